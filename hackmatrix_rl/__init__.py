@@ -1,0 +1,92 @@
+"""HackMatrix in JAX: the game, its environment, and agents that learn it.
+
+    import hackmatrix_rl as hm
+
+Public names are imported when they are first used, so that `import hackmatrix_rl` stays light
+and starts no device.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hackmatrix_rl.agent import (
+        GAE,
+        ActorCritic,
+        ConvActorCritic,
+        GRUActorCritic,
+        MaskedCategorical,
+        MLPActorCritic,
+        PPOLoss,
+        PrecisionPolicy,
+        RolloutCollector,
+        build_network,
+        precision,
+    )
+    from hackmatrix_rl.env import Environment, HackMatrix, Timestep, observe
+    from hackmatrix_rl.evaluation import evaluate
+    from hackmatrix_rl.game import GameConfig
+    from hackmatrix_rl.training import Trainer
+    from hackmatrix_rl.training.checkpoints import load
+    from hackmatrix_rl.training.config import TrainConfig
+
+# In which module each public name lives.
+_HOME = {
+    "GAE": "hackmatrix_rl.agent",
+    "ActorCritic": "hackmatrix_rl.agent",
+    "ConvActorCritic": "hackmatrix_rl.agent",
+    "Environment": "hackmatrix_rl.env",
+    "GRUActorCritic": "hackmatrix_rl.agent",
+    "GameConfig": "hackmatrix_rl.game",
+    "HackMatrix": "hackmatrix_rl.env",
+    "MLPActorCritic": "hackmatrix_rl.agent",
+    "MaskedCategorical": "hackmatrix_rl.agent",
+    "PPOLoss": "hackmatrix_rl.agent",
+    "PrecisionPolicy": "hackmatrix_rl.agent",
+    "RolloutCollector": "hackmatrix_rl.agent",
+    "Timestep": "hackmatrix_rl.env",
+    "TrainConfig": "hackmatrix_rl.training.config",
+    "Trainer": "hackmatrix_rl.training",
+    "build_network": "hackmatrix_rl.agent",
+    "evaluate": "hackmatrix_rl.evaluation",
+    "load": "hackmatrix_rl.training.checkpoints",
+    "observe": "hackmatrix_rl.env",
+    "precision": "hackmatrix_rl.agent",
+}
+
+__all__ = [
+    "GAE",
+    "ActorCritic",
+    "ConvActorCritic",
+    "Environment",
+    "GRUActorCritic",
+    "GameConfig",
+    "HackMatrix",
+    "MLPActorCritic",
+    "MaskedCategorical",
+    "PPOLoss",
+    "PrecisionPolicy",
+    "RolloutCollector",
+    "Timestep",
+    "TrainConfig",
+    "Trainer",
+    "build_network",
+    "evaluate",
+    "load",
+    "observe",
+    "precision",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return import_module("importlib.metadata").version("hackmatrix-rl")
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value  # looked up once
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -1,0 +1,54 @@
+"""How every test runs: shapes checked, no silent promotion, several CPU devices."""
+
+import os
+import tempfile
+from pathlib import Path
+
+# Before JAX is imported: it reads these once.
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+if "xla_force_host_platform_device_count" not in os.environ.get("XLA_FLAGS", ""):
+    os.environ["XLA_FLAGS"] = (
+        os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=2"
+    ).strip()
+
+import jax
+import pytest
+from jaxtyping import install_import_hook
+
+# Before the package is imported: from here on every annotated shape and dtype is checked.
+install_import_hook("hackmatrix_rl", "beartype.beartype")
+
+jax.config.update("jax_numpy_dtype_promotion", "strict")
+jax.config.update("jax_numpy_rank_promotion", "raise")
+
+
+def _compilation_cache() -> Path:
+    """A folder of this user's own: compiled programs are loaded and run."""
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    folder = home / "hackmatrix_rl" / "tests"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:  # a home that cannot be written: compile anew each time
+        folder = Path(tempfile.mkdtemp(prefix="hackmatrix_rl_tests_"))
+    return folder
+
+
+jax.config.update("jax_compilation_cache_dir", str(_compilation_cache()))
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--statistical",
+        action="store_true",
+        help="also run the tests that draw tens of thousands of games",
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--statistical") or "statistical" in config.getoption("-m"):
+        return
+    skip = pytest.mark.skip(reason="statistical: asked for with --statistical")
+    for item in items:
+        if "statistical" in item.keywords:
+            item.add_marker(skip)
