@@ -1,0 +1,42 @@
+"""The reinforcement-learning face of the game, and of environments in general."""
+
+from hackmatrix_rl.env.cartpole import CartPole
+from hackmatrix_rl.env.environment import (
+    Environment,
+    EnvSpec,
+    EpisodeStatistics,
+    Features,
+    Timestep,
+    env_keys,
+    flat_features,
+)
+from hackmatrix_rl.env.hackmatrix import HackMatrix, HackMatrixState
+from hackmatrix_rl.env.observation import (
+    CompactObservation,
+    Number,
+    Observation,
+    Plane,
+    classic_from_compact,
+    compact_observation,
+    observe,
+)
+
+__all__ = [
+    "CartPole",
+    "CompactObservation",
+    "EnvSpec",
+    "Environment",
+    "EpisodeStatistics",
+    "Features",
+    "HackMatrix",
+    "HackMatrixState",
+    "Number",
+    "Observation",
+    "Plane",
+    "Timestep",
+    "classic_from_compact",
+    "compact_observation",
+    "env_keys",
+    "flat_features",
+    "observe",
+]

@@ -59,9 +59,9 @@ class EpisodeStatistics(eqx.Module):
         extra: further numbers of the environment's own, by name (stage, score, won ...).
     """
 
-    total_reward: Float32[Array, " num_envs"]
-    length: Int32[Array, " num_envs"]
-    extra: dict[str, Float32[Array, " num_envs"]] = eqx.field(default_factory=dict)
+    total_reward: Float32[Array, "*num_envs"]
+    length: Int32[Array, "*num_envs"]
+    extra: dict[str, Float32[Array, "*num_envs"]] = eqx.field(default_factory=dict)
 
 
 class Timestep(eqx.Module):
@@ -86,17 +86,17 @@ class Timestep(eqx.Module):
     """
 
     observation: PyTree[Array]
-    mask: Bool[Array, "num_envs num_actions"]
-    reward: Float32[Array, " num_envs"]
-    terminated: Bool[Array, " num_envs"]
-    truncated: Bool[Array, " num_envs"]
+    mask: Bool[Array, "*num_envs num_actions"]
+    reward: Float32[Array, "*num_envs"]
+    terminated: Bool[Array, "*num_envs"]
+    truncated: Bool[Array, "*num_envs"]
     last_observation: PyTree[Array]
-    last_mask: Bool[Array, "num_envs num_actions"]
-    terms: dict[str, Float32[Array, " num_envs"]]
+    last_mask: Bool[Array, "*num_envs num_actions"]
+    terms: dict[str, Float32[Array, "*num_envs"]]
     episode: EpisodeStatistics
 
     @property
-    def done(self) -> Bool[Array, " num_envs"]:
+    def done(self) -> Bool[Array, "*num_envs"]:
         """The episode ended at this step, whatever the reason."""
         return self.terminated | self.truncated
 
@@ -145,9 +145,7 @@ class Environment(eqx.Module):
         """
 
 
-def env_keys(
-    key: Key[Array, ""], num_envs: int, *, first: int = 0
-) -> Key[Array, " num_envs"]:
+def env_keys(key: Key[Array, ""], num_envs: int, *, first: int = 0) -> Key[Array, " num_envs"]:
     """One key for each environment, a function of `key` and the environment's index alone.
 
     Args:

@@ -170,5 +170,3 @@ def look(
         looking = looking & ~seen & ~blocks.has(cell)
         cell, inside = step_from(cell, direction)
     return target, target >= 0, (target >= 0) & transmissions.has(target)
-
-

@@ -188,9 +188,7 @@ def _checked(
         ("transmissions", config.max_transmissions, "max_transmissions"),
     ):
         number, rows = out[f"num_{name}"], out[name].shape[1]
-        _refuse(
-            (number < 0) | (number > rows), f"{prefix}num_{name}", "number", number, 0, rows
-        )
+        _refuse((number < 0) | (number > rows), f"{prefix}num_{name}", "number", number, 0, rows)
         over = np.flatnonzero(number > capacity)
         if over.size:
             raise ValueError(
@@ -203,7 +201,9 @@ def _checked(
             kinds = np.clip(out[name][..., 0], 0, NUM_ENEMY_TYPES - 1)
             hp = out[name][..., 3]
             full = ENEMY_HP[kinds]
-            _refuse(((hp < 1) | (hp > full)) & used, prefix + name, "hp", hp, 1, "its type's full hp")
+            _refuse(
+                ((hp < 1) | (hp > full)) & used, prefix + name, "hp", hp, 1, "its type's full hp"
+            )
         padded = np.zeros((len(number), capacity, out[name].shape[2]), np.int32)
         keep = min(rows, capacity)
         padded[:, :keep] = out[name][:, :keep]
@@ -237,9 +237,7 @@ def _first(bad: np.ndarray) -> Iterator[tuple[int, ...]]:
 
 
 @partial(jax.jit, static_argnums=0)
-def _build(
-    config: GameConfig, now: dict[str, np.ndarray], top: dict[str, np.ndarray]
-) -> State:
+def _build(config: GameConfig, now: dict[str, np.ndarray], top: dict[str, np.ndarray]) -> State:
     def one(now: dict[str, Array], top: dict[str, Array]) -> State:
         game = dict(zip(_GAME, now["game"], strict=True))
         names = _GAME if top["game"].size == len(_GAME) else _TOP_GAME

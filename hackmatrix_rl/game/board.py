@@ -49,9 +49,7 @@ def col_of(cell: Int8[Array, "*shape"]) -> Int8[Array, "*shape"]:
     return cell - row_of(cell) * SIZE
 
 
-def distance(
-    a: Int8[Array, "*shape"], b: Int8[Array, "*shape"]
-) -> Int8[Array, "*shape"]:
+def distance(a: Int8[Array, "*shape"], b: Int8[Array, "*shape"]) -> Int8[Array, "*shape"]:
     """Manhattan distance of two cells."""
     return jnp.abs(row_of(a) - row_of(b)) + jnp.abs(col_of(a) - col_of(b))
 
@@ -135,7 +133,9 @@ class CellSet(eqx.Module):
         """Every member moved one cell; what leaves the board is gone."""
         low, high = self.low, self.high
         if direction == Direction.UP:
-            return CellSet((low << SIZE) & _FULL, ((high << SIZE) | (low >> (_WORD - SIZE))) & _FULL)
+            return CellSet(
+                (low << SIZE) & _FULL, ((high << SIZE) | (low >> (_WORD - SIZE))) & _FULL
+            )
         if direction == Direction.DOWN:
             return CellSet((low >> SIZE) | ((high << (_WORD - SIZE)) & _FULL), high >> SIZE)
         if direction == Direction.LEFT:
@@ -221,9 +221,7 @@ def line_of_sight(cell: Int8[Array, ""], stops: CellSet) -> CellSet:
     return seen
 
 
-def path_length(
-    start: Int8[Array, ""], goal: Int8[Array, ""], blocks: CellSet
-) -> Int32[Array, ""]:
+def path_length(start: Int8[Array, ""], goal: Int8[Array, ""], blocks: CellSet) -> Int32[Array, ""]:
     """Steps of a shortest orthogonal path around `blocks`; 0 if there is none.
 
     A block under `start` or `goal` does not matter.
@@ -238,7 +236,9 @@ def path_length(
     return jnp.where((reached & target).any(), length, 0)
 
 
-def first_step(start: Int8[Array, ""], goal: CellSet, free: CellSet) -> tuple[Int8[Array, ""], Bool[Array, ""]]:
+def first_step(
+    start: Int8[Array, ""], goal: CellSet, free: CellSet
+) -> tuple[Int8[Array, ""], Bool[Array, ""]]:
     """First step of a shortest orthogonal path from `start` into `goal`.
 
     Args:

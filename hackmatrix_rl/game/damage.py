@@ -9,9 +9,7 @@ from hackmatrix_rl.game.board import CellSet
 from hackmatrix_rl.game.state import Enemies, Transmissions
 
 
-def hit(
-    enemies: Enemies, damage: Int8[Array, " max_enemies"]
-) -> tuple[Enemies, Int32[Array, ""]]:
+def hit(enemies: Enemies, damage: Int8[Array, " max_enemies"]) -> tuple[Enemies, Int32[Array, ""]]:
     """Takes hp from enemies: who survives is stunned, who does not is removed.
 
     Args:

@@ -163,9 +163,7 @@ def undo(view: View, given: Given) -> tuple[Position, Int32[Array, ""]]:
 def delay(position: Position) -> Position:
     """Every transmission takes 3 turns more."""
     later = position.transmissions.turns_remaining + 3
-    return replace(
-        position, transmissions=replace(position.transmissions, turns_remaining=later)
-    )
+    return replace(position, transmissions=replace(position.transmissions, turns_remaining=later))
 
 
 def reduce_spawns(position: Position) -> Position:

@@ -212,5 +212,3 @@ def at(values: Int8[Array, " n"], index: Int8[Array, ""]) -> Int8[Array, ""]:
     """One of a few values, without a gather."""
     here = jnp.arange(values.size, dtype=jnp.int8) == index
     return jnp.sum(jnp.where(here, values, jnp.int8(0)), dtype=jnp.int8)
-
-

@@ -138,5 +138,3 @@ def _from_bytes(row: UInt8[Array, " n"], like: Array) -> Array:
         return row.reshape(like.shape).astype(bool)
     per_item = () if like.dtype.itemsize == 1 else (like.dtype.itemsize,)
     return jax.lax.bitcast_convert_type(row.reshape(like.shape + per_item), like.dtype)
-
-

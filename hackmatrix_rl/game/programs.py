@@ -19,6 +19,7 @@ from hackmatrix_rl.game.effects import Effect, Given
 from hackmatrix_rl.game.state import LAST_STAGE, MAX_HP, EnemyType, Position, first
 from hackmatrix_rl.game.view import View
 
+
 class Program(IntEnum):
     """The programs in the order of their actions: action = 5 + program."""
 
@@ -216,7 +217,9 @@ def run_program(
     return after, kills
 
 
-def _overlay(runs: Bool[Array, ""], before: Position, changed: Position, after: Position) -> Position:
+def _overlay(
+    runs: Bool[Array, ""], before: Position, changed: Position, after: Position
+) -> Position:
     """`changed` where it runs, else `after`; what the effect leaves alone costs nothing."""
     # Only one program runs: where this one does, `after` is still what it was before.
     return jax.tree.map(

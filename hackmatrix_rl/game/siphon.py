@@ -140,5 +140,3 @@ def _owned_by(position: Position, board: Board) -> Bool[Array, "36"]:
     """Whether the program with a cell's number is owned."""
     same = board.value[:, None] == np.arange(NUM_PROGRAMS, dtype=np.int8)[None]
     return (same & position.owned[None]).any(axis=1)
-
-

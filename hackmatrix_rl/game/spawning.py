@@ -9,7 +9,14 @@ from jaxtyping import Array, Bool, Int32, Key
 from hackmatrix_rl.game import sparse
 from hackmatrix_rl.game.board import CellSet, line_of_sight
 from hackmatrix_rl.game.random import below
-from hackmatrix_rl.game.state import NUM_ENEMY_TYPES, Position, Transmissions, closed_up, next_slot, put
+from hackmatrix_rl.game.state import (
+    NUM_ENEMY_TYPES,
+    Position,
+    Transmissions,
+    closed_up,
+    next_slot,
+    put,
+)
 
 
 def spawn_transmissions(

@@ -8,7 +8,14 @@ import numpy as np
 from jaxtyping import Array, Bool, Int8, Int32, Key
 
 from hackmatrix_rl.game import sparse
-from hackmatrix_rl.game.board import CORNERS, LONGEST_PATH, NUM_CELLS, CellSet, constant_set, corners
+from hackmatrix_rl.game.board import (
+    CORNERS,
+    LONGEST_PATH,
+    NUM_CELLS,
+    CellSet,
+    constant_set,
+    corners,
+)
 from hackmatrix_rl.game.config import GameConfig
 from hackmatrix_rl.game.history import empty_history
 from hackmatrix_rl.game.programs import SPAWN_COSTS
@@ -43,9 +50,14 @@ def new_game(config: GameConfig, *, key: Key[Array, ""]) -> State:
         config: the game's capacities.
         key: source of the starting corner, the bonus and the first stage.
     """
-    start_key, setup_key = jax.random.split(key)
-    position = set_up_stage(blank_position(config, key=start_key), key=setup_key)
+    position = new_position(config, key=key)
     return State(position=position, history=empty_history(config, position))
+
+
+def new_position(config: GameConfig, *, key: Key[Array, ""]) -> Position:
+    """The first position of a new game."""
+    start_key, setup_key = jax.random.split(key)
+    return set_up_stage(blank_position(config, key=start_key), key=setup_key)
 
 
 def blank_position(config: GameConfig, *, key: Key[Array, ""]) -> Position:
@@ -117,7 +129,11 @@ def draw_exit(player_cell: Int8[Array, ""], *, key: Key[Array, ""]) -> Int8[Arra
 
 
 def draw_layout(
-    player_cell: Int8[Array, ""], exit_cell: Int8[Array, ""], occupied: CellSet, *, key: Key[Array, ""]
+    player_cell: Int8[Array, ""],
+    exit_cell: Int8[Array, ""],
+    occupied: CellSet,
+    *,
+    key: Key[Array, ""],
 ) -> CellSet:
     """Where the blocks stand: layouts are drawn until one is accepted, with one number of blocks."""
     allowed = ~(corners() | occupied)
@@ -180,7 +196,11 @@ def acceptable(
 
 
 def draw_contents(
-    player_cell: Int8[Array, ""], exit_cell: Int8[Array, ""], blocks: CellSet, *, key: Key[Array, ""]
+    player_cell: Int8[Array, ""],
+    exit_cell: Int8[Array, ""],
+    blocks: CellSet,
+    *,
+    key: Key[Array, ""],
 ) -> Board:
     """What the blocks are; the exit; pickups on the two corners left over."""
     kind_key, points_key, program_key = jax.random.split(key, 3)
@@ -215,9 +235,7 @@ def draw_contents(
     )
 
 
-def distinct_programs(
-    wanted: Bool[Array, "36"], *, key: Key[Array, ""]
-) -> Int32[Array, "36"]:
+def distinct_programs(wanted: Bool[Array, "36"], *, key: Key[Array, ""]) -> Int32[Array, "36"]:
     """A program for each cell that wants one, all different, uniformly; 0 elsewhere."""
     bits = jax.random.bits(key, (NUM_PROGRAMS,), jnp.uint32)
     programs = np.arange(NUM_PROGRAMS, dtype=np.uint32)
@@ -225,7 +243,9 @@ def distinct_programs(
     rank = jnp.sum(keys[:, None] > keys[None, :], axis=1, dtype=jnp.int32)
     turn = jnp.cumsum(wanted, dtype=jnp.int32) - 1
     chosen = (rank[None, :] == turn[:, None]) & wanted[:, None]
-    return jnp.sum(jnp.where(chosen, programs.astype(np.int32)[None, :], 0), axis=1, dtype=jnp.int32)
+    return jnp.sum(
+        jnp.where(chosen, programs.astype(np.int32)[None, :], 0), axis=1, dtype=jnp.int32
+    )
 
 
 def draw_resources(

@@ -1,0 +1,222 @@
+"""HackMatrix as an environment: many games at once, each reset as it ends."""
+
+from typing import Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float32, Int32, Key
+
+from hackmatrix_rl.env.environment import Environment, EnvSpec, EpisodeStatistics, Timestep
+from hackmatrix_rl.env.observation import (
+    CompactObservation,
+    Observation,
+    classic_from_compact,
+    compact_observation,
+    features_from_classic,
+    features_from_compact,
+)
+from hackmatrix_rl.game import (
+    NUM_ACTIONS,
+    TERM_NAMES,
+    GameConfig,
+    RewardTerms,
+    State,
+    legal_actions,
+    sparse,
+)
+from hackmatrix_rl.game.actions import FIRST_PROGRAM, SIPHON
+from hackmatrix_rl.game.play import Outcome, play_masked
+from hackmatrix_rl.game.stage import new_game, new_position
+from hackmatrix_rl.game.state import Position
+
+
+class Tally(eqx.Module):
+    """What has happened in an episode so far."""
+
+    total_reward: Float32[Array, "*batch"]
+    length: Int32[Array, "*batch"]
+    siphons: Int32[Array, "*batch"]
+    programs: Int32[Array, "*batch"]
+
+    @staticmethod
+    def start() -> "Tally":
+        """Of an episode that has not begun."""
+        return Tally(jnp.float32(0), jnp.int32(0), jnp.int32(0), jnp.int32(0))
+
+
+class HackMatrixState(eqx.Module):
+    """A batch of games under way.
+
+    Attributes:
+        games: the games; each leaf has a leading `num_envs` axis.
+        mask: their legal actions.
+        tally: totals of the episodes so far.
+    """
+
+    games: State
+    mask: Bool[Array, "*batch 28"]
+    tally: Tally
+
+
+class HackMatrix(Environment):
+    """The whole game, batched, resetting itself.
+
+    Attributes:
+        config: the game's capacities.
+        max_steps: an episode of so many steps is truncated; `None`: never. The game itself
+            has no limit.
+        observation: `"compact"` (small integers; the default) or `"classic"` (floats).
+
+    Raises:
+        ValueError: if `max_steps` is not positive or `observation` is unknown.
+    """
+
+    config: GameConfig = eqx.field(static=True, default=GameConfig())
+    max_steps: int | None = eqx.field(static=True, default=None)
+    observation: Literal["compact", "classic"] = eqx.field(static=True, default="compact")
+
+    def __check_init__(self) -> None:
+        if self.max_steps is not None and self.max_steps < 1:
+            raise ValueError(f"max_steps must be positive or None, not {self.max_steps}")
+        if self.observation not in ("compact", "classic"):
+            raise ValueError(
+                f"observation must be 'compact' or 'classic', not {self.observation!r}"
+            )
+
+    @property
+    def spec(self) -> EnvSpec:
+        """Shapes of observations and actions, and how to encode them."""
+        game = jax.eval_shape(lambda: new_game(self.config, key=jax.random.key(0)))
+        shape = jax.eval_shape(self._see, game.position)
+        if self.observation == "classic":
+            return EnvSpec(NUM_ACTIONS, shape, features_from_classic)
+        return EnvSpec(NUM_ACTIONS, shape, features_from_compact)
+
+    @property
+    def truncates(self) -> bool:
+        """Whether episodes have a limit."""
+        return self.max_steps is not None
+
+    def reset(self, keys: Key[Array, " num_envs"]) -> tuple[HackMatrixState, Timestep]:
+        """Starts one game for each key."""
+        games = jax.vmap(lambda key: new_game(self.config, key=key))(keys)
+        return self.from_games(games)
+
+    def from_games(self, games: State) -> tuple[HackMatrixState, Timestep]:
+        """Goes on from given games (a batch) as if they had just been reset."""
+        return jax.vmap(self._begin)(games)
+
+    def step(
+        self,
+        state: HackMatrixState,
+        actions: Int32[Array, " num_envs"],
+        keys: Key[Array, " num_envs"],
+    ) -> tuple[HackMatrixState, Timestep]:
+        """Plays one action in each game, and resets those that ended.
+
+        An illegal action (any number outside 0..27, too) ends its episode, as the rules say.
+        """
+        return jax.vmap(self._step)(state, actions, keys)
+
+    def _begin(self, game: State) -> tuple[HackMatrixState, Timestep]:
+        mask = legal_actions(self.config, game)
+        zero, no = jnp.float32(0), jnp.bool_(False)
+        outcome = Outcome(RewardTerms(*[zero] * len(TERM_NAMES)), no, no, no, no)
+        timestep = self._timestep(
+            game.position, mask, game.position, mask, outcome, no, no, Tally.start()
+        )
+        return HackMatrixState(game, mask, Tally.start()), timestep
+
+    def _step(
+        self, state: HackMatrixState, action: Int32[Array, ""], key: Key[Array, ""]
+    ) -> tuple[HackMatrixState, Timestep]:
+        """One action of one game, and the reset if it ended the episode."""
+        play_key, reset_key = jax.random.split(key)
+        after, outcome = play_masked(self.config, state.games, action, state.mask, key=play_key)
+        tally = Tally(
+            total_reward=state.tally.total_reward + outcome.terms.total(),
+            length=state.tally.length + 1,
+            siphons=state.tally.siphons + (outcome.legal & (action == SIPHON)).astype(jnp.int32),
+            programs=state.tally.programs
+            + (outcome.legal & (action >= FIRST_PROGRAM)).astype(jnp.int32),
+        )
+        terminated = ~outcome.legal | outcome.died | outcome.won
+        truncated = jnp.zeros_like(terminated)
+        if self.max_steps is not None:
+            truncated = ~terminated & (tally.length >= self.max_steps)
+        done = terminated | truncated
+
+        game = self._reset_if(done, after, key=reset_key)
+        mask = legal_actions(self.config, game)
+        timestep = self._timestep(
+            game.position,
+            mask,
+            after.position,
+            legal_actions(self.config, after),
+            outcome,
+            terminated,
+            truncated,
+            tally,
+        )
+        fresh = jax.tree.map(lambda x: jnp.where(done, jnp.zeros_like(x), x), tally)
+        return HackMatrixState(game, mask, fresh), timestep
+
+    def _reset_if(self, done: Bool[Array, ""], game: State, *, key: Key[Array, ""]) -> State:
+        position = sparse.apply_if(
+            done,
+            lambda _, key: new_position(self.config, key=key),
+            game.position,
+            key,
+            share=16,
+        )
+        # The ring is left as it is: snapshots beyond `count` are never read.
+        none = jnp.zeros_like(game.history.count)
+        history = eqx.tree_at(
+            lambda h: (h.next_slot, h.count),
+            game.history,
+            (
+                jnp.where(done, none, game.history.next_slot),
+                jnp.where(done, none, game.history.count),
+            ),
+        )
+        return State(position, history)
+
+    def _timestep(
+        self,
+        position: Position,
+        mask: Bool[Array, "28"],
+        last: Position,
+        last_mask: Bool[Array, "28"],
+        outcome: Outcome,
+        terminated: Bool[Array, ""],
+        truncated: Bool[Array, ""],
+        tally: Tally,
+    ) -> Timestep:
+        extra: dict[str, Array] = {
+            "stage": last.stage,
+            "score": last.player.score,
+            "won": outcome.won,
+            "siphons": tally.siphons,
+            "programs": tally.programs,
+            "dropped": last.dropped,
+        }
+        return Timestep(
+            observation=self._see(position),
+            mask=mask,
+            reward=outcome.terms.total(),
+            terminated=terminated,
+            truncated=truncated,
+            last_observation=self._see(last),
+            last_mask=last_mask,
+            terms=outcome.terms.as_dict(),
+            episode=EpisodeStatistics(
+                total_reward=tally.total_reward,
+                length=tally.length,
+                extra={name: value.astype(jnp.float32) for name, value in extra.items()},
+            ),
+        )
+
+    def _see(self, position: Position) -> CompactObservation | Observation:
+        compact = compact_observation(position)
+        return compact if self.observation == "compact" else classic_from_compact(compact)
