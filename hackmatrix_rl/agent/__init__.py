@@ -1,0 +1,48 @@
+"""Learning: networks, distributions, precision, rollouts, advantages and losses.
+
+Each module here can be used alone, in a notebook; `hackmatrix_rl.training` composes them.
+"""
+
+from hackmatrix_rl.agent.actor_critic import ActorCritic, start_anew
+from hackmatrix_rl.agent.conv import ConvActorCritic
+from hackmatrix_rl.agent.distribution import MaskedCategorical
+from hackmatrix_rl.agent.gae import GAE, Targets
+from hackmatrix_rl.agent.gru import GRUActorCritic
+from hackmatrix_rl.agent.loss import Batch, LossMetrics, PPOLoss
+from hackmatrix_rl.agent.mixed_precision import PrecisionPolicy, precision
+from hackmatrix_rl.agent.mlp import MLPActorCritic
+from hackmatrix_rl.agent.networks import NETWORKS, build_network
+from hackmatrix_rl.agent.rollout import (
+    Actors,
+    EpisodeSums,
+    Rollout,
+    RolloutCollector,
+    start_actors,
+)
+from hackmatrix_rl.agent.value_scale import IdentityScale, RunningScale, ValueScale
+
+__all__ = [
+    "GAE",
+    "NETWORKS",
+    "ActorCritic",
+    "Actors",
+    "Batch",
+    "ConvActorCritic",
+    "EpisodeSums",
+    "GRUActorCritic",
+    "IdentityScale",
+    "LossMetrics",
+    "MLPActorCritic",
+    "MaskedCategorical",
+    "PPOLoss",
+    "PrecisionPolicy",
+    "Rollout",
+    "RolloutCollector",
+    "RunningScale",
+    "Targets",
+    "ValueScale",
+    "build_network",
+    "precision",
+    "start_actors",
+    "start_anew",
+]

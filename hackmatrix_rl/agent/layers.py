@@ -1,0 +1,76 @@
+"""The layers that the networks of this package are made of."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Float32, Key
+
+HIDDEN_GAIN = 2**0.5
+"""Gain of the orthogonal initialisation of layers that a rectifier follows."""
+POLICY_GAIN = 0.01
+"""Gain of the policy head: the first policy is close to uniform over the legal actions."""
+VALUE_GAIN = 1.0
+
+
+class Dense(eqx.Module):
+    """A linear map with orthogonal initialisation.
+
+    The weight is `[inputs, outputs]`, so that under `jax.vmap` it is one plain matrix
+    product `[batch, inputs] @ [inputs, outputs]` without a transposition.
+
+    Source: Saxe et al. 2014 (the initialisation); Andrychowicz et al. 2021, "What matters in
+    on-policy reinforcement learning" (the gains).
+    """
+
+    weight: Float[Array, "inputs outputs"]
+    bias: Float[Array, " outputs"]
+
+    def __init__(self, inputs: int, outputs: int, *, gain: float, key: Key[Array, ""]) -> None:
+        """Draws the weights.
+
+        Args:
+            inputs: size of the input.
+            outputs: size of the output.
+            gain: factor on the orthogonal matrix.
+            key: randomness of the weights; the bias starts at 0.
+        """
+        draw = jax.nn.initializers.orthogonal(gain)
+        self.weight = draw(key, (inputs, outputs), jnp.float32)
+        self.bias = jnp.zeros((outputs,), jnp.float32)
+
+    def __call__(self, x: Float[Array, "*rows inputs"]) -> Float[Array, "*rows outputs"]:
+        """The map of each row, in the dtype of the weights."""
+        product = x.astype(self.weight.dtype) @ self.weight
+        return product + self.bias.reshape(*(1 for _ in product.shape[:-1]), -1)
+
+    def full(self, x: Float[Array, " inputs"]) -> Float32[Array, " outputs"]:
+        """The map of one row, summed and returned in float32 whatever the weights are."""
+        product = jnp.matmul(
+            x.astype(self.weight.dtype), self.weight, preferred_element_type=jnp.float32
+        )
+        return product + self.bias.astype(jnp.float32)
+
+
+class Heads(eqx.Module):
+    """Logits and value from the last hidden layer, both in float32."""
+
+    policy: Dense
+    value: Dense
+
+    def __init__(self, inputs: int, num_actions: int, *, key: Key[Array, ""]) -> None:
+        """Draws the weights.
+
+        Args:
+            inputs: width of the last hidden layer.
+            num_actions: number of logits.
+            key: randomness of the weights.
+        """
+        policy_key, value_key = jax.random.split(key)
+        self.policy = Dense(inputs, num_actions, gain=POLICY_GAIN, key=policy_key)
+        self.value = Dense(inputs, 1, gain=VALUE_GAIN, key=value_key)
+
+    def __call__(
+        self, hidden: Float[Array, " inputs"]
+    ) -> tuple[Float32[Array, " num_actions"], Float32[Array, ""]]:
+        """Logits of all actions, and the value."""
+        return self.policy.full(hidden), self.value.full(hidden)[0]

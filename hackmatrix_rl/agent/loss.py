@@ -1,0 +1,169 @@
+"""Proximal policy optimization: the loss."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float32, Int32, PyTree
+
+from hackmatrix_rl.agent.actor_critic import ActorCritic
+from hackmatrix_rl.agent.distribution import MaskedCategorical
+from hackmatrix_rl.agent.gae import Targets
+from hackmatrix_rl.agent.rollout import Rollout
+from hackmatrix_rl.agent.value_scale import IDENTITY_SCALE, ValueScale
+
+
+class Batch(eqx.Module):
+    """What a loss learns from: whole sequences of some environments.
+
+    Values are in the units of the network (see `ValueScale`).
+
+    Attributes:
+        observation: what was acted on; each leaf `[num_steps, batch, ...]`.
+        mask: the legal actions that the action was chosen from.
+        action: taken there.
+        log_prob: of the action, under the policy that took it.
+        value: that the policy that acted gave.
+        done: an episode ended with this action.
+        initial_carry: memory before the first step; each leaf `[batch, ...]`.
+        advantage: of the action, in units of reward.
+        value_target: what the value should be.
+    """
+
+    observation: PyTree[Array]
+    mask: Bool[Array, "num_steps batch num_actions"]
+    action: Int32[Array, "num_steps batch"]
+    log_prob: Float32[Array, "num_steps batch"]
+    value: Float32[Array, "num_steps batch"]
+    done: Bool[Array, "num_steps batch"]
+    initial_carry: PyTree[Array]
+    advantage: Float32[Array, "num_steps batch"]
+    value_target: Float32[Array, "num_steps batch"]
+
+    @classmethod
+    def of(
+        cls,
+        rollout: Rollout,
+        targets: Targets,
+        value_scale: ValueScale = IDENTITY_SCALE,
+    ) -> "Batch":
+        """All of a rollout.
+
+        Args:
+            rollout: what happened.
+            targets: estimated from it.
+            value_scale: the units in which the network is to learn the targets.
+        """
+        return cls(
+            observation=rollout.observation,
+            mask=rollout.mask,
+            action=rollout.action,
+            log_prob=rollout.log_prob,
+            value=rollout.value,
+            done=rollout.done,
+            initial_carry=rollout.initial_carry,
+            advantage=targets.advantage,
+            value_target=value_scale.normalize(targets.value_target),
+        )
+
+    def select(self, environments: Int32[Array, " some"]) -> "Batch":
+        """The sequences of some of the environments."""
+
+        def pick(name: str, value: PyTree[Array]) -> PyTree[Array]:
+            axis = 0 if name == "initial_carry" else 1
+            return jax.tree.map(lambda leaf: jnp.take(leaf, environments, axis=axis), value)
+
+        return Batch(**{name: pick(name, value) for name, value in vars(self).items()})
+
+
+class LossMetrics(eqx.Module):
+    """What a loss tells about itself; every field is a mean over the batch.
+
+    Attributes:
+        policy_loss: the clipped objective, negated.
+        value_loss: half the squared error of the value, in units of the network.
+        entropy: of the policy, in nats.
+        approx_kl: estimate of the divergence of the policy from the one that acted.
+        clip_fraction: share of the actions whose ratio lies outside of the clip.
+        extra: further numbers of a loss of one's own, by name.
+    """
+
+    policy_loss: Float32[Array, ""]
+    value_loss: Float32[Array, ""]
+    entropy: Float32[Array, ""]
+    approx_kl: Float32[Array, ""]
+    clip_fraction: Float32[Array, ""]
+    extra: dict[str, Float32[Array, ""]] = eqx.field(default_factory=dict)
+
+
+class PPOLoss(eqx.Module):
+    """The loss of proximal policy optimization.
+
+    Source: Schulman et al. 2017, "Proximal policy optimization algorithms"; the clipped
+    value loss is that of OpenAI's baselines (the larger of both errors); the estimate of the
+    divergence is k3 of Schulman 2020, "Approximating KL divergence".
+
+    Attributes:
+        clip: how far from 1 the ratio of new to old probability is rewarded.
+        value_coefficient: weight of the value loss.
+        entropy_coefficient: weight of the entropy bonus.
+        value_clip: how far from the acting policy's value the new one is rewarded, in units
+            of the network; `None`: no such clip.
+        normalize_advantage: whether to give the advantages of each minibatch mean 0 and
+            standard deviation 1.
+    """
+
+    clip: float = eqx.field(static=True, default=0.2)
+    value_coefficient: float = eqx.field(static=True, default=0.5)
+    entropy_coefficient: float = eqx.field(static=True, default=0.01)
+    value_clip: float | None = eqx.field(static=True, default=None)
+    normalize_advantage: bool = eqx.field(static=True, default=True)
+
+    def __check_init__(self) -> None:
+        if self.clip <= 0:
+            raise ValueError(f"clip must be positive, not {self.clip}")
+        if self.value_clip is not None and self.value_clip <= 0:
+            raise ValueError(f"value_clip must be positive or None, not {self.value_clip}")
+        for name in ("value_coefficient", "entropy_coefficient"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} must not be negative, but is {getattr(self, name)}")
+
+    def __call__(self, policy: ActorCritic, batch: Batch) -> tuple[Float32[Array, ""], LossMetrics]:
+        """The loss of a policy on a batch, and what it is made of."""
+        logits, value = policy.unroll(batch.observation, batch.initial_carry, batch.done)
+        chances = MaskedCategorical(logits, batch.mask)
+
+        log_ratio = chances.log_prob(batch.action) - batch.log_prob
+        ratio = jnp.exp(log_ratio)
+        policy_loss = self._policy_loss(ratio, batch.advantage)
+        value_loss = self._value_loss(value, batch)
+        entropy = jnp.mean(chances.entropy())
+
+        loss = (
+            policy_loss + self.value_coefficient * value_loss - self.entropy_coefficient * entropy
+        )
+        return loss, LossMetrics(
+            policy_loss=policy_loss,
+            value_loss=value_loss,
+            entropy=entropy,
+            approx_kl=jnp.mean(ratio - 1.0 - log_ratio),
+            clip_fraction=jnp.mean((jnp.abs(ratio - 1.0) > self.clip).astype(jnp.float32)),
+        )
+
+    def _policy_loss(
+        self,
+        ratio: Float32[Array, "num_steps batch"],
+        advantage: Float32[Array, "num_steps batch"],
+    ) -> Float32[Array, ""]:
+        if self.normalize_advantage:
+            advantage = (advantage - jnp.mean(advantage)) / (jnp.std(advantage) + 1e-6)
+        clipped = jnp.clip(ratio, 1.0 - self.clip, 1.0 + self.clip)
+        return -jnp.mean(jnp.minimum(ratio * advantage, clipped * advantage))
+
+    def _value_loss(
+        self, value: Float32[Array, "num_steps batch"], batch: Batch
+    ) -> Float32[Array, ""]:
+        error = (value - batch.value_target) ** 2
+        if self.value_clip is not None:
+            moved = jnp.clip(value - batch.value, -self.value_clip, self.value_clip)
+            error = jnp.maximum(error, (batch.value + moved - batch.value_target) ** 2)
+        return 0.5 * jnp.mean(error)

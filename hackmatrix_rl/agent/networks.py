@@ -1,0 +1,75 @@
+"""Networks by name."""
+
+import importlib
+from collections.abc import Callable
+from functools import partial
+
+from jaxtyping import Array, Key
+
+from hackmatrix_rl.agent.actor_critic import ActorCritic
+from hackmatrix_rl.agent.conv import ConvActorCritic
+from hackmatrix_rl.agent.gru import GRUActorCritic
+from hackmatrix_rl.agent.mlp import MLPActorCritic
+from hackmatrix_rl.env.environment import EnvSpec
+
+NETWORKS: dict[str, Callable[..., ActorCritic]] = {
+    "mlp": MLPActorCritic,
+    "cells": partial(ConvActorCritic, layers=0),
+    "conv": ConvActorCritic,
+    "gru": GRUActorCritic,
+}
+"""Each is called as `factory(spec, width=..., key=...)`; `width` may be left out."""
+
+
+def build_network(
+    name: str, spec: EnvSpec, *, width: int | None = None, key: Key[Array, ""]
+) -> ActorCritic:
+    """Builds a network by its name.
+
+    Args:
+        name: one of `NETWORKS`, or `module:factory` for one of your own: an importable
+            module, and in it a class or function with the same arguments as those.
+        spec: of the environment.
+        width: of the hidden layers; `None` for the network's own default (and then the
+            factory is not handed one).
+        key: randomness of the weights.
+
+    Raises:
+        ValueError: there is no such network, or it does not build an `ActorCritic`.
+    """
+    factory = NETWORKS[name] if name in NETWORKS else _import_factory(name)
+    sizes = {} if width is None else {"width": width}
+    network = factory(spec, **sizes, key=key)
+    if not isinstance(network, ActorCritic):
+        raise ValueError(
+            f"network {name!r} built a {type(network).__name__}; it must build a subclass of "
+            "hackmatrix_rl.agent.ActorCritic"
+        )
+    return network
+
+
+def _import_factory(name: str) -> Callable[..., object]:
+    """The factory that `module:factory` names."""
+    module_name, colon, factory_name = name.partition(":")
+    if not (module_name and colon and factory_name):
+        raise ValueError(
+            f"unknown network {name!r}; choose one of {', '.join(NETWORKS)}, or give your own "
+            "as module:factory"
+        )
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        # An import that fails inside of the user's module is theirs to see as it is.
+        missing = error.name or ""
+        if missing != module_name and not module_name.startswith(f"{missing}."):
+            raise
+        raise ValueError(
+            f"network {name!r}: there is no module {module_name!r} to import; is its folder on "
+            "PYTHONPATH?"
+        ) from error
+    if not hasattr(module, factory_name):
+        raise ValueError(f"network {name!r}: module {module_name!r} has no {factory_name!r}")
+    factory: Callable[..., object] = getattr(module, factory_name)
+    if not callable(factory):
+        raise ValueError(f"network {name!r}: {factory_name!r} cannot be called")
+    return factory

@@ -1,0 +1,36 @@
+"""Counting far."""
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float32, UInt32
+
+
+class Counter(eqx.Module):
+    """A count of up to 2^64, in two words: JAX has no 64-bit integers unless told to.
+
+    Attributes:
+        high: multiples of 2^32.
+        low: the rest.
+    """
+
+    high: UInt32[Array, ""]
+    low: UInt32[Array, ""]
+
+    @classmethod
+    def of(cls, count: int) -> "Counter":
+        """A counter that stands at `count`."""
+        return cls(high=jnp.uint32(count >> 32), low=jnp.uint32(count & 0xFFFFFFFF))
+
+    def add(self, more: int) -> "Counter":
+        """The counter `more` (less than 2^32) further on."""
+        low = self.low + jnp.uint32(more)
+        carried = (low < self.low).astype(jnp.uint32)
+        return type(self)(high=self.high + carried, low=low)
+
+    def as_float(self) -> Float32[Array, ""]:
+        """The count, rounded to float32."""
+        return self.high.astype(jnp.float32) * float(2**32) + self.low.astype(jnp.float32)
+
+    def __int__(self) -> int:
+        """The exact count, on the host."""
+        return (int(self.high) << 32) + int(self.low)

@@ -1,0 +1,59 @@
+"""Cutting a batch into minibatches."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Int32, Key
+
+
+class Minibatches(eqx.Module):
+    """Several passes over a batch, each in several minibatches.
+
+    The batch is cut along the axis of environments: a minibatch holds all steps of some
+    environments, so that networks with memory learn from whole sequences. Each pass deals
+    the environments out anew.
+
+    Attributes:
+        num_minibatches: parts of a pass; must divide the number of environments.
+        num_epochs: passes.
+    """
+
+    num_minibatches: int = eqx.field(static=True, default=4)
+    num_epochs: int = eqx.field(static=True, default=4)
+
+    def __check_init__(self) -> None:
+        for name in ("num_minibatches", "num_epochs"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+
+    @property
+    def count(self) -> int:
+        """Minibatches in all passes."""
+        return self.num_minibatches * self.num_epochs
+
+    def check(self, num_envs: int) -> None:
+        """Raises a ValueError unless `num_envs` environments can be dealt out evenly."""
+        if num_envs % self.num_minibatches:
+            raise ValueError(
+                f"num_envs {num_envs} does not divide into {self.num_minibatches} minibatches; "
+                f"use {num_envs // self.num_minibatches * self.num_minibatches} "
+                "environments or another num_minibatches"
+            )
+
+    def __call__(
+        self, num_envs: int, *, key: Key[Array, ""]
+    ) -> Int32[Array, "minibatches environments"]:
+        """The environments of each minibatch, in the order of learning.
+
+        Args:
+            num_envs: environments in the batch.
+            key: the only thing that the dealing depends on.
+
+        Raises:
+            ValueError: they cannot be dealt out evenly.
+        """
+        self.check(num_envs)
+        everyone = jnp.arange(num_envs, dtype=jnp.int32)
+        keys = jax.random.split(key, self.num_epochs)
+        order = jax.vmap(jax.random.permutation, in_axes=(0, None))(keys, everyone)
+        return order.reshape(self.count, num_envs // self.num_minibatches)

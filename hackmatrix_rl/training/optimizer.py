@@ -1,0 +1,25 @@
+"""The optimizer that is used unless another one is handed in."""
+
+import optax
+
+
+def adam(max_gradient_norm: float = 0.5) -> optax.GradientTransformation:
+    """Adam with learning rate 1, on gradients shortened to a norm.
+
+    The learning rate is a `Schedule` of the trainer's, which multiplies the changes.
+
+    Source: Kingma and Ba 2015; the epsilon is that of OpenAI's PPO.
+
+    Args:
+        max_gradient_norm: gradients longer than that, over all parameters, are shortened.
+
+    Raises:
+        ValueError: the norm is not positive.
+    """
+    if max_gradient_norm <= 0:
+        raise ValueError(f"max_gradient_norm must be positive, not {max_gradient_norm}")
+    return optax.chain(
+        optax.clip_by_global_norm(max_gradient_norm),
+        optax.scale_by_adam(eps=1e-5),
+        optax.scale(-1.0),
+    )

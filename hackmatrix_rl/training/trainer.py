@@ -1,0 +1,290 @@
+"""Training: the modules composed, compiled once, and run."""
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Int32, Key
+
+from hackmatrix_rl.agent import (
+    GAE,
+    ActorCritic,
+    PPOLoss,
+    PrecisionPolicy,
+    RolloutCollector,
+    RunningScale,
+    ValueScale,
+    start_actors,
+)
+from hackmatrix_rl.agent.mixed_precision import FLOAT32
+from hackmatrix_rl.env.environment import Environment, env_keys
+from hackmatrix_rl.training.counter import Counter
+from hackmatrix_rl.training.metrics import Metrics, read_metrics
+from hackmatrix_rl.training.minibatches import Minibatches
+from hackmatrix_rl.training.optimizer import adam
+from hackmatrix_rl.training.schedules import Constant, Schedule
+from hackmatrix_rl.training.state import Learner, TrainState
+from hackmatrix_rl.training.update import Loss, Update, UpdateMetrics
+
+T = TypeVar("T")
+
+
+class Trainer:
+    """Trains a policy in an environment by proximal policy optimization.
+
+    Nothing is compiled or drawn before `train` (or `start` and `compile`).
+
+    Attributes:
+        update: one update, of the modules that were handed in.
+        num_envs: environments side by side.
+        updates_per_dispatch: updates that one call of the compiled program does.
+    """
+
+    def __init__(
+        self,
+        environment: Environment,
+        policy: ActorCritic,
+        *,
+        loss: Loss | None = None,
+        gae: GAE | None = None,
+        optimizer: optax.GradientTransformation | None = None,
+        learning_rate: float | Schedule | None = None,
+        precision: PrecisionPolicy = FLOAT32,
+        value_scale: ValueScale | None = None,
+        num_envs: int = 256,
+        num_steps: int = 128,
+        num_minibatches: int = 4,
+        num_epochs: int = 4,
+        kl_limit: float | None = None,
+        updates_per_dispatch: int = 1,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        """Composes the modules.
+
+        Args:
+            environment: to train in.
+            policy: to start from; it is copied, not changed.
+            loss: from a policy and a `Batch` to a scalar and `LossMetrics`; by default
+                `PPOLoss()`.
+            gae: estimator of advantages; by default `GAE()`.
+            optimizer: by default `adam()`, whose own learning rate is 1.
+            learning_rate: factor on the optimizer's changes. By default 3e-4 with the default
+                optimizer, and 1 with one of your own, which has a rate of its own.
+            precision: in which dtype the network computes.
+            value_scale: units in which the network learns values; by default `RunningScale()`.
+            num_envs: environments side by side.
+            num_steps: steps of each environment in an update.
+            num_minibatches: parts of a pass over a rollout; must divide `num_envs`.
+            num_epochs: passes over a rollout.
+            kl_limit: divergence from the policy that acted at which the rest of an update is
+                left out; `None` for no limit.
+            updates_per_dispatch: updates that one call of the compiled program does, between
+                two `Metrics`.
+            clock: seconds since some moment.
+
+        Raises:
+            ValueError: an argument out of its range.
+        """
+        if num_envs < 1 or updates_per_dispatch < 1:
+            raise ValueError(
+                "num_envs and updates_per_dispatch must be at least 1, not "
+                f"{num_envs} and {updates_per_dispatch}"
+            )
+        if kl_limit is not None and kl_limit <= 0:
+            raise ValueError(f"kl_limit must be positive or None, not {kl_limit}")
+        if learning_rate is None:
+            learning_rate = 3e-4 if optimizer is None else 1.0
+        if isinstance(learning_rate, int | float):
+            learning_rate = Constant(float(learning_rate))
+        batches = Minibatches(num_minibatches, num_epochs)
+        batches.check(num_envs)
+        self.update = Update(
+            environment=environment,
+            collect=RolloutCollector(num_steps),
+            estimate=GAE() if gae is None else gae,
+            loss=PPOLoss() if loss is None else loss,
+            precision=precision,
+            optimizer=adam() if optimizer is None else optimizer,
+            learning_rate=learning_rate,
+            batches=batches,
+            kl_limit=kl_limit,
+        )
+        self.num_envs = num_envs
+        self.updates_per_dispatch = updates_per_dispatch
+        self._policy = policy
+        self._value_scale = RunningScale() if value_scale is None else value_scale
+        self._clock = clock
+        self._state: TrainState | None = None
+        self._program: Callable[..., Any] | None = None
+
+    @property
+    def batch_size(self) -> int:
+        """Environment steps of one update."""
+        return self.num_envs * self.update.collect.num_steps
+
+    @property
+    def policy(self) -> ActorCritic:
+        """A copy of the policy as it is now."""
+        return self._policy if self._state is None else _copy(self._state.learner.policy)
+
+    @property
+    def state(self) -> TrainState:
+        """Everything that going on depends on. May be set, to go on from elsewhere.
+
+        The arrays belong to the trainer: the next dispatch writes over them. Copy what is to
+        be kept.
+
+        Raises:
+            ValueError: there is none yet.
+        """
+        if self._state is None:
+            raise ValueError("training has not started; call start(key) or train(..., key=key)")
+        return self._state
+
+    @state.setter
+    def state(self, state: TrainState) -> None:
+        if self._state is None or _shapes(state) != _shapes(self._state):
+            self._program = None
+        self._state = _copy(state)
+
+    def start(self, key: Key[Array, ""]) -> None:
+        """Starts anew from the policy that was handed in.
+
+        Args:
+            key: everything random in the training is a function of it.
+        """
+        actors_key, learner_key = jax.random.split(key)
+        keys = env_keys(actors_key, self.num_envs)
+        actors = eqx.filter_jit(start_actors)(self.update.environment, self._policy, keys)
+        parameters = eqx.filter(self._policy, eqx.is_inexact_array)
+        learner = Learner(
+            policy=self._policy,
+            optimizer_state=self.update.optimizer.init(parameters),
+            value_scale=self._value_scale,
+            scaling=self.update.precision.initial_scaling(),
+            skipped=jnp.zeros((), jnp.int32),
+        )
+        self.state = TrainState(
+            learner=learner,
+            actors=actors,
+            key=learner_key,
+            update=jnp.zeros((), jnp.int32),
+            env_steps=Counter.of(0),
+        )
+
+    def compile(self) -> float:
+        """Compiles the program for the state as it is, unless that has been done.
+
+        Returns:
+            How many seconds it took.
+        """
+        began = self._clock()
+        if self._program is None:
+            arrays, rest = eqx.partition(self.state, eqx.is_array)
+            modules, code = eqx.partition(self.update, eqx.is_array)
+
+            def program(arrays: Any, modules: Any, count: Int32[Array, ""]) -> Any:
+                state = eqx.combine(arrays, rest)
+                state, sums = run_updates(eqx.combine(modules, code), state, count)
+                return eqx.filter(state, eqx.is_array), sums
+
+            # The state is donated: the next one is written into its memory.
+            compiled = (
+                jax.jit(program, donate_argnums=0).lower(arrays, modules, jnp.int32(0)).compile()
+            )
+
+            def run(state: TrainState, count: int) -> tuple[TrainState, UpdateMetrics]:
+                arrays = eqx.filter(state, eqx.is_array)
+                arrays, sums = compiled(arrays, modules, jnp.int32(count))
+                return eqx.combine(arrays, rest), sums
+
+            self._program = run
+        return self._clock() - began
+
+    def train(
+        self, total_timesteps: int, *, key: Key[Array, ""] | None = None
+    ) -> Iterator[Metrics]:
+        """Trains, and tells after each dispatch how it goes.
+
+        Args:
+            total_timesteps: environment steps to reach, over all environments and counted
+                from the start of training; whole updates are done.
+            key: to start anew with; `None` to go on from `state`.
+
+        Returns:
+            The metrics of each dispatch. Nothing is done unless they are asked for.
+
+        Raises:
+            ValueError: there is nothing to go on from, and no key.
+        """
+        if key is not None:
+            self.start(key)
+        elif self._state is None:
+            raise ValueError("train needs a key to start with: train(..., key=jax.random.key(0))")
+        return self._train(total_timesteps)
+
+    def _train(self, total_timesteps: int) -> Iterator[Metrics]:
+        self.compile()
+        while (missing := total_timesteps - int(self.state.env_steps)) > 0:
+            updates = math.ceil(missing / self.batch_size)
+            yield self.dispatch(min(updates, self.updates_per_dispatch))
+
+    def dispatch(self, updates: int) -> Metrics:
+        """Does some updates in one call of the compiled program.
+
+        Args:
+            updates: how many.
+        """
+        self.compile()
+        assert self._program is not None
+        began = self._clock()
+        self._state, sums = self._program(self.state, updates)
+        sums = jax.device_get(sums)
+        return read_metrics(
+            sums,
+            dispatched=updates,
+            env_steps=int(self.state.env_steps),
+            updates=int(self.state.update),
+            batch=self.batch_size,
+            seconds=self._clock() - began,
+        )
+
+
+def run_updates(
+    update: Update, state: TrainState, count: Int32[Array, ""]
+) -> tuple[TrainState, UpdateMetrics]:
+    """Does `count` updates, one after another, without leaving the device.
+
+    The number is an argument of the program and not a part of it, so that one program does
+    a whole dispatch as well as the remainder at the end.
+
+    Returns:
+        The state after them, and the sum of what they reported.
+    """
+    arrays, rest = eqx.partition(state, eqx.is_array)
+    _, report = eqx.filter_eval_shape(update, state)
+    nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), report)
+
+    def body(_: Int32[Array, ""], carry: tuple[Any, UpdateMetrics]) -> tuple[Any, UpdateMetrics]:
+        arrays, sums = carry
+        state, report = update(eqx.combine(arrays, rest))
+        return eqx.filter(state, eqx.is_array), jax.tree.map(jnp.add, sums, report)
+
+    arrays, sums = jax.lax.fori_loop(0, count, body, (arrays, nothing))
+    return eqx.combine(arrays, rest), sums
+
+
+def _copy(tree: T) -> T:
+    """The tree with arrays of its own."""
+    copy: T = jax.tree.map(lambda leaf: jnp.copy(leaf) if eqx.is_array(leaf) else leaf, tree)
+    return copy
+
+
+def _shapes(state: TrainState) -> tuple[Any, ...]:
+    leaves, structure = jax.tree.flatten(eqx.filter(state, eqx.is_array))
+    return structure, [(leaf.shape, leaf.dtype) for leaf in leaves]
