@@ -16,7 +16,7 @@ import pytest
 from jaxtyping import install_import_hook
 
 # Before the package is imported: from here on every annotated shape and dtype is checked.
-install_import_hook("hackmatrix_rl", "beartype.beartype")
+install_import_hook("hackmatrix_rl", "runtime_types.check")
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")

@@ -1,0 +1,81 @@
+"""From a config to the modules that it speaks of."""
+
+import jax
+from jaxtyping import Array, Key
+
+from hackmatrix_rl.agent import (
+    GAE,
+    IdentityScale,
+    PPOLoss,
+    RunningScale,
+    ValueScale,
+    build_network,
+    precision,
+)
+from hackmatrix_rl.env import HackMatrix
+from hackmatrix_rl.training.config import ConfigError, TrainConfig
+from hackmatrix_rl.training.optimizer import adam
+from hackmatrix_rl.training.schedules import Constant, Linear, Schedule
+from hackmatrix_rl.training.trainer import Trainer
+
+
+def compose(config: TrainConfig, *, key: Key[Array, ""]) -> Trainer:
+    """Builds environment, network and trainer. Nothing is compiled yet.
+
+    Args:
+        config: what to build.
+        key: randomness of the network's weights.
+
+    Raises:
+        ConfigError: if there is no such network.
+    """
+    environment = make_environment(config)
+    try:
+        policy = build_network(config.network, environment.spec, width=config.width, key=key)
+    except ValueError as error:
+        raise ConfigError(f"--network {config.network}: {error}") from error
+    return Trainer(
+        environment,
+        policy,
+        loss=PPOLoss(
+            clip=config.clip,
+            value_coefficient=config.value_coefficient,
+            entropy_coefficient=config.entropy_coefficient,
+            value_clip=config.value_clip,
+            normalize_advantage=config.normalize_advantage,
+        ),
+        gae=GAE(discount=config.discount, trace_decay=config.trace_decay),
+        optimizer=adam(config.max_gradient_norm),
+        learning_rate=_learning_rate(config),
+        precision=precision(config.precision),
+        value_scale=_value_scale(config),
+        num_envs=config.num_envs,
+        num_steps=config.num_steps,
+        num_minibatches=config.num_minibatches,
+        num_epochs=config.num_epochs,
+        kl_limit=config.kl_limit,
+        updates_per_dispatch=config.updates_per_dispatch,
+    )
+
+
+def make_environment(config: TrainConfig) -> HackMatrix:
+    """The environment that a config speaks of."""
+    return HackMatrix(config.game(), max_steps=config.max_steps)
+
+
+def run_keys(seed: int) -> tuple[Key[Array, ""], Key[Array, ""]]:
+    """The keys of a run: of the network's weights, and of training."""
+    network, training = jax.random.split(jax.random.key(seed))
+    return network, training
+
+
+def _learning_rate(config: TrainConfig) -> Schedule:
+    if config.learning_rate_schedule == "constant":
+        return Constant(config.learning_rate)
+    return Linear(config.learning_rate, 0.0, over=config.num_updates * config.batch)
+
+
+def _value_scale(config: TrainConfig) -> ValueScale:
+    if config.value_scale == "none":
+        return IdentityScale()
+    return RunningScale(compress=config.value_scale == "compressed")

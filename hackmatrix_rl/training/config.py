@@ -1,0 +1,265 @@
+"""What a training run is made with: one frozen dataclass, from which flags and files follow."""
+
+import dataclasses
+import math
+from dataclasses import dataclass, field
+from types import UnionType
+from typing import Any, get_args, no_type_check
+
+from hackmatrix_rl.game.config import GameConfig
+
+
+class ConfigError(ValueError):
+    """A setting that cannot work; the message names the flag and what would work."""
+
+
+def flag(name: str) -> str:
+    """The command line's spelling of a field: `num_envs` is `--num-envs`."""
+    return "--" + name.replace("_", "-")
+
+
+def _option(
+    default: Any,
+    group: str,
+    explanation: str,
+    *,
+    minimum: int | float | None = None,
+    maximum: int | float | None = None,
+    above: int | float | None = None,
+    choices: tuple[str, ...] = (),
+) -> Any:
+    """A field with its one-line explanation and its range; the command line reads both."""
+    limits = {"minimum": minimum, "maximum": maximum, "above": above, "choices": choices}
+    return field(default=default, metadata={"group": group, "help": explanation, **limits})
+
+
+@no_type_check  # at run time, that is: it checks its own types, with messages for users
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig:
+    """Everything that decides a training run. Each field is a flag and a key of a TOML file.
+
+    The explanation of each field stands beside it. Fields that may be `None` are switched off
+    by it (`none` on the command line).
+
+    Raises:
+        ConfigError: if a value cannot work, before anything is compiled.
+    """
+
+    # The run
+    total_timesteps: int = _option(
+        12_000_000, "Run", "Actions to train on, over all games; whole updates are done.", minimum=1
+    )
+    seed: int = _option(
+        0, "Run", "Seed of everything random in the run.", minimum=0, maximum=2**32 - 1
+    )
+    device: str = _option("auto", "Run", "Where to compute.", choices=("auto", "cpu", "gpu", "tpu"))
+    run_dir: str | None = _option(
+        None, "Run", "The run's own folder; by default runs/ and a dated name, the run's id."
+    )
+    checkpoint_dir: str | None = _option(
+        None, "Run", "Where checkpoints go; by default checkpoints/ in the run's folder."
+    )
+    save_interval_minutes: float | None = _option(
+        10.0, "Run", "Minutes between checkpoints; none saves at the end alone.", above=0
+    )
+    keep_checkpoints: int = _option(
+        3, "Run", "How many of the newest checkpoints are kept.", minimum=1
+    )
+    eval_episodes: int = _option(
+        1000,
+        "Run",
+        "Games for the summary at the end, for each policy in it; 0 skips it.",
+        minimum=0,
+    )
+    wandb: bool = _option(False, "Run", "Also log to Weights & Biases.")
+    wandb_project: str = _option("hackmatrix-rl", "Run", "Project there.")
+
+    # The game
+    max_steps: int | None = _option(
+        1000,
+        "Game",
+        "Cut an episode after so many actions (truncation); none lets it run.",
+        minimum=1,
+    )
+    max_enemies: int = _option(
+        GameConfig.max_enemies,
+        "Game",
+        "Room for enemies in a game; spawns beyond are dropped and counted.",
+        minimum=1,
+    )
+    max_transmissions: int = _option(
+        GameConfig.max_transmissions,
+        "Game",
+        "Room for transmissions in a game, likewise.",
+        minimum=1,
+    )
+    history: int = _option(GameConfig.history, "Game", "Turns that UNDO can take back.", minimum=1)
+
+    # Collecting
+    num_envs: int = _option(512, "Collecting", "Games played side by side.", minimum=1)
+    num_steps: int = _option(
+        64, "Collecting", "Actions in each game between two updates.", minimum=1
+    )
+    updates_per_dispatch: int = _option(
+        4,
+        "Collecting",
+        "Updates done by one call of the compiled program; metrics are logged once for each call.",
+        minimum=1,
+    )
+
+    # The network
+    network: str = _option(
+        "mlp", "Network", "mlp, cells, conv, gru, or my_module:factory for one of your own."
+    )
+    width: int | None = _option(
+        None, "Network", "Width of its hidden layers; none is the network's own.", minimum=1
+    )
+    precision: str = _option(
+        "f32",
+        "Network",
+        "Number format to compute in; parameters stay float32.",
+        choices=("f32", "bf16"),
+    )
+
+    # Learning
+    learning_rate: float = _option(5e-4, "Learning", "Step size of Adam.", above=0)
+    learning_rate_schedule: str = _option(
+        "linear",
+        "Learning",
+        "Hold the step size, or lower it to 0 over the run.",
+        choices=("constant", "linear"),
+    )
+    num_epochs: int = _option(
+        4, "Learning", "Passes over what was collected in an update.", minimum=1
+    )
+    num_minibatches: int = _option(
+        4, "Learning", "Parts that each pass is cut into, by games.", minimum=1
+    )
+    discount: float = _option(
+        0.99, "Learning", "What a reward one step later is worth (gamma).", minimum=0, maximum=1
+    )
+    trace_decay: float = _option(
+        0.95,
+        "Learning",
+        "Trust in returns over the value network: lambda of GAE.",
+        minimum=0,
+        maximum=1,
+    )
+    clip: float = _option(
+        0.2, "Learning", "How far the probability ratio may move before it is clipped.", above=0
+    )
+    value_clip: float | None = _option(
+        None, "Learning", "Clip changes of the value likewise; none does not.", above=0
+    )
+    value_scale: str = _option(
+        "standard",
+        "Learning",
+        "Units of the value network: standardised returns, compressed and "
+        "then standardised, or as they are.",
+        choices=("standard", "compressed", "none"),
+    )
+    value_coefficient: float = _option(0.5, "Learning", "Weight of the value loss.", minimum=0)
+    entropy_coefficient: float = _option(
+        0.01, "Learning", "Weight of the entropy bonus, which keeps the policy trying.", minimum=0
+    )
+    normalize_advantage: bool = _option(
+        True, "Learning", "Bring the advantages of each minibatch to mean 0, deviation 1."
+    )
+    max_gradient_norm: float = _option(
+        0.5, "Learning", "Longer gradients are shortened to this norm.", above=0
+    )
+    kl_limit: float | None = _option(
+        None,
+        "Learning",
+        "Skip the rest of an update once the policy moved so far; none never does.",
+        above=0,
+    )
+
+    def __post_init__(self) -> None:
+        for each in dataclasses.fields(self):
+            value = _typed(each, getattr(self, each.name))
+            object.__setattr__(self, each.name, value)
+            if value is not None:
+                _check_range(each, value)
+        _check_together(self)
+
+    @property
+    def batch(self) -> int:
+        """Environment steps in one update."""
+        return self.num_envs * self.num_steps
+
+    @property
+    def num_updates(self) -> int:
+        """Whole updates that reach `total_timesteps`."""
+        return math.ceil(self.total_timesteps / self.batch)
+
+    def game(self) -> GameConfig:
+        """The game's static sizes."""
+        return GameConfig(
+            max_enemies=self.max_enemies,
+            max_transmissions=self.max_transmissions,
+            history=self.history,
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values by field name, as JSON and TOML can hold them."""
+        return dataclasses.asdict(self)
+
+
+def field_types(each: "dataclasses.Field[Any]") -> tuple[type, bool]:
+    """A field's plain type, and whether it may be `None`."""
+    annotation = each.type
+    if isinstance(annotation, UnionType):
+        plain = [part for part in get_args(annotation) if part is not type(None)]
+        return plain[0], True
+    assert isinstance(annotation, type)
+    return annotation, False
+
+
+def _typed(each: "dataclasses.Field[Any]", value: Any) -> Any:
+    kind, optional = field_types(each)
+    if value is None and optional:
+        return None
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        article = {"int": "a whole number", "float": "a number", "bool": "true or false"}
+        wanted = article.get(kind.__name__, "text") + (" or none" if optional else "")
+        raise ConfigError(f"{flag(each.name)} {value!r}: must be {wanted}.")
+    return value
+
+
+def _check_range(each: "dataclasses.Field[Any]", value: Any) -> None:
+    limits = each.metadata
+    said = f"{flag(each.name)} {value}"
+    if limits["choices"] and value not in limits["choices"]:
+        raise ConfigError(f"{said}: unknown. Use {_one_of(limits['choices'])}.")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ConfigError(f"{said}: must be a finite number.")
+    if limits["above"] is not None and value <= limits["above"]:
+        raise ConfigError(f"{said} is too small. Use more than {limits['above']}.")
+    if limits["minimum"] is not None and value < limits["minimum"]:
+        raise ConfigError(f"{said} is too small. Use {limits['minimum']} or more.")
+    if limits["maximum"] is not None and value > limits["maximum"]:
+        raise ConfigError(f"{said} is too large. Use {limits['maximum']} or less.")
+
+
+def _check_together(config: TrainConfig) -> None:
+    if config.num_envs % config.num_minibatches:
+        raise ConfigError(
+            f"--num-minibatches {config.num_minibatches} does not divide --num-envs "
+            f"{config.num_envs}. Use {_neighbouring_divisors(config)}."
+        )
+
+
+def _neighbouring_divisors(config: TrainConfig) -> str:
+    divisors = [n for n in range(1, config.num_envs + 1) if config.num_envs % n == 0]
+    below = [n for n in divisors if n < config.num_minibatches][-1:]
+    over = [n for n in divisors if n > config.num_minibatches][:1]
+    parts = " or ".join(f"--num-minibatches {n}" for n in below + over)
+    envs = max(1, round(config.num_envs / config.num_minibatches)) * config.num_minibatches
+    return f"{parts}, or --num-envs {envs}"
+
+
+def _one_of(names: tuple[str, ...]) -> str:
+    return f"{', '.join(names[:-1])} or {names[-1]}" if len(names) > 1 else names[0]

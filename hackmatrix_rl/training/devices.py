@@ -1,0 +1,68 @@
+"""Which device a run computes on, and what to say where a better one goes unused."""
+
+import os
+from collections.abc import Callable
+
+import jax
+
+from hackmatrix_rl.training.config import ConfigError
+
+# What shows that hardware is there, whatever the installed JAX makes of it.
+_SIGNS = {
+    "gpu": ("/dev/nvidia0", "/proc/driver/nvidia/version"),
+    "tpu": ("/dev/accel0", "/dev/vfio/0"),
+}
+_EXTRAS = {"gpu": "cuda", "tpu": "tpu"}
+
+
+def select_device(device: str) -> str:
+    """Makes a kind of device the one that computations run on.
+
+    Args:
+        device: `cpu`, `gpu`, `tpu`, or `auto` for JAX's own choice.
+
+    Returns:
+        The kind that was chosen: `cpu`, `gpu` or `tpu`.
+
+    Raises:
+        ConfigError: if JAX sees no such device here.
+    """
+    if device == "auto":
+        return jax.default_backend()
+    try:
+        found = jax.devices(device)
+    except RuntimeError as error:
+        advice = unseen_accelerator(jax.default_backend()) or "Use --preset cpu, or auto."
+        raise ConfigError(
+            f"--device {device} (or --preset {device}): JAX sees no {device.upper()} here, only "
+            f"{jax.default_backend()}. {advice}"
+        ) from error
+    jax.config.update("jax_default_device", found[0])
+    return device
+
+
+def unseen_accelerator(backend: str, exists: Callable[[str], bool] = os.path.exists) -> str | None:
+    """What to install, where a GPU or TPU is present that the installed JAX cannot see.
+
+    Args:
+        backend: what JAX computes on.
+        exists: tells whether a path exists; tests hand in their own.
+    """
+    if backend != "cpu":
+        return None
+    for kind, signs in _SIGNS.items():
+        if any(exists(sign) for sign in signs):
+            return (
+                f"This machine has a {kind.upper()} that the installed JAX cannot see. Install "
+                f"the {_EXTRAS[kind]} extra to use it: pip install '.[{_EXTRAS[kind]}]'"
+            )
+    return None
+
+
+def describe_device() -> str:
+    """The devices that are there, in words: `cpu (2 x TFRT_CPU)`."""
+    devices = jax.local_devices()
+    chosen = jax.config.read("jax_default_device")
+    if chosen is not None:
+        devices = jax.local_devices(backend=chosen.platform)
+    return f"{devices[0].platform} ({len(devices)} x {devices[0].device_kind})"

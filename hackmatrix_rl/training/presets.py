@@ -1,0 +1,76 @@
+"""Settings that suit a kind of device, under a name."""
+
+import dataclasses
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from hackmatrix_rl.training.config import ConfigError, TrainConfig
+from hackmatrix_rl.training.settings import closest
+
+# What each preset sets; the defaults of `TrainConfig` stand for the rest.
+PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
+    {
+        # About ten minutes on two cores.
+        "cpu": {"device": "cpu", "total_timesteps": 12_000_000},
+        # Large batches keep an accelerator busy; bfloat16 is what its matrix units are for.
+        "gpu": {
+            "device": "gpu",
+            "total_timesteps": 200_000_000,
+            "num_envs": 4096,
+            "num_minibatches": 8,
+            "updates_per_dispatch": 8,
+            "precision": "bf16",
+        },
+        "tpu": {
+            "device": "tpu",
+            "total_timesteps": 200_000_000,
+            "num_envs": 4096,
+            "num_minibatches": 8,
+            "updates_per_dispatch": 8,
+            "precision": "bf16",
+        },
+        # Seconds, to see that everything works.
+        "debug": {
+            "total_timesteps": 2048,
+            "num_envs": 16,
+            "num_steps": 16,
+            "num_minibatches": 2,
+            "num_epochs": 2,
+            "updates_per_dispatch": 2,
+            "width": 16,
+            "max_steps": 200,
+            "eval_episodes": 16,
+        },
+    }
+)
+
+AUTO = "auto"
+
+
+def preset_names() -> list[str]:
+    """All that `--preset` takes."""
+    return [AUTO, *PRESETS]
+
+
+def preset_for(backend: str) -> str:
+    """The preset for a JAX backend: `cpu`, `gpu` or `tpu`."""
+    return {"gpu": "gpu", "cuda": "gpu", "rocm": "gpu", "tpu": "tpu"}.get(backend, "cpu")
+
+
+def make_config(preset: str, settings: Mapping[str, Any]) -> TrainConfig:
+    """A preset with some settings changed.
+
+    Args:
+        preset: a name in `PRESETS`.
+        settings: fields of `TrainConfig` that differ from the preset.
+
+    Raises:
+        ConfigError: on an unknown preset or a value that cannot work.
+    """
+    if preset not in PRESETS:
+        raise ConfigError(
+            f"--preset {preset}: unknown. Use {', '.join(preset_names())}."
+            + closest(preset, preset_names())
+        )
+    return dataclasses.replace(TrainConfig(), **{**PRESETS[preset], **settings})

@@ -1,0 +1,129 @@
+"""A whole training run: from a config to a folder with everything in it."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from hackmatrix_rl.agent import ActorCritic
+from hackmatrix_rl.env.environment import Environment
+from hackmatrix_rl.training.checkpoints import CheckpointWriter
+from hackmatrix_rl.training.compose import compose, run_keys
+from hackmatrix_rl.training.config import TrainConfig
+from hackmatrix_rl.training.curve import draw_curve
+from hackmatrix_rl.training.interrupts import Interrupts
+from hackmatrix_rl.training.run_folder import RunFolder
+from hackmatrix_rl.training.sinks import Fanout, JsonLines, LogFile, Sink, WeightsAndBiases
+from hackmatrix_rl.training.trainer import Trainer
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What a run came to.
+
+    Attributes:
+        policy: as it was at the end.
+        environment: what it was trained in.
+        env_steps: environment steps that were taken.
+        interrupted: it was asked to stop before its end.
+    """
+
+    policy: ActorCritic
+    environment: Environment
+    env_steps: int
+    interrupted: bool
+
+
+def run(
+    config: TrainConfig,
+    folder: RunFolder,
+    *,
+    displays: Sequence[Sink] = (),
+    clock: Callable[[], float] = time.monotonic,
+) -> RunResult:
+    """Trains, and writes metrics, log, checkpoints and learning curve into the run's folder.
+
+    Asked to stop (Ctrl-C), it finishes the dispatch that is running, saves, and returns.
+
+    Args:
+        config: what to do.
+        folder: where; as `make_run_folder` made it.
+        displays: further sinks; closed at the end.
+        clock: seconds since some moment, for the time between checkpoints.
+
+    Raises:
+        ConfigError: if a setting cannot work.
+    """
+    network_key, training_key = run_keys(config.seed)
+    trainer = compose(config, key=network_key)
+    sink = Fanout([*displays, *_own_sinks(config, folder)])
+    try:
+        with (
+            CheckpointWriter(
+                folder.checkpoints, keep=config.keep_checkpoints, config=config
+            ) as checkpoints,
+            Interrupts() as interrupts,
+        ):
+            trainer.start(training_key)
+            sink.note("compiling ...")
+            sink.note(f"compiled in {trainer.compile():.1f} s")
+            _train(config, trainer, checkpoints, sink, interrupts, clock)
+            _save(checkpoints, trainer)
+        if interrupts.requested():
+            sink.note(f"stopped at {int(trainer.state.env_steps):,} steps; saved")
+        draw_curve(folder.metrics, folder.curve, title=folder.run_id)
+    finally:
+        sink.close()
+    return RunResult(
+        policy=trainer.policy,
+        environment=trainer.update.environment,
+        env_steps=int(trainer.state.env_steps),
+        interrupted=interrupts.requested(),
+    )
+
+
+def _own_sinks(config: TrainConfig, folder: RunFolder) -> list[Sink]:
+    sinks: list[Sink] = [
+        JsonLines(folder.metrics),
+        LogFile(folder.log, total_timesteps=config.total_timesteps),
+    ]
+    if config.wandb:
+        sinks.append(
+            WeightsAndBiases(
+                project=config.wandb_project,
+                run_id=folder.run_id,
+                folder=folder.path,
+                config=config.as_dict(),
+            )
+        )
+    return sinks
+
+
+def _train(
+    config: TrainConfig,
+    trainer: Trainer,
+    checkpoints: CheckpointWriter,
+    sink: Sink,
+    interrupts: Interrupts,
+    clock: Callable[[], float],
+) -> None:
+    saved = clock()
+    if interrupts.requested():  # while compiling
+        return
+    for metrics in trainer.train(config.total_timesteps):
+        sink.write(metrics.as_dict())
+        if interrupts.requested():
+            return
+        minutes = config.save_interval_minutes
+        if minutes is not None and clock() - saved >= 60 * minutes:
+            _save(checkpoints, trainer)
+            saved = clock()
+
+
+def _save(checkpoints: CheckpointWriter, trainer: Trainer) -> None:
+    state = trainer.state
+    checkpoints.save(
+        int(state.update),
+        policy=state.learner.policy,
+        training=state,
+        counters={"env_steps": int(state.env_steps)},
+    )

@@ -1,0 +1,40 @@
+"""A run's log: what was shown, with the time of day."""
+
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+
+from hackmatrix_rl.training.sinks.columns import one_line
+from hackmatrix_rl.training.sinks.sink import Row, Sink
+
+
+class LogFile(Sink):
+    """Appends messages and one line for each row to a text file.
+
+    Args:
+        path: the file; continued if it is there.
+        total_timesteps: length of the run, to say how far it is.
+        now: tells the time; tests hand in their own.
+    """
+
+    def __init__(
+        self, path: Path, *, total_timesteps: int, now: Callable[[], datetime] = datetime.now
+    ) -> None:
+        self._file = path.open("a", encoding="utf-8")
+        self._total = total_timesteps
+        self._now = now
+
+    def write(self, row: Row) -> None:
+        """Appends the row as a line."""
+        self.note(one_line(row, self._total))
+
+    def note(self, message: str) -> None:
+        """Appends the message."""
+        time = self._now().isoformat(sep=" ", timespec="seconds")
+        for line in message.splitlines():
+            self._file.write(f"{time}  {line}\n")
+        self._file.flush()
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._file.close()

@@ -1,0 +1,115 @@
+import dataclasses
+
+import pytest
+
+from hackmatrix_rl.training.config import ConfigError, TrainConfig
+from hackmatrix_rl.training.presets import PRESETS, make_config, preset_for
+from hackmatrix_rl.training.settings import config_from_dict, read_settings
+
+
+def test_a_config_is_hashable_and_array_free():
+    assert hash(TrainConfig()) == hash(TrainConfig())
+
+
+def test_every_field_is_explained_in_one_line():
+    for each in dataclasses.fields(TrainConfig):
+        explanation = each.metadata["help"]
+        assert explanation.endswith("."), each.name
+        assert "\n" not in explanation
+        assert len(explanation) < 110
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"num_envs": 0}, "--num-envs 0 is too small. Use 1 or more."),
+        ({"discount": 1.5}, "--discount 1.5 is too large. Use 1 or less."),
+        ({"clip": 0.0}, "--clip 0.0 is too small. Use more than 0."),
+        ({"learning_rate": float("nan")}, "--learning-rate nan: must be a finite number."),
+        ({"precision": "f8"}, "--precision f8: unknown. Use f32 or bf16."),
+        ({"num_envs": 4.5}, "--num-envs 4.5: must be a whole number."),
+        ({"num_envs": True}, "--num-envs True: must be a whole number."),
+        ({"kl_limit": "much"}, "--kl-limit 'much': must be a number or none."),
+    ],
+)
+def test_a_value_that_cannot_work_is_named_with_what_would(settings, message):
+    with pytest.raises(ConfigError) as error:
+        TrainConfig(**settings)
+    assert str(error.value) == message
+
+
+def test_minibatches_that_do_not_divide_say_which_would():
+    with pytest.raises(ConfigError) as error:
+        TrainConfig(num_envs=100, num_minibatches=8)
+    said = str(error.value)
+    assert "--num-minibatches 8 does not divide --num-envs 100" in said
+    assert "--num-minibatches 5 or --num-minibatches 10, or --num-envs 96" in said
+    for num_minibatches, num_envs in ((5, 100), (10, 100), (8, 96)):
+        TrainConfig(num_envs=num_envs, num_minibatches=num_minibatches)
+
+
+def test_whole_numbers_serve_where_a_number_is_wanted():
+    assert TrainConfig(discount=1).discount == 1.0
+    assert isinstance(TrainConfig(discount=1).discount, float)
+
+
+def test_updates_reach_the_total():
+    config = TrainConfig(num_envs=10, num_steps=10, num_minibatches=2, total_timesteps=250)
+    assert config.num_updates == 3
+
+
+@pytest.mark.parametrize("name", list(PRESETS))
+def test_a_preset_is_valid_and_can_be_changed(name):
+    assert make_config(name, {"seed": 7}).seed == 7
+
+
+def test_an_unknown_preset_is_named():
+    with pytest.raises(ConfigError, match=r"--preset cpy: unknown\..*Did you mean cpu\?"):
+        make_config("cpy", {})
+
+
+@pytest.mark.parametrize(
+    ("backend", "preset"), [("cpu", "cpu"), ("gpu", "gpu"), ("cuda", "gpu"), ("tpu", "tpu")]
+)
+def test_each_backend_has_a_preset(backend, preset):
+    assert preset_for(backend) == preset
+
+
+def test_a_file_may_order_settings_into_tables(tmp_path):
+    file = tmp_path / "my.toml"
+    file.write_text(
+        'preset = "debug"\nnum-envs = 64\n[learning]\nlearning_rate = 1e-3\nkl_limit = "none"\n'
+    )
+    assert read_settings(file) == {
+        "preset": "debug",
+        "num_envs": 64,
+        "learning_rate": 1e-3,
+        "kl_limit": None,
+    }
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("num_env = 3", r"unknown setting 'num_env'\. Did you mean num_envs\?"),
+        ("num_envs = 3\n[a]\nnum-envs = 4", "'num-envs' is set twice"),
+        ("num_envs = ", "not valid TOML"),
+    ],
+)
+def test_a_file_that_cannot_be_meant_is_refused(tmp_path, content, message):
+    file = tmp_path / "my.toml"
+    file.write_text(content)
+    with pytest.raises(ConfigError, match=message):
+        read_settings(file)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(ConfigError, match=r"--config .*nothing\.toml: No such file"):
+        read_settings(tmp_path / "nothing.toml")
+
+
+def test_a_config_survives_being_written_down():
+    config = make_config("debug", {"kl_limit": 0.02})
+    assert config_from_dict(config.as_dict()) == config
+    with pytest.raises(ConfigError, match="unknown setting 'colour'"):
+        config_from_dict({"colour": 1})
