@@ -1,0 +1,63 @@
+"""Where chance has no hand in it, play does what the original did: every record, every field."""
+
+import numpy as np
+import pytest
+
+from game.recordings import FLAGS, canonical, differences, load, report
+
+FILES = ("deterministic", "undo")
+SEEDS = (0, 1, 2)
+"""Of the keys: without chance, the key changes nothing."""
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_position_after_is_the_recorded_one(replayed, name, seed):
+    recording = load(name)
+    lines = differences(
+        canonical(recording.after), canonical(replayed(name, seed).position), recording.action
+    )
+    assert not lines, report(lines)
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_flags_are_the_recorded_ones(replayed, name, seed):
+    recording = load(name)
+    expected = {flag: recording.other[flag] for flag in FLAGS}
+    lines = differences(expected, replayed(name, seed).outcome, recording.action)
+    assert not lines, report(lines)
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_reward_terms_are_the_recorded_ones(replayed, name, seed):
+    recording = load(name)
+    lines = differences(
+        {"terms": recording.other["terms"]},
+        replayed(name, seed).outcome,
+        recording.action,
+        atol=1e-5,
+    )
+    assert not lines, report(lines)
+
+
+@pytest.mark.parametrize("name", (*FILES, "completions", "chance", "observations"))
+def test_the_legal_actions_are_the_recorded_ones(replay, name):
+    recording = load(name)
+    mask = replay.masks(recording.before | recording.top)
+    action = recording.other.get("action", np.full(len(recording), -1))
+    lines = differences({"mask": recording.other["mask"]}, {"mask": mask}, action)
+    assert not lines, report(lines)
+
+
+def test_the_recordings_have_every_action_and_every_end():
+    recording = load("deterministic")
+    legal = recording.other["legal"]
+    undo = load("undo")
+    actions = np.concatenate([recording.action[legal], undo.action[undo.other["legal"]]])
+    chancy = load("chance").action
+    assert set(actions) | set(chancy) == set(range(28))
+    for flag in ("died", "won", "completed"):
+        assert recording.other[flag].any()
+    assert not legal.all()
