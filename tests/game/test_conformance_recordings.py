@@ -42,7 +42,7 @@ def test_the_reward_terms_are_the_recorded_ones(replayed, name, seed):
     assert not lines, report(lines)
 
 
-@pytest.mark.parametrize("name", (*FILES, "completions", "chance", "observations"))
+@pytest.mark.parametrize("name", [*FILES, "completions", "chance", "observations"])
 def test_the_legal_actions_are_the_recorded_ones(replay, name):
     recording = load(name)
     mask = replay.masks(recording.before | recording.top)

@@ -1,0 +1,152 @@
+"""The comparison with the recorded outcomes notices an enemy turn that is slightly wrong.
+
+Each mutant replaces one function of the package and is compiled anew. To keep that short,
+only the enemy turn is: the positions that it starts from come from the shared `play`, with
+STEP active, which holds the enemy turn up and changes nothing else.
+"""
+
+from dataclasses import replace
+from functools import cache
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from game.outcomes import compare_outcomes, questions
+from game.recordings import FLAGS, Arrays, load, report, rows
+from game.replay import BATCH, Replay
+from game.sampling import position_names, recorded_answers
+from game.statistics import deviations
+from hackmatrix_rl.game import EnemyType, from_arrays, spawning, to_arrays
+from hackmatrix_rl.game import enemy_turn as turns
+from hackmatrix_rl.game.board import NUM_CELLS, CellSet
+
+DRAWS = 110
+WAIT = 10
+STEP_ACTIVE, SNAPSHOTS = 6, 11
+WHOLE = "all but the spawns"
+
+
+@cache
+def turn_positions() -> np.ndarray:
+    """The positions of chance.npz whose action is followed by the enemy turn."""
+    recording = load("chance")
+    completed = np.zeros(len(recording), bool)
+    np.logical_or.at(completed, recording.other["outcome_of"], recording.other["completed"])
+    turned = (recording.action <= 4) | (recording.action == WAIT)
+    return np.flatnonzero(turned & ~completed & (recording.before["game"][:, STEP_ACTIVE] == 0))
+
+
+@cache
+def before_the_turn(replay: Replay) -> Arrays:
+    """All positions of chance.npz after their action, before the enemy turn."""
+    recording = load("chance")
+    held_up = recording.before | {"game": recording.before["game"].copy()}
+    held_up["game"][:, STEP_ACTIVE] = 1
+    return replay.play(held_up, recording.action, 0).position
+
+
+def deviations_of_turns(replay: Replay) -> list[str]:
+    """Plays enemy turns as the package has them now, and compares with what was recorded."""
+    recording = load("chance")
+    start = before_the_turn(replay)
+    turn = jax.jit(jax.vmap(lambda position, key: turns.enemy_turn(position, key=key)))
+    order = np.repeat(turn_positions(), DRAWS)
+    answers = []
+    for number, first in enumerate(range(0, len(order), BATCH)):
+        index = order[np.minimum(first + np.arange(BATCH), len(order) - 1)]
+        states = from_arrays(replay.config, rows(start, index))
+        keys = jax.random.split(jax.random.key(number), BATCH)
+        after = to_arrays(replace(states, position=turn(states.position, keys)))
+        # The snapshot is `play`'s to push.
+        held = after["game"][:, SNAPSHOTS]
+        after["game"][:, SNAPSHOTS] = np.minimum(held + 1, replay.config.history)
+        nothing = {name: np.zeros(BATCH) for name in (*FLAGS, "terms")}
+        answers.append(questions(rows(start, index), after, nothing))
+
+    asked = recorded_answers().keys() - {"reward and end"}
+    tables = compare_outcomes(
+        position_names(),
+        {name: recorded_answers()[name] for name in asked},
+        recording.other["outcome_of"],
+        recording.other["outcome_count"],
+        {name: np.concatenate([part[name] for part in answers])[: len(order)] for name in asked},
+        order,
+    )
+    return deviations(tables)
+
+
+def order_of_arrival(size, *, key):
+    """No shuffle: the first enemy moves first."""
+    return jnp.arange(size, 0, -1, dtype=jnp.uint32)
+
+
+def biased_order(size, *, key):
+    """A shuffle in which the first enemy goes before another 2 times in 3."""
+    ranks = jax.random.bits(key, (2, size), jnp.uint32)
+    first = np.arange(size) == 0
+    ranks = jnp.where(first, jnp.max(ranks, axis=0), ranks[0])
+    return ((ranks >> 7) << 7) | np.arange(1, size + 1, dtype=np.uint32)
+
+
+def last_direction(next_cell):
+    """Ties go to the right, not to the left: the rule in a mirror."""
+
+    def mutant(cell, goal, walls, occupied):
+        def cell_in_mirror(cell):
+            return cell + 5 - 2 * (cell % 6)
+
+        def in_mirror(cells):
+            members = cells.to_array().reshape(6, 6)[:, ::-1]
+            return CellSet.from_array(members.reshape(NUM_CELLS))
+
+        there = next_cell(
+            cell_in_mirror(cell), cell_in_mirror(goal), in_mirror(walls), in_mirror(occupied)
+        )
+        return cell_in_mirror(there)
+
+    return mutant
+
+
+def mostly_viruses(spawn_transmissions):
+    """Types that are not uniform: one cryptog in three comes as a virus."""
+
+    def mutant(position, *, key, **counts):
+        after = spawn_transmissions(position, key=key, **counts)
+        slots = after.transmissions
+        changes = jax.random.bernoulli(jax.random.fold_in(key, 7), 1 / 3, slots.type.shape)
+        new = slots.present & ~position.transmissions.present
+        kind = jnp.where(
+            new & changes & (slots.type == EnemyType.CRYPTOG), EnemyType.VIRUS, slots.type
+        )
+        return replace(after, transmissions=replace(slots, type=kind.astype(jnp.int8)))
+
+    return mutant
+
+
+MUTANTS = {
+    "a fixed order": (turns, "random_order", lambda _: order_of_arrival, "enemy 1"),
+    "a biased shuffle": (turns, "random_order", lambda _: biased_order, WHOLE),
+    "a wrong tie-break": (turns, "next_cell", last_direction, "enemy 0"),
+    "spawns in the line of fire": (
+        spawning,
+        "line_of_sight",
+        lambda _: lambda cell, stops: CellSet.empty(),
+        "cell of spawn 0",
+    ),
+    "types that are not uniform": (turns, "spawn_transmissions", mostly_viruses, "type of spawn 0"),
+}
+
+
+def test_the_enemy_turn_as_it_is_passes(replay):
+    lines = deviations_of_turns(replay)
+    assert not lines, report(lines)
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_mutant_is_noticed(replay, monkeypatch, name):
+    module, function, mutate, question = MUTANTS[name]
+    monkeypatch.setattr(module, function, mutate(getattr(module, function)))
+    lines = deviations_of_turns(replay)
+    assert any(line.startswith(question) for line in lines), report(lines)
