@@ -67,7 +67,7 @@ class Replay:
 
     def legal(self, states: Any) -> np.ndarray:
         """The masks of `BATCH` states."""
-        return np.asarray(self._mask(states))
+        return np.array(self._mask(states))
 
     def new_games(self, count: int, seed: int) -> Arrays:
         """`count` new games."""
