@@ -1,7 +1,7 @@
 """How well a policy plays: whole episodes, counted without favour."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,22 +83,72 @@ def evaluate(
     Raises:
         ValueError: if there is nothing to play.
     """
+    together = evaluate_all(
+        {"policy": policy},
+        environment,
+        episodes=episodes,
+        key=key,
+        num_envs=num_envs,
+        greedy=greedy,
+        max_steps=max_steps,
+    )
+    return together["policy"]
+
+
+def evaluate_all(
+    policies: Mapping[str, ActorCritic | Player],
+    environment: Environment,
+    *,
+    episodes: int,
+    key: Key[Array, ""],
+    num_envs: int = 1024,
+    greedy: bool = False,
+    max_steps: int = 20_000,
+) -> dict[str, Evaluation]:
+    """Evaluates several policies at once, on games that begin alike.
+
+    The environment is compiled once for all of them.
+
+    Args:
+        policies: by name; see `evaluate` for these and for the other arguments.
+        environment: to play in.
+        episodes: how many for each policy.
+        key: decides all games and all draws.
+        num_envs: how many are played side by side for each policy.
+        greedy: let networks take their likeliest action.
+        max_steps: no episode is played further than that.
+
+    Returns:
+        What came of it, by name.
+
+    Raises:
+        ValueError: if there is nothing to play.
+    """
     if episodes < 1:
         raise ValueError(f"episodes must be at least 1, not {episodes}")
-    player = PolicyPlayer(policy, greedy=greedy) if isinstance(policy, ActorCritic) else policy
+    players = tuple(
+        PolicyPlayer(policy, greedy=greedy) if isinstance(policy, ActorCritic) else policy
+        for policy in policies.values()
+    )
     num_envs = min(num_envs, episodes)
     parts = []
     for batch in range(math.ceil(episodes / num_envs)):
         keys = env_keys(key, num_envs, first=batch * num_envs)
-        parts.append(jax.device_get(_first_episodes(player, environment, keys, max_steps)))
+        parts.append(jax.device_get(_first_episodes(players, environment, keys, max_steps)))
     # The last batch may have played more than was asked for: the last environments are left
     # out, whatever their episodes came to.
-    totals, done = jax.tree.map(lambda *leaves: np.concatenate(leaves)[:episodes], *parts)
-    return Evaluation(
-        episodes=episodes,
-        values={"return": totals.total_reward, "length": totals.length, **totals.extra},
-        unfinished=int(np.sum(~done)),
+    totals, done = jax.tree.map(
+        lambda *leaves: np.concatenate(leaves, axis=1)[:, :episodes], *parts
     )
+    values = {"return": totals.total_reward, "length": totals.length, **totals.extra}
+    return {
+        name: Evaluation(
+            episodes=episodes,
+            values={each: numbers[place] for each, numbers in values.items()},
+            unfinished=int(np.sum(~done[place])),
+        )
+        for place, name in enumerate(policies)
+    }
 
 
 class _Play(eqx.Module):
@@ -106,36 +156,42 @@ class _Play(eqx.Module):
 
     state: PyTree[Array]
     timestep: Timestep
-    carry: PyTree[Array]
+    carries: tuple[PyTree[Array], ...]
     totals: EpisodeStatistics
-    done: Bool[Array, " num_envs"]
+    done: Bool[Array, " all_envs"]
     step: Int32[Array, ""]
 
 
 @eqx.filter_jit
 def _first_episodes(
-    player: Player, environment: Environment, keys: Key[Array, " num_envs"], max_steps: int
-) -> tuple[EpisodeStatistics, Bool[Array, " num_envs"]]:
-    """The totals of each environment's first episode, and whether it ended."""
+    players: tuple[Player, ...],
+    environment: Environment,
+    keys: Key[Array, " num_envs"],
+    max_steps: int,
+) -> tuple[EpisodeStatistics, Bool[Array, "num_players num_envs"]]:
+    """The totals of each environment's first episode by player, and whether it ended."""
+    num_envs = keys.shape[0]
+    all_keys = jnp.tile(keys, len(players))
     fold = jax.vmap(jax.random.fold_in, in_axes=(0, None))
-    state, timestep = environment.reset(fold(keys, 0))
-    carry = jax.tree.map(
-        lambda leaf: jnp.broadcast_to(leaf, (keys.shape[0], *leaf.shape)), player.initial_carry()
-    )
+    state, timestep = environment.reset(fold(all_keys, 0))
+
+    def act(play: _Play, keys: Key[Array, " all_envs"]) -> tuple[Array, tuple[PyTree, ...]]:
+        """Each player acts in its own part of the batch."""
+        chosen = []
+        for place, (player, carry) in enumerate(zip(players, play.carries, strict=True)):
+            own = slice(place * num_envs, (place + 1) * num_envs)
+            observation = jax.tree.map(lambda leaf, own=own: leaf[own], play.timestep.observation)
+            mask = play.timestep.mask[own]
+            chosen.append(jax.vmap(_act(player))(observation, mask, carry, keys[own]))
+        actions, carries = zip(*chosen, strict=True)
+        return jnp.concatenate(actions), carries
 
     def unfinished(play: _Play) -> Bool[Array, ""]:
         return ~jnp.all(play.done) & (play.step < max_steps)
 
     def step(play: _Play) -> _Play:
-        pair = jax.vmap(jax.random.split)(fold(keys, play.step + 1))
-
-        def act(
-            observation: PyTree[Array], mask: Bool[Array, " num_actions"], carry: PyTree[Array], key: Key
-        ) -> tuple[Int32[Array, ""], PyTree[Array]]:
-            return player.act(observation, mask, carry, key=key)
-
-        before = play.timestep
-        actions, carry = jax.vmap(act)(before.observation, before.mask, play.carry, pair[:, 0])
+        pair = jax.vmap(jax.random.split)(fold(all_keys, play.step + 1))
+        actions, carries = act(play, pair[:, 0])
         state, timestep = environment.step(play.state, actions, pair[:, 1])
         # Kept up to the step that ends the first episode, and no further.
         totals = jax.tree.map(
@@ -144,7 +200,7 @@ def _first_episodes(
         return _Play(
             state=state,
             timestep=timestep,
-            carry=carry,
+            carries=carries,
             totals=totals,
             done=play.done | timestep.done,
             step=play.step + 1,
@@ -153,10 +209,26 @@ def _first_episodes(
     play = _Play(
         state=state,
         timestep=timestep,
-        carry=carry,
+        carries=tuple(_carries(player, num_envs) for player in players),
         totals=timestep.episode,
-        done=jnp.zeros(keys.shape[0], bool),
+        done=jnp.zeros(all_keys.shape[0], bool),
         step=jnp.zeros((), jnp.int32),
     )
     play = jax.lax.while_loop(unfinished, step, play)
-    return play.totals, play.done
+    totals: EpisodeStatistics
+    done: Bool[Array, "num_players num_envs"]
+    totals, done = jax.tree.map(
+        lambda leaf: leaf.reshape(len(players), num_envs), (play.totals, play.done)
+    )
+    return totals, done
+
+
+def _act(player: Player) -> Callable[..., tuple[Array, PyTree[Array]]]:
+    """`player.act` with its key by position, as `jax.vmap` wants it."""
+    return lambda observation, mask, carry, key: player.act(observation, mask, carry, key=key)
+
+
+def _carries(player: Player, num_envs: int) -> PyTree[Array]:
+    return jax.tree.map(
+        lambda leaf: jnp.broadcast_to(leaf, (num_envs, *leaf.shape)), player.initial_carry()
+    )

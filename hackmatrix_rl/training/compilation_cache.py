@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import jax
 
@@ -19,9 +20,9 @@ def enable_compilation_cache() -> Path | None:
     named = os.environ.get("JAX_COMPILATION_CACHE_DIR")
     if named is not None:
         return Path(named) if named else None
-    chosen = jax.config.read("jax_compilation_cache_dir")
-    if chosen:
-        return Path(chosen)
+    settings: Any = jax.config  # its attributes are made at run time
+    if settings.jax_compilation_cache_dir:
+        return Path(settings.jax_compilation_cache_dir)
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     folder = home / "hackmatrix_rl" / "compiled"
     try:

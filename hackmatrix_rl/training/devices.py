@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from typing import Any
 
 import jax
 
@@ -59,10 +60,17 @@ def unseen_accelerator(backend: str, exists: Callable[[str], bool] = os.path.exi
     return None
 
 
+def chosen_devices() -> list[jax.Device]:
+    """The devices of the kind that computations run on."""
+    settings: Any = jax.config  # its attributes are made at run time
+    default = settings.jax_default_device
+    devices: list[jax.Device] = jax.local_devices(
+        backend=None if default is None else default.platform
+    )
+    return devices
+
+
 def describe_device() -> str:
-    """The devices that are there, in words: `cpu (2 x TFRT_CPU)`."""
-    devices = jax.local_devices()
-    chosen = jax.config.read("jax_default_device")
-    if chosen is not None:
-        devices = jax.local_devices(backend=chosen.platform)
+    """The devices that are there, in words: `cpu (1 x cpu)`."""
+    devices = chosen_devices()
     return f"{devices[0].platform} ({len(devices)} x {devices[0].device_kind})"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hackmatrix_rl.agent import ActorCritic
 from hackmatrix_rl.env.environment import Environment
 from hackmatrix_rl.training.checkpoints import CheckpointWriter
-from hackmatrix_rl.training.compose import compose, run_keys
+from hackmatrix_rl.training.compose import run_keys
 from hackmatrix_rl.training.config import TrainConfig
 from hackmatrix_rl.training.curve import draw_curve
 from hackmatrix_rl.training.interrupts import Interrupts
@@ -35,6 +35,7 @@ class RunResult:
 
 def run(
     config: TrainConfig,
+    trainer: Trainer,
     folder: RunFolder,
     *,
     displays: Sequence[Sink] = (),
@@ -46,15 +47,15 @@ def run(
 
     Args:
         config: what to do.
+        trainer: as `compose` built it from the config; it need not have started.
         folder: where; as `make_run_folder` made it.
         displays: further sinks; closed at the end.
         clock: seconds since some moment, for the time between checkpoints.
 
     Raises:
-        ConfigError: if a setting cannot work.
+        ConfigError: if Weights & Biases was asked for and refuses.
     """
-    network_key, training_key = run_keys(config.seed)
-    trainer = compose(config, key=network_key)
+    _, training_key = run_keys(config.seed)
     sink = Fanout([*displays, *_own_sinks(config, folder)])
     try:
         with (

@@ -1,0 +1,145 @@
+"""The fields of `TrainConfig` as options of a command."""
+
+import dataclasses
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+from click.core import ParameterSource
+
+from hackmatrix_rl.training.config import ConfigError, TrainConfig, field_types, flag
+from hackmatrix_rl.training.devices import select_device
+from hackmatrix_rl.training.presets import AUTO, PRESETS, make_config, preset_for, preset_names
+from hackmatrix_rl.training.settings import read_settings
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+GROUPS = ("Run", "Game", "Collecting", "Network", "Learning")
+
+
+class Value(click.ParamType[Any]):
+    """Text for one field: `none` where it may be, and `12_000_000` or `1.2e7` for whole numbers.
+
+    Ranges are checked by `TrainConfig`, for files and flags alike.
+    """
+
+    def __init__(self, each: "dataclasses.Field[Any]") -> None:
+        self._kind, self._optional = field_types(each)
+        self._flag = flag(each.name)
+        choices = each.metadata["choices"]
+        names = {int: "number", float: "number", str: "text"}
+        self.name = "|".join(choices) if choices else names[self._kind]
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The value of the field."""
+        if not isinstance(value, str):
+            return value
+        if self._optional and value.lower() == "none":
+            return None
+        try:
+            return _whole(value) if self._kind is int else self._kind(value)
+        except ValueError as error:
+            article = "a whole number" if self._kind is int else "a number"
+            or_none = " or none" if self._optional else ""
+            raise ConfigError(f"{self._flag} {value}: must be {article}{or_none}.") from error
+
+
+def _whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        number = float(text)
+        if not number.is_integer():
+            raise
+        return int(number)
+
+
+def config_options(groups: Collection[str] = GROUPS) -> Callable[[F], F]:
+    """Gives a command `--preset`, `--config`, and an option for each field of some groups."""
+    presets = click.option(
+        "--preset",
+        metavar="|".join(preset_names()),
+        help=f"Settings that suit a device; auto looks which there is.  [default: {AUTO}]",
+    )
+    file = click.option(
+        "--config",
+        type=click.Path(path_type=Path),
+        metavar="FILE.toml",
+        help="Settings from a TOML file, under the names of these options. Options on the "
+        "command line go before the file, the file before the preset.",
+    )
+
+    def decorate(command: F) -> F:
+        for each in reversed(dataclasses.fields(TrainConfig)):
+            if each.metadata["group"] in groups:
+                command = _option(each)(command)
+        return presets(file(command))
+
+    return decorate
+
+
+def _option(each: "dataclasses.Field[Any]") -> Callable[[F], F]:
+    help_text = f"{each.metadata['help']}  {_defaults(each)}".rstrip()
+    if field_types(each)[0] is bool:
+        off = flag(each.name).replace("--", "--no-", 1)
+        return click.option(f"{flag(each.name)}/{off}", each.name, default=None, help=help_text)
+    value = Value(each)
+    metavar = value.name.upper() if "|" not in value.name else value.name
+    return click.option(flag(each.name), each.name, type=value, metavar=metavar, help=help_text)
+
+
+def _defaults(each: "dataclasses.Field[Any]") -> str:
+    """`[default: 512; gpu, tpu: 4096]`: the default, and the presets that change it."""
+    shown = [] if each.default is None else [f"default: {_shown(each.default)}"]
+    changed: dict[str, list[str]] = {}
+    for preset, settings in PRESETS.items():
+        if each.name in settings and settings[each.name] != each.default:
+            changed.setdefault(_shown(settings[each.name]), []).append(preset)
+    shown += [f"{', '.join(presets)}: {value}" for value, presets in changed.items()]
+    return f"[{'; '.join(shown)}]" if shown else ""
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "none"
+    return f"{value:,}".replace(",", "_") if type(value) is int else str(value)
+
+
+class GroupedOptions(click.Command):
+    """A command whose help shows the options of each group under a heading."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Writes the options, group by group; those of no group come first."""
+        headings = {each.name: each.metadata["group"] for each in dataclasses.fields(TrainConfig)}
+        sections: dict[str, list[tuple[str, str]]] = {"Options": []}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None:
+                heading = headings.get(parameter.name or "", "Options")
+                sections.setdefault(heading, []).append(record)
+        for heading, records in sections.items():
+            with formatter.section(heading):
+                formatter.write_dl(records)
+
+
+def chosen_config(context: click.Context, preset: str | None, file: Path | None) -> TrainConfig:
+    """The config that preset, file and options come to; selects its device.
+
+    Raises:
+        ConfigError: if a setting cannot work here.
+    """
+    names = {each.name for each in dataclasses.fields(TrainConfig)}
+    settings = read_settings(file) if file is not None else {}
+    named = settings.pop("preset", AUTO)
+    settings |= {
+        name: value
+        for name, value in context.params.items()
+        if name in names and context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+    }
+    preset = preset if preset is not None else named
+    if preset == AUTO:
+        preset = preset_for(select_device(settings.get("device", "auto")))
+    config = make_config(preset, settings)
+    select_device(config.device)
+    return config

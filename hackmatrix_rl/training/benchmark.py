@@ -1,0 +1,298 @@
+"""How fast a machine is: the environment, learning, and training as a whole."""
+
+import dataclasses
+import resource
+import statistics
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Int32, Key, PyTree, UInt32
+
+from hackmatrix_rl.agent import Actors, PrecisionPolicy, Rollout, RolloutCollector, precision
+from hackmatrix_rl.agent.actor_critic import ActorCritic
+from hackmatrix_rl.env.environment import Environment, Timestep, env_keys
+from hackmatrix_rl.training.compose import compose, make_environment, run_keys
+from hackmatrix_rl.training.config import TrainConfig
+from hackmatrix_rl.training.devices import chosen_devices
+from hackmatrix_rl.training.trainer import Trainer
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Runs of one measurement.
+
+    Attributes:
+        steps_per_second: environment steps in a second, of each run.
+        compile_seconds: tracing and compiling, which is in none of the runs.
+    """
+
+    steps_per_second: tuple[float, ...]
+    compile_seconds: float
+
+    @property
+    def median(self) -> float:
+        """The middle run."""
+        return statistics.median(self.steps_per_second)
+
+    @property
+    def smallest(self) -> float:
+        """The slowest run."""
+        return min(self.steps_per_second)
+
+    @property
+    def largest(self) -> float:
+        """The fastest run."""
+        return max(self.steps_per_second)
+
+    def as_dict(self) -> dict[str, Any]:
+        """As `bench --json` writes it."""
+        return {
+            "steps_per_second": {
+                "median": self.median,
+                "min": self.smallest,
+                "max": self.largest,
+                "runs": list(self.steps_per_second),
+            },
+            "compile_seconds": self.compile_seconds,
+        }
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """Everything that was measured, and what on.
+
+    Attributes:
+        speeds: by name: `env`, `update`, `train`.
+        checksum: over all observations, masks and rewards of the env runs.
+        dropped_spawns: spawns that found no room in the games that ended there.
+        env_episodes: number of these games.
+        peak_memory_bytes: of the device; on a CPU, of the process.
+        device: kind, platform and number.
+        versions: of what computes.
+        sizes: settings that speed depends on.
+    """
+
+    speeds: Mapping[str, Speed]
+    checksum: int
+    dropped_spawns: int
+    env_episodes: int
+    peak_memory_bytes: int
+    device: Mapping[str, Any]
+    versions: Mapping[str, str]
+    sizes: Mapping[str, Any]
+
+    def as_dict(self) -> dict[str, Any]:
+        """As `bench --json` writes it."""
+        parts: dict[str, Any] = {name: speed.as_dict() for name, speed in self.speeds.items()}
+        parts["env"] |= {
+            "checksum": self.checksum,
+            "dropped_spawns": self.dropped_spawns,
+            "episodes": self.env_episodes,
+        }
+        return parts | {
+            "peak_memory_bytes": self.peak_memory_bytes,
+            "device": dict(self.device),
+            "versions": dict(self.versions),
+            "sizes": dict(self.sizes),
+        }
+
+
+def benchmark(
+    config: TrainConfig, *, repeats: int, clock: Callable[[], float] = time.perf_counter
+) -> Benchmark:
+    """Measures speed with a run's sizes: its capacities, games side by side, network.
+
+    Args:
+        config: the sizes.
+        repeats: runs of each measurement.
+        clock: seconds since some moment.
+    """
+    environment = make_environment(config)
+    env, tally = _bench_env(environment, config, repeats, clock)
+    network_key, training_key = run_keys(config.seed)
+    trainer = compose(config, key=network_key)
+    trainer.start(training_key)
+    update = _bench_update(trainer, config, repeats, clock)
+    train = _bench_train(trainer, config, repeats)
+    return Benchmark(
+        speeds={"env": env, "update": update, "train": train},
+        checksum=int(tally.checksum),
+        dropped_spawns=int(tally.dropped),
+        env_episodes=int(tally.episodes),
+        peak_memory_bytes=peak_memory(),
+        device=_device(),
+        versions=_versions(),
+        sizes={
+            name: getattr(config, name)
+            for name, value in config.as_dict().items()
+            if name in _SIZES and value is not None
+        },
+    )
+
+
+_SIZES = (
+    "max_steps",
+    "max_enemies",
+    "max_transmissions",
+    "history",
+    "num_envs",
+    "num_steps",
+    "updates_per_dispatch",
+    "network",
+    "width",
+    "precision",
+    "num_epochs",
+    "num_minibatches",
+)
+
+
+class Tally(eqx.Module):
+    """What the steps of the env runs came to.
+
+    Attributes:
+        checksum: every number of every observation, mask and reward goes into it.
+        dropped: spawns that found no room, in the episodes that ended.
+        episodes: number of these episodes.
+    """
+
+    checksum: UInt32[Array, ""]
+    dropped: Int32[Array, ""]
+    episodes: Int32[Array, ""]
+
+    def take(self, timestep: Timestep) -> "Tally":
+        """The tally with one step taken in."""
+        leaves = jax.tree.leaves((timestep.observation, timestep.mask))
+        sums = [jnp.sum(leaf.astype(jnp.int32)).astype(jnp.uint32) for leaf in leaves]
+        bits = jax.lax.bitcast_convert_type(jnp.sum(timestep.reward), jnp.uint32)
+        dropped = timestep.episode.extra["dropped"].astype(jnp.int32)
+        return Tally(
+            checksum=self.checksum * jnp.uint32(31) + sum(sums, start=bits),
+            dropped=self.dropped + jnp.sum(jnp.where(timestep.done, dropped, 0)),
+            episodes=self.episodes + jnp.sum(timestep.done.astype(jnp.int32)),
+        )
+
+
+def random_legal(
+    mask: Bool[Array, "num_envs num_actions"], key: Key[Array, ""]
+) -> Int32[Array, " num_envs"]:
+    """A uniformly random legal action for each game, from 16 random bits each."""
+    bits = jax.random.bits(key, mask.shape[:1], jnp.uint16).astype(jnp.int32)
+    legal = mask.astype(jnp.int32)
+    nth = (bits * jnp.sum(legal, axis=1)) >> 16
+    return jnp.argmax(jnp.cumsum(legal, axis=1) > nth[:, None], axis=1).astype(jnp.int32)
+
+
+def _bench_env(
+    environment: Environment, config: TrainConfig, repeats: int, clock: Callable[[], float]
+) -> tuple[Speed, Tally]:
+    """Random legal play with resets, `num_steps` steps a run for each update of a dispatch."""
+    steps = config.num_steps * config.updates_per_dispatch
+    keys = env_keys(jax.random.key(config.seed), config.num_envs)
+    draws = jax.random.key(config.seed + 1)
+
+    def play(
+        state: PyTree[Array], mask: Array, tally: Tally, first: Int32[Array, ""]
+    ) -> tuple[PyTree[Array], Array, Tally]:
+        def step(carry: Any, index: Int32[Array, ""]) -> tuple[Any, None]:
+            state, mask, tally = carry
+            here = jax.vmap(jax.random.fold_in, in_axes=(0, None))(keys, index)
+            actions = random_legal(mask, jax.random.fold_in(draws, index))
+            state, timestep = environment.step(state, actions, here)
+            return (state, timestep.mask, tally.take(timestep)), None
+
+        return jax.lax.scan(step, (state, mask, tally), first + jnp.arange(steps))[0]
+
+    state, timestep = jax.jit(environment.reset)(keys)
+    nothing = Tally(jnp.uint32(0), jnp.int32(0), jnp.int32(0))
+    carry = (state, timestep.mask, nothing)
+    began = clock()
+    compiled = jax.jit(play, donate_argnums=(0, 1, 2)).lower(*carry, jnp.int32(0)).compile()
+    compile_seconds = clock() - began
+    speeds = []
+    for repeat in range(repeats + 1):
+        began = clock()
+        carry = jax.block_until_ready(compiled(*carry, jnp.int32(repeat * steps)))
+        speeds.append(steps * config.num_envs / (clock() - began))
+    # The first run starts with all games at their beginning, and is left out.
+    return Speed(tuple(speeds[1:]), compile_seconds), carry[2]
+
+
+class Replayed(RolloutCollector):
+    """Hands out a rollout that is there already, in place of collecting one."""
+
+    rollout: Rollout
+    actors: Actors
+
+    def __call__(
+        self,
+        policy: ActorCritic,
+        environment: Environment,
+        actors: Actors,
+        *,
+        precision: PrecisionPolicy = precision("f32"),  # noqa: B008 (immutable, no arrays)
+    ) -> tuple[Rollout, Actors]:
+        """The rollout that is there."""
+        return self.rollout, self.actors
+
+
+def _bench_update(
+    trainer: Trainer, config: TrainConfig, repeats: int, clock: Callable[[], float]
+) -> Speed:
+    """An update without its collecting: advantages, and all epochs of minibatches."""
+    update, state = trainer.update, trainer.state
+    rollout, actors = eqx.filter_jit(update.collect)(
+        state.learner.policy, update.environment, state.actors, precision=update.precision
+    )
+    collect = Replayed(num_steps=config.num_steps, rollout=rollout, actors=actors)
+    learn = dataclasses.replace(update, collect=collect)
+    arrays, rest = eqx.partition((learn, state), eqx.is_array)
+
+    def program(arrays: Any) -> Any:
+        learn, state = eqx.combine(arrays, rest)
+        return eqx.filter(learn(state), eqx.is_array)
+
+    began = clock()
+    compiled = jax.jit(program).lower(arrays).compile()
+    compile_seconds = clock() - began
+    speeds = []
+    for _ in range(repeats):
+        began = clock()
+        jax.block_until_ready(compiled(arrays))
+        speeds.append(config.batch / (clock() - began))
+    return Speed(tuple(speeds), compile_seconds)
+
+
+def _bench_train(trainer: Trainer, config: TrainConfig, repeats: int) -> Speed:
+    """Whole dispatches, as training does them."""
+    compile_seconds = trainer.compile()
+    runs = [trainer.dispatch(config.updates_per_dispatch) for _ in range(repeats)]
+    return Speed(tuple(run.steps_per_second for run in runs), compile_seconds)
+
+
+def peak_memory() -> int:
+    """Bytes at the highest: of the first device, or of the process where it is a CPU."""
+    stats = chosen_devices()[0].memory_stats()
+    if stats and "peak_bytes_in_use" in stats:
+        return int(stats["peak_bytes_in_use"])
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def _device() -> dict[str, Any]:
+    devices = chosen_devices()
+    first = devices[0]
+    return {"platform": first.platform, "kind": first.device_kind, "count": len(devices)}
+
+
+def _versions() -> dict[str, str]:
+    return {
+        "python": sys.version.split()[0],
+        **{name: version(name) for name in ("hackmatrix-rl", "jax", "jaxlib", "equinox", "optax")},
+    }

@@ -1,0 +1,74 @@
+"""Whatever is wrong with what was typed: one line, exit status 2, no traceback."""
+
+import os
+
+import pytest
+
+from .commands import invoke
+
+
+def assert_refused(result, *parts):
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("Error: ")
+    for part in parts:
+        assert part in line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        (["train", "--preset", "gpx"], ["--preset gpx", "auto, cpu, gpu, tpu, debug"]),
+        (
+            ["train", "--num-envs", "100", "--num-minibatches", "8"],
+            ["--num-minibatches 8 does not divide --num-envs 100", "--num-minibatches 10"],
+        ),
+        (["train", "--num-envs", "many"], ["--num-envs many: must be a whole number."]),
+        (["train", "--num-envs", "1.5"], ["--num-envs 1.5: must be a whole number."]),
+        (["train", "--clip", "-1"], ["--clip -1.0 is too small. Use more than 0."]),
+        (["train", "--precision", "f8"], ["--precision f8: unknown. Use f32 or bf16."]),
+        (["train", "--preset", "gpu"], ["--preset gpu", "JAX sees no GPU here"]),
+        (["train", "--device", "tpu"], ["--device tpu", "JAX sees no TPU here"]),
+        (["train", "--config", "nothing.toml"], ["--config nothing.toml: No such file"]),
+        (["train", "--network", "mpl"], ["--network mpl", "mlp"]),
+        (["train", "--network", "nowhere:factory"], ["--network nowhere:factory", "no module"]),
+        (["train", "--num-env", "3"], ["--num-env", "--num-envs"]),
+        (["eval", "runs/nothing"], ["runs/nothing: no checkpoint there"]),
+        (["eval"], ["RUN_OR_CHECKPOINT"]),
+        (["eval", "random", "--episodes", "0"], ["--episodes"]),
+        (["bench", "--json", "no/such/folder.json"], ["no/such/folder.json"]),
+        (["traim"], ["traim", "train"]),
+    ],
+    ids=lambda value: " ".join(value) if value and value[0] in ("train", "eval", "bench") else "",
+)
+def test_a_bad_value_gets_one_line(arguments, parts, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert_refused(invoke(*arguments), *parts)
+    assert list(tmp_path.iterdir()) == [], "nothing may be left behind"
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path):
+    in_the_way = tmp_path / "file"
+    in_the_way.write_text("")
+    result = invoke("train", "--preset", "debug", "--run-dir", in_the_way / "run")
+    assert_refused(result, f"--run-dir {in_the_way / 'run'}: cannot be written")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_without_permission_is_named(tmp_path):
+    tmp_path.chmod(0o500)
+    result = invoke("train", "--preset", "debug", "--run-dir", tmp_path / "run")
+    assert_refused(result, "--run-dir", "cannot be written")
+
+
+def test_a_folder_that_holds_a_run_is_not_overwritten(tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    result = invoke("train", "--preset", "debug", "--run-dir", tmp_path)
+    assert_refused(result, "--run-dir", "holds a run already")
+
+
+def test_an_unknown_setting_in_a_file_is_named(tmp_path):
+    file = tmp_path / "my.toml"
+    file.write_text("num_env = 3")
+    assert_refused(invoke("train", "--config", file), "num_env", "Did you mean num_envs?")

@@ -1,0 +1,48 @@
+import json
+
+import jax
+import numpy as np
+import pytest
+
+from hackmatrix_rl.training.benchmark import random_legal
+
+from .commands import invoke
+
+
+def test_random_legal_actions_are_uniform_over_the_legal_ones():
+    legal = np.array([False, True, True, False, True])
+    mask = np.tile(legal, (30_000, 1))
+    counts = np.bincount(random_legal(mask, jax.random.key(0)), minlength=5)
+    assert counts[~legal].sum() == 0
+    # Three standard deviations of a share of a third.
+    np.testing.assert_allclose(counts[legal], 10_000, atol=3 * 82)
+
+
+@pytest.mark.slow
+def test_bench_measures_environment_update_and_training(tmp_path):
+    file = tmp_path / "bench.json"
+    result = invoke("bench", "--preset", "debug", "--repeats", "3", "--json", file)
+    assert result.exit_code == 0, result.output
+    found = json.loads(file.read_text())
+    assert found.keys() == {
+        "env",
+        "update",
+        "train",
+        "peak_memory_bytes",
+        "device",
+        "versions",
+        "sizes",
+    }
+    for name in ("env", "update", "train"):
+        speed = found[name]["steps_per_second"]
+        assert 0 < speed["min"] <= speed["median"] <= speed["max"]
+        assert len(speed["runs"]) == 3
+        assert found[name]["compile_seconds"] > 0
+        assert name in result.output
+    assert found["env"]["checksum"] != 0
+    assert found["env"]["dropped_spawns"] == 0
+    assert found["env"]["episodes"] > 0
+    assert found["peak_memory_bytes"] > 2**20
+    assert found["sizes"]["max_enemies"] == 16
+    assert found["device"]["platform"] == "cpu"
+    assert {"jax", "jaxlib", "hackmatrix-rl"} <= found["versions"].keys()

@@ -1,0 +1,33 @@
+import dataclasses
+
+import pytest
+
+from hackmatrix_rl.training.config import TrainConfig, flag
+
+from .commands import invoke
+
+
+def test_without_a_command_there_is_help():
+    result = invoke()
+    assert result.exit_code == 0
+    for command in ("train", "eval", "bench"):
+        assert command in result.output
+
+
+@pytest.mark.parametrize("command", ["train", "eval", "bench"])
+def test_each_command_has_help(command):
+    result = invoke(command, "--help")
+    assert result.exit_code == 0
+    assert "Usage: " in result.output
+
+
+def test_every_field_of_the_config_is_an_option_with_its_explanation():
+    words = " ".join(invoke("train", "--help").output.split())
+    for each in dataclasses.fields(TrainConfig):
+        assert flag(each.name) in words
+        assert each.metadata["help"] in words
+
+
+def test_help_tells_what_presets_change():
+    words = " ".join(invoke("train", "--help").output.split())
+    assert "[default: f32; gpu, tpu: bf16]" in words

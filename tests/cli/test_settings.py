@@ -1,0 +1,61 @@
+"""Which of flags, file and preset a setting comes from."""
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from hackmatrix_rl.cli.settings import chosen_config, config_options
+from hackmatrix_rl.training.config import TrainConfig
+from hackmatrix_rl.training.presets import PRESETS
+
+
+def config_of(*arguments: str) -> TrainConfig:
+    found = []
+
+    @click.command
+    @config_options()
+    @click.pass_context
+    def command(context, preset, config, **_):
+        found.append(chosen_config(context, preset, config))
+
+    CliRunner().invoke(command, arguments, catch_exceptions=False, standalone_mode=False)
+    return found[0]
+
+
+def test_without_options_the_preset_is_that_of_the_device():
+    assert config_of() == TrainConfig(**PRESETS["cpu"])
+
+
+def test_a_flag_goes_before_the_file_and_the_file_before_the_preset(tmp_path):
+    file = tmp_path / "my.toml"
+    file.write_text('preset = "debug"\nseed = 5\nnum_envs = 64')
+    config = config_of("--config", str(file), "--seed", "6")
+    assert config.seed == 6
+    assert config.num_envs == 64
+    assert config.num_steps == PRESETS["debug"]["num_steps"]
+
+
+def test_a_preset_on_the_command_line_goes_before_the_one_in_the_file(tmp_path):
+    file = tmp_path / "my.toml"
+    file.write_text('preset = "debug"')
+    config = config_of("--config", str(file), "--preset", "cpu")
+    assert config == TrainConfig(**PRESETS["cpu"])
+
+
+@pytest.mark.parametrize(
+    ("text", "number"), [("1e6", 1_000_000), ("1_000_000", 1_000_000), ("7", 7)]
+)
+def test_whole_numbers_may_be_written_as_people_do(text, number):
+    assert config_of("--total-timesteps", text).total_timesteps == number
+
+
+def test_none_switches_off_even_what_a_file_sets(tmp_path):
+    file = tmp_path / "my.toml"
+    file.write_text("kl_limit = 0.5")
+    assert config_of("--config", str(file)).kl_limit == 0.5
+    assert config_of("--config", str(file), "--kl-limit", "none").kl_limit is None
+
+
+def test_switches_have_an_off(tmp_path):
+    assert config_of().normalize_advantage
+    assert not config_of("--no-normalize-advantage").normalize_advantage

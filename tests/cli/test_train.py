@@ -1,0 +1,115 @@
+"""What a run leaves behind, and how it ends."""
+
+import json
+import signal
+
+import jax
+import pytest
+
+import hackmatrix_rl as hm
+from hackmatrix_rl.cli.train import describe
+from hackmatrix_rl.training.checkpoints import find_checkpoint, read_metadata
+from hackmatrix_rl.training.compose import compose, run_keys
+from hackmatrix_rl.training.presets import make_config
+from hackmatrix_rl.training.run import run
+from hackmatrix_rl.training.run_folder import make_run_folder
+from hackmatrix_rl.training.sinks import Sink
+from hackmatrix_rl.training.sinks.json_lines import read_json_lines
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_run_says_what_it_will_do_and_where_the_result_is(trained):
+    folder, output = trained
+    assert "2,048 steps in 8 updates of 16 games x 16 steps" in output
+    assert "100%" in output
+    assert f"hackmatrix-rl eval {folder}" in output
+    assert "\x1b" not in output, "plain lines where the output is no terminal"
+
+
+def test_a_run_folder_holds_everything(trained):
+    folder, _ = trained
+    assert {path.name for path in folder.iterdir()} == {
+        "config.json",
+        "metrics.jsonl",
+        "log.txt",
+        "checkpoints",
+        "learning_curve.png",
+        "summary.json",
+    }
+    assert json.loads((folder / "config.json").read_text())["num_envs"] == 16
+    assert "compiled in" in (folder / "log.txt").read_text()
+    assert (folder / "learning_curve.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_metrics_tell_what_the_display_shows(trained):
+    rows = read_json_lines(trained[0] / "metrics.jsonl")
+    assert [row["env_steps"] for row in rows] == [512, 1024, 1536, 2048]
+    wanted = "return stage length entropy approx_kl policy_loss value_loss steps_per_second"
+    assert set(wanted.split()) <= rows[-1].keys()
+
+
+def test_the_summary_compares_with_random_and_runner(trained):
+    summary = json.loads((trained[0] / "summary.json").read_text())
+    assert list(summary) == ["trained", "random", "runner"]
+    assert {found["episodes"] for found in summary.values()} == {4}
+
+
+def test_what_was_trained_can_be_loaded_and_played(trained):
+    loaded = hm.load(trained[0])
+    assert loaded.config.num_envs == 16
+    assert loaded.metadata["counters"]["env_steps"] == 2048
+    _, timestep = loaded.environment.reset(jax.random.split(jax.random.key(0), 2))
+    observation = jax.tree.map(lambda leaf: leaf[0], timestep.observation)
+    logits, value, _ = loaded.policy(observation, loaded.policy.initial_carry())
+    assert logits.shape == (28,)
+    assert value.shape == ()
+
+
+class CtrlC(Sink):
+    """Presses Ctrl-C when the first metrics arrive."""
+
+    def __init__(self):
+        self.notes = []
+
+    def write(self, row):
+        if row["updates"] == 2:
+            signal.raise_signal(signal.SIGINT)
+
+    def note(self, message):
+        self.notes.append(message)
+
+    def close(self):
+        pass
+
+
+def test_ctrl_c_saves_and_ends_cleanly(tmp_path):
+    config = make_config("debug", {"run_dir": str(tmp_path / "run"), "eval_episodes": 0})
+    trainer = compose(config, key=run_keys(config.seed)[0])
+    folder = make_run_folder(config)
+    display = CtrlC()
+    before = signal.getsignal(signal.SIGINT)
+    result = run(config, trainer, folder, displays=[display])
+    assert result.interrupted
+    assert result.env_steps == 512
+    assert signal.getsignal(signal.SIGINT) is before
+    assert read_metadata(find_checkpoint(tmp_path / "run"))["counters"]["env_steps"] == 512
+    assert folder.curve.exists()
+    assert "stopped at 512 steps; saved" in display.notes
+
+
+def test_checkpoints_are_written_as_time_passes(tmp_path):
+    config = make_config("debug", {"run_dir": str(tmp_path / "run"), "save_interval_minutes": 1.0})
+    trainer = compose(config, key=run_keys(config.seed)[0])
+    ticks = iter(range(0, 10_000, 50))  # every look at the clock is 50 seconds later
+    run(config, trainer, make_run_folder(config), clock=lambda: float(next(ticks)))
+    found = sorted(int(path.name) for path in (tmp_path / "run" / "checkpoints").iterdir())
+    assert found == [4, 8]
+
+
+def test_a_gpu_that_jax_cannot_see_is_spoken_of(tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        "hackmatrix_rl.cli.train.unseen_accelerator", lambda backend: "install the cuda extra"
+    )
+    config = make_config("cpu", {"run_dir": str(tmp_path)})
+    assert describe(config, make_run_folder(config))[0] == "install the cuda extra"

@@ -1,0 +1,155 @@
+"""Evaluation, on an environment whose episodes are known beforehand."""
+
+import json
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jaxtyping import Array, Int32, Key
+
+from hackmatrix_rl.agent import MLPActorCritic
+from hackmatrix_rl.env import CartPole, Environment, EnvSpec, EpisodeStatistics, Timestep, env_keys
+from hackmatrix_rl.evaluation import Player, evaluate, evaluate_all, mean_of, rate_of
+
+
+class Lengths(Environment):
+    """Episodes of 1 or 50 steps, by a coin tossed at the reset; the reward is the action."""
+
+    @property
+    def spec(self):
+        return EnvSpec(2, jax.ShapeDtypeStruct((1,), jnp.int32))
+
+    @property
+    def truncates(self):
+        return False
+
+    def reset(self, keys: Key[Array, " num_envs"]):
+        length = self.lengths(keys)
+        zero = jnp.zeros(keys.shape[0], jnp.int32)
+        state = (length, zero, zero)
+        return state, self._timestep(state, jnp.zeros(keys.shape[0], bool))
+
+    def step(self, state, actions: Int32[Array, " num_envs"], keys: Key[Array, " num_envs"]):
+        length, step, total = state
+        ended = (length, step + 1, total + actions)
+        done = ended[1] >= length
+        zero = jnp.zeros_like(step)
+        fresh = (self.lengths(keys), zero, zero)
+        state = jax.tree.map(lambda new, old: jnp.where(done, new, old), fresh, ended)
+        return state, self._timestep(ended, done)
+
+    @staticmethod
+    def lengths(keys):
+        return jnp.where(jax.vmap(jax.random.bernoulli)(keys), 50, 1).astype(jnp.int32)
+
+    @staticmethod
+    def _timestep(state, done):
+        length, step, total = state
+        nothing = jnp.zeros(length.shape, bool)
+        mask = jnp.ones((length.shape[0], 2), bool)
+        return Timestep(
+            observation=length[:, None],
+            mask=mask,
+            reward=total.astype(jnp.float32),
+            terminated=done,
+            truncated=nothing,
+            last_observation=length[:, None],
+            last_mask=mask,
+            terms={},
+            episode=EpisodeStatistics(total.astype(jnp.float32), step, {}),
+        )
+
+
+class Always(Player):
+    """Always takes one action."""
+
+    action: int = eqx.field(static=True)
+
+    def initial_carry(self):
+        return ()
+
+    def act(self, observation, mask, carry, *, key):
+        return jnp.int32(self.action), carry
+
+
+def first_lengths(key, episodes):
+    keys = jax.vmap(jax.random.fold_in, in_axes=(0, None))(env_keys(key, episodes), 0)
+    return np.asarray(Lengths.lengths(keys))
+
+
+def test_each_environment_counts_once_so_that_short_episodes_are_not_favoured():
+    key = jax.random.key(3)
+    found = evaluate(Always(1), Lengths(), episodes=100, key=key)
+    assert found.unfinished == 0
+    np.testing.assert_array_equal(found.values["length"], first_lengths(key, 100))
+    np.testing.assert_array_equal(found.values["return"], first_lengths(key, 100))
+
+
+@pytest.mark.parametrize("num_envs", [1, 7, 32])
+def test_the_episodes_do_not_depend_on_how_many_are_played_at_once(num_envs):
+    key = jax.random.key(4)
+    found = evaluate(Always(1), Lengths(), episodes=20, key=key, num_envs=num_envs)
+    assert found.episodes == 20
+    np.testing.assert_array_equal(found.values["length"], first_lengths(key, 20))
+
+
+def test_players_evaluated_together_play_as_they_would_alone():
+    key = jax.random.key(5)
+    together = evaluate_all(
+        {"none": Always(0), "all": Always(1)}, Lengths(), episodes=12, key=key, num_envs=5
+    )
+    assert not together["none"].values["return"].any()
+    np.testing.assert_array_equal(together["all"].values["return"], first_lengths(key, 12))
+    np.testing.assert_array_equal(together["none"].values["length"], first_lengths(key, 12))
+
+
+def test_an_episode_that_goes_on_too_long_is_counted_as_unfinished():
+    key = jax.random.key(6)
+    found = evaluate(Always(1), Lengths(), episodes=40, key=key, max_steps=10)
+    assert found.unfinished == np.sum(first_lengths(key, 40) == 50)
+    assert found.values["length"].max() == 10
+
+
+def test_a_network_plays_and_the_same_key_gives_the_same_games():
+    environment = CartPole()
+    policy = MLPActorCritic(environment.spec, width=8, key=jax.random.key(0))
+
+    def play(**how):
+        return evaluate(policy, environment, episodes=6, key=jax.random.key(1), **how)
+
+    np.testing.assert_array_equal(play().values["return"], play().values["return"])
+    assert not np.array_equal(play().values["return"], play(greedy=True).values["return"])
+
+
+def test_no_episodes_is_refused():
+    with pytest.raises(ValueError, match="episodes must be at least 1, not 0"):
+        evaluate(Always(1), Lengths(), episodes=0, key=jax.random.key(0))
+
+
+def test_a_mean_has_the_interval_of_the_normal_approximation():
+    estimate = mean_of([1.0, 2.0, 3.0, 4.0])
+    half = 1.959964 * np.std([1, 2, 3, 4], ddof=1) / 2
+    assert estimate.mean == 2.5
+    np.testing.assert_allclose([estimate.low, estimate.high], [2.5 - half, 2.5 + half])
+
+
+def test_one_value_alone_has_no_interval():
+    assert json.dumps(mean_of([3.0]).as_dict()) == '{"mean": 3.0, "ci95": [null, null]}'
+
+
+def test_a_rate_that_never_happened_may_still_happen():
+    estimate = rate_of(np.zeros(100))
+    assert (estimate.mean, estimate.low) == (0.0, 0.0)
+    # Wilson: z^2 / (n + z^2)
+    np.testing.assert_allclose(estimate.high, 3.841459 / 103.841459, rtol=1e-6)
+    always = rate_of(np.ones(100))
+    np.testing.assert_allclose(always.low, 1 - estimate.high)
+    assert always.high == 1.0
+
+
+def test_intervals_cover_the_truth_about_95_times_in_100():
+    draws = np.random.default_rng(0).exponential(size=(2000, 200))
+    covered = [(found := mean_of(row)).low <= 1.0 <= found.high for row in draws]
+    assert 0.92 < np.mean(covered) < 0.97
