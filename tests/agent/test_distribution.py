@@ -1,0 +1,95 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from hackmatrix_rl.agent import MaskedCategorical
+
+LOGITS = jnp.array([0.3, -1.2, 2.0, 0.0, 5.0], jnp.float32)
+MASK = jnp.array([True, False, True, True, False])
+
+
+def test_probabilities_are_the_softmax_over_the_legal_actions():
+    legal = np.exp(np.array([0.3, 2.0, 0.0]))
+    expected = np.zeros(5)
+    expected[[0, 2, 3]] = legal / legal.sum()
+    np.testing.assert_allclose(MaskedCategorical(LOGITS, MASK).probs, expected, rtol=1e-6)
+
+
+def test_the_entropy_is_that_of_the_legal_actions():
+    p = np.asarray(MaskedCategorical(LOGITS, MASK).probs, np.float64)[[0, 2, 3]]
+    expected = -(p * np.log(p)).sum()
+    assert MaskedCategorical(LOGITS, MASK).entropy() == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("size", [1.0, 1e4, 1e30])
+def test_an_illegal_action_has_no_probability_whatever_its_logit(size):
+    chances = MaskedCategorical(LOGITS * size, MASK)
+    assert chances.probs[1] == 0.0
+    assert chances.probs[4] == 0.0
+    assert chances.log_prob(jnp.int32(4)) == -jnp.inf
+    assert jnp.sum(chances.probs) == pytest.approx(1.0)
+
+
+def test_an_illegal_action_is_never_sampled():
+    chances = MaskedCategorical(LOGITS, MASK)
+    keys = jax.random.split(jax.random.key(0), 100_000)
+    counts = np.bincount(jax.jit(jax.vmap(chances.sample))(keys), minlength=5)
+    assert counts[1] == counts[4] == 0
+    np.testing.assert_allclose(counts / counts.sum(), chances.probs, atol=0.005)
+
+
+def test_the_mode_is_legal():
+    assert MaskedCategorical(LOGITS, MASK).mode() == 2
+
+
+def test_a_single_legal_action_is_certain():
+    chances = MaskedCategorical(LOGITS, jnp.arange(5) == 1)
+    assert chances.log_prob(jnp.int32(1)) == 0.0
+    assert chances.entropy() == 0.0
+
+
+def test_without_a_legal_action_it_is_uniform_and_finite():
+    chances = MaskedCategorical(LOGITS, jnp.zeros(5, bool))
+    np.testing.assert_allclose(chances.probs, np.full(5, 0.2), rtol=1e-6)
+    assert chances.entropy() == pytest.approx(np.log(5), rel=1e-6)
+    assert np.isfinite(chances.log_prob(jnp.int32(3)))
+    assert 0 <= int(chances.sample(jax.random.key(0))) < 5
+
+
+@pytest.mark.parametrize("mask", [MASK, jnp.zeros(5, bool), jnp.arange(5) == 2])
+@pytest.mark.parametrize("size", [1.0, 1e4])
+def test_gradients_are_finite_and_leave_illegal_logits_alone(mask, size):
+    def score(logits):
+        chances = MaskedCategorical(logits, mask)
+        return chances.log_prob(jnp.int32(2)) + chances.entropy()
+
+    gradient = jax.grad(score)(LOGITS * size)
+    assert np.isfinite(gradient).all()
+    np.testing.assert_array_equal(gradient[~np.asarray(mask)], 0.0)
+
+
+def test_the_gradient_is_that_of_the_formula():
+    def score(logits):
+        chances = MaskedCategorical(logits, MASK)
+        return chances.log_prob(jnp.int32(0)) + 0.5 * chances.entropy()
+
+    gradient = jax.grad(score)(LOGITS)
+    for action in (0, 2, 3):
+        step = 1e-2 * (jnp.arange(5) == action).astype(jnp.float32)
+        difference = (score(LOGITS + step) - score(LOGITS - step)) / 2e-2
+        assert gradient[action] == pytest.approx(float(difference), abs=1e-3)
+
+
+def test_it_works_on_batches():
+    logits = jnp.stack([LOGITS, -LOGITS])[None]
+    mask = jnp.stack([MASK, ~MASK])[None]
+    chances = MaskedCategorical(logits, mask)
+    action = jnp.array([[2, 4]], jnp.int32)
+    for column in range(2):
+        alone = MaskedCategorical(logits[0, column], mask[0, column])
+        np.testing.assert_allclose(chances.entropy()[0, column], alone.entropy(), rtol=1e-6)
+        np.testing.assert_allclose(
+            chances.log_prob(action)[0, column], alone.log_prob(action[0, column]), rtol=1e-6
+        )
+    assert chances.sample(jax.random.key(0)).shape == (1, 2)

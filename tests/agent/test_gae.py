@@ -1,0 +1,85 @@
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from agent.builders import random_rollout, rollout
+from hackmatrix_rl.agent import GAE, RunningScale
+
+
+def plain_advantages(r, discount, trace_decay):
+    """The definition, one environment and one step after another, in Python floats."""
+    num_steps, num_envs = r.reward.shape
+    advantage = np.zeros((num_steps, num_envs))
+    for env in range(num_envs):
+        for start in range(num_steps):
+            weight = 1.0
+            for step in range(start, num_steps):
+                if r.terminated[step, env]:
+                    following = 0.0
+                elif r.truncated[step, env]:
+                    following = float(r.bootstrap_value[step, env])
+                elif step + 1 < num_steps:
+                    following = float(r.value[step + 1, env])
+                else:
+                    following = float(r.last_value[env])
+                surprise = (
+                    float(r.reward[step, env]) + discount * following - float(r.value[step, env])
+                )
+                advantage[start, env] += weight * surprise
+                if r.terminated[step, env] or r.truncated[step, env]:
+                    break
+                weight *= discount * trace_decay
+    return advantage
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize(("discount", "trace_decay"), [(0.99, 0.95), (1.0, 1.0), (0.9, 0.0)])
+def test_advantages_are_those_of_plain_python(seed, discount, trace_decay):
+    r = random_rollout(seed)
+    targets = GAE(discount, trace_decay)(r)
+    expected = plain_advantages(r, discount, trace_decay)
+    np.testing.assert_allclose(targets.advantage, expected, rtol=1e-5, atol=2e-5)
+    np.testing.assert_allclose(targets.value_target, expected + r.value, rtol=1e-5, atol=3e-5)
+
+
+def test_a_truncated_episode_bootstraps_from_the_position_before_the_reset():
+    targets = GAE(0.9, 0.5)(
+        rollout(
+            [[1.0], [1.0]], [[0.0], [100.0]], truncated=[[True], [False]], bootstrap=[[7.0], [0.0]]
+        )
+    )
+    assert targets.advantage[0, 0] == pytest.approx(1.0 + 0.9 * 7.0)
+
+
+def test_a_terminated_episode_is_worth_its_rewards_alone():
+    targets = GAE(0.9, 0.5)(rollout([[1.0], [1.0]], [[0.5], [100.0]], terminated=[[True], [False]]))
+    assert targets.advantage[0, 0] == pytest.approx(0.5)
+
+
+def test_values_are_taken_in_the_units_of_the_network():
+    scale = RunningScale().update(jnp.array([0.0, 20.0], jnp.float32))
+    r = random_rollout(3)
+    in_reward_units = rollout(
+        r.reward,
+        r.value * 10 + 10,
+        terminated=r.terminated,
+        truncated=r.truncated,
+        bootstrap=r.bootstrap_value * 10 + 10,
+        last=r.last_value * 10 + 10,
+    )
+    np.testing.assert_allclose(
+        GAE()(r, scale).advantage, GAE()(in_reward_units).advantage, rtol=1e-4, atol=1e-4
+    )
+
+
+@pytest.mark.parametrize("wrong", [{"discount": 1.01}, {"trace_decay": -0.1}])
+def test_a_weight_out_of_range_is_an_error(wrong):
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        GAE(**wrong)
+
+
+def test_explained_variance():
+    r = random_rollout(4)
+    targets = GAE()(r)
+    unexplained = np.var(targets.value_target - r.value) / np.var(targets.value_target)
+    assert targets.explained_variance() == pytest.approx(float(1 - unexplained), rel=1e-3)

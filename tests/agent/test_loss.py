@@ -1,0 +1,146 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from hackmatrix_rl.agent import ActorCritic, Batch, PPOLoss
+
+
+class Table(ActorCritic):
+    """Logits and values are the parameters; the observation says which row."""
+
+    logits: jax.Array
+    value: jax.Array
+
+    def initial_carry(self):
+        return ()
+
+    def __call__(self, observation, carry):
+        return self.logits[observation], self.value[observation], carry
+
+
+def batch(log_prob, advantage, *, value=None, target=None, mask=None) -> Batch:
+    """Two steps of one environment, seen as rows 0 and 1, with action 0 in both."""
+    column = lambda x: jnp.asarray(x, jnp.float32).reshape(2, 1)  # noqa: E731
+    zeros = jnp.zeros((2, 1), jnp.float32)
+    return Batch(
+        observation=jnp.arange(2, dtype=jnp.int32).reshape(2, 1),
+        mask=jnp.ones((2, 1, 3), bool) if mask is None else mask,
+        action=jnp.zeros((2, 1), jnp.int32),
+        log_prob=column(log_prob),
+        value=zeros if value is None else column(value),
+        done=jnp.zeros((2, 1), bool),
+        initial_carry=(),
+        advantage=column(advantage),
+        value_target=zeros if target is None else column(target),
+    )
+
+
+def policy(value=(0.0, 0.0)) -> Table:
+    logits = jnp.array([[0.5, -0.2, 0.1], [1.0, 0.3, -2.0]], jnp.float32)
+    return Table(logits, jnp.asarray(value, jnp.float32))
+
+
+def now(p: Table) -> np.ndarray:
+    return np.asarray(jax.nn.log_softmax(p.logits)[:, 0], np.float64)
+
+
+PLAIN = PPOLoss(value_coefficient=0.0, entropy_coefficient=0.0, normalize_advantage=False)
+
+
+def test_the_objective_is_the_smaller_of_ratio_and_clipped_ratio():
+    p = policy()
+    old = now(p) - np.log([1.5, 0.5])  # ratios 1.5 and 0.5
+    for advantage, expected in (
+        ([1.0, 1.0], -(1.2 + 0.5) / 2),
+        ([-1.0, -1.0], (1.5 + 0.8) / 2),
+    ):
+        loss, metrics = PLAIN(p, batch(old, advantage))
+        assert loss == pytest.approx(expected, rel=1e-5)
+        assert metrics.clip_fraction == 1.0
+
+
+def test_beyond_the_clip_nothing_is_gained_by_going_on():
+    p = policy()
+    old = now(p) - np.log([1.5, 0.5])
+    gradient = jax.grad(lambda p, b: PLAIN(p, b)[0])(p, batch(old, [1.0, -1.0]))
+    np.testing.assert_allclose(gradient.logits, 0.0, atol=1e-7)
+    back = jax.grad(lambda p, b: PLAIN(p, b)[0])(p, batch(old, [-1.0, 1.0]))
+    assert np.abs(back.logits).max(axis=1).min() > 0.05
+
+
+def test_at_ratio_one_the_gradient_is_the_policy_gradient():
+    p = policy()
+    advantage = np.array([2.0, -3.0])
+    gradient = jax.grad(lambda p, b: PLAIN(p, b)[0])(p, batch(now(p), advantage)).logits
+    chances = np.asarray(jax.nn.softmax(p.logits))
+    expected = -advantage[:, None] * (np.eye(3)[[0, 0]] - chances) / 2
+    np.testing.assert_allclose(gradient, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_advantages_are_normalised_over_the_minibatch():
+    p = policy()
+    plain, _ = PLAIN(p, batch(now(p) - 0.1, [1.0, -1.0]))
+    normalising = PPOLoss(value_coefficient=0.0, entropy_coefficient=0.0)
+    scaled, _ = normalising(p, batch(now(p) - 0.1, [507.0, 101.0]))
+    assert scaled == pytest.approx(float(plain), rel=1e-4)
+
+
+def test_equal_advantages_do_not_divide_by_zero():
+    p = policy()
+    loss, _ = PPOLoss()(p, batch(now(p), [3.0, 3.0]))
+    assert np.isfinite(loss)
+
+
+def test_the_value_loss_is_half_the_squared_error():
+    only_value = PPOLoss(value_coefficient=1.0, entropy_coefficient=0.0)
+    p = policy(value=(1.0, -2.0))
+    loss, metrics = only_value(p, batch(now(p), [0.0, 0.0], target=[2.0, 2.0]))
+    assert metrics.value_loss == pytest.approx((1.0 + 16.0) / 4)
+    assert loss == pytest.approx((1.0 + 16.0) / 4)
+
+
+def test_the_clipped_value_loss_is_the_larger_of_both_errors():
+    clipped = PPOLoss(value_clip=0.1)
+    # Row 0 moved from 0 to 1, towards the target 1: clipped it would be at 0.1 still.
+    # Row 1 moved from 0 to 1, away from the target -1: its own error is the larger one.
+    p = policy(value=(1.0, 1.0))
+    _, metrics = clipped(p, batch(now(p), [0.0, 0.0], value=[0.0, 0.0], target=[1.0, -1.0]))
+    assert metrics.value_loss == pytest.approx((0.9**2 + 2.0**2) / 4)
+
+
+def test_the_entropy_is_rewarded():
+    p = policy()
+    with_bonus, metrics = PPOLoss(entropy_coefficient=0.5)(p, batch(now(p), [0.0, 0.0]))
+    without, _ = PPOLoss(entropy_coefficient=0.0)(p, batch(now(p), [0.0, 0.0]))
+    assert without - with_bonus == pytest.approx(0.5 * float(metrics.entropy), rel=1e-5)
+
+
+def test_the_divergence_is_estimated_and_never_negative():
+    p = policy()
+    _, same = PPOLoss()(p, batch(now(p), [0.0, 0.0]))
+    assert same.approx_kl == pytest.approx(0.0, abs=1e-6)
+    _, moved = PPOLoss()(p, batch(now(p) - np.log([1.5, 0.5]), [0.0, 0.0]))
+    expected = np.mean([1.5 - 1 - np.log(1.5), 0.5 - 1 - np.log(0.5)])
+    assert moved.approx_kl == pytest.approx(expected, rel=1e-4)
+
+
+def test_the_mask_that_was_used_to_act_is_used_again():
+    p = policy()
+    mask = jnp.ones((2, 1, 3), bool).at[0, 0, 1].set(False)
+    masked = np.array(
+        [jax.nn.log_softmax(p.logits[0, jnp.array([0, 2])])[0], now(p)[1]], np.float64
+    )
+    _, metrics = PPOLoss()(p, batch(masked, [1.0, -1.0], mask=mask))
+    assert metrics.approx_kl == pytest.approx(0.0, abs=1e-6)
+    _, unmasked = PPOLoss()(p, batch(masked, [1.0, -1.0]))
+    assert unmasked.approx_kl > 0.01
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"clip": 0.0}, {"value_clip": -1.0}, {"entropy_coefficient": -1.0}],
+)
+def test_an_argument_out_of_range_is_an_error(wrong):
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        PPOLoss(**wrong)

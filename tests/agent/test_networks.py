@@ -1,0 +1,147 @@
+import re
+import sys
+import types
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from agent import probes
+from hackmatrix_rl.agent import (
+    NETWORKS,
+    ActorCritic,
+    ConvActorCritic,
+    GRUActorCritic,
+    MaskedCategorical,
+    MLPActorCritic,
+    build_network,
+    precision,
+)
+from hackmatrix_rl.env import CartPole
+
+BOARD = probes.Probe({}, board=True).spec
+KEY = jax.random.key(0)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_every_network_gives_logits_a_value_and_a_carry(name):
+    network = build_network(name, BOARD, width=8, key=KEY)
+    logits, value, carry = network(jnp.ones(4, jnp.float32), network.initial_carry())
+    assert logits.shape == (3,)
+    assert value.shape == ()
+    assert jax.tree.structure(carry) == jax.tree.structure(network.initial_carry())
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_first_policy_is_nearly_uniform(name):
+    network = build_network(name, BOARD, key=KEY)
+    logits, _, _ = network(jnp.ones(4, jnp.float32), network.initial_carry())
+    chances = MaskedCategorical(logits, jnp.ones(3, bool))
+    assert chances.entropy() > 0.999 * np.log(3)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("precise", ["f32", "bf16"])
+def test_unrolling_is_calling_step_by_step(name, precise):
+    network = precision(precise).cast_to_compute(build_network(name, BOARD, width=8, key=KEY))
+    draw = np.random.default_rng(0)
+    seen = jnp.asarray(draw.normal(size=(7, 5, 4)), jnp.float32)
+    done = jnp.asarray(draw.random((7, 5)) < 0.3)
+    first = jax.tree.map(lambda x: jnp.broadcast_to(x, (5, *x.shape)), network.initial_carry())
+    logits, value = network.unroll(seen, first, done)
+    plain_logits, plain_value = ActorCritic.unroll(network, seen, first, done)
+    close = {"f32": 1e-5, "bf16": 0.03}[precise]
+    np.testing.assert_allclose(logits, plain_logits, atol=close)
+    np.testing.assert_allclose(value, plain_value, atol=close)
+    for env in range(5):
+        carry = network.initial_carry()
+        for step in range(7):
+            here, worth, carry = network(seen[step, env], carry)
+            np.testing.assert_allclose(logits[step, env], here, atol=close)
+            np.testing.assert_allclose(value[step, env], worth, atol=close)
+            carry = network.initial_carry() if done[step, env] else carry
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_under_bf16_layers_compute_in_it_and_outputs_are_float32(name):
+    network = precision("bf16").cast_to_compute(build_network(name, BOARD, width=8, key=KEY))
+    leaves = [leaf for leaf in jax.tree.leaves(network) if isinstance(leaf, jax.Array)]
+    assert {leaf.dtype for leaf in leaves} == {jnp.dtype(jnp.bfloat16)}
+
+    def call(seen):
+        return network(seen, network.initial_carry())
+
+    shapes = jax.eval_shape(call, jnp.ones(4, jnp.float32))
+    assert {leaf.dtype for leaf in jax.tree.leaves(shapes)} == {jnp.dtype(jnp.float32)}
+    lowered = jax.jit(call).lower(jnp.ones(4, jnp.float32)).as_text()
+    products = re.findall(r"stablehlo\.dot_general.* : (\(.*\)) ->", lowered)
+    assert products
+    assert all(operands.count("bf16") == 2 for operands in products)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_under_vmap_each_layer_is_one_plain_matrix_product(name):
+    network = build_network(name, BOARD, width=8, key=KEY)
+    carry = jax.tree.map(lambda x: jnp.broadcast_to(x, (16, *x.shape)), network.initial_carry())
+    lowered = jax.jit(jax.vmap(network)).lower(jnp.ones((16, 4), jnp.float32), carry)
+    products = re.findall(r"stablehlo\.dot_general.*", lowered.as_text())
+    assert products
+    assert not [line for line in products if "batching_dims = [0]" in line]
+
+
+def test_a_convolution_sees_the_neighbours_of_a_cell_and_no_others():
+    network = ConvActorCritic(BOARD, channels=8, layers=1, width=4, key=KEY)
+    blank = jnp.zeros((3, 3, 8), jnp.float32)
+    response = network.convolutions[0](blank.at[0, 0].set(1.0))
+    assert (np.asarray(response[1, 1]) != 0).any()
+    assert (np.asarray(response[2, 2]) == 0).all()
+
+
+def test_a_convolution_needs_a_board():
+    with pytest.raises(ValueError, match="grid"):
+        ConvActorCritic(CartPole().spec, key=KEY)
+
+
+@pytest.mark.parametrize("network", [MLPActorCritic, GRUActorCritic, ConvActorCritic])
+def test_a_width_of_nothing_is_an_error(network):
+    with pytest.raises(ValueError, match="width"):
+        network(BOARD, width=0, key=KEY)
+
+
+def test_networks_are_built_by_name():
+    assert isinstance(build_network("mlp", BOARD, width=5, key=KEY), MLPActorCritic)
+    network = build_network("gru", BOARD, width=5, key=KEY)
+    assert network.initial_carry().shape == (5,)
+
+
+@pytest.fixture
+def own_module(monkeypatch):
+    module = types.ModuleType("own_networks")
+    module.make = lambda spec, *, width=3, key: MLPActorCritic(spec, width=width, key=key)
+    module.wrong = lambda spec, *, key: "a network"
+    module.number = 3
+    monkeypatch.setitem(sys.modules, "own_networks", module)
+
+
+@pytest.mark.usefixtures("own_module")
+def test_a_network_of_ones_own_is_named_by_module_and_factory():
+    network = build_network("own_networks:make", BOARD, key=KEY)
+    assert network.layers[0].bias.shape == (3,)
+
+
+@pytest.mark.usefixtures("own_module")
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("transformer", "choose one of mlp"),
+        ("own_networks:", "module:factory"),
+        ("no_such_module_anywhere:make", "no module"),
+        ("own_networks:nothing", "has no 'nothing'"),
+        ("own_networks:number", "cannot be called"),
+        ("own_networks:wrong", "built a str"),
+    ],
+)
+def test_an_unknown_network_is_a_clear_error(name, says):
+    with pytest.raises(ValueError, match=re.escape(says)):
+        build_network(name, BOARD, key=KEY)

@@ -1,0 +1,194 @@
+"""The algorithm on environments with known values: an error shows up as a number."""
+
+import dataclasses
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from agent import probes
+from agent.probes import train, values
+from hackmatrix_rl.agent import (
+    GAE,
+    Batch,
+    GRUActorCritic,
+    MLPActorCritic,
+    PPOLoss,
+    Rollout,
+    RolloutCollector,
+    RunningScale,
+)
+
+CLOSE = 0.1
+
+
+def test_the_value_of_a_single_reward_is_that_reward():
+    assert values(train(probes.value_only()))[0] == pytest.approx(1.0, abs=CLOSE)
+
+
+def test_a_later_reward_is_discounted():
+    assert values(train(probes.discounting()))[:2] == pytest.approx([0.9, 1.0], abs=0.04)
+
+
+def test_the_action_that_pays_is_taken():
+    trainer = train(probes.action_matters())
+    assert probes.chances(trainer)[0, 1] > 0.95
+    assert values(trainer)[0] == pytest.approx(1.0, abs=CLOSE)
+
+
+def test_the_action_follows_the_observation():
+    trainer = train(probes.observation_matters())
+    assert np.diag(probes.chances(trainer)[:3]).min() > 0.95
+    assert values(trainer)[:3] == pytest.approx([1.0] * 3, abs=CLOSE)
+
+
+def test_an_illegal_action_is_never_taken_however_much_it_would_pay():
+    trainer = train(probes.mask_matters())
+    assert probes.chances(trainer)[0, 2] == 0.0
+    assert probes.chances(trainer)[0, 1] > 0.95
+    assert values(trainer)[0] == pytest.approx(1.0, abs=CLOSE)
+
+
+def test_the_value_bootstraps_through_truncation():
+    # 1 + 0.9 + 0.81 + ... = 10, though no episode is longer than three steps.
+    trainer = train(probes.truncation(), updates=300)
+    assert values(trainer)[0] == pytest.approx(10.0, abs=0.5)
+
+
+def test_the_value_does_not_bootstrap_through_termination():
+    trainer = train(probes.termination())
+    assert values(trainer)[:3] == pytest.approx([2.71, 1.9, 1.0], abs=CLOSE)
+
+
+def test_nothing_leaks_over_a_reset():
+    trainer = train(probes.reset_leak(), updates=300)
+    assert values(trainer)[:3] == pytest.approx([0.0, 10.0, 0.0], abs=0.5)
+
+
+@pytest.mark.parametrize(("compress", "close"), [(False, 40.0), (True, 5.0)])
+def test_values_of_very_different_size_are_learned_under_the_running_scale(compress, close):
+    # Standardising alone resolves a fraction of the standard deviation, here of 280.
+    rows = {
+        (0, None): (0.1, 0, probes.TERMINATES),
+        (1, None): (5.0, 0, probes.TERMINATES),
+        (2, None): (600.0, 0, probes.TERMINATES),
+    }
+    probe = probes.Probe(rows, starts=(0, 1, 2))
+    found = values(train(probe, updates=200, value_scale=RunningScale(compress=compress)))
+    assert found[:2] == pytest.approx([0.1, 5.0], abs=close)
+    assert found[2] == pytest.approx(600.0, rel=0.05)
+
+
+def test_a_network_with_memory_remembers_and_one_without_cannot():
+    probe = probes.memory()
+
+    def mean_return(policy):
+        trainer = probes.make_trainer(probe, policy, learning_rate=0.02)
+        trainer.start(jax.random.key(2))
+        trainer.dispatch(100)
+        return trainer.dispatch(10).episode["return"]
+
+    assert mean_return(GRUActorCritic(probe.spec, width=16, key=jax.random.key(0))) > 0.9
+    blind = MLPActorCritic(probe.spec, width=16, depth=1, key=jax.random.key(0))
+    assert abs(mean_return(blind)) < 0.2
+
+
+# What each probe is there to catch, broken on purpose.
+
+
+class TakesTruncationForTermination(GAE):
+    def __call__(self, rollout: Rollout, value_scale):
+        wrong = dataclasses.replace(
+            rollout,
+            terminated=rollout.done,
+            truncated=jnp.zeros_like(rollout.truncated),
+        )
+        return GAE.__call__(self, wrong, value_scale)
+
+
+class TakesTerminationForTruncation(GAE):
+    def __call__(self, rollout: Rollout, value_scale):
+        wrong = dataclasses.replace(
+            rollout,
+            truncated=rollout.done,
+            terminated=jnp.zeros_like(rollout.terminated),
+            bootstrap_value=rollout.value,
+        )
+        return GAE.__call__(self, wrong, value_scale)
+
+
+class BootstrapsFromTheNextEpisode(GAE):
+    def __call__(self, rollout: Rollout, value_scale):
+        following = jnp.concatenate([rollout.value[1:], rollout.last_value[None]])
+        return GAE.__call__(
+            self, dataclasses.replace(rollout, bootstrap_value=following), value_scale
+        )
+
+
+class RunsTheTraceOverResets(GAE):
+    def __call__(self, rollout: Rollout, value_scale):
+        never = jnp.zeros_like(rollout.terminated)
+        wrong = dataclasses.replace(rollout, terminated=never, truncated=never)
+        return GAE.__call__(self, wrong, value_scale)
+
+
+class IgnoresTheMask(RolloutCollector):
+    def __call__(self, policy, environment, actors, *, precision):
+        blind = eqx.tree_at(lambda e: e.legal, environment, jnp.ones_like(environment.legal))
+        actors = eqx.tree_at(lambda a: a.mask, actors, jnp.ones_like(actors.mask))
+        return RolloutCollector.__call__(self, policy, blind, actors, precision=precision)
+
+
+class SeesNothing(PPOLoss):
+    def __call__(self, policy, batch: Batch):
+        blank = dataclasses.replace(batch, observation=jnp.zeros_like(batch.observation))
+        return PPOLoss.__call__(self, policy, blank)
+
+
+class ShufflesActions(PPOLoss):
+    def __call__(self, policy, batch: Batch):
+        other = dataclasses.replace(batch, action=jnp.roll(batch.action, 1, axis=1))
+        return PPOLoss.__call__(self, policy, other)
+
+
+def test_the_discounting_probe_catches_a_wrong_discount():
+    assert values(train(probes.discounting(), gae=GAE(0.99, 0.95)))[0] > 0.96
+
+
+def test_the_truncation_probe_catches_truncation_taken_for_termination():
+    wrong = TakesTruncationForTermination(probes.DISCOUNT, 0.95)
+    assert values(train(probes.truncation(), updates=300, gae=wrong))[0] < 5.0
+
+
+def test_the_termination_probe_catches_termination_taken_for_truncation():
+    wrong = TakesTerminationForTruncation(probes.DISCOUNT, 0.95)
+    assert values(train(probes.termination(), gae=wrong))[0] > 3.5
+
+
+@pytest.mark.parametrize("broken", [BootstrapsFromTheNextEpisode, RunsTheTraceOverResets])
+def test_the_reset_probe_catches_what_leaks(broken):
+    wrong = broken(probes.DISCOUNT, 0.95)
+    found = values(train(probes.reset_leak(), updates=300, gae=wrong))[:3]
+    assert np.abs(found - np.array([0.0, 10.0, 0.0])).max() > 2.0
+
+
+def test_the_mask_probe_catches_a_mask_that_is_ignored():
+    trainer = probes.make_trainer(probes.mask_matters())
+    trainer.update = eqx.tree_at(
+        lambda u: u.collect, trainer.update, IgnoresTheMask(8), is_leaf=lambda x: x is None
+    )
+    trainer.start(jax.random.key(1))
+    trainer.dispatch(100)
+    assert values(trainer)[0] > 1.5
+
+
+def test_the_observation_probe_catches_a_loss_that_sees_nothing():
+    trainer = train(probes.observation_matters(), loss=SeesNothing(entropy_coefficient=0.001))
+    assert np.diag(probes.chances(trainer)[:3]).min() < 0.6
+
+
+def test_the_action_probe_catches_actions_that_are_mixed_up():
+    trainer = train(probes.action_matters(), loss=ShufflesActions(entropy_coefficient=0.001))
+    assert probes.chances(trainer)[0, 1] < 0.95

@@ -1,0 +1,64 @@
+"""The small parts of the trainer."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from hackmatrix_rl.training import Constant, Counter, Linear, Minibatches, adam
+
+
+def test_each_pass_deals_out_every_environment_once():
+    order = Minibatches(4, 3)(16, key=jax.random.key(0))
+    assert order.shape == (12, 4)
+    for epoch in np.asarray(order).reshape(3, 16):
+        assert sorted(epoch) == list(range(16))
+    assert not np.array_equal(order[:4], order[4:8])
+
+
+def test_the_dealing_is_a_function_of_the_key():
+    same = [Minibatches(2, 2)(8, key=jax.random.key(5)) for _ in range(2)]
+    np.testing.assert_array_equal(*same)
+    assert not np.array_equal(same[0], Minibatches(2, 2)(8, key=jax.random.key(6)))
+
+
+def test_environments_that_do_not_divide_are_an_error_that_says_what_would():
+    with pytest.raises(ValueError, match="use 96"):
+        Minibatches(8, 1)(100, key=jax.random.key(0))
+
+
+def test_schedules_are_float32_functions_of_environment_steps():
+    steps = jnp.array([0.0, 50.0, 100.0, 1e9], jnp.float32)
+    line = jax.vmap(Linear(1.0, 0.5, 100))(steps)
+    np.testing.assert_allclose(line, [1.0, 0.75, 0.5, 0.5])
+    assert line.dtype == jnp.float32
+    np.testing.assert_array_equal(jax.vmap(Constant(3.0))(steps), 3.0)
+
+
+def test_a_line_over_nothing_is_an_error():
+    with pytest.raises(ValueError, match="at least 1 step"):
+        Linear(1.0, 0.0, 0)
+
+
+@pytest.mark.parametrize("start", [0, 2**31 - 1, 2**32 - 5, 7 * 2**32 + 2**32 - 1])
+def test_a_counter_counts_beyond_32_bits(start):
+    counter = jax.jit(lambda c: c.add(32768))(Counter.of(start))
+    assert int(counter) == start + 32768
+    assert counter.as_float() == pytest.approx(start + 32768, rel=1e-6)
+
+
+def test_adam_has_rate_one_and_shortens_long_gradients():
+    optimizer = adam(max_gradient_norm=0.5)
+    weights = {"w": jnp.zeros(2, jnp.float32)}
+    with jax.numpy_dtype_promotion("standard"):
+        state = optimizer.init(weights)
+        change, after = optimizer.update({"w": jnp.array([300.0, -400.0])}, state, weights)
+    np.testing.assert_allclose(change["w"], [-1.0, 1.0], rtol=1e-3)
+    first_moment = optax.tree.get(after, "mu")["w"]
+    np.testing.assert_allclose(first_moment, [0.03, -0.04], rtol=1e-4)
+
+
+def test_a_norm_of_nothing_is_an_error():
+    with pytest.raises(ValueError, match="max_gradient_norm"):
+        adam(0.0)

@@ -1,0 +1,249 @@
+"""The trainer, on probes and on CartPole."""
+
+import dataclasses
+import itertools
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from agent import probes
+from agent.probes import make_trainer
+
+from hackmatrix_rl.agent import GRUActorCritic, LossMetrics, MLPActorCritic, PPOLoss, precision
+from hackmatrix_rl.env import CartPole
+from hackmatrix_rl.training import Constant, Linear, Trainer
+
+KEY = jax.random.key(3)
+
+
+def started(**changes) -> Trainer:
+    trainer = make_trainer(probes.observation_matters(), updates_per_dispatch=4, **changes)
+    trainer.start(KEY)
+    return trainer
+
+
+def arrays(tree):
+    leaves = jax.tree.leaves(eqx.filter(tree, eqx.is_array))
+    raw = [
+        jax.random.key_data(leaf) if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf
+        for leaf in leaves
+    ]
+    return [np.array(leaf) for leaf in raw]
+
+
+def assert_same(one, other):
+    for a, b in zip(arrays(one), arrays(other), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("name", ["f32", "bf16"])
+def test_cartpole_is_solved(name):
+    environment = CartPole()
+    total = 180_000
+    trainer = Trainer(
+        environment,
+        MLPActorCritic(environment.spec, width=64, key=jax.random.key(0)),
+        loss=PPOLoss(entropy_coefficient=0.005),
+        learning_rate=Linear(2.5e-3, 0.0, total),
+        precision=precision(name),
+        num_envs=32,
+        num_steps=128,
+        updates_per_dispatch=8,
+    )
+    last = list(trainer.train(total, key=jax.random.key(1)))[-1]
+    assert last.episode["return"] >= 475
+
+
+def test_several_updates_in_a_dispatch_are_the_same_as_one_after_another():
+    together, apart = started(), started()
+    together.dispatch(3)
+    for _ in range(3):
+        apart.dispatch(1)
+    assert_same(together.state, apart.state)
+
+
+def test_the_same_key_trains_the_same_and_another_key_does_not():
+    one, same, other = started(), started(), started()
+    other.start(jax.random.key(4))
+    for trainer in (one, same, other):
+        trainer.dispatch(2)
+    assert_same(one.state, same.state)
+    weights = [t.state.learner.policy.layers[0].weight for t in (one, other)]
+    assert not np.array_equal(*weights)
+
+
+def test_going_on_from_a_state_is_going_on():
+    whole, first, second = started(), started(), started()
+    whole.dispatch(4)
+    first.dispatch(2)
+    second.state = first.state
+    second.dispatch(2)
+    assert_same(whole.state, second.state)
+
+
+def test_it_trains_to_the_total_by_whole_updates():
+    trainer = make_trainer(probes.value_only(), updates_per_dispatch=4)
+    found = list(trainer.train(10 * trainer.batch_size - 5, key=KEY))
+    assert [m.updates for m in found] == [4, 8, 10]
+    assert found[-1].env_steps == 10 * trainer.batch_size
+    more = list(trainer.train(12 * trainer.batch_size))
+    assert [m.updates for m in more] == [12]
+
+
+def test_training_needs_a_key_or_a_state():
+    with pytest.raises(ValueError, match="key"):
+        make_trainer(probes.value_only()).train(100)
+
+
+def test_a_key_starts_anew_from_the_policy_that_was_handed_in():
+    trainer = started()
+    trainer.dispatch(2)
+    trainer.start(KEY)
+    assert_same(trainer.policy, trainer._policy)
+    assert int(trainer.state.env_steps) == 0
+
+
+def test_the_state_is_donated_and_what_was_handed_in_or_out_is_not():
+    probe = probes.value_only()
+    policy = MLPActorCritic(probe.spec, width=16, depth=1, key=jax.random.key(0))
+    trainer = make_trainer(probe, policy)
+    trainer.start(KEY)
+    before, copied = trainer.state, trainer.policy
+    trainer.dispatch(1)
+    left = [leaf for leaf in jax.tree.leaves(before) if eqx.is_array(leaf)]
+    assert all(leaf.is_deleted() for leaf in left)
+    for kept in (policy, copied):
+        assert not any(
+            leaf.is_deleted() for leaf in jax.tree.leaves(eqx.filter(kept, eqx.is_array))
+        )
+
+
+def test_everything_that_is_optimized_is_float32_under_bf16():
+    trainer = started(precision=precision("bf16"))
+    trainer.dispatch(1)
+    learner = eqx.filter(trainer.state.learner, eqx.is_inexact_array)
+    assert {leaf.dtype for leaf in jax.tree.leaves(learner)} == {jnp.dtype(jnp.float32)}
+
+
+def test_the_learning_rate_follows_environment_steps():
+    batch = 16 * 8
+    trainer = started(learning_rate=Linear(0.1, 0.0, 10 * batch))
+    rates = [trainer.dispatch(1).learning["learning_rate"] for _ in range(12)]
+    np.testing.assert_allclose(rates, np.maximum(0.1 * (1 - np.arange(12) / 10), 0), atol=1e-6)
+
+
+def test_a_learning_rate_of_zero_learns_nothing():
+    trainer = started(learning_rate=0.0)
+    trainer.dispatch(2)
+    assert_same(trainer.policy, trainer._policy)
+
+
+def test_an_optimizer_of_ones_own_brings_its_own_learning_rate():
+    trainer = started(learning_rate=None, optimizer=optax.sgd(0.0))
+    assert trainer.update.learning_rate == Constant(1.0)
+    trainer.dispatch(1)
+    assert_same(trainer.policy, trainer._policy)
+
+
+def test_a_limit_of_the_divergence_stops_the_update():
+    free = started(learning_rate=0.1).dispatch(1)
+    trainer = started(learning_rate=0.1, kl_limit=1e-3)
+    stopped = trainer.dispatch(1)
+    assert free.learning["gradient_steps"] == 8
+    # The first minibatch is always learned from: the policy has not moved yet.
+    assert 1 <= stopped.learning["gradient_steps"] < 8
+    assert stopped.learning["skipped"] == 0
+    assert 1e-3 < stopped.learning["approx_kl"] < free.learning["approx_kl"]
+
+
+class SometimesNaN(eqx.Module):
+    """PPO, with a loss of NaN for batches in which a marked advantage takes part."""
+
+    base: PPOLoss = PPOLoss()
+
+    def __call__(self, policy, batch):
+        loss, metrics = self.base(policy, batch)
+        marked = jnp.any(batch.advantage == -100.0)
+        return loss * jnp.where(marked, jnp.nan, 1.0), metrics
+
+
+def test_a_gradient_that_is_not_finite_is_skipped_and_counted():
+    class Marks(type(make_trainer(probes.value_only()).update.estimate)):
+        def __call__(self, rollout, value_scale):
+            targets = super().__call__(rollout, value_scale)
+            marked = targets.advantage.at[0, 0].set(-100.0)
+            return dataclasses.replace(targets, advantage=marked)
+
+    trainer = started(loss=SometimesNaN(), gae=Marks(0.9, 0.95))
+    metrics = trainer.dispatch(2)
+    # Environment 0 is in one of the two minibatches of each of the four passes.
+    assert metrics.learning["skipped"] == 2 * 4
+    assert metrics.learning["gradient_steps"] == 2 * 4
+    assert int(trainer.state.learner.skipped) == 8
+    assert all(np.isfinite(value) for value in metrics.as_dict().values())
+    learner = eqx.filter(trainer.state.learner, eqx.is_inexact_array)
+    assert all(np.isfinite(leaf).all() for leaf in arrays(learner))
+
+
+def test_a_loss_of_ones_own_reports_its_own_numbers():
+    class Curious(eqx.Module):
+        base: PPOLoss = PPOLoss()
+
+        def __call__(self, policy, batch):
+            loss, metrics = self.base(policy, batch)
+            extra = {"curiosity": jnp.float32(0.25)}
+            return loss, LossMetrics(**{**vars(metrics), "extra": extra})
+
+    metrics = started(loss=Curious()).dispatch(2)
+    assert metrics.as_dict()["curiosity"] == 0.25
+
+
+def test_a_recurrent_network_goes_through_the_same_modules():
+    probe = probes.memory()
+    trainer = make_trainer(probe, GRUActorCritic(probe.spec, width=8, key=jax.random.key(0)))
+    trainer.start(KEY)
+    first = trainer.dispatch(1)
+    assert first.learning["gradient_steps"] == 8
+
+
+def test_metrics_are_means_over_the_episodes_that_ended():
+    trainer = make_trainer(probes.discounting(), clock=itertools.count().__next__)
+    trainer.start(KEY)
+    trainer.compile()
+    metrics = trainer.dispatch(2)
+    assert metrics.episodes == 16 * 8 * 2 / 2
+    assert metrics.episode == {"return": 1.0, "length": 2.0, "last_state": 0.0}
+    assert metrics.reward == {"all": 1.0}
+    assert metrics.seconds == 1
+    assert metrics.steps_per_second == 2 * trainer.batch_size
+    assert "return 1.00" in metrics.summary()
+    assert "\n" not in metrics.summary()
+
+
+def test_without_an_ended_episode_there_are_no_means():
+    endless = probes.Probe({(0, None): (1.0, 0, probes.GOES_ON)})
+    trainer = make_trainer(endless)
+    trainer.start(KEY)
+    metrics = trainer.dispatch(1)
+    assert metrics.episodes == 0
+    assert "return" not in metrics.as_dict()
+    assert metrics.summary()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"num_envs": 6, "num_minibatches": 4}, "minibatches"),
+        ({"num_envs": 0}, "num_envs"),
+        ({"updates_per_dispatch": 0}, "updates_per_dispatch"),
+        ({"num_epochs": 0}, "num_epochs"),
+        ({"num_steps": 0}, "num_steps"),
+        ({"kl_limit": 0.0}, "kl_limit"),
+    ],
+)
+def test_an_argument_that_cannot_work_is_an_error_at_construction(wrong, says):
+    with pytest.raises(ValueError, match=says):
+        make_trainer(probes.value_only(), **wrong)
