@@ -1,5 +1,6 @@
 """HackMatrix as an environment: many games at once, each reset as it ends."""
 
+from dataclasses import replace
 from typing import Literal
 
 import equinox as eqx
@@ -23,12 +24,11 @@ from hackmatrix_rl.game import (
     RewardTerms,
     State,
     legal_actions,
-    sparse,
 )
 from hackmatrix_rl.game.actions import FIRST_PROGRAM, SIPHON
-from hackmatrix_rl.game.play import Outcome, play_masked
-from hackmatrix_rl.game.stage import new_game, new_position
-from hackmatrix_rl.game.state import Position
+from hackmatrix_rl.game.play import Outcome, act
+from hackmatrix_rl.game.stage import blank_position, new_game, set_up_if
+from hackmatrix_rl.game.state import Position, select
 
 
 class Tally(eqx.Module):
@@ -121,10 +121,11 @@ class HackMatrix(Environment):
 
     def _begin(self, game: State) -> tuple[HackMatrixState, Timestep]:
         mask = legal_actions(self.config, game)
+        observation = self._see(game.position)
         zero, no = jnp.float32(0), jnp.bool_(False)
         outcome = Outcome(RewardTerms(*[zero] * len(TERM_NAMES)), no, no, no, no)
         timestep = self._timestep(
-            game.position, mask, game.position, mask, outcome, no, no, Tally.start()
+            observation, mask, observation, mask, game.position, outcome, no, no, Tally.start()
         )
         return HackMatrixState(game, mask, Tally.start()), timestep
 
@@ -132,8 +133,9 @@ class HackMatrix(Environment):
         self, state: HackMatrixState, action: Int32[Array, ""], key: Key[Array, ""]
     ) -> tuple[HackMatrixState, Timestep]:
         """One action of one game, and the reset if it ended the episode."""
-        play_key, reset_key = jax.random.split(key)
-        after, outcome = play_masked(self.config, state.games, action, state.mask, key=play_key)
+        act_key, begin_key, setup_key, last_key = jax.random.split(key, 4)
+        after, outcome = act(state.games, action, state.mask, key=act_key)
+        completed = outcome.completed & ~outcome.won
         tally = Tally(
             total_reward=state.tally.total_reward + outcome.terms.total(),
             length=state.tally.length + 1,
@@ -147,47 +149,50 @@ class HackMatrix(Environment):
             truncated = ~terminated & (tally.length >= self.max_steps)
         done = terminated | truncated
 
-        game = self._reset_if(done, after, key=reset_key)
+        if self.truncates:  # a value is bootstrapped from the next stage, so it is set up
+            last = State(
+                set_up_if(completed & truncated, after.position, key=last_key), after.history
+            )
+        else:
+            last = after
+        game = self._begin_if(done, after, key=begin_key)
+        # One set-up a step, for stages completed and games begun alike.
+        position = set_up_if(completed | done, game.position, key=setup_key)
+        game = State(position, game.history)
         mask = legal_actions(self.config, game)
+        observation = self._see(position)
         timestep = self._timestep(
-            game.position,
+            observation,
             mask,
+            select(done, self._see(last.position), observation),
+            select(done, legal_actions(self.config, last), mask),
             after.position,
-            legal_actions(self.config, after),
             outcome,
             terminated,
             truncated,
             tally,
         )
-        fresh = jax.tree.map(lambda x: jnp.where(done, jnp.zeros_like(x), x), tally)
-        return HackMatrixState(game, mask, fresh), timestep
+        return HackMatrixState(game, mask, select(done, Tally.start(), tally)), timestep
 
-    def _reset_if(self, done: Bool[Array, ""], game: State, *, key: Key[Array, ""]) -> State:
-        position = sparse.apply_if(
-            done,
-            lambda _, key: new_position(self.config, key=key),
-            game.position,
-            key,
-            share=16,
-        )
+    def _begin_if(self, done: Bool[Array, ""], game: State, *, key: Key[Array, ""]) -> State:
+        """A new game, its first stage not set up yet, where the last one is over."""
+        new = blank_position(self.config, key=key)
         # The ring is left as it is: snapshots beyond `count` are never read.
-        none = jnp.zeros_like(game.history.count)
-        history = eqx.tree_at(
-            lambda h: (h.next_slot, h.count),
+        none = jnp.int32(0)
+        history = replace(
             game.history,
-            (
-                jnp.where(done, none, game.history.next_slot),
-                jnp.where(done, none, game.history.count),
-            ),
+            next_slot=jnp.where(done, none, game.history.next_slot),
+            count=jnp.where(done, none, game.history.count),
         )
-        return State(position, history)
+        return State(select(done, new, game.position), history)
 
     def _timestep(
         self,
-        position: Position,
+        observation: CompactObservation | Observation,
         mask: Bool[Array, "28"],
-        last: Position,
+        last_observation: CompactObservation | Observation,
         last_mask: Bool[Array, "28"],
+        last: Position,
         outcome: Outcome,
         terminated: Bool[Array, ""],
         truncated: Bool[Array, ""],
@@ -202,12 +207,12 @@ class HackMatrix(Environment):
             "dropped": last.dropped,
         }
         return Timestep(
-            observation=self._see(position),
+            observation=observation,
             mask=mask,
             reward=outcome.terms.total(),
             terminated=terminated,
             truncated=truncated,
-            last_observation=self._see(last),
+            last_observation=last_observation,
             last_mask=last_mask,
             terms=outcome.terms.as_dict(),
             episode=EpisodeStatistics(

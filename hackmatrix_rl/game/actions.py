@@ -160,13 +160,15 @@ def look(
     transmissions = position.transmissions.cells
     targets = transmissions | position.enemies.cells
     blocks = position.board.blocks
-    cell, inside = step_from(position.player.cell, direction)
-    target = jnp.int8(-1)
-    looking = jnp.bool_(True)
-    for _ in range(SIZE - 1):
+    Carry = tuple[Int8[Array, ""], Int8[Array, ""], Bool[Array, ""]]
+
+    def look_further(_: Int32[Array, ""], carry: Carry) -> Carry:
+        cell, target, looking = carry
+        cell, inside = step_from(cell, direction)
         looking = looking & inside
         seen = looking & targets.has(cell)
-        target = jnp.where(seen, cell, target)
-        looking = looking & ~seen & ~blocks.has(cell)
-        cell, inside = step_from(cell, direction)
+        return cell, jnp.where(seen, cell, target), looking & ~seen & ~blocks.has(cell)
+
+    start = (position.player.cell, jnp.int8(-1), jnp.bool_(True))
+    _, target, _ = jax.lax.fori_loop(0, SIZE - 1, look_further, start)
     return target, target >= 0, (target >= 0) & transmissions.has(target)

@@ -82,7 +82,7 @@ def from_arrays(config: GameConfig, arrays: Mapping[str, np.ndarray]) -> State:
     batched = np.ndim(arrays["player"]) == 2 if "player" in arrays else True
     now = _checked(arrays, "", config, batched)
     top = _checked(arrays, "top_", config, batched) if "top_player" in arrays else now
-    states = _build(config, now, top)
+    states = _build(config, _to_device(now), _to_device(top))
     return states if batched else jax.tree.map(lambda x: x[0], states)
 
 
@@ -220,6 +220,10 @@ def _checked(
     return out
 
 
+def _to_device(arrays: dict[str, np.ndarray]) -> dict[str, Array]:
+    return {name: jnp.asarray(array) for name, array in arrays.items()}
+
+
 def _refuse(
     bad: np.ndarray, name: str, column: str, values: np.ndarray, low: object, high: object
 ) -> None:
@@ -237,7 +241,7 @@ def _first(bad: np.ndarray) -> Iterator[tuple[int, ...]]:
 
 
 @partial(jax.jit, static_argnums=0)
-def _build(config: GameConfig, now: dict[str, np.ndarray], top: dict[str, np.ndarray]) -> State:
+def _build(config: GameConfig, now: dict[str, Array], top: dict[str, Array]) -> State:
     def one(now: dict[str, Array], top: dict[str, Array]) -> State:
         game = dict(zip(_GAME, now["game"], strict=True))
         names = _GAME if top["game"].size == len(_GAME) else _TOP_GAME

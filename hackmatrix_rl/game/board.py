@@ -16,8 +16,8 @@ SIZE = 6
 NUM_CELLS = SIZE * SIZE
 CORNERS = (0, SIZE - 1, NUM_CELLS - SIZE, NUM_CELLS - 1)
 
-LONGEST_PATH = 23
-"""Steps of the longest shortest path: the longest induced path of the 6 x 6 grid."""
+_WAVES = 6
+"""Steps of a search between two looks at whether it is over: most paths are shorter."""
 
 _WORD = NUM_CELLS // 2
 _FULL = (1 << _WORD) - 1
@@ -227,13 +227,8 @@ def path_length(start: Int8[Array, ""], goal: Int8[Array, ""], blocks: CellSet) 
     A block under `start` or `goal` does not matter.
     """
     target = CellSet.of(start)
-    free = ~blocks | target
-    reached = CellSet.of(goal)
-    length = jnp.int32(0)
-    for _ in range(LONGEST_PATH):
-        length = length + (~(reached & target).any()).astype(jnp.int32)
-        reached = reached | (reached.neighbours() & free)
-    return jnp.where((reached & target).any(), length, 0)
+    _, steps, found = flood(CellSet.of(goal), ~blocks | target, until=target)
+    return jnp.where(found, steps, 0)
 
 
 def first_step(
@@ -252,12 +247,40 @@ def first_step(
     """
     # The search grows from the goal and halts at the wave that first touches a neighbour of
     # `start`: the members among the neighbours are then all equally near.
-    beside = CellSet.of(start).neighbours()
-    reached = goal
-    for _ in range(LONGEST_PATH - 1):
-        found = (reached & beside).any()
-        reached = reached | (reached.neighbours() & free).where(~found)
-    directions = np.arange(NUM_DIRECTIONS, dtype=np.int8)
-    cells, inside = step_from(start, jnp.asarray(directions))
+    reached, _, found = flood(goal, free, until=CellSet.of(start).neighbours())
+    cells, inside = step_from(start, jnp.arange(NUM_DIRECTIONS, dtype=jnp.int8))
     leads = reached.has(cells) & inside
-    return jnp.argmax(leads).astype(jnp.int8), leads.any()
+    return jnp.argmax(leads).astype(jnp.int8), found
+
+
+def flood(
+    start: CellSet, free: CellSet, *, until: CellSet, barrier: CellSet | None = None
+) -> tuple[CellSet, Int32[Array, ""], Bool[Array, ""]]:
+    """Spreads from `start` over free cells, a step at a time, up to the first touch of `until`.
+
+    Args:
+        start: where it begins.
+        free: the cells that it may enter.
+        until: the cells that end it.
+        barrier: cells that may be entered but not left; none by default.
+
+    Returns:
+        The cells reached, the number of steps, and whether a cell of `until` was reached.
+    """
+    Carry = tuple[CellSet, Int32[Array, ""], Bool[Array, ""], Bool[Array, ""]]
+
+    def spread(carry: Carry) -> Carry:
+        reached, steps, _, _ = carry
+        before = reached
+        for _ in range(_WAVES):
+            found = (reached & until).any()
+            source = reached if barrier is None else reached - barrier
+            reached = reached | (source.neighbours() & free).where(~found)
+            steps = steps + (~found).astype(jnp.int32)
+        found = (reached & until).any()
+        return reached, steps, found, ~found & (reached - before).any()
+
+    found = (start & until).any()
+    first = (start, jnp.int32(0), found, ~found & start.any())
+    reached, steps, found, _ = jax.lax.while_loop(lambda carry: carry[3], spread, first)
+    return reached, steps, found

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Int8, Key, UInt32
+from jaxtyping import Array, Bool, Int8, Int32, Key, Shaped, UInt32
 
 from hackmatrix_rl.game import sparse
 from hackmatrix_rl.game.board import (
@@ -99,16 +99,21 @@ def move_enemies(position: Position, *, key: Key[Array, ""]) -> Position:
     transmissions = position.transmissions.cells
     beside = CellSet.of(player.cell).neighbours()
 
-    hp = player.hp
-    for step in range(int(ENEMY_SPEED.max())):
-        able = able & (by_type(ENEMY_SPEED, enemies.type) > step)
+    Carry = tuple[Bool[Array, " n"], Int32[Array, ""], Enemies]
+
+    def one_step(step: Int32[Array, ""], carry: Carry) -> Carry:
+        able, hp, enemies = carry
+        able = able & (by_type(ENEMY_SPEED, enemies.type) > step.astype(jnp.int8))
         # Only its own move changes where an enemy stands, so whether it will attack is known
         # before the order is drawn, and attacks need no order among themselves.
         attacking = able & beside.has(enemies.cell)
-        hp = hp - jnp.sum(attacking, dtype=jnp.int32)
         able = able & ~attacking
         order = random_order(enemies.present.size, key=jax.random.fold_in(key, step))
         enemies = walk(enemies, able, order, player.cell, blocks, transmissions)
+        return able, hp - jnp.sum(attacking, dtype=jnp.int32), enemies
+
+    steps = int(ENEMY_SPEED.max())
+    _, hp, enemies = jax.lax.fori_loop(0, steps, one_step, (able, player.hp, enemies))
     player = replace(player, hp=jnp.maximum(hp, 0))
     return replace(position, enemies=enemies, player=player)
 
@@ -148,7 +153,7 @@ def walk(
         one,
         (walkers, enemies.cell, enemies.last_known),
         (enemies.present, enemies.type, order, goal, blocks, transmissions),
-        shares=(1, 4, 16),
+        shares=(1, 8),
     )
     return replace(enemies, cell=cells, last_known=last_known)
 
@@ -161,20 +166,28 @@ def next_cell(
     open_target = target - walls  # never occupied, but a block on it still counts
     occupied = occupied - target
     free = ~walls - occupied
-    stands_on_goal = cell == goal
+    open_target = open_target - CellSet.of(cell)  # from the goal itself no path leads to it
 
-    around, has_way = first_step(cell, open_target, free)
-    through, has_path = first_step(cell, open_target, ~walls)
+    direction, has_way = first_step(cell, open_target, free)
     cells, inside = step_from(cell, jnp.arange(NUM_DIRECTIONS, dtype=jnp.int8))
     may_enter = inside & free.has(cells)
-    through_free = ~occupied.has(at(cells, through))
-    nearest = jnp.argmin(
-        jnp.where(may_enter, distance(cells, jnp.full_like(cells, goal)), jnp.int8(127))
-    ).astype(jnp.int8)
 
-    on_path = ~stands_on_goal & (has_way | (has_path & through_free))
-    direction = jnp.where(on_path, jnp.where(has_way, around, through), nearest)
-    return jnp.where(on_path | may_enter.any(), at(cells, direction), cell)
+    def second_best(_: tuple, given: tuple) -> tuple[Int8[Array, ""], Bool[Array, ""]]:
+        cell, cells, open_target, walls, may_enter, distances = given
+        through, has_path = first_step(cell, open_target, ~walls)
+        has_path = has_path & at(may_enter, through)
+        nearest = jnp.argmin(jnp.where(may_enter, distances, jnp.int8(127))).astype(jnp.int8)
+        return jnp.where(has_path, through, nearest), may_enter.any()
+
+    distances = distance(cells, jnp.full_like(cells, goal))
+    direction, moves = sparse.apply_if(
+        ~has_way,
+        second_best,
+        (direction, has_way),
+        (cell, cells, open_target, walls, may_enter, distances),
+        share=16,
+    )
+    return jnp.where(moves, at(cells, direction), cell)
 
 
 def spawn(position: Position, *, key: Key[Array, ""]) -> Position:
@@ -208,7 +221,7 @@ def recover(position: Position) -> Position:
     )
 
 
-def at(values: Int8[Array, " n"], index: Int8[Array, ""]) -> Int8[Array, ""]:
-    """One of a few values, without a gather."""
+def at(values: Shaped[Array, " n"], index: Int8[Array, ""]) -> Shaped[Array, ""]:
+    """One of a few values that are not negative, without a gather."""
     here = jnp.arange(values.size, dtype=jnp.int8) == index
-    return jnp.sum(jnp.where(here, values, jnp.int8(0)), dtype=jnp.int8)
+    return jnp.max(jnp.where(here, values, jnp.zeros_like(values)))

@@ -7,13 +7,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, Key
 
-from hackmatrix_rl.game import sparse
 from hackmatrix_rl.game.actions import apply_action, is_legal, legal_actions
 from hackmatrix_rl.game.config import GameConfig
 from hackmatrix_rl.game.enemy_turn import enemy_turn
 from hackmatrix_rl.game.history import remember
 from hackmatrix_rl.game.rewards import Event, RewardTerms, reward_terms
-from hackmatrix_rl.game.stage import FIRST_INTERVAL, set_up_stage
+from hackmatrix_rl.game.stage import FIRST_INTERVAL, set_up_if
 from hackmatrix_rl.game.state import MAX_HP, Position, State, select
 
 
@@ -49,25 +48,31 @@ def play(
     Returns:
         The game after the action and what it led to.
     """
-    return play_masked(config, state, action, legal_actions(config, state), key=key)
+    act_key, setup_key = jax.random.split(key)
+    mask = legal_actions(config, state)
+    after, outcome = act(state, action, mask, key=act_key)
+    position = set_up_if(outcome.completed & ~outcome.won, after.position, key=setup_key)
+    return State(position, after.history), outcome
 
 
-def play_masked(
-    config: GameConfig,
-    state: State,
-    action: Int[Array, ""],
-    mask: Bool[Array, "28"],
-    *,
-    key: Key[Array, ""],
+def act(
+    state: State, action: Int[Array, ""], mask: Bool[Array, "28"], *, key: Key[Array, ""]
 ) -> tuple[State, Outcome]:
-    """`play` where the legal actions of `state` are known already."""
-    act_key, turn_key, setup_key = jax.random.split(key, 3)
+    """`play` up to the set-up of the next stage, which is left to do where one was completed.
+
+    Args:
+        state: one game.
+        action: 0..27; any other number is an illegal action.
+        mask: `legal_actions` of `state`.
+        key: source of everything that is left to chance.
+    """
+    act_key, turn_key = jax.random.split(key)
     action = action.astype(jnp.int32)
     legal = is_legal(mask, action)
 
     after, event = apply_action(state, action, legal, key=act_key)
     after, turned = turn_after(after, event, key=turn_key)
-    after = complete(after, event, key=setup_key)
+    after = complete(after, event)
     event = eqx.tree_at(lambda e: e.died, event, legal & (after.player.hp == 0))
     terms = reward_terms(state.position, after, event)
 
@@ -96,16 +101,16 @@ def turn_after(
     return replace(after, step_active=after.step_active & ~held_up), turned
 
 
-def complete(position: Position, event: Event, *, key: Key[Array, ""]) -> Position:
-    """Section 8: hp and, but for the last stage, the next stage's set-up."""
-    healed = jnp.minimum(position.player.hp + 1, MAX_HP)
-    hp = jnp.where(event.completed, healed, position.player.hp)
-    position = replace(position, player=replace(position.player, hp=hp))
-
-    def next_stage(position: Position, key: Key[Array, ""]) -> Position:
-        stage = position.stage + 1
-        interval = FIRST_INTERVAL + 1 - stage
-        position = replace(position, stage=stage, scheduled_task_interval=interval)
-        return set_up_stage(position, key=key)
-
-    return sparse.apply_if(event.completed & ~event.won, next_stage, position, key, share=8)
+def complete(position: Position, event: Event) -> Position:
+    """Section 8: hp, and the number of the next stage, whose set-up is yet to be done."""
+    player = position.player
+    healed = jnp.where(event.completed, jnp.minimum(player.hp + 1, MAX_HP), player.hp)
+    goes_on = event.completed & ~event.won
+    stage = position.stage + goes_on.astype(jnp.int32)
+    interval = FIRST_INTERVAL + 1 - stage
+    return replace(
+        position,
+        player=replace(player, hp=healed),
+        stage=stage,
+        scheduled_task_interval=jnp.where(goes_on, interval, position.scheduled_task_interval),
+    )

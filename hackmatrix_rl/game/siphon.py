@@ -90,7 +90,7 @@ def siphon_quality(position: Position) -> Float32[Array, ""]:
         jnp.where(no_block, x, jnp.zeros_like(x)) for x in (points, programs, credits_, energy)
     )
 
-    here = jnp.arange(NUM_CELLS) == position.player.cell
+    here = jnp.arange(NUM_CELLS, dtype=jnp.int8) == position.player.cell
     own = lambda x: jnp.max(jnp.where(here, x, jnp.zeros_like(x)))  # noqa: E731
     own_points, own_programs, own_credits, own_energy = (
         own(x) for x in (points, programs, credits_, energy)
@@ -111,9 +111,9 @@ def siphon_quality(position: Position) -> Float32[Array, ""]:
         & ((credits_ > own_credits) | (energy > own_energy))
         & (~at_stake | (reached == jnp.sum(at_hand, dtype=jnp.int32)))
     )
-    most = lambda x: jnp.max(jnp.where(better, x, jnp.int8(0))).astype(jnp.float32)  # noqa: E731
-    missed = 0.05 * (most(credits_) - own_credits) + 0.05 * (most(energy) - own_energy)
-    return jnp.where(better.any(), -0.5 * missed, jnp.float32(0))
+    most = lambda x: jnp.max(jnp.where(better, x, jnp.int8(0)))  # noqa: E731
+    missed = (most(credits_) - own_credits) + (most(energy) - own_energy)
+    return jnp.where(better.any(), -0.5 * 0.05 * missed.astype(jnp.float32), jnp.float32(0))
 
 
 def _crosses(values: Shaped[Array, "36"]) -> Shaped[Array, "5 36"]:

@@ -10,11 +10,11 @@ from jaxtyping import Array, Bool, Int8, Int32, Key
 from hackmatrix_rl.game import sparse
 from hackmatrix_rl.game.board import (
     CORNERS,
-    LONGEST_PATH,
     NUM_CELLS,
     CellSet,
     constant_set,
     corners,
+    flood,
 )
 from hackmatrix_rl.game.config import GameConfig
 from hackmatrix_rl.game.history import empty_history
@@ -50,14 +50,9 @@ def new_game(config: GameConfig, *, key: Key[Array, ""]) -> State:
         config: the game's capacities.
         key: source of the starting corner, the bonus and the first stage.
     """
-    position = new_position(config, key=key)
-    return State(position=position, history=empty_history(config, position))
-
-
-def new_position(config: GameConfig, *, key: Key[Array, ""]) -> Position:
-    """The first position of a new game."""
     start_key, setup_key = jax.random.split(key)
-    return set_up_stage(blank_position(config, key=start_key), key=setup_key)
+    position = set_up_stage(blank_position(config, key=start_key), key=setup_key)
+    return State(position=position, history=empty_history(config, position))
 
 
 def blank_position(config: GameConfig, *, key: Key[Array, ""]) -> Position:
@@ -122,6 +117,17 @@ def set_up_stage(position: Position, *, key: Key[Array, ""]) -> Position:
     )
 
 
+def set_up_if(condition: Bool[Array, ""], position: Position, *, key: Key[Array, ""]) -> Position:
+    """`set_up_stage` where the condition holds."""
+    return sparse.apply_if(
+        condition,
+        lambda position, key: set_up_stage(position, key=key),
+        position,
+        key,
+        share=8,
+    )
+
+
 def draw_exit(player_cell: Int8[Array, ""], *, key: Key[Array, ""]) -> Int8[Array, ""]:
     """One of the corners on which the player does not stand, uniformly."""
     others = corners() - CellSet.of(player_cell)
@@ -135,7 +141,7 @@ def draw_layout(
     *,
     key: Key[Array, ""],
 ) -> CellSet:
-    """Where the blocks stand: layouts are drawn until one is accepted, with one number of blocks."""
+    """Where the blocks stand: one number of them, and layouts drawn until one is accepted."""
     allowed = ~(corners() | occupied)
     number = BLOCKS[0] + below(
         jax.random.bits(key, (), jnp.uint32), jnp.int32(BLOCKS[1] - BLOCKS[0] + 1)
@@ -161,23 +167,14 @@ def draw_layout(
 
 
 def draw_cells(allowed: CellSet, number: Int32[Array, ""], *, key: Key[Array, ""]) -> CellSet:
-    """`number` distinct cells among the allowed ones, uniformly.
+    """`number` distinct cells among the allowed ones, uniformly."""
+    bits = jax.random.bits(key, (BLOCKS[1],), jnp.uint32)
 
-    Cell by cell: an allowed cell is taken with probability (still wanted) / (still left).
-    """
-    bits = jax.random.bits(key, (NUM_CELLS,), jnp.uint32)
-    member = allowed.to_array()
-    wanted, left = number, allowed.size()
-    taken = []
-    for cell in range(NUM_CELLS):
-        if cell in CORNERS:
-            taken.append(jnp.bool_(False))
-            continue
-        take = member[cell] & (below(bits[cell], left) < wanted)
-        wanted = wanted - take.astype(jnp.int32)
-        left = left - member[cell].astype(jnp.int32)
-        taken.append(take)
-    return CellSet.from_array(jnp.stack(taken))
+    def draw(index: Int32[Array, ""], left: CellSet) -> CellSet:
+        chosen = CellSet.of(left.pick(below(bits[index], left.size())))
+        return left - chosen.where(index < number)
+
+    return allowed - jax.lax.fori_loop(0, BLOCKS[1], draw, allowed)
 
 
 def acceptable(
@@ -187,9 +184,9 @@ def acceptable(
     free = ~blocks
     # The exit is reached but not walked through, unless it is at (0, 0): the original's quirk.
     no_thoroughfare = CellSet.of(exit_cell) - constant_set((0,))
-    reached = CellSet.of(player_cell)
-    for _ in range(LONGEST_PATH):
-        reached = reached | ((reached - no_thoroughfare).neighbours() & free)
+    reached, _, _ = flood(
+        CellSet.of(player_cell), free, until=CellSet.empty(), barrier=no_thoroughfare
+    )
     unreached = free - reached
     walled_in = blocks - free.neighbours()
     return ~unreached.any() & ~walled_in.any()
@@ -253,7 +250,9 @@ def draw_resources(
 ) -> Board:
     """1, 2 or 3 credits or energy on every cell without a block but the exit."""
     bits = jax.random.bits(key, (NUM_CELLS,), jnp.uint32)
-    share = (bits >> 1) / np.float32(1 << 31)  # the bit left out chooses the kind
+    share = (bits >> 1).astype(jnp.float32) / np.float32(
+        1 << 31
+    )  # the bit left out chooses the kind
     amount = 1 + (share >= 0.45).astype(jnp.int8) + (share >= 0.9).astype(jnp.int8)
     amount = jnp.where((~(blocks | CellSet.of(exit_cell))).to_array(), amount, 0)
     credit = (bits & 1) == 0
