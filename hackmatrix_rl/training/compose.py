@@ -30,8 +30,9 @@ def compose(config: TrainConfig, *, key: Key[Array, ""]) -> Trainer:
         ConfigError: if there is no such network.
     """
     environment = make_environment(config)
+    spec = environment.spec
     try:
-        policy = build_network(config.network, environment.spec, width=config.width, key=key)
+        policy = build_network(config.network, spec, width=config.width, key=key)
     except ValueError as error:
         raise ConfigError(f"--network {config.network}: {error}") from error
     return Trainer(

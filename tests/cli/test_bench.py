@@ -1,6 +1,7 @@
 import json
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -11,7 +12,7 @@ from .commands import invoke
 
 def test_random_legal_actions_are_uniform_over_the_legal_ones():
     legal = np.array([False, True, True, False, True])
-    mask = np.tile(legal, (30_000, 1))
+    mask = jnp.tile(legal, (30_000, 1))
     counts = np.bincount(random_legal(mask, jax.random.key(0)), minlength=5)
     assert counts[~legal].sum() == 0
     # Three standard deviations of a share of a third.

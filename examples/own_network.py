@@ -1,0 +1,58 @@
+"""A network of one's own, trained on HackMatrix.
+
+python own_network.py [STEPS]
+hackmatrix-rl train --network own_network:Residual
+"""
+
+import sys
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+import hackmatrix_rl as hm
+
+
+class Residual(hm.ActorCritic):
+    """Dense layers that each add to what came before."""
+
+    encode: object = eqx.field(static=True)
+    first: eqx.nn.Linear
+    blocks: list[eqx.nn.Linear]
+    policy: eqx.nn.Linear
+    value: eqx.nn.Linear
+
+    def __init__(self, spec, *, width=128, depth=3, key):
+        keys = jax.random.split(key, depth + 3)
+        features = jax.eval_shape(lambda seen: spec.encode(seen).ravel(), spec.observation).size
+        self.encode = spec.encode
+        self.first = eqx.nn.Linear(features, width, key=keys[0])
+        self.blocks = [eqx.nn.Linear(width, width, key=key) for key in keys[3:]]
+        policy = eqx.nn.Linear(width, spec.num_actions, key=keys[1])
+        # Nearly uniform at the start: a policy that begins with opinions explores less.
+        self.policy = eqx.tree_at(lambda layer: layer.weight, policy, 0.01 * policy.weight)
+        self.value = eqx.nn.Linear(width, "scalar", key=keys[2])
+
+    def initial_carry(self):
+        return ()  # no memory
+
+    def __call__(self, observation, carry):
+        # Computing in the dtype of the parameters lets `--precision bf16` work here, too.
+        features = self.encode(observation).ravel().astype(self.first.weight.dtype)
+        hidden = jax.nn.relu(self.first(features))
+        for block in self.blocks:
+            hidden = hidden + jax.nn.relu(block(hidden))
+        logits, value = self.policy(hidden), self.value(hidden)
+        return logits.astype(jnp.float32), value.astype(jnp.float32), carry
+
+
+def main(steps: int) -> None:
+    environment = hm.HackMatrix(max_steps=1000)
+    network = Residual(environment.spec, key=jax.random.key(0))
+    trainer = hm.Trainer(environment, network, num_envs=128, num_steps=32, updates_per_dispatch=16)
+    for metrics in trainer.train(steps, key=jax.random.key(1)):
+        print(metrics.summary())
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 500_000)
