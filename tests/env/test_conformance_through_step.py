@@ -1,0 +1,406 @@
+"""The batched `step`, which is what trains, against the recordings.
+
+All transitions go through it in one shuffled order, so that in every batch games that end
+(by death, victory, an illegal action or the trainer's limit) stand beside games that go on.
+"""
+
+from dataclasses import dataclass, replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from game.new_game_features import features
+from game.outcomes import Labels, compare_outcomes, questions
+from game.recordings import (
+    CONFIG,
+    FLAGS,
+    POSITION,
+    Arrays,
+    canonical,
+    concatenate,
+    differences,
+    load,
+    report,
+    rows,
+)
+from game.replay import BATCH, shared_replay
+from game.sampling import draw_answers, position_names, recorded_answers
+from game.setup_checker import setup_problems
+from game.statistics import compare_labels, deviations
+
+from hackmatrix_rl.env import HackMatrix, compact_observation
+from hackmatrix_rl.game import TERM_NAMES, from_arrays, to_arrays
+
+MAX_STEPS = 500
+FILES = ("deterministic", "undo", "completions")
+TOP_GAME = [1, 4, 5, 7]
+"""The columns of `game` that a snapshot holds."""
+
+
+@dataclass(frozen=True)
+class Transitions:
+    """Every recorded transition, shuffled; and what `step` made of it.
+
+    Attributes:
+        name: the file that each record comes from.
+        action: what was done.
+        before, after: the recorded positions.
+        recorded: flags and terms.
+        length, total: steps and reward of the episode before this step.
+        games, observation, mask: what the environments hold and show after it.
+        shown_games: what their games look like.
+        last_observation, last_mask: what is said of the position before a reset.
+        expected_observation, expected_mask: those of the recorded position after.
+        step: flags, terms and statistics of the timestep.
+    """
+
+    name: np.ndarray
+    action: np.ndarray
+    before: Arrays
+    after: Arrays
+    recorded: Arrays
+    length: np.ndarray
+    total: np.ndarray
+    games: Arrays
+    mask: np.ndarray
+    legal_now: np.ndarray
+    observation: Arrays
+    shown_games: Arrays
+    last_observation: Arrays
+    last_mask: np.ndarray
+    expected_observation: Arrays
+    expected_mask: np.ndarray
+    step: Arrays
+    tally: Arrays
+
+    @property
+    def done(self) -> np.ndarray:
+        return self.step["terminated"] | self.step["truncated"]
+
+    @property
+    def as_recorded(self) -> np.ndarray:
+        """All but the WARPs that chance did not send to the exit this time."""
+        completed = self.step["terms"][:, TERM_NAMES.index("stage_completion")] > 0
+        return (self.name != "completions") | completed
+
+    @property
+    def settled(self) -> np.ndarray:
+        """Transitions without chance: the position after is known to the last field."""
+        return self.name != "completions"
+
+
+class Stepper:
+    """`HackMatrix.step`, compiled once for batches of `BATCH`."""
+
+    def __init__(self) -> None:
+        self.environment = HackMatrix(CONFIG, max_steps=MAX_STEPS)
+        see = jax.vmap(lambda game: compact_observation(game.position))
+
+        def step(games, length, total, actions, seed):
+            state, _ = self.environment.from_games(games)
+            tally = replace(state.tally, length=length, total_reward=total)
+            keys = jax.random.split(jax.random.key(seed), BATCH)
+            state, timestep = self.environment.step(replace(state, tally=tally), actions, keys)
+            return state, timestep, see(state.games)
+
+        self._step = jax.jit(step)
+        self.see = jax.jit(see)
+
+    def __call__(self, games, actions, seed, *, length=None, total=None):
+        nothing = np.zeros(BATCH)
+        return self._step(
+            games,
+            jnp.asarray(nothing if length is None else length, jnp.int32),
+            jnp.asarray(nothing if total is None else total, jnp.float32),
+            jnp.asarray(actions, jnp.int32),
+            jnp.uint32(seed),
+        )
+
+
+def with_top(name: str) -> Arrays:
+    """The positions of a file with a newest snapshot each: the position itself, if unknown."""
+    recording = load(name)
+    if recording.top:
+        return recording.before | recording.top
+    own = {f"top_{key}": recording.before[key] for key in POSITION}
+    own["top_game"] = recording.before["game"][:, TOP_GAME]
+    return recording.before | own
+
+
+def as_dict(observation) -> Arrays:
+    return {name: np.asarray(value) for name, value in vars(observation).items()}
+
+
+@pytest.fixture(scope="module")
+def stepper():
+    return Stepper()
+
+
+@pytest.fixture(scope="module")
+def transitions(stepper):
+    replay = shared_replay()
+    rng = np.random.default_rng(0)
+    before = concatenate([with_top(name) for name in FILES])
+    after = concatenate([load(name).after for name in FILES])
+    recorded = concatenate(
+        [{key: load(name).other[key] for key in (*FLAGS, "terms")} for name in FILES]
+    )
+    name = np.repeat(FILES, [len(load(name)) for name in FILES])
+    action = np.concatenate([load(name).action for name in FILES])
+    order = rng.permutation(len(name))
+    length = np.where(rng.random(len(name)) < 1 / 3, MAX_STEPS - 1, rng.integers(0, 9, len(name)))
+    total = rng.integers(-8, 8, len(name)) / 4
+
+    parts = []
+    for number, first in enumerate(range(0, len(order), BATCH)):
+        index = order[np.minimum(first + np.arange(BATCH), len(order) - 1)]
+        games = from_arrays(CONFIG, rows(before, index))
+        state, timestep, shown = stepper(
+            games, action[index], number, length=length[index], total=total[index]
+        )
+        expected = from_arrays(CONFIG, rows(after, index))
+        part = {
+            "games": to_arrays(state.games),
+            "mask": {"mask": timestep.mask, "held": state.mask},
+            "legal_now": {"mask": replay.legal(state.games)},
+            "observation": as_dict(timestep.observation),
+            "shown_games": as_dict(shown),
+            "last_observation": as_dict(timestep.last_observation),
+            "last_mask": {"mask": timestep.last_mask},
+            "expected_observation": as_dict(stepper.see(expected)),
+            "expected_mask": {"mask": replay.legal(expected)},
+            "step": {
+                "terms": np.stack([timestep.terms[name] for name in TERM_NAMES], axis=1),
+                "reward": timestep.reward,
+                "terminated": timestep.terminated,
+                "truncated": timestep.truncated,
+                "total_reward": timestep.episode.total_reward,
+                "length": timestep.episode.length,
+                **timestep.episode.extra,
+            },
+            "tally": {"length": state.tally.length, "total": state.tally.total_reward},
+        }
+        parts.append(jax.tree.map(np.asarray, part))
+    found = {
+        key: rows(concatenate([part[key] for part in parts]), np.arange(len(order)))
+        for key in parts[0]
+    }
+    np.testing.assert_array_equal(found["mask"]["mask"], found["mask"]["held"])
+    for key in ("mask", "legal_now", "last_mask", "expected_mask"):
+        found[key] = found[key]["mask"]
+    return Transitions(
+        name=name[order],
+        action=action[order],
+        before=rows(before, order),
+        after=rows(after, order),
+        recorded=rows(recorded, order),
+        length=length[order],
+        total=total[order],
+        **found,
+    )
+
+
+def assert_same(t: Transitions, where: np.ndarray, expected: Arrays, got: Arrays, atol=0.0):
+    assert where.any()
+    index = np.flatnonzero(where)
+    lines = differences(rows(expected, index), rows(got, index), t.action[index], atol=atol)
+    assert not lines, report(lines)
+
+
+def test_games_end_beside_games_that_go_on(transitions):
+    t = transitions
+    kinds = {
+        "illegal": ~t.recorded["legal"],
+        "died": t.recorded["died"],
+        "won": t.recorded["won"],
+        "truncated": t.step["truncated"],
+        "goes on": ~t.done,
+        "next stage": t.recorded["completed"] & ~t.recorded["won"] & ~t.done,
+    }
+    for name, where in kinds.items():
+        batches = where[: len(where) // BATCH * BATCH].reshape(-1, BATCH)
+        assert batches.any(axis=1).all(), name
+
+
+def test_the_reward_terms_are_the_recorded_ones(transitions):
+    t = transitions
+    assert_same(t, t.as_recorded, {"terms": t.recorded["terms"]}, t.step, atol=1e-5)
+    np.testing.assert_allclose(t.step["reward"], t.step["terms"].sum(axis=1), rtol=1e-6, atol=1e-5)
+
+
+def test_episodes_end_by_the_rules_or_at_the_limit_never_both(transitions):
+    t = transitions
+    ends = ~t.recorded["legal"] | t.recorded["died"] | t.recorded["won"]
+    at_limit = t.length + 1 >= MAX_STEPS
+    expected = {"terminated": ends, "truncated": at_limit & ~ends}
+    assert_same(t, t.as_recorded, expected, t.step)
+    assert_same(t, t.as_recorded, {"won": t.recorded["won"]}, t.step)
+
+
+def test_where_the_game_goes_on_the_position_is_the_recorded_one(transitions):
+    t = transitions
+    assert_same(t, t.settled & ~t.done, canonical(t.after), canonical(t.games))
+
+
+def test_the_next_stage_is_set_up_by_the_rules(transitions):
+    t = transitions
+    index = np.flatnonzero(t.as_recorded & ~t.settled & ~t.done)
+    after, games = rows(t.after, index), rows(t.games, index)
+    carried = after["num_transmissions"].astype(int) - after["game"][:, 0]
+    lines = setup_problems(games, carried)
+    assert not lines, report(lines)
+    kept = {key: canonical(after)[key] for key in ("player", "owned", "enemies")}
+    lines = differences(kept, canonical(games), t.action[index])
+    assert not lines, report(lines)
+
+
+def test_an_episode_that_ended_is_reset(transitions):
+    t = transitions
+    fresh = rows(t.games, np.flatnonzero(t.done))
+    lines = setup_problems(fresh)
+    assert not lines, report(lines)
+    assert (fresh["player"][:, [2, 6, 7]] == [3, 0, 1]).all()
+    assert (fresh["game"][:, [0, 1, 10, 11]] == [1, 0, 0, 0]).all()
+    assert not fresh["owned"].any()
+    assert not fresh["num_enemies"].any()
+
+
+def test_resets_are_distributed_like_new_games(transitions):
+    t = transitions
+    fresh = features(rows(t.games, np.flatnonzero(t.done)))
+    tables = [
+        compare_labels(name, "all", labels, fresh[name])
+        for name, labels in features(load("new_games").before).items()
+    ]
+    lines = deviations([table for table in tables if table is not None])
+    assert not lines, report(lines)
+
+
+def test_what_is_shown_is_the_position_to_act_on(transitions):
+    t = transitions
+    everywhere = np.ones(len(t.name), bool)
+    assert_same(t, everywhere, t.shown_games, t.observation)
+    assert_same(t, everywhere, {"mask": t.legal_now}, {"mask": t.mask})
+
+
+def test_the_position_before_a_reset_is_shown_as_recorded(transitions):
+    t = transitions
+    for kind in (t.step["terminated"], t.step["truncated"]):
+        assert_same(t, t.settled & kind, t.expected_observation, t.last_observation)
+        assert_same(t, t.settled & kind, {"mask": t.expected_mask}, {"mask": t.last_mask})
+
+
+def test_a_next_stage_is_set_up_even_where_the_limit_cuts_it_off(transitions):
+    t = transitions
+    index = np.flatnonzero(~t.settled & t.as_recorded & t.step["truncated"])
+    names = ["numbers", "programs"]  # the board is drawn
+    expected = {name: t.expected_observation[name][index] for name in names}
+    lines = differences(expected, rows(t.last_observation, index), t.action[index])
+    assert not lines, report(lines)
+    seen = t.last_observation["grid"][index]
+    assert (seen.any(axis=(1, 2))).all()
+
+
+def test_where_no_episode_ended_the_last_observation_is_the_observation(transitions):
+    t = transitions
+    assert_same(t, ~t.done, t.observation, t.last_observation)
+    assert_same(t, ~t.done, {"mask": t.mask}, {"mask": t.last_mask})
+
+
+def test_statistics_are_those_of_the_episode_that_ended(transitions):
+    t = transitions
+    np.testing.assert_allclose(
+        t.step["total_reward"], t.total + t.step["reward"], rtol=1e-6, atol=1e-4
+    )
+    np.testing.assert_array_equal(t.step["length"], t.length + 1)
+    ended = {"stage": t.after["game"][:, 0], "score": t.after["player"][:, 6]}
+    assert_same(t, t.as_recorded & t.done, ended, t.step)
+    assert not t.step["dropped"].any()
+
+
+def test_the_next_episode_is_tallied_from_nothing(transitions):
+    t = transitions
+    np.testing.assert_array_equal(t.tally["length"], np.where(t.done, 0, t.length + 1))
+    np.testing.assert_allclose(
+        t.tally["total"],
+        np.where(t.done, 0, t.total + t.step["reward"]),
+        rtol=1e-6,
+        atol=1e-4,
+    )
+
+
+def still_going(labels: Labels, over: np.ndarray) -> Labels:
+    """Of games that are over, only that they are: `step` has reset them."""
+    return {
+        question: np.where(over, np.zeros_like(answer), answer)
+        if question != "reward and end"
+        else answer
+        for question, answer in labels.items()
+    }
+
+
+def draw_through_step(stepper: Stepper, draws: int) -> tuple[Labels, np.ndarray]:
+    """The positions of chance.npz played `draws` times each, all in mixed batches."""
+    recording = load("chance")
+    order = np.random.default_rng(1).permutation(np.repeat(np.arange(len(recording)), draws))
+    term = {name: place for place, name in enumerate(TERM_NAMES)}
+    parts = []
+    for number, first in enumerate(range(0, len(order), BATCH)):
+        index = order[np.minimum(first + np.arange(BATCH), len(order) - 1)]
+        before = rows(recording.before, index)
+        state, timestep, _ = stepper(
+            from_arrays(CONFIG, before), recording.action[index], 5000 + number
+        )
+        terms = np.stack([np.asarray(timestep.terms[name]) for name in TERM_NAMES], axis=1)
+        over = np.asarray(timestep.terminated)
+        won = np.asarray(timestep.episode.extra["won"]) > 0
+        legal = terms[:, term["step_penalty"]] != 0
+        outcome = {
+            "terms": terms,
+            "legal": legal,
+            "won": won,
+            "died": over & legal & ~won,
+            "completed": terms[:, term["stage_completion"]] > 0,
+        }
+        parts.append(still_going(questions(before, to_arrays(state.games), outcome), over))
+    answers = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    return {name: labels[: len(order)] for name, labels in answers.items()}, order
+
+
+def test_outcomes_come_as_often_as_recorded(stepper):
+    recording = load("chance")
+    other = recording.other
+    over = other["died"] | other["won"] | ~other["legal"]
+    answers, order = draw_through_step(stepper, 110)
+    tables = compare_outcomes(
+        position_names(),
+        still_going(recorded_answers(), over),
+        other["outcome_of"],
+        other["outcome_count"],
+        answers,
+        order,
+    )
+    lines = deviations(tables)
+    assert not lines, report(lines)
+
+
+def test_outcomes_come_as_often_as_with_play(stepper):
+    """`play` is the definition that a batched `step` is held to."""
+    positions = np.arange(len(load("chance")))
+    reference, start = draw_answers(shared_replay(), positions, 110, seed=9)
+    answers, order = draw_through_step(stepper, 110)
+    # Only where no outcome ends the game: `play` shows no reset.
+    other = load("chance").other
+    ends = np.unique(other["outcome_of"][other["died"] | other["won"] | ~other["legal"]])
+    keep = ~np.isin(order, ends)
+    tables = compare_outcomes(
+        position_names(),
+        reference,
+        start,
+        np.ones(len(start), int),
+        {name: labels[keep] for name, labels in answers.items()},
+        order[keep],
+    )
+    lines = deviations(tables)
+    assert not lines, report(lines)
