@@ -2,7 +2,6 @@
 
 import jax
 import numpy as np
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -188,24 +187,4 @@ def test_undo_after_a_turn_restores_that_turns_snapshot(replay, seed):
     expected["enemies"][..., 8:10] = 0
     expected["transmissions"][..., 4:6] = 0
     lines = differences(expected, got, np.full(BATCH, UNDO))
-    assert not lines, report(lines)
-
-
-@pytest.mark.parametrize("name", ["deterministic", "observations", "completions"])
-def test_a_position_goes_in_and_comes_out_as_it_was(name):
-    recording = load(name)
-    before = rows(recording.before, np.arange(min(len(recording), 4 * BATCH)))
-    parts = [rows(before, np.arange(i, i + BATCH) % len(recording)) for i in range(0, 8192, BATCH)]
-    for part in parts:
-        again = to_arrays(from_arrays(CONFIG, part))
-        lines = differences(canonical(part), canonical(again), np.full(BATCH, -1))
-        assert not lines, report(lines)
-
-
-def test_a_single_position_goes_in_and_comes_out_without_a_batch_axis():
-    one = {key: value[7] for key, value in load("observations").before.items()}
-    again = to_arrays(from_arrays(CONFIG, one))
-    expected = canonical({key: value[None] for key, value in one.items()})
-    got = canonical({key: np.asarray(value)[None] for key, value in again.items()})
-    lines = differences(expected, got, np.array([-1]))
     assert not lines, report(lines)
