@@ -48,7 +48,6 @@ class Replay:
             flags = {name: getattr(outcome, name) for name in FLAGS}
             return after, flags | {"terms": jax.vmap(lambda terms: terms.as_array())(outcome.terms)}
 
-        # Not shared with the tests' mutants: `jax.jit` caches by function, these are new.
         self._play = jax.jit(play_all)
         self._mask = jax.jit(jax.vmap(partial(legal_actions, config)))
         self._new = jax.jit(
@@ -104,7 +103,7 @@ class Replay:
 
 @cache
 def shared_replay() -> Replay:
-    """The one `Replay` of the test run; mutants make their own."""
+    """The one `Replay` of the test run."""
     return Replay()
 
 

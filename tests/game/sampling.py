@@ -57,7 +57,7 @@ def deviations_from_recorded(answers: Labels, start: np.ndarray) -> list[str]:
     return deviations(tables)
 
 
-def deviations_of(replay: Replay, *, draws: int, seed: int, every: int = 1) -> list[str]:
-    """Plays the recorded positions (or every `every`-th) and compares with what was recorded."""
-    positions = np.arange(0, len(load("chance")), every)
+def deviations_of(replay: Replay, *, draws: int, seed: int) -> list[str]:
+    """Plays each recorded position `draws` times and compares with what was recorded."""
+    positions = np.arange(len(load("chance")))
     return deviations_from_recorded(*draw_answers(replay, positions, draws, seed))
