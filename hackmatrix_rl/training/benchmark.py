@@ -18,7 +18,7 @@ from jaxtyping import Array, Bool, Int32, Key, PyTree, UInt32
 from hackmatrix_rl.agent import Actors, PrecisionPolicy, Rollout, RolloutCollector, precision
 from hackmatrix_rl.agent.actor_critic import ActorCritic
 from hackmatrix_rl.env.environment import Environment, Timestep, env_keys
-from hackmatrix_rl.training.compose import compose, make_environment, run_keys
+from hackmatrix_rl.training.compose import compose, run_keys
 from hackmatrix_rl.training.config import TrainConfig
 from hackmatrix_rl.training.devices import chosen_devices
 from hackmatrix_rl.training.trainer import Trainer
@@ -114,11 +114,10 @@ def benchmark(
         repeats: runs of each measurement.
         clock: seconds since some moment.
     """
-    environment = make_environment(config)
-    env, tally = _bench_env(environment, config, repeats, clock)
     network_key, training_key = run_keys(config.seed)
     trainer = compose(config, key=network_key)
     trainer.start(training_key)
+    env, tally = _bench_env(trainer, config, repeats, clock)
     update = _bench_update(trainer, config, repeats, clock)
     train = _bench_train(trainer, config, repeats)
     return Benchmark(
@@ -190,9 +189,13 @@ def random_legal(
 
 
 def _bench_env(
-    environment: Environment, config: TrainConfig, repeats: int, clock: Callable[[], float]
+    trainer: Trainer, config: TrainConfig, repeats: int, clock: Callable[[], float]
 ) -> tuple[Speed, Tally]:
-    """Random legal play with resets, `num_steps` steps a run for each update of a dispatch."""
+    """Random legal play with resets, from games that have just begun.
+
+    A run has `num_steps` steps for each update of a dispatch.
+    """
+    environment, actors = trainer.update.environment, trainer.state.actors
     steps = config.num_steps * config.updates_per_dispatch
     keys = env_keys(jax.random.key(config.seed), config.num_envs)
     draws = jax.random.key(config.seed + 1)
@@ -209,9 +212,9 @@ def _bench_env(
 
         return jax.lax.scan(step, (state, mask, tally), first + jnp.arange(steps))[0]
 
-    state, timestep = jax.jit(environment.reset)(keys)
     nothing = Tally(jnp.uint32(0), jnp.int32(0), jnp.int32(0))
-    carry = (state, timestep.mask, nothing)
+    # Copied: the trainer's own are needed again, and these are given away.
+    carry = jax.tree.map(jnp.copy, (actors.environment, actors.mask, nothing))
     began = clock()
     compiled = jax.jit(play, donate_argnums=(0, 1, 2)).lower(*carry, jnp.int32(0)).compile()
     compile_seconds = clock() - began
@@ -245,12 +248,18 @@ class Replayed(RolloutCollector):
 def _bench_update(
     trainer: Trainer, config: TrainConfig, repeats: int, clock: Callable[[], float]
 ) -> Speed:
-    """An update without its collecting: advantages, and all epochs of minibatches."""
+    """An update without its collecting: advantages, and all epochs of minibatches.
+
+    The rollout is empty (its numbers are 0, every action is legal): how long learning takes
+    does not depend on what happened, and no second collector has to be compiled.
+    """
     update, state = trainer.update, trainer.state
-    rollout, actors = eqx.filter_jit(update.collect)(
-        state.learner.policy, update.environment, state.actors, precision=update.precision
+    shapes = eqx.filter_eval_shape(
+        update.collect, state.learner.policy, update.environment, state.actors
     )
-    collect = Replayed(num_steps=config.num_steps, rollout=rollout, actors=actors)
+    rollout = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes[0])
+    rollout = eqx.tree_at(lambda r: r.mask, rollout, jnp.ones_like(rollout.mask))
+    collect = Replayed(num_steps=config.num_steps, rollout=rollout, actors=state.actors)
     learn = dataclasses.replace(update, collect=collect)
     arrays, rest = eqx.partition((learn, state), eqx.is_array)
 

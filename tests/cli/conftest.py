@@ -1,10 +1,22 @@
+from collections.abc import Iterator
+
+import jax
 import pytest
 
 from .commands import invoke
 
 
-@pytest.fixture(scope="session")
-def trained(tmp_path_factory):
+@pytest.fixture(scope="package", autouse=True)
+def compile_quickly() -> Iterator[None]:
+    """What is tried here is what commands say and write, not how fast they compute."""
+    before = jax.config.read("jax_disable_most_optimizations")
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", before)
+
+
+@pytest.fixture(scope="package")
+def trained(compile_quickly, tmp_path_factory):
     """The folder of a finished run, and what it printed."""
     folder = tmp_path_factory.mktemp("trained") / "run"
     result = invoke("train", "--preset", "debug", "--eval-episodes", "4", "--run-dir", folder)

@@ -1,19 +1,15 @@
 """What a run leaves behind, and how it ends."""
 
 import json
-import signal
 
 import jax
+import jax.numpy as jnp
 import pytest
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.cli.train import describe
-from hackmatrix_rl.training.checkpoints import find_checkpoint, read_metadata
-from hackmatrix_rl.training.compose import compose, run_keys
 from hackmatrix_rl.training.presets import make_config
-from hackmatrix_rl.training.run import run
 from hackmatrix_rl.training.run_folder import make_run_folder
-from hackmatrix_rl.training.sinks import Sink
 from hackmatrix_rl.training.sinks.json_lines import read_json_lines
 
 pytestmark = pytest.mark.slow
@@ -59,52 +55,11 @@ def test_what_was_trained_can_be_loaded_and_played(trained):
     loaded = hm.load(trained[0])
     assert loaded.config.num_envs == 16
     assert loaded.metadata["counters"]["env_steps"] == 2048
-    _, timestep = loaded.environment.reset(jax.random.split(jax.random.key(0), 2))
-    observation = jax.tree.map(lambda leaf: leaf[0], timestep.observation)
+    shapes = loaded.environment.spec.observation
+    observation = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
     logits, value, _ = loaded.policy(observation, loaded.policy.initial_carry())
     assert logits.shape == (28,)
     assert value.shape == ()
-
-
-class CtrlC(Sink):
-    """Presses Ctrl-C when the first metrics arrive."""
-
-    def __init__(self):
-        self.notes = []
-
-    def write(self, row):
-        if row["updates"] == 2:
-            signal.raise_signal(signal.SIGINT)
-
-    def note(self, message):
-        self.notes.append(message)
-
-    def close(self):
-        pass
-
-
-def test_ctrl_c_saves_and_ends_cleanly(tmp_path):
-    config = make_config("debug", {"run_dir": str(tmp_path / "run"), "eval_episodes": 0})
-    trainer = compose(config, key=run_keys(config.seed)[0])
-    folder = make_run_folder(config)
-    display = CtrlC()
-    before = signal.getsignal(signal.SIGINT)
-    result = run(config, trainer, folder, displays=[display])
-    assert result.interrupted
-    assert result.env_steps == 512
-    assert signal.getsignal(signal.SIGINT) is before
-    assert read_metadata(find_checkpoint(tmp_path / "run"))["counters"]["env_steps"] == 512
-    assert folder.curve.exists()
-    assert "stopped at 512 steps; saved" in display.notes
-
-
-def test_checkpoints_are_written_as_time_passes(tmp_path):
-    config = make_config("debug", {"run_dir": str(tmp_path / "run"), "save_interval_minutes": 1.0})
-    trainer = compose(config, key=run_keys(config.seed)[0])
-    ticks = iter(range(0, 10_000, 50))  # every look at the clock is 50 seconds later
-    run(config, trainer, make_run_folder(config), clock=lambda: float(next(ticks)))
-    found = sorted(int(path.name) for path in (tmp_path / "run" / "checkpoints").iterdir())
-    assert found == [4, 8]
 
 
 def test_a_gpu_that_jax_cannot_see_is_spoken_of(tmp_path, monkeypatch):
