@@ -173,7 +173,7 @@ def next_cell(
     may_enter = inside & free.has(cells)
 
     def second_best(_: tuple, given: tuple) -> tuple[Int8[Array, ""], Bool[Array, ""]]:
-        cell, cells, open_target, walls, may_enter, distances = given
+        cell, open_target, walls, may_enter, distances = given
         through, has_path = first_step(cell, open_target, ~walls)
         has_path = has_path & at(may_enter, through)
         nearest = jnp.argmin(jnp.where(may_enter, distances, jnp.int8(127))).astype(jnp.int8)
@@ -184,7 +184,7 @@ def next_cell(
         ~has_way,
         second_best,
         (direction, has_way),
-        (cell, cells, open_target, walls, may_enter, distances),
+        (cell, open_target, walls, may_enter, distances),
         share=16,
     )
     return jnp.where(moves, at(cells, direction), cell)
