@@ -49,4 +49,4 @@ def _mean(estimate: Estimate) -> str:
 
 
 def _rate(estimate: Estimate) -> str:
-    return f"{estimate.mean:.1%} [{estimate.low:.1%}, {estimate.high:.1%}]"
+    return f"{estimate.mean:.1%} [{100 * estimate.low:.1f}, {100 * estimate.high:.1f}]"

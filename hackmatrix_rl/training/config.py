@@ -101,7 +101,7 @@ class TrainConfig:
         64, "Collecting", "Actions in each game between two updates.", minimum=1
     )
     updates_per_dispatch: int = _option(
-        4,
+        1,
         "Collecting",
         "Updates done by one call of the compiled program; metrics are logged once for each call.",
         minimum=1,

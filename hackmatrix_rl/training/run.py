@@ -50,7 +50,7 @@ def run(
         trainer: as `compose` built it from the config; it need not have started.
         folder: where; as `make_run_folder` made it.
         displays: further sinks; closed at the end.
-        clock: seconds since some moment, for the time between checkpoints.
+        clock: seconds since some moment, for the time between checkpoints and of compiling.
 
     Raises:
         ConfigError: if Weights & Biases was asked for and refuses.
@@ -64,9 +64,11 @@ def run(
             ) as checkpoints,
             Interrupts() as interrupts,
         ):
-            trainer.start(training_key)
             sink.note("compiling ...")
-            sink.note(f"compiled in {trainer.compile():.1f} s")
+            began = clock()
+            trainer.start(training_key)
+            trainer.compile()
+            sink.note(f"compiled in {clock() - began:.1f} s")
             _train(config, trainer, checkpoints, sink, interrupts, clock)
             _save(checkpoints, trainer)
         if interrupts.requested():
