@@ -4,6 +4,7 @@
 `Observation` is the classic encoding, and is derived from it.
 """
 
+from dataclasses import dataclass
 from enum import IntEnum
 
 import equinox as eqx
@@ -208,31 +209,69 @@ def _first_by_cell(
     return shown
 
 
-def classic_from_compact(observation: CompactObservation) -> Observation:
-    """The classic encoding of one compact observation."""
-    plane = dict(zip(Plane, observation.grid, strict=True))
-    real = {key: values.astype(jnp.float32) for key, values in plane.items()}
+@dataclass(frozen=True)
+class Channel:
+    """How a channel of the encoding follows from a plane.
 
-    def one_hot(values: Int8[Array, "36"], size: int) -> list[Float32[Array, "36"]]:
-        return [(values == which).astype(jnp.float32) for which in range(1, size + 1)]
+    Attributes:
+        plane: where the value of a cell comes from.
+        equals: the channel is 1 where the value is this, else 0; `None`: it is the value
+            itself,
+        scale: divided by this,
+        cap: and not more than this.
+    """
 
-    channels = [
-        *one_hot(plane[Plane.ENEMY], NUM_ENEMY_TYPES),
-        real[Plane.ENEMY_HP] / 3,
-        real[Plane.ENEMY_STUNNED],
-        real[Plane.ENEMY_FROM_SIPHON],
-        *one_hot(plane[Plane.BLOCK], len(Block) - 1),
-        real[Plane.POINTS] / 9,
-        real[Plane.SIPHONED],
-        *one_hot(plane[Plane.PROGRAM], NUM_PROGRAMS),
-        real[Plane.SPAWN_COUNT] / 9,
-        jnp.minimum(real[Plane.TRANSMISSION] / 4, 1),
-        real[Plane.CREDITS] / 3,
-        real[Plane.ENERGY] / 3,
-        real[Plane.PICKUP],
-        real[Plane.EXIT],
-        real[Plane.SIPHON_CENTER],
-    ]
+    plane: Plane
+    equals: int | None = None
+    scale: float = 1.0
+    cap: float = np.inf
+
+
+def _one_hot(plane: Plane, size: int) -> list[Channel]:
+    return [Channel(plane, equals=which) for which in range(1, size + 1)]
+
+
+CLASSIC_CHANNELS = (
+    *_one_hot(Plane.ENEMY, NUM_ENEMY_TYPES),
+    Channel(Plane.ENEMY_HP, scale=3),
+    Channel(Plane.ENEMY_STUNNED),
+    Channel(Plane.ENEMY_FROM_SIPHON),
+    *_one_hot(Plane.BLOCK, len(Block) - 1),
+    Channel(Plane.POINTS, scale=9),
+    Channel(Plane.SIPHONED),
+    *_one_hot(Plane.PROGRAM, NUM_PROGRAMS),
+    Channel(Plane.SPAWN_COUNT, scale=9),
+    Channel(Plane.TRANSMISSION, scale=4, cap=1),
+    Channel(Plane.CREDITS, scale=3),
+    Channel(Plane.ENERGY, scale=3),
+    Channel(Plane.PICKUP),
+    Channel(Plane.EXIT),
+    Channel(Plane.SIPHON_CENTER),
+)
+"""The channels of the classic encoding, in its order."""
+
+SCREEN_CHANNELS = (
+    Channel(Plane.LAST_KNOWN),
+    *_one_hot(Plane.TRANSMISSION_TYPE, NUM_ENEMY_TYPES),
+)
+"""What the screen shows beside them."""
+
+
+def _encode_cells(
+    grid: Int8[Array, "planes cells"], channels: tuple[Channel, ...]
+) -> Float32[Array, "cells channels"]:
+    # One expression for all channels: XLA makes one pass of it, where stacking the channels
+    # one by one takes several times as long as the rest of a small network.
+    values = grid.T[:, np.array([channel.plane for channel in channels])]
+    equals = np.array([channel.equals or 0 for channel in channels], np.int8)[None]
+    scale = np.array([channel.scale for channel in channels], np.float32)[None]
+    cap = np.array([channel.cap for channel in channels], np.float32)[None]
+    scaled = jnp.minimum(values.astype(jnp.float32) / scale, cap)
+    return jnp.where(equals > 0, (values == equals).astype(jnp.float32), scaled)
+
+
+def _player(observation: CompactObservation) -> Float32[Array, "10"]:
+    """The player's numbers of the classic encoding."""
     number = dict(zip(Number, observation.numbers.astype(jnp.float32), strict=True))
     player = [
         number[Number.ROW] / 5,
@@ -246,10 +285,15 @@ def classic_from_compact(observation: CompactObservation) -> Observation:
         number[Number.SHOW_ACTIVATED],
         number[Number.SCHEDULED_TASKS_DISABLED],
     ]
+    return jnp.stack(player)
+
+
+def classic_from_compact(observation: CompactObservation) -> Observation:
+    """The classic encoding of one compact observation."""
     return Observation(
-        player=jnp.stack(player),
+        player=_player(observation),
         programs=observation.programs.astype(jnp.float32),
-        grid=jnp.stack(channels, axis=-1).reshape(SIZE, SIZE, len(channels)),
+        grid=_encode_cells(observation.grid, CLASSIC_CHANNELS).reshape(SIZE, SIZE, -1),
     )
 
 
@@ -265,26 +309,17 @@ def features_from_compact(observation: CompactObservation) -> Features:
     Added are, flat: score (log), turn, and credits and energy without a bound (log); on the
     grid: last-known cells, the types of transmissions, and where the player stands.
     """
-    classic = classic_from_compact(observation)
     numbers = observation.numbers.astype(jnp.float32)
     flat = jnp.concatenate(
         [
-            classic.player,
-            classic.programs,
+            _player(observation),
+            observation.programs.astype(jnp.float32),
             jnp.log1p(numbers[np.array([Number.SCORE, Number.CREDITS, Number.ENERGY])]) / 4,
             numbers[Number.TURN][None] / 16,
         ]
     )
-    kinds = np.arange(1, NUM_ENEMY_TYPES + 1, dtype=np.int8)
-    types = observation.grid[Plane.TRANSMISSION_TYPE][:, None] == kinds
     cell = observation.numbers[Number.ROW] * SIZE + observation.numbers[Number.COL]
-    extra = jnp.concatenate(
-        [
-            observation.grid[Plane.LAST_KNOWN].astype(jnp.float32)[:, None],
-            types.astype(jnp.float32),
-            jax.nn.one_hot(cell, NUM_CELLS, dtype=jnp.float32)[:, None],
-        ],
-        axis=1,
-    )
-    grid = jnp.concatenate([classic.grid, extra.reshape(SIZE, SIZE, -1)], axis=-1)
+    shown = _encode_cells(observation.grid, CLASSIC_CHANNELS + SCREEN_CHANNELS)
+    player = jax.nn.one_hot(cell, NUM_CELLS, dtype=jnp.float32)[:, None]
+    grid = jnp.concatenate([shown, player], axis=-1).reshape(SIZE, SIZE, -1)
     return Features(flat=flat, grid=grid)

@@ -24,6 +24,7 @@ from hackmatrix_rl.game.state import (
     Position,
     State,
     first,
+    of_chosen,
     select,
 )
 from hackmatrix_rl.game.view import View
@@ -120,12 +121,11 @@ def move(
     """
     player, enemies, transmissions = position.player, position.enemies, position.transmissions
     target, shoots, at_transmission = look(position, direction.astype(jnp.int8))
-    no_shot = jnp.zeros_like
 
     victim = first(enemies.present & (enemies.cell == target))
     strength = jnp.minimum(player.attack_damage, 127).astype(jnp.int8)
     shot = victim & shoots & ~at_transmission
-    enemies, kills = hit(enemies, jnp.where(shot, strength, no_shot(enemies.hp)))
+    enemies, kills = hit(enemies, jnp.where(shot, strength, jnp.int8(0)))
     cut = first(transmissions.present & (transmissions.cell == target)) & at_transmission
     kills = kills + jnp.sum(cut & ~transmissions.from_scheduled_task, dtype=jnp.int32)
     transmissions = replace(transmissions, present=transmissions.present & ~cut)
@@ -133,7 +133,7 @@ def move(
     cell, _ = step_from(player.cell, direction.astype(jnp.int8))
     cell = jnp.where(shoots, player.cell, cell)
     here = jnp.arange(SIZE * SIZE, dtype=jnp.int8) == cell
-    content = jnp.max(jnp.where(here, position.board.content, jnp.int8(0)))
+    content = of_chosen(here, position.board.content)
     collected = ~shoots & (content == Content.PICKUP)
     player = replace(
         player, cell=cell, data_siphons=player.data_siphons + collected.astype(jnp.int32)

@@ -6,7 +6,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Shaped
+from jaxtyping import Array, Bool, Shaped
 
 from hackmatrix_rl.game.board import SIZE, CellSet
 from hackmatrix_rl.game.config import GameConfig
@@ -146,7 +146,6 @@ def _position(arrays: dict[str, Array], game: dict[str, Array]) -> Position:
     cells = dict(zip(CELL, arrays["cells"].T, strict=True))
     known = (enemy["last_known row"] >= 0) & (enemy["last_known col"] >= 0)
     last_known = jnp.where(known, enemy["last_known row"] * SIZE + enemy["last_known col"], -1)
-    flag = lambda value: value.astype(bool)  # noqa: E731
     return Position(
         player=Player(cell=cell, **player),
         board=Board(
@@ -155,8 +154,8 @@ def _position(arrays: dict[str, Array], game: dict[str, Array]) -> Position:
             spawn_count=_small(cells["spawn_count"]),
             credits=_small(cells["credits"]),
             energy=_small(cells["energy"]),
-            siphoned=CellSet.from_array(flag(cells["siphoned"])),
-            siphon_center=CellSet.from_array(flag(cells["siphon_center"])),
+            siphoned=CellSet.from_array(_flag(cells["siphoned"])),
+            siphon_center=CellSet.from_array(_flag(cells["siphon_center"])),
         ),
         enemies=Enemies(
             present=jnp.arange(enemy["type"].size) < arrays["num_enemies"],
@@ -164,26 +163,26 @@ def _position(arrays: dict[str, Array], game: dict[str, Array]) -> Position:
             cell=_small(enemy["row"] * SIZE + enemy["col"]),
             hp=_small(enemy["hp"]),
             disabled_turns=_small(enemy["disabled_turns"]),
-            stunned=flag(enemy["stunned"]),
+            stunned=_flag(enemy["stunned"]),
             last_known=_small(last_known),
-            from_scheduled_task=flag(enemy["from_scheduled_task"]),
-            spawned_from_siphon=flag(enemy["spawned_from_siphon"]),
+            from_scheduled_task=_flag(enemy["from_scheduled_task"]),
+            spawned_from_siphon=_flag(enemy["spawned_from_siphon"]),
         ),
         transmissions=Transmissions(
             present=jnp.arange(transmission["type"].size) < arrays["num_transmissions"],
             type=_small(transmission["type"]),
             cell=_small(transmission["row"] * SIZE + transmission["col"]),
             turns_remaining=transmission["turns_remaining"],
-            from_scheduled_task=flag(transmission["from_scheduled_task"]),
-            spawned_from_siphon=flag(transmission["spawned_from_siphon"]),
+            from_scheduled_task=_flag(transmission["from_scheduled_task"]),
+            spawned_from_siphon=_flag(transmission["spawned_from_siphon"]),
         ),
         owned=arrays["owned"] > 0,
         stage=game["stage"],
         turn=game["turn"],
         exit_cell=_small(game["exit row"] * SIZE + game["exit col"]),
-        show_activated=flag(game["show_activated"]),
-        scheduled_tasks_disabled=flag(game["scheduled_tasks_disabled"]),
-        step_active=flag(game["step_active"]),
+        show_activated=_flag(game["show_activated"]),
+        scheduled_tasks_disabled=_flag(game["scheduled_tasks_disabled"]),
+        step_active=_flag(game["step_active"]),
         atk_plus_uses_this_stage=game["atk_plus_uses_this_stage"],
         scheduled_task_interval=game["scheduled_task_interval"],
         next_scheduled_task_turn=game["next_scheduled_task_turn"],
@@ -194,3 +193,7 @@ def _position(arrays: dict[str, Array], game: dict[str, Array]) -> Position:
 
 def _small(values: Shaped[Array, "*shape"]) -> Shaped[Array, "*shape"]:
     return values.astype(jnp.int8)
+
+
+def _flag(values: Shaped[Array, "*shape"]) -> Bool[Array, "*shape"]:
+    return values.astype(bool)

@@ -83,8 +83,10 @@ class CellSet(eqx.Module):
     def of_cells(cells: Int8[Array, " n"], present: Bool[Array, " n"]) -> "CellSet":
         """The cells of all entries that are present."""
         each = jax.vmap(CellSet.of)(cells)
-        pick = lambda words: _union(jnp.where(present, words, jnp.zeros_like(words)))  # noqa: E731
-        return CellSet(pick(each.low), pick(each.high))
+        none = jnp.uint32(0)
+        return CellSet(
+            _union(jnp.where(present, each.low, none)), _union(jnp.where(present, each.high, none))
+        )
 
     @staticmethod
     def from_array(members: Bool[Array, "36"]) -> "CellSet":

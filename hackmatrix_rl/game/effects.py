@@ -22,6 +22,7 @@ from hackmatrix_rl.game.state import (
     Position,
     by_type,
     is_block,
+    of_chosen,
 )
 from hackmatrix_rl.game.view import View
 
@@ -92,7 +93,7 @@ def warp(view: View, given: Given) -> tuple[Position, Int32[Array, ""]]:
     cells = jnp.concatenate([enemies.cell, transmissions.cell])
     rank = jnp.where(present, random_order(present.size, key=given.key), jnp.uint32(0))
     target = present & (rank == jnp.max(rank))
-    cell = jnp.max(jnp.where(target, cells, jnp.int8(0)))
+    cell = of_chosen(target, cells)
     is_enemy = target[: enemies.present.size].any()
 
     there = CellSet.of(cell)

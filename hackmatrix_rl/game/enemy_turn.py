@@ -29,6 +29,7 @@ from hackmatrix_rl.game.state import (
     closed_up,
     first,
     next_slot,
+    of_chosen,
     put,
 )
 
@@ -49,11 +50,12 @@ def arrive(position: Position) -> Position:
     due = transmissions.present & (transmissions.turns_remaining <= 1)
     waiting = replace(transmissions, turns_remaining=transmissions.turns_remaining - 1)
 
-    def one(carry: tuple[Array, Enemies, Array], given: Transmissions) -> tuple:
+    Carry = tuple[Bool[Array, " n"], Enemies, Int32[Array, ""]]
+
+    def one(carry: Carry, given: Transmissions) -> Carry:
         due, enemies, dropped = carry
         now = first(due)
-        pick = lambda x: jnp.max(jnp.where(now, x, jnp.zeros_like(x)))  # noqa: E731
-        kind, cell = pick(given.type), pick(given.cell)
+        kind, cell = of_chosen(now, given.type), of_chosen(now, given.cell)
         slot = next_slot(enemies.present)
         fits = slot < enemies.present.size
         enemies = put(
@@ -135,8 +137,7 @@ def walk(
         present, kinds, order, goal, blocks, transmissions = given
         rank = jnp.where(walkers, order, jnp.uint32(0))
         mover = walkers & (rank == jnp.max(rank))
-        pick = lambda x: jnp.max(jnp.where(mover, x, jnp.zeros_like(x)))  # noqa: E731
-        cell, kind = pick(cells), pick(kinds)
+        cell, kind = of_chosen(mover, cells), of_chosen(mover, kinds)
 
         occupied = CellSet.of_cells(cells, present & ~mover) | transmissions
         walls = blocks.where(kind != EnemyType.GLITCH)
@@ -172,7 +173,10 @@ def next_cell(
     cells, inside = step_from(cell, jnp.arange(NUM_DIRECTIONS, dtype=jnp.int8))
     may_enter = inside & free.has(cells)
 
-    def second_best(_: tuple, given: tuple) -> tuple[Int8[Array, ""], Bool[Array, ""]]:
+    Choice = tuple[Int8[Array, ""], Bool[Array, ""]]
+    Given = tuple[Int8[Array, ""], CellSet, CellSet, Bool[Array, "4"], Int8[Array, "4"]]
+
+    def second_best(_: Choice, given: Given) -> Choice:
         cell, open_target, walls, may_enter, distances = given
         through, has_path = first_step(cell, open_target, ~walls)
         has_path = has_path & at(may_enter, through)
@@ -223,5 +227,4 @@ def recover(position: Position) -> Position:
 
 def at(values: Shaped[Array, " n"], index: Int8[Array, ""]) -> Shaped[Array, ""]:
     """One of a few values that are not negative, without a gather."""
-    here = jnp.arange(values.size, dtype=jnp.int8) == index
-    return jnp.max(jnp.where(here, values, jnp.zeros_like(values)))
+    return of_chosen(jnp.arange(values.size, dtype=jnp.int8) == index, values)

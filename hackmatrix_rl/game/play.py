@@ -70,16 +70,13 @@ def act(
     action = action.astype(jnp.int32)
     legal = is_legal(mask, action)
 
-    after, event = apply_action(state, action, legal, key=act_key)
-    after, turned = turn_after(after, event, key=turn_key)
-    after = complete(after, event)
-    event = eqx.tree_at(lambda e: e.died, event, legal & (after.player.hp == 0))
-    terms = reward_terms(state.position, after, event)
+    position, event = apply_action(state, action, legal, key=act_key)
+    position, turned = turn_after(position, event, key=turn_key)
+    position = complete(position, event)
+    event = eqx.tree_at(lambda e: e.died, event, legal & (position.player.hp == 0))
+    terms = reward_terms(state.position, position, event)
+    history = remember(state.history, position, push=turned, pop=event.popped)
 
-    after = State(
-        position=after,
-        history=remember(state.history, after, push=turned, pop=event.popped),
-    )
     nothing = jax.tree.map(jnp.zeros_like, terms)
     outcome = Outcome(
         terms=select(legal, terms, nothing),
@@ -88,7 +85,7 @@ def act(
         won=event.won,
         completed=event.completed,
     )
-    return after, outcome
+    return State(position, history), outcome
 
 
 def turn_after(

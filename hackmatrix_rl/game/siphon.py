@@ -14,6 +14,7 @@ from hackmatrix_rl.game.state import (
     Position,
     holds_data,
     holds_program,
+    of_chosen,
 )
 
 SHORTEST_INTERVAL = 4
@@ -91,9 +92,8 @@ def siphon_quality(position: Position) -> Float32[Array, ""]:
     )
 
     here = jnp.arange(NUM_CELLS, dtype=jnp.int8) == position.player.cell
-    own = lambda x: jnp.max(jnp.where(here, x, jnp.zeros_like(x)))  # noqa: E731
     own_points, own_programs, own_credits, own_energy = (
-        own(x) for x in (points, programs, credits_, energy)
+        of_chosen(here, x) for x in (points, programs, credits_, energy)
     )
 
     # With blocks at stake, only cells that reach all of this cross's unsiphoned blocks count.
@@ -111,8 +111,7 @@ def siphon_quality(position: Position) -> Float32[Array, ""]:
         & ((credits_ > own_credits) | (energy > own_energy))
         & (~at_stake | (reached == jnp.sum(at_hand, dtype=jnp.int32)))
     )
-    most = lambda x: jnp.max(jnp.where(better, x, jnp.int8(0)))  # noqa: E731
-    missed = (most(credits_) - own_credits) + (most(energy) - own_energy)
+    missed = of_chosen(better, credits_) - own_credits + of_chosen(better, energy) - own_energy
     return jnp.where(better.any(), -0.5 * 0.05 * missed.astype(jnp.float32), jnp.float32(0))
 
 

@@ -30,14 +30,18 @@ from hackmatrix_rl.game.state import (
     Position,
     State,
     empty_board,
+    first,
     no_enemies,
     no_transmissions,
+    of_chosen,
 )
 
 FIRST_INTERVAL = 12
 """Turns between scheduled tasks in stage 1; one less in each further stage."""
 BLOCKS = (5, 11)
 MAX_LAYOUTS = 100
+AT_ONCE = 4
+"""Layouts that are drawn side by side: the first that is accepted counts."""
 MAX_POINTS = 9
 
 _CORNER_CELLS = np.array(CORNERS, np.int8)
@@ -150,11 +154,17 @@ def draw_layout(
 
     Carry = tuple[Int32[Array, ""], Bool[Array, ""], CellSet]
 
-    def draw(carry: Carry, given: tuple) -> Carry:
+    Given = tuple[CellSet, Int32[Array, ""], Int8[Array, ""], Int8[Array, ""], Key[Array, ""]]
+
+    def draw(carry: Carry, given: Given) -> Carry:
         tries, _, _ = carry
         allowed, number, player_cell, exit_cell, key = given
-        blocks = draw_cells(allowed, number, key=jax.random.fold_in(key, tries + 1))
-        return tries + 1, acceptable(blocks, player_cell, exit_cell), blocks
+        keys = jax.random.split(jax.random.fold_in(key, tries + 1), AT_ONCE)
+        drawn = jax.vmap(lambda key: draw_cells(allowed, number, key=key))(keys)
+        accepted = jax.vmap(acceptable, in_axes=(0, None, None))(drawn, player_cell, exit_cell)
+        chosen = first(accepted)
+        blocks = CellSet(of_chosen(chosen, drawn.low), of_chosen(chosen, drawn.high))
+        return tries + AT_ONCE, accepted.any(), blocks
 
     _, accepted, blocks = sparse.while_loop(
         lambda carry, _: ~carry[1] & (carry[0] < MAX_LAYOUTS),

@@ -8,7 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike, Bool, Int8, Int32, PyTree, UInt8
+from jaxtyping import Array, ArrayLike, Bool, Int8, Int32, PyTree, Shaped, UInt8
 
 from hackmatrix_rl.game.board import NUM_CELLS, CellSet
 from hackmatrix_rl.game.config import GameConfig
@@ -199,6 +199,11 @@ def holds_program(content: Int8[Array, "*shape"]) -> Bool[Array, "*shape"]:
 def first(members: Bool[Array, " n"]) -> Bool[Array, " n"]:
     """Only the first of the members."""
     return members & (jnp.arange(members.size) == jnp.argmax(members))
+
+
+def of_chosen(chosen: Bool[Array, " n"], values: Shaped[Array, " n"]) -> Shaped[Array, ""]:
+    """The value of the one that is chosen, without a gather; no value may be negative."""
+    return jnp.max(jnp.where(chosen, values, jnp.zeros_like(values)))
 
 
 def by_type(table: np.ndarray, kind: Int8[Array, "*shape"]) -> Int8[Array, "*shape"]:
