@@ -20,8 +20,8 @@ class GameConfig:
         ValueError: if a size is not a positive integer.
     """
 
-    max_enemies: int = 16
-    max_transmissions: int = 16
+    max_enemies: int = 24
+    max_transmissions: int = 24
     history: int = 16
 
     def __post_init__(self) -> None:

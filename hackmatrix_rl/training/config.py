@@ -47,7 +47,7 @@ class TrainConfig:
 
     # The run
     total_timesteps: int = _option(
-        12_000_000, "Run", "Actions to train on, over all games; whole updates are done.", minimum=1
+        24_000_000, "Run", "Actions to train on, over all games; whole updates are done.", minimum=1
     )
     seed: int = _option(
         0, "Run", "Seed of everything random in the run.", minimum=0, maximum=2**32 - 1
@@ -96,9 +96,9 @@ class TrainConfig:
     history: int = _option(GameConfig.history, "Game", "Turns that UNDO can take back.", minimum=1)
 
     # Collecting
-    num_envs: int = _option(512, "Collecting", "Games played side by side.", minimum=1)
+    num_envs: int = _option(1024, "Collecting", "Games played side by side.", minimum=1)
     num_steps: int = _option(
-        64, "Collecting", "Actions in each game between two updates.", minimum=1
+        32, "Collecting", "Actions in each game between two updates.", minimum=1
     )
     updates_per_dispatch: int = _option(
         1,
@@ -109,7 +109,7 @@ class TrainConfig:
 
     # The network
     network: str = _option(
-        "mlp", "Network", "mlp, cells, conv, gru, or my_module:factory for one of your own."
+        "cells", "Network", "mlp, cells, conv, gru, or my_module:factory for one of your own."
     )
     width: int | None = _option(
         None, "Network", "Width of its hidden layers; none is the network's own.", minimum=1
@@ -122,7 +122,7 @@ class TrainConfig:
     )
 
     # Learning
-    learning_rate: float = _option(5e-4, "Learning", "Step size of Adam.", above=0)
+    learning_rate: float = _option(1e-3, "Learning", "Step size of Adam.", above=0)
     learning_rate_schedule: str = _option(
         "linear",
         "Learning",
@@ -130,10 +130,10 @@ class TrainConfig:
         choices=("constant", "linear"),
     )
     num_epochs: int = _option(
-        4, "Learning", "Passes over what was collected in an update.", minimum=1
+        2, "Learning", "Passes over what was collected in an update.", minimum=1
     )
     num_minibatches: int = _option(
-        4, "Learning", "Parts that each pass is cut into, by games.", minimum=1
+        8, "Learning", "Parts that each pass is cut into, by games.", minimum=1
     )
     discount: float = _option(
         0.99, "Learning", "What a reward one step later is worth (gamma).", minimum=0, maximum=1
@@ -160,7 +160,7 @@ class TrainConfig:
     )
     value_coefficient: float = _option(0.5, "Learning", "Weight of the value loss.", minimum=0)
     entropy_coefficient: float = _option(
-        0.01, "Learning", "Weight of the entropy bonus, which keeps the policy trying.", minimum=0
+        0.05, "Learning", "Weight of the entropy bonus, which keeps the policy trying.", minimum=0
     )
     normalize_advantage: bool = _option(
         True, "Learning", "Bring the advantages of each minibatch to mean 0, deviation 1."

@@ -12,7 +12,7 @@ from hackmatrix_rl.training.settings import closest
 PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
         # About ten minutes on two cores.
-        "cpu": {"device": "cpu", "total_timesteps": 12_000_000},
+        "cpu": {"device": "cpu", "total_timesteps": 24_000_000},
         # Large batches keep an accelerator busy; bfloat16 is what its matrix units are for.
         "gpu": {
             "device": "gpu",
