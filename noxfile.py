@@ -20,9 +20,10 @@ def install(session: nox.Session, *groups: str, package: bool = True) -> None:
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """All tests but the statistical ones."""
+    """All tests but the statistical ones, on two processes."""
     install(session, "test")
-    session.run("pytest", *session.posargs)
+    # By file: what a file's tests share is compiled once.
+    session.run("pytest", "-n", "2", "--dist", "loadfile", *session.posargs)
 
 
 @nox.session

@@ -13,13 +13,14 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Int32, Key, PyTree, UInt32
 
 from hackmatrix_rl.agent import Actors, PrecisionPolicy, Rollout, RolloutCollector, precision
 from hackmatrix_rl.agent.actor_critic import ActorCritic
 from hackmatrix_rl.env.environment import Environment, Timestep, env_keys
 from hackmatrix_rl.training.compose import compose, run_keys
-from hackmatrix_rl.training.config import TrainConfig
+from hackmatrix_rl.training.config import ConfigError, TrainConfig
 from hackmatrix_rl.training.devices import chosen_devices
 from hackmatrix_rl.training.trainer import Trainer
 
@@ -117,7 +118,16 @@ def benchmark(
     network_key, training_key = run_keys(config.seed)
     trainer = compose(config, key=network_key)
     trainer.start(training_key)
-    env, tally = _bench_env(trainer, config, repeats, clock)
+    actors = trainer.state.actors
+    env, tally = environment_speed(
+        trainer.update.environment,
+        # Copied: the trainer's own are needed again, and these are given away.
+        *jax.tree.map(jnp.copy, (actors.environment, actors.mask)),
+        steps=config.num_steps * config.updates_per_dispatch,
+        repeats=repeats,
+        seed=config.seed,
+        clock=clock,
+    )
     update = _bench_update(trainer, config, repeats, clock)
     train = _bench_train(trainer, config, repeats)
     return Benchmark(
@@ -161,9 +171,9 @@ class Tally(eqx.Module):
         episodes: number of these episodes.
     """
 
-    checksum: UInt32[Array, ""]
-    dropped: Int32[Array, ""]
-    episodes: Int32[Array, ""]
+    checksum: UInt32[Array, "*devices"]
+    dropped: Int32[Array, "*devices"]
+    episodes: Int32[Array, "*devices"]
 
     def take(self, timestep: Timestep) -> "Tally":
         """The tally with one step taken in."""
@@ -179,52 +189,91 @@ class Tally(eqx.Module):
 
 
 def random_legal(
-    mask: Bool[Array, "num_envs num_actions"], key: Key[Array, ""]
+    mask: Bool[Array, "num_envs num_actions"], keys: Key[Array, " num_envs"]
 ) -> Int32[Array, " num_envs"]:
-    """A uniformly random legal action for each game, from 16 random bits each."""
-    bits = jax.random.bits(key, mask.shape[:1], jnp.uint16).astype(jnp.int32)
-    legal = mask.astype(jnp.int32)
-    nth = (bits * jnp.sum(legal, axis=1)) >> 16
-    return jnp.argmax(jnp.cumsum(legal, axis=1) > nth[:, None], axis=1).astype(jnp.int32)
+    """A uniformly random legal action for each game."""
+
+    def one(mask: Bool[Array, " num_actions"], key: Key[Array, ""]) -> Int32[Array, ""]:
+        bits = jax.random.bits(key, (), jnp.uint16).astype(jnp.int32)
+        legal = mask.astype(jnp.int32)
+        nth = (bits * jnp.sum(legal)) >> 16
+        return jnp.argmax(jnp.cumsum(legal) > nth).astype(jnp.int32)
+
+    return jax.vmap(one)(mask, keys)
 
 
-def _bench_env(
-    trainer: Trainer, config: TrainConfig, repeats: int, clock: Callable[[], float]
+def environment_speed(
+    environment: Environment,
+    state: PyTree[Array],
+    mask: Bool[Array, "num_envs num_actions"],
+    *,
+    steps: int,
+    repeats: int,
+    seed: int = 0,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> tuple[Speed, Tally]:
-    """Random legal play with resets, from games that have just begun.
+    """Random legal play with resets; everything that a step returns is used.
 
-    A run has `num_steps` steps for each update of a dispatch.
+    The games are split over all devices, which exchange nothing while they play.
+
+    Args:
+        environment: to step.
+        state: of the games to start from; given away.
+        mask: their legal actions; given away.
+        steps: of each game in a run.
+        repeats: runs that count. One more comes first, which starts with young games.
+        seed: of the actions and of all chance.
+        clock: seconds since some moment.
+
+    Raises:
+        ConfigError: if the games cannot be split evenly over the devices.
     """
-    environment, actors = trainer.update.environment, trainer.state.actors
-    steps = config.num_steps * config.updates_per_dispatch
-    keys = env_keys(jax.random.key(config.seed), config.num_envs)
-    draws = jax.random.key(config.seed + 1)
+    num_envs = mask.shape[0]
+    devices = chosen_devices()
+    if num_envs % len(devices):
+        raise ConfigError(
+            f"--num-envs {num_envs} does not divide over {len(devices)} devices. "
+            f"Use a multiple of {len(devices)}."
+        )
+    mesh = jax.sharding.Mesh(np.array(devices), ("data",))
+    split = jax.sharding.PartitionSpec("data")
+    keys = env_keys(jax.random.key(seed), num_envs)
 
     def play(
-        state: PyTree[Array], mask: Array, tally: Tally, first: Int32[Array, ""]
+        state: PyTree[Array], mask: Array, keys: Array, tally: Tally, first: Int32[Array, "one"]
     ) -> tuple[PyTree[Array], Array, Tally]:
         def step(carry: Any, index: Int32[Array, ""]) -> tuple[Any, None]:
             state, mask, tally = carry
             here = jax.vmap(jax.random.fold_in, in_axes=(0, None))(keys, index)
-            actions = random_legal(mask, jax.random.fold_in(draws, index))
-            state, timestep = environment.step(state, actions, here)
+            pair = jax.vmap(jax.random.split)(here)
+            state, timestep = environment.step(state, random_legal(mask, pair[:, 0]), pair[:, 1])
             return (state, timestep.mask, tally.take(timestep)), None
 
-        return jax.lax.scan(step, (state, mask, tally), first + jnp.arange(steps))[0]
+        tally = jax.tree.map(lambda leaf: leaf[0], tally)
+        indices = first[0] + jnp.arange(steps, dtype=jnp.int32)
+        state, mask, tally = jax.lax.scan(step, (state, mask, tally), indices)[0]
+        return state, mask, jax.tree.map(lambda leaf: leaf[None], tally)
 
-    nothing = Tally(jnp.uint32(0), jnp.int32(0), jnp.int32(0))
-    # Copied: the trainer's own are needed again, and these are given away.
-    carry = jax.tree.map(jnp.copy, (actors.environment, actors.mask, nothing))
+    program = jax.jit(
+        jax.shard_map(play, mesh=mesh, in_specs=split, out_specs=split, check_vma=False),
+        donate_argnums=(0, 1, 3),
+    )
+    nothing = jnp.zeros(len(devices), jnp.int32)
+    tally = Tally(nothing.astype(jnp.uint32), nothing, nothing)
+    carry = (state, mask, keys, tally, nothing)
+    carry = jax.device_put(carry, jax.sharding.NamedSharding(mesh, split))
     began = clock()
-    compiled = jax.jit(play, donate_argnums=(0, 1, 2)).lower(*carry, jnp.int32(0)).compile()
+    compiled = program.lower(*carry).compile()
     compile_seconds = clock() - began
     speeds = []
     for repeat in range(repeats + 1):
+        first = jax.device_put(nothing + repeat * steps, carry[4].sharding)
         began = clock()
-        carry = jax.block_until_ready(compiled(*carry, jnp.int32(repeat * steps)))
-        speeds.append(steps * config.num_envs / (clock() - began))
-    # The first run starts with all games at their beginning, and is left out.
-    return Speed(tuple(speeds[1:]), compile_seconds), carry[2]
+        state, mask, tally = jax.block_until_ready(compiled(*carry[:4], first))
+        speeds.append(steps * num_envs / (clock() - began))
+        carry = (state, mask, carry[2], tally, first)
+    total = jax.tree.map(lambda leaf: jnp.sum(leaf, dtype=leaf.dtype), tally)
+    return Speed(tuple(speeds[1:]), compile_seconds), total
 
 
 class Replayed(RolloutCollector):

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from hackmatrix_rl.game import GameConfig
 from hackmatrix_rl.training.benchmark import random_legal
 
 from .commands import invoke
@@ -13,7 +14,7 @@ from .commands import invoke
 def test_random_legal_actions_are_uniform_over_the_legal_ones():
     legal = np.array([False, True, True, False, True])
     mask = jnp.tile(legal, (30_000, 1))
-    counts = np.bincount(random_legal(mask, jax.random.key(0)), minlength=5)
+    counts = np.bincount(random_legal(mask, jax.random.split(jax.random.key(0), len(mask))), minlength=5)
     assert counts[~legal].sum() == 0
     # Three standard deviations of a share of a third.
     np.testing.assert_allclose(counts[legal], 10_000, atol=3 * 82)
@@ -44,6 +45,6 @@ def test_bench_measures_environment_update_and_training(tmp_path):
     assert found["env"]["dropped_spawns"] == 0
     assert found["env"]["episodes"] > 0
     assert found["peak_memory_bytes"] > 2**20
-    assert found["sizes"]["max_enemies"] == 16
+    assert found["sizes"]["max_enemies"] == GameConfig().max_enemies
     assert found["device"]["platform"] == "cpu"
     assert {"jax", "jaxlib", "hackmatrix-rl"} <= found["versions"].keys()
