@@ -33,7 +33,8 @@ def main() -> None:
 
     # After the number of devices is set: these ask for it.
     from hackmatrix_rl.env import HackMatrix, env_keys
-    from hackmatrix_rl.training.benchmark import environment_speed, peak_memory
+    from hackmatrix_rl.training.benchmark import peak_memory
+    from hackmatrix_rl.training.environment_speed import environment_speed
 
     environment = HackMatrix()
     print(f"{jax.devices()[0].device_kind} x {jax.device_count()}, jax {jax.__version__}, "

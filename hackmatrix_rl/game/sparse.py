@@ -120,7 +120,10 @@ def _work_off(
     def one_buffer(state: tuple[Bool[Array, " size"], Carry]) -> PyTree:
         going, carry = state
         (index,) = jnp.nonzero(going, size=width, fill_value=size)
-        take = lambda x: x.at[index].get(mode="clip")  # noqa: E731
+
+        def take(values: Array) -> Array:
+            return values.at[index].get(mode="clip")
+
         part = rounds(jax.tree.map(take, carry), jax.tree.map(take, operands), index < size)
         carry = jax.tree.map(lambda x, new: x.at[index].set(new, mode="drop"), carry, part)
         return active(carry, operands), carry

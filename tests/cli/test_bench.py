@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hackmatrix_rl.game import GameConfig
-from hackmatrix_rl.training.benchmark import random_legal
+from hackmatrix_rl.training.environment_speed import random_legal
 
 from .commands import invoke
 
