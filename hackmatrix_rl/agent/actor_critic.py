@@ -63,9 +63,13 @@ class ActorCritic(eqx.Module):
         num_steps, batch = done.shape
         if not jax.tree.leaves(carry):
             # The steps are independent: one flat batch makes each layer one matrix product.
-            flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), observations)
+            # Environments come first in it, so that it stays cut over devices as they are.
+            flat = jax.tree.map(
+                lambda leaf: jnp.swapaxes(leaf, 0, 1).reshape(-1, *leaf.shape[2:]), observations
+            )
             logits, value, _ = jax.vmap(self, in_axes=(0, None))(flat, carry)
-            return logits.reshape(num_steps, batch, -1), value.reshape(num_steps, batch)
+            logits = logits.reshape(batch, num_steps, -1)
+            return jnp.swapaxes(logits, 0, 1), value.reshape(batch, num_steps).T
 
         def step(
             carry: PyTree[Array], inputs: tuple[PyTree[Array], Bool[Array, " batch"]]

@@ -1,5 +1,7 @@
 """Proximal policy optimization: the loss."""
 
+from collections.abc import Callable
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -67,12 +69,39 @@ class Batch(eqx.Module):
 
     def select(self, environments: Int32[Array, " some"]) -> "Batch":
         """The sequences of some of the environments."""
+        return self._pick(lambda leaf, axis: jnp.take(leaf, environments, axis=axis))
 
-        def pick(name: str, value: PyTree[Array]) -> PyTree[Array]:
+    def select_from_blocks(self, environments: Int32[Array, " blocks"]) -> "Batch":
+        """The sequences of one environment of each block; the same as `select` of them.
+
+        What lies on a device stays there: where the environments are cut over devices into
+        whole blocks, nothing has to be sent.
+
+        Args:
+            environments: the i-th lies in the i-th of as many equal blocks of neighbouring
+                environments.
+        """
+        blocks = environments.shape[0]
+        size = self.action.shape[1] // blocks
+
+        def pick(leaf: Array, axis: int) -> Array:
+            apart = leaf.reshape(*leaf.shape[:axis], blocks, size, *leaf.shape[axis + 1 :])
+            return jax.vmap(
+                lambda block, place: jax.lax.dynamic_index_in_dim(block, place, axis, False),
+                in_axes=(axis, 0),
+                out_axes=axis,
+            )(apart, environments % size)
+
+        return self._pick(pick)
+
+    def _pick(self, pick: Callable[[Array, int], Array]) -> "Batch":
+        """A batch of what `pick` takes of each leaf along its axis of environments."""
+
+        def each(name: str, value: PyTree[Array]) -> PyTree[Array]:
             axis = 0 if name == "initial_carry" else 1
-            return jax.tree.map(lambda leaf: jnp.take(leaf, environments, axis=axis), value)
+            return jax.tree.map(lambda leaf: pick(leaf, axis), value)
 
-        return Batch(**{name: pick(name, value) for name, value in vars(self).items()})
+        return Batch(**{name: each(name, value) for name, value in vars(self).items()})
 
 
 class LossMetrics(eqx.Module):

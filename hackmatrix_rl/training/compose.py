@@ -1,6 +1,7 @@
 """From a config to the modules that it speaks of."""
 
 import jax
+from jax.sharding import Mesh
 from jaxtyping import Array, Key
 
 from hackmatrix_rl.agent import (
@@ -13,7 +14,8 @@ from hackmatrix_rl.agent import (
     precision,
 )
 from hackmatrix_rl.env import HackMatrix
-from hackmatrix_rl.training.config import ConfigError, TrainConfig
+from hackmatrix_rl.training.config import ConfigError, TrainConfig, check_config_on_mesh
+from hackmatrix_rl.training.mesh import mesh
 from hackmatrix_rl.training.optimizer import adam
 from hackmatrix_rl.training.schedules import Constant, Linear, Schedule
 from hackmatrix_rl.training.trainer import Trainer
@@ -27,8 +29,9 @@ def compose(config: TrainConfig, *, key: Key[Array, ""]) -> Trainer:
         key: randomness of the network's weights.
 
     Raises:
-        ConfigError: if there is no such network.
+        ConfigError: if there is no such network, or no such mesh here.
     """
+    devices = make_mesh(config)
     environment = make_environment(config)
     spec = environment.spec
     try:
@@ -56,12 +59,27 @@ def compose(config: TrainConfig, *, key: Key[Array, ""]) -> Trainer:
         num_epochs=config.num_epochs,
         kl_limit=config.kl_limit,
         updates_per_dispatch=config.updates_per_dispatch,
+        mesh=devices,
     )
 
 
 def make_environment(config: TrainConfig) -> HackMatrix:
     """The environment that a config speaks of."""
     return HackMatrix(config.game(), max_steps=config.max_steps)
+
+
+def make_mesh(config: TrainConfig) -> Mesh:
+    """The devices that a config speaks of.
+
+    Raises:
+        ConfigError: if they are not there, or the run's games do not divide over them.
+    """
+    try:
+        devices = mesh(config.mesh)
+    except ValueError as error:
+        raise ConfigError(f"--{error}".replace("Use mesh", "Use --mesh")) from error
+    check_config_on_mesh(config, devices.shape)
+    return devices
 
 
 def run_keys(seed: int) -> tuple[Key[Array, ""], Key[Array, ""]]:

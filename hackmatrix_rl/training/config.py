@@ -2,11 +2,13 @@
 
 import dataclasses
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import UnionType
 from typing import Any, get_args, no_type_check
 
 from hackmatrix_rl.game.config import GameConfig
+from hackmatrix_rl.training.mesh import AUTO, check_split, parse_mesh
 
 
 class ConfigError(ValueError):
@@ -94,6 +96,14 @@ class TrainConfig:
         minimum=1,
     )
     history: int = _option(GameConfig.history, "Game", "Turns that UNDO can take back.", minimum=1)
+
+    # Devices
+    mesh: str = _option(
+        AUTO,
+        "Devices",
+        "Devices that share games and minibatches: data=8, or data=4,fsdp=2, where parameters and "
+        "optimizer are cut over fsdp; auto is data over all there are.",
+    )
 
     # Collecting
     num_envs: int = _option(1024, "Collecting", "Games played side by side.", minimum=1)
@@ -245,11 +255,35 @@ def _check_range(each: "dataclasses.Field[Any]", value: Any) -> None:
 
 
 def _check_together(config: TrainConfig) -> None:
+    _check_mesh(config)
     if config.num_envs % config.num_minibatches:
         raise ConfigError(
             f"--num-minibatches {config.num_minibatches} does not divide --num-envs "
             f"{config.num_envs}. Use {_neighbouring_divisors(config)}."
         )
+
+
+def _check_mesh(config: TrainConfig) -> None:
+    """What can be said without looking for devices; `auto` is for them to say."""
+    try:
+        lengths = parse_mesh(config.mesh)
+    except ValueError as error:
+        raise ConfigError(f"--{error}") from error
+    if lengths is not None:
+        check_config_on_mesh(config, lengths)
+
+
+def check_config_on_mesh(config: TrainConfig, lengths: Mapping[str, int]) -> None:
+    """Raises a ConfigError if the run's games cannot be cut over a mesh of these lengths."""
+    try:
+        check_split(
+            lengths,
+            num_envs=config.num_envs,
+            num_minibatches=config.num_minibatches,
+            spell=flag,
+        )
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
 
 
 def _neighbouring_divisors(config: TrainConfig) -> str:

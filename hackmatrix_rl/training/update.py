@@ -6,6 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
+from jax.sharding import Mesh
 from jaxtyping import Array, Bool, Float32, Int32, PyTree
 
 from hackmatrix_rl.agent import (
@@ -19,6 +20,11 @@ from hackmatrix_rl.agent import (
 )
 from hackmatrix_rl.env.environment import Environment
 from hackmatrix_rl.training.minibatches import Minibatches
+from hackmatrix_rl.training.placement import (
+    constrain,
+    fsdp_shardings,
+    replicated_shardings,
+)
 from hackmatrix_rl.training.schedules import Schedule
 from hackmatrix_rl.training.state import Learner, TrainState, filter_scan
 
@@ -70,6 +76,8 @@ class Update(eqx.Module):
         optimizer: turns gradients into changes of the parameters.
         learning_rate: factor on these changes.
         batches: how a rollout is cut up.
+        mesh: the devices that share the work. Which of them does what follows from where the
+            state's arrays lie.
         kl_limit: once a minibatch's `approx_kl` exceeds it, neither that minibatch nor any
             later one of the update is learned from; `None`: all are.
     """
@@ -82,6 +90,7 @@ class Update(eqx.Module):
     optimizer: optax.GradientTransformation = eqx.field(static=True)
     learning_rate: Schedule
     batches: Minibatches
+    mesh: Mesh = eqx.field(static=True)
     kl_limit: float | None = eqx.field(static=True, default=None)
 
     def __call__(self, state: TrainState) -> tuple[TrainState, UpdateMetrics]:
@@ -135,8 +144,9 @@ class Update(eqx.Module):
             carry: tuple[Learner, Bool[Array, ""]], environments: Int32[Array, " environments"]
         ) -> tuple[tuple[Learner, Bool[Array, ""]], PyTree[Array]]:
             learner, going = carry
-            grad = self.precision.grad(self.loss, learner.scaling)
-            gradient, losses = grad(learner.policy, batch.select(environments))
+            grad = self.precision.grad(self._loss_of_whole, learner.scaling)
+            gradient, losses = grad(learner.policy, batch.select_from_blocks(environments))
+            gradient = constrain(gradient, fsdp_shardings(self.mesh, gradient))
 
             looked_at = going
             if self.kl_limit is not None:
@@ -153,6 +163,7 @@ class Update(eqx.Module):
                 ),
             )
             counts = (going & finite).astype(jnp.int32), (going & ~finite).astype(jnp.int32)
+            learner = constrain(learner, fsdp_shardings(self.mesh, learner))
             return (learner, going), ((losses, norm), counts, looked_at & finite)
 
         (learner, _), (numbers, counts, weight) = filter_scan(
@@ -161,6 +172,12 @@ class Update(eqx.Module):
         losses, norm = jax.tree.map(lambda leaf: _mean_where(weight, leaf), numbers)
         steps, skipped = (jnp.sum(count) for count in counts)
         return learner, Learned(losses=losses, gradient_norm=norm, steps=steps, skipped=skipped)
+
+    def _loss_of_whole(
+        self, policy: ActorCritic, batch: Batch
+    ) -> tuple[Float32[Array, ""], LossMetrics]:
+        """The loss of a policy whose parameters may be cut: they are gathered to compute."""
+        return self.loss(constrain(policy, replicated_shardings(self.mesh, policy)), batch)
 
 
 def _mean_where(
