@@ -12,6 +12,9 @@ from hackmatrix_rl.agent.loss import Batch, LossMetrics, PPOLoss
 from hackmatrix_rl.agent.mixed_precision import PrecisionPolicy, precision
 from hackmatrix_rl.agent.mlp import MLPActorCritic
 from hackmatrix_rl.agent.networks import NETWORKS, build_network
+from hackmatrix_rl.agent.outcomes import OutcomeHead, OutcomeLoss, OutcomeMetrics, Outcomes
+from hackmatrix_rl.agent.remat import REMAT, rematerialized
+from hackmatrix_rl.agent.residual import ResidualActorCritic
 from hackmatrix_rl.agent.rollout import (
     Actors,
     EpisodeSums,
@@ -19,11 +22,13 @@ from hackmatrix_rl.agent.rollout import (
     RolloutCollector,
     start_actors,
 )
+from hackmatrix_rl.agent.trunk import TrunkActorCritic, add_outcomes
 from hackmatrix_rl.agent.value_scale import IdentityScale, RunningScale, ValueScale
 
 __all__ = [
     "GAE",
     "NETWORKS",
+    "REMAT",
     "ActorCritic",
     "Actors",
     "Batch",
@@ -34,15 +39,23 @@ __all__ = [
     "LossMetrics",
     "MLPActorCritic",
     "MaskedCategorical",
+    "OutcomeHead",
+    "OutcomeLoss",
+    "OutcomeMetrics",
+    "Outcomes",
     "PPOLoss",
     "PrecisionPolicy",
+    "ResidualActorCritic",
     "Rollout",
     "RolloutCollector",
     "RunningScale",
     "Targets",
+    "TrunkActorCritic",
     "ValueScale",
+    "add_outcomes",
     "build_network",
     "precision",
+    "rematerialized",
     "start_actors",
     "start_anew",
 ]
