@@ -179,6 +179,11 @@ class Trainer:
             env_steps=Counter.of(0),
         )
 
+    @property
+    def compiled(self) -> bool:
+        """Whether the program for the state as it is has been compiled."""
+        return self._program is not None
+
     def compile(self) -> float:
         """Compiles the program for the state as it is, unless that has been done.
 
