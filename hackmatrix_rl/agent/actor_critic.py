@@ -9,6 +9,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, PyTree
 
+from hackmatrix_rl.agent.trainable import held_in_float32
+
 
 class ActorCritic(eqx.Module):
     """A policy and a value estimate over one observation, with or without memory.
@@ -62,12 +64,7 @@ class ActorCritic(eqx.Module):
         Returns:
             Logits and values of every step.
         """
-
-        def look(observation: PyTree[Array], carry: PyTree[Array]) -> tuple[Any, PyTree[Array]]:
-            logits, value, carry = self(observation, carry)
-            return (logits, value), carry
-
-        logits, value = unroll_steps(look, self.initial_carry(), observations, carry, done)
+        logits, value = unroll_steps(Look(self), self.initial_carry(), observations, carry, done)
         return logits, value
 
     def recompute_blocks(self) -> "ActorCritic":
@@ -82,6 +79,19 @@ class ActorCritic(eqx.Module):
         raise ValueError(f"{type(self).__name__} has no blocks to recompute")
 
 
+class Look(eqx.Module):
+    """A policy's call, with the outputs apart from the carry: for `unroll_steps`."""
+
+    policy: ActorCritic
+
+    def __call__(
+        self, observation: PyTree[Array], carry: PyTree[Array]
+    ) -> tuple[tuple[Float32[Array, " num_actions"], Float32[Array, ""]], PyTree[Array]]:
+        """Logits and value, and the next carry."""
+        logits, value, carry = self.policy(observation, carry)
+        return (logits, value), carry
+
+
 def unroll_steps(
     call: Callable[[PyTree[Array], PyTree[Array]], tuple[Any, PyTree[Array]]],
     initial: PyTree[Array],
@@ -92,7 +102,8 @@ def unroll_steps(
     """Calls something with memory on whole sequences of a batch.
 
     Args:
-        call: from one observation and a carry to an output and the next carry.
+        call: a module, or a method of one, from one observation and a carry to an output and
+            the next carry.
         initial: the carry at the start of an episode.
         observations: each leaf `[num_steps, batch, ...]`.
         carry: before the first step; each leaf `[batch, ...]`.
@@ -108,11 +119,13 @@ def unroll_steps(
         output, _ = jax.vmap(call, in_axes=(0, None))(flat, carry)
         return jax.tree.map(lambda leaf: leaf.reshape(num_steps, batch, *leaf.shape[1:]), output)
 
+    held, narrow = held_in_float32(call)
+
     def step(
         carry: PyTree[Array], inputs: tuple[PyTree[Array], Bool[Array, " batch"]]
     ) -> tuple[PyTree[Array], Any]:
         observation, ended = inputs
-        output, carry = jax.vmap(call)(observation, carry)
+        output, carry = jax.vmap(narrow(held))(observation, carry)
         return start_anew(carry, initial, ended), output
 
     return jax.lax.scan(step, carry, (observations, done))[1]

@@ -7,8 +7,9 @@ from typing import Any
 import jax
 from jaxtyping import Array, Bool, Float, Float32, PyTree
 
-from hackmatrix_rl.agent.actor_critic import ActorCritic, start_anew
+from hackmatrix_rl.agent.actor_critic import ActorCritic, Look, start_anew
 from hackmatrix_rl.agent.layers import Heads
+from hackmatrix_rl.agent.trainable import held_in_float32
 from hackmatrix_rl.agent.trunk import TrunkActorCritic
 
 REMAT = ("none", "blocks", "full")
@@ -68,12 +69,9 @@ class Recomputed(ActorCritic):
         done: Bool[Array, "num_steps batch"],
     ) -> tuple[Float32[Array, "num_steps batch num_actions"], Float32[Array, "num_steps batch"]]:
         """As the base class says, step by step, each computed again for the gradient."""
-
-        def look(observation: PyTree[Array], carry: PyTree[Array]) -> tuple[Any, PyTree[Array]]:
-            logits, value, carry = self.policy(observation, carry)
-            return (logits, value), carry
-
-        logits, value = _unroll_recomputed(look, self.initial_carry(), observations, carry, done)
+        logits, value = _unroll_recomputed(
+            Look(self.policy), self.initial_carry(), observations, carry, done
+        )
         return logits, value
 
 
@@ -126,6 +124,7 @@ def _unroll_recomputed(
 ) -> Any:
     """As `unroll_steps`, one step after another even where they are independent."""
     batch = done.shape[1]
+    held, narrow = held_in_float32(call)
 
     # The steps of a scan are not merged with those of the backward pass: nothing to prevent.
     @partial(jax.checkpoint, prevent_cse=False)
@@ -133,7 +132,7 @@ def _unroll_recomputed(
         carry: PyTree[Array], inputs: tuple[PyTree[Array], Bool[Array, " batch"]]
     ) -> tuple[PyTree[Array], Any]:
         observation, ended = inputs
-        output, carry = jax.vmap(call, axis_size=batch)(observation, carry)
+        output, carry = jax.vmap(narrow(held), axis_size=batch)(observation, carry)
         return start_anew(carry, initial, ended), output
 
     return jax.lax.scan(step, carry, (observations, done))[1]

@@ -6,7 +6,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key, PyTree
+from jaxtyping import Array, Float, Float32, Key, PyTree
 
 from hackmatrix_rl.agent.layers import HIDDEN_GAIN, Dense, Heads, LayerNorm
 from hackmatrix_rl.agent.trunk import TrunkActorCritic
@@ -15,6 +15,9 @@ from hackmatrix_rl.env.environment import EnvSpec, Features
 
 class ResidualBlock(eqx.Module):
     """What comes in, plus two dense layers of it after normalisation.
+
+    The sum over all blocks is float32, where the small changes of a deep network would be
+    rounded away in 16 bits; the layers compute in the dtype of their weights.
 
     Attributes:
         norm: before the layers, so that a path without any transformation leads through all
@@ -41,10 +44,9 @@ class ResidualBlock(eqx.Module):
         self.widen = Dense(width, inner, gain=HIDDEN_GAIN, key=widen_key)
         self.narrow = Dense(inner, width, gain=gain, key=narrow_key)
 
-    def __call__(self, hidden: Float[Array, " width"]) -> Float[Array, " width"]:
-        """The sum, in the dtype of what comes in."""
-        change = self.narrow(jax.nn.relu(self.widen(self.norm(hidden))))
-        return hidden + change.astype(hidden.dtype)
+    def __call__(self, hidden: Float32[Array, " width"]) -> Float32[Array, " width"]:
+        """The sum."""
+        return hidden + self.narrow.full(jax.nn.relu(self.widen(self.norm(hidden))))
 
 
 class RecomputedBlock(eqx.Module):
@@ -52,11 +54,11 @@ class RecomputedBlock(eqx.Module):
 
     block: "Block"
 
-    def __call__(self, hidden: Float[Array, " width"]) -> Float[Array, " width"]:
+    def __call__(self, hidden: Float32[Array, " width"]) -> Float32[Array, " width"]:
         """What the block gives."""
         # In a loop over the blocks no compiler can merge the two computations.
         recomputed = eqx.filter_checkpoint(self.block, prevent_cse=False)
-        found: Float[Array, " width"] = recomputed(hidden)
+        found: Float32[Array, " width"] = recomputed(hidden)
         return found
 
 
@@ -158,7 +160,7 @@ class ResidualActorCritic(TrunkActorCritic):
             assert features.grid is not None  # as it had at construction
             board = jax.nn.relu(self.cell(features.grid)).ravel()
             seen = jnp.concatenate([board, features.flat.astype(board.dtype)])
-        hidden = self.embed(seen)
+        hidden = self.embed.full(seen)
 
         def through(hidden: Array, block: Any) -> tuple[Array, None]:
             return block(hidden), None

@@ -1,6 +1,7 @@
 """Networks whose policy and value look at one hidden layer."""
 
 from abc import abstractmethod
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -27,6 +28,12 @@ class TrunkActorCritic(ActorCritic):
 
     heads: eqx.AbstractVar[Heads]
     outcomes: OutcomeHead | None = eqx.field(default=None, kw_only=True)
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Refuses a class whose `unroll` would not do what its call does."""
+        super().__init_subclass__(**options)
+        if "__call__" in vars(cls):
+            raise TypeError(f"{cls.__name__}: a TrunkActorCritic says `trunk`, not `__call__`")
 
     @abstractmethod
     def trunk(

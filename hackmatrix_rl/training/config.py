@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from types import UnionType
 from typing import Any, get_args, no_type_check
 
-from hackmatrix_rl.agent import REMAT
+from hackmatrix_rl.agent import REMAT, MixedPrecision, PrecisionPolicy, precision
+from hackmatrix_rl.agent.precision_names import parse_parts, parse_policy
 from hackmatrix_rl.game.config import GameConfig
 
 DEFAULT_MINIBATCHES = 8
@@ -65,8 +66,12 @@ class TrainConfig:
     save_interval_minutes: float | None = _option(
         10.0, "Run", "Minutes between checkpoints; none saves at the end alone.", above=0
     )
-    keep_checkpoints: int = _option(
-        3, "Run", "How many of the newest checkpoints are kept.", minimum=1
+    save_interval: int | None = _option(
+        None, "Run", "Updates between checkpoints, in place of minutes.", minimum=1
+    )
+    keep: int = _option(3, "Run", "How many of the newest checkpoints are kept.", minimum=1)
+    keep_best: bool = _option(
+        False, "Run", "Also keep the checkpoint before which the mean return was highest."
     )
     eval_episodes: int = _option(
         1000,
@@ -128,8 +133,12 @@ class TrainConfig:
     precision: str = _option(
         "f32",
         "Network",
-        "Number format to compute in; parameters stay float32.",
-        choices=("f32", "bf16"),
+        "Number format to compute in: f32, bf16, f16 or a policy of jmp; parameters stay float32.",
+    )
+    precision_parts: str | None = _option(
+        None,
+        "Network",
+        "Other formats for parts of it, by patterns of paths: '.heads.value*=f32', with commas.",
     )
 
     # Learning
@@ -241,6 +250,11 @@ class TrainConfig:
         """Whole updates that reach `total_timesteps`."""
         return math.ceil(self.total_timesteps / self.batch)
 
+    @property
+    def precision_table(self) -> dict[str, str]:
+        """`precision_parts` as a table from patterns to policies."""
+        return {} if self.precision_parts is None else parse_parts(self.precision_parts)
+
     def game(self) -> GameConfig:
         """The game's static sizes."""
         return GameConfig(
@@ -293,6 +307,7 @@ def _check_range(each: "dataclasses.Field[Any]", value: Any) -> None:
 
 
 def _check_together(config: TrainConfig) -> None:
+    _check_precision(config)
     _check_minibatches(config)
     if config.aux_every > 1 and config.aux_coefficient == 0:
         raise ConfigError(
@@ -339,6 +354,33 @@ def _neighbours(name: str, given: int, possible: list[int]) -> str:
     below = [n for n in possible if n < given][-1:]
     over = [n for n in possible if n > given][:1]
     return " or ".join(f"{name} {n}" for n in below + over)
+
+
+def _check_precision(config: TrainConfig) -> None:
+    try:
+        parse_policy(config.precision)
+    except ValueError as error:
+        said = f"{error}" if str(error).endswith("?") else f"{error}."
+        raise ConfigError(f"--precision {config.precision}: {said}") from error
+    try:
+        computes = precision(config.precision, config.precision_table)
+    except ValueError as error:
+        raise ConfigError(f"--precision-parts {config.precision_parts}: {error}.") from error
+    check_platform(computes, config.device)
+
+
+def check_platform(computes: PrecisionPolicy, platform: str) -> None:
+    """Raises a ConfigError if a kind of device does not compute in a dtype that is asked for.
+
+    Args:
+        computes: the policy that asks.
+        platform: `cpu`, `gpu` or `tpu`.
+    """
+    if platform == "tpu" and isinstance(computes, MixedPrecision) and computes.scales:
+        raise ConfigError(
+            "--precision (or --precision-parts) asks for f16, in which no TPU computes. Use "
+            "--precision bf16 there, or --device gpu or cpu."
+        )
 
 
 def _one_of(names: tuple[str, ...]) -> str:

@@ -19,10 +19,11 @@ from hackmatrix_rl.agent import (
     RolloutCollector,
     RunningScale,
     ValueScale,
+    parameters_of,
     rematerialized,
     start_actors,
 )
-from hackmatrix_rl.agent.mixed_precision import FLOAT32
+from hackmatrix_rl.agent.precision import FLOAT32
 from hackmatrix_rl.env.environment import Environment, env_keys
 from hackmatrix_rl.training.counter import Counter
 from hackmatrix_rl.training.gradients import Loss
@@ -112,6 +113,7 @@ class Trainer:
             learning_rate = Constant(float(learning_rate))
         batches = Minibatches(num_minibatches, num_epochs)
         batches.check(num_envs, parts=grad_accum)
+        precision.check(policy)
         rematerialized(policy, remat)  # says whether it can be done
         # Only an auxiliary loss looks at the parts of the reward of single steps.
         auxiliary = getattr(loss, "outcomes", None) is not None
@@ -175,7 +177,7 @@ class Trainer:
         actors_key, learner_key = jax.random.split(key)
         keys = env_keys(actors_key, self.num_envs)
         actors = eqx.filter_jit(start_actors)(self.update.environment, self._policy, keys)
-        parameters = eqx.filter(self._policy, eqx.is_inexact_array)
+        parameters = parameters_of(self._policy)
         learner = Learner(
             policy=self._policy,
             optimizer_state=self.update.optimizer.init(parameters),
@@ -190,6 +192,11 @@ class Trainer:
             update=jnp.zeros((), jnp.int32),
             env_steps=Counter.of(0),
         )
+
+    @property
+    def compiled(self) -> bool:
+        """Whether the program for the state as it is has been compiled."""
+        return self._program is not None
 
     def compile(self) -> float:
         """Compiles the program for the state as it is, unless that has been done.

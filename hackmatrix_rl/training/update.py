@@ -1,5 +1,6 @@
 """One update of proximal policy optimization, on one screen."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import equinox as eqx
@@ -48,12 +49,14 @@ class UpdateMetrics(eqx.Module):
         learned: what came of the minibatches.
         explained_variance: of the values that acted (see `Targets`).
         learning_rate: factor on the optimizer's changes.
+        scaling: what the precision policy tells of its loss scaling, after the update.
     """
 
     episodes: EpisodeSums
     learned: Learned
     explained_variance: Float32[Array, ""]
     learning_rate: Float32[Array, ""]
+    scaling: Mapping[str, Float32[Array, ""]]
 
 
 class Update(eqx.Module):
@@ -116,6 +119,7 @@ class Update(eqx.Module):
             learned=learned,
             explained_variance=targets.explained_variance(),
             learning_rate=rate,
+            scaling=self.precision.report(learner.scaling),
         )
 
     def learn(

@@ -138,6 +138,15 @@ def test_networks_are_built_by_name():
     assert network.initial_carry().shape == (5,)
 
 
+def test_a_call_that_unrolling_would_not_follow_is_refused():
+    with pytest.raises(TypeError, match="Doubled: a TrunkActorCritic says `trunk`"):
+
+        class Doubled(MLPActorCritic):
+            def __call__(self, observation, carry):
+                logits, value, carry = super().__call__(observation, carry)
+                return logits, 2 * value, carry
+
+
 @pytest.fixture
 def own_module(monkeypatch):
     module = types.ModuleType("own_networks")
