@@ -25,6 +25,7 @@ from hackmatrix_rl.training.checkpoints.reader import (
     mean_return,
 )
 from hackmatrix_rl.training.config import TrainConfig
+from hackmatrix_rl.training.devices import describe_device
 
 _UNFINISHED = ".orbax-checkpoint-tmp"
 _TIMEOUT_SECONDS = 300  # for processes to wait for one another at the end of a save
@@ -136,6 +137,7 @@ class CheckpointWriter:
             "config": self._config.as_dict(),
             "run": self._run,
             "versions": {name: version(name) for name in ("hackmatrix-rl", "jax", "equinox")},
+            "device": describe_device(),
             "random_keys": {name: random_keys(part) for name, part in parts.items()},
         }
         try:
