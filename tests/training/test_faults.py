@@ -2,7 +2,6 @@
 
 import os
 import random
-import resource
 import signal
 import subprocess
 import sys
@@ -30,15 +29,14 @@ def cache(tmp_path_factory):
     return tmp_path_factory.mktemp("cache")
 
 
-def spawn(cache, *arguments, **options):
+def spawn(cache, *arguments, before=()):
     environment = {**os.environ, "JAX_COMPILATION_CACHE_DIR": str(cache)}
     return subprocess.Popen(
-        [*COMMAND, *map(str, arguments)],
+        [*before, *COMMAND, *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         env=environment,
-        **options,
     )
 
 
@@ -136,15 +134,14 @@ def test_a_second_signal_ends_at_once(cache, tmp_path):
     assert time.monotonic() - began < 30
 
 
-def limit_file_size():
-    """No file may become larger: to a program that writes one, the disk is full."""
-    resource.setrlimit(resource.RLIMIT_FSIZE, (2500, resource.RLIM_INFINITY))
+# No file may become larger than this: to a program that writes one, the disk is full.
+SMALL_FILES = ("bash", "-c", 'ulimit -f 3 && exec "$@"', "bash")
 
 
 @pytest.mark.slow
 def test_a_full_disk_is_told_and_training_goes_on(straight, cache, tmp_path):
     run = tmp_path / "run"
-    process = spawn(cache, *SETTINGS, "--run-dir", run, preexec_fn=limit_file_size)
+    process = spawn(cache, *SETTINGS, "--run-dir", run, before=SMALL_FILES)
     status, output = finish(process)
     assert status == 4, output
     assert "COULD NOT SAVE update 2" in output
@@ -159,7 +156,10 @@ def test_a_folder_that_is_gone_is_made_again(cache, tmp_path):
     wait_for(far / "2" / "manifest.json", process)
     far.rename(tmp_path / "taken")
     far.write_text("a file where the folder was")
-    time.sleep(0.3)
+    log = run / "log.txt"
+    while "COULD NOT SAVE" not in log.read_text():
+        assert process.poll() is None
+        time.sleep(0.01)
     far.unlink()
     status, output = finish(process)
     assert "COULD NOT SAVE" in output

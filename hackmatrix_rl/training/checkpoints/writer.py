@@ -81,7 +81,12 @@ class CheckpointWriter:
             ocp.CompositeCheckpointHandler(
                 policy=ocp.StandardCheckpointHandler(), training=ocp.StandardCheckpointHandler()
             ),
-            timeout_secs=_TIMEOUT_SECONDS,
+            async_options=ocp.options.AsyncOptions(
+                timeout_secs=_TIMEOUT_SECONDS,
+                # In the background, a folder that cannot be made leaves threads that wait for
+                # it, and a process that does not end.
+                create_directories_asynchronously=False,
+            ),
         )
         # Looked up once: several processes must not come to different answers later.
         self._saved = {int(path.name) for path in _whole(self._folder)}
