@@ -12,8 +12,9 @@ from hackmatrix_rl.training.config import TrainConfig
 from hackmatrix_rl.training.curve import draw_curve
 from hackmatrix_rl.training.interrupts import Interrupts
 from hackmatrix_rl.training.run_folder import RunFolder
-from hackmatrix_rl.training.sinks import Fanout, JsonLines, LogFile, Sink, WeightsAndBiases
+from hackmatrix_rl.training.sinks import Sink, open_sinks
 from hackmatrix_rl.training.trainer import Trainer
+from hackmatrix_rl.training.watch import Watch
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ def run(
         ConfigError: if Weights & Biases was asked for and refuses.
     """
     _, training_key = run_keys(config.seed)
-    sink = Fanout([*displays, *_own_sinks(config, folder)])
+    sink = open_sinks(config, folder, displays)
     try:
         with (
             CheckpointWriter(
@@ -69,8 +70,10 @@ def run(
             trainer.start(training_key)
             trainer.compile()
             sink.note(f"compiled in {clock() - began:.1f} s")
-            _train(config, trainer, checkpoints, sink, interrupts, clock)
-            _save(checkpoints, trainer)
+            with Watch(config, folder, sink) as watch:
+                _train(config, trainer, checkpoints, watch, interrupts, clock)
+            if watch.sound:
+                _save(checkpoints, trainer)
         if interrupts.requested():
             sink.note(f"stopped at {int(trainer.state.env_steps):,} steps; saved")
         draw_curve(folder.metrics, folder.curve, title=folder.run_id)
@@ -84,28 +87,11 @@ def run(
     )
 
 
-def _own_sinks(config: TrainConfig, folder: RunFolder) -> list[Sink]:
-    sinks: list[Sink] = [
-        JsonLines(folder.metrics),
-        LogFile(folder.log, total_timesteps=config.total_timesteps),
-    ]
-    if config.wandb:
-        sinks.append(
-            WeightsAndBiases(
-                project=config.wandb_project,
-                run_id=folder.run_id,
-                folder=folder.path,
-                config=config.as_dict(),
-            )
-        )
-    return sinks
-
-
 def _train(
     config: TrainConfig,
     trainer: Trainer,
     checkpoints: CheckpointWriter,
-    sink: Sink,
+    watch: Watch,
     interrupts: Interrupts,
     clock: Callable[[], float],
 ) -> None:
@@ -113,11 +99,10 @@ def _train(
     if interrupts.requested():  # while compiling
         return
     for metrics in trainer.train(config.total_timesteps):
-        sink.write(metrics.as_dict())
-        if interrupts.requested():
+        if watch.look(metrics) or interrupts.requested():
             return
         minutes = config.save_interval_minutes
-        if minutes is not None and clock() - saved >= 60 * minutes:
+        if watch.sound and minutes is not None and clock() - saved >= 60 * minutes:
             _save(checkpoints, trainer)
             saved = clock()
 
