@@ -123,20 +123,29 @@ class GroupedOptions(click.Command):
                 formatter.write_dl(records)
 
 
+def given_settings(context: click.Context, file: Path | None) -> dict[str, Any]:
+    """What was set on the command line and in a file, the command line before the file.
+
+    Raises:
+        ConfigError: if the file cannot be read.
+    """
+    names = {each.name for each in dataclasses.fields(TrainConfig)}
+    settings = read_settings(file) if file is not None else {}
+    return settings | {
+        name: value
+        for name, value in context.params.items()
+        if name in names and context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+    }
+
+
 def chosen_config(context: click.Context, preset: str | None, file: Path | None) -> TrainConfig:
     """The config that preset, file and options come to; selects its device.
 
     Raises:
         ConfigError: if a setting cannot work here.
     """
-    names = {each.name for each in dataclasses.fields(TrainConfig)}
-    settings = read_settings(file) if file is not None else {}
+    settings = given_settings(context, file)
     named = settings.pop("preset", AUTO)
-    settings |= {
-        name: value
-        for name, value in context.params.items()
-        if name in names and context.get_parameter_source(name) is ParameterSource.COMMANDLINE
-    }
     preset = preset if preset is not None else named
     if preset == AUTO:
         preset = preset_for(select_device(settings.get("device", "auto")))

@@ -62,8 +62,12 @@ class TrainConfig:
     save_interval_minutes: float | None = _option(
         10.0, "Run", "Minutes between checkpoints; none saves at the end alone.", above=0
     )
-    keep_checkpoints: int = _option(
-        3, "Run", "How many of the newest checkpoints are kept.", minimum=1
+    save_interval: int | None = _option(
+        None, "Run", "Updates between checkpoints, in place of minutes.", minimum=1
+    )
+    keep: int = _option(3, "Run", "How many of the newest checkpoints are kept.", minimum=1)
+    keep_best: bool = _option(
+        False, "Run", "Also keep the checkpoint before which the mean return was highest."
     )
     eval_episodes: int = _option(
         1000,

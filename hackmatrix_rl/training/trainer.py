@@ -1,5 +1,6 @@
 """Training: the modules composed, compiled once, and run."""
 
+import copy
 import math
 import time
 from collections.abc import Callable, Iterator
@@ -152,6 +153,17 @@ class Trainer:
             self._program = None
         self._state = _copy(state)
 
+    def abstract_state(self) -> TrainState:
+        """The state that `start` makes, but for its arrays their shapes and dtypes."""
+
+        def begin() -> TrainState:
+            fresh = copy.copy(self)  # what is traced stays out of this trainer
+            fresh.start(jax.random.key(0))
+            return fresh.state
+
+        shapes: TrainState = eqx.filter_eval_shape(begin)
+        return shapes
+
     def start(self, key: Key[Array, ""]) -> None:
         """Starts anew from the policy that was handed in.
 
@@ -176,6 +188,11 @@ class Trainer:
             update=jnp.zeros((), jnp.int32),
             env_steps=Counter.of(0),
         )
+
+    @property
+    def compiled(self) -> bool:
+        """Whether the program for the state as it is has been compiled."""
+        return self._program is not None
 
     def compile(self) -> float:
         """Compiles the program for the state as it is, unless that has been done.

@@ -33,7 +33,7 @@ def open_sinks(config: TrainConfig, folder: RunFolder, displays: Sequence[Sink] 
     if config.wandb:
         service = WeightsAndBiases(
             project=config.wandb_project,
-            run_id=folder.run_id,
+            run_id=folder.wandb_id,
             name=folder.run_id,
             folder=folder.path,
             config=config.as_dict(),

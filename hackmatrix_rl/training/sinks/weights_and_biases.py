@@ -53,8 +53,9 @@ class WeightsAndBiases(Sink):
                 settings=wandb.Settings(init_timeout=patience, finish_timeout=patience),
             )
         except wandb.Error as error:
+            said = " ".join(str(error).split()).rstrip(".")
             raise ConfigError(
-                f"--wandb: {error} Log in with `wandb login`, or use --wandb-mode offline."
+                f"--wandb: {said}. Log in with `wandb login`, or use --wandb-mode offline."
             ) from error
         # Steps of its own may only grow, and a resumed run goes back to its checkpoint.
         self._run.define_metric("env_steps")
