@@ -10,8 +10,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from hackmatrix_rl.agent import Actors, PrecisionPolicy, Rollout, RolloutCollector, precision
+from hackmatrix_rl.agent import Actors, PrecisionPolicy, Rollout, RolloutCollector
 from hackmatrix_rl.agent.actor_critic import ActorCritic
+from hackmatrix_rl.agent.precision import FLOAT32
 from hackmatrix_rl.env.environment import Environment
 from hackmatrix_rl.training.compose import compose, run_keys
 from hackmatrix_rl.training.config import TrainConfig
@@ -131,7 +132,7 @@ class Replayed(RolloutCollector):
         environment: Environment,
         actors: Actors,
         *,
-        precision: PrecisionPolicy = precision("f32"),  # noqa: B008 (immutable, no arrays)
+        precision: PrecisionPolicy = FLOAT32,
     ) -> tuple[Rollout, Actors]:
         """The rollout that is there."""
         return self.rollout, self.actors

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from types import UnionType
 from typing import Any, get_args, no_type_check
 
+from hackmatrix_rl.agent import MixedPrecision, PrecisionPolicy, precision
+from hackmatrix_rl.agent.precision_names import parse_parts, parse_policy
 from hackmatrix_rl.game.config import GameConfig
 
 
@@ -119,8 +121,12 @@ class TrainConfig:
     precision: str = _option(
         "f32",
         "Network",
-        "Number format to compute in; parameters stay float32.",
-        choices=("f32", "bf16"),
+        "Number format to compute in: f32, bf16, f16 or a policy of jmp; parameters stay float32.",
+    )
+    precision_parts: str | None = _option(
+        None,
+        "Network",
+        "Other formats for parts of it, by patterns of paths: '.heads.value*=f32', with commas.",
     )
 
     # Learning
@@ -237,6 +243,11 @@ class TrainConfig:
         """Whole updates that reach `total_timesteps`."""
         return math.ceil(self.total_timesteps / self.batch)
 
+    @property
+    def precision_table(self) -> dict[str, str]:
+        """`precision_parts` as a table from patterns to policies."""
+        return {} if self.precision_parts is None else parse_parts(self.precision_parts)
+
     def game(self) -> GameConfig:
         """The game's static sizes."""
         return GameConfig(
@@ -289,6 +300,7 @@ def _check_range(each: "dataclasses.Field[Any]", value: Any) -> None:
 
 
 def _check_together(config: TrainConfig) -> None:
+    _check_precision(config)
     if config.num_envs % config.num_minibatches:
         raise ConfigError(
             f"--num-minibatches {config.num_minibatches} does not divide --num-envs "
@@ -302,6 +314,33 @@ def _check_watching(config: TrainConfig) -> None:
         raise ConfigError(
             f"--stop-after-kl {config.stop_after_kl} needs a --kl-alarm to count by. Use "
             "--kl-alarm 0.2, say, or --stop-after-kl none."
+        )
+
+
+def _check_precision(config: TrainConfig) -> None:
+    try:
+        parse_policy(config.precision)
+    except ValueError as error:
+        said = f"{error}" if str(error).endswith("?") else f"{error}."
+        raise ConfigError(f"--precision {config.precision}: {said}") from error
+    try:
+        computes = precision(config.precision, config.precision_table)
+    except ValueError as error:
+        raise ConfigError(f"--precision-parts {config.precision_parts}: {error}.") from error
+    check_platform(computes, config.device)
+
+
+def check_platform(computes: PrecisionPolicy, platform: str) -> None:
+    """Raises a ConfigError if a kind of device does not compute in a dtype that is asked for.
+
+    Args:
+        computes: the policy that asks.
+        platform: `cpu`, `gpu` or `tpu`.
+    """
+    if platform == "tpu" and isinstance(computes, MixedPrecision) and computes.scales:
+        raise ConfigError(
+            "--precision (or --precision-parts) asks for f16, in which no TPU computes. Use "
+            "--precision bf16 there, or --device gpu or cpu."
         )
 
 

@@ -20,9 +20,10 @@ from hackmatrix_rl.agent import (
     RolloutCollector,
     RunningScale,
     ValueScale,
+    parameters_of,
     start_actors,
 )
-from hackmatrix_rl.agent.mixed_precision import FLOAT32
+from hackmatrix_rl.agent.precision import FLOAT32
 from hackmatrix_rl.env.environment import Environment, env_keys
 from hackmatrix_rl.training.counter import Counter
 from hackmatrix_rl.training.metrics import Metrics, read_metrics
@@ -104,6 +105,7 @@ class Trainer:
             learning_rate = Constant(float(learning_rate))
         batches = Minibatches(num_minibatches, num_epochs)
         batches.check(num_envs)
+        precision.check(policy)
         self.update = Update(
             environment=environment,
             collect=RolloutCollector(num_steps),
@@ -173,7 +175,7 @@ class Trainer:
         actors_key, learner_key = jax.random.split(key)
         keys = env_keys(actors_key, self.num_envs)
         actors = eqx.filter_jit(start_actors)(self.update.environment, self._policy, keys)
-        parameters = eqx.filter(self._policy, eqx.is_inexact_array)
+        parameters = parameters_of(self._policy)
         learner = Learner(
             policy=self._policy,
             optimizer_state=self.update.optimizer.init(parameters),
