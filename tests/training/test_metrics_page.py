@@ -16,7 +16,7 @@ from hackmatrix_rl.training.usage import Usage
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
 
 # Settings that log something of their own. Whatever logs more belongs in here.
-EVERYTHING_ON: dict[str, object] = {}
+EVERYTHING_ON: dict[str, object] = {"precision": "f16"}
 
 
 def logged_by(settings):
