@@ -9,9 +9,10 @@ from hackmatrix_rl.agent.distribution import MaskedCategorical
 from hackmatrix_rl.agent.gae import GAE, Targets
 from hackmatrix_rl.agent.gru import GRUActorCritic
 from hackmatrix_rl.agent.loss import Batch, LossMetrics, PPOLoss
-from hackmatrix_rl.agent.mixed_precision import PrecisionPolicy, precision
+from hackmatrix_rl.agent.loss_scale import LossScale
 from hackmatrix_rl.agent.mlp import MLPActorCritic
 from hackmatrix_rl.agent.networks import NETWORKS, build_network
+from hackmatrix_rl.agent.precision import MixedPrecision, PrecisionPolicy, precision
 from hackmatrix_rl.agent.rollout import (
     Actors,
     EpisodeSums,
@@ -19,6 +20,7 @@ from hackmatrix_rl.agent.rollout import (
     RolloutCollector,
     start_actors,
 )
+from hackmatrix_rl.agent.trainable import NonTrainable, parameters_of, split_trainable
 from hackmatrix_rl.agent.value_scale import IdentityScale, RunningScale, ValueScale
 
 __all__ = [
@@ -32,8 +34,11 @@ __all__ = [
     "GRUActorCritic",
     "IdentityScale",
     "LossMetrics",
+    "LossScale",
     "MLPActorCritic",
     "MaskedCategorical",
+    "MixedPrecision",
+    "NonTrainable",
     "PPOLoss",
     "PrecisionPolicy",
     "Rollout",
@@ -42,7 +47,9 @@ __all__ = [
     "Targets",
     "ValueScale",
     "build_network",
+    "parameters_of",
     "precision",
+    "split_trainable",
     "start_actors",
     "start_anew",
 ]

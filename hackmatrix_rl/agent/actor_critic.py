@@ -7,6 +7,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, PyTree
 
+from hackmatrix_rl.agent.trainable import held_in_float32
+
 
 class ActorCritic(eqx.Module):
     """A policy and a value estimate over one observation, with or without memory.
@@ -66,12 +68,13 @@ class ActorCritic(eqx.Module):
             flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), observations)
             logits, value, _ = jax.vmap(self, in_axes=(0, None))(flat, carry)
             return logits.reshape(num_steps, batch, -1), value.reshape(num_steps, batch)
+        held, narrow = held_in_float32(self)
 
         def step(
             carry: PyTree[Array], inputs: tuple[PyTree[Array], Bool[Array, " batch"]]
         ) -> tuple[PyTree[Array], tuple[Array, Array]]:
             observation, ended = inputs
-            logits, value, carry = jax.vmap(self)(observation, carry)
+            logits, value, carry = jax.vmap(narrow(held))(observation, carry)
             return start_anew(carry, self.initial_carry(), ended), (logits, value)
 
         _, (logits, value) = jax.lax.scan(step, carry, (observations, done))

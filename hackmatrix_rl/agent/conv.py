@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Float32, Key, PyTree
 
 from hackmatrix_rl.agent.actor_critic import ActorCritic
-from hackmatrix_rl.agent.layers import HIDDEN_GAIN, Dense, Heads
+from hackmatrix_rl.agent.layers import HIDDEN_GAIN, Dense, Heads, plus_bias
 from hackmatrix_rl.env.environment import EnvSpec, Features
 
 KERNEL = 3
@@ -42,13 +42,14 @@ class Conv(eqx.Module):
     ) -> Float[Array, "rows cols outputs"]:
         """The board convolved, in the dtype of the weights."""
         convolved = jax.lax.conv_general_dilated(
-            board.astype(self.weight.dtype)[None],
+            # Not `[None]`, whose gradient is a sum (of one term) in the dtype of the weights.
+            board.astype(self.weight.dtype).reshape(1, *board.shape),
             self.weight,
             window_strides=(1, 1),
             padding="SAME",
             dimension_numbers=("NHWC", "HWIO", "NHWC"),
         )[0]
-        return jax.nn.relu(convolved + self.bias[None, None])
+        return jax.nn.relu(plus_bias(convolved, self.bias))
 
 
 class ConvActorCritic(ActorCritic):
@@ -133,7 +134,7 @@ class ConvActorCritic(ActorCritic):
         assert features.grid is not None  # checked at construction
         board = jax.nn.relu(self.cell(features.grid))
         for convolution in self.convolutions:
-            board = board + convolution(board)
+            board = board + convolution(board).astype(board.dtype)
         hidden = jnp.concatenate([board.ravel(), features.flat.astype(board.dtype)])
         for layer in self.dense:
             hidden = jax.nn.relu(layer(hidden))

@@ -9,6 +9,7 @@ from jaxtyping import Array, Bool, Float, Float32, Key, PyTree
 
 from hackmatrix_rl.agent.actor_critic import ActorCritic, start_anew
 from hackmatrix_rl.agent.layers import HIDDEN_GAIN, Dense, Heads
+from hackmatrix_rl.agent.trainable import held_in_float32
 from hackmatrix_rl.env.environment import EnvSpec, Features
 
 
@@ -118,13 +119,14 @@ class GRUActorCritic(ActorCritic):
     ) -> tuple[Float32[Array, "num_steps batch num_actions"], Float32[Array, "num_steps batch"]]:
         """As in the base class; only the memory itself is left in the loop over the steps."""
         driven = jax.vmap(jax.vmap(self._drive))(observations)
+        held, narrow = held_in_float32(self.cell)
 
         def step(
             memory: Float32[Array, "batch width"],
             inputs: tuple[Float[Array, "batch gates"], Bool[Array, " batch"]],
         ) -> tuple[Float32[Array, "batch width"], Float32[Array, "batch width"]]:
             drive, ended = inputs
-            memory = jax.vmap(self.cell)(drive, memory)
+            memory = jax.vmap(narrow(held))(drive, memory)
             return start_anew(memory, self.initial_carry(), ended), memory
 
         _, memories = jax.lax.scan(step, carry, (driven, done))

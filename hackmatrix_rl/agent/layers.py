@@ -41,7 +41,7 @@ class Dense(eqx.Module):
     def __call__(self, x: Float[Array, "*rows inputs"]) -> Float[Array, "*rows outputs"]:
         """The map of each row, in the dtype of the weights."""
         product = x.astype(self.weight.dtype) @ self.weight
-        return product + self.bias.reshape(*(1 for _ in product.shape[:-1]), -1)
+        return plus_bias(product, self.bias)
 
     def full(self, x: Float[Array, " inputs"]) -> Float32[Array, " outputs"]:
         """The map of one row, summed and returned in float32 whatever the weights are."""
@@ -49,6 +49,18 @@ class Dense(eqx.Module):
             x.astype(self.weight.dtype), self.weight, preferred_element_type=jnp.float32
         )
         return product + self.bias.astype(jnp.float32)
+
+
+def plus_bias(
+    product: Float[Array, "*rows outputs"], bias: Float[Array, " outputs"]
+) -> Float[Array, "*rows outputs"]:
+    """The product with a bias added to each row, in the dtype of the product.
+
+    The sum is taken in float32: the gradient of the bias is a sum over the whole batch, and
+    it is made in the dtype of this addition.
+    """
+    full = bias.astype(jnp.float32).reshape(*(1 for _ in product.shape[:-1]), -1)
+    return (product.astype(jnp.float32) + full).astype(product.dtype)
 
 
 class Heads(eqx.Module):

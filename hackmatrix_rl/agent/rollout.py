@@ -7,7 +7,7 @@ from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree, UInt32
 
 from hackmatrix_rl.agent.actor_critic import ActorCritic, start_anew
 from hackmatrix_rl.agent.distribution import MaskedCategorical
-from hackmatrix_rl.agent.mixed_precision import FLOAT32, PrecisionPolicy
+from hackmatrix_rl.agent.precision import FLOAT32, PrecisionPolicy
 from hackmatrix_rl.env.environment import Environment, Timestep
 
 

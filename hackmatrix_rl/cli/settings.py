@@ -15,7 +15,7 @@ from hackmatrix_rl.training.settings import read_settings
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-GROUPS = ("Run", "Game", "Collecting", "Network", "Learning")
+GROUPS = ("Run", "Game", "Collecting", "Network", "Learning", "Watching")
 
 
 class Value(click.ParamType[Any]):

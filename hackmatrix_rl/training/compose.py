@@ -13,7 +13,8 @@ from hackmatrix_rl.agent import (
     precision,
 )
 from hackmatrix_rl.env import HackMatrix
-from hackmatrix_rl.training.config import ConfigError, TrainConfig
+from hackmatrix_rl.training.config import ConfigError, TrainConfig, check_platform
+from hackmatrix_rl.training.devices import chosen_devices
 from hackmatrix_rl.training.optimizer import adam
 from hackmatrix_rl.training.schedules import Constant, Linear, Schedule
 from hackmatrix_rl.training.trainer import Trainer
@@ -27,7 +28,7 @@ def compose(config: TrainConfig, *, key: Key[Array, ""]) -> Trainer:
         key: randomness of the network's weights.
 
     Raises:
-        ConfigError: if there is no such network.
+        ConfigError: if there is no such network, or it cannot be computed as asked.
     """
     environment = make_environment(config)
     spec = environment.spec
@@ -35,6 +36,13 @@ def compose(config: TrainConfig, *, key: Key[Array, ""]) -> Trainer:
         policy = build_network(config.network, spec, width=config.width, key=key)
     except ValueError as error:
         raise ConfigError(f"--network {config.network}: {error}") from error
+    computes = precision(config.precision, config.precision_table)
+    check_platform(computes, chosen_devices()[0].platform)
+    try:
+        computes.check(policy)
+    except ValueError as error:
+        given = f"--precision-parts {config.precision_parts}: " if config.precision_parts else ""
+        raise ConfigError(f"{given}{error}.") from error
     return Trainer(
         environment,
         policy,
@@ -48,7 +56,7 @@ def compose(config: TrainConfig, *, key: Key[Array, ""]) -> Trainer:
         gae=GAE(discount=config.discount, trace_decay=config.trace_decay),
         optimizer=adam(config.max_gradient_norm),
         learning_rate=_learning_rate(config),
-        precision=precision(config.precision),
+        precision=computes,
         value_scale=_value_scale(config),
         num_envs=config.num_envs,
         num_steps=config.num_steps,

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from types import UnionType
 from typing import Any, get_args, no_type_check
 
+from hackmatrix_rl.agent import MixedPrecision, PrecisionPolicy, precision
+from hackmatrix_rl.agent.precision_names import parse_parts, parse_policy
 from hackmatrix_rl.game.config import GameConfig
 
 
@@ -75,8 +77,6 @@ class TrainConfig:
         "Games for the summary at the end, for each policy in it; 0 skips it.",
         minimum=0,
     )
-    wandb: bool = _option(False, "Run", "Also log to Weights & Biases.")
-    wandb_project: str = _option("hackmatrix-rl", "Run", "Project there.")
 
     # The game
     max_steps: int | None = _option(
@@ -121,8 +121,12 @@ class TrainConfig:
     precision: str = _option(
         "f32",
         "Network",
-        "Number format to compute in; parameters stay float32.",
-        choices=("f32", "bf16"),
+        "Number format to compute in: f32, bf16, f16 or a policy of jmp; parameters stay float32.",
+    )
+    precision_parts: str | None = _option(
+        None,
+        "Network",
+        "Other formats for parts of it, by patterns of paths: '.heads.value*=f32', with commas.",
     )
 
     # Learning
@@ -179,6 +183,48 @@ class TrainConfig:
         above=0,
     )
 
+    # Watching
+    wandb: bool = _option(False, "Watching", "Also log to Weights & Biases.")
+    wandb_project: str = _option("hackmatrix-rl", "Watching", "Project there.")
+    wandb_mode: str = _option(
+        "online",
+        "Watching",
+        "Send at once, or keep in the run's folder for `wandb sync`.",
+        choices=("online", "offline"),
+    )
+    tensorboard: bool = _option(
+        False,
+        "Watching",
+        "Also write TensorBoard events into the run's folder.",
+    )
+    stop_after_nonfinite: int | None = _option(
+        20,
+        "Watching",
+        "Stop after so many updates in a row with nothing but NaN or infinity; none warns alone.",
+        minimum=1,
+    )
+    entropy_floor: float | None = _option(
+        0.02,
+        "Watching",
+        "Warn while the policy's entropy (nats) is lower, ten updates in a row; none never does.",
+        above=0,
+    )
+    kl_alarm: float | None = _option(
+        0.2, "Watching", "Warn when an update moves the policy further; none never does.", above=0
+    )
+    stop_after_kl: int | None = _option(
+        None,
+        "Watching",
+        "Stop after so many updates in a row beyond --kl-alarm; none warns alone.",
+        minimum=1,
+    )
+    profile: int | None = _option(
+        None,
+        "Watching",
+        "Write a profiler trace of so many updates, after the first, into the run's folder.",
+        minimum=1,
+    )
+
     def __post_init__(self) -> None:
         for each in dataclasses.fields(self):
             value = _typed(each, getattr(self, each.name))
@@ -196,6 +242,11 @@ class TrainConfig:
     def num_updates(self) -> int:
         """Whole updates that reach `total_timesteps`."""
         return math.ceil(self.total_timesteps / self.batch)
+
+    @property
+    def precision_table(self) -> dict[str, str]:
+        """`precision_parts` as a table from patterns to policies."""
+        return {} if self.precision_parts is None else parse_parts(self.precision_parts)
 
     def game(self) -> GameConfig:
         """The game's static sizes."""
@@ -249,10 +300,47 @@ def _check_range(each: "dataclasses.Field[Any]", value: Any) -> None:
 
 
 def _check_together(config: TrainConfig) -> None:
+    _check_precision(config)
     if config.num_envs % config.num_minibatches:
         raise ConfigError(
             f"--num-minibatches {config.num_minibatches} does not divide --num-envs "
             f"{config.num_envs}. Use {_neighbouring_divisors(config)}."
+        )
+    _check_watching(config)
+
+
+def _check_watching(config: TrainConfig) -> None:
+    if config.stop_after_kl is not None and config.kl_alarm is None:
+        raise ConfigError(
+            f"--stop-after-kl {config.stop_after_kl} needs a --kl-alarm to count by. Use "
+            "--kl-alarm 0.2, say, or --stop-after-kl none."
+        )
+
+
+def _check_precision(config: TrainConfig) -> None:
+    try:
+        parse_policy(config.precision)
+    except ValueError as error:
+        said = f"{error}" if str(error).endswith("?") else f"{error}."
+        raise ConfigError(f"--precision {config.precision}: {said}") from error
+    try:
+        computes = precision(config.precision, config.precision_table)
+    except ValueError as error:
+        raise ConfigError(f"--precision-parts {config.precision_parts}: {error}.") from error
+    check_platform(computes, config.device)
+
+
+def check_platform(computes: PrecisionPolicy, platform: str) -> None:
+    """Raises a ConfigError if a kind of device does not compute in a dtype that is asked for.
+
+    Args:
+        computes: the policy that asks.
+        platform: `cpu`, `gpu` or `tpu`.
+    """
+    if platform == "tpu" and isinstance(computes, MixedPrecision) and computes.scales:
+        raise ConfigError(
+            "--precision (or --precision-parts) asks for f16, in which no TPU computes. Use "
+            "--precision bf16 there, or --device gpu or cpu."
         )
 
 

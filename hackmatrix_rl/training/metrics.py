@@ -22,8 +22,9 @@ class Metrics:
             divided by the number of episodes that ended in it; empty likewise.
         learning: means over the updates. `policy_loss`, `value_loss`, `entropy`, `approx_kl`,
             `clip_fraction` (see `LossMetrics`), `gradient_norm` (before clipping),
-            `explained_variance` (see `Targets`), `learning_rate`; `gradient_steps` and
-            `skipped` (steps left out because a gradient was not finite) are totals.
+            `explained_variance` (see `Targets`), `learning_rate`, `loss_scale` (under float16;
+            after each update); `gradient_steps` and `skipped` (steps left out because a
+            gradient was not finite) are totals.
     """
 
     env_steps: int
@@ -105,6 +106,7 @@ def read_metrics(
         "gradient_norm": sums.learned.gradient_norm,
         "explained_variance": sums.explained_variance,
         "learning_rate": sums.learning_rate,
+        **sums.scaling,
     }
     learning: dict[str, int | float] = {
         name: float(total) / dispatched for name, total in means.items()

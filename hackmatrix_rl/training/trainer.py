@@ -1,5 +1,6 @@
 """Training: the modules composed, compiled once, and run."""
 
+import copy
 import math
 import time
 from collections.abc import Callable, Iterator
@@ -19,9 +20,10 @@ from hackmatrix_rl.agent import (
     RolloutCollector,
     RunningScale,
     ValueScale,
+    parameters_of,
     start_actors,
 )
-from hackmatrix_rl.agent.mixed_precision import FLOAT32
+from hackmatrix_rl.agent.precision import FLOAT32
 from hackmatrix_rl.env.environment import Environment, env_keys
 from hackmatrix_rl.training.counter import Counter
 from hackmatrix_rl.training.metrics import Metrics, read_metrics
@@ -103,6 +105,7 @@ class Trainer:
             learning_rate = Constant(float(learning_rate))
         batches = Minibatches(num_minibatches, num_epochs)
         batches.check(num_envs)
+        precision.check(policy)
         self.update = Update(
             environment=environment,
             collect=RolloutCollector(num_steps),
@@ -152,6 +155,17 @@ class Trainer:
             self._program = None
         self._state = _copy(state)
 
+    def abstract_state(self) -> TrainState:
+        """The state that `start` makes, but for its arrays their shapes and dtypes."""
+
+        def begin() -> TrainState:
+            fresh = copy.copy(self)  # what is traced stays out of this trainer
+            fresh.start(jax.random.key(0))
+            return fresh.state
+
+        shapes: TrainState = eqx.filter_eval_shape(begin)
+        return shapes
+
     def start(self, key: Key[Array, ""]) -> None:
         """Starts anew from the policy that was handed in.
 
@@ -161,7 +175,7 @@ class Trainer:
         actors_key, learner_key = jax.random.split(key)
         keys = env_keys(actors_key, self.num_envs)
         actors = eqx.filter_jit(start_actors)(self.update.environment, self._policy, keys)
-        parameters = eqx.filter(self._policy, eqx.is_inexact_array)
+        parameters = parameters_of(self._policy)
         learner = Learner(
             policy=self._policy,
             optimizer_state=self.update.optimizer.init(parameters),

@@ -1,6 +1,6 @@
 """One update of proximal policy optimization, on one screen."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import equinox as eqx
 import jax
@@ -50,12 +50,14 @@ class UpdateMetrics(eqx.Module):
         learned: what came of the minibatches.
         explained_variance: of the values that acted (see `Targets`).
         learning_rate: factor on the optimizer's changes.
+        scaling: what the precision policy tells of its loss scaling, after the update.
     """
 
     episodes: EpisodeSums
     learned: Learned
     explained_variance: Float32[Array, ""]
     learning_rate: Float32[Array, ""]
+    scaling: Mapping[str, Float32[Array, ""]]
 
 
 class Update(eqx.Module):
@@ -113,6 +115,7 @@ class Update(eqx.Module):
             learned=learned,
             explained_variance=targets.explained_variance(),
             learning_rate=rate,
+            scaling=self.precision.report(learner.scaling),
         )
 
     def learn(

@@ -27,7 +27,21 @@ def assert_refused(result, *parts):
         (["train", "--num-envs", "many"], ["--num-envs many: must be a whole number."]),
         (["train", "--num-envs", "1.5"], ["--num-envs 1.5: must be a whole number."]),
         (["train", "--clip", "-1"], ["--clip -1.0 is too small. Use more than 0."]),
-        (["train", "--precision", "f8"], ["--precision f8: unknown. Use f32 or bf16."]),
+        (["train", "--precision", "f8"], ["--precision f8: unknown; use f32, bf16, f16"]),
+        (["train", "--precision", "half"], ["--precision half: 'half' is float16 on a CPU or GPU"]),
+        (["train", "--precision", "p=bf16,c=bf16,o=f32"], ["parameters must be float32"]),
+        (
+            ["train", "--preset", "debug", "--precision-parts", ".head.value*=f32"],
+            [
+                "--precision-parts .head.value*=f32: the pattern '.head.value*' matches no",
+                ".weight",
+            ],
+        ),
+        (["train", "--precision-parts", ".heads"], ["--precision-parts .heads: '.heads' is no"]),
+        (
+            ["train", "--preset", "tpu", "--precision", "f16"],
+            ["--precision", "f16", "no TPU", "--precision bf16"],
+        ),
         (["train", "--preset", "gpu"], ["--preset gpu", "JAX sees no GPU here"]),
         (["train", "--device", "tpu"], ["--device tpu", "JAX sees no TPU here"]),
         (["train", "--config", "nothing.toml"], ["--config nothing.toml: No such file"]),

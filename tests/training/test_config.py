@@ -1,7 +1,10 @@
 import dataclasses
+import types
 
+import jax
 import pytest
 
+from hackmatrix_rl.training import compose as compose_module
 from hackmatrix_rl.training.config import ConfigError, TrainConfig
 from hackmatrix_rl.training.presets import PRESETS, make_config, preset_for
 from hackmatrix_rl.training.settings import config_from_dict, read_settings
@@ -26,7 +29,11 @@ def test_every_field_is_explained_in_one_line():
         ({"discount": 1.5}, "--discount 1.5 is too large. Use 1 or less."),
         ({"clip": 0.0}, "--clip 0.0 is too small. Use more than 0."),
         ({"learning_rate": float("nan")}, "--learning-rate nan: must be a finite number."),
-        ({"precision": "f8"}, "--precision f8: unknown. Use f32 or bf16."),
+        (
+            {"precision": "f8"},
+            "--precision f8: unknown; use f32, bf16, f16, or a policy of jmp as "
+            "'params=float32,compute=bfloat16,output=float32'.",
+        ),
         ({"num_envs": 4.5}, "--num-envs 4.5: must be a whole number."),
         ({"num_envs": True}, "--num-envs True: must be a whole number."),
         ({"kl_limit": "much"}, "--kl-limit 'much': must be a number or none."),
@@ -36,6 +43,37 @@ def test_a_value_that_cannot_work_is_named_with_what_would(settings, message):
     with pytest.raises(ConfigError) as error:
         TrainConfig(**settings)
     assert str(error.value) == message
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"precision": "f16"},
+        {"precision": "params=float32,compute=float16,output=float32"},
+        {"precision": "bf16", "precision_parts": ".heads*=f16"},
+    ],
+)
+def test_float16_is_refused_on_a_tpu_and_nowhere_else(settings, monkeypatch):
+    with pytest.raises(ConfigError, match=r"f16, in which no TPU computes. Use --precision bf16"):
+        TrainConfig(device="tpu", **settings)
+    for device in ("auto", "cpu", "gpu"):
+        TrainConfig(device=device, **settings)
+    # Where the device was not named, it is known when the modules are put together.
+    tpu = types.SimpleNamespace(platform="tpu")
+    monkeypatch.setattr(compose_module, "chosen_devices", lambda: [tpu])
+    config = TrainConfig(network="mlp", width=4, **settings)
+    with pytest.raises(ConfigError, match="no TPU computes"):
+        compose_module.compose(config, key=jax.random.key(0))
+
+
+def test_parts_of_the_network_are_computed_as_the_config_says():
+    config = TrainConfig(
+        network="mlp", width=4, precision="bf16", precision_parts=".heads.value*=f32"
+    )
+    trainer = compose_module.compose(config, key=jax.random.key(0))
+    cast = trainer.update.precision.cast_to_compute(trainer.policy)
+    assert cast.heads.value.weight.dtype == "float32"
+    assert cast.heads.policy.weight.dtype == "bfloat16"
 
 
 def test_minibatches_that_do_not_divide_say_which_would():
