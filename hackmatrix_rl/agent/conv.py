@@ -5,10 +5,10 @@ from collections.abc import Callable
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Float32, Key, PyTree
+from jaxtyping import Array, Float, Key, PyTree
 
-from hackmatrix_rl.agent.actor_critic import ActorCritic
-from hackmatrix_rl.agent.layers import HIDDEN_GAIN, Dense, Heads
+from hackmatrix_rl.agent.layers import HIDDEN_GAIN, Dense, Heads, plus_bias
+from hackmatrix_rl.agent.trunk import TrunkActorCritic
 from hackmatrix_rl.env.environment import EnvSpec, Features
 
 KERNEL = 3
@@ -42,16 +42,17 @@ class Conv(eqx.Module):
     ) -> Float[Array, "rows cols outputs"]:
         """The board convolved, in the dtype of the weights."""
         convolved = jax.lax.conv_general_dilated(
-            board.astype(self.weight.dtype)[None],
+            # Not `[None]`, whose gradient is a sum (of one term) in the dtype of the weights.
+            board.astype(self.weight.dtype).reshape(1, *board.shape),
             self.weight,
             window_strides=(1, 1),
             padding="SAME",
             dimension_numbers=("NHWC", "HWIO", "NHWC"),
         )[0]
-        return jax.nn.relu(convolved + self.bias[None, None])
+        return jax.nn.relu(plus_bias(convolved, self.bias))
 
 
-class ConvActorCritic(ActorCritic):
+class ConvActorCritic(TrunkActorCritic):
     """A network that looks at every cell of a board in the same way. No memory.
 
     One layer, the same for all cells, turns a cell's features into `channels` numbers;
@@ -125,17 +126,16 @@ class ConvActorCritic(ActorCritic):
         """Nothing: there is no memory."""
         return ()
 
-    def __call__(
+    def trunk(
         self, observation: PyTree[Array], carry: PyTree[Array]
-    ) -> tuple[Float32[Array, " num_actions"], Float32[Array, ""], PyTree[Array]]:
-        """Logits, value and the (empty) carry."""
+    ) -> tuple[Float[Array, " width"], PyTree[Array]]:
+        """The last hidden layer, and the (empty) carry."""
         features = self.encode(observation)
         assert features.grid is not None  # checked at construction
         board = jax.nn.relu(self.cell(features.grid))
         for convolution in self.convolutions:
-            board = board + convolution(board)
+            board = board + convolution(board).astype(board.dtype)
         hidden = jnp.concatenate([board.ravel(), features.flat.astype(board.dtype)])
         for layer in self.dense:
             hidden = jax.nn.relu(layer(hidden))
-        logits, value = self.heads(hidden)
-        return logits, value, carry
+        return hidden, carry

@@ -41,7 +41,7 @@ class Dense(eqx.Module):
     def __call__(self, x: Float[Array, "*rows inputs"]) -> Float[Array, "*rows outputs"]:
         """The map of each row, in the dtype of the weights."""
         product = x.astype(self.weight.dtype) @ self.weight
-        return product + self.bias.reshape(*(1 for _ in product.shape[:-1]), -1)
+        return plus_bias(product, self.bias)
 
     def full(self, x: Float[Array, " inputs"]) -> Float32[Array, " outputs"]:
         """The map of one row, summed and returned in float32 whatever the weights are."""
@@ -49,6 +49,46 @@ class Dense(eqx.Module):
             x.astype(self.weight.dtype), self.weight, preferred_element_type=jnp.float32
         )
         return product + self.bias.astype(jnp.float32)
+
+
+def plus_bias(
+    product: Float[Array, "*rows outputs"], bias: Float[Array, " outputs"]
+) -> Float[Array, "*rows outputs"]:
+    """The product with a bias added to each row, in the dtype of the product.
+
+    The sum is taken in float32: the gradient of the bias is a sum over the whole batch, and
+    it is made in the dtype of this addition.
+    """
+    full = bias.astype(jnp.float32).reshape(*(1 for _ in product.shape[:-1]), -1)
+    return (product.astype(jnp.float32) + full).astype(product.dtype)
+
+
+class LayerNorm(eqx.Module):
+    """Normalisation of a vector to mean 0 and standard deviation 1, then scaled and shifted.
+
+    Computed in float32: the sums over a wide layer are not for 16 bits.
+
+    Source: Ba et al. 2016, "Layer normalization".
+    """
+
+    scale: Float[Array, " width"]
+    shift: Float[Array, " width"]
+
+    def __init__(self, width: int) -> None:
+        """Starts without scaling and shifting.
+
+        Args:
+            width: size of the vector.
+        """
+        self.scale = jnp.ones((width,), jnp.float32)
+        self.shift = jnp.zeros((width,), jnp.float32)
+
+    def __call__(self, x: Float[Array, " width"]) -> Float[Array, " width"]:
+        """The vector normalised, in the dtype of the parameters."""
+        full = x.astype(jnp.float32)
+        normal = (full - jnp.mean(full)) * jax.lax.rsqrt(jnp.var(full) + 1e-5)
+        scaled = normal * self.scale.astype(jnp.float32) + self.shift.astype(jnp.float32)
+        return scaled.astype(self.scale.dtype)
 
 
 class Heads(eqx.Module):

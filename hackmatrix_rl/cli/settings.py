@@ -15,7 +15,7 @@ from hackmatrix_rl.training.settings import read_settings
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-GROUPS = ("Run", "Devices", "Game", "Collecting", "Network", "Learning")
+GROUPS = ("Run", "Devices", "Game", "Collecting", "Network", "Learning", "Memory", "Watching")
 
 
 class Value(click.ParamType[Any]):
@@ -55,12 +55,17 @@ def _whole(text: str) -> int:
         return int(number)
 
 
-def config_options(groups: Collection[str] = GROUPS) -> Callable[[F], F]:
-    """Gives a command `--preset`, `--config`, and an option for each field of some groups."""
+def config_options(groups: Collection[str] = GROUPS, *, preset: str = AUTO) -> Callable[[F], F]:
+    """Gives a command `--preset`, `--config`, and an option for each field of some groups.
+
+    Args:
+        groups: whose fields.
+        preset: the default, for the help.
+    """
     presets = click.option(
         "--preset",
         metavar="|".join(preset_names()),
-        help=f"Settings that suit a device; auto looks which there is.  [default: {AUTO}]",
+        help=f"Settings that suit a device; auto looks which there is.  [default: {preset}]",
     )
     file = click.option(
         "--config",
@@ -123,20 +128,29 @@ class GroupedOptions(click.Command):
                 formatter.write_dl(records)
 
 
+def given_settings(context: click.Context, file: Path | None) -> dict[str, Any]:
+    """What was set on the command line and in a file, the command line before the file.
+
+    Raises:
+        ConfigError: if the file cannot be read.
+    """
+    names = {each.name for each in dataclasses.fields(TrainConfig)}
+    settings = read_settings(file) if file is not None else {}
+    return settings | {
+        name: value
+        for name, value in context.params.items()
+        if name in names and context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+    }
+
+
 def chosen_config(context: click.Context, preset: str | None, file: Path | None) -> TrainConfig:
     """The config that preset, file and options come to; selects its device.
 
     Raises:
         ConfigError: if a setting cannot work here.
     """
-    names = {each.name for each in dataclasses.fields(TrainConfig)}
-    settings = read_settings(file) if file is not None else {}
+    settings = given_settings(context, file)
     named = settings.pop("preset", AUTO)
-    settings |= {
-        name: value
-        for name, value in context.params.items()
-        if name in names and context.get_parameter_source(name) is ParameterSource.COMMANDLINE
-    }
     preset = preset if preset is not None else named
     if preset == AUTO:
         preset = preset_for(select_device(settings.get("device", "auto")))

@@ -1,5 +1,6 @@
 """`hackmatrix-rl train`."""
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -7,53 +8,111 @@ import click
 import jax
 from rich.console import Console
 
-from hackmatrix_rl.cli.settings import GroupedOptions, chosen_config, config_options
+from hackmatrix_rl.cli.settings import (
+    GroupedOptions,
+    chosen_config,
+    config_options,
+    given_settings,
+)
 from hackmatrix_rl.evaluation import RandomPlayer, Runner, evaluate_all
 from hackmatrix_rl.evaluation.summary import summary_table
 from hackmatrix_rl.training.compilation_cache import enable_compilation_cache
 from hackmatrix_rl.training.compose import compose, run_keys
-from hackmatrix_rl.training.config import TrainConfig
-from hackmatrix_rl.training.devices import describe_device, unseen_accelerator
+from hackmatrix_rl.training.config import ConfigError, TrainConfig
+from hackmatrix_rl.training.devices import describe_device, select_device, unseen_accelerator
+from hackmatrix_rl.training.exit_codes import ExitCode
+from hackmatrix_rl.training.resume import find_stopped_run
 from hackmatrix_rl.training.run import RunResult, run
-from hackmatrix_rl.training.run_folder import RunFolder, make_run_folder, write_json
+from hackmatrix_rl.training.run_folder import (
+    RunFolder,
+    make_run_folder,
+    reopen_run_folder,
+    write_json,
+)
+from hackmatrix_rl.training.run_lock import RunLock
 from hackmatrix_rl.training.sinks import terminal
 
 
 @click.command(cls=GroupedOptions)
 @config_options()
+@click.option(
+    "--resume-run",
+    metavar="ID",
+    help="Go on with a run that was stopped: its folder, its name under runs/, or its wandb run "
+    "id. Its settings stand, but for those given beside this.",
+)
 @click.pass_context
-def train(context: click.Context, /, preset: str | None, config: Path | None, **_: Any) -> None:
+def train(
+    context: click.Context,
+    /,
+    preset: str | None,
+    config: Path | None,
+    resume_run: str | None,
+    **_: Any,
+) -> int:
     """Train an agent by masked PPO.
 
     Without options: a preset for the device that is there; on two CPU cores about ten
-    minutes. Ctrl-C saves what was learned so far and ends.
+    minutes. Ctrl-C (or SIGTERM) saves what was learned so far and ends, a second one ends at
+    once.
+
+    Exit status: 0 trained to the end; 2 a setting that cannot work; 3 stopped because training
+    had gone wrong; 4 what came last could not be saved; 5 another process of the run was lost;
+    130 or 143 saved and ended by Ctrl-C or SIGTERM.
     """
-    settings = chosen_config(context, preset, config)
-    enable_compilation_cache()
-    trainer = compose(settings, key=run_keys(settings.seed)[0])
-    folder = make_run_folder(settings)
-    console = Console()
-    display = terminal(console, total_timesteps=settings.total_timesteps)
-    for line in describe(settings, folder):
-        display.note(line)
-    result = run(settings, trainer, folder, displays=[display])
-    if settings.eval_episodes and not result.interrupted:
-        summarize(settings, folder, result, console)
+    with ExitStack() as held:
+        if resume_run is None:
+            stopped = None
+            settings = chosen_config(context, preset, config)
+        else:
+            if preset is not None:
+                raise ConfigError(
+                    "--preset cannot be given with --resume-run: the run's own settings stand. "
+                    "Give the options that are to change instead."
+                )
+            changes = given_settings(context, config)
+            stopped = find_stopped_run(resume_run, changes.get("checkpoint_dir"))
+            held.enter_context(RunLock(stopped.path))
+            settings = stopped.config(changes)
+            select_device(settings.device)
+        enable_compilation_cache()
+        trainer = compose(settings, key=run_keys(settings.seed)[0])
+        if stopped is None:
+            folder = make_run_folder(settings)
+            held.enter_context(RunLock(folder.path))
+        else:
+            folder = reopen_run_folder(settings, stopped.path, stopped.metadata["run"])
+            stopped.set_damaged_aside()
+        console = Console()
+        display = terminal(console, total_timesteps=settings.total_timesteps)
+        for line in (*(stopped.notes if stopped else ()), *describe(settings, folder)):
+            display.note(line)
+        checkpoint = None if stopped is None else stopped.checkpoint
+        result = run(settings, trainer, folder, resume=checkpoint, displays=[display])
+        if settings.eval_episodes and result.exit_code is ExitCode.DONE:
+            summarize(settings, folder, result, console)
     console.print(f"Everything is in {folder.path}", highlight=False, soft_wrap=True)
-    console.print(
-        f"See it play:  hackmatrix-rl eval {folder.path}", highlight=False, soft_wrap=True
-    )
+    for line in advice(folder, result):
+        console.print(line, highlight=False, soft_wrap=True)
+    return int(result.exit_code)
+
+
+def advice(folder: RunFolder, result: RunResult) -> list[str]:
+    """What to do next, after a run has ended."""
+    see = f"See it play:  hackmatrix-rl eval {folder.path}"
+    go_on = f"Go on:  hackmatrix-rl train --resume-run {folder.path}"
+    return [see] if result.exit_code is ExitCode.DONE else [go_on, see]
 
 
 def describe(config: TrainConfig, folder: RunFolder) -> list[str]:
     """What a run will do, in a few lines."""
     width = "" if config.width is None else f" of width {config.width}"
-    advice = unseen_accelerator(jax.default_backend()) if config.device == "cpu" else None
+    unseen = unseen_accelerator(jax.default_backend()) if config.device == "cpu" else None
     return [
-        *([advice] if advice else []),
+        *([unseen] if unseen else []),
         f"Training on {describe_device()}: {config.total_timesteps:,} steps in "
         f"{config.num_updates:,} updates of {config.num_envs:,} games x {config.num_steps} steps",
-        f"Each update: {config.num_epochs} epochs of {config.num_minibatches} minibatches; "
+        f"Each update: {config.num_epochs} epochs of {config.minibatches} minibatches; "
         f"network {config.network}{width}, {config.precision}, learning rate "
         f"{config.learning_rate:g} ({config.learning_rate_schedule}), seed {config.seed}",
         f"Run folder: {folder.path}    Ctrl-C saves and ends.",

@@ -1,12 +1,9 @@
 """How fast a machine is: the environment, learning, and training as a whole."""
 
 import dataclasses
-import resource
-import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import Any
 
 import equinox as eqx
@@ -15,16 +12,18 @@ import jax.numpy as jnp
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, PyTree
 
-from hackmatrix_rl.agent import Actors, PrecisionPolicy, Rollout, RolloutCollector, precision
+from hackmatrix_rl.agent import Actors, PrecisionPolicy, Rollout, RolloutCollector
 from hackmatrix_rl.agent.actor_critic import ActorCritic
+from hackmatrix_rl.agent.precision import FLOAT32
 from hackmatrix_rl.env.environment import Environment
 from hackmatrix_rl.training.collect import ROLLOUT
 from hackmatrix_rl.training.compose import compose, run_keys
 from hackmatrix_rl.training.config import TrainConfig
-from hackmatrix_rl.training.devices import chosen_devices
 from hackmatrix_rl.training.environment_speed import Speed, environment_speed
 from hackmatrix_rl.training.mesh import REPLICATED
 from hackmatrix_rl.training.trainer import Trainer
+from hackmatrix_rl.training.usage import peak_memory
+from hackmatrix_rl.training.versions import versions
 
 
 @dataclass(frozen=True)
@@ -100,12 +99,13 @@ def benchmark(
         env_episodes=int(tally.episodes),
         peak_memory_bytes=peak_memory(),
         device=_device(trainer.mesh),
-        versions=_versions(),
+        versions=versions(),
         sizes={
             name: getattr(config, name)
             for name, value in config.as_dict().items()
             if name in _SIZES and value is not None
-        },
+        }
+        | {"num_minibatches": config.minibatches},
     )
 
 
@@ -119,9 +119,11 @@ _SIZES = (
     "updates_per_dispatch",
     "network",
     "width",
+    "depth",
     "precision",
     "num_epochs",
-    "num_minibatches",
+    "grad_accum",
+    "remat",
 )
 
 
@@ -137,7 +139,7 @@ class Replayed(RolloutCollector):
         environment: Environment,
         actors: Actors,
         *,
-        precision: PrecisionPolicy = precision("f32"),  # noqa: B008 (immutable, no arrays)
+        precision: PrecisionPolicy = FLOAT32,
     ) -> tuple[Rollout, Actors]:
         """The rollout that is there."""
         return self.rollout, self.actors
@@ -193,22 +195,6 @@ def _bench_train(trainer: Trainer, config: TrainConfig, repeats: int) -> Speed:
     return Speed(tuple(run.steps_per_second for run in runs), compile_seconds)
 
 
-def peak_memory() -> int:
-    """Bytes at the highest: of the first device, or of the process where it is a CPU."""
-    stats = chosen_devices()[0].memory_stats()
-    if stats and "peak_bytes_in_use" in stats:
-        return int(stats["peak_bytes_in_use"])
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-
-
 def _device(mesh: Mesh) -> dict[str, Any]:
     first = mesh.devices.flat[0]
     return {"platform": first.platform, "kind": first.device_kind, "count": mesh.size}
-
-
-def _versions() -> dict[str, str]:
-    return {
-        "python": sys.version.split()[0],
-        **{name: version(name) for name in ("hackmatrix-rl", "jax", "jaxlib", "equinox", "optax")},
-    }

@@ -10,7 +10,7 @@ from jax.sharding import Mesh
 from jaxtyping import Array, Key
 
 from hackmatrix_rl.agent import ActorCritic, Actors, PrecisionPolicy, Rollout, RolloutCollector
-from hackmatrix_rl.agent.mixed_precision import FLOAT32
+from hackmatrix_rl.agent.precision import FLOAT32
 from hackmatrix_rl.agent.rollout import start_actors
 from hackmatrix_rl.env.environment import Environment
 from hackmatrix_rl.training.mesh import BY_ENVIRONMENT, BY_STEP_AND_ENVIRONMENT, REPLICATED

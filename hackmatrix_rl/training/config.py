@@ -7,8 +7,12 @@ from dataclasses import dataclass, field
 from types import UnionType
 from typing import Any, get_args, no_type_check
 
+from hackmatrix_rl.agent import REMAT, MixedPrecision, PrecisionPolicy, precision
+from hackmatrix_rl.agent.precision_names import parse_parts, parse_policy
 from hackmatrix_rl.game.config import GameConfig
 from hackmatrix_rl.training.mesh import AUTO, check_split, parse_mesh
+
+DEFAULT_MINIBATCHES = 8
 
 
 class ConfigError(ValueError):
@@ -64,8 +68,12 @@ class TrainConfig:
     save_interval_minutes: float | None = _option(
         10.0, "Run", "Minutes between checkpoints; none saves at the end alone.", above=0
     )
-    keep_checkpoints: int = _option(
-        3, "Run", "How many of the newest checkpoints are kept.", minimum=1
+    save_interval: int | None = _option(
+        None, "Run", "Updates between checkpoints, in place of minutes.", minimum=1
+    )
+    keep: int = _option(3, "Run", "How many of the newest checkpoints are kept.", minimum=1)
+    keep_best: bool = _option(
+        False, "Run", "Also keep the checkpoint before which the mean return was highest."
     )
     eval_episodes: int = _option(
         1000,
@@ -73,8 +81,6 @@ class TrainConfig:
         "Games for the summary at the end, for each policy in it; 0 skips it.",
         minimum=0,
     )
-    wandb: bool = _option(False, "Run", "Also log to Weights & Biases.")
-    wandb_project: str = _option("hackmatrix-rl", "Run", "Project there.")
 
     # The game
     max_steps: int | None = _option(
@@ -101,8 +107,8 @@ class TrainConfig:
     mesh: str = _option(
         AUTO,
         "Devices",
-        "Devices that share games and minibatches: data=8, or data=4,fsdp=2, where parameters and "
-        "optimizer are cut over fsdp; auto is data over all there are.",
+        "Devices that share the games: auto (all), data=8, or data=4,fsdp=2, which cuts the "
+        "learner in two.",
     )
 
     # Collecting
@@ -119,16 +125,28 @@ class TrainConfig:
 
     # The network
     network: str = _option(
-        "cells", "Network", "mlp, cells, conv, gru, or my_module:factory for one of your own."
+        "cells",
+        "Network",
+        "mlp, cells, conv, gru, residual, or my_module:factory for one of your own.",
     )
     width: int | None = _option(
         None, "Network", "Width of its hidden layers; none is the network's own.", minimum=1
     )
+    depth: int | None = _option(
+        None,
+        "Network",
+        "Number of its hidden layers, or blocks; none is the network's own.",
+        minimum=1,
+    )
     precision: str = _option(
         "f32",
         "Network",
-        "Number format to compute in; parameters stay float32.",
-        choices=("f32", "bf16"),
+        "Number format to compute in: f32, bf16, f16 or a policy of jmp; parameters stay float32.",
+    )
+    precision_parts: str | None = _option(
+        None,
+        "Network",
+        "Other formats for parts of it, by patterns of paths: '.heads.value*=f32', with commas.",
     )
 
     # Learning
@@ -142,8 +160,17 @@ class TrainConfig:
     num_epochs: int = _option(
         2, "Learning", "Passes over what was collected in an update.", minimum=1
     )
-    num_minibatches: int = _option(
-        8, "Learning", "Parts that each pass is cut into, by games.", minimum=1
+    num_minibatches: int | None = _option(
+        None,
+        "Learning",
+        "Parts that each pass is cut into, by games; 8, unless --minibatch-size says.",
+        minimum=1,
+    )
+    minibatch_size: int | None = _option(
+        None,
+        "Learning",
+        "Actions in such a part, instead: a larger batch has more parts.",
+        minimum=1,
     )
     discount: float = _option(
         0.99, "Learning", "What a reward one step later is worth (gamma).", minimum=0, maximum=1
@@ -175,6 +202,13 @@ class TrainConfig:
     normalize_advantage: bool = _option(
         True, "Learning", "Bring the advantages of each minibatch to mean 0, deviation 1."
     )
+    aux_coefficient: float = _option(
+        0.0,
+        "Learning",
+        "Weight of predicting each part of the next reward, and death; 0 does without.",
+        minimum=0,
+    )
+    aux_every: int = _option(1, "Learning", "Do so at every so-manieth minibatch alone.", minimum=1)
     max_gradient_norm: float = _option(
         0.5, "Learning", "Longer gradients are shortened to this norm.", above=0
     )
@@ -183,6 +217,62 @@ class TrainConfig:
         "Learning",
         "Skip the rest of an update once the policy moved so far; none never does.",
         above=0,
+    )
+
+    # Memory
+    grad_accum: int = _option(
+        1,
+        "Memory",
+        "Parts of a minibatch that are learned from one after another, to the same result.",
+        minimum=1,
+    )
+    remat: str = _option(
+        "none",
+        "Memory",
+        "What the backward pass computes again instead of keeping it: inside of blocks, or all.",
+        choices=REMAT,
+    )
+
+    # Watching
+    wandb: bool = _option(False, "Watching", "Also log to Weights & Biases.")
+    wandb_project: str = _option("hackmatrix-rl", "Watching", "Project there.")
+    wandb_mode: str = _option(
+        "online",
+        "Watching",
+        "Send at once, or keep in the run's folder for `wandb sync`.",
+        choices=("online", "offline"),
+    )
+    tensorboard: bool = _option(
+        False,
+        "Watching",
+        "Also write TensorBoard events into the run's folder.",
+    )
+    stop_after_nonfinite: int | None = _option(
+        20,
+        "Watching",
+        "Stop after so many updates in a row with nothing but NaN or infinity; none warns alone.",
+        minimum=1,
+    )
+    entropy_floor: float | None = _option(
+        0.02,
+        "Watching",
+        "Warn while the policy's entropy (nats) is lower, ten updates in a row; none never does.",
+        above=0,
+    )
+    kl_alarm: float | None = _option(
+        0.2, "Watching", "Warn when an update moves the policy further; none never does.", above=0
+    )
+    stop_after_kl: int | None = _option(
+        None,
+        "Watching",
+        "Stop after so many updates in a row beyond --kl-alarm; none warns alone.",
+        minimum=1,
+    )
+    profile: int | None = _option(
+        None,
+        "Watching",
+        "Write a profiler trace of so many updates, after the first, into the run's folder.",
+        minimum=1,
     )
 
     def __post_init__(self) -> None:
@@ -199,9 +289,21 @@ class TrainConfig:
         return self.num_envs * self.num_steps
 
     @property
+    def minibatches(self) -> int:
+        """Parts that each pass over a batch is cut into, however that was said."""
+        if self.minibatch_size is not None:
+            return self.batch // self.minibatch_size
+        return DEFAULT_MINIBATCHES if self.num_minibatches is None else self.num_minibatches
+
+    @property
     def num_updates(self) -> int:
         """Whole updates that reach `total_timesteps`."""
         return math.ceil(self.total_timesteps / self.batch)
+
+    @property
+    def precision_table(self) -> dict[str, str]:
+        """`precision_parts` as a table from patterns to policies."""
+        return {} if self.precision_parts is None else parse_parts(self.precision_parts)
 
     def game(self) -> GameConfig:
         """The game's static sizes."""
@@ -256,10 +358,21 @@ def _check_range(each: "dataclasses.Field[Any]", value: Any) -> None:
 
 def _check_together(config: TrainConfig) -> None:
     _check_mesh(config)
-    if config.num_envs % config.num_minibatches:
+    _check_precision(config)
+    _check_minibatches(config)
+    if config.aux_every > 1 and config.aux_coefficient == 0:
         raise ConfigError(
-            f"--num-minibatches {config.num_minibatches} does not divide --num-envs "
-            f"{config.num_envs}. Use {_neighbouring_divisors(config)}."
+            f"--aux-every {config.aux_every}: there is nothing to do so often while "
+            "--aux-coefficient is 0. Use --aux-coefficient 0.1, say, or leave --aux-every out."
+        )
+    _check_watching(config)
+
+
+def _check_watching(config: TrainConfig) -> None:
+    if config.stop_after_kl is not None and config.kl_alarm is None:
+        raise ConfigError(
+            f"--stop-after-kl {config.stop_after_kl} needs a --kl-alarm to count by. Use "
+            "--kl-alarm 0.2, say, or --stop-after-kl none."
         )
 
 
@@ -279,20 +392,79 @@ def check_config_on_mesh(config: TrainConfig, lengths: Mapping[str, int]) -> Non
         check_split(
             lengths,
             num_envs=config.num_envs,
-            num_minibatches=config.num_minibatches,
+            num_minibatches=max(1, config.minibatches),
+            grad_accum=config.grad_accum,
             spell=flag,
         )
     except ValueError as error:
         raise ConfigError(str(error)) from error
 
 
-def _neighbouring_divisors(config: TrainConfig) -> str:
-    divisors = [n for n in range(1, config.num_envs + 1) if config.num_envs % n == 0]
-    below = [n for n in divisors if n < config.num_minibatches][-1:]
-    over = [n for n in divisors if n > config.num_minibatches][:1]
-    parts = " or ".join(f"--num-minibatches {n}" for n in below + over)
-    envs = max(1, round(config.num_envs / config.num_minibatches)) * config.num_minibatches
-    return f"{parts}, or --num-envs {envs}"
+def _check_minibatches(config: TrainConfig) -> None:
+    size, count = config.minibatch_size, config.minibatches
+    if size is not None and config.num_minibatches is not None:
+        raise ConfigError(
+            f"--minibatch-size {size} and --num-minibatches {config.num_minibatches}: both say "
+            "how to cut a batch. Use one of them."
+        )
+    if size is not None and (size % config.num_steps or config.batch % size):
+        sizes = [config.num_steps * games for games in _divisors(config.num_envs)]
+        raise ConfigError(
+            f"--minibatch-size {size} does not cut the {config.batch} actions of an update "
+            f"(--num-envs {config.num_envs} x --num-steps {config.num_steps}) into equal numbers "
+            f"of whole games. Use {_neighbours('--minibatch-size', size, sizes)}."
+        )
+    if config.num_envs % count:
+        nearest = max(1, round(config.num_envs / count)) * count
+        raise ConfigError(
+            f"--num-minibatches {count} does not divide --num-envs {config.num_envs}. Use "
+            f"{_neighbours('--num-minibatches', count, _divisors(config.num_envs))}, or "
+            f"--num-envs {nearest}."
+        )
+    games = config.num_envs // count
+    if games % config.grad_accum:
+        said = _neighbours("--grad-accum", config.grad_accum, _divisors(games))
+        raise ConfigError(
+            f"--grad-accum {config.grad_accum} does not divide the {games} games of a minibatch "
+            f"(--num-envs {config.num_envs} in {count} minibatches). Use {said}."
+        )
+
+
+def _divisors(number: int) -> list[int]:
+    return [n for n in range(1, number + 1) if number % n == 0]
+
+
+def _neighbours(name: str, given: int, possible: list[int]) -> str:
+    below = [n for n in possible if n < given][-1:]
+    over = [n for n in possible if n > given][:1]
+    return " or ".join(f"{name} {n}" for n in below + over)
+
+
+def _check_precision(config: TrainConfig) -> None:
+    try:
+        parse_policy(config.precision)
+    except ValueError as error:
+        said = f"{error}" if str(error).endswith("?") else f"{error}."
+        raise ConfigError(f"--precision {config.precision}: {said}") from error
+    try:
+        computes = precision(config.precision, config.precision_table)
+    except ValueError as error:
+        raise ConfigError(f"--precision-parts {config.precision_parts}: {error}.") from error
+    check_platform(computes, config.device)
+
+
+def check_platform(computes: PrecisionPolicy, platform: str) -> None:
+    """Raises a ConfigError if a kind of device does not compute in a dtype that is asked for.
+
+    Args:
+        computes: the policy that asks.
+        platform: `cpu`, `gpu` or `tpu`.
+    """
+    if platform == "tpu" and isinstance(computes, MixedPrecision) and computes.scales:
+        raise ConfigError(
+            "--precision (or --precision-parts) asks for f16, in which no TPU computes. Use "
+            "--precision bf16 there, or --device gpu or cpu."
+        )
 
 
 def _one_of(names: tuple[str, ...]) -> str:

@@ -119,52 +119,52 @@ def check_split(
     *,
     num_envs: int,
     num_minibatches: int,
+    grad_accum: int = 1,
     spell: Callable[[str], str] = str,
 ) -> None:
-    """Raises unless the environments, and those of a minibatch, can be cut over a mesh.
+    """Raises unless environments, minibatches and their parts can be cut over a mesh.
+
+    What does not divide without any mesh is for others to refuse.
 
     Args:
         lengths: of the mesh's axes.
         num_envs: environments side by side.
         num_minibatches: parts of a pass over them.
+        grad_accum: parts of a minibatch.
         spell: how the reader spells an argument (as a flag, say).
 
     Raises:
         ValueError: they cannot; it says what would work.
     """
     devices = lengths[DATA] * lengths[FSDP]
-    minibatch, left = divmod(num_envs, num_minibatches)
-    if num_envs % devices == 0 and (left or minibatch % devices == 0):
-        return  # what is left over is for `Minibatches` to refuse
-    envs, parts, mesh = spell("num_envs"), spell("num_minibatches"), spell("mesh")
+    at_once, left = divmod(num_envs, num_minibatches * grad_accum)
+    if num_envs % devices == 0 and (left or at_once % devices == 0):
+        return
+    mesh = spell("mesh")
     over = f"{devices} devices ({mesh} {in_words(lengths)})"
-    whole = devices * num_minibatches
+    said = f"{spell('num_envs')} {num_envs}"
+    whole = devices * num_minibatches * grad_accum
     counts = sorted({num_envs // whole * whole, -(-num_envs // whole) * whole} - {0})
-    instead = " or ".join(map(str, counts))
-    others = _smaller_mesh(devices, num_envs, num_minibatches, mesh)
+    use = " or ".join(map(str, counts))
+    if not left:
+        use += f", or {mesh} {DATA}={_most_devices(at_once, devices)}"
     if num_envs < devices:
-        raise ValueError(
-            f"{envs} {num_envs} is less than one environment for each of {over}. "
-            f"Use {instead}{others}."
-        )
+        raise ValueError(f"{said} is less than one environment for each of {over}. Use {use}.")
     if num_envs % devices:
-        raise ValueError(f"{envs} {num_envs} does not divide over {over}. Use {instead}{others}.")
-    most = max(n for n in range(1, num_minibatches) if (num_envs // devices) % n == 0)
+        raise ValueError(f"{said} does not divide over {over}. Use {use}.")
+    parts = f" and {spell('grad_accum')} {grad_accum}" if grad_accum > 1 else ""
     raise ValueError(
-        f"{parts} {num_minibatches} of {envs} {num_envs} makes minibatches of {minibatch}, "
-        f"which do not divide over {over}. Use {parts} {most}, or {envs} {instead}{others}."
+        f"{said} in {num_minibatches} minibatches{parts} are {at_once} at a time, which do not "
+        f"divide over {over}. Use fewer minibatches{' or parts' if parts else ''}, or "
+        f"{spell('num_envs')} {use}."
     )
 
 
-def _smaller_mesh(devices: int, num_envs: int, num_minibatches: int, mesh: str) -> str:
-    """`, or mesh data=4`: the largest smaller mesh that these environments divide over."""
-    minibatch, left = divmod(num_envs, num_minibatches)
-    if left:
-        return ""
-    fitting = [n for n in range(1, devices) if minibatch % n == 0]
+def _most_devices(environments: int, devices: int) -> int:
+    """The largest smaller number of devices that environments divide over."""
+    fitting = [n for n in range(1, devices) if environments % n == 0]
     # Rather a part of the devices that leaves no odd ones over.
-    halves = [n for n in fitting if n > 1 and devices % n == 0]
-    return f", or {mesh} {DATA}={max(halves or fitting)}"
+    return max([n for n in fitting if n > 1 and devices % n == 0] or fitting)
 
 
 def _all_devices() -> Sequence[jax.Device]:

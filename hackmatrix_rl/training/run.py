@@ -1,19 +1,29 @@
 """A whole training run: from a config to a folder with everything in it."""
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from etils import epath
+from jaxtyping import Array, Key
+
 from hackmatrix_rl.agent import ActorCritic
 from hackmatrix_rl.env.environment import Environment
+from hackmatrix_rl.training.agreement import Wishes, agree
 from hackmatrix_rl.training.checkpoints import CheckpointWriter
 from hackmatrix_rl.training.compose import run_keys
 from hackmatrix_rl.training.config import TrainConfig
 from hackmatrix_rl.training.curve import draw_curve
+from hackmatrix_rl.training.exit_codes import ExitCode
 from hackmatrix_rl.training.interrupts import Interrupts
+from hackmatrix_rl.training.resume import restore_training
 from hackmatrix_rl.training.run_folder import RunFolder
-from hackmatrix_rl.training.sinks import Fanout, JsonLines, LogFile, Sink, WeightsAndBiases
+from hackmatrix_rl.training.saving import Saving
+from hackmatrix_rl.training.sinks import Sink, open_sinks
+from hackmatrix_rl.training.sinks.json_lines import forget_rows_after
 from hackmatrix_rl.training.trainer import Trainer
+from hackmatrix_rl.training.watch import Watch
 
 
 @dataclass(frozen=True)
@@ -24,13 +34,13 @@ class RunResult:
         policy: as it was at the end.
         environment: what it was trained in.
         env_steps: environment steps that were taken.
-        interrupted: it was asked to stop before its end.
+        exit_code: how it ended.
     """
 
     policy: ActorCritic
     environment: Environment
     env_steps: int
-    interrupted: bool
+    exit_code: ExitCode
 
 
 def run(
@@ -38,6 +48,7 @@ def run(
     trainer: Trainer,
     folder: RunFolder,
     *,
+    resume: epath.Path | None = None,
     displays: Sequence[Sink] = (),
     clock: Callable[[], float] = time.monotonic,
 ) -> RunResult:
@@ -49,84 +60,106 @@ def run(
         config: what to do.
         trainer: as `compose` built it from the config; it need not have started.
         folder: where; as `make_run_folder` made it.
+        resume: a checkpoint of the run to go on from.
         displays: further sinks; closed at the end.
         clock: seconds since some moment, for the time between checkpoints and of compiling.
 
     Raises:
-        ConfigError: if Weights & Biases was asked for and refuses.
+        ConfigError: if Weights & Biases was asked for and refuses, or the checkpoint does not
+            fit.
     """
-    _, training_key = run_keys(config.seed)
-    sink = Fanout([*displays, *_own_sinks(config, folder)])
+    _, key = run_keys(config.seed)
+    if resume is not None:
+        forget_rows_after(folder.metrics, int(resume.name))
+    sink = open_sinks(config, folder, displays)
     try:
-        with (
-            CheckpointWriter(
-                folder.checkpoints, keep=config.keep_checkpoints, config=config
-            ) as checkpoints,
-            Interrupts() as interrupts,
-        ):
-            sink.note("compiling ...")
-            began = clock()
-            trainer.start(training_key)
-            trainer.compile()
-            sink.note(f"compiled in {clock() - began:.1f} s")
-            _train(config, trainer, checkpoints, sink, interrupts, clock)
-            _save(checkpoints, trainer)
-        if interrupts.requested():
-            sink.note(f"stopped at {int(trainer.state.env_steps):,} steps; saved")
-        draw_curve(folder.metrics, folder.curve, title=folder.run_id)
+        with Interrupts() as interrupts, Watch(config, folder, sink) as watch:
+            _start(trainer, key, resume, sink)
+            with CheckpointWriter(
+                folder.checkpoints,
+                keep=config.keep,
+                keep_best=config.keep_best,
+                config=config,
+                run=folder.identity,
+            ) as checkpoints:
+                saving = Saving(
+                    config,
+                    checkpoints,
+                    update=int(trainer.state.update),
+                    note=sink.note,
+                    clock=clock,
+                )
+                end = _train(config, trainer, saving, watch, sink, interrupts, clock)
+                if watch.sound:
+                    saving.finish(trainer)
+                else:
+                    saving.settle()
+                    end = ExitCode.UNHEALTHY
+        if end in (ExitCode.INTERRUPTED, ExitCode.TERMINATED):
+            saved = "NOT saved" if saving.unsaved else "saved"
+            sink.note(f"stopped at {int(trainer.state.env_steps):,} steps; {saved}")
+        _draw(folder, sink)
     finally:
         sink.close()
+    if saving.unsaved or sink.failing:
+        end = ExitCode.UNSAVED
     return RunResult(
         policy=trainer.policy,
         environment=trainer.update.environment,
         env_steps=int(trainer.state.env_steps),
-        interrupted=interrupts.requested(),
+        exit_code=end,
     )
 
 
-def _own_sinks(config: TrainConfig, folder: RunFolder) -> list[Sink]:
-    sinks: list[Sink] = [
-        JsonLines(folder.metrics),
-        LogFile(folder.log, total_timesteps=config.total_timesteps),
-    ]
-    if config.wandb:
-        sinks.append(
-            WeightsAndBiases(
-                project=config.wandb_project,
-                run_id=folder.run_id,
-                folder=folder.path,
-                config=config.as_dict(),
-            )
-        )
-    return sinks
+def _start(trainer: Trainer, key: Key[Array, ""], resume: epath.Path | None, sink: Sink) -> None:
+    if resume is None:
+        trainer.start(key)
+        return
+    for note in restore_training(trainer, resume, key=key):
+        sink.note(note)
+    state = trainer.state
+    sink.note(f"resumed at update {int(state.update):,}, {int(state.env_steps):,} steps")
 
 
 def _train(
     config: TrainConfig,
     trainer: Trainer,
-    checkpoints: CheckpointWriter,
+    saving: Saving,
+    watch: Watch,
     sink: Sink,
     interrupts: Interrupts,
     clock: Callable[[], float],
-) -> None:
-    saved = clock()
-    if interrupts.requested():  # while compiling
-        return
-    for metrics in trainer.train(config.total_timesteps):
-        sink.write(metrics.as_dict())
-        if interrupts.requested():
-            return
-        minutes = config.save_interval_minutes
-        if minutes is not None and clock() - saved >= 60 * minutes:
-            _save(checkpoints, trainer)
-            saved = clock()
+) -> ExitCode:
+    """Updates until the end, or until something asks to stop."""
+    while True:
+        state = trainer.state
+        update = int(state.update)
+        agreed = agree(Wishes(stop=interrupts.received, save=watch.sound and saving.due(update)))
+        if agreed.stop:
+            return ExitCode(128 + agreed.stop)
+        if agreed.save:
+            saving.save(trainer)
+        missing = math.ceil((config.total_timesteps - int(state.env_steps)) / trainer.batch_size)
+        if missing <= 0:
+            return ExitCode.DONE
+        if not trainer.compiled:
+            sink.note("compiling ...")
+            began = clock()
+            trainer.compile()
+            sink.note(f"compiled in {clock() - began:.1f} s")
+            continue  # a signal may have come meanwhile
+        until_save = saving.updates_until_due(update)
+        limits = [missing, trainer.updates_per_dispatch]
+        metrics = trainer.dispatch(min(limits + ([] if until_save is None else [until_save])))
+        stop = watch.look(metrics)
+        saving.watch(metrics)
+        if stop:
+            return ExitCode.UNHEALTHY
 
 
-def _save(checkpoints: CheckpointWriter, trainer: Trainer) -> None:
-    state = trainer.state
-    checkpoints.save(
-        int(state.update),
-        policy=state.learner.policy,
-        training=state,
-        counters={"env_steps": int(state.env_steps)},
-    )
+def _draw(folder: RunFolder, sink: Sink) -> None:
+    """The curve is worth having, but no reason to fail where the disk is full."""
+    try:
+        draw_curve(folder.metrics, folder.curve, title=folder.run_id)
+    except OSError as error:
+        sink.note(f"could not draw the learning curve: {error}")

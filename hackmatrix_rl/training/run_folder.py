@@ -1,15 +1,19 @@
 """A run's own folder, and what lies in it."""
 
 import json
-import os
-import tempfile
+import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from etils import epath
+
 from hackmatrix_rl.training.config import ConfigError, TrainConfig
+
+RUNS = Path("runs")
+"""Where runs are made and looked for, unless another place is named."""
 
 
 @dataclass(frozen=True)
@@ -18,11 +22,14 @@ class RunFolder:
 
     Attributes:
         path: the folder itself; its name is the run's id.
-        checkpoints: folder of the checkpoints, in it unless chosen otherwise.
+        checkpoints: folder of the checkpoints, in it unless chosen otherwise; may be remote.
+        wandb_id: the run's id on Weights & Biases: unlike a folder's name, no other run on
+            any machine has it.
     """
 
     path: Path
-    checkpoints: Path
+    checkpoints: epath.Path
+    wandb_id: str
 
     @property
     def run_id(self) -> str:
@@ -30,9 +37,19 @@ class RunFolder:
         return self.path.name
 
     @property
+    def identity(self) -> dict[str, str]:
+        """By what names the run is known."""
+        return {"run_id": self.run_id, "wandb_id": self.wandb_id}
+
+    @property
     def config(self) -> Path:
         """JSON: the settings."""
         return self.path / "config.json"
+
+    @property
+    def run(self) -> Path:
+        """JSON: by what names the run is known."""
+        return self.path / "run.json"
 
     @property
     def metrics(self) -> Path:
@@ -68,18 +85,64 @@ def make_run_folder(
         ConfigError: if a folder cannot be written, or already holds a run.
     """
     path = Path(config.run_dir) if config.run_dir else _dated(now())
-    checkpoints = Path(config.checkpoint_dir) if config.checkpoint_dir else path / "checkpoints"
-    _make_writable(path, "--run-dir")
-    _make_writable(checkpoints, "--checkpoint-dir")
-    folder = RunFolder(path=path, checkpoints=checkpoints)
-    for taken, option in ((folder.config, "--run-dir"), (checkpoints, "--checkpoint-dir")):
-        if taken.is_file() or (taken.is_dir() and any(taken.iterdir())):
-            raise ConfigError(
-                f"{option} {taken.parent if taken.is_file() else taken}: holds a run already. "
-                "Choose another folder."
-            )
+    folder = RunFolder(
+        path=path,
+        checkpoints=_checkpoints(config, path),
+        wandb_id=f"{path.name}-{secrets.token_hex(4)}",
+    )
+    _make_writable(epath.Path(path), "--run-dir")
+    _make_writable(folder.checkpoints, "--checkpoint-dir")
+    if folder.config.exists():
+        raise ConfigError(
+            f"--run-dir {path}: holds a run already. Choose another folder, or go on with it: "
+            f"--resume-run {path}"
+        )
+    if any(folder.checkpoints.iterdir()):
+        raise ConfigError(
+            f"--checkpoint-dir {folder.checkpoints}: holds a run already. Choose another folder."
+        )
     write_json(folder.config, config.as_dict())
+    write_json(folder.run, folder.identity)
     return folder
+
+
+def reopen_run_folder(config: TrainConfig, path: Path, identity: Mapping[str, str]) -> RunFolder:
+    """Opens the folder of a run that is to go on, and writes its config down anew.
+
+    A machine that was taken away may have taken the folder with it, while the checkpoints lay
+    elsewhere: then it is made again.
+
+    Args:
+        config: to go on with.
+        path: of the run.
+        identity: as a checkpoint of the run tells it.
+
+    Raises:
+        ConfigError: if a folder cannot be written.
+    """
+    folder = RunFolder(
+        path=path, checkpoints=_checkpoints(config, path), wandb_id=identity["wandb_id"]
+    )
+    _make_writable(epath.Path(path), "--resume-run")
+    _make_writable(folder.checkpoints, "--checkpoint-dir")
+    write_json(folder.config, config.as_dict())
+    write_json(folder.run, folder.identity)
+    return folder
+
+
+def find_run_folder(run: str) -> Path | None:
+    """The folder of a run, by its path, its name under `runs/`, or its wandb id.
+
+    Args:
+        run: one of these.
+    """
+    for place in (Path(run), RUNS / run):
+        if (place / "config.json").is_file():
+            return place
+    for file in sorted(RUNS.glob("*/run.json")):
+        if json.loads(file.read_text(encoding="utf-8")).get("wandb_id") == run:
+            return file.parent
+    return None
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
@@ -89,23 +152,27 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
     unfinished.replace(path)
 
 
+def _checkpoints(config: TrainConfig, path: Path) -> epath.Path:
+    return epath.Path(config.checkpoint_dir or path / "checkpoints")
+
+
 def _dated(now: datetime) -> Path:
     """`runs/2030-01-31_12-00-59`, with a number behind it where that is taken."""
     name = now.strftime("%Y-%m-%d_%H-%M-%S")
-    path, number = Path("runs") / name, 1
+    path, number = RUNS / name, 1
     while path.exists():
         number += 1
-        path = Path("runs") / f"{name}_{number}"
+        path = RUNS / f"{name}_{number}"
     return path
 
 
-def _make_writable(folder: Path, option: str) -> None:
+def _make_writable(folder: epath.Path, option: str) -> None:
+    probe = folder / f".{secrets.token_hex(4)}.probe"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        # The only sure test: permission bits say little of mounts and quotas.
-        handle, name = tempfile.mkstemp(dir=folder)
-        os.close(handle)
-        os.unlink(name)
+        # The only sure test: permission bits say little of mounts, quotas and buckets.
+        probe.write_text("")
+        probe.unlink()
     except OSError as error:
         raise ConfigError(
             f"{option} {folder}: cannot be written: {error.strerror or error}. "

@@ -5,6 +5,7 @@ import difflib
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from hackmatrix_rl.training.config import ConfigError, TrainConfig
@@ -50,13 +51,18 @@ def _flat(content: Mapping[str, Any]) -> list[tuple[str, Any]]:
     return pairs
 
 
+# What fields were called in configs that lie in old checkpoints.
+_RENAMED = MappingProxyType({"keep_checkpoints": "keep"})
+
+
 def config_from_dict(settings: Mapping[str, Any]) -> TrainConfig:
-    """The config that `as_dict` wrote down.
+    """The config that `as_dict` wrote down, now or in an earlier version.
 
     Raises:
         ConfigError: on an unknown field or a value that cannot work.
     """
     known = [each.name for each in dataclasses.fields(TrainConfig)]
+    settings = {_RENAMED.get(name, name): value for name, value in settings.items()}
     for name in settings:
         if name not in known:
             raise ConfigError(f"unknown setting {name!r}.{closest(name, known)}")

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
 
-from hackmatrix_rl.agent import ActorCritic, Actors, ValueScale
+from hackmatrix_rl.agent import ActorCritic, Actors, ValueScale, parameters_of
 from hackmatrix_rl.training.counter import Counter
 
 C = TypeVar("C")
@@ -23,7 +23,7 @@ class Learner(eqx.Module):
 
     Attributes:
         policy: the network, its parameters in float32.
-        optimizer_state: of the optimizer, for the policy's floating-point arrays.
+        optimizer_state: of the optimizer, for the policy's parameters.
         value_scale: units of the network's value.
         scaling: state of the loss scaling; `()` where there is none.
         skipped: gradient steps that were left out because a gradient was not finite.
@@ -51,7 +51,7 @@ class Learner(eqx.Module):
             learning_rate: factor on the optimizer's change.
             take: whether to take the step at all; else everything stays as it is.
         """
-        parameters = eqx.filter(self.policy, eqx.is_inexact_array)
+        parameters = parameters_of(self.policy)
         # Optax relies on implicit promotion of dtypes, which our own code does not.
         with jax.numpy_dtype_promotion("standard"):
             change, state = optimizer.update(gradient, self.optimizer_state, parameters)

@@ -20,11 +20,14 @@ from hackmatrix_rl.agent import (
     PrecisionPolicy,
     RunningScale,
     ValueScale,
+    parameters_of,
+    rematerialized,
 )
-from hackmatrix_rl.agent.mixed_precision import FLOAT32
+from hackmatrix_rl.agent.precision import FLOAT32
 from hackmatrix_rl.env.environment import Environment, env_keys
 from hackmatrix_rl.training.collect import ShardedCollector
 from hackmatrix_rl.training.counter import Counter
+from hackmatrix_rl.training.gradients import Loss
 from hackmatrix_rl.training.mesh import REPLICATED, check_axes, check_split, single_device
 from hackmatrix_rl.training.metrics import Metrics, read_metrics
 from hackmatrix_rl.training.minibatches import Minibatches
@@ -38,7 +41,7 @@ from hackmatrix_rl.training.placement import (
 )
 from hackmatrix_rl.training.schedules import Constant, Schedule
 from hackmatrix_rl.training.state import Learner, TrainState
-from hackmatrix_rl.training.update import Loss, Update, UpdateMetrics
+from hackmatrix_rl.training.update import Update, UpdateMetrics
 
 T = TypeVar("T")
 
@@ -71,6 +74,8 @@ class Trainer:
         num_minibatches: int = 4,
         num_epochs: int = 4,
         kl_limit: float | None = None,
+        grad_accum: int = 1,
+        remat: str = "none",
         updates_per_dispatch: int = 1,
         mesh: Mesh | None = None,
         clock: Callable[[], float] = time.perf_counter,
@@ -94,6 +99,11 @@ class Trainer:
             num_epochs: passes over a rollout.
             kl_limit: divergence from the policy that acted at which the rest of an update is
                 left out; `None` for no limit.
+            grad_accum: equal parts of a minibatch that are learned from one after another,
+                with the result of learning from all at once but for rounding; must divide the
+                environments of a minibatch.
+            remat: what of the network's inside is computed again in the backward pass instead
+                of being kept: `none`, `blocks` or `full` (see `agent.rematerialized`).
             updates_per_dispatch: updates that one call of the compiled program does, between
                 two `Metrics`.
             mesh: the devices to train on, of `hackmatrix_rl.mesh`; `None`: one device. The games
@@ -115,11 +125,22 @@ class Trainer:
         if isinstance(learning_rate, int | float):
             learning_rate = Constant(float(learning_rate))
         batches = Minibatches(num_minibatches, num_epochs)
-        batches.check(num_envs)
+        batches.check(num_envs, parts=grad_accum)
+        precision.check(policy)
+        rematerialized(policy, remat)  # says whether it can be done
         mesh = single_device() if mesh is None else mesh
         check_axes(mesh)
-        check_split(mesh.shape, num_envs=num_envs, num_minibatches=num_minibatches)
-        self._collect = ShardedCollector(num_steps, mesh=mesh)
+        check_split(
+            mesh.shape,
+            num_envs=num_envs,
+            num_minibatches=num_minibatches,
+            grad_accum=grad_accum,
+        )
+        # Only an auxiliary loss looks at the parts of the reward of single steps.
+        auxiliary = getattr(loss, "outcomes", None) is not None
+        self._collect = ShardedCollector(
+            num_steps, terms=environment.spec.terms if auxiliary else (), mesh=mesh
+        )
         self.update = Update(
             environment=environment,
             collect=self._collect,
@@ -131,6 +152,8 @@ class Trainer:
             batches=batches,
             mesh=mesh,
             kl_limit=kl_limit,
+            grad_accum=grad_accum,
+            remat=remat,
         )
         self.mesh = mesh
         self.num_envs = num_envs
@@ -220,11 +243,10 @@ class Trainer:
     def _begin(self, key: Key[Array, ""], policy: ActorCritic, update: Update) -> TrainState:
         actors_key, learner_key = jax.random.split(key)
         keys = env_keys(actors_key, self.num_envs)
-        parameters = eqx.filter(policy, eqx.is_inexact_array)
         return TrainState(
             learner=Learner(
                 policy=policy,
-                optimizer_state=update.optimizer.init(parameters),
+                optimizer_state=update.optimizer.init(parameters_of(policy)),
                 value_scale=self._value_scale,
                 scaling=update.precision.initial_scaling(),
                 skipped=jnp.zeros((), jnp.int32),
@@ -234,6 +256,11 @@ class Trainer:
             update=jnp.zeros((), jnp.int32),
             env_steps=Counter.of(0),
         )
+
+    @property
+    def compiled(self) -> bool:
+        """Whether the program for the state as it is has been compiled."""
+        return self._program is not None
 
     def compile(self) -> float:
         """Compiles the program for the state as it is, unless that has been done.

@@ -1,17 +1,17 @@
 """One update of proximal policy optimization, on one screen."""
 
-from collections.abc import Callable
+from collections.abc import Mapping
+from dataclasses import replace
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
 from jax.sharding import Mesh
-from jaxtyping import Array, Bool, Float32, Int32, PyTree
+from jaxtyping import Array, Bool, Float32, Int32, PyTree, UInt32
 
 from hackmatrix_rl.agent import (
     GAE,
-    ActorCritic,
     Batch,
     EpisodeSums,
     LossMetrics,
@@ -19,16 +19,11 @@ from hackmatrix_rl.agent import (
     RolloutCollector,
 )
 from hackmatrix_rl.env.environment import Environment
+from hackmatrix_rl.training.gradients import Loss, MinibatchGradient
 from hackmatrix_rl.training.minibatches import Minibatches
-from hackmatrix_rl.training.placement import (
-    constrain,
-    fsdp_shardings,
-    replicated_shardings,
-)
+from hackmatrix_rl.training.placement import constrain, fsdp_shardings
 from hackmatrix_rl.training.schedules import Schedule
 from hackmatrix_rl.training.state import Learner, TrainState, filter_scan
-
-Loss = Callable[[ActorCritic, Batch], tuple[Float32[Array, ""], LossMetrics]]
 
 
 class Learned(eqx.Module):
@@ -56,12 +51,14 @@ class UpdateMetrics(eqx.Module):
         learned: what came of the minibatches.
         explained_variance: of the values that acted (see `Targets`).
         learning_rate: factor on the optimizer's changes.
+        scaling: what the precision policy tells of its loss scaling, after the update.
     """
 
     episodes: EpisodeSums
     learned: Learned
     explained_variance: Float32[Array, ""]
     learning_rate: Float32[Array, ""]
+    scaling: Mapping[str, Float32[Array, ""]]
 
 
 class Update(eqx.Module):
@@ -80,6 +77,8 @@ class Update(eqx.Module):
             state's arrays lie.
         kl_limit: once a minibatch's `approx_kl` exceeds it, neither that minibatch nor any
             later one of the update is learned from; `None`: all are.
+        grad_accum: equal parts of a minibatch that are learned from one after another.
+        remat: what is computed again in the backward pass (see `rematerialized`).
     """
 
     environment: Environment
@@ -92,6 +91,8 @@ class Update(eqx.Module):
     batches: Minibatches
     mesh: Mesh = eqx.field(static=True)
     kl_limit: float | None = eqx.field(static=True, default=None)
+    grad_accum: int = eqx.field(static=True, default=1)
+    remat: str = eqx.field(static=True, default="none")
 
     def __call__(self, state: TrainState) -> tuple[TrainState, UpdateMetrics]:
         """The state after one update, and what happened in it."""
@@ -102,7 +103,8 @@ class Update(eqx.Module):
 
         targets = self.estimate(rollout, learner.value_scale)
         scale = learner.value_scale.update(targets.value_target)
-        batch = Batch.of(rollout, targets, scale)
+        first = state.update.astype(jnp.uint32) * jnp.uint32(self.batches.count)
+        batch = Batch.of(rollout, targets, scale, number=first)
 
         num_steps, num_envs = rollout.reward.shape
         order = self.batches(num_envs, key=jax.random.fold_in(state.key, state.update))
@@ -122,6 +124,7 @@ class Update(eqx.Module):
             learned=learned,
             explained_variance=targets.explained_variance(),
             learning_rate=rate,
+            scaling=self.precision.report(learner.scaling),
         )
 
     def learn(
@@ -135,17 +138,22 @@ class Update(eqx.Module):
 
         Args:
             learner: to improve.
-            batch: of the whole rollout.
+            batch: of the whole rollout; its number is that of the first minibatch.
             order: the environments of each minibatch.
             rate: factor on the optimizer's changes.
         """
+        take_gradient = MinibatchGradient(
+            self.loss, self.precision, self.grad_accum, self.remat, self.mesh
+        )
 
         def descend(
-            carry: tuple[Learner, Bool[Array, ""]], environments: Int32[Array, " environments"]
+            carry: tuple[Learner, Bool[Array, ""]],
+            inputs: tuple[Int32[Array, " environments"], UInt32[Array, ""]],
         ) -> tuple[tuple[Learner, Bool[Array, ""]], PyTree[Array]]:
             learner, going = carry
-            grad = self.precision.grad(self._loss_of_whole, learner.scaling)
-            gradient, losses = grad(learner.policy, batch.select_from_blocks(environments))
+            environments, number = inputs
+            minibatch = replace(batch.select_from_blocks(environments), number=number)
+            gradient, losses = take_gradient(learner.policy, minibatch, learner.scaling)
             gradient = constrain(gradient, fsdp_shardings(self.mesh, gradient))
 
             looked_at = going
@@ -166,18 +174,13 @@ class Update(eqx.Module):
             learner = constrain(learner, fsdp_shardings(self.mesh, learner))
             return (learner, going), ((losses, norm), counts, looked_at & finite)
 
-        (learner, _), (numbers, counts, weight) = filter_scan(
-            descend, (learner, jnp.array(True)), order
+        numbers = batch.number + jnp.arange(order.shape[0], dtype=jnp.uint32)
+        (learner, _), (reports, counts, weight) = filter_scan(
+            descend, (learner, jnp.array(True)), (order, numbers)
         )
-        losses, norm = jax.tree.map(lambda leaf: _mean_where(weight, leaf), numbers)
+        losses, norm = jax.tree.map(lambda leaf: _mean_where(weight, leaf), reports)
         steps, skipped = (jnp.sum(count) for count in counts)
         return learner, Learned(losses=losses, gradient_norm=norm, steps=steps, skipped=skipped)
-
-    def _loss_of_whole(
-        self, policy: ActorCritic, batch: Batch
-    ) -> tuple[Float32[Array, ""], LossMetrics]:
-        """The loss of a policy whose parameters may be cut: they are gathered to compute."""
-        return self.loss(constrain(policy, replicated_shardings(self.mesh, policy)), batch)
 
 
 def _mean_where(

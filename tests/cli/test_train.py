@@ -27,11 +27,14 @@ def test_a_run_folder_holds_everything(trained):
     folder, _ = trained
     assert {path.name for path in folder.iterdir()} == {
         "config.json",
+        "run.json",
+        "lock",
         "metrics.jsonl",
         "log.txt",
         "checkpoints",
         "learning_curve.png",
         "summary.json",
+        "versions.json",
     }
     assert json.loads((folder / "config.json").read_text())["num_envs"] == 16
     assert "compiled in" in (folder / "log.txt").read_text()

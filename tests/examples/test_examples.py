@@ -22,6 +22,7 @@ SCRIPTS = {
     "play_random_games.py": (["5"], "of 1000 games are over after 5 turns"),
     "own_network.py": (["4096"], "4,096 steps"),
     "own_environment.py": (["60000"], r"mean return \+1.00"),
+    "own_precision.py": (["16384"], r"layers\[0\]\.weight +float32 +float16"),
 }
 
 

@@ -1,7 +1,10 @@
 import dataclasses
+import types
 
+import jax
 import pytest
 
+from hackmatrix_rl.training import compose as compose_module
 from hackmatrix_rl.training.config import ConfigError, TrainConfig
 from hackmatrix_rl.training.presets import PRESETS, make_config, preset_for
 from hackmatrix_rl.training.settings import config_from_dict, read_settings
@@ -26,7 +29,11 @@ def test_every_field_is_explained_in_one_line():
         ({"discount": 1.5}, "--discount 1.5 is too large. Use 1 or less."),
         ({"clip": 0.0}, "--clip 0.0 is too small. Use more than 0."),
         ({"learning_rate": float("nan")}, "--learning-rate nan: must be a finite number."),
-        ({"precision": "f8"}, "--precision f8: unknown. Use f32 or bf16."),
+        (
+            {"precision": "f8"},
+            "--precision f8: unknown; use f32, bf16, f16, or a policy of jmp as "
+            "'params=float32,compute=bfloat16,output=float32'.",
+        ),
         ({"num_envs": 4.5}, "--num-envs 4.5: must be a whole number."),
         ({"num_envs": True}, "--num-envs True: must be a whole number."),
         ({"kl_limit": "much"}, "--kl-limit 'much': must be a number or none."),
@@ -38,6 +45,37 @@ def test_a_value_that_cannot_work_is_named_with_what_would(settings, message):
     assert str(error.value) == message
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"precision": "f16"},
+        {"precision": "params=float32,compute=float16,output=float32"},
+        {"precision": "bf16", "precision_parts": ".heads*=f16"},
+    ],
+)
+def test_float16_is_refused_on_a_tpu_and_nowhere_else(settings, monkeypatch):
+    with pytest.raises(ConfigError, match=r"f16, in which no TPU computes. Use --precision bf16"):
+        TrainConfig(device="tpu", **settings)
+    for device in ("auto", "cpu", "gpu"):
+        TrainConfig(device=device, **settings)
+    # Where the device was not named, it is known when the modules are put together.
+    tpu = types.SimpleNamespace(platform="tpu")
+    monkeypatch.setattr(compose_module, "chosen_devices", lambda: [tpu])
+    config = TrainConfig(network="mlp", width=4, **settings)
+    with pytest.raises(ConfigError, match="no TPU computes"):
+        compose_module.compose(config, key=jax.random.key(0))
+
+
+def test_parts_of_the_network_are_computed_as_the_config_says():
+    config = TrainConfig(
+        network="mlp", width=4, precision="bf16", precision_parts=".heads.value*=f32"
+    )
+    trainer = compose_module.compose(config, key=jax.random.key(0))
+    cast = trainer.update.precision.cast_to_compute(trainer.policy)
+    assert cast.heads.value.weight.dtype == "float32"
+    assert cast.heads.policy.weight.dtype == "bfloat16"
+
+
 def test_minibatches_that_do_not_divide_say_which_would():
     with pytest.raises(ConfigError) as error:
         TrainConfig(num_envs=100, num_minibatches=8)
@@ -46,6 +84,57 @@ def test_minibatches_that_do_not_divide_say_which_would():
     assert "--num-minibatches 5 or --num-minibatches 10, or --num-envs 96" in said
     for num_minibatches, num_envs in ((5, 100), (10, 100), (8, 96)):
         TrainConfig(num_envs=num_envs, num_minibatches=num_minibatches)
+
+
+def test_minibatches_grow_in_number_with_the_batch():
+    counts = [
+        TrainConfig(num_envs=num_envs, num_steps=32, minibatch_size=4096).minibatches
+        for num_envs in (256, 1024, 4096)
+    ]
+    assert counts == [2, 8, 32]
+    assert TrainConfig().minibatches == 8
+    assert TrainConfig(num_minibatches=4).minibatches == 4
+
+
+@pytest.mark.parametrize(
+    ("settings", "parts"),
+    [
+        (
+            {"minibatch_size": 4096, "num_minibatches": 8},
+            ["--minibatch-size 4096 and --num-minibatches 8", "Use one of them"],
+        ),
+        (
+            {"minibatch_size": 1000, "num_envs": 96, "num_steps": 32},
+            [
+                "--minibatch-size 1000",
+                "--num-envs 96 x --num-steps 32",
+                "Use --minibatch-size 768 or --minibatch-size 1024.",
+            ],
+        ),
+        (
+            {"minibatch_size": 10_000, "num_envs": 96, "num_steps": 32},
+            ["Use --minibatch-size 3072."],
+        ),
+        (
+            {"grad_accum": 5, "num_envs": 96, "num_minibatches": 8},
+            ["--grad-accum 5", "12 games", "Use --grad-accum 4 or --grad-accum 6."],
+        ),
+        ({"aux_every": 4}, ["--aux-every 4", "--aux-coefficient 0.1"]),
+        ({"remat": "some"}, ["--remat some", "none, blocks or full"]),
+    ],
+)
+def test_settings_that_cannot_work_together_say_what_would(settings, parts):
+    with pytest.raises(ConfigError) as error:
+        TrainConfig(**settings)
+    for part in parts:
+        assert part in str(error.value)
+
+
+def test_a_minibatch_size_goes_before_what_a_preset_says_of_minibatches():
+    config = make_config("debug", {"minibatch_size": 64})
+    assert config.minibatches == 4
+    with pytest.raises(ConfigError, match="Use one of them"):
+        make_config("debug", {"minibatch_size": 64, "num_minibatches": 4})
 
 
 def test_whole_numbers_serve_where_a_number_is_wanted():

@@ -97,9 +97,8 @@ def test_a_mesh_of_other_axes_is_an_error():
             64,
             16,
             {"data": 8, "fsdp": 1},
-            "--num-minibatches 16 of --num-envs 64 makes minibatches of 4, which do not divide "
-            "over 8 devices (--mesh data=8). Use --num-minibatches 8, or --num-envs 128, or --mesh "
-            "data=4.",
+            "--num-envs 64 in 16 minibatches are 4 at a time, which do not divide over 8 devices "
+            "(--mesh data=8). Use fewer minibatches, or --num-envs 128, or --mesh data=4.",
         ),
     ],
 )
@@ -110,6 +109,16 @@ def test_what_cannot_be_cut_is_an_error_that_says_what_can(num_envs, parts, leng
     with pytest.raises(ConfigError) as error:
         TrainConfig(num_envs=num_envs, num_minibatches=parts, mesh=in_words(lengths))
     assert str(error.value) == says
+
+
+def test_parts_of_minibatches_are_cut_over_the_mesh_too():
+    lengths = {"data": 8, "fsdp": 1}
+    check_split(lengths, num_envs=64, num_minibatches=2, grad_accum=4)
+    says = "64 in 2 minibatches and grad_accum 8 are 4 at a time, .* or parts, or num_envs 128"
+    with pytest.raises(ValueError, match=says):
+        check_split(lengths, num_envs=64, num_minibatches=2, grad_accum=8)
+    with pytest.raises(ConfigError, match="--grad-accum 8 are 4 at a time"):
+        TrainConfig(num_envs=64, num_minibatches=2, grad_accum=8, mesh="data=8")
 
 
 @pytest.mark.parametrize("devices", [2, 3, 8, 15])
@@ -125,6 +134,9 @@ def test_what_an_error_advises_works(devices):
                 continue
             name, tried = "num_envs", {"num_envs": num_envs, "num_minibatches": parts}
             for word in advice.replace(",", "").split(" or "):
+                if word == "fewer minibatches":
+                    check_split(lengths, num_envs=num_envs, num_minibatches=1)
+                    continue
                 *names, value = word.split()
                 name = names[0] if names else name
                 if name == "mesh":

@@ -1,7 +1,8 @@
 """What a place for metrics is to the rest of the package."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 # One log interval: numbers by name. A number that is not known yet is NaN.
 Row = Mapping[str, float]
@@ -26,24 +27,50 @@ class Sink(ABC):
 class Fanout(Sink):
     """Several sinks as one.
 
+    One that cannot write to its disk holds up neither the others nor the training: the others
+    are told when that begins and ends.
+
     Args:
         sinks: each gets everything, in this order.
     """
 
     def __init__(self, sinks: Sequence[Sink]) -> None:
         self._sinks = tuple(sinks)
+        self._failing: list[Sink] = []
+
+    @property
+    def failing(self) -> bool:
+        """Whether some sink could not take what it was handed last."""
+        return bool(self._failing)
 
     def write(self, row: Row) -> None:
         """Hands the row to each."""
         for sink in self._sinks:
-            sink.write(row)
+            self._attempt(sink, partial(sink.write, row))
 
     def note(self, message: str) -> None:
         """Hands the line to each."""
         for sink in self._sinks:
-            sink.note(message)
+            self._attempt(sink, partial(sink.note, message))
 
     def close(self) -> None:
         """Closes each, the last first."""
         for sink in reversed(self._sinks):
-            sink.close()
+            self._attempt(sink, sink.close)
+
+    def _attempt(self, sink: Sink, act: Callable[[], None]) -> None:
+        try:
+            act()
+        except OSError as error:
+            if sink not in self._failing:
+                self._failing.append(sink)
+                self._tell_others(sink, f"cannot write: {error}. Training goes on.")
+        else:
+            if sink in self._failing:
+                self._failing.remove(sink)
+                self._tell_others(sink, "can be written again.")
+
+    def _tell_others(self, sink: Sink, message: str) -> None:
+        for other in self._sinks:
+            if other is not sink and other not in self._failing:
+                self._attempt(other, partial(other.note, f"{type(sink).__name__} {message}"))

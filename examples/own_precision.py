@@ -1,0 +1,77 @@
+"""A precision policy of one's own, trained on CartPole.
+
+The network computes in float16 but for its heads, under a loss scale that never moves. Only
+`cast_to_compute` has to be written; the rest is what a policy that scales losses adds.
+
+python own_precision.py [STEPS]
+"""
+
+import sys
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+import hackmatrix_rl as hm
+from hackmatrix_rl.agent import parameters_of, split_trainable
+from hackmatrix_rl.env import CartPole
+
+
+class HalfBody(hm.PrecisionPolicy):
+    def cast_to_compute(self, module):
+        # Parameters alone: no counters, no running statistics.
+        parameters, rest = split_trainable(module)
+
+        def cast(path, leaf):
+            in_heads = ".heads" in jax.tree_util.keystr(path)
+            return leaf if in_heads else leaf.astype(jnp.float16)
+
+        return eqx.combine(jax.tree_util.tree_map_with_path(cast, parameters), rest)
+
+    def initial_scaling(self):
+        # An array: it is part of the training state, and so of a checkpoint.
+        return jnp.float32(1024.0)
+
+    def grad(self, loss, scaling=()):
+        def scaled(network, *arguments):
+            value, told = loss(network, *arguments)
+            return scaling * value, told
+
+        scaled_gradient = super().grad(scaled)
+
+        def gradient(network, *arguments):
+            found, told = scaled_gradient(network, *arguments)
+            return jax.tree.map(lambda leaf: leaf / scaling, found), told
+
+        return gradient
+
+    def report(self, scaling):
+        return {"loss_scale": scaling}
+
+
+def main(steps: int) -> None:
+    environment = CartPole()
+    network = hm.MLPActorCritic(environment.spec, width=32, key=jax.random.key(0))
+    trainer = hm.Trainer(
+        environment,
+        network,
+        learning_rate=2e-3,
+        precision=HalfBody(),
+        num_envs=32,
+        num_steps=64,
+        updates_per_dispatch=8,
+    )
+    for metrics in trainer.train(steps, key=jax.random.key(1)):
+        print(metrics.summary())
+    kept = trainer.policy
+    computed = trainer.update.precision.cast_to_compute(kept)
+    for (path, leaf), cast in zip(
+        jax.tree_util.tree_leaves_with_path(parameters_of(kept)),
+        jax.tree.leaves(parameters_of(computed)),
+        strict=True,
+    ):
+        print(f"{jax.tree_util.keystr(path):24} {leaf.dtype}  {cast.dtype}")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 200_000)

@@ -1,0 +1,228 @@
+"""Writing checkpoints beside the training, and saying at once when that fails."""
+
+import json
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from types import TracebackType
+from typing import Any
+
+import jax
+import orbax.checkpoint as ocp
+from etils import epath
+from jaxtyping import PyTree
+
+from hackmatrix_rl.agent import ActorCritic
+from hackmatrix_rl.training.checkpoints.arrays import arrays_to_store, random_keys
+from hackmatrix_rl.training.checkpoints.manifest import NAME as MANIFEST
+from hackmatrix_rl.training.checkpoints.manifest import write_manifest
+from hackmatrix_rl.training.checkpoints.reader import (
+    FORMAT,
+    METADATA,
+    checkpoints_in,
+    mean_return,
+)
+from hackmatrix_rl.training.config import TrainConfig
+from hackmatrix_rl.training.devices import describe_device
+
+_UNFINISHED = ".orbax-checkpoint-tmp"
+_TIMEOUT_SECONDS = 300  # for processes to wait for one another at the end of a save
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one save.
+
+    Attributes:
+        update: that was saved.
+        seconds: how long it took in all; training went on meanwhile.
+        size: of the checkpoint in bytes; 0 where another process measured it.
+        error: why it failed; `None` if it did not.
+    """
+
+    update: int
+    seconds: float
+    size: int
+    error: Exception | None
+
+
+class CheckpointWriter:
+    """Writes checkpoints into one folder, one at a time, and forgets the oldest.
+
+    The state is copied at once and written in the background; `poll` tells how that ended.
+    With several processes, each calls every method at the same update and writes what it
+    holds; process 0 completes the checkpoint and clears old ones away.
+
+    Args:
+        folder: made if it is missing; may be remote (`gs://...`).
+        keep: how many of the newest stay.
+        keep_best: whether the one with the highest mean return stays as well.
+        config: stored with each, to build the same modules from.
+        run: stored with each: by what names the run is known.
+    """
+
+    def __init__(
+        self,
+        folder: epath.PathLike,
+        *,
+        keep: int,
+        config: TrainConfig,
+        keep_best: bool = False,
+        run: Mapping[str, str] | None = None,
+    ) -> None:
+        self._folder = epath.Path(folder).absolute()
+        self._keep = keep
+        self._keep_best = keep_best
+        self._config = config
+        self._run = dict(run or {})
+        self._checkpointer = ocp.AsyncCheckpointer(
+            ocp.CompositeCheckpointHandler(
+                policy=ocp.StandardCheckpointHandler(), training=ocp.StandardCheckpointHandler()
+            ),
+            async_options=ocp.options.AsyncOptions(
+                timeout_secs=_TIMEOUT_SECONDS,
+                # In the background, a folder that cannot be made leaves threads that wait for
+                # it, and a process that does not end.
+                create_directories_asynchronously=False,
+            ),
+        )
+        # Looked up once: several processes must not come to different answers later.
+        self._saved = {int(path.name) for path in _whole(self._folder)}
+        self._writing: threading.Thread | None = None
+        self._outcomes: list[Outcome] = []
+
+    def __enter__(self) -> "CheckpointWriter":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def busy(self) -> bool:
+        """Whether a save is still being written."""
+        return self._writing is not None and self._writing.is_alive()
+
+    def save(
+        self,
+        update: int,
+        *,
+        policy: ActorCritic,
+        training: PyTree,
+        counters: Mapping[str, int | float],
+    ) -> None:
+        """Begins to write one checkpoint, once the one before is finished.
+
+        A whole one of the same update that is there already stays.
+
+        Args:
+            update: number of updates done; names the folder.
+            policy: what acts.
+            training: whatever going on needs; its array leaves are stored.
+            counters: further numbers to find in the metadata (environment steps ...).
+                `mean_return` is what `keep_best` looks at.
+        """
+        self._join()
+        if update in self._saved:
+            self._outcomes.append(Outcome(update, 0.0, 0, None))
+            return
+        began = time.monotonic()
+        folder = self._folder / str(update)
+        parts = {"policy": policy, "training": training}
+        metadata: dict[str, Any] = {
+            "format": FORMAT,
+            "update": update,
+            "counters": dict(counters),
+            "config": self._config.as_dict(),
+            "run": self._run,
+            "versions": {name: version(name) for name in ("hackmatrix-rl", "jax", "equinox")},
+            "device": describe_device(),
+            "random_keys": {name: random_keys(part) for name, part in parts.items()},
+        }
+        try:
+            self._clear_the_way(folder)
+            items = {
+                name: ocp.args.StandardSave(arrays_to_store(part)) for name, part in parts.items()
+            }
+            self._checkpointer.save(folder, ocp.args.Composite(**items))
+        except Exception as error:  # whatever it is: reported by `poll`, and training goes on
+            self._outcomes.append(Outcome(update, time.monotonic() - began, 0, error))
+            return
+        self._writing = threading.Thread(
+            target=self._finish, args=(folder, update, metadata, began), name="checkpoint"
+        )
+        self._writing.start()
+
+    def poll(self) -> list[Outcome]:
+        """How the saves ended that have ended since the last call; does not wait."""
+        if not self.busy:
+            self._join()
+        outcomes, self._outcomes = self._outcomes, []
+        return outcomes
+
+    def wait(self) -> list[Outcome]:
+        """Waits for the save that is being written, and tells how it and others ended."""
+        self._join()
+        return self.poll()
+
+    def close(self) -> None:
+        """Finishes what was begun."""
+        self._join()
+        self._checkpointer.close()
+
+    def _finish(
+        self, folder: epath.Path, update: int, metadata: Mapping[str, Any], began: float
+    ) -> None:
+        """Waits for the arrays to be written, and makes the checkpoint whole."""
+        size = 0
+        error: Exception | None = None
+        try:
+            # Only waiting tells of every failure: `check_for_errors` looks before the
+            # background thread has noticed some of them.
+            self._checkpointer.wait_until_finished()
+            if jax.process_index() == 0:
+                (folder / METADATA).write_text(json.dumps(metadata, indent=1))
+                size = write_manifest(folder)
+                self._forget_the_oldest()
+            self._saved.add(update)
+        except Exception as failure:  # handed to the training thread by `poll`
+            error = failure
+        self._outcomes.append(Outcome(update, time.monotonic() - began, size, error))
+
+    def _join(self) -> None:
+        if self._writing is not None:
+            self._writing.join()
+            self._writing = None
+
+    def _clear_the_way(self, folder: epath.Path) -> None:
+        """Removes what an earlier failure left at the place of a checkpoint."""
+        if jax.process_index() != 0:
+            return
+        self._folder.mkdir(parents=True, exist_ok=True)
+        for path in self._folder.iterdir():
+            if path == folder or _UNFINISHED in path.name:
+                path.rmtree()
+
+    def _forget_the_oldest(self) -> None:
+        whole = _whole(self._folder)
+        stay = set(whole[-self._keep :])
+        scores = {path: mean_return(path) for path in whole} if self._keep_best else {}
+        known = {path: score for path, score in scores.items() if score is not None}
+        if known:
+            stay.add(max(known, key=lambda path: known[path]))
+        for path in whole:
+            if path not in stay:
+                # First the manifest: a kill halfway leaves a checkpoint that is known as none.
+                (path / MANIFEST).unlink()
+                path.rmtree()
+
+
+def _whole(folder: epath.Path) -> list[epath.Path]:
+    """The checkpoints that were completed, oldest first; their sums are not looked at."""
+    return [path for path in checkpoints_in(folder) if (path / MANIFEST).exists()]

@@ -1,0 +1,275 @@
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jmp
+import numpy as np
+import pytest
+
+from agent import probes
+from hackmatrix_rl.agent import (
+    NETWORKS,
+    LossScale,
+    NonTrainable,
+    PrecisionPolicy,
+    build_network,
+    precision,
+)
+from hackmatrix_rl.agent.precision_names import parse_parts, parse_policy
+
+F32, BF16, F16 = (jnp.dtype(name) for name in ("float32", "bfloat16", "float16"))
+BOARD = probes.Probe({}, board=True).spec
+
+
+class Module(eqx.Module):
+    weight: jax.Array
+    steps: jax.Array
+    key: jax.Array
+    table: NonTrainable
+    seen: NonTrainable
+    name: str
+
+
+def module() -> Module:
+    weight = jnp.array([1.0, 2.0, 1.001], jnp.float32)
+    statistic = NonTrainable(jnp.full((3,), 1.001, jnp.float32))
+    return Module(
+        weight,
+        jnp.int32(3),
+        jax.random.key(0),
+        NonTrainable(np.ones(3, np.float32)),
+        statistic,
+        "mine",
+    )
+
+
+def test_only_parameters_are_cast():
+    cast = precision("bf16").cast_to_compute(module())
+    assert cast.weight.dtype == BF16
+    assert cast.steps.dtype == jnp.int32
+    assert cast.key.dtype == module().key.dtype
+    assert cast.table.value.dtype == F32
+    assert cast.seen.value.dtype == F32
+    assert cast.name == "mine"
+
+
+def test_under_f32_nothing_changes():
+    np.testing.assert_array_equal(
+        precision("f32").cast_to_compute(module()).weight, module().weight
+    )
+
+
+@pytest.mark.parametrize(("name", "compute"), [("f32", F32), ("bf16", BF16), ("f16", F16)])
+def test_gradients_come_in_the_dtype_of_the_parameters(name, compute):
+    seen = []
+
+    def loss(m, scale):
+        seen.append(m.weight.dtype)
+        return scale * jnp.sum(m.weight.astype(jnp.float32) ** 2), {"dtype": m.weight}
+
+    policy = precision(name)
+    gradient, aux = policy.grad(loss, policy.initial_scaling())(module(), jnp.float32(0.25))
+    assert set(seen) == {compute}
+    assert gradient.weight.dtype == F32
+    assert aux["dtype"].dtype == compute
+    np.testing.assert_allclose(gradient.weight, 0.5 * module().weight, rtol=0.01)
+
+
+@pytest.mark.parametrize("name", ["f32", "bf16", "f16"])
+def test_there_is_a_gradient_for_parameters_alone(name):
+    def loss(m):
+        return jnp.sum((m.weight.astype(jnp.float32) - m.seen.value) ** 2 * m.table.value), ()
+
+    policy = precision(name)
+    gradient, _ = policy.grad(loss, policy.initial_scaling())(module())
+    assert [leaf.shape for leaf in jax.tree.leaves(gradient)] == [(3,)]
+    assert gradient.seen.value is None
+    assert gradient.steps is None
+
+
+def test_without_float16_there_is_no_loss_scale():
+    policy = precision("bf16")
+    assert policy.initial_scaling() == ()
+    assert policy.adjust((), jnp.array(True)) == ()
+    assert policy.report(()) == {}
+
+
+@pytest.mark.parametrize("policy", [precision("f16"), precision("bf16", {".weight": "f16"})])
+def test_float16_anywhere_brings_a_loss_scale(policy):
+    scaling = policy.initial_scaling()
+    assert isinstance(scaling, LossScale)
+    assert policy.report(scaling) == {"loss_scale": 2.0**15}
+    assert policy.adjust(scaling, jnp.array(False)).scale == 2.0**14
+
+
+def test_what_would_vanish_in_float16_does_not_under_the_loss_scale():
+    small = 1e-6
+
+    def loss(m):
+        # Each product of the chain rule is 1e-9, below the smallest float16.
+        return jnp.sum((m.weight * 1e-3).astype(jnp.float32)) * small, ()
+
+    plain = precision("f16").grad(loss)(module())[0].weight
+    scaled = precision("f16").grad(loss, LossScale())(module())[0].weight
+    np.testing.assert_array_equal(plain, 0.0)
+    np.testing.assert_allclose(scaled, 1e-9, rtol=0.01)
+
+
+def test_what_overflows_in_float16_is_not_finite():
+    def loss(m):
+        return jnp.sum(m.weight.astype(jnp.float32)) * 10.0, ()
+
+    gradient = precision("f16").grad(loss, LossScale(2.0**15))(module())[0].weight
+    assert not np.isfinite(gradient).any()
+
+
+def test_the_unscaled_gradient_is_computed_in_float32():
+    def loss(m):
+        return jnp.sum(m.weight.astype(jnp.float32)) * 3e-8, ()
+
+    # 3e-8 is no float16: it would be rounded to 0 or 6e-8 there.
+    gradient = precision("f16").grad(loss, LossScale())(module())[0].weight
+    np.testing.assert_allclose(gradient, 3e-8, rtol=1e-3)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "params=float32,compute=bfloat16,output=float32",
+        "p=f32,c=bf16,o=f32",
+        "compute=bfloat16,output=float32",
+        " compute = bf16, output = full ",
+    ],
+)
+def test_a_policy_of_jmp_with_float32_parameters_will_do(name):
+    assert precision(name) == precision("bf16")
+
+
+def test_presets_are_not_what_jmp_alone_reads():
+    assert jmp.get_policy("bf16").param_dtype == jnp.bfloat16
+    assert parse_policy("bf16").param_dtype == jnp.float32
+    assert parse_policy("bf16").output_dtype == jnp.float32
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("f8", "unknown; use f32, bf16, f16, or a policy of jmp"),
+        ("bfloat16", r"unknown.*Did you mean bf16\?"),
+        ("float16", r"unknown.*Did you mean f16\?"),
+        ("full", r"unknown.*Did you mean f32\?"),
+        ("half", "'half' is float16 on a CPU or GPU and bfloat16 on a TPU"),
+        ("params=bfloat16,compute=bfloat16,output=float32", "parameters must be float32"),
+        # jmp reads the output of this as bfloat16.
+        ("params=float32,compute=bfloat16", "say output=float32"),
+        ("params=float32,compute=bfloat16,output=bfloat16", "say output=float32"),
+        ("params=float32", "does not name compute"),
+        ("params=float32,compute=half,output=float32", "'half' cannot be used for compute"),
+        ("params=float32,compute=float64,output=float32", "'float64' cannot be used"),
+        ("compute=bf16,compute=f32,output=f32", "names compute twice"),
+        ("input=f32,compute=f32", "'input' is none of"),
+        ("compute", "unknown"),
+        ("compute=bf16=f32,output=f32", "'bf16=f32' cannot be used"),
+    ],
+)
+def test_what_is_no_precision_is_a_clear_error(name, says):
+    with pytest.raises(ValueError, match=says):
+        precision(name)
+
+
+def test_a_part_is_computed_in_a_dtype_of_its_own():
+    network = build_network("mlp", BOARD, width=8, key=jax.random.key(0))
+    policy = precision("bf16", {".heads.value*": "f32", ".layers[0]*": "f16"})
+    policy.check(network)
+    cast = policy.cast_to_compute(network)
+    assert cast.heads.value.weight.dtype == cast.heads.value.bias.dtype == F32
+    assert cast.heads.policy.weight.dtype == BF16
+    assert cast.layers[0].weight.dtype == F16
+    assert cast.layers[1].weight.dtype == BF16
+
+
+def test_of_several_patterns_that_match_the_last_counts():
+    network = build_network("mlp", BOARD, width=8, key=jax.random.key(0))
+    for table, expected in (
+        ({".heads*": "f32", "*.weight": "f16"}, F16),
+        ({"*.weight": "f16", ".heads*": "f32"}, F32),
+    ):
+        cast = precision("bf16", table).cast_to_compute(network)
+        assert cast.heads.value.weight.dtype == expected
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_where_dtypes_change_between_layers_activations_are_cast(name):
+    network = build_network(name, BOARD, width=8, key=jax.random.key(0))
+    paths = [
+        jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_flatten_with_path(network)[0]
+    ]
+    # Every layer in turn in another dtype than its neighbours.
+    layers = list(dict.fromkeys(path.rpartition(".")[0] for path in paths))
+    for turn in range(len(layers)):
+        policy = precision("bf16", {f"{layers[turn]}.*": "f32"})
+        policy.check(network)
+
+        def loss(network):
+            seen = jnp.ones((5, 2, 4), jnp.float32)
+            carry = jax.vmap(lambda _: network.initial_carry())(jnp.arange(2))
+            logits, value = network.unroll(seen, carry, jnp.zeros((5, 2), bool))
+            assert logits.dtype == value.dtype == F32
+            return jnp.mean(logits**2) + jnp.mean(value**2), ()
+
+        gradient, _ = eqx.filter_eval_shape(policy.grad(loss), network)
+        assert {leaf.dtype for leaf in jax.tree.leaves(gradient)} == {F32}
+
+
+@pytest.mark.parametrize("pattern", [".head.value*", ".layers[9]*", ".heads.value", "heads*"])
+def test_a_pattern_that_matches_nothing_is_named_with_what_there_is(pattern):
+    network = build_network("mlp", BOARD, width=8, key=jax.random.key(0))
+    with pytest.raises(ValueError, match=r"matches no parameter.*\.layers\[0\]\.weight") as error:
+        precision("bf16", {pattern: "f32"}).check(network)
+    assert repr(pattern) in str(error.value)
+
+
+def test_parameters_must_be_float32():
+    narrow = eqx.tree_at(lambda m: m.weight, module(), jnp.ones(3, jnp.bfloat16))
+    with pytest.raises(ValueError, match=r"\.weight is bfloat16"):
+        precision("f32").check(narrow)
+    precision("f32").check(module())
+
+
+def test_a_table_of_parts_is_read_from_text():
+    jmp_policy = "params=float32,compute=bfloat16,output=float32"
+    text = f".heads.value*=f32, .layers[0]*={jmp_policy},*.bias = f16"
+    assert parse_parts(text) == {
+        ".heads.value*": "f32",
+        ".layers[0]*": jmp_policy,
+        "*.bias": "f16",
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (".heads.value*", "no pattern=policy"),
+        ("=f32", "no pattern=policy"),
+        ("", "no pattern=policy"),
+        (".heads*=f32,", "no pattern=policy"),
+        (".heads*=f32,.heads*=bf16", "stands there twice"),
+        (".heads*=f8", "unknown"),
+    ],
+)
+def test_a_table_of_parts_that_cannot_be_meant_is_an_error(text, says):
+    with pytest.raises(ValueError, match=says):
+        parse_parts(text)
+
+
+def test_a_policy_of_ones_own_says_how_to_cast_and_no_more():
+    class Fixed(PrecisionPolicy):
+        def cast_to_compute(self, module):
+            return eqx.tree_at(lambda m: m.weight, module, module.weight.astype(jnp.bfloat16))
+
+    policy = Fixed()
+    policy.check(module())
+    assert policy.initial_scaling() == ()
+    loss = lambda m: (jnp.sum(m.weight.astype(jnp.float32)), m.weight.dtype)  # noqa: E731
+    gradient, dtype = policy.grad(loss)(module())
+    assert dtype == BF16
+    np.testing.assert_array_equal(gradient.weight, 1.0)

@@ -1,0 +1,96 @@
+"""Reads a traced program for arithmetic in 16-bit floats that is not a network's layers."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+# What a layer and its gradient are made of: the products, the rectifier, sums of two terms,
+# and what moves numbers about without computing.
+LAYERS = {
+    "add",
+    "add_any",
+    "broadcast_in_dim",
+    "concatenate",
+    "conv_general_dilated",
+    "convert_element_type",
+    "copy",
+    "dot_general",
+    "dynamic_slice",
+    "dynamic_update_slice",
+    "empty2",
+    "gather",
+    "gt",
+    "max",
+    "mul",
+    "pad",
+    "reshape",
+    "rev",
+    "select_n",
+    "slice",
+    "split",
+    "squeeze",
+    "transpose",
+}
+# What holds other programs; these are read in turn.
+HOLDERS = {
+    "closed_call",
+    "cond",
+    "custom_jvp_call",
+    "custom_vjp_call",
+    "jit",
+    "pjit",
+    "remat2",
+    "checkpoint",
+}
+LOOPS = {"scan", "while"}
+
+
+def is_narrow(value: Any) -> bool:
+    dtype = getattr(value.aval, "dtype", None)
+    if dtype is None or jnp.issubdtype(dtype, jax.dtypes.extended):
+        return False
+    return bool(jnp.issubdtype(dtype, jnp.floating)) and dtype.itemsize < 4
+
+
+def narrow_arithmetic(jaxpr: Any) -> set[str]:
+    """The operations on 16-bit floats beyond a network's layers, in a program and all within.
+
+    A loop that carries a 16-bit float from step to step is one: it sums or decays in it.
+    """
+    found = set()
+    for equation in _equations(jaxpr):
+        name = equation.primitive.name
+        if name in LOOPS:
+            if any(is_narrow(value) for value in _carried(equation)):
+                found.add(f"{name} carries")
+        elif name not in HOLDERS | LAYERS and any(
+            is_narrow(value) for value in [*equation.invars, *equation.outvars]
+        ):
+            found.add(name)
+    return found
+
+
+def narrow_products(jaxpr: Any) -> int:
+    """How many matrix products and convolutions have 16-bit operands alone."""
+    return sum(
+        all(is_narrow(value) for value in equation.invars)
+        for equation in _equations(jaxpr)
+        if equation.primitive.name in ("dot_general", "conv_general_dilated")
+    )
+
+
+def _carried(equation: Any) -> list[Any]:
+    if equation.primitive.name == "scan":
+        return equation.outvars[: equation.params["num_carry"]]
+    return equation.outvars
+
+
+def _equations(jaxpr: Any) -> Iterator[Any]:
+    for equation in getattr(jaxpr, "jaxpr", jaxpr).eqns:
+        yield equation
+        for parameter in equation.params.values():
+            for inner in parameter if isinstance(parameter, tuple | list) else (parameter,):
+                if hasattr(inner, "eqns") or hasattr(inner, "jaxpr"):
+                    yield from _equations(inner)

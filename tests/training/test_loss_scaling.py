@@ -1,0 +1,160 @@
+"""Training under float16: the loss scale in the training state."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from agent import probes
+from agent.probes import make_trainer
+
+from hackmatrix_rl.agent import (
+    Batch,
+    LossScale,
+    MixedPrecision,
+    MLPActorCritic,
+    NonTrainable,
+    PPOLoss,
+    precision,
+)
+from hackmatrix_rl.agent.precision_names import parse_policy
+from hackmatrix_rl.env import CartPole
+from hackmatrix_rl.training import Linear, Trainer
+from hackmatrix_rl.training.checkpoints import CheckpointWriter, find_checkpoint, restore
+from hackmatrix_rl.training.config import TrainConfig
+
+KEY = jax.random.key(3)
+
+
+def started(factor: float) -> Trainer:
+    trainer = make_trainer(
+        probes.observation_matters(), precision=precision("f16"), loss=Large(jnp.float32(factor))
+    )
+    trainer.start(KEY)
+    return trainer
+
+
+class Large(eqx.Module):
+    """PPO, its loss times a factor that overflows float16 from some scale on."""
+
+    factor: jax.Array  # an argument of the compiled program, which all tests share
+    base: PPOLoss = PPOLoss()
+
+    def __call__(self, policy, batch: Batch):
+        loss, metrics = self.base(policy, batch)
+        return loss * self.factor, metrics
+
+
+def test_cartpole_is_learned_in_float16():
+    environment = CartPole()
+    total = 65_536
+    trainer = Trainer(
+        environment,
+        MLPActorCritic(environment.spec, width=32, key=jax.random.key(0)),
+        loss=PPOLoss(entropy_coefficient=0.005),
+        learning_rate=Linear(2.5e-3, 0.0, total),
+        precision=precision("f16"),
+        num_envs=32,
+        num_steps=64,
+        updates_per_dispatch=8,
+    )
+    found = list(trainer.train(total, key=jax.random.key(1)))
+    assert found[0].episode["return"] < 60
+    assert found[-1].episode["return"] > 150
+    assert found[-1].learning["loss_scale"] >= 2**10
+
+
+def test_without_float16_no_loss_scale_is_logged():
+    trainer = make_trainer(probes.value_only(), precision=precision("bf16"))
+    trainer.start(KEY)
+    _, report = eqx.filter_eval_shape(trainer.update, trainer.state)
+    assert report.scaling == {}
+    assert trainer.state.learner.scaling == ()
+
+
+def test_a_scale_that_is_too_large_is_halved_until_steps_are_taken():
+    trainer = started(2.0**12)
+    first = trainer.dispatch(4)
+    skipped, taken = first.learning["skipped"], first.learning["gradient_steps"]
+    assert skipped > 0
+    assert taken > 0
+    assert skipped + taken == 4 * 8
+    scaling = jax.device_get(trainer.state.learner.scaling)
+    # It was halved once for each step left out, and has not grown since.
+    assert scaling.scale == 2.0 ** (15 - skipped)
+    assert scaling.streak == taken
+    assert int(trainer.state.learner.skipped) == skipped
+    assert all(np.isfinite(value) for value in first.as_dict().values())
+    second = trainer.dispatch(1)
+    assert second.learning["loss_scale"] == float(scaling.scale)
+
+
+def test_a_step_left_out_changes_neither_parameters_nor_optimizer():
+    trainer = started(1e30)
+    before = jax.device_get(
+        eqx.filter((trainer.policy, trainer.state.learner.optimizer_state), eqx.is_array)
+    )
+    assert trainer.dispatch(1).learning["skipped"] == 8
+    after = eqx.filter((trainer.policy, trainer.state.learner.optimizer_state), eqx.is_array)
+    jax.tree.map(np.testing.assert_array_equal, before, after)
+
+
+def test_the_scale_grows_in_training():
+    policy = MixedPrecision(parse_policy("f16"), growth_interval=10)
+    trainer = make_trainer(probes.observation_matters(), precision=policy)
+    trainer.start(KEY)
+    metrics = trainer.dispatch(3)  # 24 steps
+    assert metrics.learning["skipped"] == 0
+    assert trainer.state.learner.scaling.scale == 2.0**17
+    assert trainer.state.learner.scaling.streak == 4
+    # The mean of what it was after each update of 8 steps.
+    assert metrics.learning["loss_scale"] == pytest.approx((2**15 + 2**16 + 2**17) / 3)
+
+
+def test_scale_and_counters_are_in_the_checkpoint(tmp_path):
+    trainer = started(2.0**12)
+    trainer.dispatch(2)
+    learner = trainer.state.learner
+    with CheckpointWriter(tmp_path, keep=1, config=TrainConfig()) as writer:
+        writer.save(2, policy=learner.policy, training=trainer.state, counters={})
+    fresh = started(2.0**12)
+    fresh.state = restore(find_checkpoint(tmp_path), "training", fresh.state)
+    back = fresh.state.learner
+    assert isinstance(back.scaling, LossScale)
+    assert back.scaling.scale == learner.scaling.scale != 2.0**15
+    assert back.scaling.streak == learner.scaling.streak > 0
+    assert back.skipped == learner.skipped > 0
+
+
+class Standardising(MLPActorCritic):
+    """A network with running statistics of what it sees, which nothing here may move."""
+
+    seen: NonTrainable
+
+    def __init__(self, spec, *, key):
+        super().__init__(spec, width=16, depth=1, key=key)
+        self.seen = NonTrainable({"mean": jnp.full((4,), 0.001, jnp.float32)})
+
+    def trunk(self, observation, carry):
+        return super().trunk(observation - self.seen.value["mean"], carry)
+
+
+def test_running_statistics_are_neither_cast_nor_optimized():
+    probe = probes.observation_matters()
+    policy = Standardising(probe.spec, key=jax.random.key(0))
+    trainer = make_trainer(probe, policy, precision=precision("bf16"))
+    trainer.start(KEY)
+    trainer.dispatch(2)
+    learner = trainer.state.learner
+    np.testing.assert_array_equal(learner.policy.seen.value["mean"], np.float32(0.001))
+    paths = [
+        jax.tree_util.keystr(path)
+        for path, _ in jax.tree_util.tree_flatten_with_path(learner.optimizer_state)[0]
+    ]
+    assert any("layers[0].weight" in path for path in paths)
+    assert not any("seen" in path for path in paths)
+
+
+def test_a_policy_that_does_not_suit_the_network_is_refused_at_construction():
+    with pytest.raises(ValueError, match="matches no parameter"):
+        make_trainer(probes.value_only(), precision=precision("bf16", {".body*": "f32"}))

@@ -1,0 +1,159 @@
+"""Nothing but a network's layers is computed in 16 bits: the traced update is read."""
+
+import dataclasses
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import pytest
+from agent import probes
+from agent.probes import make_trainer
+
+from hackmatrix_rl.agent import (
+    GAE,
+    NETWORKS,
+    ActorCritic,
+    GRUActorCritic,
+    MLPActorCritic,
+    OutcomeLoss,
+    PPOLoss,
+    RunningScale,
+    add_outcomes,
+    build_network,
+    precision,
+)
+
+from .narrow import narrow_arithmetic, narrow_products
+
+BOARD = probes.Probe({(0, None): (1.0, 1, probes.TRUNCATES)}, board=True)
+
+
+def traced(policy="mlp", name="bf16", **changes):
+    """The program of one update of everything that a run does."""
+    if isinstance(policy, str):
+        policy = build_network(policy, BOARD.spec, width=8, key=jax.random.key(0))
+    settings = {"value_scale": RunningScale(compress=True), "precision": precision(name)}
+    trainer = make_trainer(BOARD, policy, **{**settings, **changes})
+    trainer.start(jax.random.key(1))
+    arrays, rest = eqx.partition((trainer.update, trainer.state), eqx.is_array)
+
+    def update(arrays):
+        update, state = eqx.combine(arrays, rest)
+        return eqx.filter(update(state), eqx.is_array)
+
+    return jax.make_jaxpr(update)(arrays)
+
+
+@pytest.mark.parametrize("name", ["bf16", "f16"])
+@pytest.mark.parametrize("network", NETWORKS)
+def test_all_but_the_layers_is_float32(network, name):
+    program = traced(network, name, loss=PPOLoss(value_clip=0.2), kl_limit=0.1)
+    assert narrow_arithmetic(program) == set()
+    # And the layers are not: forward where acting and learning, and backward.
+    assert narrow_products(program) >= 6
+
+
+@pytest.mark.parametrize("remat", ["blocks", "full"])
+def test_neither_what_is_computed_again_nor_parts_nor_an_auxiliary_loss_are_narrow(remat):
+    spec, key = BOARD.spec, jax.random.key(0)
+    policy = add_outcomes(build_network("residual", spec, width=8, key=key), spec, key=key)
+    loss = PPOLoss(outcomes=OutcomeLoss(0.5, every=2))
+    program = traced(policy, loss=loss, grad_accum=2, remat=remat)
+    assert narrow_arithmetic(program) == set()
+
+
+def test_under_f32_nothing_is_narrow():
+    assert narrow_products(traced(name="f32")) == 0
+
+
+def test_parts_in_float32_are_computed_in_it():
+    whole = traced()
+    parts = traced(precision=precision("bf16", {".layers*": "f32"}))
+    assert narrow_arithmetic(parts) == set()
+    assert 0 < narrow_products(parts) < narrow_products(whole)
+
+
+class NarrowSoftmax(eqx.Module):
+    base: PPOLoss = PPOLoss()
+
+    def __call__(self, policy, batch):
+        loss, metrics = self.base(policy, batch)
+        logits, _ = policy.unroll(batch.observation, batch.initial_carry, batch.done)
+        narrow = jax.nn.log_softmax(logits.astype(jnp.bfloat16))
+        return loss + jnp.mean(narrow.astype(jnp.float32)), metrics
+
+
+class NarrowMean(eqx.Module):
+    base: PPOLoss = PPOLoss()
+
+    def __call__(self, policy, batch):
+        loss, metrics = self.base(policy, batch)
+        total = jax.lax.reduce_sum(batch.advantage.astype(jnp.bfloat16), (0, 1))
+        return loss + total.astype(jnp.float32), metrics
+
+
+@pytest.mark.parametrize(
+    ("loss", "names"),
+    [(NarrowSoftmax(), {"exp", "log", "reduce_max", "sub"}), (NarrowMean(), {"reduce_sum"})],
+)
+def test_a_loss_in_bfloat16_is_found(loss, names):
+    found = narrow_arithmetic(traced(loss=loss))
+    assert names <= found
+
+
+class NarrowBias(MLPActorCritic):
+    """Adds its biases in the dtype of the weights: their gradients are sums over the batch."""
+
+    def trunk(self, observation, carry):
+        hidden = self.encode(observation).ravel()
+        for layer in self.layers:
+            hidden = jax.nn.relu(hidden.astype(layer.weight.dtype) @ layer.weight + layer.bias)
+        return hidden, carry
+
+
+def test_a_sum_of_gradients_in_bfloat16_is_found():
+    policy = NarrowBias(BOARD.spec, width=8, key=jax.random.key(0))
+    assert narrow_arithmetic(traced(policy)) == {"reduce_sum"}
+
+
+class NarrowLoop(GRUActorCritic):
+    """Takes 16-bit weights into the loop over the steps: their gradient is summed there."""
+
+    def unroll(self, observations, carry, done):
+        def step(carry, inputs):
+            seen, _ = inputs
+            logits, value, carry = jax.vmap(self)(seen, carry)
+            return carry, (logits, value)
+
+        return jax.lax.scan(step, carry, (observations, done))[1]
+
+
+class Recurrent(GRUActorCritic):
+    """A recurrent network that keeps the base class's loop."""
+
+    unroll = ActorCritic.unroll
+
+
+def test_a_loop_that_sums_gradients_in_bfloat16_is_found():
+    policy = NarrowLoop(BOARD.spec, width=8, key=jax.random.key(0))
+    assert narrow_arithmetic(traced(policy)) == {"scan carries"}
+    policy = Recurrent(BOARD.spec, width=8, key=jax.random.key(0))
+    assert narrow_arithmetic(traced(policy)) == set()
+
+
+class NarrowGAE(GAE):
+    """Adds up advantages in 16 bits."""
+
+    def __call__(self, rollout, value_scale):
+        def back(later, surprise):
+            advantage = surprise + (0.5 * later).astype(jnp.bfloat16)
+            return advantage, advantage
+
+        targets = super().__call__(rollout, value_scale)
+        reward = rollout.reward.astype(jnp.bfloat16)
+        _, advantage = jax.lax.scan(back, reward[0], reward, reverse=True)
+        return dataclasses.replace(targets, advantage=advantage.astype(jnp.float32))
+
+
+def test_advantages_in_bfloat16_are_found():
+    assert narrow_arithmetic(traced(gae=NarrowGAE())) == {"scan carries"}
