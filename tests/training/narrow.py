@@ -11,6 +11,7 @@ import jax.numpy as jnp
 LAYERS = {
     "add",
     "add_any",
+    "all_gather",
     "broadcast_in_dim",
     "concatenate",
     "conv_general_dilated",
@@ -26,13 +27,23 @@ LAYERS = {
     "reshape",
     "rev",
     "select_n",
+    "sharding_constraint",
     "slice",
     "split",
     "squeeze",
     "transpose",
 }
 # What holds other programs; these are read in turn.
-HOLDERS = {"cond", "custom_jvp_call", "custom_vjp_call", "jit", "pjit", "remat2", "checkpoint"}
+HOLDERS = {
+    "cond",
+    "custom_jvp_call",
+    "custom_vjp_call",
+    "jit",
+    "pjit",
+    "remat2",
+    "checkpoint",
+    "shard_map",
+}
 LOOPS = {"scan", "while"}
 
 
