@@ -128,9 +128,10 @@ def comparison_table(found: Comparison) -> Table:
     """The figures for people to read."""
     table = Table(
         title=f"{found.device}, {found.judgement.seeds} seeds",
-        caption="Memory is of the compiled program on one device, as the compiler has it; the "
-        f"process had {found.process_peak_bytes / MIB:,.0f} MiB at most, for both. KL(A || B) is "
-        "on what A saw.",
+        caption="Memory is of the compiled program on one device, as the compiler has it; the most "
+        f"in use, by both together (on a CPU: by the process), was {found.peak_bytes / MIB:,.0f} "
+        f"MiB. KL({found.names[0]} || ...) is in nats, on what {found.names[0]} sees; in its own "
+        "column it is that from the next seed's.",
         title_justify="left",
         caption_justify="left",
     )
@@ -138,6 +139,7 @@ def comparison_table(found: Comparison) -> Table:
     for name in found.names:
         table.add_column(name, justify="right")
     one, other = found.measured
+    divergences = (found.divergence_of_seeds, found.divergence)
     rows = [
         ("steps/s (median)", [f"{each.speed:,.0f}" for each in (one, other)]),
         ("program's memory", [_mib(each.memory_bytes) for each in (one, other)]),
@@ -147,7 +149,10 @@ def comparison_table(found: Comparison) -> Table:
             "mean return",
             [_interval(each) for each in (found.judgement.baseline, found.judgement.candidate)],
         ),
-        ("KL from A", [_mean(found.divergence_of_seeds), _mean(found.divergence)]),
+        (
+            f"KL({found.names[0]} || ...)",
+            [_mean(each) for each in divergences],
+        ),
     ]
     for label, texts in rows:
         table.add_row(label, *texts)

@@ -1,12 +1,9 @@
 """How fast a machine is: the environment, learning, and training as a whole."""
 
 import dataclasses
-import resource
-import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import Any
 
 import equinox as eqx
@@ -22,6 +19,8 @@ from hackmatrix_rl.training.config import TrainConfig
 from hackmatrix_rl.training.devices import chosen_devices
 from hackmatrix_rl.training.environment_speed import Speed, environment_speed
 from hackmatrix_rl.training.trainer import Trainer
+from hackmatrix_rl.training.usage import peak_memory
+from hackmatrix_rl.training.versions import versions
 
 
 @dataclass(frozen=True)
@@ -96,7 +95,7 @@ def benchmark(
         env_episodes=int(tally.episodes),
         peak_memory_bytes=peak_memory(),
         device=_device(),
-        versions=_versions(),
+        versions=versions(),
         sizes={
             name: getattr(config, name)
             for name, value in config.as_dict().items()
@@ -179,23 +178,7 @@ def _bench_train(trainer: Trainer, config: TrainConfig, repeats: int) -> Speed:
     return Speed(tuple(run.steps_per_second for run in runs), compile_seconds)
 
 
-def peak_memory() -> int:
-    """Bytes at the highest: of the first device, or of the process where it is a CPU."""
-    stats = chosen_devices()[0].memory_stats()
-    if stats and "peak_bytes_in_use" in stats:
-        return int(stats["peak_bytes_in_use"])
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-
-
 def _device() -> dict[str, Any]:
     devices = chosen_devices()
     first = devices[0]
     return {"platform": first.platform, "kind": first.device_kind, "count": len(devices)}
-
-
-def _versions() -> dict[str, str]:
-    return {
-        "python": sys.version.split()[0],
-        **{name: version(name) for name in ("hackmatrix-rl", "jax", "jaxlib", "equinox", "optax")},
-    }

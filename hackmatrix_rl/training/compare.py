@@ -16,11 +16,11 @@ from hackmatrix_rl.env.environment import Environment
 from hackmatrix_rl.evaluation import evaluate_all
 from hackmatrix_rl.evaluation.divergence import policy_divergence
 from hackmatrix_rl.evaluation.verdict import Judgement, judge
-from hackmatrix_rl.training.benchmark import peak_memory
 from hackmatrix_rl.training.compose import compose, run_keys
 from hackmatrix_rl.training.config import ConfigError, TrainConfig
 from hackmatrix_rl.training.devices import describe_device
 from hackmatrix_rl.training.trainer import Trainer
+from hackmatrix_rl.training.usage import peak_memory
 
 SECONDS_BETWEEN_NOTES = 60
 
@@ -98,7 +98,7 @@ class Comparison:
         divergence: for each seed, KL(baseline || candidate) in nats on what the baseline sees.
         divergence_of_seeds: the same between each seed's baseline and the next seed's: how
             much chance alone makes of it. Empty for one seed.
-        process_peak_bytes: most memory that the process had, both contenders together.
+        peak_bytes: most memory in use, both contenders together; see `usage.peak_memory`.
         device: what it was measured on, in words.
     """
 
@@ -107,7 +107,7 @@ class Comparison:
     judgement: Judgement
     divergence: tuple[float, ...]
     divergence_of_seeds: tuple[float, ...]
-    process_peak_bytes: int
+    peak_bytes: int
     device: str
 
     def as_dict(self) -> dict[str, Any]:
@@ -133,7 +133,7 @@ class Comparison:
             "seeds": self.judgement.seeds,
             "divergence": list(self.divergence),
             "divergence_of_seeds": list(self.divergence_of_seeds),
-            "process_peak_bytes": self.process_peak_bytes,
+            "peak_bytes": self.peak_bytes,
             "device": self.device,
         }
 
@@ -214,7 +214,7 @@ def compare(
         judgement=judge(one.returns, other.returns, tolerance=tolerance),
         divergence=_divergences(baseline, one.policies, other.policies, seeds),
         divergence_of_seeds=_divergences(baseline, one.policies[:-1], one.policies[1:], seeds[:-1]),
-        process_peak_bytes=peak_memory(),
+        peak_bytes=peak_memory(),
         device=describe_device(),
     )
 

@@ -77,8 +77,6 @@ class TrainConfig:
         "Games for the summary at the end, for each policy in it; 0 skips it.",
         minimum=0,
     )
-    wandb: bool = _option(False, "Run", "Also log to Weights & Biases.")
-    wandb_project: str = _option("hackmatrix-rl", "Run", "Project there.")
 
     # The game
     max_steps: int | None = _option(
@@ -185,6 +183,48 @@ class TrainConfig:
         above=0,
     )
 
+    # Watching
+    wandb: bool = _option(False, "Watching", "Also log to Weights & Biases.")
+    wandb_project: str = _option("hackmatrix-rl", "Watching", "Project there.")
+    wandb_mode: str = _option(
+        "online",
+        "Watching",
+        "Send at once, or keep in the run's folder for `wandb sync`.",
+        choices=("online", "offline"),
+    )
+    tensorboard: bool = _option(
+        False,
+        "Watching",
+        "Also write TensorBoard events into the run's folder.",
+    )
+    stop_after_nonfinite: int | None = _option(
+        20,
+        "Watching",
+        "Stop after so many updates in a row with nothing but NaN or infinity; none warns alone.",
+        minimum=1,
+    )
+    entropy_floor: float | None = _option(
+        0.02,
+        "Watching",
+        "Warn while the policy's entropy (nats) is lower, ten updates in a row; none never does.",
+        above=0,
+    )
+    kl_alarm: float | None = _option(
+        0.2, "Watching", "Warn when an update moves the policy further; none never does.", above=0
+    )
+    stop_after_kl: int | None = _option(
+        None,
+        "Watching",
+        "Stop after so many updates in a row beyond --kl-alarm; none warns alone.",
+        minimum=1,
+    )
+    profile: int | None = _option(
+        None,
+        "Watching",
+        "Write a profiler trace of so many updates, after the first, into the run's folder.",
+        minimum=1,
+    )
+
     def __post_init__(self) -> None:
         for each in dataclasses.fields(self):
             value = _typed(each, getattr(self, each.name))
@@ -265,6 +305,15 @@ def _check_together(config: TrainConfig) -> None:
         raise ConfigError(
             f"--num-minibatches {config.num_minibatches} does not divide --num-envs "
             f"{config.num_envs}. Use {_neighbouring_divisors(config)}."
+        )
+    _check_watching(config)
+
+
+def _check_watching(config: TrainConfig) -> None:
+    if config.stop_after_kl is not None and config.kl_alarm is None:
+        raise ConfigError(
+            f"--stop-after-kl {config.stop_after_kl} needs a --kl-alarm to count by. Use "
+            "--kl-alarm 0.2, say, or --stop-after-kl none."
         )
 
 

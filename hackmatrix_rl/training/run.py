@@ -20,9 +20,10 @@ from hackmatrix_rl.training.interrupts import Interrupts
 from hackmatrix_rl.training.resume import restore_training
 from hackmatrix_rl.training.run_folder import RunFolder
 from hackmatrix_rl.training.saving import Saving
-from hackmatrix_rl.training.sinks import Fanout, JsonLines, LogFile, Sink, WeightsAndBiases
+from hackmatrix_rl.training.sinks import Sink, open_sinks
 from hackmatrix_rl.training.sinks.json_lines import forget_rows_after
 from hackmatrix_rl.training.trainer import Trainer
+from hackmatrix_rl.training.watch import Watch
 
 
 @dataclass(frozen=True)
@@ -70,9 +71,9 @@ def run(
     _, key = run_keys(config.seed)
     if resume is not None:
         forget_rows_after(folder.metrics, int(resume.name))
-    sink = Fanout([*displays, *_own_sinks(config, folder)])
+    sink = open_sinks(config, folder, displays)
     try:
-        with Interrupts() as interrupts:
+        with Interrupts() as interrupts, Watch(config, folder, sink) as watch:
             _start(trainer, key, resume, sink)
             with CheckpointWriter(
                 folder.checkpoints,
@@ -88,9 +89,12 @@ def run(
                     note=sink.note,
                     clock=clock,
                 )
-                end = _train(config, trainer, saving, sink, interrupts, clock)
-                if end is not ExitCode.UNHEALTHY:
+                end = _train(config, trainer, saving, watch, sink, interrupts, clock)
+                if watch.sound:
                     saving.finish(trainer)
+                else:
+                    saving.settle()
+                    end = ExitCode.UNHEALTHY
         if end in (ExitCode.INTERRUPTED, ExitCode.TERMINATED):
             saved = "NOT saved" if saving.unsaved else "saved"
             sink.note(f"stopped at {int(trainer.state.env_steps):,} steps; {saved}")
@@ -117,27 +121,11 @@ def _start(trainer: Trainer, key: Key[Array, ""], resume: epath.Path | None, sin
     sink.note(f"resumed at update {int(state.update):,}, {int(state.env_steps):,} steps")
 
 
-def _own_sinks(config: TrainConfig, folder: RunFolder) -> list[Sink]:
-    sinks: list[Sink] = [
-        JsonLines(folder.metrics),
-        LogFile(folder.log, total_timesteps=config.total_timesteps),
-    ]
-    if config.wandb:
-        sinks.append(
-            WeightsAndBiases(
-                project=config.wandb_project,
-                run_id=folder.wandb_id,
-                folder=folder.path,
-                config=config.as_dict(),
-            )
-        )
-    return sinks
-
-
 def _train(
     config: TrainConfig,
     trainer: Trainer,
     saving: Saving,
+    watch: Watch,
     sink: Sink,
     interrupts: Interrupts,
     clock: Callable[[], float],
@@ -146,7 +134,7 @@ def _train(
     while True:
         state = trainer.state
         update = int(state.update)
-        agreed = agree(Wishes(stop=interrupts.received, save=saving.due(update)))
+        agreed = agree(Wishes(stop=interrupts.received, save=watch.sound and saving.due(update)))
         if agreed.stop:
             return ExitCode(128 + agreed.stop)
         if agreed.save:
@@ -163,8 +151,10 @@ def _train(
         until_save = saving.updates_until_due(update)
         limits = [missing, trainer.updates_per_dispatch]
         metrics = trainer.dispatch(min(limits + ([] if until_save is None else [until_save])))
-        sink.write(metrics.as_dict())
+        stop = watch.look(metrics)
         saving.watch(metrics)
+        if stop:
+            return ExitCode.UNHEALTHY
 
 
 def _draw(folder: RunFolder, sink: Sink) -> None:

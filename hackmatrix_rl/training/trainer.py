@@ -1,5 +1,6 @@
 """Training: the modules composed, compiled once, and run."""
 
+import copy
 import math
 import time
 from collections.abc import Callable, Iterator
@@ -154,6 +155,17 @@ class Trainer:
         if self._state is None or _shapes(state) != _shapes(self._state):
             self._program = None
         self._state = _copy(state)
+
+    def abstract_state(self) -> TrainState:
+        """The state that `start` makes, but for its arrays their shapes and dtypes."""
+
+        def begin() -> TrainState:
+            fresh = copy.copy(self)  # what is traced stays out of this trainer
+            fresh.start(jax.random.key(0))
+            return fresh.state
+
+        shapes: TrainState = eqx.filter_eval_shape(begin)
+        return shapes
 
     def start(self, key: Key[Array, ""], policy: ActorCritic | None = None) -> None:
         """Starts anew from the policy that was handed in.

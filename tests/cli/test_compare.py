@@ -77,7 +77,7 @@ def compared(monkeypatch):
                 judgement=judge(baseline, candidate),
                 divergence=(0.25,),
                 divergence_of_seeds=(),
-                process_peak_bytes=100 * 2**20,
+                peak_bytes=100 * 2**20,
                 device="a machine",
             )
 

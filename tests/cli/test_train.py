@@ -34,6 +34,7 @@ def test_a_run_folder_holds_everything(trained):
         "checkpoints",
         "learning_curve.png",
         "summary.json",
+        "versions.json",
     }
     assert json.loads((folder / "config.json").read_text())["num_envs"] == 16
     assert "compiled in" in (folder / "log.txt").read_text()

@@ -48,7 +48,7 @@ def test_both_are_trained_from_each_seed_and_measured(compared):
         assert len(each.steps_per_second) == 2 * 5  # seeds, dispatches
         assert each.speed > 0
         assert [values.shape for values in each.returns] == [(64,), (64,)]
-    assert found.process_peak_bytes > 2**20
+    assert found.peak_bytes > 2**20
     assert any("seed 4 (2 of 2)" in note for note in notes)
     json.dumps(found.as_dict(), allow_nan=False)
     assert found.as_dict()["baseline"]["name"] == "f32"

@@ -126,7 +126,9 @@ class FakeWandb(SimpleNamespace):
         pass
 
     def __init__(self, refuses=False):
-        super().__init__(logged=[], finished=False, refuses=refuses)
+        super().__init__(
+            logged=[], finished=False, refuses=refuses, metrics={}, Settings=SimpleNamespace
+        )
 
     def init(self, **arguments):
         if self.refuses:
@@ -134,29 +136,80 @@ class FakeWandb(SimpleNamespace):
         self.arguments = arguments
         return self
 
-    def log(self, numbers, step):
-        self.logged.append((step, numbers))
+    def define_metric(self, name, step_metric=None):
+        self.metrics[name] = step_metric
+
+    def log(self, numbers):
+        self.logged.append(numbers)
 
     def finish(self):
         self.finished = True
 
 
-def test_wandb_gets_known_numbers_by_environment_step(monkeypatch, tmp_path):
+def wandb_sink(folder, **changes):
+    settings = {
+        "project": "p",
+        "run_id": "r-1",
+        "name": "r",
+        "folder": folder,
+        "config": {"seed": 1},
+    }
+    return WeightsAndBiases(**{**settings, **changes})
+
+
+def test_wandb_gets_known_numbers_over_environment_steps(monkeypatch, tmp_path):
     fake = FakeWandb()
     monkeypatch.setitem(sys.modules, "wandb", fake)
-    sink = WeightsAndBiases(project="p", run_id="r", folder=tmp_path, config={"seed": 1})
+    sink = wandb_sink(tmp_path)
     sink.write({"env_steps": 64.0, "return": math.nan, "entropy": 1.0})
     sink.close()
-    assert fake.arguments["id"] == "r"
+    assert fake.arguments["id"] == "r-1"
     assert fake.arguments["config"] == {"seed": 1}
-    assert fake.logged == [(64, {"env_steps": 64.0, "entropy": 1.0})]
+    assert fake.logged == [{"env_steps": 64.0, "entropy": 1.0}]
     assert fake.finished
+
+
+def test_wandb_continues_a_run_of_the_same_id_even_where_steps_go_back(monkeypatch, tmp_path):
+    fake = FakeWandb()
+    monkeypatch.setitem(sys.modules, "wandb", fake)
+    wandb_sink(tmp_path)
+    assert fake.arguments["resume"] == "allow"
+    # Drawn over environment steps, and not over a counter of its own that may only grow.
+    assert fake.metrics == {"env_steps": None, "*": "env_steps"}
 
 
 def test_a_service_that_refuses_is_a_setting_that_cannot_work(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "wandb", FakeWandb(refuses=True))
     with pytest.raises(ConfigError, match=r"--wandb: no login\. Log in with"):
-        WeightsAndBiases(project="p", run_id="r", folder=tmp_path, config={})
+        wandb_sink(tmp_path)
+
+
+@pytest.fixture
+def real_wandb(monkeypatch, tmp_path):
+    """The library itself, with a key, and a service that is not there."""
+    monkeypatch.setenv("WANDB_API_KEY", "0" * 40)
+    monkeypatch.setenv("WANDB_BASE_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    wandb = pytest.importorskip("wandb")
+    yield wandb
+    wandb.teardown()
+
+
+def test_the_library_keeps_a_run_offline_and_goes_on_with_it(real_wandb, tmp_path):
+    for steps in ((64, 128), (64, 128, 192)):
+        sink = wandb_sink(tmp_path, mode="offline")
+        for step in steps:
+            sink.write({"env_steps": step, "entropy": 1.0})
+        sink.close()
+    kept = list((tmp_path / "wandb").glob("offline-run-*/run-r-1.wandb"))
+    assert kept
+    assert all(file.stat().st_size for file in kept)
+
+
+def test_a_service_that_cannot_be_reached_at_the_start_is_said_soon(real_wandb, tmp_path):
+    with pytest.raises(ConfigError, match=r"--wandb: .*--wandb-mode offline"):
+        wandb_sink(tmp_path, patience=1.0)
 
 
 def test_durations_are_written_as_clocks():

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from hackmatrix_rl.training.config import ConfigError
 from hackmatrix_rl.training.sinks.sink import Row, Sink
@@ -12,38 +12,62 @@ from hackmatrix_rl.training.sinks.sink import Row, Sink
 class WeightsAndBiases(Sink):
     """Logs each row, by environment steps. The library is imported only when this is made.
 
+    A run of the same id is continued. Rows that a resumed run logs again do no harm: the
+    service draws them over environment steps, which may go back.
+
     Args:
         project: the project there.
-        run_id: name and id of the run.
+        run_id: id of the run there; differs from all others in the project.
+        name: of the run, for people.
         folder: where the library keeps its own files.
         config: settings to store with the run.
+        mode: `online`, or `offline` to keep everything in the folder.
+        patience: seconds to wait for the service at the start, and again at the end.
 
     Raises:
         ConfigError: if the service refuses (no login, no network).
     """
 
     def __init__(
-        self, *, project: str, run_id: str, folder: Path, config: Mapping[str, Any]
+        self,
+        *,
+        project: str,
+        run_id: str,
+        name: str,
+        folder: Path,
+        config: Mapping[str, Any],
+        mode: Literal["online", "offline"] = "online",
+        patience: float = 30.0,
     ) -> None:
         import wandb  # seconds to import, and rarely asked for
 
         try:
             self._run = wandb.init(
-                project=project, id=run_id, name=run_id, dir=str(folder), config=dict(config)
+                project=project,
+                id=run_id,
+                name=name,
+                dir=str(folder),
+                config=dict(config),
+                mode=mode,
+                resume="allow",
+                settings=wandb.Settings(init_timeout=patience, finish_timeout=patience),
             )
         except wandb.Error as error:
+            said = " ".join(str(error).split()).rstrip(".")
             raise ConfigError(
-                f"--wandb: {error} Log in with `wandb login`, or set WANDB_MODE=offline."
+                f"--wandb: {said}. Log in with `wandb login`, or use --wandb-mode offline."
             ) from error
+        # Steps of its own may only grow, and a resumed run goes back to its checkpoint.
+        self._run.define_metric("env_steps")
+        self._run.define_metric("*", step_metric="env_steps")
 
     def write(self, row: Row) -> None:
         """Logs the numbers that are known."""
-        known = {name: value for name, value in row.items() if math.isfinite(value)}
-        self._run.log(known, step=int(row["env_steps"]))
+        self._run.log({name: value for name, value in row.items() if math.isfinite(value)})
 
     def note(self, message: str) -> None:
         """Keeps nothing: the library records the terminal itself."""
 
     def close(self) -> None:
-        """Waits until everything is sent."""
+        """Waits until everything is sent, or the patience is at its end."""
         self._run.finish()

@@ -1,0 +1,57 @@
+"""How busy an NVIDIA GPU is, from the driver's own library."""
+
+import ctypes
+import functools
+import os
+from typing import Any
+
+
+class _Utilization(ctypes.Structure):
+    _fields_ = (("gpu", ctypes.c_uint), ("memory", ctypes.c_uint))
+
+
+def gpu_utilization(platform: str, local: int | None) -> float | None:
+    """Share of the driver's last sample period in which a GPU was at work, 0 to 1.
+
+    Source: NVIDIA, "NVML API reference", nvmlDeviceGetUtilizationRates.
+
+    Args:
+        platform: of the device.
+        local: its number among those that this process sees.
+
+    Returns:
+        The share, or `None` for other devices, where the driver's library is missing, and where
+        it does not tell (parts of a GPU, for one).
+    """
+    if platform not in ("gpu", "cuda"):
+        return None
+    library, index = _library(), _index(local)
+    if library is None or index is None:
+        return None
+    handle, rates = ctypes.c_void_p(), _Utilization()
+    if library.nvmlDeviceGetHandleByIndex_v2(ctypes.c_uint(index), ctypes.byref(handle)):
+        return None
+    if library.nvmlDeviceGetUtilizationRates(handle, ctypes.byref(rates)):
+        return None
+    return float(rates.gpu) / 100.0
+
+
+@functools.cache
+def _library() -> Any | None:
+    """The driver's library, started; `None` where there is none."""
+    try:
+        library = ctypes.CDLL("libnvidia-ml.so.1")
+    except OSError:
+        return None
+    return None if library.nvmlInit_v2() else library
+
+
+def _index(local: int | None) -> int | None:
+    """The driver's number of the GPU that is this process's `local`."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if local is None or visible is None:
+        return local
+    names = visible.split(",")
+    if local >= len(names) or not names[local].strip().isdigit():
+        return None  # named by a UUID
+    return int(names[local])

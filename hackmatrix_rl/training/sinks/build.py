@@ -1,0 +1,43 @@
+"""The sinks that a run's settings ask for."""
+
+from collections.abc import Sequence
+
+from hackmatrix_rl.training.config import TrainConfig
+from hackmatrix_rl.training.run_folder import RunFolder
+from hackmatrix_rl.training.sinks.json_lines import JsonLines
+from hackmatrix_rl.training.sinks.log_file import LogFile
+from hackmatrix_rl.training.sinks.queued import Queued
+from hackmatrix_rl.training.sinks.sink import Fanout, Sink
+from hackmatrix_rl.training.sinks.tensorboard import TensorBoard
+from hackmatrix_rl.training.sinks.weights_and_biases import WeightsAndBiases
+
+
+def open_sinks(config: TrainConfig, folder: RunFolder, displays: Sequence[Sink] = ()) -> Fanout:
+    """Opens everything that a run reports to: files of its own always, services if asked for.
+
+    Args:
+        config: which ones.
+        folder: the run's.
+        displays: further sinks, which come first.
+
+    Raises:
+        ConfigError: if a service refuses.
+    """
+    sinks = [
+        *displays,
+        JsonLines(folder.metrics),
+        LogFile(folder.log, total_timesteps=config.total_timesteps),
+    ]
+    if config.tensorboard:
+        sinks.append(TensorBoard(folder.path / "tensorboard"))
+    if config.wandb:
+        service = WeightsAndBiases(
+            project=config.wandb_project,
+            run_id=folder.wandb_id,
+            name=folder.run_id,
+            folder=folder.path,
+            config=config.as_dict(),
+            mode="offline" if config.wandb_mode == "offline" else "online",
+        )
+        sinks.append(Queued(service, report=Fanout(sinks).note))
+    return Fanout(sinks)

@@ -1,0 +1,69 @@
+"""Everything that looks at a run while it goes on."""
+
+from contextlib import ExitStack
+from types import TracebackType
+
+from hackmatrix_rl.training.config import TrainConfig
+from hackmatrix_rl.training.health import Health
+from hackmatrix_rl.training.metrics import Metrics
+from hackmatrix_rl.training.profile import Profiler
+from hackmatrix_rl.training.run_folder import RunFolder
+from hackmatrix_rl.training.sinks import Sink
+from hackmatrix_rl.training.usage import Usage
+from hackmatrix_rl.training.versions import record_start
+
+
+class Watch:
+    """Logs each dispatch with what it took of the machine, and says what looks wrong.
+
+    Entered when a run starts; writes down what it is made by.
+
+    Args:
+        config: thresholds, and what to record.
+        folder: the run's.
+        sink: takes rows and messages.
+        usage: of the machine; tests hand in their own.
+    """
+
+    def __init__(
+        self, config: TrainConfig, folder: RunFolder, sink: Sink, *, usage: Usage | None = None
+    ) -> None:
+        self._sink = sink
+        self._health = Health.of(config)
+        self._usage = Usage() if usage is None else usage
+        self._profiler = Profiler(config.profile, folder.path / "profile", report=sink.note)
+        self._versions = folder.path / "versions.json"
+        self._leave = ExitStack()
+        self._stopped = False
+
+    def __enter__(self) -> "Watch":
+        for change in record_start(self._versions):
+            self._sink.note(change)
+        self._leave.enter_context(self._profiler)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._leave.close()
+
+    @property
+    def sound(self) -> bool:
+        """Whether the state is worth saving: not while nothing is finite, nor after a stop."""
+        return self._health.sound and not self._stopped
+
+    def look(self, metrics: Metrics) -> bool:
+        """Takes in what a dispatch reported.
+
+        Returns:
+            Whether training is to stop here, without another checkpoint.
+        """
+        self._sink.write({**metrics.as_dict(), **self._usage.read()})
+        self._profiler.look(metrics)
+        for finding in self._health.look(metrics):
+            self._sink.note(finding.message)
+            self._stopped = self._stopped or finding.stop
+        return self._stopped
