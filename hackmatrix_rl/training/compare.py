@@ -11,7 +11,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Key
 
-from hackmatrix_rl.agent import ActorCritic, build_network
+from hackmatrix_rl.agent import ActorCritic
 from hackmatrix_rl.env.environment import Environment
 from hackmatrix_rl.evaluation import evaluate_all
 from hackmatrix_rl.evaluation.divergence import policy_divergence
@@ -19,6 +19,7 @@ from hackmatrix_rl.evaluation.verdict import Judgement, judge
 from hackmatrix_rl.training.compose import compose, run_keys
 from hackmatrix_rl.training.config import ConfigError, TrainConfig
 from hackmatrix_rl.training.devices import describe_device
+from hackmatrix_rl.training.policies import build_policy
 from hackmatrix_rl.training.trainer import Trainer
 from hackmatrix_rl.training.usage import peak_memory
 
@@ -148,7 +149,7 @@ def contender(config: TrainConfig, name: str) -> Contender:
     spec = trainer.update.environment.spec
 
     def network(key: Key[Array, ""]) -> ActorCritic:
-        return build_network(config.network, spec, width=config.width, key=key)
+        return build_policy(config, spec, key=key)
 
     return Contender(name, trainer, network, config.total_timesteps)
 

@@ -20,6 +20,8 @@ LAYERS = {
     "dot_general",
     "dynamic_slice",
     "dynamic_update_slice",
+    "empty2",
+    "gather",
     "gt",
     "max",
     "mul",
@@ -35,13 +37,14 @@ LAYERS = {
 }
 # What holds other programs; these are read in turn.
 HOLDERS = {
+    "checkpoint",
+    "closed_call",
     "cond",
     "custom_jvp_call",
     "custom_vjp_call",
     "jit",
     "pjit",
     "remat2",
-    "checkpoint",
     "shard_map",
 }
 LOOPS = {"scan", "while"}
