@@ -165,6 +165,7 @@ class Trainer:
         self._abstract: TrainState | None = None
         self._starter: Callable[..., TrainState] | None = None
         self._program: Callable[..., Any] | None = None
+        self._compiled: jax.stages.Compiled | None = None
 
     @property
     def batch_size(self) -> int:
@@ -219,12 +220,16 @@ class Trainer:
             self._abstract = eqx.combine(located, rest)
         return self._abstract
 
-    def start(self, key: Key[Array, ""]) -> None:
+    def start(self, key: Key[Array, ""], policy: ActorCritic | None = None) -> None:
         """Starts anew from the policy that was handed in.
 
         Args:
             key: everything random in the training is a function of it.
+            policy: to start from in place of that; of the same network. What was compiled
+                serves for it, too.
         """
+        if policy is not None:
+            self._policy = policy
         shapes, rest = eqx.partition(self.abstract_state(), _is_shape)
         given, code = eqx.partition((self._policy, self.update), eqx.is_array)
         if self._starter is None:
@@ -281,6 +286,7 @@ class Trainer:
                 return eqx.combine(arrays, rest), sums
 
             self._program = run
+            self._compiled = compiled
         return self._clock() - began
 
     def lower(self, platforms: tuple[str, ...] | None = None) -> jax.stages.Lowered:
@@ -309,6 +315,23 @@ class Trainer:
         )
         traced = jitted.trace(arrays, modules, jax.ShapeDtypeStruct((), jnp.int32))
         return traced.lower(lowering_platforms=platforms)
+
+    def program_memory(self) -> int | None:
+        """Bytes that the compiled program needs on each device, as the compiler has it.
+
+        Its arguments, results and temporary arrays; `None` where the backend does not tell.
+        """
+        self.compile()
+        assert self._compiled is not None
+        found = self._compiled.memory_analysis()
+        if found is None:
+            return None
+        return int(
+            found.argument_size_in_bytes
+            + found.output_size_in_bytes
+            - found.alias_size_in_bytes
+            + found.temp_size_in_bytes
+        )
 
     def train(
         self, total_timesteps: int, *, key: Key[Array, ""] | None = None
