@@ -21,6 +21,7 @@ from hackmatrix_rl.training.compose import compose, run_keys
 from hackmatrix_rl.training.config import ConfigError, TrainConfig
 from hackmatrix_rl.training.devices import describe_device, select_device, unseen_accelerator
 from hackmatrix_rl.training.exit_codes import ExitCode
+from hackmatrix_rl.training.plan import make_plan
 from hackmatrix_rl.training.resume import find_stopped_run
 from hackmatrix_rl.training.run import RunResult, run
 from hackmatrix_rl.training.run_folder import (
@@ -41,6 +42,11 @@ from hackmatrix_rl.training.sinks import terminal
     help="Go on with a run that was stopped: its folder, its name under runs/, or its wandb run "
     "id. Its settings stand, but for those given beside this.",
 )
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Check everything, compile, say what the run would do and need, and stop.",
+)
 @click.pass_context
 def train(
     context: click.Context,
@@ -48,6 +54,7 @@ def train(
     preset: str | None,
     config: Path | None,
     resume_run: str | None,
+    dry_run: bool,
     **_: Any,
 ) -> int:
     """Train an agent by masked PPO.
@@ -77,6 +84,13 @@ def train(
             select_device(settings.device)
         enable_compilation_cache()
         trainer = compose(settings, key=run_keys(settings.seed)[0])
+        if dry_run:
+            for line in (
+                *(stopped.notes if stopped else ()),
+                *make_plan(settings, trainer).lines(),
+            ):
+                click.echo(line)
+            return ExitCode.DONE
         if stopped is None:
             folder = make_run_folder(settings)
             held.enter_context(RunLock(folder.path))

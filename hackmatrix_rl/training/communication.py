@@ -1,0 +1,143 @@
+"""What the devices of a mesh send each other, read from a compiled program."""
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_KINDS = (
+    "all-reduce",
+    "all-gather",
+    "reduce-scatter",
+    "ragged-all-to-all",
+    "all-to-all",
+    "collective-permute",
+    "collective-broadcast",
+)
+# `f32[8]{0} all-reduce(`; where the compiler goes on meanwhile, `-start(`, and later `-done(`.
+_COLLECTIVE = re.compile(rf"= (?P<result>.*?) (?P<kind>{'|'.join(_KINDS)})(?P<start>-start)?\(")
+_HEADER = re.compile(r"^(?P<entry>ENTRY )?%?(?P<name>[\w.\-]+) .*\{$")
+_CALLED = re.compile(
+    r"\b(?:calls|to_apply|body|condition|branch_computations|called_computations|"
+    r"true_computation|false_computation)=\{?(%[\w.\-]+(?:, ?%[\w.\-]+)*)"
+)
+_TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"\}')
+_ARRAY = re.compile(r"\b([a-z]+\d*\w*)\[([\d,]*)\]")
+
+
+@dataclass(frozen=True)
+class Collective:
+    """One collective operation of a compiled program.
+
+    Attributes:
+        kind: `all-reduce`, `all-gather` ...
+        arrays: dtype and shape of what it gives each device.
+        devices: that take part with one another.
+        times: how often the program does it. A loop counts as often as it goes round where
+            the compiler knows that, and once where it does not (the updates of a dispatch).
+    """
+
+    kind: str
+    arrays: tuple[tuple[str, tuple[int, ...]], ...]
+    devices: int
+    times: int
+
+    @property
+    def result_bytes(self) -> int:
+        """Size of what it gives each device, once."""
+        return sum(_item_bytes(dtype) * math.prod(shape) for dtype, shape in self.arrays)
+
+    @property
+    def sent_bytes(self) -> float:
+        """What each device sends, all times together, if the devices form a ring.
+
+        Source: Thakur, Rabenseifner and Gropp 2005, "Optimization of collective communication
+        operations in MPICH".
+        """
+        others = self.devices - 1
+        factor = {
+            "all-reduce": 2 * others / self.devices,
+            "all-gather": others / self.devices,
+            "reduce-scatter": float(others),
+            "all-to-all": others / self.devices,
+            "ragged-all-to-all": others / self.devices,
+        }.get(self.kind, 1.0)
+        return factor * self.result_bytes * self.times
+
+
+def collectives(program: str, devices: int) -> list[Collective]:
+    """The collective operations of a program.
+
+    Args:
+        program: its text, as `jax.stages.Compiled.as_text` gives it. In a program that was
+            lowered and not compiled, they are not there yet.
+        devices: that it runs on.
+    """
+    lines, entry = _computations(program)
+    found: list[Collective] = []
+
+    def walk(name: str, times: int) -> None:
+        for line in lines[name]:
+            if (match := _COLLECTIVE.search(line)) is not None:
+                found.append(
+                    Collective(
+                        kind=match["kind"],
+                        arrays=_results(match["result"], match["kind"], bool(match["start"])),
+                        devices=_group_size(line, devices),
+                        times=times,
+                    )
+                )
+            trips = _TRIPS.search(line)
+            rounds = times * (int(trips[1]) if trips else 1)
+            for called in _called(line):
+                walk(called, rounds)
+
+    walk(entry, 1)
+    return found
+
+
+def _computations(program: str) -> tuple[dict[str, list[str]], str]:
+    """The lines of each computation by its name, and the name of the first to run."""
+    lines: dict[str, list[str]] = {}
+    entry, current = "", None
+    for line in program.splitlines():
+        header = _HEADER.match(line)
+        if header is not None and not line.startswith("HloModule"):
+            current = lines.setdefault(header["name"], [])
+            entry = header["name"] if header["entry"] else entry
+        elif current is not None:
+            current.append(line)
+    return lines, entry
+
+
+def _called(line: str) -> Iterator[str]:
+    for names in _CALLED.findall(line):
+        for name in names.split(","):
+            yield name.strip().removeprefix("%")
+
+
+def _results(text: str, kind: str, started: bool) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    arrays = [
+        (dtype, tuple(int(length) for length in shape.split(",") if length))
+        for dtype, shape in _ARRAY.findall(text)
+    ]
+    if started and kind != "all-reduce":  # what goes in is named before what comes out
+        arrays = arrays[len(arrays) // 2 :]
+    return tuple(arrays)
+
+
+def _group_size(line: str, devices: int) -> int:
+    """How many devices take part with one another, in each way that XLA writes it."""
+    if (lists := re.search(r"replica_groups=\{\{([\d,]+)\}", line)) is not None:
+        return len(lists[1].split(","))
+    if (table := re.search(r"replica_groups=\[\d+,(\d+)\]", line)) is not None:
+        return int(table[1])
+    if (mesh := re.search(r"replica_groups=mesh\[([^\]]*)\][^{]*\{([^}]*)\}", line)) is not None:
+        lengths = {axis: int(length) for axis, length in re.findall(r"'(\w+)'=(\d+)", mesh[1])}
+        return math.prod(lengths[axis] for axis in re.findall(r"'(\w+)'", mesh[2]))
+    return devices
+
+
+def _item_bytes(dtype: str) -> int:
+    bits = re.search(r"\d+", dtype)
+    return 1 if bits is None else -(-int(bits[0]) // 8)  # `pred` has a byte

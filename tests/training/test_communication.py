@@ -1,0 +1,83 @@
+"""Reading what devices send each other from a compiled program."""
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax.sharding import NamedSharding
+from jax.sharding import PartitionSpec as P
+
+import hackmatrix_rl as hm
+from hackmatrix_rl.training.communication import collectives
+
+
+def compiled(function, mesh, spec, shape):
+    given = jax.ShapeDtypeStruct(shape, jnp.float32, sharding=NamedSharding(mesh, spec))
+    return collectives(jax.jit(function).lower(given).compile().as_text(), mesh.size)
+
+
+def test_a_reduction_in_a_loop_counts_as_often_as_the_loop_goes_round():
+    mesh = hm.mesh("data=8")
+
+    def totals(part):
+        def body(carry, _):
+            return carry + jax.lax.psum(jnp.sin(part * carry.sum()), "data")[0], None
+
+        return jax.lax.scan(body, jnp.ones(6, jnp.float32), None, length=5)[0]
+
+    mapped = jax.shard_map(totals, mesh=mesh, in_specs=P("data"), out_specs=P(), check_vma=False)
+    (found,) = compiled(mapped, mesh, P("data"), (8, 6))
+    assert (found.kind, found.devices, found.times) == ("all-reduce", 8, 5)
+    assert found.result_bytes == 6 * 4
+    assert found.sent_bytes == pytest.approx(5 * 2 * 7 / 8 * 24)
+
+
+def test_a_gather_over_one_axis_is_among_the_devices_along_it():
+    mesh = hm.mesh("data=4,fsdp=2")
+
+    def whole(x):
+        return jax.lax.with_sharding_constraint(x, NamedSharding(mesh, P()))
+
+    (found,) = compiled(whole, mesh, P("fsdp"), (16, 4))
+    assert (found.kind, found.devices, found.arrays) == ("all-gather", 2, (("f32", (16, 4)),))
+    assert found.sent_bytes == 16 * 4 * 4 / 2
+
+
+def test_devices_that_work_alone_send_nothing():
+    mesh = hm.mesh("data=8")
+    assert compiled(jnp.sin, mesh, P("data"), (16,)) == []
+
+
+@pytest.mark.parametrize(
+    ("groups", "devices"),
+    [
+        ("{{0,1},{2,3},{4,5},{6,7}}", 2),
+        ("[2,4]<=[8]", 4),
+        ("mesh['axis_0'=2,'axis_1'=4], device_ids=([2,4]T(1,0)) {'axis_1'}", 4),
+        ("{}", 8),
+    ],
+)
+def test_each_way_of_writing_groups_is_read(groups, devices):
+    program = f"""HloModule x, entry_computation_layout={{()->()}}
+
+ENTRY %main (a: f32[4]) -> f32[4] {{
+  %a = f32[4]{{0}} parameter(0)
+  ROOT %r = f32[4]{{0}} all-reduce(%a), channel_id=1, replica_groups={groups}, to_apply=%add
+}}
+
+%add (x: f32[], y: f32[]) -> f32[] {{
+  ROOT %z = f32[] add(%x, %y)
+}}
+"""
+    (found,) = collectives(program, 8)
+    assert found.devices == devices
+
+
+def test_what_is_started_and_waited_for_counts_once_and_by_what_comes_out():
+    program = """ENTRY %main (a: bf16[4]) -> bf16[8] {
+  %s = (bf16[4]{0}, bf16[8]{0}) all-gather-start(%a), replica_groups=[1,2]<=[2], dimensions={0}
+  ROOT %d = bf16[8]{0} all-gather-done(%s)
+}
+"""
+    (found,) = collectives(program, 2)
+    assert found.arrays == (("bf16", (8,)),)
+    assert found.sent_bytes == 8
