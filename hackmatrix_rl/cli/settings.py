@@ -15,7 +15,7 @@ from hackmatrix_rl.training.settings import read_settings
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-GROUPS = ("Run", "Game", "Collecting", "Network", "Learning", "Watching")
+GROUPS = ("Run", "Game", "Collecting", "Network", "Learning", "Memory", "Watching")
 
 
 class Value(click.ParamType[Any]):
