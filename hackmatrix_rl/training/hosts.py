@@ -4,9 +4,13 @@ import hashlib
 import importlib.util
 import json
 import os
-from collections.abc import Callable, Mapping
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import equinox as eqx
 import jax
@@ -16,9 +20,17 @@ from jaxtyping import PyTree
 
 from hackmatrix_rl.training.config import ConfigError, TrainConfig, flag
 from hackmatrix_rl.training.devices import accelerator_present
+from hackmatrix_rl.training.exit_codes import ExitCode
 
 HEARTBEAT_SECONDS = 60
 """How long a process may be silent before the others count it as lost."""
+
+# What errors say when the other end of a connection is gone.
+_LOSS = ("Gloo", "NCCL", "UNAVAILABLE", "Connection", "coordination service", "eartbeat")
+
+
+class AgreedError(ConfigError):
+    """A mistake that all processes know of, so that each may end in its own time."""
 
 
 @dataclass(frozen=True)
@@ -115,9 +127,54 @@ def launched_together(environment: Mapping[str, str]) -> bool:
     return "," in workers or on_tpu
 
 
+@contextmanager
+def ending_with_the_others(note: Callable[[str], None]) -> Iterator[None]:
+    """Ends this process at once where an error means that it cannot go on with the others.
+
+    An ordinary end would wait for them, and they for this one.
+
+    Args:
+        note: takes messages for people, and has written them when it returns.
+    """
+    try:
+        yield
+    except Exception as error:
+        if not jax.distributed.is_initialized():
+            raise
+        if any(sign in str(error) for sign in _LOSS):
+            note(
+                "Another process of this run was lost. Start all of them again with --resume-run; "
+                f"what came after the last checkpoint is lost. ({str(error).splitlines()[0]})"
+            )
+            leave(ExitCode.PEER_LOST)
+        note(traceback.format_exc())
+        leave(ExitCode.CRASHED)
+
+
+def leave(code: ExitCode) -> NoReturn:
+    """Ends this process without waiting for the others of the run, who notice it."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if jax.process_index() == 0:
+        # The others lose their connection with process 0: time for them to say their own.
+        time.sleep(2.0)
+    os._exit(code)
+
+
+def disconnect() -> None:
+    """Leaves the run when all of its processes do."""
+    if jax.distributed.is_initialized():
+        jax.distributed.shutdown()
+
+
+def process_index() -> int:
+    """Which of the run's processes this is."""
+    return int(jax.process_index())
+
+
 def is_first() -> bool:
     """Whether this is process 0, which alone writes metrics and talks to services."""
-    return bool(jax.process_index() == 0)
+    return process_index() == 0
 
 
 def agree(mine: Wishes) -> Wishes:
@@ -151,7 +208,7 @@ def by_first(act: Callable[[], Any]) -> Any:
         act: returns what JSON can hold.
 
     Raises:
-        ConfigError: in all processes, if `act` raised it.
+        AgreedError: in all processes, if `act` raised a ConfigError.
     """
     if jax.process_count() == 1:
         return act()
@@ -163,7 +220,7 @@ def by_first(act: Callable[[], Any]) -> Any:
             told = {"refused": str(error)}
     told = _gather_json(told)[0]
     if "refused" in told:
-        raise ConfigError(told["refused"])
+        raise AgreedError(told["refused"])
     return told["result"]
 
 
@@ -175,7 +232,7 @@ def check_same(config: TrainConfig, policy: PyTree) -> None:
         policy: the network that it starts from.
 
     Raises:
-        ConfigError: in all processes, if one differs; it names the process and the field.
+        AgreedError: in all processes, if one differs; it names the process and the field.
     """
     if jax.process_count() == 1:
         return
@@ -184,7 +241,7 @@ def check_same(config: TrainConfig, policy: PyTree) -> None:
         for name, value in settings.items():
             if value != found[0].get(name):
                 spelled = flag(name) if name in config.as_dict() else name
-                raise ConfigError(
+                raise AgreedError(
                     f"{spelled}: {value} in process {process}, but {found[0].get(name)} in "
                     "process 0. Start all processes with the same settings and versions."
                 )
@@ -197,7 +254,7 @@ def check_shared(path: Any) -> None:
         path: of the folder; process 0 has made it.
 
     Raises:
-        ConfigError: in all processes, if one does not see what process 0 writes there.
+        AgreedError: in all processes, if one does not see what process 0 writes there.
     """
     if jax.process_count() == 1:
         return
@@ -209,7 +266,7 @@ def check_shared(path: Any) -> None:
     if is_first():
         probe.unlink()
     if not all(seen):
-        raise ConfigError(
+        raise AgreedError(
             f"--checkpoint-dir {path}: process {seen.index(False)} does not see it. Processes on "
             "several hosts need one that all of them see: gs://..., or a network disk."
         )
