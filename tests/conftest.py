@@ -8,7 +8,7 @@ from pathlib import Path
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 if "xla_force_host_platform_device_count" not in os.environ.get("XLA_FLAGS", ""):
     os.environ["XLA_FLAGS"] = (
-        os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=2"
+        os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=8"
     ).strip()
 
 import jax
@@ -44,6 +44,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="also run the tests that draw tens of thousands of games",
     )
     parser.addoption(
+        "--matrix",
+        action="store_true",
+        help="also run every combination of precision, mesh, network and gradients in parts",
+    )
+    parser.addoption(
         "--kills",
         type=int,
         default=3,
@@ -52,9 +57,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if config.getoption("--statistical") or "statistical" in config.getoption("-m"):
-        return
-    skip = pytest.mark.skip(reason="statistical: asked for with --statistical")
-    for item in items:
-        if "statistical" in item.keywords:
-            item.add_marker(skip)
+    for marker in ("statistical", "matrix"):
+        if config.getoption(f"--{marker}") or marker in config.getoption("-m"):
+            continue
+        skip = pytest.mark.skip(reason=f"{marker}: asked for with --{marker}")
+        for item in items:
+            if marker in item.keywords:
+                item.add_marker(skip)
