@@ -54,6 +54,9 @@ class TrainConfig:
     seed: int = _option(
         0, "Run", "Seed of everything random in the run.", minimum=0, maximum=2**32 - 1
     )
+    deterministic: bool = _option(
+        False, "Run", "Set what makes runs repeat bit for bit on this kind of device; costs speed."
+    )
     device: str = _option("auto", "Run", "Where to compute.", choices=("auto", "cpu", "gpu", "tpu"))
     run_dir: str | None = _option(
         None, "Run", "The run's own folder; by default runs/ and a dated name, the run's id."
