@@ -3,6 +3,8 @@
 Needs only Python and pip: `pip install nox && nox -s tests`.
 """
 
+import time
+
 import nox
 
 nox.options.sessions = ["tests"]
@@ -31,6 +33,16 @@ def conformance_full(session: nox.Session) -> None:
     """The statistical tests: distributions and whole-game statistics over many games."""
     install(session, "test")
     session.run("pytest", "--statistical", "-m", "statistical", *session.posargs)
+
+
+@nox.session
+def faults(session: nox.Session) -> None:
+    """Many kills at random times, other ones in each run."""
+    install(session, "test")
+    session.run(
+        *("pytest", "tests/training/test_faults.py", "--kills", "40", *session.posargs),
+        env={"HACKMATRIX_KILL_SEED": str(time.time_ns())},
+    )
 
 
 @nox.session

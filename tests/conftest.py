@@ -43,6 +43,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="also run the tests that draw tens of thousands of games",
     )
+    parser.addoption(
+        "--kills",
+        type=int,
+        default=3,
+        help="how often a run is killed in the test of kills at random times",
+    )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

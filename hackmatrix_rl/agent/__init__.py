@@ -12,7 +12,10 @@ from hackmatrix_rl.agent.loss import Batch, LossMetrics, PPOLoss
 from hackmatrix_rl.agent.loss_scale import LossScale
 from hackmatrix_rl.agent.mlp import MLPActorCritic
 from hackmatrix_rl.agent.networks import NETWORKS, build_network
+from hackmatrix_rl.agent.outcomes import OutcomeHead, OutcomeLoss, OutcomeMetrics, Outcomes
 from hackmatrix_rl.agent.precision import MixedPrecision, PrecisionPolicy, precision
+from hackmatrix_rl.agent.remat import REMAT, rematerialized
+from hackmatrix_rl.agent.residual import ResidualActorCritic
 from hackmatrix_rl.agent.rollout import (
     Actors,
     EpisodeSums,
@@ -21,11 +24,13 @@ from hackmatrix_rl.agent.rollout import (
     start_actors,
 )
 from hackmatrix_rl.agent.trainable import NonTrainable, parameters_of, split_trainable
+from hackmatrix_rl.agent.trunk import TrunkActorCritic, add_outcomes
 from hackmatrix_rl.agent.value_scale import IdentityScale, RunningScale, ValueScale
 
 __all__ = [
     "GAE",
     "NETWORKS",
+    "REMAT",
     "ActorCritic",
     "Actors",
     "Batch",
@@ -39,16 +44,24 @@ __all__ = [
     "MaskedCategorical",
     "MixedPrecision",
     "NonTrainable",
+    "OutcomeHead",
+    "OutcomeLoss",
+    "OutcomeMetrics",
+    "Outcomes",
     "PPOLoss",
     "PrecisionPolicy",
+    "ResidualActorCritic",
     "Rollout",
     "RolloutCollector",
     "RunningScale",
     "Targets",
+    "TrunkActorCritic",
     "ValueScale",
+    "add_outcomes",
     "build_network",
     "parameters_of",
     "precision",
+    "rematerialized",
     "split_trainable",
     "start_actors",
     "start_anew",

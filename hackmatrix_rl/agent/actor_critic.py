@@ -1,6 +1,8 @@
 """What a network is to the rest of the package."""
 
 from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -62,23 +64,71 @@ class ActorCritic(eqx.Module):
         Returns:
             Logits and values of every step.
         """
-        num_steps, batch = done.shape
-        if not jax.tree.leaves(carry):
-            # The steps are independent: one flat batch makes each layer one matrix product.
-            flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), observations)
-            logits, value, _ = jax.vmap(self, in_axes=(0, None))(flat, carry)
-            return logits.reshape(num_steps, batch, -1), value.reshape(num_steps, batch)
-        held, narrow = held_in_float32(self)
-
-        def step(
-            carry: PyTree[Array], inputs: tuple[PyTree[Array], Bool[Array, " batch"]]
-        ) -> tuple[PyTree[Array], tuple[Array, Array]]:
-            observation, ended = inputs
-            logits, value, carry = jax.vmap(narrow(held))(observation, carry)
-            return start_anew(carry, self.initial_carry(), ended), (logits, value)
-
-        _, (logits, value) = jax.lax.scan(step, carry, (observations, done))
+        logits, value = unroll_steps(Look(self), self.initial_carry(), observations, carry, done)
         return logits, value
+
+    def recompute_blocks(self) -> "ActorCritic":
+        """The same network, each of whose blocks keeps nothing but its input for the gradient.
+
+        What is inside of a block is computed again when the gradient comes by: less memory,
+        more work. To be replaced by networks that are made of blocks.
+
+        Raises:
+            ValueError: the network has no blocks.
+        """
+        raise ValueError(f"{type(self).__name__} has no blocks to recompute")
+
+
+class Look(eqx.Module):
+    """A policy's call, with the outputs apart from the carry: for `unroll_steps`."""
+
+    policy: ActorCritic
+
+    def __call__(
+        self, observation: PyTree[Array], carry: PyTree[Array]
+    ) -> tuple[tuple[Float32[Array, " num_actions"], Float32[Array, ""]], PyTree[Array]]:
+        """Logits and value, and the next carry."""
+        logits, value, carry = self.policy(observation, carry)
+        return (logits, value), carry
+
+
+def unroll_steps(
+    call: Callable[[PyTree[Array], PyTree[Array]], tuple[Any, PyTree[Array]]],
+    initial: PyTree[Array],
+    observations: PyTree[Array],
+    carry: PyTree[Array],
+    done: Bool[Array, "num_steps batch"],
+) -> Any:
+    """Calls something with memory on whole sequences of a batch.
+
+    Args:
+        call: a module, or a method of one, from one observation and a carry to an output and
+            the next carry.
+        initial: the carry at the start of an episode.
+        observations: each leaf `[num_steps, batch, ...]`.
+        carry: before the first step; each leaf `[batch, ...]`.
+        done: whether an episode ended with a step; the carry starts anew after it.
+
+    Returns:
+        The outputs; each leaf `[num_steps, batch, ...]`.
+    """
+    num_steps, batch = done.shape
+    if not jax.tree.leaves(carry):
+        # The steps are independent: one flat batch makes each layer one matrix product.
+        flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), observations)
+        output, _ = jax.vmap(call, in_axes=(0, None))(flat, carry)
+        return jax.tree.map(lambda leaf: leaf.reshape(num_steps, batch, *leaf.shape[1:]), output)
+
+    held, narrow = held_in_float32(call)
+
+    def step(
+        carry: PyTree[Array], inputs: tuple[PyTree[Array], Bool[Array, " batch"]]
+    ) -> tuple[PyTree[Array], Any]:
+        observation, ended = inputs
+        output, carry = jax.vmap(narrow(held))(observation, carry)
+        return start_anew(carry, initial, ended), output
+
+    return jax.lax.scan(step, carry, (observations, done))[1]
 
 
 def start_anew(

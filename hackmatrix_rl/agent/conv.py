@@ -5,10 +5,10 @@ from collections.abc import Callable
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Float32, Key, PyTree
+from jaxtyping import Array, Float, Key, PyTree
 
-from hackmatrix_rl.agent.actor_critic import ActorCritic
 from hackmatrix_rl.agent.layers import HIDDEN_GAIN, Dense, Heads, plus_bias
+from hackmatrix_rl.agent.trunk import TrunkActorCritic
 from hackmatrix_rl.env.environment import EnvSpec, Features
 
 KERNEL = 3
@@ -52,7 +52,7 @@ class Conv(eqx.Module):
         return jax.nn.relu(plus_bias(convolved, self.bias))
 
 
-class ConvActorCritic(ActorCritic):
+class ConvActorCritic(TrunkActorCritic):
     """A network that looks at every cell of a board in the same way. No memory.
 
     One layer, the same for all cells, turns a cell's features into `channels` numbers;
@@ -126,10 +126,10 @@ class ConvActorCritic(ActorCritic):
         """Nothing: there is no memory."""
         return ()
 
-    def __call__(
+    def trunk(
         self, observation: PyTree[Array], carry: PyTree[Array]
-    ) -> tuple[Float32[Array, " num_actions"], Float32[Array, ""], PyTree[Array]]:
-        """Logits, value and the (empty) carry."""
+    ) -> tuple[Float[Array, " width"], PyTree[Array]]:
+        """The last hidden layer, and the (empty) carry."""
         features = self.encode(observation)
         assert features.grid is not None  # checked at construction
         board = jax.nn.relu(self.cell(features.grid))
@@ -138,5 +138,4 @@ class ConvActorCritic(ActorCritic):
         hidden = jnp.concatenate([board.ravel(), features.flat.astype(board.dtype)])
         for layer in self.dense:
             hidden = jax.nn.relu(layer(hidden))
-        logits, value = self.heads(hidden)
-        return logits, value, carry
+        return hidden, carry

@@ -7,9 +7,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Float32, Key, PyTree
 
-from hackmatrix_rl.agent.actor_critic import ActorCritic, start_anew
+from hackmatrix_rl.agent.actor_critic import start_anew
 from hackmatrix_rl.agent.layers import HIDDEN_GAIN, Dense, Heads
 from hackmatrix_rl.agent.trainable import held_in_float32
+from hackmatrix_rl.agent.trunk import TrunkActorCritic
 from hackmatrix_rl.env.environment import EnvSpec, Features
 
 
@@ -60,7 +61,7 @@ class GRUCell(eqx.Module):
         return (1.0 - update) * candidate + update * state
 
 
-class GRUActorCritic(ActorCritic):
+class GRUActorCritic(TrunkActorCritic):
     """A dense layer, a gated recurrent unit, and the heads.
 
     Attributes:
@@ -103,20 +104,19 @@ class GRUActorCritic(ActorCritic):
         """What the observation sends to the gates: all that needs no memory."""
         return self.cell.inwards(jax.nn.relu(self.embed(self.encode(observation).ravel())))
 
-    def __call__(
+    def trunk(
         self, observation: PyTree[Array], carry: PyTree[Array]
-    ) -> tuple[Float32[Array, " num_actions"], Float32[Array, ""], PyTree[Array]]:
-        """Logits, value and the next memory."""
+    ) -> tuple[Float32[Array, " width"], PyTree[Array]]:
+        """The next memory, twice: as what the heads look at and as the carry."""
         memory = self.cell(self._drive(observation), carry)
-        logits, value = self.heads(memory)
-        return logits, value, memory
+        return memory, memory
 
-    def unroll(
+    def unroll_trunk(
         self,
         observations: PyTree[Array],
         carry: PyTree[Array],
         done: Bool[Array, "num_steps batch"],
-    ) -> tuple[Float32[Array, "num_steps batch num_actions"], Float32[Array, "num_steps batch"]]:
+    ) -> Float32[Array, "num_steps batch width"]:
         """As in the base class; only the memory itself is left in the loop over the steps."""
         driven = jax.vmap(jax.vmap(self._drive))(observations)
         held, narrow = held_in_float32(self.cell)
@@ -129,6 +129,4 @@ class GRUActorCritic(ActorCritic):
             memory = jax.vmap(narrow(held))(drive, memory)
             return start_anew(memory, self.initial_carry(), ended), memory
 
-        _, memories = jax.lax.scan(step, carry, (driven, done))
-        logits, value = jax.vmap(jax.vmap(self.heads))(memories)
-        return logits, value
+        return jax.lax.scan(step, carry, (driven, done))[1]

@@ -63,6 +63,34 @@ def plus_bias(
     return (product.astype(jnp.float32) + full).astype(product.dtype)
 
 
+class LayerNorm(eqx.Module):
+    """Normalisation of a vector to mean 0 and standard deviation 1, then scaled and shifted.
+
+    Computed in float32: the sums over a wide layer are not for 16 bits.
+
+    Source: Ba et al. 2016, "Layer normalization".
+    """
+
+    scale: Float[Array, " width"]
+    shift: Float[Array, " width"]
+
+    def __init__(self, width: int) -> None:
+        """Starts without scaling and shifting.
+
+        Args:
+            width: size of the vector.
+        """
+        self.scale = jnp.ones((width,), jnp.float32)
+        self.shift = jnp.zeros((width,), jnp.float32)
+
+    def __call__(self, x: Float[Array, " width"]) -> Float[Array, " width"]:
+        """The vector normalised, in the dtype of the parameters."""
+        full = x.astype(jnp.float32)
+        normal = (full - jnp.mean(full)) * jax.lax.rsqrt(jnp.var(full) + 1e-5)
+        scaled = normal * self.scale.astype(jnp.float32) + self.shift.astype(jnp.float32)
+        return scaled.astype(self.scale.dtype)
+
+
 class Heads(eqx.Module):
     """Logits and value from the last hidden layer, both in float32."""
 

@@ -1,14 +1,20 @@
 """Proximal policy optimization: the loss."""
 
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float32, Int32, PyTree
+from jaxtyping import Array, Bool, Float32, Int32, PyTree, UInt32
 
 from hackmatrix_rl.agent.actor_critic import ActorCritic
 from hackmatrix_rl.agent.distribution import MaskedCategorical
 from hackmatrix_rl.agent.gae import Targets
+from hackmatrix_rl.agent.outcomes import OutcomeLoss, OutcomeMetrics, Outcomes
 from hackmatrix_rl.agent.rollout import Rollout
+from hackmatrix_rl.agent.trunk import TrunkActorCritic
 from hackmatrix_rl.agent.value_scale import IDENTITY_SCALE, ValueScale
 
 
@@ -27,6 +33,8 @@ class Batch(eqx.Module):
         initial_carry: memory before the first step; each leaf `[batch, ...]`.
         advantage: of the action, in units of reward.
         value_target: what the value should be.
+        outcomes: what the action brought at once; `None` unless the rollout has kept it.
+        number: of the minibatch, counted from the start of training.
     """
 
     observation: PyTree[Array]
@@ -38,6 +46,8 @@ class Batch(eqx.Module):
     initial_carry: PyTree[Array]
     advantage: Float32[Array, "num_steps batch"]
     value_target: Float32[Array, "num_steps batch"]
+    outcomes: Outcomes | None = None
+    number: UInt32[Array, ""] = eqx.field(default_factory=lambda: jnp.zeros((), jnp.uint32))
 
     @classmethod
     def of(
@@ -45,6 +55,8 @@ class Batch(eqx.Module):
         rollout: Rollout,
         targets: Targets,
         value_scale: ValueScale = IDENTITY_SCALE,
+        *,
+        number: UInt32[Array, ""] | None = None,
     ) -> "Batch":
         """All of a rollout.
 
@@ -52,6 +64,7 @@ class Batch(eqx.Module):
             rollout: what happened.
             targets: estimated from it.
             value_scale: the units in which the network is to learn the targets.
+            number: of the minibatch; 0 if none is given.
         """
         return cls(
             observation=rollout.observation,
@@ -63,16 +76,28 @@ class Batch(eqx.Module):
             initial_carry=rollout.initial_carry,
             advantage=targets.advantage,
             value_target=value_scale.normalize(targets.value_target),
+            outcomes=None
+            if rollout.terms is None
+            else Outcomes(terms=rollout.terms, terminated=rollout.terminated),
+            number=jnp.zeros((), jnp.uint32) if number is None else number,
         )
 
     def select(self, environments: Int32[Array, " some"]) -> "Batch":
         """The sequences of some of the environments."""
+        return self.along_environments(lambda leaf, axis: jnp.take(leaf, environments, axis=axis))
 
-        def pick(name: str, value: PyTree[Array]) -> PyTree[Array]:
-            axis = 0 if name == "initial_carry" else 1
-            return jax.tree.map(lambda leaf: jnp.take(leaf, environments, axis=axis), value)
+    def along_environments(self, change: Callable[..., Array]) -> "Batch":
+        """The batch with each array changed that has an axis of environments.
 
-        return Batch(**{name: pick(name, value) for name, value in vars(self).items()})
+        Args:
+            change: from an array and its `axis` of environments to another array.
+        """
+        changed = {}
+        for name, value in vars(self).items():
+            if name != "number":
+                axis = 0 if name == "initial_carry" else 1
+                changed[name] = jax.tree.map(partial(change, axis=axis), value)
+        return replace(self, **changed)
 
 
 class LossMetrics(eqx.Module):
@@ -85,6 +110,7 @@ class LossMetrics(eqx.Module):
         approx_kl: estimate of the divergence of the policy from the one that acted.
         clip_fraction: share of the actions whose ratio lies outside of the clip.
         extra: further numbers of a loss of one's own, by name.
+        outcomes: of the auxiliary loss; `None` without one.
     """
 
     policy_loss: Float32[Array, ""]
@@ -93,6 +119,7 @@ class LossMetrics(eqx.Module):
     approx_kl: Float32[Array, ""]
     clip_fraction: Float32[Array, ""]
     extra: dict[str, Float32[Array, ""]] = eqx.field(default_factory=dict)
+    outcomes: OutcomeMetrics | None = None
 
 
 class PPOLoss(eqx.Module):
@@ -110,6 +137,9 @@ class PPOLoss(eqx.Module):
             of the network; `None`: no such clip.
         normalize_advantage: whether to give the advantages of each minibatch mean 0 and
             standard deviation 1.
+        outcomes: an auxiliary loss on the same hidden layer; `None`: none. It needs a
+            `TrunkActorCritic` with a head for it, and a rollout that keeps the parts of the
+            reward.
     """
 
     clip: float = eqx.field(static=True, default=0.2)
@@ -117,6 +147,7 @@ class PPOLoss(eqx.Module):
     entropy_coefficient: float = eqx.field(static=True, default=0.01)
     value_clip: float | None = eqx.field(static=True, default=None)
     normalize_advantage: bool = eqx.field(static=True, default=True)
+    outcomes: OutcomeLoss | None = None
 
     def __check_init__(self) -> None:
         if self.clip <= 0:
@@ -127,9 +158,27 @@ class PPOLoss(eqx.Module):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must not be negative, but is {getattr(self, name)}")
 
+    def prepare(self, batch: Batch) -> tuple["PPOLoss", Batch]:
+        """What has to be seen of a batch as a whole, before it may be cut into parts.
+
+        Returns:
+            A loss and a batch with the advantages normalised. The mean of this loss over
+            parts of the batch of the same size is the loss on all of it.
+        """
+        if not self.normalize_advantage:
+            return self, batch
+        advantage = batch.advantage
+        advantage = (advantage - jnp.mean(advantage)) / (jnp.std(advantage) + 1e-6)
+        return replace(self, normalize_advantage=False), replace(batch, advantage=advantage)
+
     def __call__(self, policy: ActorCritic, batch: Batch) -> tuple[Float32[Array, ""], LossMetrics]:
-        """The loss of a policy on a batch, and what it is made of."""
-        logits, value = policy.unroll(batch.observation, batch.initial_carry, batch.done)
+        """The loss of a policy on a batch, and what it is made of.
+
+        Raises:
+            ValueError: there is an auxiliary loss, and policy or batch are not made for it.
+        """
+        _, batch = self.prepare(batch)
+        logits, value, auxiliary = self._evaluate(policy, batch)
         chances = MaskedCategorical(logits, batch.mask)
 
         log_ratio = chances.log_prob(batch.action) - batch.log_prob
@@ -141,21 +190,44 @@ class PPOLoss(eqx.Module):
         loss = (
             policy_loss + self.value_coefficient * value_loss - self.entropy_coefficient * entropy
         )
+        outcomes = None
+        if auxiliary is not None:
+            loss, outcomes = loss + auxiliary[0], auxiliary[1]
         return loss, LossMetrics(
             policy_loss=policy_loss,
             value_loss=value_loss,
             entropy=entropy,
             approx_kl=jnp.mean(ratio - 1.0 - log_ratio),
             clip_fraction=jnp.mean((jnp.abs(ratio - 1.0) > self.clip).astype(jnp.float32)),
+            outcomes=outcomes,
         )
+
+    def _evaluate(
+        self, policy: ActorCritic, batch: Batch
+    ) -> tuple[
+        Float32[Array, "num_steps batch num_actions"],
+        Float32[Array, "num_steps batch"],
+        tuple[Float32[Array, ""], OutcomeMetrics] | None,
+    ]:
+        """Logits, values, and the auxiliary loss where there is one."""
+        sequences = batch.observation, batch.initial_carry, batch.done
+        if self.outcomes is None:
+            return *policy.unroll(*sequences), None
+        if not isinstance(policy, TrunkActorCritic) or policy.outcomes is None:
+            raise ValueError("the auxiliary loss needs a policy to which add_outcomes gave a head")
+        if batch.outcomes is None:
+            raise ValueError("the auxiliary loss needs a rollout that keeps the reward's terms")
+        hidden = policy.unroll_trunk(*sequences)
+        auxiliary = self.outcomes(
+            policy.outcomes, hidden, batch.action, batch.outcomes, batch.number
+        )
+        return *policy.judge(hidden), auxiliary
 
     def _policy_loss(
         self,
         ratio: Float32[Array, "num_steps batch"],
         advantage: Float32[Array, "num_steps batch"],
     ) -> Float32[Array, ""]:
-        if self.normalize_advantage:
-            advantage = (advantage - jnp.mean(advantage)) / (jnp.std(advantage) + 1e-6)
         clipped = jnp.clip(ratio, 1.0 - self.clip, 1.0 + self.clip)
         return -jnp.mean(jnp.minimum(ratio * advantage, clipped * advantage))
 

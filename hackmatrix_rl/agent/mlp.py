@@ -4,14 +4,14 @@ from collections.abc import Callable
 
 import equinox as eqx
 import jax
-from jaxtyping import Array, Float, Float32, Key, PyTree
+from jaxtyping import Array, Float, Key, PyTree
 
-from hackmatrix_rl.agent.actor_critic import ActorCritic
 from hackmatrix_rl.agent.layers import HIDDEN_GAIN, Dense, Heads
+from hackmatrix_rl.agent.trunk import TrunkActorCritic
 from hackmatrix_rl.env.environment import EnvSpec, Features
 
 
-class MLPActorCritic(ActorCritic):
+class MLPActorCritic(TrunkActorCritic):
     """Dense layers with rectifiers, shared by policy and value. No memory.
 
     Attributes:
@@ -54,12 +54,11 @@ class MLPActorCritic(ActorCritic):
         """Nothing: there is no memory."""
         return ()
 
-    def __call__(
+    def trunk(
         self, observation: PyTree[Array], carry: PyTree[Array]
-    ) -> tuple[Float32[Array, " num_actions"], Float32[Array, ""], PyTree[Array]]:
-        """Logits, value and the (empty) carry."""
+    ) -> tuple[Float[Array, " width"], PyTree[Array]]:
+        """The last hidden layer, and the (empty) carry."""
         hidden: Float[Array, " width"] = self.encode(observation).ravel()
         for layer in self.layers:
             hidden = jax.nn.relu(layer(hidden))
-        logits, value = self.heads(hidden)
-        return logits, value, carry
+        return hidden, carry

@@ -1,6 +1,7 @@
 """Networks by name."""
 
 import importlib
+import inspect
 from collections.abc import Callable
 from functools import partial
 
@@ -10,6 +11,7 @@ from hackmatrix_rl.agent.actor_critic import ActorCritic
 from hackmatrix_rl.agent.conv import ConvActorCritic
 from hackmatrix_rl.agent.gru import GRUActorCritic
 from hackmatrix_rl.agent.mlp import MLPActorCritic
+from hackmatrix_rl.agent.residual import ResidualActorCritic
 from hackmatrix_rl.env.environment import EnvSpec
 
 NETWORKS: dict[str, Callable[..., ActorCritic]] = {
@@ -17,12 +19,18 @@ NETWORKS: dict[str, Callable[..., ActorCritic]] = {
     "cells": partial(ConvActorCritic, layers=0),
     "conv": ConvActorCritic,
     "gru": GRUActorCritic,
+    "residual": ResidualActorCritic,
 }
-"""Each is called as `factory(spec, width=..., key=...)`; `width` may be left out."""
+"""Each is called as `factory(spec, width=..., depth=..., key=...)`; sizes may be left out."""
 
 
 def build_network(
-    name: str, spec: EnvSpec, *, width: int | None = None, key: Key[Array, ""]
+    name: str,
+    spec: EnvSpec,
+    *,
+    width: int | None = None,
+    depth: int | None = None,
+    key: Key[Array, ""],
 ) -> ActorCritic:
     """Builds a network by its name.
 
@@ -32,13 +40,19 @@ def build_network(
         spec: of the environment.
         width: of the hidden layers; `None` for the network's own default (and then the
             factory is not handed one).
+        depth: number of hidden layers or blocks; `None` likewise.
         key: randomness of the weights.
 
     Raises:
-        ValueError: there is no such network, or it does not build an `ActorCritic`.
+        ValueError: there is no such network, it has no such size, or it does not build an
+            `ActorCritic`.
     """
     factory = NETWORKS[name] if name in NETWORKS else _import_factory(name)
-    sizes = {} if width is None else {"width": width}
+    given = {"width": width, "depth": depth}
+    sizes = {size: number for size, number in given.items() if number is not None}
+    for size in sizes:
+        if not _takes(factory, size):
+            raise ValueError(f"network {name!r} has no {size} to choose")
     network = factory(spec, **sizes, key=key)
     if not isinstance(network, ActorCritic):
         raise ValueError(
@@ -46,6 +60,11 @@ def build_network(
             "hackmatrix_rl.agent.ActorCritic"
         )
     return network
+
+
+def _takes(factory: Callable[..., object], name: str) -> bool:
+    parameters = inspect.signature(factory).parameters.values()
+    return any(each.name == name or each.kind is each.VAR_KEYWORD for each in parameters)
 
 
 def _import_factory(name: str) -> Callable[..., object]:

@@ -3,10 +3,11 @@
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree, UInt32
+from jaxtyping import Array, Bool, Float16, Float32, Int32, Key, PyTree, UInt32
 
 from hackmatrix_rl.agent.actor_critic import ActorCritic, start_anew
 from hackmatrix_rl.agent.distribution import MaskedCategorical
+from hackmatrix_rl.agent.outcomes import stacked_terms
 from hackmatrix_rl.agent.precision import FLOAT32, PrecisionPolicy
 from hackmatrix_rl.env.environment import Environment, Timestep
 
@@ -124,6 +125,8 @@ class Rollout(eqx.Module):
         last_value: value of the position after the last step (the first of a new episode,
             where one ended there).
         episodes: of the episodes that ended.
+        terms: the parts of the reward as `Outcomes` has them; `None` unless the collector
+            keeps them.
     """
 
     observation: PyTree[Array]
@@ -138,6 +141,7 @@ class Rollout(eqx.Module):
     initial_carry: PyTree[Array]
     last_value: Float32[Array, " num_envs"]
     episodes: EpisodeSums
+    terms: Float16[Array, "num_steps num_envs terms"] | None = None
 
     @property
     def done(self) -> Bool[Array, "num_steps num_envs"]:
@@ -157,6 +161,7 @@ class Step(eqx.Module):
     terminated: Bool[Array, " num_envs"]
     truncated: Bool[Array, " num_envs"]
     bootstrap_value: Float32[Array, " num_envs"]
+    terms: Float16[Array, "num_envs terms"] | None
 
 
 class RolloutCollector(eqx.Module):
@@ -164,9 +169,12 @@ class RolloutCollector(eqx.Module):
 
     Attributes:
         num_steps: steps of each environment in a rollout.
+        terms: names of the parts of the reward to keep of every step, which an auxiliary loss
+            learns from; none by default.
     """
 
     num_steps: int = eqx.field(static=True)
+    terms: tuple[str, ...] = eqx.field(static=True, default=(), kw_only=True)
 
     def __check_init__(self) -> None:
         if self.num_steps < 1:
@@ -231,6 +239,7 @@ class RolloutCollector(eqx.Module):
             terminated=timestep.terminated,
             truncated=timestep.truncated,
             bootstrap_value=_bootstrap_value(policy, environment, timestep, carry),
+            terms=stacked_terms(timestep.terms, self.terms) if self.terms else None,
         )
         after = Actors(
             environment=state,

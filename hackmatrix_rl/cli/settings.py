@@ -15,7 +15,7 @@ from hackmatrix_rl.training.settings import read_settings
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-GROUPS = ("Run", "Game", "Collecting", "Network", "Learning", "Watching")
+GROUPS = ("Run", "Game", "Collecting", "Network", "Learning", "Memory", "Watching")
 
 
 class Value(click.ParamType[Any]):
@@ -55,12 +55,17 @@ def _whole(text: str) -> int:
         return int(number)
 
 
-def config_options(groups: Collection[str] = GROUPS) -> Callable[[F], F]:
-    """Gives a command `--preset`, `--config`, and an option for each field of some groups."""
+def config_options(groups: Collection[str] = GROUPS, *, preset: str = AUTO) -> Callable[[F], F]:
+    """Gives a command `--preset`, `--config`, and an option for each field of some groups.
+
+    Args:
+        groups: whose fields.
+        preset: the default, for the help.
+    """
     presets = click.option(
         "--preset",
         metavar="|".join(preset_names()),
-        help=f"Settings that suit a device; auto looks which there is.  [default: {AUTO}]",
+        help=f"Settings that suit a device; auto looks which there is.  [default: {preset}]",
     )
     file = click.option(
         "--config",

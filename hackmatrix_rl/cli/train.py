@@ -112,7 +112,7 @@ def describe(config: TrainConfig, folder: RunFolder) -> list[str]:
         *([unseen] if unseen else []),
         f"Training on {describe_device()}: {config.total_timesteps:,} steps in "
         f"{config.num_updates:,} updates of {config.num_envs:,} games x {config.num_steps} steps",
-        f"Each update: {config.num_epochs} epochs of {config.num_minibatches} minibatches; "
+        f"Each update: {config.num_epochs} epochs of {config.minibatches} minibatches; "
         f"network {config.network}{width}, {config.precision}, learning rate "
         f"{config.learning_rate:g} ({config.learning_rate_schedule}), seed {config.seed}",
         f"Run folder: {folder.path}    Ctrl-C saves and ends.",

@@ -43,11 +43,13 @@ class EnvSpec:
         num_actions: size of the (discrete) action space.
         observation: a `jax.ShapeDtypeStruct` for each leaf of one observation (no batch axis).
         encode: turns one observation into `Features`; called under `jax.vmap`.
+        terms: names of the parts of the reward (see `Timestep.terms`).
     """
 
     num_actions: int
     observation: PyTree
     encode: Callable[[PyTree], Features] = flat_features
+    terms: tuple[str, ...] = ()
 
 
 class EpisodeStatistics(eqx.Module):

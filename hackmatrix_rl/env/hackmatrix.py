@@ -90,8 +90,8 @@ class HackMatrix(Environment):
         game = jax.eval_shape(lambda: new_game(self.config, key=jax.random.key(0)))
         shape = jax.eval_shape(self._see, game.position)
         if self.observation == "classic":
-            return EnvSpec(NUM_ACTIONS, shape, features_from_classic)
-        return EnvSpec(NUM_ACTIONS, shape, features_from_compact)
+            return EnvSpec(NUM_ACTIONS, shape, features_from_classic, TERM_NAMES)
+        return EnvSpec(NUM_ACTIONS, shape, features_from_compact, TERM_NAMES)
 
     @property
     def truncates(self) -> bool:

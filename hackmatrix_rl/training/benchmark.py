@@ -100,7 +100,8 @@ def benchmark(
             name: getattr(config, name)
             for name, value in config.as_dict().items()
             if name in _SIZES and value is not None
-        },
+        }
+        | {"num_minibatches": config.minibatches},
     )
 
 
@@ -114,9 +115,11 @@ _SIZES = (
     "updates_per_dispatch",
     "network",
     "width",
+    "depth",
     "precision",
     "num_epochs",
-    "num_minibatches",
+    "grad_accum",
+    "remat",
 )
 
 

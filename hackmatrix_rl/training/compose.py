@@ -6,16 +6,17 @@ from jaxtyping import Array, Key
 from hackmatrix_rl.agent import (
     GAE,
     IdentityScale,
+    OutcomeLoss,
     PPOLoss,
     RunningScale,
     ValueScale,
-    build_network,
     precision,
 )
 from hackmatrix_rl.env import HackMatrix
 from hackmatrix_rl.training.config import ConfigError, TrainConfig, check_platform
 from hackmatrix_rl.training.devices import chosen_devices
 from hackmatrix_rl.training.optimizer import adam
+from hackmatrix_rl.training.policies import build_policy
 from hackmatrix_rl.training.schedules import Constant, Linear, Schedule
 from hackmatrix_rl.training.trainer import Trainer
 
@@ -28,14 +29,10 @@ def compose(config: TrainConfig, *, key: Key[Array, ""]) -> Trainer:
         key: randomness of the network's weights.
 
     Raises:
-        ConfigError: if there is no such network, or it cannot be computed as asked.
+        ConfigError: if there is no such network, or it cannot do what is asked.
     """
     environment = make_environment(config)
-    spec = environment.spec
-    try:
-        policy = build_network(config.network, spec, width=config.width, key=key)
-    except ValueError as error:
-        raise ConfigError(f"--network {config.network}: {error}") from error
+    policy = build_policy(config, environment.spec, key=key)
     computes = precision(config.precision, config.precision_table)
     check_platform(computes, chosen_devices()[0].platform)
     try:
@@ -52,6 +49,7 @@ def compose(config: TrainConfig, *, key: Key[Array, ""]) -> Trainer:
             entropy_coefficient=config.entropy_coefficient,
             value_clip=config.value_clip,
             normalize_advantage=config.normalize_advantage,
+            outcomes=_auxiliary(config),
         ),
         gae=GAE(discount=config.discount, trace_decay=config.trace_decay),
         optimizer=adam(config.max_gradient_norm),
@@ -60,9 +58,11 @@ def compose(config: TrainConfig, *, key: Key[Array, ""]) -> Trainer:
         value_scale=_value_scale(config),
         num_envs=config.num_envs,
         num_steps=config.num_steps,
-        num_minibatches=config.num_minibatches,
+        num_minibatches=config.minibatches,
         num_epochs=config.num_epochs,
         kl_limit=config.kl_limit,
+        grad_accum=config.grad_accum,
+        remat=config.remat,
         updates_per_dispatch=config.updates_per_dispatch,
     )
 
@@ -82,6 +82,12 @@ def _learning_rate(config: TrainConfig) -> Schedule:
     if config.learning_rate_schedule == "constant":
         return Constant(config.learning_rate)
     return Linear(config.learning_rate, 0.0, over=config.num_updates * config.batch)
+
+
+def _auxiliary(config: TrainConfig) -> OutcomeLoss | None:
+    if config.aux_coefficient == 0:
+        return None
+    return OutcomeLoss(config.aux_coefficient, config.aux_every)
 
 
 def _value_scale(config: TrainConfig) -> ValueScale:

@@ -6,9 +6,11 @@ from dataclasses import dataclass, field
 from types import UnionType
 from typing import Any, get_args, no_type_check
 
-from hackmatrix_rl.agent import MixedPrecision, PrecisionPolicy, precision
+from hackmatrix_rl.agent import REMAT, MixedPrecision, PrecisionPolicy, precision
 from hackmatrix_rl.agent.precision_names import parse_parts, parse_policy
 from hackmatrix_rl.game.config import GameConfig
+
+DEFAULT_MINIBATCHES = 8
 
 
 class ConfigError(ValueError):
@@ -116,10 +118,18 @@ class TrainConfig:
 
     # The network
     network: str = _option(
-        "cells", "Network", "mlp, cells, conv, gru, or my_module:factory for one of your own."
+        "cells",
+        "Network",
+        "mlp, cells, conv, gru, residual, or my_module:factory for one of your own.",
     )
     width: int | None = _option(
         None, "Network", "Width of its hidden layers; none is the network's own.", minimum=1
+    )
+    depth: int | None = _option(
+        None,
+        "Network",
+        "Number of its hidden layers, or blocks; none is the network's own.",
+        minimum=1,
     )
     precision: str = _option(
         "f32",
@@ -143,8 +153,17 @@ class TrainConfig:
     num_epochs: int = _option(
         2, "Learning", "Passes over what was collected in an update.", minimum=1
     )
-    num_minibatches: int = _option(
-        8, "Learning", "Parts that each pass is cut into, by games.", minimum=1
+    num_minibatches: int | None = _option(
+        None,
+        "Learning",
+        "Parts that each pass is cut into, by games; 8, unless --minibatch-size says.",
+        minimum=1,
+    )
+    minibatch_size: int | None = _option(
+        None,
+        "Learning",
+        "Actions in such a part, instead: a larger batch has more parts.",
+        minimum=1,
     )
     discount: float = _option(
         0.99, "Learning", "What a reward one step later is worth (gamma).", minimum=0, maximum=1
@@ -176,6 +195,13 @@ class TrainConfig:
     normalize_advantage: bool = _option(
         True, "Learning", "Bring the advantages of each minibatch to mean 0, deviation 1."
     )
+    aux_coefficient: float = _option(
+        0.0,
+        "Learning",
+        "Weight of predicting each part of the next reward, and death; 0 does without.",
+        minimum=0,
+    )
+    aux_every: int = _option(1, "Learning", "Do so at every so-manieth minibatch alone.", minimum=1)
     max_gradient_norm: float = _option(
         0.5, "Learning", "Longer gradients are shortened to this norm.", above=0
     )
@@ -184,6 +210,20 @@ class TrainConfig:
         "Learning",
         "Skip the rest of an update once the policy moved so far; none never does.",
         above=0,
+    )
+
+    # Memory
+    grad_accum: int = _option(
+        1,
+        "Memory",
+        "Parts of a minibatch that are learned from one after another, to the same result.",
+        minimum=1,
+    )
+    remat: str = _option(
+        "none",
+        "Memory",
+        "What the backward pass computes again instead of keeping it: inside of blocks, or all.",
+        choices=REMAT,
     )
 
     # Watching
@@ -240,6 +280,13 @@ class TrainConfig:
     def batch(self) -> int:
         """Environment steps in one update."""
         return self.num_envs * self.num_steps
+
+    @property
+    def minibatches(self) -> int:
+        """Parts that each pass over a batch is cut into, however that was said."""
+        if self.minibatch_size is not None:
+            return self.batch // self.minibatch_size
+        return DEFAULT_MINIBATCHES if self.num_minibatches is None else self.num_minibatches
 
     @property
     def num_updates(self) -> int:
@@ -304,10 +351,11 @@ def _check_range(each: "dataclasses.Field[Any]", value: Any) -> None:
 
 def _check_together(config: TrainConfig) -> None:
     _check_precision(config)
-    if config.num_envs % config.num_minibatches:
+    _check_minibatches(config)
+    if config.aux_every > 1 and config.aux_coefficient == 0:
         raise ConfigError(
-            f"--num-minibatches {config.num_minibatches} does not divide --num-envs "
-            f"{config.num_envs}. Use {_neighbouring_divisors(config)}."
+            f"--aux-every {config.aux_every}: there is nothing to do so often while "
+            "--aux-coefficient is 0. Use --aux-coefficient 0.1, say, or leave --aux-every out."
         )
     _check_watching(config)
 
@@ -318,6 +366,46 @@ def _check_watching(config: TrainConfig) -> None:
             f"--stop-after-kl {config.stop_after_kl} needs a --kl-alarm to count by. Use "
             "--kl-alarm 0.2, say, or --stop-after-kl none."
         )
+
+
+def _check_minibatches(config: TrainConfig) -> None:
+    size, count = config.minibatch_size, config.minibatches
+    if size is not None and config.num_minibatches is not None:
+        raise ConfigError(
+            f"--minibatch-size {size} and --num-minibatches {config.num_minibatches}: both say "
+            "how to cut a batch. Use one of them."
+        )
+    if size is not None and (size % config.num_steps or config.batch % size):
+        sizes = [config.num_steps * games for games in _divisors(config.num_envs)]
+        raise ConfigError(
+            f"--minibatch-size {size} does not cut the {config.batch} actions of an update "
+            f"(--num-envs {config.num_envs} x --num-steps {config.num_steps}) into equal numbers "
+            f"of whole games. Use {_neighbours('--minibatch-size', size, sizes)}."
+        )
+    if config.num_envs % count:
+        nearest = max(1, round(config.num_envs / count)) * count
+        raise ConfigError(
+            f"--num-minibatches {count} does not divide --num-envs {config.num_envs}. Use "
+            f"{_neighbours('--num-minibatches', count, _divisors(config.num_envs))}, or "
+            f"--num-envs {nearest}."
+        )
+    games = config.num_envs // count
+    if games % config.grad_accum:
+        said = _neighbours("--grad-accum", config.grad_accum, _divisors(games))
+        raise ConfigError(
+            f"--grad-accum {config.grad_accum} does not divide the {games} games of a minibatch "
+            f"(--num-envs {config.num_envs} in {count} minibatches). Use {said}."
+        )
+
+
+def _divisors(number: int) -> list[int]:
+    return [n for n in range(1, number + 1) if number % n == 0]
+
+
+def _neighbours(name: str, given: int, possible: list[int]) -> str:
+    below = [n for n in possible if n < given][-1:]
+    over = [n for n in possible if n > given][:1]
+    return " or ".join(f"{name} {n}" for n in below + over)
 
 
 def _check_precision(config: TrainConfig) -> None:
@@ -345,15 +433,6 @@ def check_platform(computes: PrecisionPolicy, platform: str) -> None:
             "--precision (or --precision-parts) asks for f16, in which no TPU computes. Use "
             "--precision bf16 there, or --device gpu or cpu."
         )
-
-
-def _neighbouring_divisors(config: TrainConfig) -> str:
-    divisors = [n for n in range(1, config.num_envs + 1) if config.num_envs % n == 0]
-    below = [n for n in divisors if n < config.num_minibatches][-1:]
-    over = [n for n in divisors if n > config.num_minibatches][:1]
-    parts = " or ".join(f"--num-minibatches {n}" for n in below + over)
-    envs = max(1, round(config.num_envs / config.num_minibatches)) * config.num_minibatches
-    return f"{parts}, or --num-envs {envs}"
 
 
 def _one_of(names: tuple[str, ...]) -> str:

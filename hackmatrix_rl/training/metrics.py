@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from hackmatrix_rl.agent import LossMetrics
 from hackmatrix_rl.training.update import UpdateMetrics
 
 
@@ -24,7 +25,9 @@ class Metrics:
             `clip_fraction` (see `LossMetrics`), `gradient_norm` (before clipping),
             `explained_variance` (see `Targets`), `learning_rate`, `loss_scale` (under float16;
             after each update); `gradient_steps` and `skipped` (steps left out because a
-            gradient was not finite) are totals.
+            gradient was not finite) are totals. `aux_terms_loss` and `aux_end_loss` (see
+            `OutcomeMetrics`) are means over the minibatches at which they were computed, and
+            missing where none was.
     """
 
     env_steps: int
@@ -111,6 +114,7 @@ def read_metrics(
     learning: dict[str, int | float] = {
         name: float(total) / dispatched for name, total in means.items()
     }
+    learning |= _auxiliary(losses)
     learning["gradient_steps"] = int(sums.learned.steps)
     learning["skipped"] = int(sums.learned.skipped)
     return Metrics(
@@ -123,3 +127,15 @@ def read_metrics(
         reward=reward,
         learning=learning,
     )
+
+
+def _auxiliary(losses: LossMetrics) -> dict[str, float]:
+    """The parts of the auxiliary loss: sums over what was due, divided by how much that was."""
+    outcomes = losses.outcomes
+    if outcomes is None or not float(outcomes.due):
+        return {}
+    due = float(outcomes.due)
+    return {
+        "aux_terms_loss": float(outcomes.terms) / due,
+        "aux_end_loss": float(outcomes.terminated) / due,
+    }

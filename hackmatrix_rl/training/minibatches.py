@@ -31,13 +31,23 @@ class Minibatches(eqx.Module):
         """Minibatches in all passes."""
         return self.num_minibatches * self.num_epochs
 
-    def check(self, num_envs: int) -> None:
-        """Raises a ValueError unless `num_envs` environments can be dealt out evenly."""
+    def check(self, num_envs: int, *, parts: int = 1) -> None:
+        """Raises a ValueError unless `num_envs` environments can be dealt out evenly.
+
+        Args:
+            num_envs: environments in the batch.
+            parts: equal parts that each minibatch is to be cut into in turn.
+        """
         if num_envs % self.num_minibatches:
             raise ValueError(
                 f"num_envs {num_envs} does not divide into {self.num_minibatches} minibatches; "
                 f"use {num_envs // self.num_minibatches * self.num_minibatches} "
                 "environments or another num_minibatches"
+            )
+        if parts < 1 or (num_envs // self.num_minibatches) % parts:
+            raise ValueError(
+                f"a minibatch of {num_envs // self.num_minibatches} environments does not divide "
+                f"into grad_accum {parts} parts"
             )
 
     def __call__(

@@ -18,7 +18,6 @@ PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
             "device": "gpu",
             "total_timesteps": 200_000_000,
             "num_envs": 4096,
-            "num_minibatches": 8,
             "updates_per_dispatch": 8,
             "precision": "bf16",
         },
@@ -26,7 +25,6 @@ PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
             "device": "tpu",
             "total_timesteps": 200_000_000,
             "num_envs": 4096,
-            "num_minibatches": 8,
             "updates_per_dispatch": 8,
             "precision": "bf16",
         },
@@ -73,4 +71,8 @@ def make_config(preset: str, settings: Mapping[str, Any]) -> TrainConfig:
             f"--preset {preset}: unknown. Use {', '.join(preset_names())}."
             + closest(preset, preset_names())
         )
-    return dataclasses.replace(TrainConfig(), **{**PRESETS[preset], **settings})
+    chosen = dict(PRESETS[preset])
+    if settings.get("minibatch_size") is not None:
+        # The preset's other way to say the same gives way.
+        chosen.pop("num_minibatches", None)
+    return dataclasses.replace(TrainConfig(), **{**chosen, **settings})

@@ -59,11 +59,11 @@ class Saving:
         Args:
             update: number of updates done.
         """
-        now = self._clock()
-        if self._retry_at is not None:
-            return now >= self._retry_at
         if update == self._last_update:
             return False
+        now = self._clock()
+        if self._retry_at is not None and now >= self._retry_at:
+            return True
         if self._config.save_interval is not None:
             return update % self._config.save_interval == 0
         if self._writer.busy:

@@ -21,17 +21,19 @@ from hackmatrix_rl.agent import (
     RunningScale,
     ValueScale,
     parameters_of,
+    rematerialized,
     start_actors,
 )
 from hackmatrix_rl.agent.precision import FLOAT32
 from hackmatrix_rl.env.environment import Environment, env_keys
 from hackmatrix_rl.training.counter import Counter
+from hackmatrix_rl.training.gradients import Loss
 from hackmatrix_rl.training.metrics import Metrics, read_metrics
 from hackmatrix_rl.training.minibatches import Minibatches
 from hackmatrix_rl.training.optimizer import adam
 from hackmatrix_rl.training.schedules import Constant, Schedule
 from hackmatrix_rl.training.state import Learner, TrainState
-from hackmatrix_rl.training.update import Loss, Update, UpdateMetrics
+from hackmatrix_rl.training.update import Update, UpdateMetrics
 
 T = TypeVar("T")
 
@@ -63,6 +65,8 @@ class Trainer:
         num_minibatches: int = 4,
         num_epochs: int = 4,
         kl_limit: float | None = None,
+        grad_accum: int = 1,
+        remat: str = "none",
         updates_per_dispatch: int = 1,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
@@ -85,6 +89,11 @@ class Trainer:
             num_epochs: passes over a rollout.
             kl_limit: divergence from the policy that acted at which the rest of an update is
                 left out; `None` for no limit.
+            grad_accum: equal parts of a minibatch that are learned from one after another,
+                with the result of learning from all at once but for rounding; must divide the
+                environments of a minibatch.
+            remat: what of the network's inside is computed again in the backward pass instead
+                of being kept: `none`, `blocks` or `full` (see `agent.rematerialized`).
             updates_per_dispatch: updates that one call of the compiled program does, between
                 two `Metrics`.
             clock: seconds since some moment.
@@ -104,11 +113,14 @@ class Trainer:
         if isinstance(learning_rate, int | float):
             learning_rate = Constant(float(learning_rate))
         batches = Minibatches(num_minibatches, num_epochs)
-        batches.check(num_envs)
+        batches.check(num_envs, parts=grad_accum)
         precision.check(policy)
+        rematerialized(policy, remat)  # says whether it can be done
+        # Only an auxiliary loss looks at the parts of the reward of single steps.
+        auxiliary = getattr(loss, "outcomes", None) is not None
         self.update = Update(
             environment=environment,
-            collect=RolloutCollector(num_steps),
+            collect=RolloutCollector(num_steps, terms=environment.spec.terms if auxiliary else ()),
             estimate=GAE() if gae is None else gae,
             loss=PPOLoss() if loss is None else loss,
             precision=precision,
@@ -116,6 +128,8 @@ class Trainer:
             learning_rate=learning_rate,
             batches=batches,
             kl_limit=kl_limit,
+            grad_accum=grad_accum,
+            remat=remat,
         )
         self.num_envs = num_envs
         self.updates_per_dispatch = updates_per_dispatch

@@ -1,16 +1,16 @@
 """One update of proximal policy optimization, on one screen."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import replace
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Bool, Float32, Int32, PyTree
+from jaxtyping import Array, Bool, Float32, Int32, PyTree, UInt32
 
 from hackmatrix_rl.agent import (
     GAE,
-    ActorCritic,
     Batch,
     EpisodeSums,
     LossMetrics,
@@ -18,11 +18,10 @@ from hackmatrix_rl.agent import (
     RolloutCollector,
 )
 from hackmatrix_rl.env.environment import Environment
+from hackmatrix_rl.training.gradients import Loss, MinibatchGradient
 from hackmatrix_rl.training.minibatches import Minibatches
 from hackmatrix_rl.training.schedules import Schedule
 from hackmatrix_rl.training.state import Learner, TrainState, filter_scan
-
-Loss = Callable[[ActorCritic, Batch], tuple[Float32[Array, ""], LossMetrics]]
 
 
 class Learned(eqx.Module):
@@ -74,6 +73,8 @@ class Update(eqx.Module):
         batches: how a rollout is cut up.
         kl_limit: once a minibatch's `approx_kl` exceeds it, neither that minibatch nor any
             later one of the update is learned from; `None`: all are.
+        grad_accum: equal parts of a minibatch that are learned from one after another.
+        remat: what is computed again in the backward pass (see `rematerialized`).
     """
 
     environment: Environment
@@ -85,6 +86,8 @@ class Update(eqx.Module):
     learning_rate: Schedule
     batches: Minibatches
     kl_limit: float | None = eqx.field(static=True, default=None)
+    grad_accum: int = eqx.field(static=True, default=1)
+    remat: str = eqx.field(static=True, default="none")
 
     def __call__(self, state: TrainState) -> tuple[TrainState, UpdateMetrics]:
         """The state after one update, and what happened in it."""
@@ -95,7 +98,8 @@ class Update(eqx.Module):
 
         targets = self.estimate(rollout, learner.value_scale)
         scale = learner.value_scale.update(targets.value_target)
-        batch = Batch.of(rollout, targets, scale)
+        first = state.update.astype(jnp.uint32) * jnp.uint32(self.batches.count)
+        batch = Batch.of(rollout, targets, scale, number=first)
 
         num_steps, num_envs = rollout.reward.shape
         order = self.batches(num_envs, key=jax.random.fold_in(state.key, state.update))
@@ -129,17 +133,20 @@ class Update(eqx.Module):
 
         Args:
             learner: to improve.
-            batch: of the whole rollout.
+            batch: of the whole rollout; its number is that of the first minibatch.
             order: the environments of each minibatch.
             rate: factor on the optimizer's changes.
         """
+        take_gradient = MinibatchGradient(self.loss, self.precision, self.grad_accum, self.remat)
 
         def descend(
-            carry: tuple[Learner, Bool[Array, ""]], environments: Int32[Array, " environments"]
+            carry: tuple[Learner, Bool[Array, ""]],
+            inputs: tuple[Int32[Array, " environments"], UInt32[Array, ""]],
         ) -> tuple[tuple[Learner, Bool[Array, ""]], PyTree[Array]]:
             learner, going = carry
-            grad = self.precision.grad(self.loss, learner.scaling)
-            gradient, losses = grad(learner.policy, batch.select(environments))
+            environments, number = inputs
+            minibatch = replace(batch.select(environments), number=number)
+            gradient, losses = take_gradient(learner.policy, minibatch, learner.scaling)
 
             looked_at = going
             if self.kl_limit is not None:
@@ -158,10 +165,11 @@ class Update(eqx.Module):
             counts = (going & finite).astype(jnp.int32), (going & ~finite).astype(jnp.int32)
             return (learner, going), ((losses, norm), counts, looked_at & finite)
 
-        (learner, _), (numbers, counts, weight) = filter_scan(
-            descend, (learner, jnp.array(True)), order
+        numbers = batch.number + jnp.arange(order.shape[0], dtype=jnp.uint32)
+        (learner, _), (reports, counts, weight) = filter_scan(
+            descend, (learner, jnp.array(True)), (order, numbers)
         )
-        losses, norm = jax.tree.map(lambda leaf: _mean_where(weight, leaf), numbers)
+        losses, norm = jax.tree.map(lambda leaf: _mean_where(weight, leaf), reports)
         steps, skipped = (jnp.sum(count) for count in counts)
         return learner, Learned(losses=losses, gradient_norm=norm, steps=steps, skipped=skipped)
 

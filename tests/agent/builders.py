@@ -1,9 +1,10 @@
 """Rollouts and batches made by hand."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hackmatrix_rl.agent import EpisodeSums, Rollout
+from hackmatrix_rl.agent import Batch, EpisodeSums, Outcomes, Rollout
 
 
 def rollout(reward, value, *, terminated=None, truncated=None, bootstrap=None, last=None):
@@ -42,4 +43,35 @@ def random_rollout(seed: int, num_steps: int = 40, num_envs: int = 6) -> Rollout
         truncated=truncated,
         bootstrap=np.where(truncated, draw.normal(size=shape), 0.0),
         last=draw.normal(size=num_envs),
+    )
+
+
+def random_batch(policy, spec, *, seed: int = 0, num_steps: int = 6, num_envs: int = 8) -> Batch:
+    """A minibatch of noise, for any policy over numbers, in which episodes end and masks bite."""
+    draw = np.random.default_rng(seed)
+    shape = (num_steps, num_envs)
+
+    def normal(*more):
+        return jnp.asarray(draw.normal(size=(*shape, *more)), jnp.float32)
+
+    action = draw.integers(0, spec.num_actions, shape)
+    mask = draw.random((*shape, spec.num_actions)) < 0.7
+    np.put_along_axis(mask, action[..., None], True, axis=-1)
+    return Batch(
+        observation=normal(*spec.observation.shape),
+        mask=jnp.asarray(mask),
+        action=jnp.asarray(action, jnp.int32),
+        log_prob=-1.0 + 0.1 * normal(),
+        value=normal(),
+        done=jnp.asarray(draw.random(shape) < 0.2),
+        initial_carry=jax.tree.map(
+            lambda leaf: jnp.broadcast_to(leaf[None], (num_envs, *leaf.shape)),
+            policy.initial_carry(),
+        ),
+        advantage=2.0 + 3.0 * normal(),
+        value_target=normal(),
+        outcomes=Outcomes(
+            terms=normal(len(spec.terms)).astype(jnp.float16),
+            terminated=jnp.asarray(draw.random(shape) < 0.2),
+        ),
     )

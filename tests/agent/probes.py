@@ -76,8 +76,8 @@ class Probe(Environment):
     def spec(self) -> EnvSpec:
         seen = jax.ShapeDtypeStruct((NUM_STATES,), jnp.float32)
         if self.board:
-            return EnvSpec(NUM_ACTIONS, seen, as_board)
-        return EnvSpec(NUM_ACTIONS, seen)
+            return EnvSpec(NUM_ACTIONS, seen, as_board, terms=("all",))
+        return EnvSpec(NUM_ACTIONS, seen, terms=("all",))
 
     @property
     def truncates(self) -> bool:

@@ -15,9 +15,11 @@ from hackmatrix_rl.agent import (
     GRUActorCritic,
     MaskedCategorical,
     MLPActorCritic,
+    ResidualActorCritic,
     build_network,
     precision,
 )
+from hackmatrix_rl.agent.layers import LayerNorm
 from hackmatrix_rl.env import CartPole
 
 BOARD = probes.Probe({}, board=True).spec
@@ -90,6 +92,25 @@ def test_under_vmap_each_layer_is_one_plain_matrix_product(name):
     assert not [line for line in products if "batching_dims = [0]" in line]
 
 
+def test_a_normalised_layer_is_computed_in_float32_whatever_its_dtype():
+    seen = 100.0 + jnp.arange(64, dtype=jnp.float32) / 64
+    norm = precision("bf16").cast_to_compute(LayerNorm(64))
+    found = norm(seen)
+    assert found.dtype == jnp.bfloat16
+    expected = (np.asarray(seen) - np.mean(seen)) / np.std(seen)
+    # In bfloat16, 100 and 100.9 are nearly the same number.
+    np.testing.assert_allclose(found.astype(jnp.float32), expected, atol=0.02)
+
+
+def test_depth_is_the_number_of_blocks_and_a_network_without_it_says_so():
+    assert build_network("residual", BOARD, width=4, depth=7, key=KEY).blocks.norm.scale.shape == (
+        7,
+        4,
+    )
+    with pytest.raises(ValueError, match="'gru' has no depth"):
+        build_network("gru", BOARD, depth=2, key=KEY)
+
+
 def test_a_convolution_sees_the_neighbours_of_a_cell_and_no_others():
     network = ConvActorCritic(BOARD, channels=8, layers=1, width=4, key=KEY)
     blank = jnp.zeros((3, 3, 8), jnp.float32)
@@ -103,7 +124,9 @@ def test_a_convolution_needs_a_board():
         ConvActorCritic(CartPole().spec, key=KEY)
 
 
-@pytest.mark.parametrize("network", [MLPActorCritic, GRUActorCritic, ConvActorCritic])
+@pytest.mark.parametrize(
+    "network", [MLPActorCritic, GRUActorCritic, ConvActorCritic, ResidualActorCritic]
+)
 def test_a_width_of_nothing_is_an_error(network):
     with pytest.raises(ValueError, match="width"):
         network(BOARD, width=0, key=KEY)
@@ -113,6 +136,15 @@ def test_networks_are_built_by_name():
     assert isinstance(build_network("mlp", BOARD, width=5, key=KEY), MLPActorCritic)
     network = build_network("gru", BOARD, width=5, key=KEY)
     assert network.initial_carry().shape == (5,)
+
+
+def test_a_call_that_unrolling_would_not_follow_is_refused():
+    with pytest.raises(TypeError, match="Doubled: a TrunkActorCritic says `trunk`"):
+
+        class Doubled(MLPActorCritic):
+            def __call__(self, observation, carry):
+                logits, value, carry = super().__call__(observation, carry)
+                return logits, 2 * value, carry
 
 
 @pytest.fixture

@@ -47,6 +47,11 @@ def assert_refused(result, *parts):
         (["train", "--config", "nothing.toml"], ["--config nothing.toml: No such file"]),
         (["train", "--network", "mpl"], ["--network mpl", "mlp"]),
         (["train", "--network", "nowhere:factory"], ["--network nowhere:factory", "no module"]),
+        (
+            ["train", "--remat", "blocks"],
+            ["--remat blocks: --network cells", "no blocks", "--network residual"],
+        ),
+        (["train", "--network", "gru", "--depth", "3"], ["--network gru", "no depth"]),
         (["train", "--num-env", "3"], ["--num-env", "--num-envs"]),
         (["eval", "runs/nothing"], ["runs/nothing: no checkpoint there"]),
         (["eval"], ["RUN_OR_CHECKPOINT"]),

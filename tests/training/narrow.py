@@ -19,6 +19,8 @@ LAYERS = {
     "dot_general",
     "dynamic_slice",
     "dynamic_update_slice",
+    "empty2",
+    "gather",
     "gt",
     "max",
     "mul",
@@ -32,7 +34,16 @@ LAYERS = {
     "transpose",
 }
 # What holds other programs; these are read in turn.
-HOLDERS = {"cond", "custom_jvp_call", "custom_vjp_call", "jit", "pjit", "remat2", "checkpoint"}
+HOLDERS = {
+    "closed_call",
+    "cond",
+    "custom_jvp_call",
+    "custom_vjp_call",
+    "jit",
+    "pjit",
+    "remat2",
+    "checkpoint",
+}
 LOOPS = {"scan", "while"}
 
 

@@ -86,6 +86,57 @@ def test_minibatches_that_do_not_divide_say_which_would():
         TrainConfig(num_envs=num_envs, num_minibatches=num_minibatches)
 
 
+def test_minibatches_grow_in_number_with_the_batch():
+    counts = [
+        TrainConfig(num_envs=num_envs, num_steps=32, minibatch_size=4096).minibatches
+        for num_envs in (256, 1024, 4096)
+    ]
+    assert counts == [2, 8, 32]
+    assert TrainConfig().minibatches == 8
+    assert TrainConfig(num_minibatches=4).minibatches == 4
+
+
+@pytest.mark.parametrize(
+    ("settings", "parts"),
+    [
+        (
+            {"minibatch_size": 4096, "num_minibatches": 8},
+            ["--minibatch-size 4096 and --num-minibatches 8", "Use one of them"],
+        ),
+        (
+            {"minibatch_size": 1000, "num_envs": 96, "num_steps": 32},
+            [
+                "--minibatch-size 1000",
+                "--num-envs 96 x --num-steps 32",
+                "Use --minibatch-size 768 or --minibatch-size 1024.",
+            ],
+        ),
+        (
+            {"minibatch_size": 10_000, "num_envs": 96, "num_steps": 32},
+            ["Use --minibatch-size 3072."],
+        ),
+        (
+            {"grad_accum": 5, "num_envs": 96, "num_minibatches": 8},
+            ["--grad-accum 5", "12 games", "Use --grad-accum 4 or --grad-accum 6."],
+        ),
+        ({"aux_every": 4}, ["--aux-every 4", "--aux-coefficient 0.1"]),
+        ({"remat": "some"}, ["--remat some", "none, blocks or full"]),
+    ],
+)
+def test_settings_that_cannot_work_together_say_what_would(settings, parts):
+    with pytest.raises(ConfigError) as error:
+        TrainConfig(**settings)
+    for part in parts:
+        assert part in str(error.value)
+
+
+def test_a_minibatch_size_goes_before_what_a_preset_says_of_minibatches():
+    config = make_config("debug", {"minibatch_size": 64})
+    assert config.minibatches == 4
+    with pytest.raises(ConfigError, match="Use one of them"):
+        make_config("debug", {"minibatch_size": 64, "num_minibatches": 4})
+
+
 def test_whole_numbers_serve_where_a_number_is_wanted():
     assert TrainConfig(discount=1).discount == 1.0
     assert isinstance(TrainConfig(discount=1).discount, float)

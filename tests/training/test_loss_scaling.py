@@ -135,8 +135,8 @@ class Standardising(MLPActorCritic):
         super().__init__(spec, width=16, depth=1, key=key)
         self.seen = NonTrainable({"mean": jnp.full((4,), 0.001, jnp.float32)})
 
-    def __call__(self, observation, carry):
-        return super().__call__(observation - self.seen.value["mean"], carry)
+    def trunk(self, observation, carry):
+        return super().trunk(observation - self.seen.value["mean"], carry)
 
 
 def test_running_statistics_are_neither_cast_nor_optimized():

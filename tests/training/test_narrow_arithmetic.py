@@ -15,8 +15,10 @@ from hackmatrix_rl.agent import (
     ActorCritic,
     GRUActorCritic,
     MLPActorCritic,
+    OutcomeLoss,
     PPOLoss,
     RunningScale,
+    add_outcomes,
     build_network,
     precision,
 )
@@ -49,6 +51,15 @@ def test_all_but_the_layers_is_float32(network, name):
     assert narrow_arithmetic(program) == set()
     # And the layers are not: forward where acting and learning, and backward.
     assert narrow_products(program) >= 6
+
+
+@pytest.mark.parametrize("remat", ["blocks", "full"])
+def test_neither_what_is_computed_again_nor_parts_nor_an_auxiliary_loss_are_narrow(remat):
+    spec, key = BOARD.spec, jax.random.key(0)
+    policy = add_outcomes(build_network("residual", spec, width=8, key=key), spec, key=key)
+    loss = PPOLoss(outcomes=OutcomeLoss(0.5, every=2))
+    program = traced(policy, loss=loss, grad_accum=2, remat=remat)
+    assert narrow_arithmetic(program) == set()
 
 
 def test_under_f32_nothing_is_narrow():
@@ -93,12 +104,11 @@ def test_a_loss_in_bfloat16_is_found(loss, names):
 class NarrowBias(MLPActorCritic):
     """Adds its biases in the dtype of the weights: their gradients are sums over the batch."""
 
-    def __call__(self, observation, carry):
+    def trunk(self, observation, carry):
         hidden = self.encode(observation).ravel()
         for layer in self.layers:
             hidden = jax.nn.relu(hidden.astype(layer.weight.dtype) @ layer.weight + layer.bias)
-        logits, value = self.heads(hidden)
-        return logits, value, carry
+        return hidden, carry
 
 
 def test_a_sum_of_gradients_in_bfloat16_is_found():

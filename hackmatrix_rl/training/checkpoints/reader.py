@@ -25,12 +25,13 @@ import numpy as np
 import orbax.checkpoint as ocp
 from etils import epath
 
-from hackmatrix_rl.agent import ActorCritic, build_network
+from hackmatrix_rl.agent import ActorCritic
 from hackmatrix_rl.env import HackMatrix
 from hackmatrix_rl.training.checkpoints.arrays import Stored, Tree
 from hackmatrix_rl.training.checkpoints.manifest import NAME as MANIFEST
 from hackmatrix_rl.training.checkpoints.manifest import damage
 from hackmatrix_rl.training.config import ConfigError, TrainConfig
+from hackmatrix_rl.training.policies import build_policy
 from hackmatrix_rl.training.settings import config_from_dict
 
 FORMAT = 2
@@ -82,9 +83,7 @@ def load(run: str | Path, *, policy: ActorCritic | None = None, best: bool = Fal
     config = config_from_dict(metadata["config"])
     environment = HackMatrix(config.game(), max_steps=config.max_steps)
     if policy is None:
-        policy = build_network(
-            config.network, environment.spec, width=config.width, key=jax.random.key(0)
-        )
+        policy = build_policy(config, environment.spec, key=jax.random.key(0))
     return Loaded(
         policy=restore(folder, "policy", policy),
         environment=environment,

@@ -25,6 +25,7 @@ from hackmatrix_rl.training.checkpoints.reader import (
     mean_return,
 )
 from hackmatrix_rl.training.config import TrainConfig
+from hackmatrix_rl.training.devices import describe_device
 
 _UNFINISHED = ".orbax-checkpoint-tmp"
 _TIMEOUT_SECONDS = 300  # for processes to wait for one another at the end of a save
@@ -80,7 +81,12 @@ class CheckpointWriter:
             ocp.CompositeCheckpointHandler(
                 policy=ocp.StandardCheckpointHandler(), training=ocp.StandardCheckpointHandler()
             ),
-            timeout_secs=_TIMEOUT_SECONDS,
+            async_options=ocp.options.AsyncOptions(
+                timeout_secs=_TIMEOUT_SECONDS,
+                # In the background, a folder that cannot be made leaves threads that wait for
+                # it, and a process that does not end.
+                create_directories_asynchronously=False,
+            ),
         )
         # Looked up once: several processes must not come to different answers later.
         self._saved = {int(path.name) for path in _whole(self._folder)}
@@ -136,6 +142,7 @@ class CheckpointWriter:
             "config": self._config.as_dict(),
             "run": self._run,
             "versions": {name: version(name) for name in ("hackmatrix-rl", "jax", "equinox")},
+            "device": describe_device(),
             "random_keys": {name: random_keys(part) for name, part in parts.items()},
         }
         try:

@@ -1,0 +1,205 @@
+"""The auxiliary loss: predicting what an action will bring at once."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.extend.core import jaxprs_in_params
+
+from agent import probes
+from agent.builders import random_batch
+from agent.probes import make_trainer
+from hackmatrix_rl.agent import (
+    GAE,
+    ActorCritic,
+    Batch,
+    MLPActorCritic,
+    OutcomeHead,
+    OutcomeLoss,
+    PPOLoss,
+    RolloutCollector,
+    add_outcomes,
+    start_actors,
+)
+from hackmatrix_rl.agent.outcomes import stacked_terms, symlog
+from hackmatrix_rl.env import EnvSpec, env_keys
+
+# What an action brings depends on the state and on the action, and so does whether it ends.
+PROBE = probes.Probe(
+    {
+        (0, 0): (3.0, 1, probes.GOES_ON),
+        (0, 1): (-20.0, 0, probes.TERMINATES),
+        (0, 2): (0.0, 0, probes.TRUNCATES),
+        (1, 0): (500.0, 0, probes.TERMINATES),
+        (1, 1): (0.5, 0, probes.GOES_ON),
+        (1, 2): (0.0, 1, probes.GOES_ON),
+    }
+)
+SPEC = PROBE.spec
+KEY = jax.random.key(0)
+PLAIN = MLPActorCritic(SPEC, width=16, depth=1, key=KEY)
+POLICY = add_outcomes(PLAIN, SPEC, key=jax.random.key(7))
+
+
+@eqx.filter_jit
+def gradient(policy, batch, loss):
+    return eqx.filter_grad(loss, has_aux=True)(policy, batch)
+
+
+def assert_same(one, other):
+    leaves = [jax.tree.leaves(eqx.filter(tree, eqx.is_array)) for tree in (one, other)]
+    for a, b in zip(*leaves, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_the_head_learns_what_each_action_brings():
+    class OutcomesAlone(PPOLoss):
+        """So that all actions go on being played."""
+
+        def __call__(self, policy, batch):
+            hidden = policy.unroll_trunk(batch.observation, batch.initial_carry, batch.done)
+            loss, _ = self.outcomes(
+                policy.outcomes, hidden, batch.action, batch.outcomes, batch.number
+            )
+            return loss, super().__call__(policy, batch)[1]
+
+    loss = OutcomesAlone(outcomes=OutcomeLoss(1.0))
+    trainer = make_trainer(PROBE, POLICY, loss=loss, num_steps=16)
+    for _ in trainer.train(200 * trainer.batch_size, key=KEY):
+        pass
+    policy = trainer.policy
+    hidden, _ = jax.vmap(policy.trunk, in_axes=(0, None))(PROBE.shown[:2], ())
+    every_action = jnp.arange(3, dtype=jnp.int32)
+    terms, logit = jax.vmap(
+        lambda h: jax.vmap(policy.outcomes, in_axes=(None, 0))(h, every_action)
+    )(hidden)
+    np.testing.assert_allclose(terms[..., 0], symlog(PROBE.reward[:2]), atol=0.2)
+    ends = np.asarray(PROBE.ending[:2] == probes.TERMINATES)
+    np.testing.assert_allclose(jax.nn.sigmoid(logit), ends, atol=0.1)
+
+
+def test_a_rollout_keeps_the_parts_of_the_reward_if_asked():
+    @eqx.filter_jit
+    def collect(collector):
+        actors = start_actors(PROBE, PLAIN, env_keys(KEY, 8))
+        return collector(PLAIN, PROBE, actors)[0]
+
+    rollout = collect(RolloutCollector(16, terms=("all",)))
+    assert rollout.terms.dtype == jnp.float16
+    np.testing.assert_allclose(rollout.terms[..., 0], symlog(rollout.reward), rtol=1e-3)
+    outcomes = Batch.of(rollout, GAE()(rollout)).outcomes
+    np.testing.assert_array_equal(outcomes.terminated, rollout.terminated)
+    assert collect(RolloutCollector(16)).terms is None
+
+
+def test_parts_of_another_name_are_an_error():
+    with pytest.raises(ValueError, match=r"\['some'\].*\['all'\]"):
+        stacked_terms({"all": jnp.zeros(3, jnp.float32)}, ("some",))
+
+
+def test_symlog_is_odd_small_numbers_stay_and_large_ones_shrink():
+    x = jnp.array([0.0, 0.01, -0.01, 500.0, -500.0], jnp.float32)
+    np.testing.assert_allclose(symlog(x), [0, 0.00995, -0.00995, 6.2166, -6.2166], rtol=1e-3)
+
+
+def numbered(batch, number):
+    return eqx.tree_at(lambda b: b.number, batch, jnp.uint32(number))
+
+
+@pytest.mark.parametrize("number", [1, 2, 4, 5, 2**32 - 1])
+def test_at_the_other_minibatches_the_gradient_has_no_auxiliary_part(number):
+    every = 3 if number != 2**32 - 1 else 2
+    batch = numbered(random_batch(POLICY, SPEC), number)
+    found, metrics = gradient(POLICY, batch, PPOLoss(outcomes=OutcomeLoss(0.5, every)))
+    plain, plain_metrics = gradient(POLICY, batch, PPOLoss())
+    assert metrics.outcomes.due == 0
+    for leaf in jax.tree.leaves(eqx.filter(found.outcomes, eqx.is_array)):
+        np.testing.assert_array_equal(leaf, 0.0)
+    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(plain), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-8)
+    assert metrics.policy_loss == plain_metrics.policy_loss
+
+
+def test_at_its_minibatch_the_trunk_learns_from_it():
+    batch = random_batch(POLICY, SPEC)
+    for number in (0, 3):
+        found, metrics = gradient(
+            POLICY, numbered(batch, number), PPOLoss(outcomes=OutcomeLoss(0.5, 3))
+        )
+        plain, _ = gradient(POLICY, batch, PPOLoss())
+        assert metrics.outcomes.due == 1
+        assert metrics.outcomes.terms > 0
+        assert np.abs(found.layers[0].weight - plain.layers[0].weight).max() > 1e-3
+        assert np.abs(found.outcomes.terms.weight).max() > 1e-3
+
+
+def test_the_weight_is_a_factor():
+    batch = random_batch(POLICY, SPEC)
+    once, twice = (
+        gradient(POLICY, batch, PPOLoss(outcomes=OutcomeLoss(weight)))[0].outcomes.hidden.weight
+        for weight in (0.5, 1.0)
+    )
+    np.testing.assert_allclose(2 * once, twice, rtol=1e-5)
+
+
+def products_of_size(jaxpr, size, *, inside_cond=False):
+    """Matrix products with an axis of that size: how many outside of any branch, and inside."""
+    found = [0, 0]
+    for equation in jaxpr.eqns:
+        if equation.primitive.name == "dot_general":
+            shapes = [v.aval.shape for v in (*equation.invars, *equation.outvars)]
+            found[inside_cond] += any(size in shape for shape in shapes)
+        branch = inside_cond or equation.primitive.name == "cond"
+        for inner in jaxprs_in_params(equation.params):
+            more = products_of_size(inner, size, inside_cond=branch)
+            found = [a + b for a, b in zip(found, more, strict=True)]
+    return found
+
+
+def test_what_is_not_due_is_in_a_branch_that_is_not_taken():
+    head = OutcomeHead(16, SPEC.num_actions, 1, width=37, key=KEY)
+    policy = eqx.tree_at(lambda p: p.outcomes, POLICY, head)
+    parameters, rest = eqx.partition(policy, eqx.is_inexact_array)
+    batch = random_batch(policy, SPEC)
+    loss = PPOLoss(outcomes=OutcomeLoss(0.5, 4))
+
+    def of(parameters, batch):
+        return loss(eqx.combine(parameters, rest), batch)[0]
+
+    outside, inside = products_of_size(jax.make_jaxpr(jax.grad(of))(parameters, batch).jaxpr, 37)
+    assert outside == 0
+    assert inside >= 6  # three products of the head, and two of the gradient for each
+
+
+def test_a_head_changes_nothing_of_what_acts():
+    assert_same(eqx.tree_at(lambda p: p.outcomes, POLICY, None), PLAIN)
+    assert PLAIN.outcomes is None
+    seen = jnp.ones(4, jnp.float32)
+    assert_same(POLICY(seen, ()), PLAIN(seen, ()))
+
+
+class Closed(ActorCritic):
+    def initial_carry(self):
+        return ()
+
+    def __call__(self, observation, carry):
+        return observation[:3], observation[0], carry
+
+
+def test_what_it_cannot_do_without_is_named():
+    batch = random_batch(PLAIN, SPEC)
+    loss = PPOLoss(outcomes=OutcomeLoss(1.0))
+    with pytest.raises(ValueError, match="Closed is no TrunkActorCritic"):
+        add_outcomes(Closed(), SPEC, key=KEY)
+    with pytest.raises(ValueError, match="no parts of the reward"):
+        add_outcomes(PLAIN, EnvSpec(3, SPEC.observation), key=KEY)
+    with pytest.raises(ValueError, match="add_outcomes"):
+        loss(PLAIN, batch)
+    without = eqx.tree_at(lambda b: b.outcomes, batch, None)
+    with pytest.raises(ValueError, match="keeps the reward's terms"):
+        loss(POLICY, without)
+    with pytest.raises(ValueError, match="coefficient"):
+        OutcomeLoss(0.0)
+    with pytest.raises(ValueError, match="every"):
+        OutcomeLoss(1.0, 0)

@@ -1,0 +1,109 @@
+"""Computing again instead of keeping: the same gradients from less memory."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from agent import probes
+from agent.builders import random_batch
+from hackmatrix_rl.agent import (
+    NETWORKS,
+    ActorCritic,
+    OutcomeLoss,
+    PPOLoss,
+    ResidualActorCritic,
+    add_outcomes,
+    build_network,
+    rematerialized,
+)
+
+SPEC = probes.Probe({}, board=True).spec
+KEY = jax.random.key(0)
+LOSS = PPOLoss(value_clip=0.2)
+
+
+def gradient(policy, batch, remat="none", loss=LOSS):
+    @eqx.filter_jit
+    @eqx.filter_grad(has_aux=True)
+    def of(policy, batch):
+        return loss(rematerialized(policy, remat), batch)
+
+    return of(policy, batch)
+
+
+def assert_close(one, other, rtol=1e-5):
+    assert jax.tree.structure(one) == jax.tree.structure(other)
+    for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
+        np.testing.assert_allclose(a, b, rtol=rtol, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "remat"), [*((name, "full") for name in NETWORKS), ("residual", "blocks")]
+)
+def test_the_gradient_is_that_without(name, remat):
+    policy = build_network(name, SPEC, width=8, key=KEY)
+    batch = random_batch(policy, SPEC)
+    assert_close(gradient(policy, batch, remat), gradient(policy, batch))
+
+
+@pytest.mark.parametrize("remat", ["blocks", "full"])
+def test_an_auxiliary_loss_sees_the_same_hidden_layer(remat):
+    policy = add_outcomes(ResidualActorCritic(SPEC, width=8, depth=2, key=KEY), SPEC, key=KEY)
+    batch = random_batch(policy, SPEC)
+    loss = PPOLoss(outcomes=OutcomeLoss(0.5))
+    plain, metrics = gradient(policy, batch, loss=loss)
+    assert np.abs(plain.outcomes.terms.weight).max() > 0
+    assert_close(gradient(policy, batch, remat, loss), (plain, metrics))
+
+
+class Plain(ActorCritic):
+    """A network of one's own, that says nothing of a hidden layer or of blocks."""
+
+    layer: eqx.nn.Linear
+
+    def initial_carry(self):
+        return jnp.zeros(2, jnp.float32)
+
+    def __call__(self, observation, carry):
+        found = self.layer(jnp.concatenate([observation, carry]))
+        return found[:3], found[3], jnp.tanh(found[4:])
+
+
+def test_a_network_of_ones_own_can_be_recomputed_whole():
+    policy = Plain(eqx.nn.Linear(6, 6, key=KEY))
+    batch = random_batch(policy, SPEC)
+    assert_close(gradient(policy, batch, "full"), gradient(policy, batch))
+
+
+def temporary_bytes(remat):
+    """Of the compiled gradient of a deep network on a batch that is not small."""
+    policy = ResidualActorCritic(SPEC, width=32, depth=8, key=KEY)
+    batch = random_batch(policy, SPEC, num_steps=32, num_envs=16)
+    parameters, rest = eqx.partition(policy, eqx.is_inexact_array)
+
+    def loss(parameters, batch):
+        return LOSS(rematerialized(eqx.combine(parameters, rest), remat), batch)[0]
+
+    compiled = jax.jit(jax.grad(loss)).lower(parameters, batch).compile()
+    return compiled.memory_analysis().temp_size_in_bytes
+
+
+def test_a_deep_network_needs_less_memory():
+    none, blocks, full = (temporary_bytes(remat) for remat in ("none", "blocks", "full"))
+    # A block keeps 4 widths inside, twice, and more for its normalisation.
+    assert blocks < none / 3
+    assert full < none / 8
+
+
+@pytest.mark.parametrize("name", [name for name in NETWORKS if name != "residual"])
+def test_a_network_without_blocks_is_refused_by_name(name):
+    policy = build_network(name, SPEC, width=8, key=KEY)
+    with pytest.raises(ValueError, match=f"{type(policy).__name__} has no blocks"):
+        rematerialized(policy, "blocks")
+
+
+def test_an_unknown_choice_says_which_there_are():
+    with pytest.raises(ValueError, match="none, blocks, full"):
+        rematerialized(ResidualActorCritic(SPEC, width=8, key=KEY), "some")

@@ -1,0 +1,35 @@
+"""`hackmatrix-rl`, but it trains on CartPole: for tests that need real processes.
+
+python cartpole_command.py train --config FILE ...
+"""
+
+import sys
+from unittest import mock
+
+import jax
+
+from hackmatrix_rl.agent import GRUActorCritic
+from hackmatrix_rl.cli.main import main
+from hackmatrix_rl.env import CartPole
+from hackmatrix_rl.training import Trainer
+
+
+def compose(config, *, key):
+    environment = CartPole()
+    policy = GRUActorCritic(environment.spec, width=8, key=key)
+    return Trainer(
+        environment,
+        policy,
+        num_envs=config.num_envs,
+        num_steps=config.num_steps,
+        num_minibatches=config.num_minibatches,
+        num_epochs=config.num_epochs,
+        updates_per_dispatch=config.updates_per_dispatch,
+    )
+
+
+if __name__ == "__main__":
+    jax.config.update("jax_platforms", "cpu")
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    with mock.patch("hackmatrix_rl.cli.train.compose", compose):
+        main(sys.argv[1:])
