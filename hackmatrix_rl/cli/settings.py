@@ -9,6 +9,7 @@ import click
 from click.core import ParameterSource
 
 from hackmatrix_rl.training.config import ConfigError, TrainConfig, field_types, flag
+from hackmatrix_rl.training.determinism import make_deterministic
 from hackmatrix_rl.training.devices import select_device
 from hackmatrix_rl.training.presets import AUTO, PRESETS, make_config, preset_for, preset_names
 from hackmatrix_rl.training.settings import read_settings
@@ -152,6 +153,8 @@ def chosen_config(context: click.Context, preset: str | None, file: Path | None)
     settings = given_settings(context, file)
     named = settings.pop("preset", AUTO)
     preset = preset if preset is not None else named
+    if settings.get("deterministic"):
+        make_deterministic()  # before anything asks which devices there are
     if preset == AUTO:
         preset = preset_for(select_device(settings.get("device", "auto")))
     config = make_config(preset, settings)

@@ -261,6 +261,12 @@ class TrainConfig:
         "Stop after so many updates in a row beyond --kl-alarm; none warns alone.",
         minimum=1,
     )
+    debug: str | None = _option(
+        None,
+        "Watching",
+        "Find NaN (nans), bad indices and divisions too (checks), or compile nothing (nojit).",
+        choices=("nans", "checks", "nojit"),
+    )
     profile: int | None = _option(
         None,
         "Watching",
@@ -365,6 +371,13 @@ def _check_watching(config: TrainConfig) -> None:
         raise ConfigError(
             f"--stop-after-kl {config.stop_after_kl} needs a --kl-alarm to count by. Use "
             "--kl-alarm 0.2, say, or --stop-after-kl none."
+        )
+    computes = precision(config.precision, config.precision_table)
+    scales = isinstance(computes, MixedPrecision) and computes.scales
+    if config.debug in ("nans", "checks") and scales:
+        raise ConfigError(
+            f"--debug {config.debug} would stop at the overflows that the loss scale of float16 "
+            "provokes on purpose. Use --precision f32 or --precision bf16 beside it."
         )
 
 

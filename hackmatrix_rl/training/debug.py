@@ -30,9 +30,10 @@ from hackmatrix_rl.agent import (
 from hackmatrix_rl.agent.gae import Targets
 from hackmatrix_rl.agent.value_scale import IDENTITY_SCALE
 from hackmatrix_rl.env.environment import Environment, EnvSpec, Timestep
+from hackmatrix_rl.training.gradients import Loss, PreparedLoss
 from hackmatrix_rl.training.state import TrainState
 from hackmatrix_rl.training.trainer import Trainer
-from hackmatrix_rl.training.update import Loss, UpdateMetrics
+from hackmatrix_rl.training.update import UpdateMetrics
 
 NANS, CHECKS, NOJIT = "nans", "checks", "nojit"
 
@@ -45,7 +46,7 @@ _ERRORS = {
 _LIBRARIES = (
     "<",
     __file__,
-    *(os.path.dirname(module.__file__) for module in (jax, eqx, jaxtyping)),
+    *(os.path.dirname(str(module.__file__)) for module in (jax, eqx, jaxtyping)),
 )
 
 
@@ -84,6 +85,18 @@ class CheckedLoss(eqx.Module):
     loss: Loss
     kind: str = eqx.field(static=True)
     reports: Reports = eqx.field(static=True)
+
+    @property
+    def outcomes(self) -> Any:
+        """The auxiliary part of the loss, if it has one."""
+        return getattr(self.loss, "outcomes", None)
+
+    def prepare(self, batch: Batch) -> "tuple[CheckedLoss, Batch]":
+        """What the loss does with a whole minibatch before it is cut, if anything."""
+        if not isinstance(self.loss, PreparedLoss):
+            return self, batch
+        loss, batch = self.loss.prepare(batch)
+        return CheckedLoss(loss, self.kind, self.reports), batch
 
     def __call__(self, policy: ActorCritic, batch: Batch) -> tuple[Float32[Array, ""], LossMetrics]:
         """The loss as it is."""
@@ -156,10 +169,11 @@ class EagerTrainer(Trainer):
     def compile(self) -> float:
         """Compiles nothing; reports 0 seconds."""
         if self._program is None:
+            collect = self.update.collect
             update = dataclasses.replace(
                 self.update,
                 environment=CompiledEnvironment(self.update.environment),
-                collect=RolloutCollector(self.update.collect.num_steps),
+                collect=RolloutCollector(collect.num_steps, terms=collect.terms),
             )
 
             def run(state: TrainState, count: int) -> tuple[TrainState, UpdateMetrics]:

@@ -51,11 +51,12 @@ def estimate_memory(trainer: Trainer) -> MemoryEstimate:
     spec, policy = trainer.update.environment.spec, state.learner.policy
     num_steps = trainer.update.collect.num_steps
     devices = _devices(trainer)
-    # As `Rollout` and `Targets` keep it: what was seen, the mask, the action, six float32 and
-    # two flags; and the sums of advantage and value.
-    step = _bytes(spec.observation) + spec.num_actions + 4 + 6 * 4 + 2 + 2 * 4
+    # As `Rollout` keeps it: what was seen, the mask, the action, four float32 and two flags;
+    # parts of the reward where they are asked for. Then advantage, value and target.
+    step = _bytes(spec.observation) + spec.num_actions + 4 + 4 * 4 + 2
+    step += 4 * len(trainer.update.collect.terms) + 3 * 4
     rollout = num_steps * math.ceil(trainer.num_envs / devices) * step
-    parts = trainer.update.batches.num_minibatches
+    parts = trainer.update.batches.num_minibatches * trainer.update.grad_accum
     shape, carry = spec.observation, jax.eval_shape(policy.initial_carry)
     kept = _intermediates(policy, shape, carry) * num_steps * trainer.num_envs / devices / parts
     parameters = _on_a_device(eqx.filter(policy, _is_inexact))
@@ -112,7 +113,8 @@ def _free_ram(read: Callable[[Path], str] = Path.read_text) -> int | None:
 
 
 def _devices(trainer: Trainer) -> int:
-    return trainer.mesh.size
+    mesh: Any = getattr(trainer, "mesh", None)
+    return 1 if mesh is None else int(mesh.size)
 
 
 def _is_shape(leaf: Any) -> bool:
@@ -132,7 +134,8 @@ def _on_a_device(tree: Any) -> int:
     total = 0
     for leaf in jax.tree.leaves(tree):
         if _is_shape(leaf):
-            cut = leaf.sharding.shard_shape(leaf.shape) if leaf.sharding else leaf.shape
+            sharding = getattr(leaf, "sharding", None)
+            cut = leaf.shape if sharding is None else sharding.shard_shape(leaf.shape)
             total += _size(cut, leaf.dtype)
     return total
 

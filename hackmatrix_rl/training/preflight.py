@@ -159,5 +159,5 @@ def in_words(size: int) -> str:
 
 def _envs_that_fit(config: TrainConfig, needed: MemoryEstimate, room: int) -> int:
     """The most environments, in whole minibatches, that surely need less than there is."""
-    unit = config.num_minibatches
+    unit = config.minibatches
     return int(config.num_envs * 0.8 * room / needed.sure) // unit * unit

@@ -15,6 +15,7 @@ from hackmatrix_rl.training.checkpoints import CheckpointWriter
 from hackmatrix_rl.training.compose import run_keys
 from hackmatrix_rl.training.config import TrainConfig
 from hackmatrix_rl.training.curve import draw_curve
+from hackmatrix_rl.training.debug import reports_of
 from hackmatrix_rl.training.exit_codes import ExitCode
 from hackmatrix_rl.training.interrupts import Interrupts
 from hackmatrix_rl.training.resume import restore_training
@@ -73,7 +74,10 @@ def run(
         forget_rows_after(folder.metrics, int(resume.name))
     sink = open_sinks(config, folder, displays)
     try:
-        with Interrupts() as interrupts, Watch(config, folder, sink) as watch:
+        with (
+            Interrupts() as interrupts,
+            Watch(config, folder, sink, reports=reports_of(trainer)) as watch,
+        ):
             _start(trainer, key, resume, sink)
             with CheckpointWriter(
                 folder.checkpoints,
