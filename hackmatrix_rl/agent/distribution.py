@@ -64,6 +64,17 @@ class MaskedCategorical(eqx.Module):
         finite = jnp.where(self.support, self.log_probs, 0.0)
         return -jnp.sum(jnp.where(self.support, jnp.exp(finite) * finite, 0.0), axis=-1)
 
+    def divergence_from(self, other: "MaskedCategorical") -> Float32[Array, "*batch"]:
+        """Kullback-Leibler divergence of this distribution from another, in nats.
+
+        KL(self || other): what it costs to take `other` for this one. Infinite where this one
+        does what the other never would.
+        """
+        finite = jnp.where(self.support, self.log_probs, 0.0)
+        # What never happens here adds nothing, whatever the other makes of it.
+        beyond = jnp.where(self.support, other.log_probs, 0.0)
+        return jnp.sum(jnp.where(self.support, jnp.exp(finite) * (finite - beyond), 0.0), axis=-1)
+
     def mode(self) -> Int32[Array, "*batch"]:
         """The most probable action; the first of several."""
         return jnp.argmax(self.log_probs, axis=-1).astype(jnp.int32)

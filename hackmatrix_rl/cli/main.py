@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 import click
 
 from hackmatrix_rl.cli.bench import bench
+from hackmatrix_rl.cli.compare import compare_command
 from hackmatrix_rl.cli.eval import evaluate_command
 from hackmatrix_rl.cli.train import train
 from hackmatrix_rl.cli.verify_resume import verify_resume_command
@@ -60,6 +61,7 @@ def main(context: click.Context) -> None:
     hackmatrix-rl train                 train for about ten minutes on two CPU cores
     hackmatrix-rl eval runs/...         how well what was trained plays
     hackmatrix-rl bench                 how fast this machine is
+    hackmatrix-rl compare A.toml B.toml whether B is as good as A, and how fast
     hackmatrix-rl verify-resume         proof that a resumed run is the run that was stopped
     """
     # A network of the user's own (my_module:factory) is looked for where they stand.
@@ -72,4 +74,5 @@ def main(context: click.Context) -> None:
 main.add_command(train)
 main.add_command(evaluate_command)
 main.add_command(bench)
+main.add_command(compare_command)
 main.add_command(verify_resume_command)

@@ -1,7 +1,7 @@
 """The fields of `TrainConfig` as options of a command."""
 
 import dataclasses
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -150,13 +150,26 @@ def chosen_config(context: click.Context, preset: str | None, file: Path | None)
     Raises:
         ConfigError: if a setting cannot work here.
     """
-    settings = given_settings(context, file)
-    named = settings.pop("preset", AUTO)
-    preset = preset if preset is not None else named
-    if settings.get("deterministic"):
-        make_deterministic()  # before anything asks which devices there are
-    if preset == AUTO:
-        preset = preset_for(select_device(settings.get("device", "auto")))
-    config = make_config(preset, settings)
+    config = settled_config(preset, given_settings(context, file))
     select_device(config.device)
     return config
+
+
+def settled_config(preset: str | None, settings: Mapping[str, Any]) -> TrainConfig:
+    """The config that a preset comes to with some settings changed.
+
+    Args:
+        preset: its name; `None` for the one that the settings name, or else the device's.
+        settings: fields of `TrainConfig`, and `preset`.
+
+    Raises:
+        ConfigError: if a setting cannot work here.
+    """
+    changes = dict(settings)
+    named = changes.pop("preset", AUTO)
+    preset = preset if preset is not None else named
+    if changes.get("deterministic"):
+        make_deterministic()  # before anything asks which devices there are
+    if preset == AUTO:
+        preset = preset_for(select_device(changes.get("device", "auto")))
+    return make_config(preset, changes)

@@ -138,6 +138,7 @@ class Trainer:
         self._clock = clock
         self._state: TrainState | None = None
         self._program: Callable[..., Any] | None = None
+        self._compiled: jax.stages.Compiled | None = None
 
     @property
     def batch_size(self) -> int:
@@ -180,12 +181,16 @@ class Trainer:
         shapes: TrainState = eqx.filter_eval_shape(begin)
         return shapes
 
-    def start(self, key: Key[Array, ""]) -> None:
+    def start(self, key: Key[Array, ""], policy: ActorCritic | None = None) -> None:
         """Starts anew from the policy that was handed in.
 
         Args:
             key: everything random in the training is a function of it.
+            policy: to start from in place of that; of the same network. What was compiled
+                serves for it, too.
         """
+        if policy is not None:
+            self._policy = policy
         actors_key, learner_key = jax.random.split(key)
         keys = env_keys(actors_key, self.num_envs)
         actors = eqx.filter_jit(start_actors)(self.update.environment, self._policy, keys)
@@ -237,7 +242,25 @@ class Trainer:
                 return eqx.combine(arrays, rest), sums
 
             self._program = run
+            self._compiled = compiled
         return self._clock() - began
+
+    def program_memory(self) -> int | None:
+        """Bytes that the compiled program needs on each device, as the compiler has it.
+
+        Its arguments, results and temporary arrays; `None` where the backend does not tell.
+        """
+        self.compile()
+        assert self._compiled is not None
+        found = self._compiled.memory_analysis()
+        if found is None:
+            return None
+        return int(
+            found.argument_size_in_bytes
+            + found.output_size_in_bytes
+            - found.alias_size_in_bytes
+            + found.temp_size_in_bytes
+        )
 
     def train(
         self, total_timesteps: int, *, key: Key[Array, ""] | None = None

@@ -150,7 +150,9 @@ class Update(eqx.Module):
 
             looked_at = going
             if self.kl_limit is not None:
-                going = going & (losses.approx_kl <= self.kl_limit)
+                # A divergence that is not a number does not end the update: the step is skipped
+                # below, and counted.
+                going = going & ~(losses.approx_kl > self.kl_limit)
             norm = optax.tree.norm(gradient)
             finite = jnp.isfinite(norm)
             learner = learner.step(self.optimizer, gradient, rate, take=going & finite)

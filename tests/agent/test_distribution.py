@@ -93,3 +93,24 @@ def test_it_works_on_batches():
             chances.log_prob(action)[0, column], alone.log_prob(action[0, column]), rtol=1e-6
         )
     assert chances.sample(jax.random.key(0)).shape == (1, 2)
+
+
+def test_the_divergence_of_distributions_is_as_defined():
+    one, other = np.array([0.7, 0.2, 0.1]), np.array([0.3, 0.3, 0.4])
+    everything = jnp.ones(3, bool)
+    p, q = (
+        MaskedCategorical(jnp.log(jnp.asarray(x, jnp.float32)), everything) for x in (one, other)
+    )
+    assert p.divergence_from(q) == pytest.approx(np.sum(one * np.log(one / other)), rel=1e-5)
+    assert p.divergence_from(p) == 0.0
+
+
+def test_what_is_illegal_to_both_adds_nothing_to_the_divergence():
+    mask = jnp.array([True, True, False])
+    p, q = (
+        MaskedCategorical(jnp.asarray(x, jnp.float32), mask)
+        for x in ([0.0, 1.0, 5.0], [0.0, 1.0, -5.0])
+    )
+    assert p.divergence_from(q) == 0.0
+    alone = MaskedCategorical(p.log_probs * 0.0, jnp.array([True, False, False]))
+    assert p.divergence_from(alone) == np.inf

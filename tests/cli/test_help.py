@@ -10,11 +10,11 @@ from .commands import invoke
 def test_without_a_command_there_is_help():
     result = invoke()
     assert result.exit_code == 0
-    for command in ("train", "eval", "bench"):
+    for command in ("train", "eval", "bench", "compare"):
         assert command in result.output
 
 
-@pytest.mark.parametrize("command", ["train", "eval", "bench"])
+@pytest.mark.parametrize("command", ["train", "eval", "bench", "compare"])
 def test_each_command_has_help(command):
     result = invoke(command, "--help")
     assert result.exit_code == 0

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 LAYERS = {
     "add",
     "add_any",
+    "all_gather",
     "broadcast_in_dim",
     "concatenate",
     "conv_general_dilated",
@@ -28,6 +29,7 @@ LAYERS = {
     "reshape",
     "rev",
     "select_n",
+    "sharding_constraint",
     "slice",
     "split",
     "squeeze",
@@ -35,6 +37,7 @@ LAYERS = {
 }
 # What holds other programs; these are read in turn.
 HOLDERS = {
+    "checkpoint",
     "closed_call",
     "cond",
     "custom_jvp_call",
@@ -42,7 +45,7 @@ HOLDERS = {
     "jit",
     "pjit",
     "remat2",
-    "checkpoint",
+    "shard_map",
 }
 LOOPS = {"scan", "while"}
 

@@ -126,6 +126,21 @@ def test_scale_and_counters_are_in_the_checkpoint(tmp_path):
     assert back.skipped == learner.skipped > 0
 
 
+def test_a_divergence_that_is_not_a_number_is_a_step_left_out_and_not_the_end_of_the_update():
+    class NotANumber(eqx.Module):
+        base: PPOLoss = PPOLoss()
+
+        def __call__(self, policy, batch):
+            loss, metrics = self.base(policy, batch)
+            return loss * jnp.nan, eqx.tree_at(lambda m: m.approx_kl, metrics, jnp.float32(jnp.nan))
+
+    trainer = make_trainer(probes.value_only(), loss=NotANumber(), kl_limit=0.1)
+    trainer.start(KEY)
+    metrics = trainer.dispatch(1)
+    assert metrics.learning["skipped"] == 8
+    assert metrics.learning["gradient_steps"] == 0
+
+
 class Standardising(MLPActorCritic):
     """A network with running statistics of what it sees, which nothing here may move."""
 

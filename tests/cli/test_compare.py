@@ -1,0 +1,161 @@
+"""`compare`, with trainings that are over at once."""
+
+import json
+
+import jax
+import numpy as np
+import pytest
+from agent import probes
+
+from hackmatrix_rl.agent import MLPActorCritic, precision
+from hackmatrix_rl.cli import compare as command
+from hackmatrix_rl.evaluation.verdict import judge
+from hackmatrix_rl.training.compare import Comparison, Contender, Measured
+
+from .commands import invoke
+
+PROBE = probes.observation_matters()
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
+    """Trains on a probe by a config's precision, seed and learning rate; remembers configs."""
+    seen = []
+
+    def contender(config, name):
+        seen.append((name, config))
+        trainer = probes.make_trainer(
+            PROBE,
+            updates_per_dispatch=20,
+            precision=precision(config.precision),
+            learning_rate=config.learning_rate,
+        )
+
+        def network(key):
+            return MLPActorCritic(PROBE.spec, width=16, depth=1, key=key)
+
+        return Contender(name, trainer, network, config.total_timesteps)
+
+    monkeypatch.setattr(command, "contender", contender)
+    return seen
+
+
+def write(folder, **files):
+    for name, text in files.items():
+        (folder / f"{name}.toml").write_text(f'preset = "debug"\n{text}\n')
+    return [folder / f"{name}.toml" for name in files]
+
+
+def test_a_contender_that_is_as_good_ends_with_0(tmp_path, small):
+    (file,) = write(tmp_path, plain="learning_rate = 0.01")
+    short = ("--seeds", 2, "--total-timesteps", 4000, "--episodes", 64)
+    result = invoke("compare", file, file, *short, "--json")
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert found["verdict"] == "within"
+    assert found["seeds"] == 2
+    assert found["tolerance"] == 0.03
+    assert found["divergence"] == [0.0, 0.0]
+    assert found["baseline"]["return"]["mean"] == found["candidate"]["return"]["mean"]
+    assert {config.total_timesteps for _, config in small} == {4000}
+    assert "training with seed 1" in result.stderr
+
+
+@pytest.fixture
+def compared(monkeypatch):
+    """Has the command believe that a comparison came to these returns."""
+
+    def pretend(baseline, candidate):
+        def compare(*contenders, seeds, episodes, note):
+            sides = []
+            for returns in (baseline, candidate):
+                each = [np.array(episodes) for episodes in returns]
+                sides.append(Measured(12.5, 3 * 2**20, [1000.0, 2000.0, 6000.0], 7, each))
+            return Comparison(
+                names=tuple(contender.name for contender in contenders),
+                measured=tuple(sides),
+                judgement=judge(baseline, candidate),
+                divergence=(0.25,),
+                divergence_of_seeds=(),
+                peak_bytes=100 * 2**20,
+                device="a machine",
+            )
+
+        monkeypatch.setattr(command, "compare", compare)
+
+    return pretend
+
+
+def test_what_is_worse_is_said_and_ends_with_10(tmp_path, compared):
+    compared([[10.0, 10.0], [11.0, 11.0]], [[9.0, 9.0], [10.0, 10.0]])
+    result = invoke("compare", *write(tmp_path, old="", new=""))
+    assert result.exit_code == 10, result.output
+    for word in ("old", "new", "2,000", "3.0 MiB", "12.5 s", "10.500 [4.147, 16.853]", "0.2500"):
+        assert word in result.stdout
+    assert "WORSE: the candidate is not within 3% of the baseline's return" in result.stdout
+    assert "100 MiB" in result.stdout
+
+
+def test_what_is_not_shown_is_said_with_what_would_show_it_and_ends_with_11(tmp_path, compared):
+    compared([[100.0], [100.0], [100.0]], [[98.0], [100.0], [102.0]])
+    result = invoke("compare", *write(tmp_path, old="", new=""))
+    assert result.exit_code == 11, result.output
+    assert "NOT SHOWN" in result.stdout
+    assert "About 5 seeds would show it" in result.stdout
+
+
+def test_precision_is_the_ready_case(small, compared):
+    compared([[1.0], [1.0]], [[1.0], [1.0]])
+    result = invoke("compare", "--precision", "--preset", "debug", "--json")
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert (found["baseline"]["name"], found["candidate"]["name"]) == ("f32", "bf16")
+    assert [config.precision for _, config in small] == ["f32", "bf16"]
+    assert {config.num_envs for _, config in small} == {16}
+
+
+def test_precision_of_a_file(tmp_path, small, compared):
+    compared([[1.0], [1.0]], [[1.0], [1.0]])
+    (file,) = write(tmp_path, mine='precision = "f16"\nwidth = 5')
+    assert invoke("compare", "--precision", file).exit_code == 0
+    assert [(config.precision, config.width) for _, config in small] == [("f32", 5), ("bf16", 5)]
+
+
+def test_files_of_one_name_are_told_apart(tmp_path, small, compared):
+    compared([[1.0], [1.0]], [[1.0], [1.0]])
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        write(tmp_path / folder, mine="learning_rate = 0.01")
+    invoke("compare", tmp_path / "a/mine.toml", tmp_path / "b/mine.toml")
+    assert len({name for name, _ in small}) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ([], "compare takes two settings files, A.toml B.toml, not 0"),
+        (["a.toml"], "not 1"),
+        (["a.toml", "a.toml", "--precision"], "not 2"),
+        (["a.toml", "missing.toml"], "missing.toml: No such file"),
+        (["a.toml", "a.toml", "--seeds", "0"], "--seeds"),
+        (["a.toml", "wrong.toml"], "--precision f8: unknown"),
+        (["--precision", "--preset", "cpy"], "--preset cpy: unknown"),
+    ],
+)
+def test_what_cannot_work_gets_one_line(arguments, says, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path, a="learning_rate = 0.01", wrong='precision = "f8"')
+    result = invoke("compare", *arguments)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    (line,) = result.stderr.splitlines()
+    assert says in line
+
+
+def test_two_devices_are_refused(tmp_path, monkeypatch):
+    files = write(tmp_path, a='device = "cpu"', b='device = "gpu"')
+    monkeypatch.setattr(command, "select_device", lambda device: device)
+    result = invoke("compare", *files)
+    assert result.exit_code == 2
+    assert "different devices (a: cpu and b: gpu)" in result.stderr
+    assert jax.default_backend() == "cpu"
