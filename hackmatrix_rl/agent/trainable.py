@@ -35,7 +35,7 @@ def split_trainable(module: M) -> tuple[M, M]:
         Two modules like the one given, with `None` in place of what belongs to the other.
     """
     which = jax.tree.map(
-        lambda node: False if isinstance(node, NonTrainable) else eqx.is_inexact_array(node),
+        eqx.is_inexact_array,  # which a whole `NonTrainable` is not
         module,
         is_leaf=lambda node: isinstance(node, NonTrainable),
     )

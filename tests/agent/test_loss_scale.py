@@ -31,6 +31,7 @@ def test_it_halves_at_an_overflow_and_counts_anew():
     assert scale.streak == 0
     assert after(scale, True, True).scale == 4
     assert after(scale, True, True, True).scale == 8
+    assert after(LossScale(8.0, interval=4), True, False, True, True, True).scale == 4
 
 
 def test_it_stays_between_floor_and_ceiling():

@@ -22,7 +22,7 @@ def compose(config, *, key):
         policy,
         num_envs=config.num_envs,
         num_steps=config.num_steps,
-        num_minibatches=config.num_minibatches,
+        num_minibatches=config.minibatches,
         num_epochs=config.num_epochs,
         updates_per_dispatch=config.updates_per_dispatch,
     )

@@ -60,7 +60,7 @@ def watched_run(folder, *, poison_at=None, **settings):
         **modules,
         num_envs=config.num_envs,
         num_steps=config.num_steps,
-        num_minibatches=config.num_minibatches,
+        num_minibatches=config.minibatches,
         updates_per_dispatch=config.updates_per_dispatch,
     )
     trainer.at = poison_at

@@ -1,0 +1,104 @@
+"""What a minibatch's gradient needs of memory and time, with each measure that saves memory.
+
+    python benchmarks/memory.py [--network residual --depth 8] [--games 128] [--json FILE]
+
+The temporary memory is what XLA says of the compiled gradient (`memory_analysis`): all that it
+holds beside its arguments (parameters, minibatch) and results. The minibatch has the shapes of
+HackMatrix; no game is compiled or played.
+"""
+
+import argparse
+import json
+import statistics
+import time
+from pathlib import Path
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from hackmatrix_rl.agent import Batch, PPOLoss, build_network, precision
+from hackmatrix_rl.env import HackMatrix
+from hackmatrix_rl.training.gradients import MinibatchGradient
+
+MEASURES = {
+    "none": {},
+    "--remat blocks": {"remat": "blocks"},
+    "--remat full": {"remat": "full"},
+    "--grad-accum 4": {"parts": 4},
+    "--grad-accum 16": {"parts": 16},
+    "--grad-accum 4 --remat blocks": {"parts": 4, "remat": "blocks"},
+}
+
+
+def blank_batch(spec, policy, *, steps: int, games: int) -> Batch:
+    """A minibatch of the right shapes, in which nothing happens."""
+
+    def zeros(shape, dtype):
+        return jnp.zeros((steps, games, *shape), dtype)
+
+    number = zeros((), jnp.float32)
+    return Batch(
+        observation=jax.tree.map(lambda leaf: zeros(leaf.shape, leaf.dtype), spec.observation),
+        mask=~zeros((spec.num_actions,), bool),
+        action=zeros((), jnp.int32),
+        log_prob=number,
+        value=number,
+        done=zeros((), bool),
+        initial_carry=jax.tree.map(
+            lambda leaf: jnp.broadcast_to(leaf[None], (games, *leaf.shape)), policy.initial_carry()
+        ),
+        advantage=number,
+        value_target=number,
+    )
+
+
+def main() -> None:
+    """Compiles and times the gradient with each measure, and prints a row for it."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--network", default="residual")
+    parser.add_argument("--width", type=int)
+    parser.add_argument("--depth", type=int)
+    parser.add_argument("--precision", default="f32")
+    parser.add_argument("--games", type=int, default=128, help="of the minibatch")
+    parser.add_argument("--steps", type=int, default=32, help="of each game")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--json", type=Path, help="also write the figures here")
+    options = parser.parse_args()
+
+    spec = HackMatrix().spec
+    policy = build_network(
+        options.network, spec, width=options.width, depth=options.depth, key=jax.random.key(0)
+    )
+    batch = blank_batch(spec, policy, steps=options.steps, games=options.games)
+    parameters = sum(leaf.size for leaf in jax.tree.leaves(eqx.filter(policy, eqx.is_array)))
+    computes = precision(options.precision)
+    scaling = computes.initial_scaling()
+    print(f"{jax.devices()[0].device_kind}, jax {jax.__version__}; {options.network} of "
+          f"{parameters:,} parameters, {options.precision}; a minibatch of {options.games} games x "
+          f"{options.steps} steps")  # fmt: skip
+    print(f"{'measure':32}{'temporary MiB':>14}{'seconds (median)':>18}")
+    rows = []
+    for name, measure in MEASURES.items():
+        take = MinibatchGradient(PPOLoss(), computes, **measure)
+        try:
+            compiled = eqx.filter_jit(take).lower(policy, batch, scaling).compile()
+        except ValueError as error:
+            print(f"{name:32}{error}")
+            continue
+        temporary = compiled.compiled.memory_analysis().temp_size_in_bytes
+        seconds = []
+        for _ in range(options.repeats + 1):
+            began = time.perf_counter()
+            jax.block_until_ready(compiled(policy, batch, scaling))
+            seconds.append(time.perf_counter() - began)
+        median = statistics.median(seconds[1:])
+        rows.append({"measure": name, "temporary_bytes": temporary, "seconds": median})
+        print(f"{name:32}{temporary / 2**20:14.1f}{median:18.3f}")
+    if options.json is not None:
+        figures = {"parameters": parameters, **vars(options), "rows": rows}
+        options.json.write_text(json.dumps(figures, default=str, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
