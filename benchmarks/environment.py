@@ -35,8 +35,9 @@ def main() -> None:
     from hackmatrix_rl.env import HackMatrix, env_keys
     from hackmatrix_rl.training.benchmark import peak_memory
     from hackmatrix_rl.training.environment_speed import environment_speed
+    from hackmatrix_rl.training.mesh import mesh
 
-    environment = HackMatrix()
+    environment, devices = HackMatrix(), mesh("auto")
     print(f"{jax.devices()[0].device_kind} x {jax.device_count()}, jax {jax.__version__}, "
           f"python {sys.version.split()[0]}, {environment.config}")  # fmt: skip
     print("  games   steps/s (median, min, max)       ns/step  compile s  dropped in games")
@@ -44,7 +45,12 @@ def main() -> None:
     for size in options.sizes:
         state, timestep = jax.jit(environment.reset)(env_keys(jax.random.key(0), size))
         speed, tally = environment_speed(
-            environment, state, timestep.mask, steps=options.steps, repeats=options.repeats
+            environment,
+            state,
+            timestep.mask,
+            steps=options.steps,
+            repeats=options.repeats,
+            mesh=devices,
         )
         rows.append(
             {

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from hackmatrix_rl.training import Trainer
     from hackmatrix_rl.training.checkpoints import load
     from hackmatrix_rl.training.config import TrainConfig
+    from hackmatrix_rl.training.mesh import mesh
 
 # In which module each public name lives.
 _HOME = {
@@ -50,6 +51,7 @@ _HOME = {
     "build_network": "hackmatrix_rl.agent",
     "evaluate": "hackmatrix_rl.evaluation",
     "load": "hackmatrix_rl.training.checkpoints",
+    "mesh": "hackmatrix_rl.training.mesh",
     "observe": "hackmatrix_rl.env",
     "precision": "hackmatrix_rl.agent",
 }
@@ -73,6 +75,7 @@ __all__ = [
     "build_network",
     "evaluate",
     "load",
+    "mesh",
     "observe",
     "precision",
 ]

@@ -115,9 +115,14 @@ def unroll_steps(
     num_steps, batch = done.shape
     if not jax.tree.leaves(carry):
         # The steps are independent: one flat batch makes each layer one matrix product.
-        flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), observations)
+        # Environments come first in it, so that it stays cut over devices as they are.
+        flat = jax.tree.map(
+            lambda leaf: jnp.swapaxes(leaf, 0, 1).reshape(-1, *leaf.shape[2:]), observations
+        )
         output, _ = jax.vmap(call, in_axes=(0, None))(flat, carry)
-        return jax.tree.map(lambda leaf: leaf.reshape(num_steps, batch, *leaf.shape[1:]), output)
+        return jax.tree.map(
+            lambda leaf: jnp.swapaxes(leaf.reshape(batch, num_steps, *leaf.shape[1:]), 0, 1), output
+        )
 
     held, narrow = held_in_float32(call)
 

@@ -86,6 +86,29 @@ class Batch(eqx.Module):
         """The sequences of some of the environments."""
         return self.along_environments(lambda leaf, axis: jnp.take(leaf, environments, axis=axis))
 
+    def select_from_blocks(self, environments: Int32[Array, " blocks"]) -> "Batch":
+        """The sequences of one environment of each block; the same as `select` of them.
+
+        What lies on a device stays there: where the environments are cut over devices into
+        whole blocks, nothing has to be sent.
+
+        Args:
+            environments: the i-th lies in the i-th of as many equal blocks of neighbouring
+                environments.
+        """
+        blocks = environments.shape[0]
+        size = self.action.shape[1] // blocks
+
+        def pick(leaf: Array, axis: int) -> Array:
+            apart = leaf.reshape(*leaf.shape[:axis], blocks, size, *leaf.shape[axis + 1 :])
+            return jax.vmap(
+                lambda block, place: jax.lax.dynamic_index_in_dim(block, place, axis, False),
+                in_axes=(axis, 0),
+                out_axes=axis,
+            )(apart, environments % size)
+
+        return self.along_environments(pick)
+
     def along_environments(self, change: Callable[..., Array]) -> "Batch":
         """The batch with each array changed that has an axis of environments.
 

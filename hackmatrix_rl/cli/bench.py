@@ -28,7 +28,7 @@ from hackmatrix_rl.training.run_folder import write_json
     show_default=True,
     help="Runs of each measurement; median, smallest and largest are reported.",
 )
-@config_options(groups=("Game", "Collecting", "Network", "Learning"))
+@config_options(groups=("Devices", "Game", "Collecting", "Network", "Learning"))
 @click.pass_context
 def bench(
     context: click.Context,

@@ -16,7 +16,7 @@ from hackmatrix_rl.training.settings import read_settings
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-GROUPS = ("Run", "Game", "Collecting", "Network", "Learning", "Memory", "Watching")
+GROUPS = ("Run", "Devices", "Game", "Collecting", "Network", "Learning", "Memory", "Watching")
 
 
 class Value(click.ParamType[Any]):

@@ -9,15 +9,18 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jaxtyping import Array, PyTree
 
 from hackmatrix_rl.agent import Actors, PrecisionPolicy, Rollout, RolloutCollector
 from hackmatrix_rl.agent.actor_critic import ActorCritic
 from hackmatrix_rl.agent.precision import FLOAT32
 from hackmatrix_rl.env.environment import Environment
+from hackmatrix_rl.training.collect import ROLLOUT
 from hackmatrix_rl.training.compose import compose, run_keys
 from hackmatrix_rl.training.config import TrainConfig
-from hackmatrix_rl.training.devices import chosen_devices
 from hackmatrix_rl.training.environment_speed import Speed, environment_speed
+from hackmatrix_rl.training.mesh import REPLICATED
 from hackmatrix_rl.training.trainer import Trainer
 from hackmatrix_rl.training.usage import peak_memory
 from hackmatrix_rl.training.versions import versions
@@ -83,6 +86,7 @@ def benchmark(
         *jax.tree.map(jnp.copy, (actors.environment, actors.mask)),
         steps=config.num_steps * config.updates_per_dispatch,
         repeats=repeats,
+        mesh=trainer.mesh,
         seed=config.seed,
         clock=clock,
     )
@@ -94,7 +98,7 @@ def benchmark(
         dropped_spawns=int(tally.dropped),
         env_episodes=int(tally.episodes),
         peak_memory_bytes=peak_memory(),
-        device=_device(),
+        device=_device(trainer.mesh),
         versions=versions(),
         sizes={
             name: getattr(config, name)
@@ -153,7 +157,12 @@ def _bench_update(
     shapes = eqx.filter_eval_shape(
         update.collect, state.learner.policy, update.environment, state.actors
     )
-    rollout = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes[0])
+    rollout = Rollout(
+        **{
+            name: _zeros(value, REPLICATED if name == "episodes" else ROLLOUT[name], trainer.mesh)
+            for name, value in vars(shapes[0]).items()
+        }
+    )
     rollout = eqx.tree_at(lambda r: r.mask, rollout, jnp.ones_like(rollout.mask))
     collect = Replayed(num_steps=config.num_steps, rollout=rollout, actors=state.actors)
     learn = dataclasses.replace(update, collect=collect)
@@ -174,6 +183,11 @@ def _bench_update(
     return Speed(tuple(speeds), compile_seconds)
 
 
+def _zeros(shapes: PyTree, spec: PartitionSpec, mesh: Mesh) -> PyTree[Array]:
+    sharding = NamedSharding(mesh, spec)
+    return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype, device=sharding), shapes)
+
+
 def _bench_train(trainer: Trainer, config: TrainConfig, repeats: int) -> Speed:
     """Whole dispatches, as training does them."""
     compile_seconds = trainer.compile()
@@ -181,7 +195,6 @@ def _bench_train(trainer: Trainer, config: TrainConfig, repeats: int) -> Speed:
     return Speed(tuple(run.steps_per_second for run in runs), compile_seconds)
 
 
-def _device() -> dict[str, Any]:
-    devices = chosen_devices()
-    first = devices[0]
-    return {"platform": first.platform, "kind": first.device_kind, "count": len(devices)}
+def _device(mesh: Mesh) -> dict[str, Any]:
+    first = mesh.devices.flat[0]
+    return {"platform": first.platform, "kind": first.device_kind, "count": mesh.size}

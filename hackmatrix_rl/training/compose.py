@@ -1,6 +1,7 @@
 """From a config to the modules that it speaks of."""
 
 import jax
+from jax.sharding import Mesh
 from jaxtyping import Array, Key
 
 from hackmatrix_rl.agent import (
@@ -13,11 +14,17 @@ from hackmatrix_rl.agent import (
     precision,
 )
 from hackmatrix_rl.env import HackMatrix
-from hackmatrix_rl.training.config import ConfigError, TrainConfig, check_platform
+from hackmatrix_rl.training.config import (
+    ConfigError,
+    TrainConfig,
+    check_config_on_mesh,
+    check_platform,
+)
 from hackmatrix_rl.training.debug import CHECKS, NANS, NOJIT, EagerTrainer, checked
 from hackmatrix_rl.training.determinism import make_deterministic
 from hackmatrix_rl.training.devices import chosen_devices
 from hackmatrix_rl.training.gradients import Loss
+from hackmatrix_rl.training.mesh import mesh
 from hackmatrix_rl.training.optimizer import adam
 from hackmatrix_rl.training.policies import build_policy
 from hackmatrix_rl.training.schedules import Constant, Linear, Schedule
@@ -32,10 +39,12 @@ def compose(config: TrainConfig, *, key: Key[Array, ""]) -> Trainer:
         key: randomness of the network's weights.
 
     Raises:
-        ConfigError: if there is no such network, or it cannot do what is asked.
+        ConfigError: if there is no such network or no such mesh here, or it cannot do what is
+            asked.
     """
     if config.deterministic:
         make_deterministic()
+    devices = make_mesh(config)
     environment = make_environment(config)
     policy = build_policy(config, environment.spec, key=key)
     computes = precision(config.precision, config.precision_table)
@@ -56,6 +65,11 @@ def compose(config: TrainConfig, *, key: Key[Array, ""]) -> Trainer:
     gae = GAE(discount=config.discount, trace_decay=config.trace_decay)
     if config.debug in (NANS, CHECKS):
         loss, gae = checked(loss, gae, config.debug)
+    if config.debug == NOJIT and devices.size > 1:
+        raise ConfigError(
+            f"--debug nojit works on one device, not on {devices.size} (--mesh {config.mesh}). Use "
+            "--mesh data=1 beside it."
+        )
     kind = EagerTrainer if config.debug == NOJIT else Trainer
     return kind(
         environment,
@@ -74,12 +88,27 @@ def compose(config: TrainConfig, *, key: Key[Array, ""]) -> Trainer:
         grad_accum=config.grad_accum,
         remat=config.remat,
         updates_per_dispatch=config.updates_per_dispatch,
+        mesh=devices,
     )
 
 
 def make_environment(config: TrainConfig) -> HackMatrix:
     """The environment that a config speaks of."""
     return HackMatrix(config.game(), max_steps=config.max_steps)
+
+
+def make_mesh(config: TrainConfig) -> Mesh:
+    """The devices that a config speaks of.
+
+    Raises:
+        ConfigError: if they are not there, or the run's games do not divide over them.
+    """
+    try:
+        devices = mesh(config.mesh)
+    except ValueError as error:
+        raise ConfigError(f"--{error}".replace("Use mesh", "Use --mesh")) from error
+    check_config_on_mesh(config, devices.shape)
+    return devices
 
 
 def run_keys(seed: int) -> tuple[Key[Array, ""], Key[Array, ""]]:

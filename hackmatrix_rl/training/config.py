@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import UnionType
 from typing import Any, get_args, no_type_check
@@ -9,6 +10,7 @@ from typing import Any, get_args, no_type_check
 from hackmatrix_rl.agent import REMAT, MixedPrecision, PrecisionPolicy, precision
 from hackmatrix_rl.agent.precision_names import parse_parts, parse_policy
 from hackmatrix_rl.game.config import GameConfig
+from hackmatrix_rl.training.mesh import AUTO, check_split, parse_mesh
 
 DEFAULT_MINIBATCHES = 8
 
@@ -103,6 +105,14 @@ class TrainConfig:
         minimum=1,
     )
     history: int = _option(GameConfig.history, "Game", "Turns that UNDO can take back.", minimum=1)
+
+    # Devices
+    mesh: str = _option(
+        AUTO,
+        "Devices",
+        "Devices that share the games: auto (all), data=8, or data=4,fsdp=2, which cuts the "
+        "learner in two.",
+    )
 
     # Collecting
     num_envs: int = _option(1024, "Collecting", "Games played side by side.", minimum=1)
@@ -356,6 +366,7 @@ def _check_range(each: "dataclasses.Field[Any]", value: Any) -> None:
 
 
 def _check_together(config: TrainConfig) -> None:
+    _check_mesh(config)
     _check_precision(config)
     _check_minibatches(config)
     if config.aux_every > 1 and config.aux_coefficient == 0:
@@ -379,6 +390,30 @@ def _check_watching(config: TrainConfig) -> None:
             f"--debug {config.debug} would stop at the overflows that the loss scale of float16 "
             "provokes on purpose. Use --precision f32 or --precision bf16 beside it."
         )
+
+
+def _check_mesh(config: TrainConfig) -> None:
+    """What can be said without looking for devices; `auto` is for them to say."""
+    try:
+        lengths = parse_mesh(config.mesh)
+    except ValueError as error:
+        raise ConfigError(f"--{error}") from error
+    if lengths is not None:
+        check_config_on_mesh(config, lengths)
+
+
+def check_config_on_mesh(config: TrainConfig, lengths: Mapping[str, int]) -> None:
+    """Raises a ConfigError if the run's games cannot be cut over a mesh of these lengths."""
+    try:
+        check_split(
+            lengths,
+            num_envs=config.num_envs,
+            num_minibatches=max(1, config.minibatches),
+            grad_accum=config.grad_accum,
+            spell=flag,
+        )
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
 
 
 def _check_minibatches(config: TrainConfig) -> None:

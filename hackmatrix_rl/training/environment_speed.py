@@ -1,4 +1,4 @@
-"""How fast an environment is: random legal play, on all devices."""
+"""How fast an environment is: random legal play, on a mesh."""
 
 import statistics
 import time
@@ -9,12 +9,11 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
+from jax.sharding import Mesh, NamedSharding
 from jaxtyping import Array, Bool, Int32, Key, PyTree, UInt32
 
 from hackmatrix_rl.env.environment import Environment, Timestep, env_keys
-from hackmatrix_rl.training.config import ConfigError
-from hackmatrix_rl.training.devices import chosen_devices
+from hackmatrix_rl.training.mesh import BY_ENVIRONMENT
 
 
 @dataclass(frozen=True)
@@ -104,34 +103,25 @@ def environment_speed(
     *,
     steps: int,
     repeats: int,
+    mesh: Mesh,
     seed: int = 0,
     clock: Callable[[], float] = time.perf_counter,
 ) -> tuple[Speed, Tally]:
     """Random legal play with resets; everything that a step returns is used.
 
-    The games are split over all devices, which exchange nothing while they play.
+    The games are split over the devices of a mesh, which exchange nothing while they play.
 
     Args:
         environment: to step.
         state: of the games to start from; given away.
         mask: their legal actions; given away.
         steps: of each game in a run.
+        mesh: devices that share the games evenly.
         repeats: runs that count. One more comes first, which starts with young games.
         seed: of the actions and of all chance.
         clock: seconds since some moment.
-
-    Raises:
-        ConfigError: if the games cannot be split evenly over the devices.
     """
     num_envs = mask.shape[0]
-    devices = chosen_devices()
-    if num_envs % len(devices):
-        raise ConfigError(
-            f"--num-envs {num_envs} does not divide over {len(devices)} devices. "
-            f"Use a multiple of {len(devices)}."
-        )
-    mesh = jax.sharding.Mesh(np.array(devices), ("data",))
-    split = jax.sharding.PartitionSpec("data")
     keys = env_keys(jax.random.key(seed), num_envs)
 
     def play(
@@ -149,14 +139,15 @@ def environment_speed(
         state, mask, tally = jax.lax.scan(step, (state, mask, tally), indices)[0]
         return state, mask, jax.tree.map(lambda leaf: leaf[None], tally)
 
+    split = BY_ENVIRONMENT
     program = jax.jit(
         jax.shard_map(play, mesh=mesh, in_specs=split, out_specs=split, check_vma=False),
         donate_argnums=(0, 1, 3),
     )
-    nothing = jnp.zeros(len(devices), jnp.int32)
+    nothing = jnp.zeros(mesh.size, jnp.int32)
     tally = Tally(nothing.astype(jnp.uint32), nothing, nothing)
     carry = (state, mask, keys, tally, nothing)
-    carry = jax.device_put(carry, jax.sharding.NamedSharding(mesh, split))
+    carry = jax.device_put(carry, NamedSharding(mesh, split))
     began = clock()
     compiled = program.lower(*carry).compile()
     compile_seconds = clock() - began

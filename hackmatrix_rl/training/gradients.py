@@ -6,6 +6,7 @@ from typing import Any, Protocol, runtime_checkable
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.sharding import Mesh
 from jaxtyping import Array, Float32, Int32, PyTree
 
 from hackmatrix_rl.agent import (
@@ -16,6 +17,7 @@ from hackmatrix_rl.agent import (
     PrecisionPolicy,
     rematerialized,
 )
+from hackmatrix_rl.training.placement import constrain, replicated_shardings
 
 
 @runtime_checkable
@@ -47,12 +49,15 @@ class MinibatchGradient(eqx.Module):
         parts: the minibatch is cut along its environments into so many equal parts, which
             are learned from one after another; their gradients are averaged in float32.
         remat: what of the network's inside is computed again (see `rematerialized`).
+        mesh: devices over which parameters may be cut; they are gathered to compute. `None`: all
+            of them are there.
     """
 
     loss: Loss
     precision: PrecisionPolicy
     parts: int = eqx.field(static=True, default=1)
     remat: str = eqx.field(static=True, default="none")
+    mesh: Mesh | None = eqx.field(static=True, default=None)
 
     def __check_init__(self) -> None:
         if self.parts < 1:
@@ -78,6 +83,8 @@ class MinibatchGradient(eqx.Module):
             loss, batch = loss.prepare(batch)
 
         def evaluate(policy: ActorCritic, batch: Batch) -> tuple[Float32[Array, ""], LossMetrics]:
+            if self.mesh is not None:  # after the cast: less is sent in 16 bits
+                policy = constrain(policy, replicated_shardings(self.mesh, policy))
             return loss(rematerialized(policy, self.remat), batch)
 
         gradient = self.precision.grad(evaluate, scaling)

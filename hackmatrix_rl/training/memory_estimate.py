@@ -50,7 +50,7 @@ def estimate_memory(trainer: Trainer) -> MemoryEstimate:
     state = trainer.abstract_state()
     spec, policy = trainer.update.environment.spec, state.learner.policy
     num_steps = trainer.update.collect.num_steps
-    devices = _devices(trainer)
+    devices = trainer.mesh.size
     # As `Rollout` keeps it: what was seen, the mask, the action, four float32 and two flags;
     # parts of the reward where they are asked for. Then advantage, value and target.
     step = _bytes(spec.observation) + spec.num_actions + 4 + 4 * 4 + 2
@@ -112,11 +112,6 @@ def _free_ram(read: Callable[[Path], str] = Path.read_text) -> int | None:
     return min(found, default=None)
 
 
-def _devices(trainer: Trainer) -> int:
-    mesh: Any = getattr(trainer, "mesh", None)
-    return 1 if mesh is None else int(mesh.size)
-
-
 def _is_shape(leaf: Any) -> bool:
     return isinstance(leaf, jax.ShapeDtypeStruct)
 
@@ -134,8 +129,7 @@ def _on_a_device(tree: Any) -> int:
     total = 0
     for leaf in jax.tree.leaves(tree):
         if _is_shape(leaf):
-            sharding = getattr(leaf, "sharding", None)
-            cut = leaf.shape if sharding is None else sharding.shard_shape(leaf.shape)
+            cut = leaf.shape if leaf.sharding is None else leaf.sharding.shard_shape(leaf.shape)
             total += _size(cut, leaf.dtype)
     return total
 

@@ -3,7 +3,7 @@
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Int32, Key
+from jaxtyping import Array, Int32, Key, UInt32
 
 
 class Minibatches(eqx.Module):
@@ -12,6 +12,11 @@ class Minibatches(eqx.Module):
     The batch is cut along the axis of environments: a minibatch holds all steps of some
     environments, so that networks with memory learn from whole sequences. Each pass deals
     the environments out anew.
+
+    They lie in blocks of `num_minibatches` neighbours, and each block deals one of its own
+    to each minibatch, in an order of its own. So which environments come together is a
+    matter of the key alone, and on a mesh, where each device holds whole blocks, a minibatch
+    is put together without sending anything.
 
     Attributes:
         num_minibatches: parts of a pass; must divide the number of environments.
@@ -59,11 +64,23 @@ class Minibatches(eqx.Module):
             num_envs: environments in the batch.
             key: the only thing that the dealing depends on.
 
+        Returns:
+            Their numbers; the i-th of a minibatch is of the i-th block.
+
         Raises:
             ValueError: they cannot be dealt out evenly.
         """
         self.check(num_envs)
-        everyone = jnp.arange(num_envs, dtype=jnp.int32)
-        keys = jax.random.split(key, self.num_epochs)
-        order = jax.vmap(jax.random.permutation, in_axes=(0, None))(keys, everyone)
-        return order.reshape(self.count, num_envs // self.num_minibatches)
+        blocks = num_envs // self.num_minibatches
+        first = self.num_minibatches * jnp.arange(blocks, dtype=jnp.int32)
+
+        def deal(epoch: UInt32[Array, ""], block: UInt32[Array, ""]) -> Int32[Array, " parts"]:
+            here = jax.random.fold_in(jax.random.fold_in(key, epoch), block)
+            return jax.random.permutation(here, self.num_minibatches).astype(jnp.int32)
+
+        epochs = jnp.arange(self.num_epochs, dtype=jnp.uint32)
+        each_block = jax.vmap(deal, in_axes=(None, 0), out_axes=1)
+        places = jax.vmap(each_block, in_axes=(0, None))(
+            epochs, jnp.arange(blocks, dtype=jnp.uint32)
+        )
+        return places.reshape(self.count, blocks) + first[None]

@@ -30,6 +30,7 @@ PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         },
         # Seconds, to see that everything works.
         "debug": {
+            "mesh": "data=1",  # a few games do not divide over many devices
             "total_timesteps": 2048,
             "num_envs": 16,
             "num_steps": 16,

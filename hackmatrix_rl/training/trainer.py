@@ -1,6 +1,5 @@
 """Training: the modules composed, compiled once, and run."""
 
-import copy
 import math
 import time
 from collections.abc import Callable, Iterator
@@ -9,7 +8,9 @@ from typing import Any, TypeVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
+from jax.sharding import Mesh, NamedSharding
 from jaxtyping import Array, Int32, Key
 
 from hackmatrix_rl.agent import (
@@ -17,20 +18,27 @@ from hackmatrix_rl.agent import (
     ActorCritic,
     PPOLoss,
     PrecisionPolicy,
-    RolloutCollector,
     RunningScale,
     ValueScale,
     parameters_of,
     rematerialized,
-    start_actors,
 )
 from hackmatrix_rl.agent.precision import FLOAT32
 from hackmatrix_rl.env.environment import Environment, env_keys
+from hackmatrix_rl.training.collect import ShardedCollector
 from hackmatrix_rl.training.counter import Counter
 from hackmatrix_rl.training.gradients import Loss
+from hackmatrix_rl.training.mesh import REPLICATED, check_axes, check_split, single_device
 from hackmatrix_rl.training.metrics import Metrics, read_metrics
 from hackmatrix_rl.training.minibatches import Minibatches
 from hackmatrix_rl.training.optimizer import adam
+from hackmatrix_rl.training.placement import (
+    constrain,
+    gather,
+    place,
+    replicated_shardings,
+    state_shardings,
+)
 from hackmatrix_rl.training.schedules import Constant, Schedule
 from hackmatrix_rl.training.state import Learner, TrainState
 from hackmatrix_rl.training.update import Update, UpdateMetrics
@@ -45,7 +53,8 @@ class Trainer:
 
     Attributes:
         update: one update, of the modules that were handed in.
-        num_envs: environments side by side.
+        mesh: the devices that train.
+        num_envs: environments side by side, over all devices.
         updates_per_dispatch: updates that one call of the compiled program does.
     """
 
@@ -68,6 +77,7 @@ class Trainer:
         grad_accum: int = 1,
         remat: str = "none",
         updates_per_dispatch: int = 1,
+        mesh: Mesh | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         """Composes the modules.
@@ -96,6 +106,8 @@ class Trainer:
                 of being kept: `none`, `blocks` or `full` (see `agent.rematerialized`).
             updates_per_dispatch: updates that one call of the compiled program does, between
                 two `Metrics`.
+            mesh: the devices to train on, of `hackmatrix_rl.mesh`; `None`: one device. The games
+                that are played and the minibatches that are learned from do not depend on it.
             clock: seconds since some moment.
 
         Raises:
@@ -116,27 +128,42 @@ class Trainer:
         batches.check(num_envs, parts=grad_accum)
         precision.check(policy)
         rematerialized(policy, remat)  # says whether it can be done
+        mesh = single_device() if mesh is None else mesh
+        check_axes(mesh)
+        check_split(
+            mesh.shape,
+            num_envs=num_envs,
+            num_minibatches=num_minibatches,
+            grad_accum=grad_accum,
+        )
         # Only an auxiliary loss looks at the parts of the reward of single steps.
         auxiliary = getattr(loss, "outcomes", None) is not None
+        self._collect = ShardedCollector(
+            num_steps, terms=environment.spec.terms if auxiliary else (), mesh=mesh
+        )
         self.update = Update(
             environment=environment,
-            collect=RolloutCollector(num_steps, terms=environment.spec.terms if auxiliary else ()),
+            collect=self._collect,
             estimate=GAE() if gae is None else gae,
             loss=PPOLoss() if loss is None else loss,
             precision=precision,
             optimizer=adam() if optimizer is None else optimizer,
             learning_rate=learning_rate,
             batches=batches,
+            mesh=mesh,
             kl_limit=kl_limit,
             grad_accum=grad_accum,
             remat=remat,
         )
+        self.mesh = mesh
         self.num_envs = num_envs
         self.updates_per_dispatch = updates_per_dispatch
         self._policy = policy
         self._value_scale = RunningScale() if value_scale is None else value_scale
         self._clock = clock
         self._state: TrainState | None = None
+        self._abstract: TrainState | None = None
+        self._starter: Callable[..., TrainState] | None = None
         self._program: Callable[..., Any] | None = None
         self._compiled: jax.stages.Compiled | None = None
 
@@ -147,8 +174,10 @@ class Trainer:
 
     @property
     def policy(self) -> ActorCritic:
-        """A copy of the policy as it is now."""
-        return self._policy if self._state is None else _copy(self._state.learner.policy)
+        """A copy of the policy as it is now, on one device, wherever training has it."""
+        if self._state is None:
+            return self._policy
+        return gather(self._state.learner.policy, self.mesh)
 
     @property
     def state(self) -> TrainState:
@@ -166,20 +195,30 @@ class Trainer:
 
     @state.setter
     def state(self, state: TrainState) -> None:
-        if self._state is None or _shapes(state) != _shapes(self._state):
+        placed = self.place(state)
+        if self._state is None or _shapes(placed) != _shapes(self._state):
             self._program = None
-        self._state = _copy(state)
+        self._state = placed
+
+    def place(self, state: TrainState) -> TrainState:
+        """A copy of a state on this trainer's mesh, from the host's memory or another mesh."""
+        return place(state, state_shardings(self.mesh, state))
 
     def abstract_state(self) -> TrainState:
-        """The state that `start` makes, but for its arrays their shapes and dtypes."""
-
-        def begin() -> TrainState:
-            fresh = copy.copy(self)  # what is traced stays out of this trainer
-            fresh.start(jax.random.key(0))
-            return fresh.state
-
-        shapes: TrainState = eqx.filter_eval_shape(begin)
-        return shapes
+        """The state that `start` makes, but for its arrays their shapes, dtypes and shardings."""
+        if self._abstract is None:
+            given = (jax.random.key(0), self._policy, self.update)
+            shapes = eqx.filter_eval_shape(self._begin, *given)
+            arrays, rest = eqx.partition(shapes, _is_shape)
+            located = jax.tree.map(
+                lambda leaf, sharding: jax.ShapeDtypeStruct(
+                    leaf.shape, leaf.dtype, sharding=sharding
+                ),
+                arrays,
+                state_shardings(self.mesh, shapes),
+            )
+            self._abstract = eqx.combine(located, rest)
+        return self._abstract
 
     def start(self, key: Key[Array, ""], policy: ActorCritic | None = None) -> None:
         """Starts anew from the policy that was handed in.
@@ -191,20 +230,33 @@ class Trainer:
         """
         if policy is not None:
             self._policy = policy
+        shapes, rest = eqx.partition(self.abstract_state(), _is_shape)
+        given, code = eqx.partition((self._policy, self.update), eqx.is_array)
+        if self._starter is None:
+
+            def begin(key: Key[Array, ""], given: Any) -> TrainState:
+                return eqx.filter(self._begin(key, *eqx.combine(given, code)), eqx.is_array)
+
+            # Made where it is to lie: no device ever holds all of it.
+            self._starter = jax.jit(begin, out_shardings=state_shardings(self.mesh, shapes))
+        given = (key, given)
+        made = self._starter(*place(given, replicated_shardings(self.mesh, given)))
+        if self._state is None or _shapes(made) != _shapes(self._state):
+            self._program = None
+        self._state = eqx.combine(made, rest)
+
+    def _begin(self, key: Key[Array, ""], policy: ActorCritic, update: Update) -> TrainState:
         actors_key, learner_key = jax.random.split(key)
         keys = env_keys(actors_key, self.num_envs)
-        actors = eqx.filter_jit(start_actors)(self.update.environment, self._policy, keys)
-        parameters = parameters_of(self._policy)
-        learner = Learner(
-            policy=self._policy,
-            optimizer_state=self.update.optimizer.init(parameters),
-            value_scale=self._value_scale,
-            scaling=self.update.precision.initial_scaling(),
-            skipped=jnp.zeros((), jnp.int32),
-        )
-        self.state = TrainState(
-            learner=learner,
-            actors=actors,
+        return TrainState(
+            learner=Learner(
+                policy=policy,
+                optimizer_state=update.optimizer.init(parameters_of(policy)),
+                value_scale=self._value_scale,
+                scaling=update.precision.initial_scaling(),
+                skipped=jnp.zeros((), jnp.int32),
+            ),
+            actors=self._collect.start(policy, update.environment, keys),
             key=learner_key,
             update=jnp.zeros((), jnp.int32),
             env_steps=Counter.of(0),
@@ -223,27 +275,46 @@ class Trainer:
         """
         began = self._clock()
         if self._program is None:
-            arrays, rest = eqx.partition(self.state, eqx.is_array)
-            modules, code = eqx.partition(self.update, eqx.is_array)
-
-            def program(arrays: Any, modules: Any, count: Int32[Array, ""]) -> Any:
-                state = eqx.combine(arrays, rest)
-                state, sums = run_updates(eqx.combine(modules, code), state, count)
-                return eqx.filter(state, eqx.is_array), sums
-
-            # The state is donated: the next one is written into its memory.
-            compiled = (
-                jax.jit(program, donate_argnums=0).lower(arrays, modules, jnp.int32(0)).compile()
-            )
+            compiled = self.lower().compile()
+            rest = eqx.filter(self.state, eqx.is_array, inverse=True)
+            modules = eqx.filter(self.update, eqx.is_array)
+            modules = place(modules, replicated_shardings(self.mesh, modules))
 
             def run(state: TrainState, count: int) -> tuple[TrainState, UpdateMetrics]:
                 arrays = eqx.filter(state, eqx.is_array)
-                arrays, sums = compiled(arrays, modules, jnp.int32(count))
+                arrays, sums = compiled(arrays, modules, np.int32(count))
                 return eqx.combine(arrays, rest), sums
 
             self._program = run
             self._compiled = compiled
         return self._clock() - began
+
+    def lower(self, platforms: tuple[str, ...] | None = None) -> jax.stages.Lowered:
+        """The program of a dispatch, not compiled yet.
+
+        It is that of the state, or of the one to come if there is none; nothing is drawn.
+
+        Args:
+            platforms: to lower it for (`tpu`, say), if not for the mesh's own.
+        """
+        state = self.abstract_state() if self._state is None else _shapes_of(self._state)
+        arrays, rest = eqx.partition(state, _is_shape)
+        modules, code = eqx.partition(_shapes_of(self.update), _is_shape)
+        shardings = state_shardings(self.mesh, arrays)
+
+        def program(arrays: Any, modules: Any, count: Int32[Array, ""]) -> Any:
+            update, state = eqx.combine(modules, code), eqx.combine(arrays, rest)
+            state, sums = run_updates(update, state, count)
+            return eqx.filter(state, eqx.is_array), sums
+
+        # The state is donated: the next one is written into its memory.
+        jitted = jax.jit(
+            program,
+            donate_argnums=0,
+            out_shardings=(shardings, NamedSharding(self.mesh, REPLICATED)),
+        )
+        traced = jitted.trace(arrays, modules, jax.ShapeDtypeStruct((), jnp.int32))
+        return traced.lower(lowering_platforms=platforms)
 
     def program_memory(self) -> int | None:
         """Bytes that the compiled program needs on each device, as the compiler has it.
@@ -329,16 +400,28 @@ def run_updates(
     def body(_: Int32[Array, ""], carry: tuple[Any, UpdateMetrics]) -> tuple[Any, UpdateMetrics]:
         arrays, sums = carry
         state, report = update(eqx.combine(arrays, rest))
+        state = constrain(state, state_shardings(update.mesh, state))
         return eqx.filter(state, eqx.is_array), jax.tree.map(jnp.add, sums, report)
 
     arrays, sums = jax.lax.fori_loop(0, count, body, (arrays, nothing))
     return eqx.combine(arrays, rest), sums
 
 
-def _copy(tree: T) -> T:
-    """The tree with arrays of its own."""
-    copy: T = jax.tree.map(lambda leaf: jnp.copy(leaf) if eqx.is_array(leaf) else leaf, tree)
-    return copy
+def _is_shape(leaf: Any) -> bool:
+    return isinstance(leaf, jax.ShapeDtypeStruct)
+
+
+def _shapes_of(tree: T) -> T:
+    """The tree with shapes in place of arrays, and with where they lie."""
+
+    def shape(leaf: Any) -> Any:
+        if not eqx.is_array(leaf):
+            return leaf
+        sharding = getattr(leaf, "sharding", None)
+        return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding)
+
+    shapes: T = jax.tree.map(shape, tree)
+    return shapes
 
 
 def _shapes(state: TrainState) -> tuple[Any, ...]:

@@ -7,6 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
+from jax.sharding import Mesh
 from jaxtyping import Array, Bool, Float32, Int32, PyTree, UInt32
 
 from hackmatrix_rl.agent import (
@@ -20,6 +21,7 @@ from hackmatrix_rl.agent import (
 from hackmatrix_rl.env.environment import Environment
 from hackmatrix_rl.training.gradients import Loss, MinibatchGradient
 from hackmatrix_rl.training.minibatches import Minibatches
+from hackmatrix_rl.training.placement import constrain, fsdp_shardings
 from hackmatrix_rl.training.schedules import Schedule
 from hackmatrix_rl.training.state import Learner, TrainState, filter_scan
 
@@ -71,6 +73,8 @@ class Update(eqx.Module):
         optimizer: turns gradients into changes of the parameters.
         learning_rate: factor on these changes.
         batches: how a rollout is cut up.
+        mesh: the devices that share the work. Which of them does what follows from where the
+            state's arrays lie.
         kl_limit: once a minibatch's `approx_kl` exceeds it, neither that minibatch nor any
             later one of the update is learned from; `None`: all are.
         grad_accum: equal parts of a minibatch that are learned from one after another.
@@ -85,6 +89,7 @@ class Update(eqx.Module):
     optimizer: optax.GradientTransformation = eqx.field(static=True)
     learning_rate: Schedule
     batches: Minibatches
+    mesh: Mesh = eqx.field(static=True)
     kl_limit: float | None = eqx.field(static=True, default=None)
     grad_accum: int = eqx.field(static=True, default=1)
     remat: str = eqx.field(static=True, default="none")
@@ -137,7 +142,9 @@ class Update(eqx.Module):
             order: the environments of each minibatch.
             rate: factor on the optimizer's changes.
         """
-        take_gradient = MinibatchGradient(self.loss, self.precision, self.grad_accum, self.remat)
+        take_gradient = MinibatchGradient(
+            self.loss, self.precision, self.grad_accum, self.remat, self.mesh
+        )
 
         def descend(
             carry: tuple[Learner, Bool[Array, ""]],
@@ -145,8 +152,9 @@ class Update(eqx.Module):
         ) -> tuple[tuple[Learner, Bool[Array, ""]], PyTree[Array]]:
             learner, going = carry
             environments, number = inputs
-            minibatch = replace(batch.select(environments), number=number)
+            minibatch = replace(batch.select_from_blocks(environments), number=number)
             gradient, losses = take_gradient(learner.policy, minibatch, learner.scaling)
+            gradient = constrain(gradient, fsdp_shardings(self.mesh, gradient))
 
             looked_at = going
             if self.kl_limit is not None:
@@ -165,6 +173,7 @@ class Update(eqx.Module):
                 ),
             )
             counts = (going & finite).astype(jnp.int32), (going & ~finite).astype(jnp.int32)
+            learner = constrain(learner, fsdp_shardings(self.mesh, learner))
             return (learner, going), ((losses, norm), counts, looked_at & finite)
 
         numbers = batch.number + jnp.arange(order.shape[0], dtype=jnp.uint32)

@@ -25,7 +25,9 @@ def test_random_legal_actions_are_uniform_over_the_legal_ones():
 @pytest.mark.slow
 def test_bench_measures_environment_update_and_training(tmp_path):
     file = tmp_path / "bench.json"
-    result = invoke("bench", "--preset", "debug", "--repeats", "3", "--json", file)
+    result = invoke(
+        "bench", "--preset", "debug", "--mesh", "data=2", "--repeats", "3", "--json", file
+    )
     assert result.exit_code == 0, result.output
     found = json.loads(file.read_text())
     assert found.keys() == {

@@ -18,6 +18,7 @@ from hackmatrix_rl.training.memory_estimate import (
     available_memory,
     estimate_memory,
 )
+from hackmatrix_rl.training.mesh import mesh
 from hackmatrix_rl.training.preflight import (
     check_disk,
     check_memory,
@@ -59,15 +60,18 @@ def test_the_rollout_is_counted_nearly(trainer):
 
 
 def test_the_estimate_is_near_what_the_compiler_says(trainer):
-    arrays, rest = eqx.partition((trainer.update, trainer.state), eqx.is_array)
+    assert 0.5 < estimate_memory(trainer).total / trainer.program_memory() < 3
 
-    def update(arrays):
-        update, state = eqx.combine(arrays, rest)
-        return eqx.filter(update(state), eqx.is_array)
 
-    analysis = jax.jit(update, donate_argnums=0).lower(arrays).compile().memory_analysis()
-    compiled = analysis.temp_size_in_bytes + analysis.argument_size_in_bytes
-    assert 0.5 < estimate_memory(trainer).total / compiled < 3
+def test_over_several_devices_each_holds_its_part(trainer):
+    environment = CartPole()
+    policy = MLPActorCritic(environment.spec, width=64, key=jax.random.key(0))
+    sizes = {"num_envs": 512, "num_steps": 64, "num_minibatches": 4}
+    two = estimate_memory(Trainer(environment, policy, mesh=mesh("data=2"), **sizes))
+    one = estimate_memory(trainer)
+    assert two.rollout == one.rollout / 2
+    assert two.checkpoint == one.checkpoint
+    assert one.state / 2 < two.state < one.state, "parameters are whole on each"
 
 
 def test_what_fits_is_said_and_what_is_tight_too():

@@ -1,0 +1,169 @@
+"""What a mesh is called, and what cannot be cut over one."""
+
+import jax
+import numpy as np
+import pytest
+from jax.sharding import AxisType
+from jax.sharding import PartitionSpec as P
+
+import hackmatrix_rl as hm
+from hackmatrix_rl.training.config import ConfigError, TrainConfig, flag
+from hackmatrix_rl.training.mesh import check_axes, check_split, in_words, mesh, parse_mesh
+from hackmatrix_rl.training.placement import fsdp_spec
+
+
+@pytest.mark.parametrize(
+    ("text", "lengths"),
+    [
+        ("auto", None),
+        ("data=8", {"data": 8, "fsdp": 1}),
+        ("data=4,fsdp=2", {"data": 4, "fsdp": 2}),
+        (" fsdp = 2 , data = 4 ", {"data": 4, "fsdp": 2}),
+        ("fsdp=3", {"data": 1, "fsdp": 3}),
+    ],
+)
+def test_a_text_names_the_axes(text, lengths):
+    assert parse_mesh(text) == lengths
+    if lengths:
+        assert parse_mesh(in_words(lengths)) == lengths
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "not understood"),
+        ("8", "not understood"),
+        ("data", "not understood"),
+        ("data=0", "not understood"),
+        ("data=-1", "not understood"),
+        ("data=two", "not understood"),
+        ("data=2,", "not understood"),
+        ("date=2", "no axis 'date'. Use data and fsdp. Did you mean data?"),
+        ("data=2,data=2", "data is there twice"),
+    ],
+)
+def test_a_text_that_is_no_mesh_is_an_error(text, says):
+    with pytest.raises(ValueError, match=says.replace("?", r"\?")):
+        parse_mesh(text)
+    with pytest.raises(ConfigError, match="--mesh"):
+        TrainConfig(mesh=text)
+
+
+def test_auto_is_all_devices_along_data():
+    assert dict(hm.mesh().shape) == {"data": jax.device_count(), "fsdp": 1}
+    assert dict(mesh("auto", jax.devices()[:3]).shape) == {"data": 3, "fsdp": 1}
+
+
+def test_more_devices_than_there_are_is_an_error_that_says_how_many_there_are():
+    says = (
+        "mesh data=4,fsdp=4: needs 16 devices, but there are 8 cpu devices. Use mesh data=8, or "
+        "auto. .*xla_force_host_platform_device_count=16"
+    )
+    with pytest.raises(ValueError, match=says):
+        mesh("data=4,fsdp=4")
+
+
+def test_a_mesh_of_other_axes_is_an_error():
+    other = jax.make_mesh((2,), ("batch",), axis_types=(AxisType.Auto,), devices=jax.devices()[:2])
+    with pytest.raises(ValueError, match="its axes are batch, not data and fsdp"):
+        check_axes(other)
+
+
+@pytest.mark.parametrize(
+    ("num_envs", "parts", "lengths", "says"),
+    [
+        (
+            100,
+            1,
+            {"data": 8, "fsdp": 1},
+            "--num-envs 100 does not divide over 8 devices (--mesh data=8). "
+            "Use 96 or 104, or --mesh data=4.",
+        ),
+        # Numbers that would do for the devices alone would not for the minibatches.
+        (
+            100,
+            8,
+            {"data": 8, "fsdp": 1},
+            "--num-envs 100 does not divide over 8 devices (--mesh data=8). Use 64 or 128.",
+        ),
+        (
+            4,
+            2,
+            {"data": 4, "fsdp": 2},
+            "--num-envs 4 is less than one environment for each of 8 devices "
+            "(--mesh data=4,fsdp=2). Use 16, or --mesh data=2.",
+        ),
+        (
+            64,
+            16,
+            {"data": 8, "fsdp": 1},
+            "--num-envs 64 in 16 minibatches are 4 at a time, which do not divide over 8 devices "
+            "(--mesh data=8). Use fewer minibatches, or --num-envs 128, or --mesh data=4.",
+        ),
+    ],
+)
+def test_what_cannot_be_cut_is_an_error_that_says_what_can(num_envs, parts, lengths, says):
+    with pytest.raises(ValueError) as error:  # noqa: PT011 (the whole message is compared)
+        check_split(lengths, num_envs=num_envs, num_minibatches=parts, spell=flag)
+    assert str(error.value) == says
+    with pytest.raises(ConfigError) as error:
+        TrainConfig(num_envs=num_envs, num_minibatches=parts, mesh=in_words(lengths))
+    assert str(error.value) == says
+
+
+def test_parts_of_minibatches_are_cut_over_the_mesh_too():
+    lengths = {"data": 8, "fsdp": 1}
+    check_split(lengths, num_envs=64, num_minibatches=2, grad_accum=4)
+    says = "64 in 2 minibatches and grad_accum 8 are 4 at a time, .* or parts, or num_envs 128"
+    with pytest.raises(ValueError, match=says):
+        check_split(lengths, num_envs=64, num_minibatches=2, grad_accum=8)
+    with pytest.raises(ConfigError, match="--grad-accum 8 are 4 at a time"):
+        TrainConfig(num_envs=64, num_minibatches=2, grad_accum=8, mesh="data=8")
+
+
+@pytest.mark.parametrize("devices", [2, 3, 8, 15])
+def test_what_an_error_advises_works(devices):
+    lengths = {"data": devices, "fsdp": 1}
+    for num_envs in range(1, 70):
+        for parts in (1, 2, 8):
+            try:
+                check_split(lengths, num_envs=num_envs, num_minibatches=parts)
+            except ValueError as error:
+                advice = str(error).split("Use ")[1].rstrip(".")
+            else:
+                continue
+            name, tried = "num_envs", {"num_envs": num_envs, "num_minibatches": parts}
+            for word in advice.replace(",", "").split(" or "):
+                if word == "fewer minibatches":
+                    check_split(lengths, num_envs=num_envs, num_minibatches=1)
+                    continue
+                *names, value = word.split()
+                name = names[0] if names else name
+                if name == "mesh":
+                    check_split(parse_mesh(value), num_envs=num_envs, num_minibatches=parts)
+                else:
+                    check_split(lengths, **{**tried, name: int(value)})
+
+
+@pytest.mark.parametrize(
+    ("shape", "parts", "spec"),
+    [
+        ((64, 128), 2, P(None, "fsdp")),
+        ((128, 64), 2, P("fsdp")),
+        ((64, 64), 2, P("fsdp")),
+        ((64, 129), 2, P("fsdp")),
+        ((65, 129), 2, P()),
+        ((3, 3, 64, 64), 4, P(None, None, "fsdp")),
+        ((128, 64), 1, P()),
+        ((64,), 2, P()),
+        ((), 2, P()),
+    ],
+)
+def test_a_large_array_is_cut_along_its_longest_axis_that_divides(shape, parts, spec):
+    assert fsdp_spec(shape, parts) == spec
+
+
+def test_devices_stand_in_the_mesh_once_each():
+    found = hm.mesh("data=2,fsdp=4")
+    assert found.devices.shape == (2, 4)
+    assert len(np.unique([device.id for device in found.devices.flat])) == 8

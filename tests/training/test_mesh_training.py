@@ -1,0 +1,286 @@
+"""Training on 1, 2 and 8 devices: the same games, the same minibatches, the same policy."""
+
+import re
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import PartitionSpec as P
+
+import hackmatrix_rl as hm
+from hackmatrix_rl.agent import Batch, GRUActorCritic, MaskedCategorical
+from hackmatrix_rl.env import CartPole
+from hackmatrix_rl.env.environment import env_keys
+from hackmatrix_rl.training import Minibatches, Trainer
+from hackmatrix_rl.training.placement import place, replicated_shardings
+
+KEY = jax.random.key(7)
+MESHES = ["data=1", "data=2", "data=8", "data=4,fsdp=2"]
+COLLECTIVES = (
+    "all-reduce|all-gather|reduce-scatter|all-to-all|collective-permute|collective-broadcast"
+)
+
+
+def cartpole(mesh: str, network=hm.MLPActorCritic, **changes) -> Trainer:
+    environment = CartPole(max_steps=12)
+    policy = network(environment.spec, width=64, key=jax.random.key(0))
+    settings = {"num_envs": 32, "num_steps": 16, "num_minibatches": 2, "num_epochs": 2}
+    return Trainer(environment, policy, mesh=hm.mesh(mesh), **{**settings, **changes})
+
+
+def hackmatrix(mesh: str) -> Trainer:
+    environment = hm.HackMatrix(max_steps=12)
+    policy = hm.MLPActorCritic(environment.spec, width=8, depth=1, key=jax.random.key(0))
+    return Trainer(
+        environment, policy, mesh=hm.mesh(mesh), num_envs=32, num_steps=24, num_minibatches=2
+    )
+
+
+def arrays(tree) -> list[np.ndarray]:
+    """The arrays of a tree on the host; random keys as their words."""
+
+    def words(leaf):
+        is_key = jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+        return np.array(jax.random.key_data(leaf) if is_key else leaf)
+
+    return [words(leaf) for leaf in jax.tree.leaves(eqx.filter(tree, eqx.is_array))]
+
+
+def assert_same(one, other) -> None:
+    for a, b in zip(arrays(one), arrays(other), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def assert_close(one, other, **tolerance) -> None:
+    for a, b in zip(arrays(one), arrays(other), strict=True):
+        np.testing.assert_allclose(a, b, **tolerance)
+
+
+def shardings(tree) -> list[jax.sharding.Sharding]:
+    return [leaf.sharding for leaf in jax.tree.leaves(eqx.filter(tree, eqx.is_array))]
+
+
+def collectives(program: str) -> list[tuple[str, str]]:
+    """Each collective of a compiled program: its kind, and the shapes that it returns."""
+    return re.findall(rf"= (.*?) ({COLLECTIVES})(?:-start)?\(", program)
+
+
+def first_rollout(trainer: Trainer):
+    """What the devices do from the first reset on, and the compiled program that did it."""
+    update, policy = trainer.update, trainer.policy
+    weights, rest = eqx.partition(policy, eqx.is_array)
+
+    def program(key, weights):
+        policy = eqx.combine(weights, rest)
+        collect, keys = update.collect, env_keys(key, trainer.num_envs)
+        actors = collect.start(policy, update.environment, keys)
+        return collect.collect_parts(policy, update.environment, actors)
+
+    compiled = jax.jit(program).lower(KEY, weights).compile()
+    given = place((KEY, weights), replicated_shardings(trainer.mesh, (KEY, weights)))
+    return compiled(*given), compiled.as_text()
+
+
+@pytest.fixture(scope="module", params=[cartpole, hackmatrix], ids=["cartpole", "hackmatrix"])
+def rollouts(request):
+    """By number of devices: the first rollout and what came after it, and the program."""
+    before = jax.config.read("jax_disable_most_optimizations")
+    jax.config.update("jax_disable_most_optimizations", request.param is hackmatrix)
+    yield {n: first_rollout(request.param(f"data={n}")) for n in (1, 2, 8)}
+    jax.config.update("jax_disable_most_optimizations", before)
+
+
+@pytest.mark.parametrize("devices", [2, 8])
+def test_the_first_games_are_the_same_on_any_mesh(rollouts, devices):
+    (one, one_after), _ = rollouts[1]
+    (many, many_after), _ = rollouts[devices]
+    played = ("observation", "mask", "action", "reward", "terminated", "truncated")
+    assert np.asarray(one["terminated"]).any()
+    assert np.asarray(one["truncated"]).any()
+    assert_same([one[name] for name in played], [many[name] for name in played])
+    assert_same(one_after, many_after)
+    for name in ("log_prob", "value", "last_value", "bootstrap_value"):
+        np.testing.assert_allclose(one[name], many[name], rtol=1e-5, atol=1e-6)
+    for total, parts in zip(
+        *map(jax.tree.leaves, (one["episodes"], many["episodes"])), strict=True
+    ):
+        assert parts.shape == (devices,)
+        np.testing.assert_allclose(np.sum(total), np.sum(parts), rtol=1e-5)
+
+
+@pytest.mark.parametrize("devices", [1, 2, 8])
+def test_devices_send_nothing_while_they_play(rollouts, devices):
+    (rollout, after), program = rollouts[devices]
+    assert collectives(program) == []
+    num_steps = rollout["action"].shape[0]
+    assert rollout["action"].sharding.shard_shape((num_steps, 32)) == (num_steps, 32 // devices)
+    assert after.keys.sharding.shard_shape((32,)) == (32 // devices,)
+
+
+@pytest.fixture(scope="module")
+def replayed():
+    """By mesh, three updates in which all play the same actions, whatever the policy says.
+
+    Sums in another order differ in the last bit, and a draw from probabilities that differ in
+    the last bit may, once in a while, be another action.
+    """
+
+    def by_key_alone(self: MaskedCategorical, key):
+        return jax.random.categorical(key, jnp.where(self.support, 0.0, -jnp.inf)).astype(jnp.int32)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(MaskedCategorical, "sample", by_key_alone)
+        trainers = {mesh: cartpole(mesh) for mesh in MESHES}
+        for trainer in trainers.values():
+            trainer.start(KEY)
+        reports = {mesh: trainer.dispatch(3) for mesh, trainer in trainers.items()}
+    return trainers, reports
+
+
+@pytest.mark.parametrize("mesh", MESHES[1:])
+def test_updates_agree_on_any_mesh_where_the_actions_are_the_same(replayed, mesh):
+    trainers, reports = replayed
+    one, many = trainers[MESHES[0]].state, trainers[mesh].state
+    assert_same(one.actors, many.actors)
+    assert_close(one.learner, many.learner, rtol=1e-3, atol=1e-5)
+    moved = arrays(one.learner.policy)[0] - arrays(trainers[mesh]._policy)[0]
+    assert np.abs(moved).max() > 1e-3, "nothing was learned that could differ"
+    one_said, many_said = (reports[name].as_dict() for name in (MESHES[0], mesh))
+    for name in one_said.keys() - {"seconds", "steps_per_second"}:
+        assert many_said[name] == pytest.approx(one_said[name], rel=1e-3, abs=1e-5), name
+
+
+def test_parameters_and_moments_are_cut_over_fsdp_and_whole_over_data(replayed):
+    trainers, _ = replayed
+    learner = trainers["data=4,fsdp=2"].state.learner
+    weight = learner.policy.layers[1].weight
+    like = [leaf for leaf in jax.tree.leaves(learner.optimizer_state) if leaf.shape == weight.shape]
+    assert len(like) == 2
+    for leaf in (weight, *like):
+        assert leaf.sharding.spec == P("fsdp")
+        assert leaf.addressable_shards[0].data.shape == (32, 64)
+    assert learner.policy.layers[0].weight.sharding.is_fully_replicated, "too small to be cut"
+    assert all(
+        leaf.sharding.is_fully_replicated
+        for leaf in jax.tree.leaves(trainers["data=8"].state.learner)
+        if eqx.is_array(leaf)
+    )
+
+
+@pytest.mark.parametrize("network", [hm.MLPActorCritic, GRUActorCritic], ids=["mlp", "gru"])
+@pytest.mark.parametrize("mesh", ["data=8", "data=4,fsdp=2"])
+def test_an_update_sends_gradients_and_totals_and_no_games(mesh, network):
+    trainer = cartpole(mesh, network)
+    program = trainer.lower().compile().as_text()
+    parameters = {
+        leaf.shape for leaf in jax.tree.leaves(eqx.filter(trainer.policy, eqx.is_inexact_array))
+    }
+    shapes = {()} | parameters
+    shapes |= {shape[::-1] for shape in parameters}  # the compiler may lay them out otherwise
+    found = collectives(program)
+    kinds = {kind for _, kind in found}
+    assert kinds == ({"all-reduce"} if mesh == "data=8" else {"all-reduce", "all-gather"})
+    for sent, kind in found:
+        for dimensions in re.findall(r"\w+\[([\d,]*)\]", sent):
+            shape = tuple(int(n) for n in dimensions.split(",") if n)
+            trimmed = tuple(n for n in shape if n > 1)
+            known = {tuple(n for n in each if n > 1) for each in shapes}
+            assert trimmed in known, f"{kind} of {sent}"
+
+
+def test_each_block_of_neighbours_deals_one_environment_to_each_minibatch():
+    order = np.asarray(Minibatches(4, 3)(32, key=KEY))
+    assert order.shape == (12, 8)
+    np.testing.assert_array_equal(order // 4, np.tile(np.arange(8), (12, 1)))
+    for epoch in order.reshape(3, 32):
+        assert sorted(epoch) == list(range(32))
+    places = order.reshape(3, 4, 8) % 4
+    assert len(np.unique(places, axis=2)[0, 0]) > 1
+    assert not np.array_equal(places[0], places[1]), "each pass deals anew"
+    assert not np.array_equal(places[0, :, 0], places[0, :, 1]), "each block has its own order"
+
+
+def test_the_dealing_of_a_block_does_not_depend_on_how_many_there_are():
+    few, many = (np.asarray(Minibatches(4, 3)(n, key=KEY)) for n in (16, 64))
+    np.testing.assert_array_equal(few, many[:, :4])
+
+
+def test_what_is_taken_from_blocks_is_what_is_selected():
+    trainer = cartpole("data=1", GRUActorCritic)
+    trainer.start(KEY)
+    update, state = trainer.update, trainer.state
+    rollout, _ = eqx.filter_jit(update.collect)(
+        state.learner.policy, update.environment, state.actors
+    )
+    batch = Batch.of(rollout, update.estimate(rollout))
+    some = Minibatches(4, 1)(32, key=KEY)[2]
+    assert_same(batch.select(some), batch.select_from_blocks(some))
+
+
+@pytest.mark.parametrize(("before", "after"), [("data=8", "data=1"), ("data=1", "data=4,fsdp=2")])
+def test_a_state_of_another_mesh_is_put_onto_this_one(replayed, before, after):
+    trainers, _ = replayed
+    state = trainers[before].state
+    trainer = cartpole(after)
+    trainer.state = state
+    assert_same(trainer.state, state)
+    assert shardings(trainer.state) == shardings(trainers[after].state)
+    kept = arrays(state)
+    trainer.dispatch(1)
+    assert_same(state, kept)
+
+
+def test_a_state_from_the_hosts_memory_is_put_onto_the_mesh(replayed):
+    trainers, _ = replayed
+    trainer = trainers["data=4,fsdp=2"]
+    words = jax.tree.map(
+        lambda leaf: (
+            leaf
+            if not eqx.is_array(leaf) or jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+            else np.asarray(leaf)
+        ),
+        trainer.state,
+    )
+    placed = trainer.place(words)
+    assert_same(placed, trainer.state)
+    for new, old in zip(
+        *(jax.tree.leaves(eqx.filter(x, eqx.is_array)) for x in (placed, trainer.state)),
+        strict=True,
+    ):
+        assert new.sharding == old.sharding
+
+
+def test_the_shapes_of_a_state_are_known_before_there_is_one(replayed):
+    trainers, _ = replayed
+    trainer = trainers["data=4,fsdp=2"]
+    shapes = jax.tree.leaves(cartpole("data=4,fsdp=2").abstract_state())
+    for shape, leaf in zip(shapes, jax.tree.leaves(trainer.state), strict=True):
+        if eqx.is_array(leaf):
+            assert (shape.shape, shape.dtype, shape.sharding) == (
+                leaf.shape,
+                leaf.dtype,
+                leaf.sharding,
+            )
+
+
+def test_the_policy_comes_back_whole_and_on_one_device(replayed):
+    trainers, _ = replayed
+    policy = trainers["data=4,fsdp=2"].policy
+    assert_same(policy, trainers["data=4,fsdp=2"].state.learner.policy)
+    assert all(
+        len(leaf.devices()) == 1 for leaf in jax.tree.leaves(eqx.filter(policy, eqx.is_array))
+    )
+    policy(jnp.zeros(4), policy.initial_carry())
+
+
+def test_what_does_not_divide_over_the_mesh_is_an_error_at_construction():
+    with pytest.raises(ValueError, match="num_envs 20 does not divide over 8 devices"):
+        cartpole("data=8", num_envs=20)
+
+
+def test_an_update_of_the_game_can_be_lowered_for_a_tpu():
+    trainer = hackmatrix("data=8")
+    lowered = trainer.lower(platforms=("tpu",))
+    assert "stablehlo.while" in lowered.as_text()
