@@ -120,15 +120,7 @@ def make_run_folder(
     )
     _make_writable(epath.Path(path), "--run-dir")
     _make_writable(folder.checkpoints, "--checkpoint-dir")
-    if folder.config.exists():
-        raise ConfigError(
-            f"--run-dir {path}: holds a run already. Choose another folder, or go on with it: "
-            f"--resume-run {path}"
-        )
-    if any(folder.checkpoints.iterdir()):
-        raise ConfigError(
-            f"--checkpoint-dir {folder.checkpoints}: holds a run already. Choose another folder."
-        )
+    _check_free(path, folder.checkpoints)
     write_json(folder.config, config.as_dict())
     write_json(folder.run, folder.identity)
     return folder
@@ -178,6 +170,36 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
     unfinished = path.with_name(path.name + ".part")
     unfinished.write_text(json.dumps(content, indent=2, allow_nan=False) + "\n", encoding="utf-8")
     unfinished.replace(path)
+
+
+def check_run_folder(config: TrainConfig) -> None:
+    """Refuses what `make_run_folder` would, and leaves nothing behind.
+
+    Args:
+        config: may name the folders.
+
+    Raises:
+        ConfigError: if a folder cannot be written, or already holds a run.
+    """
+    path = Path(config.run_dir) if config.run_dir else RUNS
+    checkpoints = _checkpoints(config, path)
+    for folder, option in ((epath.Path(path), "--run-dir"), (checkpoints, "--checkpoint-dir")):
+        there = next(each for each in (folder, *folder.parents) if each.exists())
+        _make_writable(there, option)
+    if config.run_dir or config.checkpoint_dir:
+        _check_free(path, checkpoints)
+
+
+def _check_free(path: Path, checkpoints: epath.Path) -> None:
+    if (path / "config.json").exists():
+        raise ConfigError(
+            f"--run-dir {path}: holds a run already. Choose another folder, or go on with it: "
+            f"--resume-run {path}"
+        )
+    if checkpoints.exists() and any(checkpoints.iterdir()):
+        raise ConfigError(
+            f"--checkpoint-dir {checkpoints}: holds a run already. Choose another folder."
+        )
 
 
 def _checkpoints(config: TrainConfig, path: Path) -> epath.Path:
