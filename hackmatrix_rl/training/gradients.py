@@ -1,6 +1,7 @@
 """The gradient of a loss on a minibatch, taken with more or less memory."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Protocol, runtime_checkable
 
 import equinox as eqx
@@ -17,6 +18,7 @@ from hackmatrix_rl.agent import (
     PrecisionPolicy,
     rematerialized,
 )
+from hackmatrix_rl.training.mesh import BY_ENVIRONMENT, BY_STEP_AND_ENVIRONMENT, REPLICATED
 from hackmatrix_rl.training.placement import constrain, replicated_shardings
 
 
@@ -37,11 +39,18 @@ class PreparedLoss(Protocol):
         ...
 
 
+# Fields of a batch without an axis of steps, and how they are cut.
+_BATCH = {"initial_carry": BY_ENVIRONMENT, "number": REPLICATED}
+
 Loss = PreparedLoss | Callable[[ActorCritic, Batch], tuple[Float32[Array, ""], LossMetrics]]
 
 
 class MinibatchGradient(eqx.Module):
     """Takes the gradient of a loss on a minibatch.
+
+    On a mesh, each device takes that of its own environments, in parts if so wanted, and they
+    are averaged once, in float32. A loss without `prepare` may look at anything in the
+    minibatch at once; the compiler then decides when the devices exchange what.
 
     Attributes:
         loss: what to descend.
@@ -49,8 +58,8 @@ class MinibatchGradient(eqx.Module):
         parts: the minibatch is cut along its environments into so many equal parts, which
             are learned from one after another; their gradients are averaged in float32.
         remat: what of the network's inside is computed again (see `rematerialized`).
-        mesh: devices over which parameters may be cut; they are gathered to compute. `None`: all
-            of them are there.
+        mesh: devices that the minibatch is cut over, and parameters may be; these are gathered
+            to compute. `None`: there is one.
     """
 
     loss: Loss
@@ -78,9 +87,37 @@ class MinibatchGradient(eqx.Module):
         Raises:
             ValueError: the minibatch cannot be cut into equal parts.
         """
-        loss = self.loss
-        if isinstance(loss, PreparedLoss):
-            loss, batch = loss.prepare(batch)
+        if not isinstance(self.loss, PreparedLoss):
+            return self._in_parts(self.loss, policy, batch, scaling)
+        loss, batch = self.loss.prepare(batch)
+        if self.mesh is None:
+            return self._in_parts(loss, policy, batch, scaling)
+
+        arrays, code = eqx.partition((loss, policy, scaling), eqx.is_array)
+
+        def on_one(arrays: Any, fields: dict[str, Any]) -> Any:
+            loss, policy, scaling = eqx.combine(arrays, code)
+            found = replace(self, mesh=None)._in_parts(loss, policy, Batch(**fields), scaling)
+            return jax.tree.map(lambda leaf: leaf[None], found)
+
+        fields = vars(batch)
+        found = jax.shard_map(
+            on_one,
+            mesh=self.mesh,
+            in_specs=(
+                REPLICATED,
+                {name: _BATCH.get(name, BY_STEP_AND_ENVIRONMENT) for name in fields},
+            ),
+            out_specs=BY_ENVIRONMENT,  # one after another, as the environments are
+            check_vma=False,
+        )(arrays, fields)
+        mean: tuple[Any, LossMetrics] = jax.tree.map(lambda leaf: jnp.mean(leaf, axis=0), found)
+        return mean
+
+    def _in_parts(
+        self, loss: Loss, policy: ActorCritic, batch: Batch, scaling: PyTree[Array]
+    ) -> tuple[Any, LossMetrics]:
+        """The mean over the parts."""
 
         def evaluate(policy: ActorCritic, batch: Batch) -> tuple[Float32[Array, ""], LossMetrics]:
             if self.mesh is not None:  # after the cast: less is sent in 16 bits
