@@ -7,15 +7,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import hackmatrix_rl as hm
-from hackmatrix_rl.agent import Batch, GRUActorCritic, MaskedCategorical, parameters_of
+from hackmatrix_rl.agent import Batch, GRUActorCritic, MaskedCategorical, PPOLoss, parameters_of
+from hackmatrix_rl.agent.precision import FLOAT32
 from hackmatrix_rl.env import CartPole
 from hackmatrix_rl.env.environment import env_keys
 from hackmatrix_rl.training import Minibatches, Trainer
 from hackmatrix_rl.training.communication import collectives
-from hackmatrix_rl.training.placement import place, replicated_shardings
+from hackmatrix_rl.training.gradients import MinibatchGradient
+from hackmatrix_rl.training.mesh import BY_STEP_AND_ENVIRONMENT
+from hackmatrix_rl.training.placement import fsdp_shardings, place, replicated_shardings
 
 KEY = jax.random.key(7)
 MESHES = ["data=1", "data=2", "data=8", "data=4,fsdp=2"]
@@ -162,10 +166,18 @@ def test_parameters_and_moments_are_cut_over_fsdp_and_whole_over_data(replayed):
     )
 
 
-@pytest.mark.parametrize("network", [hm.MLPActorCritic, GRUActorCritic], ids=["mlp", "gru"])
-@pytest.mark.parametrize("mesh", ["data=8", "data=4,fsdp=2"])
-def test_an_update_sends_gradients_and_totals_and_no_games(mesh, network):
-    trainer = cartpole(mesh, network)
+@pytest.mark.parametrize(
+    ("mesh", "network", "parts"),
+    [
+        ("data=8", hm.MLPActorCritic, 1),
+        ("data=8", hm.MLPActorCritic, 2),
+        ("data=8", GRUActorCritic, 1),
+        ("data=4,fsdp=2", hm.MLPActorCritic, 1),
+        ("data=4,fsdp=2", GRUActorCritic, 1),
+    ],
+)
+def test_an_update_sends_gradients_and_totals_and_no_games(mesh, network, parts):
+    trainer = cartpole(mesh, network, grad_accum=parts)
     program = trainer.lower().compile().as_text()
     shapes = [leaf.shape for leaf in jax.tree.leaves(parameters_of(trainer.policy))]
     known = {()} | {without_ones(shape) for shape in shapes}
@@ -175,7 +187,8 @@ def test_an_update_sends_gradients_and_totals_and_no_games(mesh, network):
     assert kinds == ({"all-reduce"} if mesh == "data=8" else {"all-reduce", "all-gather"})
     for each in found:
         assert {without_ones(shape) for _, shape in each.arrays} <= known, each
-    # Each gradient step adds up the gradient once.
+    # Each of four gradient steps adds up the gradient once: not at every part of the minibatch,
+    # nor at every step of the way back through a memory.
     reduced = sum(
         each.times * sum(math.prod(shape) for _, shape in each.arrays if shape)
         for each in found
@@ -215,6 +228,37 @@ def test_what_is_taken_from_blocks_is_what_is_selected():
     batch = Batch.of(rollout, update.estimate(rollout))
     some = Minibatches(4, 1)(32, key=KEY)[2]
     assert_same(batch.select(some), batch.select_from_blocks(some))
+
+
+class Unprepared(eqx.Module):
+    """A loss that looks at the whole minibatch at once, and does not say so."""
+
+    base: PPOLoss = PPOLoss()
+
+    def __call__(self, policy, batch):
+        return self.base(policy, batch)
+
+
+@pytest.mark.parametrize("loss", [PPOLoss(), Unprepared()], ids=["prepared", "unprepared"])
+def test_a_gradient_is_the_same_on_any_mesh(loss):
+    trainer = cartpole("data=1")
+    trainer.start(KEY)
+    update, state = trainer.update, trainer.state
+    rollout, _ = eqx.filter_jit(update.collect)(
+        state.learner.policy, update.environment, state.actors
+    )
+    batch = Batch.of(rollout, update.estimate(rollout))
+    found = []
+    for name in ("data=1", "data=4,fsdp=2"):
+        mesh = hm.mesh(name)
+        cut, whole = NamedSharding(mesh, BY_STEP_AND_ENVIRONMENT), NamedSharding(mesh, P())
+        by_environment = jax.tree.map(lambda leaf, cut=cut: cut, batch)
+        by_environment = eqx.tree_at(lambda b: b.number, by_environment, whole)
+        given = place(state.learner.policy, fsdp_shardings(mesh, state.learner.policy))
+        take = MinibatchGradient(loss, FLOAT32, mesh=mesh)
+        found.append(eqx.filter_jit(take)(given, place(batch, by_environment), ()))
+    assert_close(*found, rtol=1e-4, atol=1e-6)
+    assert np.abs(arrays(found[0][0])[0]).max() > 1e-3
 
 
 @pytest.mark.parametrize(("before", "after"), [("data=8", "data=1"), ("data=1", "data=4,fsdp=2")])
