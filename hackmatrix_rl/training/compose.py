@@ -22,6 +22,7 @@ from hackmatrix_rl.training.config import (
 )
 from hackmatrix_rl.training.devices import chosen_devices
 from hackmatrix_rl.training.mesh import mesh
+from hackmatrix_rl.training.offload import check_offload
 from hackmatrix_rl.training.optimizer import adam
 from hackmatrix_rl.training.policies import build_policy
 from hackmatrix_rl.training.schedules import Constant, Linear, Schedule
@@ -49,6 +50,14 @@ def compose(config: TrainConfig, *, key: Key[Array, ""]) -> Trainer:
     except ValueError as error:
         given = f"--precision-parts {config.precision_parts}: " if config.precision_parts else ""
         raise ConfigError(f"{given}{error}.") from error
+    if config.offload_optimizer:
+        try:
+            check_offload(devices.local_devices[0])
+        except ValueError as error:
+            raise ConfigError(
+                f"--offload-optimizer: {error}. Use --no-offload-optimizer; a --mesh with an fsdp "
+                "of 2 or more cuts the state over devices instead."
+            ) from error
     return Trainer(
         environment,
         policy,
@@ -72,6 +81,7 @@ def compose(config: TrainConfig, *, key: Key[Array, ""]) -> Trainer:
         kl_limit=config.kl_limit,
         grad_accum=config.grad_accum,
         remat=config.remat,
+        offload_optimizer=config.offload_optimizer,
         updates_per_dispatch=config.updates_per_dispatch,
         mesh=devices,
     )
