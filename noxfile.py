@@ -36,6 +36,13 @@ def conformance_full(session: nox.Session) -> None:
 
 
 @nox.session
+def matrix(session: nox.Session) -> None:
+    """Every combination of precision, mesh, network and gradients in parts."""
+    install(session, "test")
+    session.run("pytest", "tests/training/test_matrix.py", "--matrix", *session.posargs)
+
+
+@nox.session
 def faults(session: nox.Session) -> None:
     """Many kills at random times, other ones in each run."""
     install(session, "test")

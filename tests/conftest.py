@@ -44,6 +44,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="also run the tests that draw tens of thousands of games",
     )
     parser.addoption(
+        "--matrix",
+        action="store_true",
+        help="also run every combination of precision, mesh, network and gradients in parts",
+    )
+    parser.addoption(
         "--kills",
         type=int,
         default=3,
@@ -52,9 +57,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if config.getoption("--statistical") or "statistical" in config.getoption("-m"):
-        return
-    skip = pytest.mark.skip(reason="statistical: asked for with --statistical")
-    for item in items:
-        if "statistical" in item.keywords:
-            item.add_marker(skip)
+    for marker in ("statistical", "matrix"):
+        if config.getoption(f"--{marker}") or marker in config.getoption("-m"):
+            continue
+        skip = pytest.mark.skip(reason=f"{marker}: asked for with --{marker}")
+        for item in items:
+            if marker in item.keywords:
+                item.add_marker(skip)

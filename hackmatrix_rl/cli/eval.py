@@ -1,6 +1,7 @@
 """`hackmatrix-rl eval`."""
 
 import json
+from functools import partial
 
 import click
 import jax
@@ -42,9 +43,21 @@ BASELINES: dict[str, type[Player]] = {"random": RandomPlayer, "runner": Runner}
     show_default=True,
     help="Games side by side; fewer need less memory. The result does not depend on it.",
 )
+@click.option(
+    "--best",
+    is_flag=True,
+    help="Of a run, the checkpoint with the highest mean return (kept by train --keep-best) "
+    "rather than the newest.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 def evaluate_command(
-    target: str, episodes: int, seed: int, greedy: bool, num_envs: int, as_json: bool
+    target: str,
+    episodes: int,
+    seed: int,
+    greedy: bool,
+    num_envs: int,
+    best: bool,
+    as_json: bool,
 ) -> None:
     """Say how well a policy plays: return, stage reached, win rate, score, length.
 
@@ -55,7 +68,7 @@ def evaluate_command(
     Every game is played to its end, the first of its environment, so that short games are not
     favoured. Intervals are 95%: normal approximation for means, Wilson's for the win rate.
     """
-    policy, environment = player_and_environment(target)
+    policy, environment = player_and_environment(target, best=best)
     enable_compilation_cache()
     found = evaluate(
         policy,
@@ -74,7 +87,9 @@ def evaluate_command(
         Console().print(table)
 
 
-def player_and_environment(target: str) -> tuple[ActorCritic | Player, HackMatrix]:
+def player_and_environment(
+    target: str, *, best: bool = False
+) -> tuple[ActorCritic | Player, HackMatrix]:
     """What to evaluate, and in what.
 
     A trained policy plays under the limits that it was trained with, a scripted one under
@@ -85,5 +100,5 @@ def player_and_environment(target: str) -> tuple[ActorCritic | Player, HackMatri
     """
     if target in BASELINES:
         return BASELINES[target](), make_environment(TrainConfig())
-    loaded = load(target)
+    loaded = load(target, best=best, report=partial(click.echo, err=True))
     return loaded.policy, loaded.environment

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import click
+import jax
 
 from hackmatrix_rl.cli.bench import bench
 from hackmatrix_rl.cli.compare import compare_command
@@ -13,6 +14,8 @@ from hackmatrix_rl.cli.eval import evaluate_command
 from hackmatrix_rl.cli.train import train
 from hackmatrix_rl.cli.verify_resume import verify_resume_command
 from hackmatrix_rl.training.config import ConfigError
+from hackmatrix_rl.training.exit_codes import ExitCode
+from hackmatrix_rl.training.hosts import AgreedError, leave
 
 
 class Commands(click.Group):
@@ -31,7 +34,12 @@ class Commands(click.Group):
             return super().main(args, prog_name, complete_var, False, **extra)
         try:
             status = super().main(args, prog_name, complete_var, False, **extra)
+        except AgreedError as error:
+            fail(str(error))
         except ConfigError as error:
+            if jax.distributed.is_initialized():
+                say(str(error))
+                leave(ExitCode.BAD_INPUT)
             fail(str(error))
         except click.ClickException as error:
             fail(error.format_message())
@@ -43,8 +51,13 @@ class Commands(click.Group):
 
 def fail(message: str) -> NoReturn:
     """Says what is wrong in one line, and ends."""
+    say(message)
+    sys.exit(ExitCode.BAD_INPUT)
+
+
+def say(message: str) -> None:
+    """Says what is wrong in one line."""
     click.echo("Error: " + " ".join(message.split()), err=True)
-    sys.exit(2)
 
 
 @click.group(

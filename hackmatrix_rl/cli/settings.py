@@ -10,12 +10,15 @@ from click.core import ParameterSource
 
 from hackmatrix_rl.training.config import ConfigError, TrainConfig, field_types, flag
 from hackmatrix_rl.training.devices import select_device
+from hackmatrix_rl.training.hosts import HEARTBEAT_SECONDS
 from hackmatrix_rl.training.presets import AUTO, PRESETS, make_config, preset_for, preset_names
 from hackmatrix_rl.training.settings import read_settings
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 GROUPS = ("Run", "Devices", "Game", "Collecting", "Network", "Learning", "Memory", "Watching")
+
+PROCESS_OPTIONS = ("coordinator", "num_processes", "process_id", "heartbeat_timeout")
 
 
 class Value(click.ParamType[Any]):
@@ -111,12 +114,44 @@ def _shown(value: Any) -> str:
     return f"{value:,}".replace(",", "_") if type(value) is int else str(value)
 
 
+def process_options(command: F) -> F:
+    """Gives a command what says which of several processes it is."""
+    for option in (
+        click.option(
+            "--heartbeat-timeout",
+            type=click.IntRange(min=10),
+            default=HEARTBEAT_SECONDS,
+            show_default=True,
+            metavar="SECONDS",
+            help="How long a process may be silent before the others end.",
+        ),
+        click.option(
+            "--process-id", type=click.IntRange(min=0), metavar="N", help="Which of them, from 0."
+        ),
+        click.option(
+            "--num-processes",
+            type=click.IntRange(min=1),
+            metavar="N",
+            help="Processes of the run; 1 trains alone, whatever the launcher says.",
+        ),
+        click.option(
+            "--coordinator",
+            metavar="HOST:PORT",
+            help="Where process 0 listens. These three are found by themselves on TPU pods and "
+            "under SLURM and Open MPI.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
 class GroupedOptions(click.Command):
     """A command whose help shows the options of each group under a heading."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes the options, group by group; those of no group come first."""
         headings = {each.name: each.metadata["group"] for each in dataclasses.fields(TrainConfig)}
+        headings |= dict.fromkeys(PROCESS_OPTIONS, "Several processes")
         sections: dict[str, list[tuple[str, str]]] = {"Options": []}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)

@@ -1,6 +1,7 @@
 """`hackmatrix-rl train`."""
 
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from hackmatrix_rl.cli.settings import (
     chosen_config,
     config_options,
     given_settings,
+    process_options,
 )
 from hackmatrix_rl.evaluation import RandomPlayer, Runner, evaluate_all
 from hackmatrix_rl.evaluation.summary import summary_table
@@ -21,7 +23,16 @@ from hackmatrix_rl.training.compose import compose, run_keys
 from hackmatrix_rl.training.config import ConfigError, TrainConfig
 from hackmatrix_rl.training.devices import describe_device, select_device, unseen_accelerator
 from hackmatrix_rl.training.exit_codes import ExitCode
-from hackmatrix_rl.training.resume import find_stopped_run
+from hackmatrix_rl.training.hosts import (
+    by_first,
+    check_same,
+    check_shared,
+    connect,
+    disconnect,
+    is_first,
+    process_index,
+)
+from hackmatrix_rl.training.resume import Stopped, find_stopped_run
 from hackmatrix_rl.training.run import RunResult, run
 from hackmatrix_rl.training.run_folder import (
     RunFolder,
@@ -41,6 +52,7 @@ from hackmatrix_rl.training.sinks import terminal
     help="Go on with a run that was stopped: its folder, its name under runs/, or its wandb run "
     "id. Its settings stand, but for those given beside this.",
 )
+@process_options
 @click.pass_context
 def train(
     context: click.Context,
@@ -48,6 +60,10 @@ def train(
     preset: str | None,
     config: Path | None,
     resume_run: str | None,
+    coordinator: str | None,
+    num_processes: int | None,
+    process_id: int | None,
+    heartbeat_timeout: int,
     **_: Any,
 ) -> int:
     """Train an agent by masked PPO.
@@ -57,44 +73,62 @@ def train(
     once.
 
     Exit status: 0 trained to the end; 2 a setting that cannot work; 3 stopped because training
-    had gone wrong; 4 what came last could not be saved; 5 another process of the run was lost;
-    130 or 143 saved and ended by Ctrl-C or SIGTERM.
+    had gone wrong; 4 what came last could not be saved; 5 (or 134) another process of the run
+    was lost; 130 or 143 saved and ended by Ctrl-C or SIGTERM.
     """
+    connect(coordinator, num_processes, process_id, heartbeat_seconds=heartbeat_timeout)
     with ExitStack() as held:
+        stopped = None
         if resume_run is None:
-            stopped = None
             settings = chosen_config(context, preset, config)
+        elif preset is not None:
+            raise ConfigError(
+                "--preset cannot be given with --resume-run: the run's own settings stand. Give "
+                "the options that are to change instead."
+            )
         else:
-            if preset is not None:
-                raise ConfigError(
-                    "--preset cannot be given with --resume-run: the run's own settings stand. "
-                    "Give the options that are to change instead."
-                )
             changes = given_settings(context, config)
-            stopped = find_stopped_run(resume_run, changes.get("checkpoint_dir"))
-            held.enter_context(RunLock(stopped.path))
+            find = partial(_find, resume_run, changes.get("checkpoint_dir"), held)
+            stopped = Stopped.of(by_first(find))
             settings = stopped.config(changes)
             select_device(settings.device)
         enable_compilation_cache()
         trainer = compose(settings, key=run_keys(settings.seed)[0])
-        if stopped is None:
-            folder = make_run_folder(settings)
-            held.enter_context(RunLock(folder.path))
-        else:
-            folder = reopen_run_folder(settings, stopped.path, stopped.metadata["run"])
-            stopped.set_damaged_aside()
-        console = Console()
+        check_same(settings, trainer.policy)
+        told = by_first(partial(_open, settings, stopped, held))
+        folder = RunFolder.seen_by(process_index(), told)
+        check_shared(folder.checkpoints)
+        console = Console(quiet=not is_first())
         display = terminal(console, total_timesteps=settings.total_timesteps)
         for line in (*(stopped.notes if stopped else ()), *describe(settings, folder)):
             display.note(line)
         checkpoint = None if stopped is None else stopped.checkpoint
         result = run(settings, trainer, folder, resume=checkpoint, displays=[display])
-        if settings.eval_episodes and result.exit_code is ExitCode.DONE:
+        if settings.eval_episodes and result.exit_code is ExitCode.DONE and is_first():
             summarize(settings, folder, result, console)
-    console.print(f"Everything is in {folder.path}", highlight=False, soft_wrap=True)
-    for line in advice(folder, result):
+    for line in (f"Everything is in {folder.path}", *advice(folder, result)):
         console.print(line, highlight=False, soft_wrap=True)
+    disconnect()
     return int(result.exit_code)
+
+
+def _find(run: str, checkpoint_dir: str | None, held: ExitStack) -> dict[str, Any]:
+    """A stopped run, locked against other processes."""
+    stopped = find_stopped_run(run, checkpoint_dir)
+    stopped.path.mkdir(parents=True, exist_ok=True)
+    held.enter_context(RunLock(stopped.path))
+    return stopped.as_dict()
+
+
+def _open(settings: TrainConfig, stopped: Stopped | None, held: ExitStack) -> dict[str, Any]:
+    """The run's folder, ready to be written."""
+    if stopped is None:
+        folder = make_run_folder(settings)
+        held.enter_context(RunLock(folder.path))
+    else:
+        folder = reopen_run_folder(settings, stopped.path, stopped.metadata["run"])
+        stopped.set_damaged_aside()
+    return folder.as_dict()
 
 
 def advice(folder: RunFolder, result: RunResult) -> list[str]:

@@ -38,8 +38,19 @@ def select_device(device: str) -> str:
             f"--device {device} (or --preset {device}): JAX sees no {device.upper()} here, only "
             f"{jax.default_backend()}. {advice}"
         ) from error
-    jax.config.update("jax_default_device", found[0])
+    # One of this process's own: with several, `found` names those of all of them.
+    jax.config.update("jax_default_device", jax.local_devices(backend=found[0].platform)[0])
     return device
+
+
+def accelerator_present(kind: str, exists: Callable[[str], bool] = os.path.exists) -> bool:
+    """Whether hardware of a kind is there, whatever the installed JAX makes of it.
+
+    Args:
+        kind: `gpu` or `tpu`.
+        exists: tells whether a path exists; tests hand in their own.
+    """
+    return any(exists(sign) for sign in _SIGNS[kind])
 
 
 def unseen_accelerator(backend: str, exists: Callable[[str], bool] = os.path.exists) -> str | None:
@@ -51,8 +62,8 @@ def unseen_accelerator(backend: str, exists: Callable[[str], bool] = os.path.exi
     """
     if backend != "cpu":
         return None
-    for kind, signs in _SIGNS.items():
-        if any(exists(sign) for sign in signs):
+    for kind in _SIGNS:
+        if accelerator_present(kind, exists):
             return (
                 f"This machine has a {kind.upper()} that the installed JAX cannot see. Install "
                 f"the {_EXTRAS[kind]} extra to use it: pip install '.[{_EXTRAS[kind]}]'"

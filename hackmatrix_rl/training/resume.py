@@ -58,6 +58,27 @@ class Stopped:
         """Number of updates done at the checkpoint."""
         return int(self.metadata["update"])
 
+    def as_dict(self) -> dict[str, Any]:
+        """The fields, as JSON can hold them."""
+        return {
+            "path": str(self.path),
+            "checkpoint": str(self.checkpoint),
+            "damaged": [str(folder) for folder in self.damaged],
+            "metadata": dict(self.metadata),
+            "notes": list(self.notes),
+        }
+
+    @classmethod
+    def of(cls, told: Mapping[str, Any]) -> "Stopped":
+        """What `as_dict` told, possibly in another process."""
+        return cls(
+            path=Path(told["path"]),
+            checkpoint=epath.Path(told["checkpoint"]),
+            damaged=tuple(epath.Path(folder) for folder in told["damaged"]),
+            metadata=told["metadata"],
+            notes=tuple(told["notes"]),
+        )
+
     def set_damaged_aside(self) -> None:
         """Renames what cannot be used, so that it is neither lost nor in the way."""
         for folder in self.damaged:

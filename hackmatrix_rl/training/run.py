@@ -10,12 +10,12 @@ from jaxtyping import Array, Key
 
 from hackmatrix_rl.agent import ActorCritic
 from hackmatrix_rl.env.environment import Environment
-from hackmatrix_rl.training.agreement import Wishes, agree
 from hackmatrix_rl.training.checkpoints import CheckpointWriter
 from hackmatrix_rl.training.compose import run_keys
 from hackmatrix_rl.training.config import TrainConfig
 from hackmatrix_rl.training.curve import draw_curve
 from hackmatrix_rl.training.exit_codes import ExitCode
+from hackmatrix_rl.training.hosts import Wishes, agree, ending_with_the_others, in_any
 from hackmatrix_rl.training.interrupts import Interrupts
 from hackmatrix_rl.training.resume import restore_training
 from hackmatrix_rl.training.run_folder import RunFolder
@@ -69,11 +69,15 @@ def run(
             fit.
     """
     _, key = run_keys(config.seed)
-    if resume is not None:
+    if resume is not None and folder.process == 0:
         forget_rows_after(folder.metrics, int(resume.name))
     sink = open_sinks(config, folder, displays)
     try:
-        with Interrupts() as interrupts, Watch(config, folder, sink) as watch:
+        with (
+            ending_with_the_others(sink.note),
+            Interrupts() as interrupts,
+            Watch(config, folder, sink) as watch,
+        ):
             _start(trainer, key, resume, sink)
             with CheckpointWriter(
                 folder.checkpoints,
@@ -90,7 +94,7 @@ def run(
                     clock=clock,
                 )
                 end = _train(config, trainer, saving, watch, sink, interrupts, clock)
-                if watch.sound:
+                if end is not ExitCode.UNHEALTHY and watch.sound:
                     saving.finish(trainer)
                 else:
                     saving.settle()
@@ -98,10 +102,11 @@ def run(
         if end in (ExitCode.INTERRUPTED, ExitCode.TERMINATED):
             saved = "NOT saved" if saving.unsaved else "saved"
             sink.note(f"stopped at {int(trainer.state.env_steps):,} steps; {saved}")
-        _draw(folder, sink)
+        if folder.process == 0:
+            _draw(folder, sink)
     finally:
         sink.close()
-    if saving.unsaved or sink.failing:
+    if in_any(saving.unsaved or sink.failing):
         end = ExitCode.UNSAVED
     return RunResult(
         policy=trainer.policy,
@@ -131,10 +136,14 @@ def _train(
     clock: Callable[[], float],
 ) -> ExitCode:
     """Updates until the end, or until something asks to stop."""
+    unhealthy = False
     while True:
         state = trainer.state
         update = int(state.update)
-        agreed = agree(Wishes(stop=interrupts.received, save=watch.sound and saving.due(update)))
+        due = watch.sound and saving.due(update)
+        agreed = agree(Wishes(stop=interrupts.received, save=due, unhealthy=unhealthy))
+        if agreed.unhealthy:
+            return ExitCode.UNHEALTHY
         if agreed.stop:
             return ExitCode(128 + agreed.stop)
         if agreed.save:
@@ -151,10 +160,8 @@ def _train(
         until_save = saving.updates_until_due(update)
         limits = [missing, trainer.updates_per_dispatch]
         metrics = trainer.dispatch(min(limits + ([] if until_save is None else [until_save])))
-        stop = watch.look(metrics)
+        unhealthy = watch.look(metrics)
         saving.watch(metrics)
-        if stop:
-            return ExitCode.UNHEALTHY
 
 
 def _draw(folder: RunFolder, sink: Sink) -> None:

@@ -25,11 +25,13 @@ class RunFolder:
         checkpoints: folder of the checkpoints, in it unless chosen otherwise; may be remote.
         wandb_id: the run's id on Weights & Biases: unlike a folder's name, no other run on
             any machine has it.
+        process: which of the run's processes writes; all but process 0 have a log alone.
     """
 
     path: Path
     checkpoints: epath.Path
     wandb_id: str
+    process: int = 0
 
     @property
     def run_id(self) -> str:
@@ -58,8 +60,9 @@ class RunFolder:
 
     @property
     def log(self) -> Path:
-        """What was shown, with the time of day."""
-        return self.path / "log.txt"
+        """What was shown, with the time of day; each process has its own."""
+        name = "log.txt" if self.process == 0 else f"log-process-{self.process}.txt"
+        return self.path / name
 
     @property
     def curve(self) -> Path:
@@ -70,6 +73,31 @@ class RunFolder:
     def summary(self) -> Path:
         """JSON: how the policy plays, beside random and runner."""
         return self.path / "summary.json"
+
+    def as_dict(self) -> dict[str, Any]:
+        """The fields, as JSON can hold them."""
+        return {
+            "path": str(self.path),
+            "checkpoints": str(self.checkpoints),
+            "wandb_id": self.wandb_id,
+        }
+
+    @classmethod
+    def seen_by(cls, process: int, told: Mapping[str, Any]) -> "RunFolder":
+        """The folder as one of the run's processes has it; made where it is not there.
+
+        Args:
+            process: which.
+            told: `as_dict` of process 0.
+        """
+        folder = cls(
+            path=Path(told["path"]),
+            checkpoints=epath.Path(told["checkpoints"]),
+            wandb_id=told["wandb_id"],
+            process=process,
+        )
+        folder.path.mkdir(parents=True, exist_ok=True)  # hosts may share no disk
+        return folder
 
 
 def make_run_folder(

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from hackmatrix_rl.training.checkpoints import CheckpointWriter, Outcome
 from hackmatrix_rl.training.config import TrainConfig
+from hackmatrix_rl.training.hosts import in_any
 from hackmatrix_rl.training.metrics import Metrics
 from hackmatrix_rl.training.trainer import Trainer
 
@@ -44,6 +45,7 @@ class Saving:
         self._clock = clock
         self._last = clock()
         self._last_update = update
+        self._saved_update = -1
         self._retry_at: float | None = None
         self._returns = _MeanReturn()
         self.unsaved = False
@@ -96,21 +98,27 @@ class Saving:
 
     def finish(self, trainer: Trainer) -> None:
         """Saves the last state, and waits until that is done or has failed repeatedly."""
-        self._tell(self._writer.wait())
+        self.settle()
+        update = int(trainer.state.update)
         for _ in range(_LAST_ATTEMPTS):
-            self.save(trainer)
-            self._tell(self._writer.wait())
-            if not self.unsaved:
+            if self._saved_update == update:
                 return
+            self.save(trainer)
+            self.settle()
 
     def settle(self) -> None:
-        """Waits for a save that was begun."""
+        """Waits for a save that was begun. What any process failed to write has failed."""
         self._tell(self._writer.wait())
+        self.unsaved = in_any(self.unsaved)
+        if self.unsaved:
+            self._saved_update = -1
 
     def _tell(self, outcomes: list[Outcome]) -> None:
         for outcome in outcomes:
             self.unsaved = outcome.error is not None
-            if outcome.error is not None:
+            if outcome.error is None:
+                self._saved_update = outcome.update
+            else:
                 self._retry_at = self._clock() + RETRY_SECONDS
                 self._note(
                     f"COULD NOT SAVE update {outcome.update}: {_in_words(outcome.error)}. "

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from hackmatrix_rl.training.config import ConfigError, TrainConfig
+from hackmatrix_rl.training.config import ConfigError, TrainConfig, field_types
 
 
 def closest(name: str, known: list[str]) -> str:
@@ -32,7 +32,9 @@ def read_settings(path: Path) -> dict[str, Any]:
         raise ConfigError(f"--config {path}: {error.strerror or error}.") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"--config {path}: not valid TOML: {error}.") from error
-    known = [each.name for each in dataclasses.fields(TrainConfig)] + ["preset"]
+    fields = dataclasses.fields(TrainConfig)
+    known = [each.name for each in fields] + ["preset"]
+    optional = {each.name for each in fields if field_types(each)[1]}
     settings: dict[str, Any] = {}
     for key, value in _flat(content):
         name = key.replace("-", "_")
@@ -40,7 +42,7 @@ def read_settings(path: Path) -> dict[str, Any]:
             raise ConfigError(f"--config {path}: unknown setting {key!r}.{closest(name, known)}")
         if name in settings:
             raise ConfigError(f"--config {path}: {key!r} is set twice.")
-        settings[name] = None if value == "none" else value
+        settings[name] = None if value == "none" and name in optional else value
     return settings
 
 

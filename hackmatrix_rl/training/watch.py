@@ -33,12 +33,14 @@ class Watch:
         self._usage = Usage() if usage is None else usage
         self._profiler = Profiler(config.profile, folder.path / "profile", report=sink.note)
         self._versions = folder.path / "versions.json"
+        self._first = folder.process == 0
         self._leave = ExitStack()
         self._stopped = False
 
     def __enter__(self) -> "Watch":
-        for change in record_start(self._versions):
-            self._sink.note(change)
+        if self._first:
+            for change in record_start(self._versions):
+                self._sink.note(change)
         self._leave.enter_context(self._profiler)
         return self
 

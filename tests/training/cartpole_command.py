@@ -3,15 +3,27 @@
 python cartpole_command.py train --config FILE ...
 """
 
+import functools
+import os
 import sys
+import time
 from unittest import mock
 
 import jax
+from hackmatrix_rl.training.mesh import mesh
 
 from hackmatrix_rl.agent import GRUActorCritic
 from hackmatrix_rl.cli.main import main
 from hackmatrix_rl.env import CartPole
 from hackmatrix_rl.training import Trainer
+from hackmatrix_rl.training.run import run
+
+# How much faster than time this process's clock runs.
+CLOCK_RATE = float(os.environ.get("HACKMATRIX_TEST_CLOCK_RATE", "1"))
+
+
+def clock():
+    return time.monotonic() * CLOCK_RATE
 
 
 def compose(config, *, key):
@@ -25,11 +37,15 @@ def compose(config, *, key):
         num_minibatches=config.minibatches,
         num_epochs=config.num_epochs,
         updates_per_dispatch=config.updates_per_dispatch,
+        mesh=mesh(config.mesh),
     )
 
 
 if __name__ == "__main__":
     jax.config.update("jax_platforms", "cpu")
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-    with mock.patch("hackmatrix_rl.cli.train.compose", compose):
+    with (
+        mock.patch("hackmatrix_rl.cli.train.compose", compose),
+        mock.patch("hackmatrix_rl.cli.train.run", functools.partial(run, clock=clock)),
+    ):
         main(sys.argv[1:])

@@ -1,4 +1,5 @@
 import dataclasses
+import json
 import types
 
 import jax
@@ -202,3 +203,11 @@ def test_a_config_survives_being_written_down():
     assert config_from_dict(config.as_dict()) == config
     with pytest.raises(ConfigError, match="unknown setting 'colour'"):
         config_from_dict({"colour": 1})
+
+
+def test_every_setting_survives_a_file(tmp_path):
+    config = make_config("debug", {})
+    values = {name: "none" if value is None else value for name, value in config.as_dict().items()}
+    lines = [f"{name} = {json.dumps(value)}" for name, value in values.items()]
+    (tmp_path / "all.toml").write_text("\n".join(lines))
+    assert config_from_dict(read_settings(tmp_path / "all.toml")) == config

@@ -63,10 +63,16 @@ class Loaded:
     metadata: Mapping[str, Any]
 
 
-def load(run: str | Path, *, policy: ActorCritic | None = None, best: bool = False) -> Loaded:
+def load(
+    run: str | Path,
+    *,
+    policy: ActorCritic | None = None,
+    best: bool = False,
+    report: Report = warnings.warn,
+) -> Loaded:
     """Loads the newest policy of a run, or that of one checkpoint.
 
-    A damaged checkpoint is named in a warning, and the one before it used.
+    A damaged checkpoint is named, and the one before it used.
 
     Args:
         run: a run's folder, its name under `runs/`, a folder of checkpoints (which may be
@@ -74,11 +80,12 @@ def load(run: str | Path, *, policy: ActorCritic | None = None, best: bool = Fal
         policy: a network of the same shape to fill in, where the config cannot build it
             because it was composed by hand; its own numbers do not matter.
         best: take the checkpoint with the highest mean return rather than the newest.
+        report: is told which checkpoints are damaged and passed over.
 
     Raises:
         ConfigError: if there is no checkpoint, or it is not of this format or network.
     """
-    folder = find_checkpoint(run, best=best)
+    folder = find_checkpoint(run, best=best, report=report)
     metadata = read_metadata(folder)
     config = config_from_dict(metadata["config"])
     environment = HackMatrix(config.game(), max_steps=config.max_steps)

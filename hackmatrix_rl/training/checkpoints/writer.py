@@ -89,7 +89,7 @@ class CheckpointWriter:
             ),
         )
         # Looked up once: several processes must not come to different answers later.
-        self._saved = {int(path.name) for path in _whole(self._folder)}
+        self._there = {int(path.name) for path in _whole(self._folder)}
         self._writing: threading.Thread | None = None
         self._outcomes: list[Outcome] = []
 
@@ -119,7 +119,7 @@ class CheckpointWriter:
     ) -> None:
         """Begins to write one checkpoint, once the one before is finished.
 
-        A whole one of the same update that is there already stays.
+        One of the same update that was there when this was made stays.
 
         Args:
             update: number of updates done; names the folder.
@@ -129,7 +129,7 @@ class CheckpointWriter:
                 `mean_return` is what `keep_best` looks at.
         """
         self._join()
-        if update in self._saved:
+        if update in self._there:
             self._outcomes.append(Outcome(update, 0.0, 0, None))
             return
         began = time.monotonic()
@@ -190,7 +190,6 @@ class CheckpointWriter:
                 (folder / METADATA).write_text(json.dumps(metadata, indent=1))
                 size = write_manifest(folder)
                 self._forget_the_oldest()
-            self._saved.add(update)
         except Exception as failure:  # handed to the training thread by `poll`
             error = failure
         self._outcomes.append(Outcome(update, time.monotonic() - began, size, error))

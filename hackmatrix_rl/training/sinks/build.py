@@ -15,6 +15,8 @@ from hackmatrix_rl.training.sinks.weights_and_biases import WeightsAndBiases
 def open_sinks(config: TrainConfig, folder: RunFolder, displays: Sequence[Sink] = ()) -> Fanout:
     """Opens everything that a run reports to: files of its own always, services if asked for.
 
+    With several processes, all but process 0 have a log alone.
+
     Args:
         config: which ones.
         folder: the run's.
@@ -23,10 +25,13 @@ def open_sinks(config: TrainConfig, folder: RunFolder, displays: Sequence[Sink] 
     Raises:
         ConfigError: if a service refuses.
     """
+    log = LogFile(folder.log, total_timesteps=config.total_timesteps)
+    if folder.process > 0:
+        return Fanout([log])
     sinks = [
         *displays,
         JsonLines(folder.metrics),
-        LogFile(folder.log, total_timesteps=config.total_timesteps),
+        log,
     ]
     if config.tensorboard:
         sinks.append(TensorBoard(folder.path / "tensorboard"))
