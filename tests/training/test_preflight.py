@@ -8,7 +8,7 @@ import equinox as eqx
 import jax
 import pytest
 
-from hackmatrix_rl.agent import MLPActorCritic
+from hackmatrix_rl.agent import MLPActorCritic, ResidualActorCritic
 from hackmatrix_rl.env import CartPole
 from hackmatrix_rl.training import Trainer
 from hackmatrix_rl.training.config import ConfigError, TrainConfig
@@ -72,6 +72,23 @@ def test_over_several_devices_each_holds_its_part(trainer):
     assert two.rollout == one.rollout / 2
     assert two.checkpoint == one.checkpoint
     assert one.state / 2 < two.state < one.state, "parameters are whole on each"
+
+
+def test_what_saves_memory_counts():
+    environment = CartPole()
+
+    def estimate(depth=4, **changes):
+        policy = ResidualActorCritic(environment.spec, depth=depth, key=jax.random.key(0))
+        settings = {"num_envs": 512, "num_steps": 64, "num_minibatches": 4}
+        return estimate_memory(Trainer(environment, policy, **settings, **changes))
+
+    plain = estimate()
+    assert estimate(depth=8).learning > 1.8 * plain.learning
+    assert estimate(grad_accum=4).learning < 0.5 * plain.learning
+    assert estimate(remat="full").learning < 0.2 * plain.learning
+    # Two of the three numbers that there are for each parameter.
+    assert estimate(offload_optimizer=True).state < 0.5 * plain.state
+    assert estimate(offload_optimizer=True).checkpoint == plain.checkpoint
 
 
 def test_what_fits_is_said_and_what_is_tight_too():
