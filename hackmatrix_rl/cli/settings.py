@@ -9,6 +9,7 @@ import click
 from click.core import ParameterSource
 
 from hackmatrix_rl.training.config import ConfigError, TrainConfig, field_types, flag
+from hackmatrix_rl.training.determinism import make_deterministic
 from hackmatrix_rl.training.devices import select_device
 from hackmatrix_rl.training.hosts import HEARTBEAT_SECONDS
 from hackmatrix_rl.training.presets import AUTO, PRESETS, make_config, preset_for, preset_names
@@ -202,6 +203,8 @@ def settled_config(preset: str | None, settings: Mapping[str, Any]) -> TrainConf
     changes = dict(settings)
     named = changes.pop("preset", AUTO)
     preset = preset if preset is not None else named
+    if changes.get("deterministic"):
+        make_deterministic()  # before anything asks which devices there are
     if preset == AUTO:
         preset = preset_for(select_device(changes.get("device", "auto")))
     return make_config(preset, changes)

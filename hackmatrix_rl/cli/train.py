@@ -21,7 +21,14 @@ from hackmatrix_rl.evaluation.summary import summary_table
 from hackmatrix_rl.training.compilation_cache import enable_compilation_cache
 from hackmatrix_rl.training.compose import compose, run_keys
 from hackmatrix_rl.training.config import ConfigError, TrainConfig
-from hackmatrix_rl.training.devices import describe_device, select_device, unseen_accelerator
+from hackmatrix_rl.training.determinism import make_deterministic
+from hackmatrix_rl.training.devices import (
+    chosen_devices,
+    describe_device,
+    select_device,
+    unseen_accelerator,
+    why_device,
+)
 from hackmatrix_rl.training.exit_codes import ExitCode
 from hackmatrix_rl.training.hosts import (
     by_first,
@@ -32,6 +39,7 @@ from hackmatrix_rl.training.hosts import (
     is_first,
     process_index,
 )
+from hackmatrix_rl.training.preflight import preflight
 from hackmatrix_rl.training.resume import Stopped, find_stopped_run
 from hackmatrix_rl.training.run import RunResult, run
 from hackmatrix_rl.training.run_folder import (
@@ -91,16 +99,21 @@ def train(
             find = partial(_find, resume_run, changes.get("checkpoint_dir"), held)
             stopped = Stopped.of(by_first(find))
             settings = stopped.config(changes)
+            if settings.deterministic:
+                make_deterministic()
             select_device(settings.device)
         enable_compilation_cache()
         trainer = compose(settings, key=run_keys(settings.seed)[0])
         check_same(settings, trainer.policy)
+        place = settings.run_dir if stopped is None else str(stopped.path)
+        look = partial(preflight, settings, trainer, folder=settings.checkpoint_dir or place)
+        needs = by_first(look)
         told = by_first(partial(_open, settings, stopped, held))
         folder = RunFolder.seen_by(process_index(), told)
         check_shared(folder.checkpoints)
         console = Console(quiet=not is_first())
         display = terminal(console, total_timesteps=settings.total_timesteps)
-        for line in (*(stopped.notes if stopped else ()), *describe(settings, folder)):
+        for line in (*(stopped.notes if stopped else ()), *describe(settings, folder), *needs):
             display.note(line)
         checkpoint = None if stopped is None else stopped.checkpoint
         result = run(settings, trainer, folder, resume=checkpoint, displays=[display])
@@ -144,6 +157,7 @@ def describe(config: TrainConfig, folder: RunFolder) -> list[str]:
     unseen = unseen_accelerator(jax.default_backend()) if config.device == "cpu" else None
     return [
         *([unseen] if unseen else []),
+        why_device(chosen_devices()[0].platform, jax.default_backend()),
         f"Training on {describe_device()}: {config.total_timesteps:,} steps in "
         f"{config.num_updates:,} updates of {config.num_envs:,} games x {config.num_steps} steps",
         f"Each update: {config.num_epochs} epochs of {config.minibatches} minibatches; "

@@ -20,7 +20,10 @@ from hackmatrix_rl.training.config import (
     check_config_on_mesh,
     check_platform,
 )
+from hackmatrix_rl.training.debug import CHECKS, NANS, NOJIT, EagerTrainer, checked
+from hackmatrix_rl.training.determinism import make_deterministic
 from hackmatrix_rl.training.devices import chosen_devices
+from hackmatrix_rl.training.gradients import Loss
 from hackmatrix_rl.training.mesh import mesh
 from hackmatrix_rl.training.optimizer import adam
 from hackmatrix_rl.training.policies import build_policy
@@ -39,6 +42,8 @@ def compose(config: TrainConfig, *, key: Key[Array, ""]) -> Trainer:
         ConfigError: if there is no such network or no such mesh here, or it cannot do what is
             asked.
     """
+    if config.deterministic:
+        make_deterministic()
     devices = make_mesh(config)
     environment = make_environment(config)
     policy = build_policy(config, environment.spec, key=key)
@@ -49,18 +54,28 @@ def compose(config: TrainConfig, *, key: Key[Array, ""]) -> Trainer:
     except ValueError as error:
         given = f"--precision-parts {config.precision_parts}: " if config.precision_parts else ""
         raise ConfigError(f"{given}{error}.") from error
-    return Trainer(
+    loss: Loss = PPOLoss(
+        clip=config.clip,
+        value_coefficient=config.value_coefficient,
+        entropy_coefficient=config.entropy_coefficient,
+        value_clip=config.value_clip,
+        normalize_advantage=config.normalize_advantage,
+        outcomes=_auxiliary(config),
+    )
+    gae = GAE(discount=config.discount, trace_decay=config.trace_decay)
+    if config.debug in (NANS, CHECKS):
+        loss, gae = checked(loss, gae, config.debug)
+    if config.debug == NOJIT and devices.size > 1:
+        raise ConfigError(
+            f"--debug nojit works on one device, not on {devices.size} (--mesh {config.mesh}). Use "
+            "--mesh data=1 beside it."
+        )
+    kind = EagerTrainer if config.debug == NOJIT else Trainer
+    return kind(
         environment,
         policy,
-        loss=PPOLoss(
-            clip=config.clip,
-            value_coefficient=config.value_coefficient,
-            entropy_coefficient=config.entropy_coefficient,
-            value_clip=config.value_clip,
-            normalize_advantage=config.normalize_advantage,
-            outcomes=_auxiliary(config),
-        ),
-        gae=GAE(discount=config.discount, trace_decay=config.trace_decay),
+        loss=loss,
+        gae=gae,
         optimizer=adam(config.max_gradient_norm),
         learning_rate=_learning_rate(config),
         precision=computes,

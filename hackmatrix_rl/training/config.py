@@ -58,6 +58,9 @@ class TrainConfig:
     seed: int = _option(
         0, "Run", "Seed of everything random in the run.", minimum=0, maximum=2**32 - 1
     )
+    deterministic: bool = _option(
+        False, "Run", "Set what makes runs repeat bit for bit on this kind of device; costs speed."
+    )
     device: str = _option("auto", "Run", "Where to compute.", choices=("auto", "cpu", "gpu", "tpu"))
     run_dir: str | None = _option(
         None, "Run", "The run's own folder; by default runs/ and a dated name, the run's id."
@@ -268,6 +271,12 @@ class TrainConfig:
         "Stop after so many updates in a row beyond --kl-alarm; none warns alone.",
         minimum=1,
     )
+    debug: str | None = _option(
+        None,
+        "Watching",
+        "Find NaN (nans), bad indices and divisions too (checks), or compile nothing (nojit).",
+        choices=("nans", "checks", "nojit"),
+    )
     profile: int | None = _option(
         None,
         "Watching",
@@ -373,6 +382,13 @@ def _check_watching(config: TrainConfig) -> None:
         raise ConfigError(
             f"--stop-after-kl {config.stop_after_kl} needs a --kl-alarm to count by. Use "
             "--kl-alarm 0.2, say, or --stop-after-kl none."
+        )
+    computes = precision(config.precision, config.precision_table)
+    scales = isinstance(computes, MixedPrecision) and computes.scales
+    if config.debug in ("nans", "checks") and scales:
+        raise ConfigError(
+            f"--debug {config.debug} would stop at the overflows that the loss scale of float16 "
+            "provokes on purpose. Use --precision f32 or --precision bf16 beside it."
         )
 
 

@@ -71,6 +71,22 @@ def unseen_accelerator(backend: str, exists: Callable[[str], bool] = os.path.exi
     return None
 
 
+def why_device(chosen: str, best: str) -> str:
+    """One line: what is computed on, and why that.
+
+    Args:
+        chosen: `tpu`, `gpu` or `cpu`.
+        best: the first of these that JAX sees here.
+    """
+    if chosen != best:
+        named = "as --device or --preset says"
+        return f"Computing on the {chosen.upper()}, {named}; there is a {best.upper()} too"
+    missing = {"tpu": [], "gpu": ["TPU"]}.get(chosen, ["TPU", "GPU"])
+    if not missing:
+        return "Computing on the TPU, the first choice"
+    return f"Computing on the {chosen.upper()}: JAX sees no {' and no '.join(missing)} here"
+
+
 def chosen_devices() -> list[jax.Device]:
     """The devices of the kind that computations run on."""
     settings: Any = jax.config  # its attributes are made at run time

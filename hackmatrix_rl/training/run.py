@@ -14,6 +14,7 @@ from hackmatrix_rl.training.checkpoints import CheckpointWriter
 from hackmatrix_rl.training.compose import run_keys
 from hackmatrix_rl.training.config import TrainConfig
 from hackmatrix_rl.training.curve import draw_curve
+from hackmatrix_rl.training.debug import reports_of
 from hackmatrix_rl.training.exit_codes import ExitCode
 from hackmatrix_rl.training.hosts import Wishes, agree, ending_with_the_others, in_any
 from hackmatrix_rl.training.interrupts import Interrupts
@@ -76,7 +77,7 @@ def run(
         with (
             ending_with_the_others(sink.note),
             Interrupts() as interrupts,
-            Watch(config, folder, sink) as watch,
+            Watch(config, folder, sink, reports=reports_of(trainer)) as watch,
         ):
             _start(trainer, key, resume, sink)
             with CheckpointWriter(

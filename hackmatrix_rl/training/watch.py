@@ -4,6 +4,7 @@ from contextlib import ExitStack
 from types import TracebackType
 
 from hackmatrix_rl.training.config import TrainConfig
+from hackmatrix_rl.training.debug import Reports
 from hackmatrix_rl.training.health import Health
 from hackmatrix_rl.training.metrics import Metrics
 from hackmatrix_rl.training.profile import Profiler
@@ -22,14 +23,22 @@ class Watch:
         config: thresholds, and what to record.
         folder: the run's.
         sink: takes rows and messages.
+        reports: what checks inside of the program found (`--debug`); any of it is a stop.
         usage: of the machine; tests hand in their own.
     """
 
     def __init__(
-        self, config: TrainConfig, folder: RunFolder, sink: Sink, *, usage: Usage | None = None
+        self,
+        config: TrainConfig,
+        folder: RunFolder,
+        sink: Sink,
+        *,
+        reports: Reports | None = None,
+        usage: Usage | None = None,
     ) -> None:
         self._sink = sink
         self._health = Health.of(config)
+        self._reports = reports
         self._usage = Usage() if usage is None else usage
         self._profiler = Profiler(config.profile, folder.path / "profile", report=sink.note)
         self._versions = folder.path / "versions.json"
@@ -68,4 +77,7 @@ class Watch:
         for finding in self._health.look(metrics):
             self._sink.note(finding.message)
             self._stopped = self._stopped or finding.stop
+        for line in () if self._reports is None else self._reports.take():
+            self._sink.note(f"--debug, update {metrics.updates:,}: {line}. Stopping.")
+            self._stopped = True
         return self._stopped

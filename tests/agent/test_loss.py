@@ -21,7 +21,10 @@ class Table(ActorCritic):
 
 def batch(log_prob, advantage, *, value=None, target=None, mask=None) -> Batch:
     """Two steps of one environment, seen as rows 0 and 1, with action 0 in both."""
-    column = lambda x: jnp.asarray(x, jnp.float32).reshape(2, 1)  # noqa: E731
+
+    def column(x):
+        return jnp.asarray(x, jnp.float32).reshape(2, 1)
+
     zeros = jnp.zeros((2, 1), jnp.float32)
     return Batch(
         observation=jnp.arange(2, dtype=jnp.int32).reshape(2, 1),

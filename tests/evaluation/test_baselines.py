@@ -45,7 +45,10 @@ def legal(*actions):
 
 def frequencies(player, observation, mask):
     """How often each action is taken, over many keys."""
-    act = lambda key: player.act(observation, mask, player.initial_carry(), key=key)[0]  # noqa: E731
+
+    def act(key):
+        return player.act(observation, mask, player.initial_carry(), key=key)[0]
+
     actions = jax.jit(jax.vmap(act))(jax.random.split(jax.random.key(0), DRAWS))
     return np.bincount(np.asarray(actions), minlength=28) / DRAWS
 

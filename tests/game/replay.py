@@ -43,7 +43,9 @@ class Replay:
             return jax.random.split(jax.random.key(seed), BATCH)
 
         def play_all(states: Any, actions: jax.Array, seed: jax.Array) -> Any:
-            one = lambda state, action, key: play(config, state, action, key=key)  # noqa: E731
+            def one(state: Any, action: jax.Array, key: jax.Array) -> Any:
+                return play(config, state, action, key=key)
+
             after, outcome = jax.vmap(one)(states, actions, keys(seed))
             flags = {name: getattr(outcome, name) for name in FLAGS}
             return after, flags | {"terms": jax.vmap(lambda terms: terms.as_array())(outcome.terms)}

@@ -48,6 +48,11 @@ def random_legal(mask, rng):
     return np.where(mask, rng.random(mask.shape), -1).argmax(axis=1)
 
 
+def on_board(values):
+    """Whether row and column are."""
+    return ((values >= 0) & (values <= 5)).all(axis=-1)
+
+
 def violations(position):
     """Which of the invariants a batch of positions breaks."""
     player, game = position["player"], position["game"]
@@ -56,7 +61,6 @@ def violations(position):
     transmissions = position["transmissions"]
     coming = np.arange(transmissions.shape[1]) < position["num_transmissions"][:, None]
     content = cells[..., 0]
-    on_board = lambda values: ((values >= 0) & (values <= 5)).all(axis=-1)  # noqa: E731
     holds = {
         "player on the board": on_board(player[:, :2]),
         "hp in 0..3": (player[:, 2] >= 0) & (player[:, 2] <= 3),

@@ -10,12 +10,12 @@ import time
 from unittest import mock
 
 import jax
-from hackmatrix_rl.training.mesh import mesh
 
 from hackmatrix_rl.agent import GRUActorCritic
 from hackmatrix_rl.cli.main import main
 from hackmatrix_rl.env import CartPole
 from hackmatrix_rl.training import Trainer
+from hackmatrix_rl.training.mesh import mesh
 from hackmatrix_rl.training.run import run
 
 # How much faster than time this process's clock runs.

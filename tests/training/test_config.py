@@ -35,6 +35,11 @@ def test_every_field_is_explained_in_one_line():
             "--precision f8: unknown; use f32, bf16, f16, or a policy of jmp as "
             "'params=float32,compute=bfloat16,output=float32'.",
         ),
+        (
+            {"debug": "nans", "precision": "f16"},
+            "--debug nans would stop at the overflows that the loss scale of float16 provokes on "
+            "purpose. Use --precision f32 or --precision bf16 beside it.",
+        ),
         ({"num_envs": 4.5}, "--num-envs 4.5: must be a whole number."),
         ({"num_envs": True}, "--num-envs True: must be a whole number."),
         ({"kl_limit": "much"}, "--kl-limit 'much': must be a number or none."),

@@ -1,7 +1,7 @@
 import pytest
 
 from hackmatrix_rl.training.config import ConfigError
-from hackmatrix_rl.training.devices import select_device, unseen_accelerator
+from hackmatrix_rl.training.devices import select_device, unseen_accelerator, why_device
 
 
 @pytest.mark.parametrize(
@@ -27,3 +27,16 @@ def test_a_device_that_is_not_there_is_refused():
 def test_the_device_of_a_cpu_is_the_cpu():
     assert select_device("cpu") == "cpu"
     assert select_device("auto") == "cpu"
+
+
+@pytest.mark.parametrize(
+    ("chosen", "best", "line"),
+    [
+        ("tpu", "tpu", "Computing on the TPU, the first choice"),
+        ("gpu", "gpu", "Computing on the GPU: JAX sees no TPU here"),
+        ("cpu", "cpu", "Computing on the CPU: JAX sees no TPU and no GPU here"),
+        ("cpu", "gpu", "Computing on the CPU, as --device or --preset says; there is a GPU too"),
+    ],
+)
+def test_it_is_said_what_is_computed_on_and_why(chosen, best, line):
+    assert why_device(chosen, best) == line

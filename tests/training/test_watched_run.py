@@ -6,9 +6,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from hackmatrix_rl.agent import MLPActorCritic
+from hackmatrix_rl.agent import GAE, MLPActorCritic, PPOLoss
 from hackmatrix_rl.env import CartPole
 from hackmatrix_rl.training import Trainer
+from hackmatrix_rl.training.debug import checked
 from hackmatrix_rl.training.exit_codes import ExitCode
 from hackmatrix_rl.training.presets import make_config
 from hackmatrix_rl.training.run import run
@@ -50,9 +51,13 @@ def watched_run(folder, *, poison_at=None, **settings):
     config = make_config("debug", {"run_dir": str(folder), "save_interval": 2, **settings})
     environment = CartPole()
     policy = MLPActorCritic(environment.spec, width=8, key=jax.random.key(0))
+    modules = {}
+    if config.debug is not None:
+        modules = dict(zip(("loss", "gae"), checked(PPOLoss(), GAE(), config.debug), strict=True))
     trainer = Poisoned(
         environment,
         policy,
+        **modules,
         num_envs=config.num_envs,
         num_steps=config.num_steps,
         num_minibatches=config.minibatches,
@@ -80,6 +85,14 @@ def test_a_run_that_ends_before_the_stop_does_not_save_what_is_not_finite_either
     result, _ = watched_run(tmp_path, poison_at=6, stop_after_nonfinite=None)
     assert result.exit_code is ExitCode.UNHEALTHY
     assert checkpoints(tmp_path) == [2, 4, 6]
+
+
+def test_a_debugged_run_stops_at_the_first_nan_and_names_it(tmp_path):
+    result, notes = watched_run(tmp_path, poison_at=4, debug="nans")
+    assert result.exit_code is ExitCode.UNHEALTHY
+    assert result.env_steps == 6 * 256
+    assert any(n.startswith("--debug, update 6: NaN in RunningScale") for n in notes), notes
+    assert checkpoints(tmp_path) == [2, 4]
 
 
 def test_a_run_with_everything_on_leaves_versions_events_and_a_profile(tmp_path, monkeypatch):

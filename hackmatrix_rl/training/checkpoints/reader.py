@@ -21,6 +21,7 @@ from types import MappingProxyType
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import orbax.checkpoint as ocp
 from etils import epath
@@ -92,11 +93,18 @@ def load(
     if policy is None:
         policy = build_policy(config, environment.spec, key=jax.random.key(0))
     return Loaded(
-        policy=restore(folder, "policy", policy),
+        policy=_to_device(restore(folder, "policy", policy)),
         environment=environment,
         config=config,
         folder=folder,
         metadata=MappingProxyType(metadata),
+    )
+
+
+def _to_device(policy: ActorCritic) -> ActorCritic:
+    """The policy with arrays of JAX, which its own code works on."""
+    return jax.tree.map(
+        lambda leaf: jnp.asarray(leaf) if isinstance(leaf, np.ndarray) else leaf, policy
     )
 
 
