@@ -76,19 +76,23 @@ def test_over_several_devices_each_holds_its_part(trainer):
 
 def test_what_saves_memory_counts():
     environment = CartPole()
+    policies = {
+        depth: ResidualActorCritic(environment.spec, width=16, depth=depth, key=jax.random.key(0))
+        for depth in (4, 8)
+    }
 
     def estimate(depth=4, **changes):
-        policy = ResidualActorCritic(environment.spec, depth=depth, key=jax.random.key(0))
         settings = {"num_envs": 512, "num_steps": 64, "num_minibatches": 4}
-        return estimate_memory(Trainer(environment, policy, **settings, **changes))
+        return estimate_memory(Trainer(environment, policies[depth], **settings, **changes))
 
     plain = estimate()
-    assert estimate(depth=8).learning > 1.8 * plain.learning
+    assert estimate(depth=8).learning > 1.7 * plain.learning
     assert estimate(grad_accum=4).learning < 0.5 * plain.learning
-    assert estimate(remat="full").learning < 0.2 * plain.learning
-    # Two of the three numbers that there are for each parameter.
+    assert estimate(remat="full").learning < 0.3 * plain.learning
+    # Two numbers for each parameter.
     offloaded = estimate(offload_optimizer=True)
-    assert offloaded.state < 0.5 * plain.state
+    parameters = jax.tree.leaves(eqx.filter(policies[4], eqx.is_array))
+    assert plain.state - offloaded.state == 2 * sum(leaf.nbytes for leaf in parameters)
     assert offloaded.checkpoint == plain.checkpoint
 
 
