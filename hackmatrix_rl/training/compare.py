@@ -208,6 +208,7 @@ def compare(
         )
         for place, result in enumerate(measured):
             result.returns.append(found[str(place)].values["return"])
+    note("comparing what the policies do where the baseline goes ...")
     one, other = measured
     return Comparison(
         names=(baseline.name, candidate.name),
