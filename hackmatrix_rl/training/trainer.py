@@ -300,6 +300,12 @@ class Trainer:
         state = self.abstract_state() if self._state is None else _shapes_of(self._state)
         arrays, rest = eqx.partition(state, _is_shape)
         modules, code = eqx.partition(_shapes_of(self.update), _is_shape)
+        # Wherever they are now (an environment may hold arrays): `compile` has them on the mesh.
+        modules = jax.tree.map(
+            lambda leaf, sharding: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding),
+            modules,
+            replicated_shardings(self.mesh, modules),
+        )
         shardings = state_shardings(self.mesh, arrays)
 
         def program(arrays: Any, modules: Any, count: Int32[Array, ""]) -> Any:
