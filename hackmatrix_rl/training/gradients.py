@@ -20,7 +20,7 @@ from hackmatrix_rl.agent import (
     rematerialized,
 )
 from hackmatrix_rl.training.mesh import BY_ENVIRONMENT
-from hackmatrix_rl.training.placement import constrain, replicated_shardings
+from hackmatrix_rl.training.placement import constrain, fsdp_shardings, replicated_shardings
 
 
 @runtime_checkable
@@ -98,8 +98,10 @@ class MinibatchGradient(eqx.Module):
             return gradient(policy, batch)
 
         def add_part(sums: PyTree[Array], part: Int32[Array, ""]) -> tuple[PyTree[Array], None]:
-            found = gradient(policy, part_of(batch, part, self.parts))
-            return jax.tree.map(jnp.add, sums, found), None
+            found, told = gradient(policy, part_of(batch, part, self.parts))
+            if self.mesh is not None:  # where parameters are cut, no device adds up all of it
+                found = constrain(found, fsdp_shardings(self.mesh, found))
+            return jax.tree.map(jnp.add, sums, (found, told)), None
 
         shapes = eqx.filter_eval_shape(gradient, policy, part_of(batch, 0, self.parts))
         nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)

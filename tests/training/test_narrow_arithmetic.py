@@ -7,6 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 from agent import probes
 from agent.probes import make_trainer
@@ -22,6 +23,7 @@ from hackmatrix_rl.agent import (
     RunningScale,
     add_outcomes,
     build_network,
+    parameters_of,
     precision,
 )
 from hackmatrix_rl.env import CartPole
@@ -196,13 +198,15 @@ def test_devices_add_up_gradients_in_float32(mesh, grad_accum, tmp_path):
 
 
 def test_gradients_by_device_are_those_of_the_whole_minibatch():
-    one, two = cartpole("data=1", num_minibatches=1), cartpole("data=2", num_minibatches=1)
-    for trainer in (one, two):
+    changes = []
+    for mesh in ("data=1", "data=2"):
+        # One step along the gradient itself: Adam would make much of the last bit.
+        trainer = cartpole(mesh, num_minibatches=1, optimizer=optax.sgd(1.0))
+        before = trainer.policy
         trainer.start(jax.random.key(1))
         trainer.dispatch(1)
-    for a, b in zip(
-        jax.tree.leaves(eqx.filter(one.policy, eqx.is_array)),
-        jax.tree.leaves(eqx.filter(two.policy, eqx.is_array)),
-        strict=True,
-    ):
-        np.testing.assert_allclose(a, b, atol=2e-5)
+        changes.append(jax.tree.map(jnp.subtract, *map(parameters_of, (trainer.policy, before))))
+    for one, two in zip(*map(jax.tree.leaves, changes), strict=True):
+        assert jnp.max(jnp.abs(one)) > 0
+        # What 8 bits of precision leave.
+        np.testing.assert_allclose(one, two, atol=0.01 * float(jnp.max(jnp.abs(one))))
