@@ -27,6 +27,8 @@ from hackmatrix_rl.training.run_lock import RunLock
 from hackmatrix_rl.training.sinks.json_lines import read_json_lines
 from hackmatrix_rl.training.verify_resume import first_difference
 
+pytestmark = pytest.mark.usefixtures("compile_quickly")
+
 KEY = jax.random.key(7)
 
 
