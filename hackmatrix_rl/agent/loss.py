@@ -115,12 +115,16 @@ class Batch(eqx.Module):
         Args:
             change: from an array and its `axis` of environments to another array.
         """
+        return replace(self, **self.arrays_along_environments(change))
+
+    def arrays_along_environments(self, change: Callable[..., Array]) -> dict[str, PyTree[Array]]:
+        """The fields of `along_environments`, by name, for changes that add an axis."""
         changed = {}
         for name, value in vars(self).items():
             if name != "number":
                 axis = 0 if name == "initial_carry" else 1
                 changed[name] = jax.tree.map(partial(change, axis=axis), value)
-        return replace(self, **changed)
+        return changed
 
 
 class LossMetrics(eqx.Module):

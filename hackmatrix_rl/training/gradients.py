@@ -1,12 +1,13 @@
 """The gradient of a loss on a minibatch, taken with more or less memory."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax.sharding import Mesh
+from jax.sharding import Mesh, NamedSharding
 from jaxtyping import Array, Float32, Int32, PyTree
 
 from hackmatrix_rl.agent import (
@@ -15,8 +16,10 @@ from hackmatrix_rl.agent import (
     Batch,
     LossMetrics,
     PrecisionPolicy,
+    parameters_of,
     rematerialized,
 )
+from hackmatrix_rl.training.mesh import BY_ENVIRONMENT
 from hackmatrix_rl.training.placement import constrain, fsdp_shardings, replicated_shardings
 
 
@@ -88,6 +91,9 @@ class MinibatchGradient(eqx.Module):
             return loss(rematerialized(policy, self.remat), batch)
 
         gradient = self.precision.grad(evaluate, scaling)
+        if self._apart(loss, policy, batch):
+            assert self.mesh is not None
+            gradient = by_device(gradient, self.mesh)
         if self.parts == 1:
             return gradient(policy, batch)
 
@@ -103,6 +109,46 @@ class MinibatchGradient(eqx.Module):
         sums, _ = jax.lax.scan(add_part, nothing, parts)
         mean: tuple[Any, LossMetrics] = jax.tree.map(lambda leaf: leaf / self.parts, sums)
         return mean
+
+    def _apart(self, loss: Loss, policy: ActorCritic, batch: Batch) -> bool:
+        """Whether each device is to take the gradient of its own environments by itself.
+
+        Left alone, the compiler adds up what the devices have of a gradient as it leaves the
+        matrix product: in 16 bits, where the layer computes in them.
+        """
+        if self.mesh is None or self.mesh.size == 1 or not isinstance(loss, PreparedLoss):
+            return False
+        computed = jax.tree.leaves(parameters_of(self.precision.cast_to_compute(policy)))
+        narrow = any(leaf.dtype.itemsize < 4 for leaf in computed)
+        return narrow and batch.action.shape[1] % (self.parts * self.mesh.size) == 0
+
+
+def by_device(
+    gradient: Callable[[ActorCritic, Batch], tuple[Any, LossMetrics]], mesh: Mesh
+) -> Callable[[ActorCritic, Batch], tuple[Any, LossMetrics]]:
+    """The same gradient as a mean over the devices of a mesh, taken in float32.
+
+    Args:
+        gradient: of a loss that is a mean over environments.
+        mesh: over which the environments are cut in blocks.
+    """
+    devices = mesh.size
+    split = NamedSharding(mesh, BY_ENVIRONMENT)
+
+    def cut(leaf: Array, axis: int) -> Array:
+        size = leaf.shape[axis] // devices
+        apart = leaf.reshape(*leaf.shape[:axis], devices, size, *leaf.shape[axis + 1 :])
+        return jax.lax.with_sharding_constraint(jnp.moveaxis(apart, axis, 0), split)
+
+    def mean(policy: ActorCritic, batch: Batch) -> tuple[Any, LossMetrics]:
+        blocks = batch.arrays_along_environments(cut)
+        found = jax.vmap(lambda block: gradient(policy, replace(batch, **block)))(blocks)
+        averaged: tuple[Any, LossMetrics] = jax.tree.map(
+            lambda leaf: jnp.mean(jax.lax.with_sharding_constraint(leaf, split), axis=0), found
+        )
+        return averaged
+
+    return mean
 
 
 def part_of(batch: Batch, part: Int32[Array, ""] | int, parts: int) -> Batch:
