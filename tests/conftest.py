@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 # Before JAX is imported: it reads these once.
@@ -11,6 +12,7 @@ if "xla_force_host_platform_device_count" not in os.environ.get("XLA_FLAGS", "")
         os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=8"
     ).strip()
 
+import compiling
 import jax
 import pytest
 from jaxtyping import install_import_hook
@@ -35,6 +37,13 @@ def _compilation_cache() -> Path:
 
 jax.config.update("jax_compilation_cache_dir", str(_compilation_cache()))
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
+
+
+@pytest.fixture(scope="module")
+def compile_quickly() -> Iterator[None]:
+    """Few optimizations in a module that asks for it."""
+    with compiling.quickly():
+        yield
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import click
-import jax
 
 from hackmatrix_rl.cli.bench import bench
 from hackmatrix_rl.cli.compare import compare_command
@@ -15,7 +14,7 @@ from hackmatrix_rl.cli.train import train
 from hackmatrix_rl.cli.verify_resume import verify_resume_command
 from hackmatrix_rl.training.config import ConfigError
 from hackmatrix_rl.training.exit_codes import ExitCode
-from hackmatrix_rl.training.hosts import AgreedError, leave
+from hackmatrix_rl.training.hosts import AgreedError, alone, leave
 
 
 class Commands(click.Group):
@@ -37,7 +36,7 @@ class Commands(click.Group):
         except AgreedError as error:
             fail(str(error))
         except ConfigError as error:
-            if jax.distributed.is_initialized():
+            if not alone():
                 say(str(error))
                 leave(ExitCode.BAD_INPUT)
             fail(str(error))

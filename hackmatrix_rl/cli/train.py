@@ -104,6 +104,8 @@ def train(
             )
         else:
             changes = given_settings(context, config)
+            if changes.get("deterministic"):
+                make_deterministic()  # before processes speak to one another over their devices
             find = partial(_find, resume_run, changes.get("checkpoint_dir"), held)
             stopped = Stopped.of(by_first(find))
             settings = stopped.config(changes)

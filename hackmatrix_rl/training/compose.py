@@ -25,6 +25,7 @@ from hackmatrix_rl.training.determinism import make_deterministic
 from hackmatrix_rl.training.devices import chosen_devices
 from hackmatrix_rl.training.gradients import Loss
 from hackmatrix_rl.training.mesh import mesh
+from hackmatrix_rl.training.offload import check_offload
 from hackmatrix_rl.training.optimizer import adam
 from hackmatrix_rl.training.policies import build_policy
 from hackmatrix_rl.training.schedules import Constant, Linear, Schedule
@@ -54,6 +55,8 @@ def compose(config: TrainConfig, *, key: Key[Array, ""]) -> Trainer:
     except ValueError as error:
         given = f"--precision-parts {config.precision_parts}: " if config.precision_parts else ""
         raise ConfigError(f"{given}{error}.") from error
+    if config.offload_optimizer:
+        _check_offload(devices)
     loss: Loss = PPOLoss(
         clip=config.clip,
         value_coefficient=config.value_coefficient,
@@ -87,6 +90,7 @@ def compose(config: TrainConfig, *, key: Key[Array, ""]) -> Trainer:
         kl_limit=config.kl_limit,
         grad_accum=config.grad_accum,
         remat=config.remat,
+        offload_optimizer=config.offload_optimizer,
         updates_per_dispatch=config.updates_per_dispatch,
         mesh=devices,
     )
@@ -109,6 +113,16 @@ def make_mesh(config: TrainConfig) -> Mesh:
         raise ConfigError(f"--{error}".replace("Use mesh", "Use --mesh")) from error
     check_config_on_mesh(config, devices.shape)
     return devices
+
+
+def _check_offload(devices: Mesh) -> None:
+    try:
+        check_offload(devices.local_devices[0])
+    except ValueError as error:
+        raise ConfigError(
+            f"--offload-optimizer: {error}. Use --no-offload-optimizer; a --mesh with an fsdp of "
+            "2 or more cuts the state over devices instead."
+        ) from error
 
 
 def run_keys(seed: int) -> tuple[Key[Array, ""], Key[Array, ""]]:

@@ -235,6 +235,9 @@ class TrainConfig:
         "What the backward pass computes again instead of keeping it: inside of blocks, or all.",
         choices=REMAT,
     )
+    offload_optimizer: bool = _option(
+        False, "Memory", "Keep the optimizer's state in the host's memory between gradient steps."
+    )
 
     # Watching
     wandb: bool = _option(False, "Watching", "Also log to Weights & Biases.")

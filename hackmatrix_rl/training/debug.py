@@ -36,6 +36,7 @@ from hackmatrix_rl.training.trainer import Trainer
 from hackmatrix_rl.training.update import UpdateMetrics
 
 NANS, CHECKS, NOJIT = "nans", "checks", "nojit"
+COLLECTED, IN_LOSS, IN_GRADIENT = "collected", "loss", "gradient"
 
 _ERRORS = {
     NANS: checkify.nan_checks,
@@ -51,25 +52,29 @@ _LIBRARIES = (
 
 
 class Reports:
-    """What the checks of a program found, on the host; the first few.
+    """What the checks of a program found, on the host: the first few of each part.
 
     Args:
-        room: lines that are kept.
+        room: lines that are kept of each part of an update.
     """
 
-    def __init__(self, room: int = 8) -> None:
+    def __init__(self, room: int = 6) -> None:
         self._room = room
-        self._found: list[str] = []
+        # In the order in which one leads to the next, whichever arrives first.
+        self._found: dict[str, list[str]] = {COLLECTED: [], IN_LOSS: [], IN_GRADIENT: []}
 
-    def add(self, message: str) -> None:
-        """Takes a line; one that is there already only once."""
-        if message not in self._found and len(self._found) < self._room:
-            self._found.append(message)
+    def add(self, part: str, message: str) -> None:
+        """Takes a line about a part of an update; one that is there already only once."""
+        found = self._found[part]
+        if message not in found and len(found) < self._room:
+            found.append(message)
 
     def take(self) -> list[str]:
         """What was found since the last call, once everything that was begun is done."""
         jax.effects_barrier()
-        found, self._found = self._found, []
+        found = [message for messages in self._found.values() for message in messages]
+        for messages in self._found.values():
+            messages.clear()
         return found
 
 
@@ -114,7 +119,7 @@ class CheckedLoss(eqx.Module):
             found = jax.tree.unflatten(structure, leaves).get_exception()
             if found is not None:
                 said = " ".join(str(found).split()).rstrip(".")
-                self.reports.add(f"in the loss: {said}, {_place(found.traceback_info)}")
+                self.reports.add(IN_LOSS, f"in the loss: {said}, {_place(found.traceback_info)}")
 
         jax.debug.callback(tell, *leaves)
         value, metrics = found
@@ -247,12 +252,14 @@ def _report_nans(tree: PyTree, name: str, reports: Reports) -> None:
     for path, leaf in jax.tree.leaves_with_path(tree):
         if eqx.is_inexact_array(leaf):
             where = f"{name}{jax.tree_util.keystr(path)}"
-            jax.debug.callback(partial(_tell_nan, reports, where), jnp.any(jnp.isnan(leaf)))
+            jax.debug.callback(
+                partial(_tell_nan, reports, COLLECTED, where), jnp.any(jnp.isnan(leaf))
+            )
 
 
-def _tell_nan(reports: Reports, where: str, found: Bool[Any, ""]) -> None:
+def _tell_nan(reports: Reports, part: str, where: str, found: Bool[Any, ""]) -> None:
     if found:
-        reports.add(f"NaN in {where}")
+        reports.add(part, f"NaN in {where}")
 
 
 def _watch_gradients(policy: ActorCritic, reports: Reports) -> ActorCritic:
@@ -276,7 +283,9 @@ def _watched(where: str, reports: Reports) -> Callable[[Float[Array, "..."]], Fl
         return leaf, None
 
     def backward(_: None, gradient: Array) -> tuple[Array]:
-        jax.debug.callback(partial(_tell_nan, reports, where), jnp.any(jnp.isnan(gradient)))
+        jax.debug.callback(
+            partial(_tell_nan, reports, IN_GRADIENT, where), jnp.any(jnp.isnan(gradient))
+        )
         return (gradient,)
 
     same.defvjp(forward, backward)

@@ -19,7 +19,7 @@ from hackmatrix_rl.agent import (
     rematerialized,
 )
 from hackmatrix_rl.training.mesh import BY_ENVIRONMENT, BY_STEP_AND_ENVIRONMENT, REPLICATED
-from hackmatrix_rl.training.placement import constrain, replicated_shardings
+from hackmatrix_rl.training.placement import constrain, fsdp_shardings, replicated_shardings
 
 
 @runtime_checkable
@@ -129,8 +129,10 @@ class MinibatchGradient(eqx.Module):
             return gradient(policy, batch)
 
         def add_part(sums: PyTree[Array], part: Int32[Array, ""]) -> tuple[PyTree[Array], None]:
-            found = gradient(policy, part_of(batch, part, self.parts))
-            return jax.tree.map(jnp.add, sums, found), None
+            found, told = gradient(policy, part_of(batch, part, self.parts))
+            if self.mesh is not None:  # where parameters are cut, no device adds up all of it
+                found = constrain(found, fsdp_shardings(self.mesh, found))
+            return jax.tree.map(jnp.add, sums, (found, told)), None
 
         shapes = eqx.filter_eval_shape(gradient, policy, part_of(batch, 0, self.parts))
         nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)

@@ -139,7 +139,7 @@ def ending_with_the_others(note: Callable[[str], None]) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if not jax.distributed.is_initialized():
+        if alone():
             raise
         if any(sign in str(error) for sign in _LOSS):
             note(
@@ -163,8 +163,13 @@ def leave(code: ExitCode) -> NoReturn:
 
 def disconnect() -> None:
     """Leaves the run when all of its processes do."""
-    if jax.distributed.is_initialized():
+    if not alone():
         jax.distributed.shutdown()
+
+
+def alone() -> bool:
+    """Whether this process is all of the run. Asking starts no device."""
+    return not jax.distributed.is_initialized()
 
 
 def process_index() -> int:
@@ -187,7 +192,7 @@ def agree(mine: Wishes) -> Wishes:
     Args:
         mine: what this process would like.
     """
-    if jax.process_count() == 1:
+    if alone():
         return mine
     wishes = np.array([mine.stop, mine.save, mine.unhealthy], np.int32)
     everyone = np.asarray(multihost_utils.process_allgather(wishes))
@@ -198,7 +203,7 @@ def agree(mine: Wishes) -> Wishes:
 
 def in_any(mine: bool) -> bool:
     """Whether something is so in any process."""
-    return mine if jax.process_count() == 1 else any(_gather_json(mine))
+    return mine if alone() else any(_gather_json(mine))
 
 
 def by_first(act: Callable[[], Any]) -> Any:
@@ -210,7 +215,7 @@ def by_first(act: Callable[[], Any]) -> Any:
     Raises:
         AgreedError: in all processes, if `act` raised a ConfigError.
     """
-    if jax.process_count() == 1:
+    if alone():
         return act()
     told: dict[str, Any] = {}
     if is_first():
@@ -234,7 +239,7 @@ def check_same(config: TrainConfig, policy: PyTree) -> None:
     Raises:
         AgreedError: in all processes, if one differs; it names the process and the field.
     """
-    if jax.process_count() == 1:
+    if alone():
         return
     found = _gather_json({**config.as_dict(), "initial parameters": fingerprint(policy)})
     for process, settings in enumerate(found):
@@ -256,7 +261,7 @@ def check_shared(path: Any) -> None:
     Raises:
         AgreedError: in all processes, if one does not see what process 0 writes there.
     """
-    if jax.process_count() == 1:
+    if alone():
         return
     probe = path / ".seen_by_all"
     if is_first():

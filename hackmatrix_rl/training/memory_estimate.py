@@ -11,6 +11,7 @@ import equinox as eqx
 import jax
 
 from hackmatrix_rl.training.devices import chosen_devices
+from hackmatrix_rl.training.offload import HOST
 from hackmatrix_rl.training.trainer import Trainer
 
 
@@ -54,11 +55,13 @@ def estimate_memory(trainer: Trainer) -> MemoryEstimate:
     # As `Rollout` keeps it: what was seen, the mask, the action, four float32 and two flags;
     # parts of the reward where they are asked for. Then advantage, value and target.
     step = _bytes(spec.observation) + spec.num_actions + 4 + 4 * 4 + 2
-    step += 4 * len(trainer.update.collect.terms) + 3 * 4
+    step += 2 * len(trainer.update.collect.terms) + 3 * 4
     rollout = num_steps * math.ceil(trainer.num_envs / devices) * step
     parts = trainer.update.batches.num_minibatches * trainer.update.grad_accum
     shape, carry = spec.observation, jax.eval_shape(policy.initial_carry)
     kept = _intermediates(policy, shape, carry) * num_steps * trainer.num_envs / devices / parts
+    if trainer.update.remat == "full":  # of one step at a time
+        kept /= num_steps
     parameters = _on_a_device(eqx.filter(policy, _is_inexact))
     return MemoryEstimate(
         state=_on_a_device(state),
@@ -125,10 +128,10 @@ def _bytes(tree: Any) -> int:
 
 
 def _on_a_device(tree: Any) -> int:
-    """Bytes on one device, where arrays are cut over several."""
+    """Bytes on one device, where arrays are cut over several or lie in the host's memory."""
     total = 0
     for leaf in jax.tree.leaves(tree):
-        if _is_shape(leaf):
+        if _is_shape(leaf) and getattr(leaf.sharding, "memory_kind", None) != HOST:
             cut = leaf.shape if leaf.sharding is None else leaf.sharding.shard_shape(leaf.shape)
             total += _size(cut, leaf.dtype)
     return total
@@ -155,7 +158,9 @@ def _outputs(jaxpr: Any) -> int:
     for equation in jaxpr.eqns:
         inner = [each for each in map(_program, equation.params.values()) if each is not None]
         if inner:
-            total += sum(_outputs(each) for each in inner)
+            # A loop keeps what each of its turns computes.
+            turns = equation.params.get("length", 1)
+            total += turns * sum(_outputs(each) for each in inner)
         else:
             total += sum(_size(each.aval.shape, each.aval.dtype) for each in equation.outvars)
     return total

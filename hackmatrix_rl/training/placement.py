@@ -11,7 +11,8 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import PyTree
 
 from hackmatrix_rl.training.mesh import BY_ENVIRONMENT, FSDP, REPLICATED
-from hackmatrix_rl.training.state import TrainState
+from hackmatrix_rl.training.offload import DEVICE, on_device, on_host
+from hackmatrix_rl.training.state import Learner, TrainState
 
 T = TypeVar("T")
 
@@ -53,12 +54,39 @@ def fsdp_shardings(mesh: Mesh, tree: PyTree) -> PyTree[NamedSharding]:
     return _each_array(lambda leaf: NamedSharding(mesh, fsdp_spec(leaf.shape, parts)), tree)
 
 
-def state_shardings(mesh: Mesh, state: TrainState) -> PyTree[NamedSharding]:
-    """Where the arrays of a training state lie.
+def learner_shardings(
+    mesh: Mesh, learner: Learner, *, offload: bool = False
+) -> PyTree[NamedSharding]:
+    """Where a learner's arrays lie between two gradient steps.
+
+    Args:
+        mesh: of the devices.
+        learner: arrays, or their shapes.
+        offload: whether the optimizer's state lies in the hosts' memory.
+
+    Returns:
+        A sharding for each array, `None` for what is none.
+    """
+    shardings = fsdp_shardings(mesh, learner)
+    if not offload:
+        return shardings
+    moved: PyTree[NamedSharding] = eqx.tree_at(
+        lambda learner: learner.optimizer_state,
+        shardings,
+        on_host(shardings.optimizer_state, learner.optimizer_state),
+    )
+    return moved
+
+
+def state_shardings(
+    mesh: Mesh, state: TrainState, *, offload: bool = False
+) -> PyTree[NamedSharding]:
+    """Where the arrays of a training state lie between two updates.
 
     Args:
         mesh: of the devices.
         state: arrays, or their shapes.
+        offload: whether the optimizer's state lies in the hosts' memory.
 
     Returns:
         A sharding for each array, `None` for what is none.
@@ -70,7 +98,7 @@ def state_shardings(mesh: Mesh, state: TrainState) -> PyTree[NamedSharding]:
     shardings: PyTree[NamedSharding] = eqx.tree_at(
         lambda state: (state.learner, state.actors),
         replicated_shardings(mesh, state),
-        (fsdp_shardings(mesh, state.learner), actors),
+        (learner_shardings(mesh, state.learner, offload=offload), actors),
     )
     return shardings
 
@@ -123,7 +151,8 @@ def _place(leaf: jax.Array | np.ndarray, sharding: NamedSharding) -> jax.Array:
     if isinstance(leaf, jax.Array) and (is_ours or not leaf.is_fully_addressable):
         # A copy: what lies on the mesh is written over by training. `device_put` shares buffers
         # where a device keeps what it has, even if told not to.
-        return jnp.copy(jax.device_put(leaf, sharding))
+        copied = jnp.copy(jax.device_put(on_device(leaf), sharding.with_memory_kind(DEVICE)))
+        return jax.device_put(copied, sharding)
     if isinstance(leaf, jax.Array) and _is_key(leaf):
         words = _from_host(np.asarray(jax.random.key_data(leaf)), sharding)
         return jax.random.wrap_key_data(words, impl=jax.random.key_impl(leaf))

@@ -107,7 +107,7 @@ def run(
             _draw(folder, sink)
     finally:
         sink.close()
-    if in_any(saving.unsaved or sink.failing):
+    if in_any(saving.unsaved or sink.failing) and end is not ExitCode.UNHEALTHY:
         end = ExitCode.UNSAVED
     return RunResult(
         policy=trainer.policy,

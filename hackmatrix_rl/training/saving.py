@@ -1,5 +1,6 @@
 """When a run saves, and what it does when that fails."""
 
+import math
 from collections.abc import Callable
 
 from hackmatrix_rl.training.checkpoints import CheckpointWriter, Outcome
@@ -134,7 +135,8 @@ class _MeanReturn:
         self._episodes = 0
 
     def add(self, metrics: Metrics) -> None:
-        if metrics.episodes:
+        # What is not a number would outlive the dispatch that reported it.
+        if metrics.episodes and math.isfinite(metrics.episode["return"]):
             self._total += metrics.episode["return"] * metrics.episodes
             self._episodes += metrics.episodes
 

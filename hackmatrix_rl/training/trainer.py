@@ -31,6 +31,7 @@ from hackmatrix_rl.training.gradients import Loss
 from hackmatrix_rl.training.mesh import REPLICATED, check_axes, check_split, single_device
 from hackmatrix_rl.training.metrics import Metrics, read_metrics
 from hackmatrix_rl.training.minibatches import Minibatches
+from hackmatrix_rl.training.offload import check_offload
 from hackmatrix_rl.training.optimizer import adam
 from hackmatrix_rl.training.placement import (
     constrain,
@@ -76,6 +77,7 @@ class Trainer:
         kl_limit: float | None = None,
         grad_accum: int = 1,
         remat: str = "none",
+        offload_optimizer: bool = False,
         updates_per_dispatch: int = 1,
         mesh: Mesh | None = None,
         clock: Callable[[], float] = time.perf_counter,
@@ -104,6 +106,8 @@ class Trainer:
                 environments of a minibatch.
             remat: what of the network's inside is computed again in the backward pass instead
                 of being kept: `none`, `blocks` or `full` (see `agent.rematerialized`).
+            offload_optimizer: whether the optimizer's state lies in the host's memory but for
+                the moment of each gradient step.
             updates_per_dispatch: updates that one call of the compiled program does, between
                 two `Metrics`.
             mesh: the devices to train on, of `hackmatrix_rl.mesh`; `None`: one device. The games
@@ -136,6 +140,8 @@ class Trainer:
             num_minibatches=num_minibatches,
             grad_accum=grad_accum,
         )
+        if offload_optimizer:
+            check_offload(mesh.local_devices[0])
         # Only an auxiliary loss looks at the parts of the reward of single steps.
         auxiliary = getattr(loss, "outcomes", None) is not None
         self._collect = ShardedCollector(
@@ -154,6 +160,7 @@ class Trainer:
             kl_limit=kl_limit,
             grad_accum=grad_accum,
             remat=remat,
+            offload=offload_optimizer,
         )
         self.mesh = mesh
         self.num_envs = num_envs
@@ -202,7 +209,10 @@ class Trainer:
 
     def place(self, state: TrainState) -> TrainState:
         """A copy of a state on this trainer's mesh, from the host's memory or another mesh."""
-        return place(state, state_shardings(self.mesh, state))
+        return place(state, self._shardings(state))
+
+    def _shardings(self, state: TrainState) -> Any:
+        return state_shardings(self.mesh, state, offload=self.update.offload)
 
     def abstract_state(self) -> TrainState:
         """The state that `start` makes, but for its arrays their shapes, dtypes and shardings."""
@@ -215,7 +225,7 @@ class Trainer:
                     leaf.shape, leaf.dtype, sharding=sharding
                 ),
                 arrays,
-                state_shardings(self.mesh, shapes),
+                self._shardings(shapes),
             )
             self._abstract = eqx.combine(located, rest)
         return self._abstract
@@ -238,7 +248,7 @@ class Trainer:
                 return eqx.filter(self._begin(key, *eqx.combine(given, code)), eqx.is_array)
 
             # Made where it is to lie: no device ever holds all of it.
-            self._starter = jax.jit(begin, out_shardings=state_shardings(self.mesh, shapes))
+            self._starter = jax.jit(begin, out_shardings=self._shardings(shapes))
         given = (key, given)
         made = self._starter(*place(given, replicated_shardings(self.mesh, given)))
         if self._state is None or _shapes(made) != _shapes(self._state):
@@ -300,7 +310,14 @@ class Trainer:
         state = self.abstract_state() if self._state is None else _shapes_of(self._state)
         arrays, rest = eqx.partition(state, _is_shape)
         modules, code = eqx.partition(_shapes_of(self.update), _is_shape)
-        shardings = state_shardings(self.mesh, arrays)
+        # An environment's own arrays may be anywhere; they are placed on the mesh to run.
+        everywhere = replicated_shardings(self.mesh, modules)
+        modules = jax.tree.map(
+            lambda leaf, sharding: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding),
+            modules,
+            everywhere,
+        )
+        shardings = self._shardings(arrays)
 
         def program(arrays: Any, modules: Any, count: Int32[Array, ""]) -> Any:
             update, state = eqx.combine(modules, code), eqx.combine(arrays, rest)
@@ -400,7 +417,7 @@ def run_updates(
     def body(_: Int32[Array, ""], carry: tuple[Any, UpdateMetrics]) -> tuple[Any, UpdateMetrics]:
         arrays, sums = carry
         state, report = update(eqx.combine(arrays, rest))
-        state = constrain(state, state_shardings(update.mesh, state))
+        state = constrain(state, state_shardings(update.mesh, state, offload=update.offload))
         return eqx.filter(state, eqx.is_array), jax.tree.map(jnp.add, sums, report)
 
     arrays, sums = jax.lax.fori_loop(0, count, body, (arrays, nothing))

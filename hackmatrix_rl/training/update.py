@@ -21,7 +21,8 @@ from hackmatrix_rl.agent import (
 from hackmatrix_rl.env.environment import Environment
 from hackmatrix_rl.training.gradients import Loss, MinibatchGradient
 from hackmatrix_rl.training.minibatches import Minibatches
-from hackmatrix_rl.training.placement import constrain, fsdp_shardings
+from hackmatrix_rl.training.offload import move
+from hackmatrix_rl.training.placement import constrain, fsdp_shardings, learner_shardings
 from hackmatrix_rl.training.schedules import Schedule
 from hackmatrix_rl.training.state import Learner, TrainState, filter_scan
 
@@ -79,6 +80,8 @@ class Update(eqx.Module):
             later one of the update is learned from; `None`: all are.
         grad_accum: equal parts of a minibatch that are learned from one after another.
         remat: what is computed again in the backward pass (see `rematerialized`).
+        offload: whether the optimizer's state comes from the host's memory for each gradient
+            step, and goes back there.
     """
 
     environment: Environment
@@ -93,6 +96,7 @@ class Update(eqx.Module):
     kl_limit: float | None = eqx.field(static=True, default=None)
     grad_accum: int = eqx.field(static=True, default=1)
     remat: str = eqx.field(static=True, default="none")
+    offload: bool = eqx.field(static=True, default=False)
 
     def __call__(self, state: TrainState) -> tuple[TrainState, UpdateMetrics]:
         """The state after one update, and what happened in it."""
@@ -163,6 +167,8 @@ class Update(eqx.Module):
                 going = going & ~(losses.approx_kl > self.kl_limit)
             norm = optax.tree.norm(gradient)
             finite = jnp.isfinite(norm)
+            if self.offload:
+                learner = self._with_optimizer_state(learner, offload=False)
             learner = learner.step(self.optimizer, gradient, rate, take=going & finite)
             learner = eqx.tree_at(
                 lambda x: (x.scaling, x.skipped),
@@ -174,6 +180,8 @@ class Update(eqx.Module):
             )
             counts = (going & finite).astype(jnp.int32), (going & ~finite).astype(jnp.int32)
             learner = constrain(learner, fsdp_shardings(self.mesh, learner))
+            if self.offload:
+                learner = self._with_optimizer_state(learner, offload=True)
             return (learner, going), ((losses, norm), counts, looked_at & finite)
 
         numbers = batch.number + jnp.arange(order.shape[0], dtype=jnp.uint32)
@@ -183,6 +191,14 @@ class Update(eqx.Module):
         losses, norm = jax.tree.map(lambda leaf: _mean_where(weight, leaf), reports)
         steps, skipped = (jnp.sum(count) for count in counts)
         return learner, Learned(losses=losses, gradient_norm=norm, steps=steps, skipped=skipped)
+
+    def _with_optimizer_state(self, learner: Learner, *, offload: bool) -> Learner:
+        """The learner with the optimizer's state on the host, or on the device."""
+        where = learner_shardings(self.mesh, learner, offload=offload).optimizer_state
+        moved: Learner = eqx.tree_at(
+            lambda x: x.optimizer_state, learner, move(learner.optimizer_state, where)
+        )
+        return moved
 
 
 def _mean_where(

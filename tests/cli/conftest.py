@@ -1,18 +1,14 @@
-from collections.abc import Iterator
-
-import jax
+import compiling
 import pytest
 
 from .commands import invoke
 
 
 @pytest.fixture(scope="package", autouse=True)
-def compile_quickly() -> Iterator[None]:
+def compile_quickly():
     """What is tried here is what commands say and write, not how fast they compute."""
-    before = jax.config.read("jax_disable_most_optimizations")
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", before)
+    with compiling.quickly():
+        yield
 
 
 @pytest.fixture(scope="package")

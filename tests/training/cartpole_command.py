@@ -43,6 +43,7 @@ def compose(config, *, key):
 
 if __name__ == "__main__":
     jax.config.update("jax_platforms", "cpu")
+    jax.config.update("jax_disable_most_optimizations", True)
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     with (
         mock.patch("hackmatrix_rl.cli.train.compose", compose),

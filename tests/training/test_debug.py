@@ -107,7 +107,12 @@ def test_checks_work_in_the_loops_of_a_program_whose_state_is_donated():
     trainer.state = eqx.tree_at(lambda s: s.learner.policy, trainer.state, poisoned)
     trainer.dispatch(2)
     found = reports_of(trainer).take()
-    assert "NaN in Rollout.value" in found
+    kinds = [
+        next(k for k in ("Rollout", "Targets", "in the loss", "gradient") if k in line)
+        for line in found
+    ]
+    assert kinds[0] == "Rollout", "what came first stands first"
+    assert kinds.index("in the loss") < kinds.index("gradient")
 
 
 seen: list[float] = []

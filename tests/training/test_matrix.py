@@ -15,6 +15,8 @@ from hackmatrix_rl.training.mesh import mesh
 from hackmatrix_rl.training.resume import restore_training
 from hackmatrix_rl.training.verify_resume import first_difference
 
+pytestmark = pytest.mark.usefixtures("compile_quickly")
+
 AXES = {
     "precision": ("f32", "bf16", "f16"),
     "mesh": ("data=1", "data=2", "data=2,fsdp=2"),

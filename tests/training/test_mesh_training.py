@@ -7,6 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from agent import probes
+from agent.probes import make_trainer
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
@@ -326,3 +328,12 @@ def test_an_update_of_the_game_can_be_lowered_for_a_tpu():
     trainer = hackmatrix("data=8")
     lowered = trainer.lower(platforms=("tpu",))
     assert "stablehlo.while" in lowered.as_text()
+
+
+def test_an_environment_that_holds_arrays_trains_on_a_mesh():
+    found = []
+    for mesh in ("data=1", "data=2"):
+        trainer = make_trainer(probes.observation_matters(), mesh=hm.mesh(mesh))
+        trainer.start(KEY)
+        found.append(trainer.dispatch(1))
+    assert found[0].episode["return"] == found[1].episode["return"]

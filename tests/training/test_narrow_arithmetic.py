@@ -1,10 +1,13 @@
 """Nothing but a network's layers is computed in 16 bits: the traced update is read."""
 
 import dataclasses
+import re
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
+import optax
 import pytest
 from agent import probes
 from agent.probes import make_trainer
@@ -20,8 +23,12 @@ from hackmatrix_rl.agent import (
     RunningScale,
     add_outcomes,
     build_network,
+    parameters_of,
     precision,
 )
+from hackmatrix_rl.env import CartPole
+from hackmatrix_rl.training import Trainer
+from hackmatrix_rl.training.mesh import mesh as make_mesh
 
 from .narrow import narrow_arithmetic, narrow_products
 
@@ -157,3 +164,49 @@ class NarrowGAE(GAE):
 
 def test_advantages_in_bfloat16_are_found():
     assert narrow_arithmetic(traced(gae=NarrowGAE())) == {"scan carries"}
+
+
+def cartpole(mesh: str, **changes) -> Trainer:
+    environment = CartPole(max_steps=12)
+    policy = MLPActorCritic(environment.spec, width=72, key=jax.random.key(0))
+    settings = {"num_envs": 32, "num_steps": 8, "precision": precision("bf16"), "num_epochs": 1}
+    return Trainer(environment, policy, mesh=make_mesh(mesh), **{**settings, **changes})
+
+
+def sums_over_devices(trainer: Trainer, folder) -> set[str]:
+    """The number formats of what devices add up, before this backend's own changes.
+
+    XLA on CPU turns 16 bits into 32 after it has cut a program over devices.
+    """
+    options = {"xla_dump_to": str(folder), "xla_dump_hlo_pass_re": "spmd.*"}
+    # Not into the cache: what comes from there has no passes to write down.
+    quick = jax.config.jax_persistent_cache_min_compile_time_secs
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 1e9)
+    try:
+        trainer.lower().compile(compiler_options=options)
+    finally:
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", quick)
+    (program,) = folder.glob("*jit_program*after_spmd-partitioning*")
+    sums = re.findall(r"= (\w+)\[[\d,]*\]\S* (?:all-reduce|reduce-scatter)\(", program.read_text())
+    assert sums
+    return set(sums)
+
+
+@pytest.mark.parametrize(("mesh", "grad_accum"), [("data=2", 1), ("data=1,fsdp=2", 2)])
+def test_devices_add_up_gradients_in_float32(mesh, grad_accum, tmp_path):
+    assert "bf16" not in sums_over_devices(cartpole(mesh, grad_accum=grad_accum), tmp_path)
+
+
+def test_gradients_by_device_are_those_of_the_whole_minibatch():
+    changes = []
+    for mesh in ("data=1", "data=2"):
+        # One step along the gradient itself: Adam would make much of the last bit.
+        trainer = cartpole(mesh, num_minibatches=1, optimizer=optax.sgd(1.0))
+        before = trainer.policy
+        trainer.start(jax.random.key(1))
+        trainer.dispatch(1)
+        changes.append(jax.tree.map(jnp.subtract, *map(parameters_of, (trainer.policy, before))))
+    for one, two in zip(*map(jax.tree.leaves, changes), strict=True):
+        assert jnp.max(jnp.abs(one)) > 0
+        # What 8 bits of precision leave.
+        np.testing.assert_allclose(one, two, atol=0.01 * float(jnp.max(jnp.abs(one))))

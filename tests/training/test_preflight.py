@@ -8,7 +8,7 @@ import equinox as eqx
 import jax
 import pytest
 
-from hackmatrix_rl.agent import MLPActorCritic
+from hackmatrix_rl.agent import MLPActorCritic, ResidualActorCritic
 from hackmatrix_rl.env import CartPole
 from hackmatrix_rl.training import Trainer
 from hackmatrix_rl.training.config import ConfigError, TrainConfig
@@ -72,6 +72,28 @@ def test_over_several_devices_each_holds_its_part(trainer):
     assert two.rollout == one.rollout / 2
     assert two.checkpoint == one.checkpoint
     assert one.state / 2 < two.state < one.state, "parameters are whole on each"
+
+
+def test_what_saves_memory_counts():
+    environment = CartPole()
+    policies = {
+        depth: ResidualActorCritic(environment.spec, width=16, depth=depth, key=jax.random.key(0))
+        for depth in (4, 8)
+    }
+
+    def estimate(depth=4, **changes):
+        settings = {"num_envs": 512, "num_steps": 64, "num_minibatches": 4}
+        return estimate_memory(Trainer(environment, policies[depth], **settings, **changes))
+
+    plain = estimate()
+    assert estimate(depth=8).learning > 1.7 * plain.learning
+    assert estimate(grad_accum=4).learning < 0.5 * plain.learning
+    assert estimate(remat="full").learning < 0.3 * plain.learning
+    # Two numbers for each parameter.
+    offloaded = estimate(offload_optimizer=True)
+    parameters = jax.tree.leaves(eqx.filter(policies[4], eqx.is_array))
+    assert plain.state - offloaded.state == 2 * sum(leaf.nbytes for leaf in parameters)
+    assert offloaded.checkpoint == plain.checkpoint
 
 
 def test_what_fits_is_said_and_what_is_tight_too():

@@ -18,6 +18,7 @@ from hackmatrix_rl.training.checkpoints import (
 )
 from hackmatrix_rl.training.checkpoints.arrays import Stored
 from hackmatrix_rl.training.config import ConfigError
+from hackmatrix_rl.training.mesh import mesh
 from hackmatrix_rl.training.presets import make_config
 from hackmatrix_rl.training.resume import find_stopped_run, restore_training
 from hackmatrix_rl.training.run import run
@@ -26,10 +27,12 @@ from hackmatrix_rl.training.run_lock import RunLock
 from hackmatrix_rl.training.sinks.json_lines import read_json_lines
 from hackmatrix_rl.training.verify_resume import first_difference
 
+pytestmark = pytest.mark.usefixtures("compile_quickly")
+
 KEY = jax.random.key(7)
 
 
-def trainer_of(config):
+def trainer_of(config, devices=None):
     environment = CartPole()
     policy = GRUActorCritic(environment.spec, width=8, key=jax.random.key(0))
     return Trainer(
@@ -40,6 +43,7 @@ def trainer_of(config):
         num_minibatches=config.minibatches,
         num_epochs=config.num_epochs,
         updates_per_dispatch=config.updates_per_dispatch,
+        mesh=devices,
     )
 
 
@@ -136,6 +140,16 @@ def test_another_number_of_steps_goes_on_with_the_same_games(tmp_path):
     stored = final(tmp_path)
     assert stored.misfit(trainer.state) is None
     assert int(trainer.state.actors.step) == int(stored.arrays[".actors.step"])
+
+
+def test_another_mesh_goes_on_with_the_same_games_and_parameters(tmp_path):
+    config = settings(tmp_path, total_timesteps=512)
+    train(config)
+    trainer = trainer_of(config, mesh("data=2,fsdp=2"))
+    assert restore_training(trainer, find_checkpoint(tmp_path / "run"), key=KEY) == ()
+    assert first_difference(final(tmp_path), stored_from(trainer.state)) is None
+    assert len(trainer.state.actors.mask.sharding.device_set) == 4
+    trainer.dispatch(1)
 
 
 def test_another_network_is_refused_by_name(tmp_path):

@@ -4,6 +4,7 @@ import errno
 import signal
 
 import jax
+import pytest
 
 from hackmatrix_rl.agent import MLPActorCritic
 from hackmatrix_rl.env import CartPole
@@ -16,6 +17,8 @@ from hackmatrix_rl.training.run import run
 from hackmatrix_rl.training.run_folder import make_run_folder
 from hackmatrix_rl.training.sinks import JsonLines, Sink
 from hackmatrix_rl.training.sinks.json_lines import read_json_lines
+
+pytestmark = pytest.mark.usefixtures("compile_quickly")
 
 
 def trainer_of(config):

@@ -74,7 +74,8 @@ def checkpoints(folder):
 
 
 def test_when_nothing_is_finite_any_more_the_run_stops_and_the_last_good_checkpoint_stays(tmp_path):
-    result, notes = watched_run(tmp_path, poison_at=4, stop_after_nonfinite=3)
+    long = {"total_timesteps": 16 * 256}
+    result, notes = watched_run(tmp_path, poison_at=4, stop_after_nonfinite=3, **long)
     assert result.exit_code is ExitCode.UNHEALTHY
     assert result.env_steps == 8 * 256, "two dispatches of two updates after the fourth"
     assert checkpoints(tmp_path) == [2, 4]

@@ -14,6 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
+from hackmatrix_rl.training.offload import on_device
+
 T = TypeVar("T")
 Tree = TypeVar("Tree")
 
@@ -41,7 +43,7 @@ def arrays_to_store(tree: PyTree) -> dict[str, jax.Array]:
     is still being written.
     """
     return {
-        name: jax.random.key_data(leaf) if is_random_key(leaf) else jnp.copy(leaf)
+        name: jax.random.key_data(leaf) if is_random_key(leaf) else jnp.copy(on_device(leaf))
         for name, leaf in leaves_by_path(tree).items()
     }
 

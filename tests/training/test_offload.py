@@ -1,0 +1,138 @@
+"""The optimizer's state in the host's memory."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from agent import probes
+from agent.probes import make_trainer
+from jax.extend.core import jaxprs_in_params
+
+from hackmatrix_rl.agent import MLPActorCritic
+from hackmatrix_rl.training import offload
+from hackmatrix_rl.training.checkpoints.arrays import arrays_to_store
+from hackmatrix_rl.training.compose import compose
+from hackmatrix_rl.training.config import ConfigError
+from hackmatrix_rl.training.mesh import mesh
+from hackmatrix_rl.training.presets import make_config
+
+KEY = jax.random.key(3)
+PROBE = probes.observation_matters()
+
+
+def started(offloaded, shape="data=1"):
+    # Wide enough for the parameters to be cut along `fsdp`.
+    policy = MLPActorCritic(PROBE.spec, width=128, depth=2, key=jax.random.key(0))
+    trainer = make_trainer(
+        PROBE, policy, offload_optimizer=offloaded, mesh=mesh(shape), updates_per_dispatch=2
+    )
+    trainer.start(KEY)
+    return trainer
+
+
+def arrays(tree):
+    leaves = jax.tree.leaves(eqx.filter(tree, eqx.is_array))
+    raw = [
+        jax.random.key_data(leaf) if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf
+        for leaf in leaves
+    ]
+    return [np.array(leaf) for leaf in raw]
+
+
+def assert_same(one, other):
+    for a, b in zip(arrays(one), arrays(other), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def kinds(tree):
+    leaves = jax.tree.leaves(eqx.filter(tree, eqx.is_array))
+    return {leaf.sharding.memory_kind for leaf in leaves if leaf.ndim}
+
+
+@pytest.mark.parametrize("shape", ["data=1", "fsdp=2"])
+def test_the_same_is_learned_to_the_last_bit_and_the_state_stays_on_the_host(shape):
+    plain, offloaded = started(False, shape), started(True, shape)
+    before = offloaded.state
+    for trainer in (plain, offloaded):
+        trainer.dispatch(2)
+    assert_same(plain.state, offloaded.state)
+    for state in (before, offloaded.state):
+        learner = state.learner
+        assert kinds(learner.optimizer_state) == {"pinned_host"}
+        assert kinds((learner.policy, state.actors)) == {"device"}
+    assert kinds(plain.state.learner.optimizer_state) == {"device"}
+    # Donated, wherever it lies.
+    assert all(leaf.is_deleted() for leaf in jax.tree.leaves(eqx.filter(before, eqx.is_array)))
+
+
+def moves(jaxpr, *, in_loop=False):
+    """Where arrays are moved to in the loops of a program."""
+    found = []
+    for equation in jaxpr.eqns:
+        if equation.primitive.name == "device_put" and in_loop:
+            found += [each.memory_kind for each in equation.params["devices"]]
+        loop = in_loop or equation.primitive.name == "scan"
+        for inner in jaxprs_in_params(equation.params):
+            found += moves(inner, in_loop=loop)
+    return found
+
+
+def test_it_is_on_the_device_for_the_gradient_step_alone():
+    trainer = started(True)
+    arrays, rest = eqx.partition((trainer.update, trainer.state), eqx.is_array)
+
+    def update(arrays):
+        update, state = eqx.combine(arrays, rest)
+        return eqx.filter(update(state), eqx.is_array)
+
+    held = jax.tree.leaves(trainer.state.learner.optimizer_state)
+    many = sum(leaf.ndim > 0 for leaf in held)
+    # In the loop over the minibatches, each array once to the device and once back.
+    found = moves(jax.make_jaxpr(update)(arrays).jaxpr)
+    assert sorted(found) == ["device"] * many + ["pinned_host"] * many
+
+
+def test_going_on_with_it_or_without_is_going_on():
+    whole, first, second = started(False), started(False), started(True)
+    whole.dispatch(2)
+    first.dispatch(1)
+    # As a checkpoint has it: arrays of the host's.
+    second.state = eqx.tree_at(
+        lambda state: state.learner.optimizer_state,
+        first.state,
+        jax.tree.map(np.asarray, first.state.learner.optimizer_state),
+    )
+    assert kinds(second.state.learner.optimizer_state) == {"pinned_host"}
+    second.dispatch(1)
+    assert_same(whole.state, second.state)
+    first.state = second.state
+    assert kinds(first.state.learner.optimizer_state) == {"device"}
+    assert_same(whole.state, first.state)
+
+
+def test_what_a_checkpoint_stores_is_a_copy():
+    trainer = started(True)
+    stored = arrays_to_store(trainer.state.learner.optimizer_state)
+    before = {name: np.array(leaf) for name, leaf in stored.items()}
+    trainer.dispatch(2)
+    for name, leaf in stored.items():
+        np.testing.assert_array_equal(leaf, before[name])
+    assert {leaf.sharding.memory_kind for leaf in stored.values()} == {"device"}
+
+
+def test_a_backend_without_such_memory_is_refused(monkeypatch):
+    monkeypatch.setattr(offload, "memory_kinds", lambda device: ("device",))
+    with pytest.raises(ValueError, match=r"pinned memory of its host \(it has device\)"):
+        started(True)
+    with pytest.raises(ConfigError) as error:
+        compose(make_config("debug", {"offload_optimizer": True}), key=KEY)
+    said = str(error.value)
+    assert said.startswith("--offload-optimizer: ")
+    assert "--no-offload-optimizer" in said
+    assert "--mesh" in said
+    compose(make_config("debug", {}), key=KEY)
+
+
+def test_this_backend_has_it():
+    assert "pinned_host" in offload.memory_kinds(jax.devices()[0])
