@@ -96,13 +96,6 @@ class CheckedLoss(eqx.Module):
         """The auxiliary part of the loss, if it has one."""
         return getattr(self.loss, "outcomes", None)
 
-    def prepare(self, batch: Batch) -> "tuple[CheckedLoss, Batch]":
-        """What the loss does with a whole minibatch before it is cut, if anything."""
-        if not isinstance(self.loss, PreparedLoss):
-            return self, batch
-        loss, batch = self.loss.prepare(batch)
-        return CheckedLoss(loss, self.kind, self.reports), batch
-
     def __call__(self, policy: ActorCritic, batch: Batch) -> tuple[Float32[Array, ""], LossMetrics]:
         """The loss as it is."""
         policy = _watch_gradients(policy, self.reports)
@@ -124,6 +117,16 @@ class CheckedLoss(eqx.Module):
         jax.debug.callback(tell, *leaves)
         value, metrics = found
         return value, metrics
+
+
+class CheckedPreparedLoss(CheckedLoss):
+    """The same of a loss that sees a minibatch as a whole before it is cut."""
+
+    def prepare(self, batch: Batch) -> tuple[CheckedLoss, Batch]:
+        """What the loss does with a whole minibatch before it is cut."""
+        assert isinstance(self.loss, PreparedLoss)
+        loss, batch = self.loss.prepare(batch)
+        return CheckedLoss(loss, self.kind, self.reports), batch
 
 
 class CheckedGAE(GAE):
@@ -154,7 +157,8 @@ def checked(loss: Loss, gae: GAE, kind: str) -> tuple[CheckedLoss, CheckedGAE]:
         kind: `nans` or `checks`.
     """
     reports = Reports()
-    return CheckedLoss(loss, kind, reports), CheckedGAE(
+    around = CheckedPreparedLoss if isinstance(loss, PreparedLoss) else CheckedLoss
+    return around(loss, kind, reports), CheckedGAE(
         gae.discount, gae.trace_decay, estimate=gae, reports=reports
     )
 

@@ -90,7 +90,7 @@ class MinibatchGradient(eqx.Module):
         if not isinstance(self.loss, PreparedLoss):
             return self._in_parts(self.loss, policy, batch, scaling)
         loss, batch = self.loss.prepare(batch)
-        if self.mesh is None:
+        if self.mesh is None or self.mesh.size == 1:
             return self._in_parts(loss, policy, batch, scaling)
 
         arrays, code = eqx.partition((loss, policy, scaling), eqx.is_array)

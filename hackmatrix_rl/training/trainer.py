@@ -410,18 +410,27 @@ def run_updates(
     Returns:
         The state after them, and the sum of what they reported.
     """
-    arrays, rest = eqx.partition(state, eqx.is_array)
-    _, report = eqx.filter_eval_shape(update, state)
+    arrays, rest = eqx.partition((update, state), eqx.is_array)
+    modules, arrays = arrays
+
+    # Jitted, so that it is traced once for both uses.
+    @jax.jit
+    def once(modules: Any, arrays: Any) -> tuple[Any, UpdateMetrics]:
+        update, state = eqx.combine((modules, arrays), rest)
+        state, report = update(state)
+        state = constrain(state, state_shardings(update.mesh, state, offload=update.offload))
+        return eqx.filter(state, eqx.is_array), report
+
+    _, report = jax.eval_shape(once, modules, arrays)
     nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), report)
 
     def body(_: Int32[Array, ""], carry: tuple[Any, UpdateMetrics]) -> tuple[Any, UpdateMetrics]:
         arrays, sums = carry
-        state, report = update(eqx.combine(arrays, rest))
-        state = constrain(state, state_shardings(update.mesh, state, offload=update.offload))
-        return eqx.filter(state, eqx.is_array), jax.tree.map(jnp.add, sums, report)
+        arrays, report = once(modules, arrays)
+        return arrays, jax.tree.map(jnp.add, sums, report)
 
     arrays, sums = jax.lax.fori_loop(0, count, body, (arrays, nothing))
-    return eqx.combine(arrays, rest), sums
+    return eqx.combine(arrays, rest[1]), sums
 
 
 def _is_shape(leaf: Any) -> bool:
