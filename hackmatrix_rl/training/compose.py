@@ -14,12 +14,8 @@ from hackmatrix_rl.agent import (
     precision,
 )
 from hackmatrix_rl.env import HackMatrix
-from hackmatrix_rl.training.config import (
-    ConfigError,
-    TrainConfig,
-    check_config_on_mesh,
-    check_platform,
-)
+from hackmatrix_rl.training.config import ConfigError, TrainConfig
+from hackmatrix_rl.training.config_checks import check_config_on_mesh, check_platform
 from hackmatrix_rl.training.debug import CHECKS, NANS, NOJIT, EagerTrainer, checked
 from hackmatrix_rl.training.determinism import make_deterministic
 from hackmatrix_rl.training.devices import chosen_devices
