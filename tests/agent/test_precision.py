@@ -269,7 +269,10 @@ def test_a_policy_of_ones_own_says_how_to_cast_and_no_more():
     policy = Fixed()
     policy.check(module())
     assert policy.initial_scaling() == ()
-    loss = lambda m: (jnp.sum(m.weight.astype(jnp.float32)), m.weight.dtype)  # noqa: E731
+
+    def loss(m):
+        return jnp.sum(m.weight.astype(jnp.float32)), m.weight.dtype
+
     gradient, dtype = policy.grad(loss)(module())
     assert dtype == BF16
     np.testing.assert_array_equal(gradient.weight, 1.0)
