@@ -12,6 +12,7 @@ import jax
 
 from hackmatrix_rl.training.devices import chosen_devices
 from hackmatrix_rl.training.offload import HOST
+from hackmatrix_rl.training.program import is_shape
 from hackmatrix_rl.training.trainer import Trainer
 
 
@@ -115,23 +116,19 @@ def _free_ram(read: Callable[[Path], str] = Path.read_text) -> int | None:
     return min(found, default=None)
 
 
-def _is_shape(leaf: Any) -> bool:
-    return isinstance(leaf, jax.ShapeDtypeStruct)
-
-
 def _is_inexact(leaf: Any) -> bool:
-    return _is_shape(leaf) and jax.numpy.issubdtype(leaf.dtype, jax.numpy.inexact)
+    return is_shape(leaf) and jax.numpy.issubdtype(leaf.dtype, jax.numpy.inexact)
 
 
 def _bytes(tree: Any) -> int:
-    return sum(_size(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(tree) if _is_shape(leaf))
+    return sum(_size(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(tree) if is_shape(leaf))
 
 
 def _on_a_device(tree: Any) -> int:
     """Bytes on one device, where arrays are cut over several or lie in the host's memory."""
     total = 0
     for leaf in jax.tree.leaves(tree):
-        if _is_shape(leaf) and getattr(leaf.sharding, "memory_kind", None) != HOST:
+        if is_shape(leaf) and getattr(leaf.sharding, "memory_kind", None) != HOST:
             cut = leaf.shape if leaf.sharding is None else leaf.sharding.shard_shape(leaf.shape)
             total += _size(cut, leaf.dtype)
     return total
@@ -143,7 +140,7 @@ def _size(shape: tuple[int, ...], dtype: Any) -> int:
 
 def _intermediates(policy: Any, observation: Any, carry: Any) -> int:
     """Bytes of everything that the network computes for one observation."""
-    arrays, code = eqx.partition(policy, _is_shape)
+    arrays, code = eqx.partition(policy, is_shape)
 
     def forward(arrays: Any, observation: Any, carry: Any) -> Any:
         return eqx.combine(arrays, code)(observation, carry)

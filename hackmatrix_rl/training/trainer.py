@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -34,17 +34,15 @@ from hackmatrix_rl.training.minibatches import Minibatches
 from hackmatrix_rl.training.offload import check_offload
 from hackmatrix_rl.training.optimizer import adam
 from hackmatrix_rl.training.placement import (
-    constrain,
     gather,
     place,
     replicated_shardings,
     state_shardings,
 )
+from hackmatrix_rl.training.program import is_shape, run_updates, shapes_of, sizes_of
 from hackmatrix_rl.training.schedules import Constant, Schedule
 from hackmatrix_rl.training.state import Learner, TrainState
 from hackmatrix_rl.training.update import Update, UpdateMetrics
-
-T = TypeVar("T")
 
 
 class Trainer:
@@ -203,7 +201,7 @@ class Trainer:
     @state.setter
     def state(self, state: TrainState) -> None:
         placed = self.place(state)
-        if self._state is None or _shapes(placed) != _shapes(self._state):
+        if self._state is None or sizes_of(placed) != sizes_of(self._state):
             self._program = None
         self._state = placed
 
@@ -219,7 +217,7 @@ class Trainer:
         if self._abstract is None:
             given = (jax.random.key(0), self._policy, self.update)
             shapes = eqx.filter_eval_shape(self._begin, *given)
-            arrays, rest = eqx.partition(shapes, _is_shape)
+            arrays, rest = eqx.partition(shapes, is_shape)
             located = jax.tree.map(
                 lambda leaf, sharding: jax.ShapeDtypeStruct(
                     leaf.shape, leaf.dtype, sharding=sharding
@@ -240,7 +238,7 @@ class Trainer:
         """
         if policy is not None:
             self._policy = policy
-        shapes, rest = eqx.partition(self.abstract_state(), _is_shape)
+        shapes, rest = eqx.partition(self.abstract_state(), is_shape)
         given, code = eqx.partition((self._policy, self.update), eqx.is_array)
         if self._starter is None:
 
@@ -251,7 +249,7 @@ class Trainer:
             self._starter = jax.jit(begin, out_shardings=self._shardings(shapes))
         given = (key, given)
         made = self._starter(*place(given, replicated_shardings(self.mesh, given)))
-        if self._state is None or _shapes(made) != _shapes(self._state):
+        if self._state is None or sizes_of(made) != sizes_of(self._state):
             self._program = None
         self._state = eqx.combine(made, rest)
 
@@ -307,9 +305,9 @@ class Trainer:
         Args:
             platforms: to lower it for (`tpu`, say), if not for the mesh's own.
         """
-        state = self.abstract_state() if self._state is None else _shapes_of(self._state)
-        arrays, rest = eqx.partition(state, _is_shape)
-        modules, code = eqx.partition(_shapes_of(self.update), _is_shape)
+        state = self.abstract_state() if self._state is None else shapes_of(self._state)
+        arrays, rest = eqx.partition(state, is_shape)
+        modules, code = eqx.partition(shapes_of(self.update), is_shape)
         # An environment's own arrays may be anywhere; they are placed on the mesh to run.
         everywhere = replicated_shardings(self.mesh, modules)
         modules = jax.tree.map(
@@ -397,59 +395,3 @@ class Trainer:
             batch=self.batch_size,
             seconds=self._clock() - began,
         )
-
-
-def run_updates(
-    update: Update, state: TrainState, count: Int32[Array, ""]
-) -> tuple[TrainState, UpdateMetrics]:
-    """Does `count` updates, one after another, without leaving the device.
-
-    The number is an argument of the program and not a part of it, so that one program does
-    a whole dispatch as well as the remainder at the end.
-
-    Returns:
-        The state after them, and the sum of what they reported.
-    """
-    arrays, rest = eqx.partition((update, state), eqx.is_array)
-    modules, arrays = arrays
-
-    # Jitted, so that it is traced once for both uses.
-    @jax.jit
-    def once(modules: Any, arrays: Any) -> tuple[Any, UpdateMetrics]:
-        update, state = eqx.combine((modules, arrays), rest)
-        state, report = update(state)
-        state = constrain(state, state_shardings(update.mesh, state, offload=update.offload))
-        return eqx.filter(state, eqx.is_array), report
-
-    _, report = jax.eval_shape(once, modules, arrays)
-    nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), report)
-
-    def body(_: Int32[Array, ""], carry: tuple[Any, UpdateMetrics]) -> tuple[Any, UpdateMetrics]:
-        arrays, sums = carry
-        arrays, report = once(modules, arrays)
-        return arrays, jax.tree.map(jnp.add, sums, report)
-
-    arrays, sums = jax.lax.fori_loop(0, count, body, (arrays, nothing))
-    return eqx.combine(arrays, rest[1]), sums
-
-
-def _is_shape(leaf: Any) -> bool:
-    return isinstance(leaf, jax.ShapeDtypeStruct)
-
-
-def _shapes_of(tree: T) -> T:
-    """The tree with shapes in place of arrays, and with where they lie."""
-
-    def shape(leaf: Any) -> Any:
-        if not eqx.is_array(leaf):
-            return leaf
-        sharding = getattr(leaf, "sharding", None)
-        return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding)
-
-    shapes: T = jax.tree.map(shape, tree)
-    return shapes
-
-
-def _shapes(state: TrainState) -> tuple[Any, ...]:
-    leaves, structure = jax.tree.flatten(eqx.filter(state, eqx.is_array))
-    return structure, [(leaf.shape, leaf.dtype) for leaf in leaves]

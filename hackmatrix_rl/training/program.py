@@ -1,0 +1,72 @@
+"""The program of a dispatch: several updates, and the shapes that it is compiled for."""
+
+from typing import Any, TypeVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Int32
+
+from hackmatrix_rl.training.placement import constrain, state_shardings
+from hackmatrix_rl.training.state import TrainState
+from hackmatrix_rl.training.update import Update, UpdateMetrics
+
+T = TypeVar("T")
+
+
+def run_updates(
+    update: Update, state: TrainState, count: Int32[Array, ""]
+) -> tuple[TrainState, UpdateMetrics]:
+    """Does `count` updates, one after another, without leaving the device.
+
+    The number is an argument of the program and not a part of it, so that one program does
+    a whole dispatch as well as the remainder at the end.
+
+    Returns:
+        The state after them, and the sum of what they reported.
+    """
+    arrays, rest = eqx.partition((update, state), eqx.is_array)
+    modules, arrays = arrays
+
+    # Jitted, so that it is traced once for both uses.
+    @jax.jit
+    def once(modules: Any, arrays: Any) -> tuple[Any, UpdateMetrics]:
+        update, state = eqx.combine((modules, arrays), rest)
+        state, report = update(state)
+        state = constrain(state, state_shardings(update.mesh, state, offload=update.offload))
+        return eqx.filter(state, eqx.is_array), report
+
+    _, report = jax.eval_shape(once, modules, arrays)
+    nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), report)
+
+    def body(_: Int32[Array, ""], carry: tuple[Any, UpdateMetrics]) -> tuple[Any, UpdateMetrics]:
+        arrays, sums = carry
+        arrays, report = once(modules, arrays)
+        return arrays, jax.tree.map(jnp.add, sums, report)
+
+    arrays, sums = jax.lax.fori_loop(0, count, body, (arrays, nothing))
+    return eqx.combine(arrays, rest[1]), sums
+
+
+def is_shape(leaf: Any) -> bool:
+    """Whether a leaf is the shape of an array."""
+    return isinstance(leaf, jax.ShapeDtypeStruct)
+
+
+def shapes_of(tree: T) -> T:
+    """The tree with shapes in place of arrays, and with where they lie."""
+
+    def shape(leaf: Any) -> Any:
+        if not eqx.is_array(leaf):
+            return leaf
+        sharding = getattr(leaf, "sharding", None)
+        return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding)
+
+    shapes: T = jax.tree.map(shape, tree)
+    return shapes
+
+
+def sizes_of(state: TrainState) -> tuple[Any, ...]:
+    """What must be the same for one compiled program to serve two states."""
+    leaves, structure = jax.tree.flatten(eqx.filter(state, eqx.is_array))
+    return structure, [(leaf.shape, leaf.dtype) for leaf in leaves]
