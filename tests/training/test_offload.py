@@ -2,7 +2,6 @@
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from agent import probes
@@ -17,6 +16,8 @@ from hackmatrix_rl.training.config import ConfigError
 from hackmatrix_rl.training.mesh import mesh
 from hackmatrix_rl.training.presets import make_config
 
+from .states import assert_same
+
 KEY = jax.random.key(3)
 PROBE = probes.observation_matters()
 
@@ -29,20 +30,6 @@ def started(offloaded, shape="data=1"):
     )
     trainer.start(KEY)
     return trainer
-
-
-def arrays(tree):
-    leaves = jax.tree.leaves(eqx.filter(tree, eqx.is_array))
-    raw = [
-        jax.random.key_data(leaf) if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf
-        for leaf in leaves
-    ]
-    return [np.array(leaf) for leaf in raw]
-
-
-def assert_same(one, other):
-    for a, b in zip(arrays(one), arrays(other), strict=True):
-        np.testing.assert_array_equal(a, b)
 
 
 def kinds(tree):

@@ -1,5 +1,6 @@
 """A run that was stopped, gone on with: the same run as one that never was."""
 
+import dataclasses
 import json
 
 import equinox as eqx
@@ -18,7 +19,6 @@ from hackmatrix_rl.training.checkpoints import (
 )
 from hackmatrix_rl.training.checkpoints.arrays import Stored
 from hackmatrix_rl.training.config import ConfigError
-from hackmatrix_rl.training.mesh import mesh
 from hackmatrix_rl.training.presets import make_config
 from hackmatrix_rl.training.resume import find_stopped_run, restore_training
 from hackmatrix_rl.training.run import run
@@ -27,24 +27,15 @@ from hackmatrix_rl.training.run_lock import RunLock
 from hackmatrix_rl.training.sinks.json_lines import read_json_lines
 from hackmatrix_rl.training.verify_resume import first_difference
 
+from .cartpole_command import compose
+
 pytestmark = pytest.mark.usefixtures("compile_quickly")
 
 KEY = jax.random.key(7)
 
 
-def trainer_of(config, devices=None):
-    environment = CartPole()
-    policy = GRUActorCritic(environment.spec, width=8, key=jax.random.key(0))
-    return Trainer(
-        environment,
-        policy,
-        num_envs=config.num_envs,
-        num_steps=config.num_steps,
-        num_minibatches=config.minibatches,
-        num_epochs=config.num_epochs,
-        updates_per_dispatch=config.updates_per_dispatch,
-        mesh=devices,
-    )
+def trainer_of(config, devices="data=1"):
+    return compose(dataclasses.replace(config, mesh=devices), key=jax.random.key(0))
 
 
 def settings(tmp_path, **changes):
@@ -145,7 +136,7 @@ def test_another_number_of_steps_goes_on_with_the_same_games(tmp_path):
 def test_another_mesh_goes_on_with_the_same_games_and_parameters(tmp_path):
     config = settings(tmp_path, total_timesteps=512)
     train(config)
-    trainer = trainer_of(config, mesh("data=2,fsdp=2"))
+    trainer = trainer_of(config, "data=2,fsdp=2")
     assert restore_training(trainer, find_checkpoint(tmp_path / "run"), key=KEY) == ()
     assert first_difference(final(tmp_path), stored_from(trainer.state)) is None
     assert len(trainer.state.actors.mask.sharding.device_set) == 4

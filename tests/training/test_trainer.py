@@ -16,6 +16,8 @@ from hackmatrix_rl.agent import GRUActorCritic, LossMetrics, MLPActorCritic, PPO
 from hackmatrix_rl.env import CartPole
 from hackmatrix_rl.training import Constant, Linear, Trainer
 
+from .states import arrays, assert_same
+
 KEY = jax.random.key(3)
 
 
@@ -23,20 +25,6 @@ def started(**changes) -> Trainer:
     trainer = make_trainer(probes.observation_matters(), updates_per_dispatch=4, **changes)
     trainer.start(KEY)
     return trainer
-
-
-def arrays(tree):
-    leaves = jax.tree.leaves(eqx.filter(tree, eqx.is_array))
-    raw = [
-        jax.random.key_data(leaf) if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf
-        for leaf in leaves
-    ]
-    return [np.array(leaf) for leaf in raw]
-
-
-def assert_same(one, other):
-    for a, b in zip(arrays(one), arrays(other), strict=True):
-        np.testing.assert_array_equal(a, b)
 
 
 @pytest.mark.parametrize("name", ["f32", "bf16"])
