@@ -5,7 +5,7 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -121,6 +121,20 @@ def random_legal(
     return jax.vmap(one)(mask, keys)
 
 
+@runtime_checkable
+class Timed(Protocol):
+    """What can be timed run by run.
+
+    Attributes:
+        compile_seconds: tracing and compiling, which is in no run.
+    """
+
+    compile_seconds: float
+
+    def run(self, steps: int) -> float:
+        """Takes so many steps in each environment and tells how many it took in a second."""
+
+
 class RandomPlay:
     """Random legal play with resets, compiled for some games and timed run by run.
 
@@ -128,6 +142,7 @@ class RandomPlay:
     exchange nothing while they play.
 
     Attributes:
+        program: a run, compiled: any number of steps of all games.
         compile_seconds: tracing and compiling, which is in no run.
         memory: bytes that the program needs on each device; `None` where nobody tells.
     """
@@ -174,9 +189,9 @@ class RandomPlay:
             out_shardings=self._by_environment,  # of empty arrays, too
         )
         began = clock()
-        self._program = program.lower(*self._arguments(1)).compile()
+        self.program = program.lower(*self._arguments(1)).compile()
         self.compile_seconds = clock() - began
-        self.memory = program_bytes(self._program)
+        self.memory = program_bytes(self.program)
 
     @property
     def tally(self) -> Tally:
@@ -202,7 +217,7 @@ class RandomPlay:
         """
         arguments = self._arguments(steps)
         began = self._clock()
-        *games, self._tally = jax.block_until_ready(self._program(*arguments))
+        *games, self._tally = jax.block_until_ready(self.program(*arguments))
         seconds = self._clock() - began
         self._games = tuple(games)
         self._played += steps

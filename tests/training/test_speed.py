@@ -62,7 +62,7 @@ def test_the_checksum_depends_on_all_that_a_step_returns(part):
     assert int(none.take(timestep).checksum) != int(none.take(other).checksum)
 
 
-class Recorded(RandomPlay):
+class Recorded:
     """Notes when it is run."""
 
     def __init__(self, name, speed, runs):
