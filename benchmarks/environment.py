@@ -5,6 +5,11 @@
 Random legal play with resets under training's capacities. Observation, mask and reward of
 every step go into a checksum that is returned; compilation is measured apart. On a CPU, the
 games are split over `--devices` devices of one core each.
+
+Each size has two rows: games from the first stage on, and games that start at `--stage`, where
+there are more enemies. Random play soon loses there, and what follows is a first stage again.
+So late games begin anew for each run, which is timed once their enemies have arrived, and short;
+`restarted` is how many of them, in percent, were over before its end.
 """
 
 import argparse
@@ -17,59 +22,54 @@ import jax
 
 
 def main() -> None:
-    """Measures each size and prints a row for it."""
+    """Measures each size and prints its rows."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--sizes", type=int, nargs="+", default=[256, 1024, 2048, 4096, 8192, 16384]
-    )
+    parser.add_argument("--sizes", type=int, nargs="+", default=[64, 256, 1024, 4096, 16384])
     parser.add_argument(
         "--devices", type=int, default=os.cpu_count(), help="on a CPU; default: cores"
     )
-    parser.add_argument("--steps", type=int, default=64, help="of each game in a run")
+    parser.add_argument("--stage", type=int, default=6, help="where late games start, 2 to 8")
     parser.add_argument("--repeats", type=int, default=5, help="runs of each size")
     parser.add_argument("--json", type=Path, help="also write the figures here")
     options = parser.parse_args()
+    if not 2 <= options.stage <= 8:
+        parser.error(f"--stage {options.stage}: late games start at stage 2 to 8.")
+    for size in options.sizes:
+        if size < 1 or size % options.devices:
+            parser.error(f"--sizes {size} does not divide over --devices {options.devices}.")
     jax.config.update("jax_num_cpu_devices", options.devices)
 
     # After the number of devices is set: these ask for it.
-    from hackmatrix_rl.env import HackMatrix, env_keys
-    from hackmatrix_rl.training.benchmark import peak_memory
-    from hackmatrix_rl.training.environment_speed import environment_speed
+    from hackmatrix_rl.training.compose import make_environment
+    from hackmatrix_rl.training.config import TrainConfig
     from hackmatrix_rl.training.mesh import mesh
+    from hackmatrix_rl.training.speed_curve import speed_curve
+    from hackmatrix_rl.training.usage import peak_memory
 
-    environment, devices = HackMatrix(), mesh("auto")
+    environment = make_environment(TrainConfig())
     print(f"{jax.devices()[0].device_kind} x {jax.device_count()}, jax {jax.__version__}, "
           f"python {sys.version.split()[0]}, {environment.config}")  # fmt: skip
-    print("  games   steps/s (median, min, max)       ns/step  compile s  dropped in games")
+    print("  games  stage  steps/s (median, min, max)      ns/step  compile s  MiB a device"
+          "  restarted  dropped in games")  # fmt: skip
     rows = []
-    for size in options.sizes:
-        state, timestep = jax.jit(environment.reset)(env_keys(jax.random.key(0), size))
-        speed, tally = environment_speed(
-            environment,
-            state,
-            timestep.mask,
-            steps=options.steps,
-            repeats=options.repeats,
-            mesh=devices,
-        )
-        rows.append(
-            {
-                "num_envs": size,
-                **speed.as_dict(),
-                "checksum": int(tally.checksum),
-                "dropped_spawns": int(tally.dropped),
-                "episodes": int(tally.episodes),
-                "peak_memory_bytes": peak_memory(),
-            }
-        )
+    for point in speed_curve(
+        environment,
+        options.sizes,
+        mesh=mesh("auto"),
+        repeats=options.repeats,
+        late_stage=options.stage,
+    ):
+        rows.append(point.as_dict() | {"peak_memory_bytes": peak_memory()})
+        speed = point.speed
         print(
-            f"{size:7,d}  {speed.median:9,.0f} {speed.smallest:9,.0f} {speed.largest:9,.0f}"
-            f"  {1e9 / speed.median:9,.0f}  {speed.compile_seconds:9.1f}"
-            f"  {int(tally.dropped):7,d} in {int(tally.episodes):,d}",
+            f"{point.num_envs:7,d}  {point.stage:5d}  {speed.median:9,.0f} {speed.smallest:9,.0f} "
+            f"{speed.largest:9,.0f}  {1e9 / speed.median:9,.0f}  {speed.compile_seconds:9.1f}  "
+            f"{(point.memory or 0) / 2**20:12.1f}  {100 * point.restarted:8.0f}%"
+            f"  {point.dropped_spawns:7,d} in {point.episodes:,d}",
             flush=True,
         )
-    if options.json:
-        options.json.write_text(json.dumps(rows, indent=2) + "\n")
+        if options.json:
+            options.json.write_text(json.dumps(rows, indent=2) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """`hackmatrix-rl bench`."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,21 @@ from rich.table import Table
 from hackmatrix_rl.cli.settings import GroupedOptions, chosen_config, config_options
 from hackmatrix_rl.training.benchmark import Benchmark, benchmark
 from hackmatrix_rl.training.config import ConfigError
+from hackmatrix_rl.training.environment_speed import Speed
+from hackmatrix_rl.training.pgx_environment import require_pgx
 from hackmatrix_rl.training.run_folder import write_json
+from hackmatrix_rl.training.speed_comparison import Comparison, compare_with_pgx
+
+COMPARED_GAMES = 1024
 
 
 @click.command(cls=GroupedOptions)
+@click.option(
+    "--compare",
+    type=click.Choice(["pgx"]),
+    help="Measure the environment beside pgx's minatar-asterix instead, in turns, with "
+    f"{COMPARED_GAMES:,} games of each unless --num-envs is given.",
+)
 @click.option(
     "--json",
     "json_file",
@@ -33,6 +45,7 @@ from hackmatrix_rl.training.run_folder import write_json
 def bench(
     context: click.Context,
     /,
+    compare: str | None,
     json_file: Path | None,
     repeats: int,
     preset: str | None,
@@ -49,29 +62,58 @@ def bench(
     Steps are environment steps: a step of all games counts once for each. Compilation is
     measured apart, without the cache that `train` uses.
     """
-    settings = chosen_config(context, preset, config)
+    if compare is not None:
+        require_pgx()
+    defaults = {} if compare is None else {"num_envs": COMPARED_GAMES}
+    settings = chosen_config(context, preset, config, defaults)
     if json_file is not None and not json_file.absolute().parent.is_dir():
         raise ConfigError(f"--json {json_file}: there is no folder {json_file.parent}.")
-    found = benchmark(settings, repeats=repeats)
+    found: Benchmark | Comparison
+    if compare is None:
+        found = benchmark(settings, repeats=repeats)
+        table = bench_table(found)
+    else:
+        found = compare_with_pgx(settings, repeats=repeats)
+        table = comparison_table(found)
     if json_file is not None:
         write_json(json_file, found.as_dict())
-    Console().print(bench_table(found))
+    Console().print(table)
 
 
 def bench_table(found: Benchmark) -> Table:
     """The figures for people to read."""
     device, sizes = found.device, found.sizes
-    table = Table(
+    table = _speeds_table(
+        found.speeds,
         title=f"{device['kind']} x {device['count']}, {sizes['num_envs']} games x "
         f"{sizes['num_steps']} steps",
-        caption=f"peak memory {found.peak_memory_bytes / 2**20:,.0f} MiB; "
-        f"dropped spawns {found.dropped_spawns} in {found.env_episodes:,} games",
-        title_justify="left",
-        caption_justify="left",
     )
+    table.caption = (
+        f"peak memory {found.peak_memory_bytes / 2**20:,.0f} MiB; "
+        f"dropped spawns {found.dropped_spawns} in {found.env_episodes:,} games"
+    )
+    return table
+
+
+def comparison_table(found: Comparison) -> Table:
+    """The figures of two environments for people to read."""
+    device, sizes = found.device, found.sizes
+    table = _speeds_table(
+        found.speeds,
+        title=f"{device['kind']} x {device['count']}, {sizes['num_envs']} games of each",
+    )
+    table.caption = (
+        f"ratio {found.ratio:.3f} (median of {len(found.ratios)} neighbouring runs; "
+        f"{min(found.ratios):.3f} to {max(found.ratios):.3f})"
+    )
+    return table
+
+
+def _speeds_table(speeds: Mapping[str, Speed], *, title: str) -> Table:
+    table = Table(title=title, title_justify="left", caption_justify="left")
     for heading in ("", "steps/s (median)", "smallest", "largest", "compile s"):
         table.add_column(heading, justify="right")
-    for name, speed in found.speeds.items():
+    for name, speed in speeds.items():
         table.add_row(
             name,
             f"{speed.median:,.0f}",

@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import click
@@ -179,13 +180,25 @@ def given_settings(context: click.Context, file: Path | None) -> dict[str, Any]:
     }
 
 
-def chosen_config(context: click.Context, preset: str | None, file: Path | None) -> TrainConfig:
+def chosen_config(
+    context: click.Context,
+    preset: str | None,
+    file: Path | None,
+    defaults: Mapping[str, Any] = MappingProxyType({}),
+) -> TrainConfig:
     """The config that preset, file and options come to; selects its device.
+
+    Args:
+        context: of the command.
+        preset: its name, where one was given.
+        file: of settings, where one was given.
+        defaults: of the command's own; they go before the preset, and file and options before
+            them.
 
     Raises:
         ConfigError: if a setting cannot work here.
     """
-    config = settled_config(preset, given_settings(context, file))
+    config = settled_config(preset, {**defaults, **given_settings(context, file)})
     select_device(config.device)
     return config
 

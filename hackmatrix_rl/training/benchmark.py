@@ -2,7 +2,7 @@
 
 import dataclasses
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,7 @@ from hackmatrix_rl.env.environment import Environment
 from hackmatrix_rl.training.collect import ROLLOUT
 from hackmatrix_rl.training.compose import compose, run_keys
 from hackmatrix_rl.training.config import TrainConfig
-from hackmatrix_rl.training.environment_speed import Speed, environment_speed
+from hackmatrix_rl.training.environment_speed import RandomPlay, Speed, speed_of
 from hackmatrix_rl.training.mesh import REPLICATED
 from hackmatrix_rl.training.trainer import Trainer
 from hackmatrix_rl.training.usage import peak_memory
@@ -80,16 +80,16 @@ def benchmark(
     trainer = compose(config, key=network_key)
     trainer.start(training_key)
     actors = trainer.state.actors
-    env, tally = environment_speed(
+    play = RandomPlay(
         trainer.update.environment,
-        # Copied: the trainer's own are needed again, and these are given away.
-        *jax.tree.map(jnp.copy, (actors.environment, actors.mask)),
-        steps=config.num_steps * config.updates_per_dispatch,
-        repeats=repeats,
+        actors.environment,
+        actors.mask,
         mesh=trainer.mesh,
         seed=config.seed,
         clock=clock,
     )
+    env = speed_of(play, steps=config.num_steps * config.updates_per_dispatch, repeats=repeats)
+    tally = play.tally
     update = _bench_update(trainer, config, repeats, clock)
     train = _bench_train(trainer, config, repeats)
     return Benchmark(
@@ -98,23 +98,15 @@ def benchmark(
         dropped_spawns=int(tally.dropped),
         env_episodes=int(tally.episodes),
         peak_memory_bytes=peak_memory(),
-        device=_device(trainer.mesh),
+        device=device_of(trainer.mesh),
         versions=versions(),
-        sizes={
-            name: getattr(config, name)
-            for name, value in config.as_dict().items()
-            if name in _SIZES and value is not None
-        }
+        sizes=chosen_sizes(config, GAME_SIZES + LEARNING_SIZES)
         | {"num_minibatches": config.minibatches},
     )
 
 
-_SIZES = (
-    "max_steps",
-    "max_enemies",
-    "max_transmissions",
-    "history",
-    "num_envs",
+GAME_SIZES = ("max_steps", "max_enemies", "max_transmissions", "history", "num_envs")
+LEARNING_SIZES = (
     "num_steps",
     "updates_per_dispatch",
     "network",
@@ -125,6 +117,12 @@ _SIZES = (
     "grad_accum",
     "remat",
 )
+
+
+def chosen_sizes(config: TrainConfig, names: Sequence[str]) -> dict[str, Any]:
+    """The named settings of a config that are not `None`."""
+    every = config.as_dict()
+    return {name: every[name] for name in names if every[name] is not None}
 
 
 class Replayed(RolloutCollector):
@@ -195,6 +193,7 @@ def _bench_train(trainer: Trainer, config: TrainConfig, repeats: int) -> Speed:
     return Speed(tuple(run.steps_per_second for run in runs), compile_seconds)
 
 
-def _device(mesh: Mesh) -> dict[str, Any]:
+def device_of(mesh: Mesh) -> dict[str, Any]:
+    """What a mesh is made of, for a report."""
     first = mesh.devices.flat[0]
     return {"platform": first.platform, "kind": first.device_kind, "count": mesh.size}

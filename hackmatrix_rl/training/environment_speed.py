@@ -1,5 +1,6 @@
 """How fast an environment is: random legal play, on a mesh."""
 
+import functools
 import statistics
 import time
 from collections.abc import Callable
@@ -9,11 +10,13 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.sharding import Mesh, NamedSharding
 from jaxtyping import Array, Bool, Int32, Key, PyTree, UInt32
 
 from hackmatrix_rl.env.environment import Environment, Timestep, env_keys
-from hackmatrix_rl.training.mesh import BY_ENVIRONMENT
+from hackmatrix_rl.training.mesh import BY_ENVIRONMENT, REPLICATED
+from hackmatrix_rl.training.usage import program_bytes
 
 
 @dataclass(frozen=True)
@@ -74,10 +77,11 @@ class Tally(eqx.Module):
         leaves = jax.tree.leaves((timestep.observation, timestep.mask))
         sums = [jnp.sum(leaf.astype(jnp.int32)).astype(jnp.uint32) for leaf in leaves]
         bits = jax.lax.bitcast_convert_type(jnp.sum(timestep.reward), jnp.uint32)
-        dropped = timestep.episode.extra["dropped"].astype(jnp.int32)
+        dropped = timestep.episode.extra.get("dropped", jnp.zeros_like(timestep.reward))
+        dropped = jnp.where(timestep.done, dropped, 0).astype(jnp.int32)
         return Tally(
             checksum=self.checksum * jnp.uint32(31) + sum(sums, start=bits),
-            dropped=self.dropped + jnp.sum(jnp.where(timestep.done, dropped, 0)),
+            dropped=self.dropped + jnp.sum(dropped),
             episodes=self.episodes + jnp.sum(timestep.done.astype(jnp.int32)),
         )
 
@@ -96,67 +100,128 @@ def random_legal(
     return jax.vmap(one)(mask, keys)
 
 
-def environment_speed(
+class RandomPlay:
+    """Random legal play with resets, compiled for some games and timed run by run.
+
+    Everything that a step returns is used. The games are split over the devices of a mesh, which
+    exchange nothing while they play.
+
+    Attributes:
+        compile_seconds: tracing and compiling, which is in no run.
+        memory: bytes that the program needs on each device; `None` where nobody tells.
+    """
+
+    def __init__(
+        self,
+        environment: Environment,
+        state: PyTree[Array],
+        mask: Bool[Array, "num_envs num_actions"],
+        *,
+        mesh: Mesh,
+        seed: int = 0,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        """Compiles the play.
+
+        Args:
+            environment: to step.
+            state: of the games to start from; copied.
+            mask: their legal actions.
+            mesh: devices that share the games evenly.
+            seed: of the actions and of all chance.
+            clock: seconds since some moment.
+        """
+        self._num_envs = mask.shape[0]
+        self._by_environment = NamedSharding(mesh, BY_ENVIRONMENT)
+        self._clock = clock
+        self._played = 0
+        keys = env_keys(jax.random.key(seed), self._num_envs)
+        self._keys = jax.device_put(keys, self._by_environment)
+        self._devices = mesh.size
+        self.clear()
+        self.begin(state, mask)
+        split = (BY_ENVIRONMENT,) * 3
+        program = jax.jit(
+            jax.shard_map(
+                functools.partial(_play, environment),
+                mesh=mesh,
+                in_specs=(*split, BY_ENVIRONMENT, REPLICATED, REPLICATED),
+                out_specs=split,
+                check_vma=False,
+            ),
+            donate_argnums=(0, 1, 2),
+            out_shardings=self._by_environment,  # of empty arrays, too
+        )
+        began = clock()
+        self._program = program.lower(*self._arguments(1)).compile()
+        self.compile_seconds = clock() - began
+        self.memory = program_bytes(self._program)
+
+    @property
+    def tally(self) -> Tally:
+        """What all steps since the last `clear` came to."""
+        return jax.tree.map(lambda leaf: jnp.sum(leaf, dtype=leaf.dtype), self._tally)
+
+    def begin(self, state: PyTree[Array], mask: Bool[Array, "num_envs num_actions"]) -> None:
+        """Goes on from a copy of other games: a run writes over its own."""
+        games = jax.device_put((state, mask), self._by_environment, may_alias=False)
+        self._games = jax.block_until_ready(games)
+
+    def clear(self) -> None:
+        """Forgets what the steps so far came to."""
+        nothing = jnp.zeros(self._devices, jnp.int32)
+        tally = Tally(nothing.astype(jnp.uint32), nothing, nothing)
+        self._tally = jax.device_put(tally, self._by_environment, may_alias=False)
+
+    def run(self, steps: int) -> float:
+        """Plays so many steps of each game, from where the last run ended.
+
+        Returns:
+            Environment steps in a second.
+        """
+        arguments = self._arguments(steps)
+        began = self._clock()
+        *games, self._tally = jax.block_until_ready(self._program(*arguments))
+        seconds = self._clock() - began
+        self._games = tuple(games)
+        self._played += steps
+        return steps * self._num_envs / seconds
+
+    def _arguments(self, steps: int) -> tuple[Any, ...]:
+        numbers = np.int32(self._played), np.int32(steps)
+        return (*self._games, self._tally, self._keys, *numbers)
+
+
+def _play(
     environment: Environment,
     state: PyTree[Array],
     mask: Bool[Array, "num_envs num_actions"],
-    *,
-    steps: int,
-    repeats: int,
-    mesh: Mesh,
-    seed: int = 0,
-    clock: Callable[[], float] = time.perf_counter,
-) -> tuple[Speed, Tally]:
-    """Random legal play with resets; everything that a step returns is used.
+    tally: Tally,
+    keys: Key[Array, " num_envs"],
+    first: Int32[Array, ""],
+    steps: Int32[Array, ""],
+) -> tuple[PyTree[Array], Bool[Array, "num_envs num_actions"], Tally]:
+    """The steps `first`, `first + 1` ... of one device's games."""
 
-    The games are split over the devices of a mesh, which exchange nothing while they play.
+    def step(index: Int32[Array, ""], carry: Any) -> Any:
+        state, mask, tally = carry
+        here = jax.vmap(jax.random.fold_in, in_axes=(0, None))(keys, index)
+        pair = jax.vmap(jax.random.split)(here)
+        state, timestep = environment.step(state, random_legal(mask, pair[:, 0]), pair[:, 1])
+        return state, timestep.mask, tally.take(timestep)
+
+    start = (state, mask, jax.tree.map(lambda leaf: leaf[0], tally))
+    state, mask, tally = jax.lax.fori_loop(first, first + steps, step, start)
+    return state, mask, jax.tree.map(lambda leaf: leaf[None], tally)
+
+
+def speed_of(play: RandomPlay, *, steps: int, repeats: int) -> Speed:
+    """The speed of some runs.
 
     Args:
-        environment: to step.
-        state: of the games to start from; given away.
-        mask: their legal actions; given away.
+        play: whose.
         steps: of each game in a run.
-        mesh: devices that share the games evenly.
         repeats: runs that count. One more comes first, which starts with young games.
-        seed: of the actions and of all chance.
-        clock: seconds since some moment.
     """
-    num_envs = mask.shape[0]
-    keys = env_keys(jax.random.key(seed), num_envs)
-
-    def play(
-        state: PyTree[Array], mask: Array, keys: Array, tally: Tally, first: Int32[Array, "one"]
-    ) -> tuple[PyTree[Array], Array, Tally]:
-        def step(carry: Any, index: Int32[Array, ""]) -> tuple[Any, None]:
-            state, mask, tally = carry
-            here = jax.vmap(jax.random.fold_in, in_axes=(0, None))(keys, index)
-            pair = jax.vmap(jax.random.split)(here)
-            state, timestep = environment.step(state, random_legal(mask, pair[:, 0]), pair[:, 1])
-            return (state, timestep.mask, tally.take(timestep)), None
-
-        tally = jax.tree.map(lambda leaf: leaf[0], tally)
-        indices = first[0] + jnp.arange(steps, dtype=jnp.int32)
-        state, mask, tally = jax.lax.scan(step, (state, mask, tally), indices)[0]
-        return state, mask, jax.tree.map(lambda leaf: leaf[None], tally)
-
-    split = BY_ENVIRONMENT
-    program = jax.jit(
-        jax.shard_map(play, mesh=mesh, in_specs=split, out_specs=split, check_vma=False),
-        donate_argnums=(0, 1, 3),
-    )
-    nothing = jnp.zeros(mesh.size, jnp.int32)
-    tally = Tally(nothing.astype(jnp.uint32), nothing, nothing)
-    carry = (state, mask, keys, tally, nothing)
-    carry = jax.device_put(carry, NamedSharding(mesh, split))
-    began = clock()
-    compiled = program.lower(*carry).compile()
-    compile_seconds = clock() - began
-    speeds = []
-    for repeat in range(repeats + 1):
-        first = jax.device_put(nothing + repeat * steps, carry[4].sharding)
-        began = clock()
-        state, mask, tally = jax.block_until_ready(compiled(*carry[:4], first))
-        speeds.append(steps * num_envs / (clock() - began))
-        carry = (state, mask, carry[2], tally, first)
-    total = jax.tree.map(lambda leaf: jnp.sum(leaf, dtype=leaf.dtype), tally)
-    return Speed(tuple(speeds[1:]), compile_seconds), total
+    play.run(steps)
+    return Speed(tuple(play.run(steps) for _ in range(repeats)), play.compile_seconds)

@@ -43,6 +43,7 @@ from hackmatrix_rl.training.program import is_shape, run_updates, shapes_of, siz
 from hackmatrix_rl.training.schedules import Constant, Schedule
 from hackmatrix_rl.training.state import Learner, TrainState
 from hackmatrix_rl.training.update import Update, UpdateMetrics
+from hackmatrix_rl.training.usage import program_bytes
 
 
 class Trainer:
@@ -338,15 +339,7 @@ class Trainer:
         """
         self.compile()
         assert self._compiled is not None
-        found = self._compiled.memory_analysis()
-        if found is None:
-            return None
-        return int(
-            found.argument_size_in_bytes
-            + found.output_size_in_bytes
-            - found.alias_size_in_bytes
-            + found.temp_size_in_bytes
-        )
+        return program_bytes(self._compiled)
 
     def train(
         self, total_timesteps: int, *, key: Key[Array, ""] | None = None

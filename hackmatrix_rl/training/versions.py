@@ -25,6 +25,7 @@ PACKAGES = (
     "orbax-checkpoint",
     "jmp",
     "numpy",
+    "pgx",
     "wandb",
     "tensorboardX",
     "libtpu",

@@ -1,0 +1,221 @@
+"""Where a step of the environment spends its time: each part alone, on games that were played.
+
+    python benchmarks/profile_env.py [--games 4096] [--parts mask action] [--json FILE]
+
+The games are played for `--steps` steps of random legal play first. Then each part of a step is
+compiled and timed alone, on all of them, and the whole step beside. Alone, a part cannot be fused
+with its neighbours and must read and write memory, so the sum is more than the step; what matters
+is where most of it is. The parts take turns, so that whatever else keeps the machine busy hits
+all of them. `instructions`, `fusions`, `loops` and `copies` are counted in the compiled program.
+"""
+
+import argparse
+import dataclasses
+import json
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from hackmatrix_rl.env import HackMatrix, Timestep, compact_observation, env_keys
+from hackmatrix_rl.game import State, legal_actions
+from hackmatrix_rl.game.actions import apply_action, is_legal
+from hackmatrix_rl.game.enemy_turn import arrive, enemy_turn, move_enemies, spawn
+from hackmatrix_rl.game.history import remember
+from hackmatrix_rl.game.rewards import reward_terms
+from hackmatrix_rl.game.stage import set_up_if
+from hackmatrix_rl.training.compose import make_environment
+from hackmatrix_rl.training.config import TrainConfig
+from hackmatrix_rl.training.devices import describe_device
+from hackmatrix_rl.training.environment_speed import random_legal
+from hackmatrix_rl.training.program_counts import program_counts
+
+SECONDS = 0.05
+"""How long one timing of a part takes, at least."""
+
+
+class Batch(NamedTuple):
+    """What the parts are given: a step of games that were played, each leaf of a batch."""
+
+    environment: HackMatrix
+    state: Any
+    games: State
+    mask: Any
+    actions: Any
+    keys: Any
+    after: Any
+    event: Any
+    turned: Any
+    set_up: Any
+
+
+class Part(NamedTuple):
+    """One part: what is compiled, what it is given, and whether it writes over its first."""
+
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    in_place: bool = False
+    in_sum: bool = True
+
+
+def parts(b: Batch) -> dict[str, Part]:
+    """The table of parts; most are functions of one game."""
+    config, position = b.environment.config, b.games.position
+
+    def one(function: Callable[..., Any], *arguments: Any, **how: bool) -> Part:
+        return Part(jax.vmap(function), arguments, **how)
+
+    return {
+        "random keys": one(lambda key: jax.random.split(key, 4), b.keys),
+        "random actions": Part(random_legal, (b.mask, b.keys), in_sum=False),
+        "mask": one(lambda game: legal_actions(config, game), b.games),
+        "action": one(
+            lambda game, action, mask, key: apply_action(
+                game, action, is_legal(mask, action), key=key
+            ),
+            *(b.games, b.actions, b.mask, b.keys),
+        ),
+        "arrivals": one(arrive, b.after),
+        "movement": one(lambda at, key: move_enemies(at, key=key), b.after, b.keys),
+        "spawns": one(lambda at, key: spawn(at, key=key), b.after, b.keys),
+        "enemy turn (the three above)": one(
+            lambda at, key: enemy_turn(at, key=key), b.after, b.keys, in_sum=False
+        ),
+        "reward, distance": one(reward_terms, position, b.after, b.event),
+        "history": one(
+            lambda history, at, push, pop: remember(history, at, push=push, pop=pop),
+            *(b.games.history, b.after, b.turned, b.event.popped),
+            in_place=True,
+        ),
+        "set-up": one(lambda due, at, key: set_up_if(due, at, key=key), b.set_up, b.after, b.keys),
+        "observation": one(compact_observation, b.after),
+        "reset of all games": Part(b.environment.reset, (b.keys,), in_sum=False),
+        "whole step": Part(
+            lambda state, actions, keys: b.environment.step(state, actions, keys),
+            (b.state, b.actions, b.keys),
+            in_place=True,
+            in_sum=False,
+        ),
+    }
+
+
+def played(environment: HackMatrix, num_games: int, steps: int) -> Batch:
+    """Games after so many steps of random play, and what the next step makes of them."""
+
+    @jax.jit
+    def step(state: Any, mask: Any, keys: Any, index: Any) -> tuple[Any, Timestep, Any, Any]:
+        pair = jax.vmap(lambda key: jax.random.split(jax.random.fold_in(key, index)))(keys)
+        actions = random_legal(mask, pair[:, 0])
+        after, timestep = environment.step(state, actions, pair[:, 1])
+        return after, timestep, actions, pair[:, 1]
+
+    keys = env_keys(jax.random.key(0), num_games)
+    state, timestep = jax.jit(environment.reset)(keys)
+    for index in range(steps):
+        state, timestep, _, _ = step(state, timestep.mask, keys, index)
+    after, last, actions, step_keys = step(state, timestep.mask, keys, steps)
+    games = state.games
+
+    @jax.jit
+    def act(games: State, mask: Any, actions: Any, keys: Any) -> Any:
+        def one(game: State, mask: Any, action: Any, key: Any) -> Any:
+            return apply_action(game, action, is_legal(mask, action), key=key)
+
+        return jax.vmap(one)(games, mask, actions, keys)
+
+    acted, event = act(games, timestep.mask, actions, step_keys)
+    began = last.done | (after.games.position.stage != games.position.stage)
+    turned = event.ends_turn & ~acted.step_active
+    return Batch(
+        environment, state, games, timestep.mask, actions, step_keys, acted, event, turned, began
+    )
+
+
+class Timed:
+    """A part, compiled, and its timings in seconds."""
+
+    def __init__(self, part: Part) -> None:
+        self.part = part
+        # Donated arguments are lost: each part has a copy of its own.
+        self._arguments = jax.tree.map(jnp.copy, part.arguments)
+        began = time.perf_counter()
+        jitted = jax.jit(part.function, donate_argnums=(0,) if part.in_place else ())
+        self.program = jitted.lower(*self._arguments).compile()
+        self.compile_seconds = time.perf_counter() - began
+        self.seconds: list[float] = []
+        self._calls = 1
+        self._calls = max(1, round(SECONDS / min(self._once(), self._once())))
+
+    def time(self) -> None:
+        """Adds one timing."""
+        self.seconds.append(self._once())
+
+    def _once(self) -> float:
+        began = time.perf_counter()
+        for _ in range(self._calls):
+            found = self.program(*self._arguments)
+            if self.part.in_place:
+                first = found[0] if isinstance(found, tuple) else found
+                self._arguments = (first, *self._arguments[1:])
+        jax.block_until_ready(found)
+        return (time.perf_counter() - began) / self._calls
+
+
+def main() -> None:
+    """Compiles and times the parts, and prints a row for each."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--games", type=int, default=4096, help="side by side")
+    parser.add_argument("--steps", type=int, default=64, help="of random play before")
+    parser.add_argument("--repeats", type=int, default=9, help="timings of each part")
+    parser.add_argument("--parts", nargs="+", metavar="NAME", help="only these; default: all")
+    parser.add_argument("--json", type=Path, help="also write the figures here")
+    options = parser.parse_args()
+
+    batch = played(make_environment(TrainConfig()), options.games, options.steps)
+    table = parts(batch)
+    chosen = options.parts or list(table)
+    for name in chosen:
+        if name not in table:
+            parser.error(f"--parts {name}: unknown. Use {', '.join(map(repr, table))}.")
+    print(f"{describe_device()}, jax {jax.__version__}, {options.games:,} games; "
+          f"{float(batch.set_up.mean()):.3f} of them get a new stage")  # fmt: skip
+    timed = {name: Timed(table[name]) for name in chosen}
+    for _ in range(options.repeats):
+        for each in timed.values():
+            each.time()
+    print(f"{'ns a game':30} {'median':>8} {'min':>8} {'max':>8}  compile s  instructions"
+          "  fusions  loops  copies")  # fmt: skip
+    rows = []
+    for name, each in timed.items():
+        nanoseconds = [1e9 * seconds / options.games for seconds in each.seconds]
+        row = {
+            "part": name,
+            "in_sum": each.part.in_sum,
+            "nanoseconds": {
+                "median": statistics.median(nanoseconds),
+                "min": min(nanoseconds),
+                "max": max(nanoseconds),
+            },
+            "compile_seconds": each.compile_seconds,
+            **dataclasses.asdict(program_counts(each.program)),
+        }
+        rows.append(row)
+        middle, smallest, largest = row["nanoseconds"].values()
+        print(
+            f"{name:30} {middle:8,.0f} {smallest:8,.0f} {largest:8,.0f}  "
+            f"{each.compile_seconds:9.1f}  {row['instructions']:12,d}  {row['fusions']:7,d}  "
+            f"{row['loops']:5,d}  {row['copies']:6,d}"
+        )
+    total = sum(row["nanoseconds"]["median"] for row in rows if row["in_sum"])
+    print(f"{'sum of the parts of a step':30} {total:8,.0f}")
+    if options.json:
+        figures = {"games": options.games, "steps": options.steps, "sum": total, "parts": rows}
+        options.json.write_text(json.dumps(figures, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
