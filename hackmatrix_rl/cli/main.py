@@ -3,22 +3,48 @@
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from importlib import import_module
+from typing import Any
 
 import click
+from click.exceptions import NoSuchCommand
 
-from hackmatrix_rl.cli.bench import bench
-from hackmatrix_rl.cli.compare import compare_command
-from hackmatrix_rl.cli.eval import evaluate_command
-from hackmatrix_rl.cli.train import train
-from hackmatrix_rl.cli.verify_resume import verify_resume_command
-from hackmatrix_rl.training.config import ConfigError
-from hackmatrix_rl.training.exit_codes import ExitCode
-from hackmatrix_rl.training.hosts import AgreedError, alone, leave
+# Where each command is, imported when it is asked for: help need not wait for JAX.
+_COMMANDS = {
+    "train": "hackmatrix_rl.cli.train:train",
+    "eval": "hackmatrix_rl.cli.eval:evaluate_command",
+    "bench": "hackmatrix_rl.cli.bench:bench",
+    "compare": "hackmatrix_rl.cli.compare:compare_command",
+    "verify-resume": "hackmatrix_rl.cli.verify_resume:verify_resume_command",
+}
 
 
 class Commands(click.Group):
     """A group whose commands answer a bad value with one line and exit status 2."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names of the commands."""
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of a name, with all that it needs imported."""
+        if cmd_name not in _COMMANDS:
+            return None
+        module, name = _COMMANDS[cmd_name].split(":")
+        command: click.Command = getattr(import_module(module), name)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that is called; of one that is not there it says what is near."""
+        try:
+            return super().resolve_command(ctx, args)
+        except NoSuchCommand as error:
+            raise NoSuchCommand(args[0], possibilities=_COMMANDS, ctx=ctx) from error
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Nothing: the text above tells of the commands, and asking them would import all."""
 
     def main(
         self,
@@ -33,30 +59,17 @@ class Commands(click.Group):
             return super().main(args, prog_name, complete_var, False, **extra)
         try:
             status = super().main(args, prog_name, complete_var, False, **extra)
-        except AgreedError as error:
-            fail(str(error))
-        except ConfigError as error:
-            if not alone():
-                say(str(error))
-                leave(ExitCode.BAD_INPUT)
-            fail(str(error))
+        except ValueError as error:
+            from hackmatrix_rl.cli.failures import refuse  # what could fail so is imported by now
+
+            refuse(error)
         except click.ClickException as error:
-            fail(error.format_message())
+            click.echo(f"Error: {' '.join(error.format_message().split())}", err=True)
+            sys.exit(click.UsageError.exit_code)
         except (click.Abort, KeyboardInterrupt):
             click.echo("Interrupted.", err=True)
             sys.exit(130)
         sys.exit(status if isinstance(status, int) else 0)
-
-
-def fail(message: str) -> NoReturn:
-    """Says what is wrong in one line, and ends."""
-    say(message)
-    sys.exit(ExitCode.BAD_INPUT)
-
-
-def say(message: str) -> None:
-    """Says what is wrong in one line."""
-    click.echo("Error: " + " ".join(message.split()), err=True)
 
 
 @click.group(
@@ -81,10 +94,3 @@ def main(context: click.Context) -> None:
         sys.path.insert(0, os.getcwd())
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
-
-
-main.add_command(train)
-main.add_command(evaluate_command)
-main.add_command(bench)
-main.add_command(compare_command)
-main.add_command(verify_resume_command)

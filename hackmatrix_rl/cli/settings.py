@@ -11,9 +11,16 @@ from click.core import ParameterSource
 
 from hackmatrix_rl.training.config import ConfigError, TrainConfig, field_types, flag
 from hackmatrix_rl.training.determinism import make_deterministic
-from hackmatrix_rl.training.devices import select_device
+from hackmatrix_rl.training.devices import cut_cpu, select_device
 from hackmatrix_rl.training.hosts import HEARTBEAT_SECONDS
-from hackmatrix_rl.training.presets import AUTO, PRESETS, make_config, preset_for, preset_names
+from hackmatrix_rl.training.presets import (
+    AUTO,
+    PRESETS,
+    cpu_devices,
+    make_config,
+    preset_for,
+    preset_names,
+)
 from hackmatrix_rl.training.settings import read_settings
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -216,8 +223,11 @@ def settled_config(preset: str | None, settings: Mapping[str, Any]) -> TrainConf
     changes = dict(settings)
     named = changes.pop("preset", AUTO)
     preset = preset if preset is not None else named
+    # Before anything asks which devices there are:
     if changes.get("deterministic"):
-        make_deterministic()  # before anything asks which devices there are
+        make_deterministic()
+    if (devices := cpu_devices(preset, changes)) is not None:
+        cut_cpu(devices)
     if preset == AUTO:
         preset = preset_for(select_device(changes.get("device", "auto")))
     return make_config(preset, changes)

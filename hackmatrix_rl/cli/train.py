@@ -24,6 +24,7 @@ from hackmatrix_rl.training.config import ConfigError, TrainConfig
 from hackmatrix_rl.training.determinism import make_deterministic
 from hackmatrix_rl.training.devices import (
     chosen_devices,
+    cut_cpu,
     describe_device,
     select_device,
     unseen_accelerator,
@@ -111,6 +112,8 @@ def train(
             settings = stopped.config(changes)
             if settings.deterministic:
                 make_deterministic()
+            if settings.cpu_devices is not None:
+                cut_cpu(settings.cpu_devices)
             select_device(settings.device)
         enable_compilation_cache()
         trainer = compose(settings, key=run_keys(settings.seed)[0])

@@ -1,5 +1,7 @@
 """From a config to the modules that it speaks of."""
 
+from collections.abc import Sequence
+
 import jax
 from jax.sharding import Mesh
 from jaxtyping import Array, Key
@@ -20,7 +22,8 @@ from hackmatrix_rl.training.debug import CHECKS, NANS, NOJIT, EagerTrainer, chec
 from hackmatrix_rl.training.determinism import make_deterministic
 from hackmatrix_rl.training.devices import chosen_devices
 from hackmatrix_rl.training.gradients import Loss
-from hackmatrix_rl.training.mesh import mesh
+from hackmatrix_rl.training.hosts import alone
+from hackmatrix_rl.training.mesh import AUTO, mesh, most_devices
 from hackmatrix_rl.training.offload import check_offload
 from hackmatrix_rl.training.optimizer import adam
 from hackmatrix_rl.training.policies import build_policy
@@ -103,12 +106,24 @@ def make_mesh(config: TrainConfig) -> Mesh:
     Raises:
         ConfigError: if they are not there, or the run's games do not divide over them.
     """
+    text = config.mesh
+    if text == AUTO and config.cpu_devices is not None and alone():
+        text = _as_many_as_fit(config, chosen_devices())
     try:
-        devices = mesh(config.mesh)
+        devices = mesh(text)
     except ValueError as error:
         raise ConfigError(f"--{error}".replace("Use mesh", "Use --mesh")) from error
     check_config_on_mesh(config, devices.shape)
     return devices
+
+
+def _as_many_as_fit(config: TrainConfig, devices: Sequence[jax.Device]) -> str:
+    """`auto` where a CPU was cut into devices for speed alone: fewer will do as well."""
+    if devices[0].platform != "cpu":
+        return AUTO
+    at_once = config.num_envs // (config.minibatches * config.grad_accum)
+    most = 1 if config.debug == NOJIT else most_devices(at_once, len(devices))
+    return f"data={most}"
 
 
 def _check_offload(devices: Mesh) -> None:

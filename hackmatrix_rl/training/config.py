@@ -98,6 +98,13 @@ class TrainConfig:
         "learner in two.",
     )
 
+    cpu_devices: int | None = option(
+        None,
+        "Devices",
+        "Devices that a CPU counts as, sharing its cores; auto takes those that games divide over.",
+        minimum=1,
+    )
+
     # Collecting
     num_envs: int = option(1024, "Collecting", "Games played side by side.", minimum=1)
     num_steps: int = option(

@@ -3,8 +3,6 @@
 import math
 from pathlib import Path
 
-from matplotlib.figure import Figure
-
 from hackmatrix_rl.training.sinks.json_lines import read_json_lines
 
 # Name in the metrics, and what stands beside its axis.
@@ -27,6 +25,8 @@ def draw_curve(metrics: Path, picture: Path, *, title: str) -> bool:
     Returns:
         Whether there was anything to draw.
     """
+    from matplotlib.figure import Figure  # most of a second to import, and needed at the end
+
     rows = read_json_lines(metrics)
     # A figure of its own, not pyplot's: no global state and no display needed.
     figure = Figure(figsize=(9, 6), layout="constrained")

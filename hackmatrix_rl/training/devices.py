@@ -43,6 +43,20 @@ def select_device(device: str) -> str:
     return device
 
 
+def cut_cpu(devices: int) -> None:
+    """Makes the CPU count as several devices, if nobody else has said how many it is.
+
+    They share its cores. Before any device is started.
+
+    Args:
+        devices: how many.
+    """
+    settings: Any = jax.config  # its attributes are made at run time
+    in_flags = "xla_force_host_platform_device_count" in os.environ.get("XLA_FLAGS", "")
+    if settings.jax_num_cpu_devices == -1 and not in_flags:
+        jax.config.update("jax_num_cpu_devices", devices)
+
+
 def accelerator_present(kind: str, exists: Callable[[str], bool] = os.path.exists) -> bool:
     """Whether hardware of a kind is there, whatever the installed JAX makes of it.
 

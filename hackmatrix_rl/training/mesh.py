@@ -147,7 +147,7 @@ def check_split(
     counts = sorted({num_envs // whole * whole, -(-num_envs // whole) * whole} - {0})
     use = " or ".join(map(str, counts))
     if not left:
-        use += f", or {mesh} {DATA}={_most_devices(at_once, devices)}"
+        use += f", or {mesh} {DATA}={most_devices(at_once, devices)}"
     if num_envs < devices:
         raise ValueError(f"{said} is less than one environment for each of {over}. Use {use}.")
     if num_envs % devices:
@@ -160,8 +160,10 @@ def check_split(
     )
 
 
-def _most_devices(environments: int, devices: int) -> int:
-    """The largest smaller number of devices that environments divide over."""
+def most_devices(environments: int, devices: int) -> int:
+    """The largest number of devices that environments divide over; of all, or of a part."""
+    if environments % devices == 0:
+        return devices
     fitting = [n for n in range(1, devices) if environments % n == 0]
     # Rather a part of the devices that leaves no odd ones over.
     return max([n for n in fitting if n > 1 and devices % n == 0] or fitting)

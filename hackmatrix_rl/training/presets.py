@@ -11,8 +11,9 @@ from hackmatrix_rl.training.settings import closest
 # What each preset sets; the defaults of `TrainConfig` stand for the rest.
 PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
-        # About ten minutes on two cores.
-        "cpu": {"device": "cpu", "total_timesteps": 24_000_000},
+        # About ten minutes on two cores. Two programs of one thread wait less for one another
+        # than the threads of one program do.
+        "cpu": {"device": "cpu", "total_timesteps": 24_000_000, "cpu_devices": 2},
         # Large batches keep an accelerator busy; bfloat16 is what its matrix units are for.
         "gpu": {
             "device": "gpu",
@@ -55,6 +56,18 @@ def preset_names() -> list[str]:
 def preset_for(backend: str) -> str:
     """The preset for a JAX backend: `cpu`, `gpu` or `tpu`."""
     return {"gpu": "gpu", "cuda": "gpu", "rocm": "gpu", "tpu": "tpu"}.get(backend, "cpu")
+
+
+def cpu_devices(preset: str, settings: Mapping[str, Any]) -> int | None:
+    """What `cpu_devices` will be on a CPU, before it is known what is computed on.
+
+    Args:
+        preset: a name, or `auto`.
+        settings: fields of `TrainConfig` that differ from the preset.
+    """
+    chosen = PRESETS.get("cpu" if preset == AUTO else preset, {})
+    devices: int | None = {**chosen, **settings}.get("cpu_devices")
+    return devices
 
 
 def make_config(preset: str, settings: Mapping[str, Any]) -> TrainConfig:

@@ -1,20 +1,24 @@
 import dataclasses
 
+import click
 import pytest
 
+from hackmatrix_rl.cli.main import main
 from hackmatrix_rl.training.config import TrainConfig, flag
 
 from .commands import invoke
+
+COMMANDS = main.list_commands(click.Context(main))
 
 
 def test_without_a_command_there_is_help():
     result = invoke()
     assert result.exit_code == 0
-    for command in ("train", "eval", "bench", "compare"):
-        assert command in result.output
+    for command in COMMANDS:
+        assert f"\n  hackmatrix-rl {command} " in result.output
 
 
-@pytest.mark.parametrize("command", ["train", "eval", "bench", "compare"])
+@pytest.mark.parametrize("command", COMMANDS)
 def test_each_command_has_help(command):
     result = invoke(command, "--help")
     assert result.exit_code == 0
