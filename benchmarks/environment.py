@@ -13,6 +13,7 @@ So late games begin anew for each run, which is timed once their enemies have ar
 """
 
 import argparse
+import itertools
 import json
 import os
 import sys
@@ -43,7 +44,7 @@ def main() -> None:
     from hackmatrix_rl.training.compose import make_environment
     from hackmatrix_rl.training.config import TrainConfig
     from hackmatrix_rl.training.mesh import mesh
-    from hackmatrix_rl.training.speed_curve import speed_curve
+    from hackmatrix_rl.training.speed_curve import SpeedCurve
     from hackmatrix_rl.training.usage import peak_memory
 
     environment = make_environment(TrainConfig())
@@ -52,13 +53,14 @@ def main() -> None:
     print("  games  stage  steps/s (median, min, max)      ns/step  compile s  MiB a device"
           "  restarted  dropped in games")  # fmt: skip
     rows = []
-    for point in speed_curve(
+    curve = SpeedCurve(
         environment,
-        options.sizes,
+        max(options.sizes),
         mesh=mesh("auto"),
         repeats=options.repeats,
         late_stage=options.stage,
-    ):
+    )
+    for point in itertools.chain.from_iterable(map(curve.points, options.sizes)):
         rows.append(point.as_dict() | {"peak_memory_bytes": peak_memory()})
         speed = point.speed
         print(

@@ -1,6 +1,7 @@
 """`hackmatrix-rl bench`."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +10,21 @@ from rich.console import Console
 from rich.table import Table
 
 from hackmatrix_rl.cli.settings import GroupedOptions, chosen_config, config_options
-from hackmatrix_rl.training.benchmark import Benchmark, benchmark
-from hackmatrix_rl.training.config import ConfigError
+from hackmatrix_rl.training.benchmark import (
+    LEARNING_SIZES,
+    Benchmark,
+    benchmark,
+    chosen_sizes,
+    device_of,
+)
+from hackmatrix_rl.training.compose import make_mesh
+from hackmatrix_rl.training.config import ConfigError, TrainConfig
 from hackmatrix_rl.training.environment_speed import Speed
+from hackmatrix_rl.training.full_benchmark import Part, check_sizes, default_sizes, full_benchmark
 from hackmatrix_rl.training.pgx_environment import require_pgx
 from hackmatrix_rl.training.run_folder import write_json
 from hackmatrix_rl.training.speed_comparison import Comparison, compare_with_pgx
+from hackmatrix_rl.training.versions import versions
 
 COMPARED_GAMES = 1024
 
@@ -27,11 +37,23 @@ COMPARED_GAMES = 1024
     f"{COMPARED_GAMES:,} games of each unless --num-envs is given.",
 )
 @click.option(
+    "--full",
+    is_flag=True,
+    help="Measure the environment over the number of games, also at late stages, and training in "
+    "f32 and bf16, instead.",
+)
+@click.option(
+    "--sizes",
+    metavar="N,N,...",
+    help="With --full: games side by side.  [default: powers of 4 from 64 to 16,384; gpu, tpu: to "
+    "65,536]",
+)
+@click.option(
     "--json",
     "json_file",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Also write the figures as JSON.",
+    help="Also write the figures as JSON; with --full after each part.",
 )
 @click.option(
     "--repeats",
@@ -46,6 +68,8 @@ def bench(
     context: click.Context,
     /,
     compare: str | None,
+    full: bool,
+    sizes: str | None,
     json_file: Path | None,
     repeats: int,
     preset: str | None,
@@ -61,13 +85,25 @@ def bench(
 
     Steps are environment steps: a step of all games counts once for each. Compilation is
     measured apart, without the cache that `train` uses.
+
+    \b
+    hackmatrix-rl bench --compare pgx            beside an environment that is well known
+    hackmatrix-rl bench --full --json full.json  all that is worth measuring on this machine
     """
+    if full and compare is not None:
+        raise ConfigError("--full and --compare are two measurements. Use one at a time.")
+    if sizes is not None and not full:
+        raise ConfigError(f"--sizes {sizes} needs --full; --num-envs is for one size.")
+    numbers = None if sizes is None else parse_sizes(sizes)
     if compare is not None:
         require_pgx()
     defaults = {} if compare is None else {"num_envs": COMPARED_GAMES}
     settings = chosen_config(context, preset, config, defaults)
     if json_file is not None and not json_file.absolute().parent.is_dir():
         raise ConfigError(f"--json {json_file}: there is no folder {json_file.parent}.")
+    if full:
+        bench_all(settings, default_sizes() if numbers is None else numbers, repeats, json_file)
+        return
     found: Benchmark | Comparison
     if compare is None:
         found = benchmark(settings, repeats=repeats)
@@ -78,6 +114,57 @@ def bench(
     if json_file is not None:
         write_json(json_file, found.as_dict())
     Console().print(table)
+
+
+def parse_sizes(text: str) -> tuple[int, ...]:
+    """Numbers of games from a text such as `64,1024`.
+
+    Raises:
+        ConfigError: the text is nothing of the kind.
+    """
+    parts = [part.strip() for part in text.split(",")]
+    # `isdecimal` alone would take digits of any script.
+    if not all(part.isascii() and part.isdecimal() and int(part) >= 1 for part in parts):
+        raise ConfigError(f"--sizes {text}: not understood. Use whole numbers: --sizes 64,1024.")
+    return tuple(sorted({int(part) for part in parts}))
+
+
+def bench_all(
+    settings: TrainConfig, sizes: Sequence[int], repeats: int, json_file: Path | None
+) -> None:
+    """`--full`: shows each part when it is done, and writes all that are done so far."""
+    check_sizes(settings, sizes)
+    console = Console()
+    report: dict[str, Any] = {
+        "device": device_of(make_mesh(replace(settings, num_envs=max(sizes)))),
+        "versions": versions(),
+        "sizes": chosen_sizes(settings, LEARNING_SIZES),
+        "complete": False,
+        "parts": [],
+    }
+    done: list[Part] = []
+    for part in full_benchmark(settings, sizes, repeats=repeats):
+        done.append(part)
+        report["parts"].append(part.as_dict())
+        if json_file is not None:
+            write_json(json_file, report)
+        found = part.failure if part.speed is None else f"{part.speed.median:,.0f} steps/s"
+        console.print(f"{part.label} games: {found}")
+    report["complete"] = True
+    if json_file is not None:
+        write_json(json_file, report)
+    console.print(full_table(done, report["device"]))
+
+
+def full_table(parts: Sequence[Part], device: Mapping[str, Any]) -> Table:
+    """All parts for people to read."""
+    table = _speeds_table({}, title=f"{device['kind']} x {device['count']}")
+    table.add_column("MiB a device", justify="right")
+    for part in parts:
+        memory = "" if part.memory is None else f"{part.memory / 2**20:,.0f}"
+        cells = (part.failure, "", "", "") if part.speed is None else _cells(part.speed)
+        table.add_row(part.label, *cells, memory)
+    return table
 
 
 def bench_table(found: Benchmark) -> Table:
@@ -114,11 +201,10 @@ def _speeds_table(speeds: Mapping[str, Speed], *, title: str) -> Table:
     for heading in ("", "steps/s (median)", "smallest", "largest", "compile s"):
         table.add_column(heading, justify="right")
     for name, speed in speeds.items():
-        table.add_row(
-            name,
-            f"{speed.median:,.0f}",
-            f"{speed.smallest:,.0f}",
-            f"{speed.largest:,.0f}",
-            f"{speed.compile_seconds:.1f}",
-        )
+        table.add_row(name, *_cells(speed))
     return table
+
+
+def _cells(speed: Speed) -> tuple[str, ...]:
+    runs = (speed.median, speed.smallest, speed.largest)
+    return (*(f"{run:,.0f}" for run in runs), f"{speed.compile_seconds:.1f}")

@@ -91,7 +91,7 @@ def benchmark(
     env = speed_of(play, steps=config.num_steps * config.updates_per_dispatch, repeats=repeats)
     tally = play.tally
     update = _bench_update(trainer, config, repeats, clock)
-    train = _bench_train(trainer, config, repeats)
+    train = train_speed(trainer, config, repeats)
     return Benchmark(
         speeds={"env": env, "update": update, "train": train},
         checksum=int(tally.checksum),
@@ -186,9 +186,16 @@ def _zeros(shapes: PyTree, spec: PartitionSpec, mesh: Mesh) -> PyTree[Array]:
     return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype, device=sharding), shapes)
 
 
-def _bench_train(trainer: Trainer, config: TrainConfig, repeats: int) -> Speed:
-    """Whole dispatches, as training does them."""
+def train_speed(trainer: Trainer, config: TrainConfig, repeats: int) -> Speed:
+    """Whole dispatches, as training does them.
+
+    Args:
+        trainer: that has been started.
+        config: that it was composed of.
+        repeats: dispatches that count; one more comes first.
+    """
     compile_seconds = trainer.compile()
+    trainer.dispatch(config.updates_per_dispatch)
     runs = [trainer.dispatch(config.updates_per_dispatch) for _ in range(repeats)]
     return Speed(tuple(run.steps_per_second for run in runs), compile_seconds)
 

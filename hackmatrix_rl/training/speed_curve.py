@@ -2,7 +2,7 @@
 
 import operator
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -85,54 +85,75 @@ def games_at_stage(
     return environment.from_games(jax.vmap(one)(keys))
 
 
-def speed_curve(
-    environment: HackMatrix,
-    sizes: Sequence[int],
-    *,
-    mesh: Mesh,
-    repeats: int,
-    seed: int = 0,
-    late_stage: int = LATE_STAGE,
-    clock: Callable[[], float] = time.perf_counter,
-) -> Iterator[Point]:
-    """Two points for each number of games: from the first stage on, and at a late one.
-
-    Games go on from run to run; one run more comes first, which starts with young games. Late
-    ones begin anew for each run. It is timed once their enemies have arrived, and is short:
-    `Point.restarted` says how many were over before its end. Both are the same compiled program.
+class SpeedCurve:
+    """The speed of play by number of games, from the first stage on and at a late one.
 
     Args:
         environment: to step.
-        sizes: numbers of games side by side.
+        largest: number of games side by side that will be asked for.
         mesh: devices that share them evenly.
         repeats: runs that count.
         seed: of all chance.
         late_stage: where the late games start.
         clock: seconds since some moment.
     """
-    begin = jax.jit(lambda keys, stage: games_at_stage(environment, keys, stage))
-    # Compiled once, for the largest: a game depends on its own key alone.
-    keys = env_keys(jax.random.key(seed), max(sizes))
-    starts = {}
-    for stage in (1, late_stage):
-        state, timestep = begin(keys, jnp.int32(stage))
-        starts[stage] = state, timestep.mask
-    for size in sizes:
-        first_games = operator.itemgetter(slice(size))
-        young, late = (jax.tree.map(first_games, start) for start in starts.values())
-        play = RandomPlay(environment, *young, mesh=mesh, seed=seed, clock=clock)
-        steps = min(max(ALL_STEPS // size, STEPS[0]), STEPS[1])
+
+    def __init__(
+        self,
+        environment: HackMatrix,
+        largest: int,
+        *,
+        mesh: Mesh,
+        repeats: int,
+        seed: int = 0,
+        late_stage: int = LATE_STAGE,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._environment, self._mesh, self._clock = environment, mesh, clock
+        self._repeats, self._seed, self._late_stage = repeats, seed, late_stage
+        begin = jax.jit(lambda keys, stage: games_at_stage(environment, keys, stage))
+        # Compiled once, for the largest: a game depends on its own key alone.
+        keys = env_keys(jax.random.key(seed), largest)
+        self._starts = []
+        for stage in (1, late_stage):
+            state, timestep = begin(keys, jnp.int32(stage))
+            self._starts.append((state, timestep.mask))
+
+    def points(self, num_envs: int) -> tuple[Point, Point]:
+        """Two points, measured by the same compiled program.
+
+        Young games go on from run to run; one run more comes first. Late ones begin anew for
+        each run. It is timed once their enemies have arrived, and is short: `Point.restarted`
+        says how many were over before its end.
+
+        Args:
+            num_envs: games side by side.
+        """
+        first_games = operator.itemgetter(slice(num_envs))
+        young, late = (jax.tree.map(first_games, start) for start in self._starts)
+        play = RandomPlay(
+            self._environment, *young, mesh=self._mesh, seed=self._seed, clock=self._clock
+        )
+        steps = min(max(ALL_STEPS // num_envs, STEPS[0]), STEPS[1])
         play.run(steps)
         play.clear()
-        runs = [play.run(steps) for _ in range(repeats)]
-        yield _point(play, runs, size, stage=1, steps=steps)
+        runs = [play.run(steps) for _ in range(self._repeats)]
+        first = _point(play, runs, num_envs, stage=1, steps=steps)
         play.clear()
         runs = []
-        for _ in range(repeats):
+        for _ in range(self._repeats):
             play.begin(*late)
             play.run(ARRIVAL_STEPS)
             runs.append(play.run(LATE_STEPS))
-        yield _point(play, runs, size, stage=late_stage, steps=LATE_STEPS)
+        return first, _point(play, runs, num_envs, stage=self._late_stage, steps=LATE_STEPS)
+
+
+def bytes_a_game(environment: HackMatrix) -> int:
+    """Bytes that the state of one game takes, its history included."""
+    state, _ = jax.eval_shape(
+        environment.reset, jax.eval_shape(lambda: env_keys(jax.random.key(0), 1))
+    )
+    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(state))
 
 
 def _point(

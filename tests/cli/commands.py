@@ -8,3 +8,13 @@ from hackmatrix_rl.cli.main import main
 def invoke(*arguments: object) -> Result:
     """Runs `hackmatrix-rl` with these arguments."""
     return CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+
+def assert_refused(result: Result, *parts: str) -> None:
+    """A bad value: one line that says all of these, exit status 2."""
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("Error: ")
+    for part in parts:
+        assert part in line

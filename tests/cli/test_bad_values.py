@@ -4,16 +4,7 @@ import os
 
 import pytest
 
-from .commands import invoke
-
-
-def assert_refused(result, *parts):
-    assert result.exit_code == 2, result.output
-    assert result.stdout == ""
-    (line,) = result.stderr.splitlines()
-    assert line.startswith("Error: ")
-    for part in parts:
-        assert part in line
+from .commands import assert_refused, invoke
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,10 @@ import json
 import pytest
 
 from hackmatrix_rl.game import GameConfig
+from hackmatrix_rl.training.environment_speed import Speed
+from hackmatrix_rl.training.full_benchmark import Part
 
-from .commands import invoke
+from .commands import assert_refused, invoke
 
 
 @pytest.mark.slow
@@ -63,8 +65,71 @@ def test_bench_compares_the_environment_with_pgx(tmp_path):
 def test_a_comparison_without_pgx_is_refused_before_anything_starts(monkeypatch):
     monkeypatch.setattr("hackmatrix_rl.training.pgx_environment.find_spec", lambda name: None)
     result = invoke("bench", "--compare", "pgx")
-    assert result.exit_code == 2
-    assert result.output.splitlines() == [
-        "Error: --compare pgx needs the package pgx, which is not installed. Install the compare "
-        "extra: pip install '.[compare]'"
-    ]
+    assert_refused(result, "--compare pgx needs the package pgx", "pip install '.[compare]'")
+
+
+@pytest.mark.slow
+def test_a_full_bench_measures_young_and_late_games_and_training(tmp_path, monkeypatch):
+    # One of them, which is compiled for the other tests, too.
+    monkeypatch.setattr("hackmatrix_rl.training.full_benchmark.PRECISIONS", ("f32",))
+    file = tmp_path / "full.json"
+    sizes = ("--preset", "debug", "--sizes", "16", "--mesh", "data=2", "--repeats", "2")
+    result = invoke("bench", "--full", *sizes, "--json", file)
+    assert result.exit_code == 0, result.output
+    found = json.loads(file.read_text())
+    assert found["complete"]
+    parts = [(part["part"], part["precision"]) for part in found["parts"]]
+    assert parts == [("env", None), ("late", None), ("train", "f32")]
+    for part in found["parts"]:
+        assert part["failure"] is None
+        assert part["num_envs"] == 16
+        assert part["memory"] > 0
+        assert len(part["steps_per_second"]["runs"]) == 2
+    young, late = found["parts"][:2]
+    assert (young["stage"], late["stage"]) == (1, 6)
+    assert young["checksum"] not in (0, late["checksum"])
+    # A game ends at most once in the few steps of a late run.
+    assert 0 < late["episodes"] <= 2 * 16
+
+
+def test_a_full_bench_that_is_cut_short_has_written_what_was_done(tmp_path, monkeypatch):
+    def cut_short(*_, **__):
+        yield Part("env", 64, speed=Speed((1.0, 3.0), 2.0))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("hackmatrix_rl.cli.bench.full_benchmark", cut_short)
+    file = tmp_path / "full.json"
+    result = invoke("bench", "--full", "--preset", "debug", "--sizes", "64", "--json", file)
+    assert result.exit_code == 130
+    found = json.loads(file.read_text())
+    assert not found["complete"]
+    (part,) = found["parts"]
+    assert part["part"] == "env"
+    assert part["steps_per_second"]["median"] == 2
+
+
+def test_what_finds_no_room_is_told_and_the_rest_goes_on(monkeypatch):
+    monkeypatch.setattr(
+        "hackmatrix_rl.training.full_benchmark.available_memory", lambda: (1000, "RAM")
+    )
+    result = invoke("bench", "--full", "--preset", "debug", "--sizes", "16,64")
+    assert result.exit_code == 0, result.output
+    said = [line for line in result.output.splitlines() if " games: " in line]
+    assert len(said) == 4  # two sizes of the environment, training in two precisions
+    assert all("needs" in line and "bytes" in line for line in said)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        (["--full", "--compare", "pgx"], ["--full and --compare", "one at a time"]),
+        (["--sizes", "64"], ["--sizes 64 needs --full", "--num-envs"]),
+        (["--full", "--sizes", "64,many"], ["--sizes 64,many: not understood", "64,1024"]),
+        (["--full", "--sizes", "0"], ["--sizes 0: not understood"]),
+        (["--full", "--sizes", "100,2048", "--mesh", "data=8"], ["--sizes 100", "multiples of 8"]),
+        (["--full", "--sizes", "64,100"], ["--num-minibatches 8 does not divide --sizes 100"]),
+        (["--full", "--json", "nowhere/full.json"], ["--json", "there is no folder nowhere"]),
+    ],
+)
+def test_bad_values_of_bench_are_refused(arguments, parts):
+    assert_refused(invoke("bench", *arguments), *parts)
