@@ -7,8 +7,10 @@ batch is made up (nothing but zeros, every action legal): how long it takes does
 """
 
 import argparse
+import json
 import statistics
 import time
+from pathlib import Path
 from typing import Any
 
 import equinox as eqx
@@ -60,11 +62,13 @@ def main() -> None:
     parser.add_argument("--games", type=int, default=128, help="of a minibatch")
     parser.add_argument("--steps", type=int, default=32)
     parser.add_argument("--repeats", type=int, default=9)
+    parser.add_argument("--json", type=Path, help="also write the figures here")
     given = parser.parse_args()
 
     environment = HackMatrix()
     batch = made_up(environment, given.steps, given.games)
     print(f"{describe_device()}, {given.games} games x {given.steps} steps, median ms (min, max)")
+    rows = []
     for size in given.sizes:
         name, _, width = size.partition(":")
         network = build_network(name, environment.spec, width=int(width), key=jax.random.key(0))
@@ -77,11 +81,18 @@ def main() -> None:
                 if repeat:  # the first is to warm up
                     seconds[each].append(time.perf_counter() - began)
         for each, (_, compiling) in programs.items():
-            times = [1e3 * t for t in seconds[each]]
+            times = seconds[each]
+            found = {"median": statistics.median(times), "min": min(times), "max": max(times)}
+            middle, least, most = (1e3 * value for value in found.values())
             print(
-                f"{size:12} {each:6} {statistics.median(times):9.1f} "
-                f"({min(times):.1f}, {max(times):.1f})  compiled in {compiling:.1f} s"
+                f"{size:12} {each:6} {middle:9.1f} ({least:.1f}, {most:.1f})  compiled in "
+                f"{compiling:.1f} s"
             )
+            rows.append(
+                {"network": size, "precision": each, "seconds": found, "compile_seconds": compiling}
+            )
+    if given.json is not None:
+        given.json.write_text(json.dumps(rows, indent=2) + "\n")
 
 
 if __name__ == "__main__":

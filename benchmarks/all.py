@@ -1,0 +1,242 @@
+"""Runs all benchmarks and writes what they find into RESULTS.md.
+
+    python benchmarks/all.py [--only environment pgx] [--json FOLDER] [--results FILE]
+
+Each runs in a process of its own and writes JSON. Its table in RESULTS.md, between the markers
+`<!-- name -->` and `<!-- /name -->`, is written anew with machine, versions and command as soon as
+it is done; everything else in that file stays as it is. All of it takes an hour or so on two cores.
+"""
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from hackmatrix_rl.training.versions import commit, versions
+
+FOLDER = Path(__file__).parent
+SHOWN = ("python", "jax", "jaxlib", "equinox", "optax", "pgx")
+
+
+class Benchmark(NamedTuple):
+    """A command that takes `--json FILE`, and how its figures become a table."""
+
+    command: tuple[str, ...]
+    table: Callable[[Any], list[str]]
+
+
+def markdown(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
+    lines = [headings, ["---"] * len(headings), *rows]
+    return [f"| {' | '.join(map(str, line))} |" for line in lines]
+
+
+def spread(figures: dict[str, Any], unit: float = 1) -> str:
+    """Median, and smallest and largest in brackets."""
+    median, least, most = (figures[name] * unit for name in ("median", "min", "max"))
+    return f"{median:,.0f} ({least:,.0f} to {most:,.0f})"
+
+
+def environment_table(points: Any) -> list[str]:
+    headings = ("games", "stage", "steps/s", "ns a step", "compile s", "MiB a device")
+    rows = []
+    for point in points:
+        speed = point["steps_per_second"]
+        games = point["num_envs"] * len(speed["runs"])
+        rows.append(
+            (
+                f"{point['num_envs']:,}",
+                point["stage"],
+                spread(speed),
+                f"{1e9 / speed['median']:,.0f}",
+                f"{point['compile_seconds']:.1f}",
+                f"{(point['memory'] or 0) / 2**20:.1f}",
+                f"{point['episodes'] / games:.2f}",
+                f"{point['dropped_spawns']} in {point['episodes']:,}",
+            )
+        )
+    return markdown((*headings, "ended, a game and run", "spawns dropped in games"), rows)
+
+
+def speeds_table(found: Any) -> list[str]:
+    rows = [
+        (name, spread(part["steps_per_second"]), f"{part['compile_seconds']:.1f}")
+        for name, part in found.items()
+        if isinstance(part, dict) and "steps_per_second" in part
+    ]
+    lines = markdown(("", "steps/s", "compile s"), rows)
+    if "ratio" in found:
+        ratio = found["ratio"]
+        pairs = f"{len(ratio['pairs'])} neighbouring runs, {ratio['min']:.3f} to {ratio['max']:.3f}"
+        lines += ["", f"Ratio: {ratio['median']:.3f} (median of {pairs})."]
+    if "peak_memory_bytes" in found:
+        lines += ["", f"Peak memory: {found['peak_memory_bytes'] / 2**20:,.0f} MiB."]
+    return lines
+
+
+def profile_table(found: Any) -> list[str]:
+    counts = ("instructions", "fusions", "loops", "copies")
+    rows = [
+        (
+            part["part"] if part["in_sum"] else f"*{part['part']}*",
+            spread(part["nanoseconds"]),
+            f"{part['compile_seconds']:.1f}",
+            *(f"{part[count]:,}" for count in counts),
+        )
+        for part in found["parts"]
+    ]
+    rows.append(("sum of the parts of a step", f"{found['sum']:,.0f}", "", "", "", "", ""))
+    return markdown(("part", "ns a game", "compile s", *counts), rows)
+
+
+def memory_table(found: Any) -> list[str]:
+    rows = [
+        (f"`{row['measure']}`", f"{row['temporary_bytes'] / 2**20:.1f}", f"{row['seconds']:.3f}")
+        for row in found["rows"]
+    ]
+    return markdown(("measure", "temporary MiB", "seconds (median)"), rows)
+
+
+def precision_table(rows: Any) -> list[str]:
+    return markdown(
+        ("network", "precision", "ms a gradient", "compile s"),
+        (
+            (
+                row["network"],
+                row["precision"],
+                spread(row["seconds"], 1000),
+                f"{row['compile_seconds']:.1f}",
+            )
+            for row in rows
+        ),
+    )
+
+
+def communication_table(rows: Any) -> list[str]:
+    def mebibytes(count: float) -> str:
+        return f"{count / 2**20:.2f} MiB"
+
+    return markdown(
+        ("mesh", "operations", "sent by a device", "of which gathered parameters"),
+        (
+            (
+                f"`{row['mesh']}`",
+                row["operations"],
+                mebibytes(row["sent_bytes"]),
+                mebibytes(row["by_kind"].get("all-gather", 0)),
+            )
+            for row in rows
+        ),
+    )
+
+
+BENCH = ("-m", "hackmatrix_rl", "bench", "--repeats", "9")
+# PPO as it is often set up, with a network of two layers on the whole observation.
+WELL_KNOWN = (
+    *("--network", "mlp", "--width", "256", "--depth", "2", "--num-envs", "256"),
+    *("--num-steps", "128", "--num-epochs", "4", "--num-minibatches", "4"),
+)
+BENCHMARKS = {
+    "environment": Benchmark(("benchmarks/environment.py", "--repeats", "9"), environment_table),
+    "pgx": Benchmark((*BENCH, "--compare", "pgx"), speeds_table),
+    "training": Benchmark(BENCH, speeds_table),
+    "training-mlp": Benchmark((*BENCH, *WELL_KNOWN), speeds_table),
+    "profile": Benchmark(("benchmarks/profile_env.py",), profile_table),
+    "precision": Benchmark(("benchmarks/precision.py",), precision_table),
+    "memory": Benchmark(("benchmarks/memory.py",), memory_table),
+    "communication": Benchmark(("benchmarks/communication.py",), communication_table),
+}
+
+
+def markers(name: str) -> tuple[str, str]:
+    return f"<!-- {name} -->", f"<!-- /{name} -->"
+
+
+def replaced(text: str, name: str, lines: Sequence[str]) -> str:
+    """A page with other lines between the markers of a name.
+
+    Raises:
+        ValueError: the markers are not there, once each and in order.
+    """
+    first, last = markers(name)
+    before, found, rest = text.partition(first)
+    _, ended, after = rest.partition(last)
+    if not (found and ended) or first in rest or last in after:
+        raise ValueError(f"there must be one {first} with one {last} behind it")
+    return "\n".join([before + first, *lines, last]) + after
+
+
+def machine() -> str:
+    """The processor, its cores, and the memory."""
+    model = platform.processor() or platform.machine()
+    memory = ""
+    if Path("/proc/cpuinfo").exists():
+        names = [
+            line.partition(":")[2].strip()
+            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            if line.startswith("model name")
+        ]
+        model = names[0] if names else model
+        total = Path("/proc/meminfo").read_text().split()[1]
+        memory = f", {int(total) / 2**20:.0f} GiB"
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return f"{model}, {cores} cores{memory}, {platform.system()}"
+
+
+def block(benchmark: Benchmark, figures: Any, seconds: float) -> list[str]:
+    """What stands between the markers."""
+    found = versions()
+    packages = ", ".join(f"{name} {found[name]}" for name in SHOWN if name in found)
+    made = commit(FOLDER.parent / "hackmatrix_rl") or "unknown"
+    return [
+        "```bash",
+        " ".join(("python", *benchmark.command)),
+        "```",
+        "",
+        f"{datetime.now(UTC):%Y-%m-%d}, commit {made.replace(made[:40], made[:12])}; {machine()}; "
+        f"{packages}. Median (smallest to largest); took {seconds / 60:.0f} min in all.",
+        "",
+        *benchmark.table(figures),
+    ]
+
+
+def main() -> None:
+    """Runs the benchmarks one after another."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", nargs="+", choices=BENCHMARKS, default=list(BENCHMARKS))
+    parser.add_argument("--json", type=Path, help="folder to keep the figures in")
+    parser.add_argument("--results", type=Path, default=FOLDER / "RESULTS.md")
+    options = parser.parse_args()
+    for name in options.only:  # before anything long starts
+        try:
+            replaced(options.results.read_text(), name, [])
+        except (OSError, ValueError) as error:
+            parser.error(f"--results {options.results}: {error}")
+    folder = options.json or Path(tempfile.mkdtemp(prefix="benchmarks_"))
+    folder.mkdir(parents=True, exist_ok=True)
+    failed = []
+    for name in options.only:
+        benchmark, file = BENCHMARKS[name], folder.absolute() / f"{name}.json"
+        print(f"\n{name}: python {' '.join(benchmark.command)}", flush=True)
+        began = time.perf_counter()
+        command = [sys.executable, *benchmark.command, "--json", str(file)]
+        if subprocess.run(command, cwd=FOLDER.parent, check=False).returncode:
+            failed.append(name)
+            continue
+        lines = block(benchmark, json.loads(file.read_text()), time.perf_counter() - began)
+        text = replaced(options.results.read_text(), name, lines)
+        options.results.write_text(text)
+    print(f"\nFigures as JSON: {folder}")
+    if failed:
+        sys.exit(f"failed: {', '.join(failed)}")
+
+
+if __name__ == "__main__":
+    main()

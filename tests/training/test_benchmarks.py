@@ -1,0 +1,54 @@
+"""The command that runs all benchmarks: which tables it writes, and what it leaves alone."""
+
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parents[2] / "benchmarks"
+
+
+@pytest.fixture(scope="module")
+def all_benchmarks():
+    spec = importlib.util.spec_from_file_location("all_benchmarks", FOLDER / "all.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_a_table_is_replaced_between_its_markers_alone(all_benchmarks):
+    page = "before\n<!-- a -->\nold\n<!-- /a -->\nbetween\n<!-- b -->\nb\n<!-- /b -->\nafter\n"
+    changed = all_benchmarks.replaced(page, "a", ["new", "", "newer"])
+    assert changed == page.replace("old", "new\n\nnewer")
+    assert all_benchmarks.replaced(changed, "a", ["old"]) == page
+
+
+@pytest.mark.parametrize("page", ["", "<!-- /a --><!-- a -->", "<!-- a --><!-- a --><!-- /a -->"])
+def test_a_page_without_the_markers_is_refused(all_benchmarks, page):
+    with pytest.raises(ValueError, match="must be one <!-- a -->"):
+        all_benchmarks.replaced(page, "a", [])
+
+
+def test_every_benchmark_has_its_place_in_the_page(all_benchmarks):
+    page = (FOLDER / "RESULTS.md").read_text()
+    for name, benchmark in all_benchmarks.BENCHMARKS.items():
+        all_benchmarks.replaced(page, name, [])
+        script = benchmark.command[0]
+        assert script == "-m" or (FOLDER.parent / script).is_file()
+
+
+def test_speeds_and_their_ratio_become_a_table(all_benchmarks):
+    speed = {"median": 2_000.4, "min": 1_000.0, "max": 3_000.0, "runs": []}
+    found = {
+        "env": {"steps_per_second": speed, "compile_seconds": 4.25},
+        "ratio": {"median": 0.5, "min": 0.25, "max": 0.75, "pairs": [0.25, 0.5, 0.75]},
+        "sizes": {"num_envs": 4},
+    }
+    assert all_benchmarks.speeds_table(json.loads(json.dumps(found))) == [
+        "|  | steps/s | compile s |",
+        "| --- | --- | --- |",
+        "| env | 2,000 (1,000 to 3,000) | 4.2 |",
+        "",
+        "Ratio: 0.500 (median of 3 neighbouring runs, 0.250 to 0.750).",
+    ]
