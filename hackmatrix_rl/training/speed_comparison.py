@@ -12,7 +12,7 @@ from hackmatrix_rl.env.environment import Environment, env_keys
 from hackmatrix_rl.training.benchmark import GAME_SIZES, chosen_sizes, device_of
 from hackmatrix_rl.training.compose import make_environment, make_mesh
 from hackmatrix_rl.training.config import TrainConfig
-from hackmatrix_rl.training.environment_speed import RandomPlay, Speed
+from hackmatrix_rl.training.environment_speed import RandomPlay, Speed, Timed
 from hackmatrix_rl.training.pgx_environment import pgx_environment
 from hackmatrix_rl.training.versions import versions
 
@@ -116,12 +116,12 @@ def compare_with_pgx(
 
 
 def in_turns(
-    plays: Mapping[str, RandomPlay], *, steps: int, repeats: int
+    plays: Mapping[str, Timed], *, steps: int, repeats: int
 ) -> tuple[dict[str, Speed], tuple[float, ...]]:
-    """The speeds of two plays that take turns, run by run.
+    """The speeds of two that take turns, run by run.
 
     Args:
-        plays: by name.
+        plays: the two, by name.
         steps: of each game in a run.
         repeats: runs of each that count. One more of each comes first.
 

@@ -1,25 +1,10 @@
 import json
 
-import jax
-import jax.numpy as jnp
-import numpy as np
 import pytest
 
 from hackmatrix_rl.game import GameConfig
-from hackmatrix_rl.training.environment_speed import random_legal
 
 from .commands import invoke
-
-
-def test_random_legal_actions_are_uniform_over_the_legal_ones():
-    legal = np.array([False, True, True, False, True])
-    mask = jnp.tile(legal, (30_000, 1))
-    counts = np.bincount(
-        random_legal(mask, jax.random.split(jax.random.key(0), len(mask))), minlength=5
-    )
-    assert counts[~legal].sum() == 0
-    # Three standard deviations of a share of a third.
-    np.testing.assert_allclose(counts[legal], 10_000, atol=3 * 82)
 
 
 @pytest.mark.slow

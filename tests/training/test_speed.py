@@ -9,11 +9,23 @@ import pytest
 import hackmatrix_rl as hm
 from hackmatrix_rl.env import CartPole, env_keys
 from hackmatrix_rl.training.config import ConfigError
-from hackmatrix_rl.training.environment_speed import RandomPlay, Tally
+from hackmatrix_rl.training.environment_speed import RandomPlay, Tally, random_legal
 from hackmatrix_rl.training.pgx_environment import pgx_environment
 from hackmatrix_rl.training.speed_comparison import in_turns
 
 GAMES = 16
+
+
+@pytest.mark.parametrize("legal", [[1, 2, 4], [0, 15, 16, 17, 27]])
+def test_random_legal_actions_are_uniform_over_the_legal_ones(legal):
+    draws = 30_000
+    mask = jnp.zeros(28, bool).at[jnp.array(legal)].set(True)
+    keys = jax.random.split(jax.random.key(0), draws)
+    counts = np.bincount(random_legal(jnp.tile(mask, (draws, 1)), keys), minlength=28)
+    assert set(np.flatnonzero(counts)) == set(legal)
+    share = 1 / len(legal)
+    deviation = np.sqrt(draws * share * (1 - share))
+    np.testing.assert_allclose(counts[legal], draws * share, atol=3.5 * deviation)
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +62,7 @@ def test_the_checksum_depends_on_all_that_a_step_returns(part):
     assert int(none.take(timestep).checksum) != int(none.take(other).checksum)
 
 
-class Recorded(RandomPlay):
+class Recorded:
     """Notes when it is run."""
 
     def __init__(self, name, speed, runs):
