@@ -73,9 +73,9 @@ def speeds_table(found: Any) -> list[str]:
     ]
     lines = markdown(("", "steps/s", "compile s"), rows)
     if "ratio" in found:
-        ratio = found["ratio"]
-        pairs = f"{len(ratio['pairs'])} neighbouring runs, {ratio['min']:.3f} to {ratio['max']:.3f}"
-        lines += ["", f"Ratio: {ratio['median']:.3f} (median of {pairs})."]
+        each = found["ratios"]
+        pairs = f"{len(each['pairs'])} neighbouring runs, {each['min']:.3f} to {each['max']:.3f}"
+        lines += ["", f"Ratio: {found['ratio']:.3f} (median of {pairs})."]
     if "peak_memory_bytes" in found:
         lines += ["", f"Peak memory: {found['peak_memory_bytes'] / 2**20:,.0f} MiB."]
     return lines

@@ -60,8 +60,8 @@ class Comparison:
         ours = next(iter(environments.values()))
         ours["dropped_spawns"] = self.dropped_spawns
         return environments | {
-            "ratio": {
-                "median": self.ratio,
+            "ratio": self.ratio,
+            "ratios": {
                 "min": min(self.ratios),
                 "max": max(self.ratios),
                 "pairs": list(self.ratios),

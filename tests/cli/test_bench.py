@@ -54,12 +54,12 @@ def test_bench_compares_the_environment_with_pgx(tmp_path):
         assert each["episodes"] > 0
         assert each["compile_seconds"] > 0
     pairs = zip(ours["steps_per_second"]["runs"], theirs["steps_per_second"]["runs"], strict=True)
-    assert found["ratio"]["pairs"] == [ours / theirs for ours, theirs in pairs]
-    assert found["ratio"]["median"] == sorted(found["ratio"]["pairs"])[1]
+    assert found["ratios"]["pairs"] == [ours / theirs for ours, theirs in pairs]
+    assert found["ratio"] == sorted(found["ratios"]["pairs"])[1]
     assert ours["dropped_spawns"] == 0
     assert found["sizes"]["num_envs"] == 16
     assert found["device"]["count"] == 2
-    assert f"ratio {found['ratio']['median']:.3f}" in result.output
+    assert f"ratio {found['ratio']:.3f}" in result.output
 
 
 def test_a_comparison_without_pgx_is_refused_before_anything_starts(monkeypatch):

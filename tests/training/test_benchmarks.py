@@ -4,17 +4,24 @@ import importlib.util
 import json
 from pathlib import Path
 
+import jax
 import pytest
+
+import hackmatrix_rl as hm
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 
 
-@pytest.fixture(scope="module")
-def all_benchmarks():
-    spec = importlib.util.spec_from_file_location("all_benchmarks", FOLDER / "all.py")
+def script(name):
+    spec = importlib.util.spec_from_file_location(f"benchmark_{name}", FOLDER / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def all_benchmarks():
+    return script("all")
 
 
 def test_a_table_is_replaced_between_its_markers_alone(all_benchmarks):
@@ -34,15 +41,16 @@ def test_every_benchmark_has_its_place_in_the_page(all_benchmarks):
     page = (FOLDER / "RESULTS.md").read_text()
     for name, benchmark in all_benchmarks.BENCHMARKS.items():
         all_benchmarks.replaced(page, name, [])
-        script = benchmark.command[0]
-        assert script == "-m" or (FOLDER.parent / script).is_file()
+        what = benchmark.command[0]
+        assert what == "-m" or (FOLDER.parent / what).is_file()
 
 
 def test_speeds_and_their_ratio_become_a_table(all_benchmarks):
     speed = {"median": 2_000.4, "min": 1_000.0, "max": 3_000.0, "runs": []}
     found = {
         "env": {"steps_per_second": speed, "compile_seconds": 4.25},
-        "ratio": {"median": 0.5, "min": 0.25, "max": 0.75, "pairs": [0.25, 0.5, 0.75]},
+        "ratio": 0.5,
+        "ratios": {"min": 0.25, "max": 0.75, "pairs": [0.25, 0.5, 0.75]},
         "sizes": {"num_envs": 4},
     }
     assert all_benchmarks.speeds_table(json.loads(json.dumps(found))) == [
@@ -52,3 +60,22 @@ def test_speeds_and_their_ratio_become_a_table(all_benchmarks):
         "",
         "Ratio: 0.500 (median of 3 neighbouring runs, 0.250 to 0.750).",
     ]
+
+
+def test_every_part_of_the_profile_is_a_function_of_the_rules_as_they_are():
+    profile = script("profile_env")
+    environment, games = hm.HackMatrix(), 3
+    traced = []
+
+    def trace():
+        table = profile.parts(profile.played(environment, games, steps=1))
+        for name, part in table.items():
+            found = part.function(*part.arguments)
+            assert all(leaf.shape[0] == games for leaf in jax.tree.leaves(found)), name
+            if part.in_place:
+                first = found[0] if isinstance(found, tuple) else found
+                assert jax.tree.structure(first) == jax.tree.structure(part.arguments[0])
+            traced.append(name)
+
+    jax.eval_shape(trace)  # nothing is compiled
+    assert {"mask", "action", "movement", "history", "whole step"} <= set(traced)
