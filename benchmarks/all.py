@@ -8,6 +8,7 @@ it is done; everything else in that file stays as it is. All of it takes an hour
 """
 
 import argparse
+import importlib.util
 import json
 import os
 import platform
@@ -27,10 +28,11 @@ SHOWN = ("python", "jax", "jaxlib", "equinox", "optax", "pgx")
 
 
 class Benchmark(NamedTuple):
-    """A command that takes `--json FILE`, and how its figures become a table."""
+    """A command that takes `--json FILE`, how its figures become a table, a module it needs."""
 
     command: tuple[str, ...]
     table: Callable[[Any], list[str]]
+    needs: str = "hackmatrix_rl"
 
 
 def markdown(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
@@ -137,6 +139,21 @@ def communication_table(rows: Any) -> list[str]:
     )
 
 
+def gpu_program_table(rows: Any) -> list[str]:
+    counts = ("num_envs", "instructions", "fusions", "loops", "copies", "copies_of_history")
+    return markdown(
+        ("games", *counts[1:-1], "copies of the history", "MiB", "compile s"),
+        (
+            (
+                *(f"{row[count]:,}" for count in counts),
+                f"{row['memory'] / 2**20:,.0f}",
+                f"{row['compile_seconds']:.1f}",
+            )
+            for row in rows
+        ),
+    )
+
+
 BENCH = ("-m", "hackmatrix_rl", "bench", "--repeats", "9")
 # PPO as it is often set up, with a network of two layers on the whole observation.
 WELL_KNOWN = (
@@ -152,6 +169,9 @@ BENCHMARKS = {
     "precision": Benchmark(("benchmarks/precision.py",), precision_table),
     "memory": Benchmark(("benchmarks/memory.py",), memory_table),
     "communication": Benchmark(("benchmarks/communication.py",), communication_table),
+    "gpu-program": Benchmark(
+        ("benchmarks/gpu_program.py",), gpu_program_table, "jax_plugins.xla_cuda13"
+    ),
 }
 
 
@@ -171,6 +191,13 @@ def replaced(text: str, name: str, lines: Sequence[str]) -> str:
     if not (found and ended) or first in rest or last in after:
         raise ValueError(f"there must be one {first} with one {last} behind it")
     return "\n".join([before + first, *lines, last]) + after
+
+
+def installed(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # of the package that it would be in
+        return False
 
 
 def machine() -> str:
@@ -224,6 +251,9 @@ def main() -> None:
     failed = []
     for name in options.only:
         benchmark, file = BENCHMARKS[name], folder.absolute() / f"{name}.json"
+        if not installed(benchmark.needs):
+            print(f"\n{name}: left out, {benchmark.needs} is not installed")
+            continue
         print(f"\n{name}: python {' '.join(benchmark.command)}", flush=True)
         began = time.perf_counter()
         command = [sys.executable, *benchmark.command, "--json", str(file)]

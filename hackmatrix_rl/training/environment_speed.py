@@ -176,20 +176,8 @@ class RandomPlay:
         self._devices = mesh.size
         self.clear()
         self.begin(state, mask)
-        split = (BY_ENVIRONMENT,) * 3
-        program = jax.jit(
-            jax.shard_map(
-                functools.partial(_play, environment),
-                mesh=mesh,
-                in_specs=(*split, BY_ENVIRONMENT, REPLICATED, REPLICATED),
-                out_specs=split,
-                check_vma=False,
-            ),
-            donate_argnums=(0, 1, 2),
-            out_shardings=self._by_environment,  # of empty arrays, too
-        )
         began = clock()
-        self.program = program.lower(*self._arguments(1)).compile()
+        self.program = play_program(environment, mesh).lower(*self._arguments(1)).compile()
         self.compile_seconds = clock() - began
         self.memory = program_bytes(self.program)
 
@@ -226,6 +214,27 @@ class RandomPlay:
     def _arguments(self, steps: int) -> tuple[Any, ...]:
         numbers = np.int32(self._played), np.int32(steps)
         return (*self._games, self._tally, self._keys, *numbers)
+
+
+def play_program(environment: Environment, mesh: Mesh) -> Any:
+    """Steps of random play, jitted: of all games, which are given away and handed back.
+
+    Args:
+        environment: to step.
+        mesh: devices that share the games evenly.
+    """
+    split = (BY_ENVIRONMENT,) * 3
+    return jax.jit(
+        jax.shard_map(
+            functools.partial(_play, environment),
+            mesh=mesh,
+            in_specs=(*split, BY_ENVIRONMENT, REPLICATED, REPLICATED),
+            out_specs=split,
+            check_vma=False,
+        ),
+        donate_argnums=(0, 1, 2),
+        out_shardings=NamedSharding(mesh, BY_ENVIRONMENT),  # of empty arrays, too
+    )
 
 
 def _play(
