@@ -26,6 +26,7 @@ from hackmatrix_rl.game import State, legal_actions
 from hackmatrix_rl.game.actions import apply_action, is_legal
 from hackmatrix_rl.game.enemy_turn import arrive, enemy_turn, move_enemies, spawn
 from hackmatrix_rl.game.history import remember
+from hackmatrix_rl.game.random import Chance
 from hackmatrix_rl.game.rewards import reward_terms
 from hackmatrix_rl.game.stage import set_up_if
 from hackmatrix_rl.training.compose import make_environment
@@ -62,6 +63,11 @@ class Part(NamedTuple):
     in_sum: bool = True
 
 
+def by_chance(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function whose last argument is a key in place of the chance that it takes."""
+    return lambda *arguments: function(*arguments[:-1], chance=Chance.of(arguments[-1]))
+
+
 def parts(b: Batch) -> dict[str, Part]:
     """The table of parts; most are functions of one game."""
     config, position = b.environment.config, b.games.position
@@ -75,15 +81,15 @@ def parts(b: Batch) -> dict[str, Part]:
         "mask": one(lambda game: legal_actions(config, game), b.games),
         "action": one(
             lambda game, action, mask, key: apply_action(
-                game, action, is_legal(mask, action), key=key
+                game, action, is_legal(mask, action), chance=Chance.of(key)
             ),
             *(b.games, b.actions, b.mask, b.keys),
         ),
-        "arrivals": one(arrive, b.after),
-        "movement": one(lambda at, key: move_enemies(at, key=key), b.after, b.keys),
-        "spawns": one(lambda at, key: spawn(at, key=key), b.after, b.keys),
+        "arrivals": one(arrive, b.after, b.turned),
+        "movement": one(by_chance(move_enemies), b.after, b.turned, b.keys),
+        "spawns": one(by_chance(spawn), b.after, b.turned, b.keys),
         "enemy turn (the three above)": one(
-            lambda at, key: enemy_turn(at, key=key), b.after, b.keys, in_sum=False
+            by_chance(enemy_turn), b.after, b.turned, b.keys, in_sum=False
         ),
         "reward, distance": one(reward_terms, position, b.after, b.event),
         "history": one(
@@ -91,7 +97,7 @@ def parts(b: Batch) -> dict[str, Part]:
             *(b.games.history, b.after, b.turned, b.event.popped),
             in_place=True,
         ),
-        "set-up": one(lambda due, at, key: set_up_if(due, at, key=key), b.set_up, b.after, b.keys),
+        "set-up": one(by_chance(set_up_if), b.set_up, b.after, b.keys),
         "observation": one(compact_observation, b.after),
         "reset of all games": Part(b.environment.reset, (b.keys,), in_sum=False),
         "whole step": Part(
@@ -123,7 +129,7 @@ def played(environment: HackMatrix, num_games: int, steps: int) -> Batch:
     @jax.jit
     def act(games: State, mask: Any, actions: Any, keys: Any) -> Any:
         def one(game: State, mask: Any, action: Any, key: Any) -> Any:
-            return apply_action(game, action, is_legal(mask, action), key=key)
+            return apply_action(game, action, is_legal(mask, action), chance=Chance.of(key))
 
         return jax.vmap(one)(games, mask, actions, keys)
 

@@ -12,16 +12,18 @@ from hackmatrix_rl.env.environment import (
 )
 from hackmatrix_rl.env.hackmatrix import HackMatrix, HackMatrixState
 from hackmatrix_rl.env.observation import (
+    CELL,
     CompactObservation,
     Number,
     Observation,
-    Plane,
+    Sight,
     classic_from_compact,
     compact_observation,
     observe,
 )
 
 __all__ = [
+    "CELL",
     "CartPole",
     "CompactObservation",
     "EnvSpec",
@@ -32,7 +34,7 @@ __all__ = [
     "HackMatrixState",
     "Number",
     "Observation",
-    "Plane",
+    "Sight",
     "Timestep",
     "classic_from_compact",
     "compact_observation",

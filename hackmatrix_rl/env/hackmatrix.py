@@ -1,7 +1,7 @@
 """HackMatrix as an environment: many games at once, each reset as it ends."""
 
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
@@ -24,10 +24,12 @@ from hackmatrix_rl.game import (
     RewardTerms,
     State,
     legal_actions,
+    sparse,
 )
-from hackmatrix_rl.game.actions import FIRST_PROGRAM, SIPHON
+from hackmatrix_rl.game.actions import FIRST_PROGRAM, SIPHON, allowed
 from hackmatrix_rl.game.play import Outcome, act
-from hackmatrix_rl.game.stage import blank_position, new_game, set_up_if
+from hackmatrix_rl.game.random import Chance
+from hackmatrix_rl.game.stage import blank_position, new_game, set_up_stage
 from hackmatrix_rl.game.state import Position, select
 
 
@@ -133,8 +135,8 @@ class HackMatrix(Environment):
         self, state: HackMatrixState, action: Int32[Array, ""], key: Key[Array, ""]
     ) -> tuple[HackMatrixState, Timestep]:
         """One action of one game, and the reset if it ended the episode."""
-        act_key, begin_key, setup_key, last_key = jax.random.split(key, 4)
-        after, outcome = act(state.games, action, state.mask, key=act_key)
+        chance = Chance.of(key)
+        after, outcome = act(state.games, action, state.mask, chance=chance.child(0))
         completed = outcome.completed & ~outcome.won
         tally = Tally(
             total_reward=state.tally.total_reward + outcome.terms.total(),
@@ -149,23 +151,24 @@ class HackMatrix(Environment):
             truncated = ~terminated & (tally.length >= self.max_steps)
         done = terminated | truncated
 
-        if self.truncates:  # a value is bootstrapped from the next stage, so it is set up
-            last = State(
-                set_up_if(completed & truncated, after.position, key=last_key), after.history
-            )
-        else:
-            last = after
-        game = self._begin_if(done, after, key=begin_key)
-        # One set-up a step, for stages completed and games begun alike.
-        position = set_up_if(completed | done, game.position, key=setup_key)
-        game = State(position, game.history)
+        position, last_observation, last_mask = self._go_on(
+            after, completed, done, chance=chance.child(1)
+        )
+        # The ring is left as it is: snapshots beyond `count` are never read.
+        none = jnp.int32(0)
+        history = replace(
+            after.history,
+            next_slot=jnp.where(done, none, after.history.next_slot),
+            count=jnp.where(done, none, after.history.count),
+        )
+        game = State(position, history)
         mask = legal_actions(self.config, game)
         observation = self._see(position)
         timestep = self._timestep(
             observation,
             mask,
-            select(done, self._see(last.position), observation),
-            select(done, legal_actions(self.config, last), mask),
+            select(done, last_observation, observation),
+            select(done, last_mask, mask),
             after.position,
             outcome,
             terminated,
@@ -174,17 +177,46 @@ class HackMatrix(Environment):
         )
         return HackMatrixState(game, mask, select(done, Tally.start(), tally)), timestep
 
-    def _begin_if(self, done: Bool[Array, ""], game: State, *, key: Key[Array, ""]) -> State:
-        """A new game, its first stage not set up yet, where the last one is over."""
-        new = blank_position(self.config, key=key)
-        # The ring is left as it is: snapshots beyond `count` are never read.
-        none = jnp.int32(0)
-        history = replace(
-            game.history,
-            next_slot=jnp.where(done, none, game.history.next_slot),
-            count=jnp.where(done, none, game.history.count),
+    def _go_on(
+        self, game: State, completed: Bool[Array, ""], done: Bool[Array, ""], *, chance: Chance
+    ) -> tuple[Position, CompactObservation | Observation, Bool[Array, "28"]]:
+        """Sets up the next stage where one was completed, a new game where the last is over.
+
+        Both are needed where a limit cuts an episode as a stage is completed: its last
+        observation is of the next stage.
+
+        Returns:
+            The position to play on from, and the observation and mask of the one before the
+            reset; these mean something only where `done`.
+        """
+        can_undo = game.history.count > 0
+
+        def seen(position: Position, can_undo: Bool[Array, ""]) -> Any:
+            return self._see(position), allowed(position, can_undo=can_undo)
+
+        def one(carry: Any, given: Any) -> Any:
+            next_stage, new_game, position, last = carry
+            can_undo, chance = given
+            begins = new_game & ~next_stage
+            last = select(begins, seen(position, can_undo), last)
+            chance = chance.child(begins.astype(jnp.int32))
+            blank = blank_position(self.config, chance=chance.child(0))
+            position = select(begins, blank, position)
+            position = set_up_stage(position, chance=chance.child(1))
+            return jnp.zeros_like(next_stage), new_game & ~begins, position, last
+
+        nothing = jax.tree.map(
+            lambda leaf: jnp.zeros(leaf.shape, leaf.dtype),
+            jax.eval_shape(seen, game.position, can_undo),
         )
-        return State(select(done, new, game.position), history)
+        _, _, position, (observation, mask) = sparse.seldom(
+            lambda carry, _: carry[0] | carry[1],
+            one,
+            (completed, done, game.position, nothing),
+            (can_undo, chance),
+            share=8,
+        )
+        return position, observation, mask
 
     def _timestep(
         self,

@@ -11,17 +11,31 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float32, Int8, Int32
+from jax.typing import DTypeLike
+from jaxtyping import Array, Bool, Float32, Int32, UInt32
 
 from hackmatrix_rl.env.environment import Features
-from hackmatrix_rl.game import GameConfig, State
-from hackmatrix_rl.game.board import NUM_CELLS, SIZE, CellSet, row_and_column
+from hackmatrix_rl.game import GameConfig, State, sparse
+from hackmatrix_rl.game.board import (
+    NUM_CELLS,
+    SIZE,
+    CellSet,
+    col_of,
+    row_and_column,
+    row_of,
+)
+from hackmatrix_rl.game.packed import BitField, fields
 from hackmatrix_rl.game.state import (
     NUM_ENEMY_TYPES,
     NUM_PROGRAMS,
+    Board,
     Content,
+    Enemies,
     EnemyType,
     Position,
+    Slots,
+    Transmissions,
+    bits_of,
     is_block,
 )
 
@@ -43,41 +57,45 @@ class Number(IntEnum):
     TURN = 11
 
 
-class Plane(IntEnum):
-    """Planes of `CompactObservation.grid`; 0 means "none" in each."""
+class Sight(IntEnum):
+    """What a cell is seen to hold."""
 
-    ENEMY = 0
-    """1 + the type of the enemy shown."""
-    ENEMY_HP = 1
-    ENEMY_STUNNED = 2
-    ENEMY_FROM_SIPHON = 3
-    BLOCK = 4
-    """A `Block`."""
-    POINTS = 5
-    SIPHONED = 6
-    PROGRAM = 7
-    """1 + the program of the block shown."""
-    SPAWN_COUNT = 8
-    TRANSMISSION = 9
-    """turns_remaining of the transmission shown."""
-    CREDITS = 10
-    ENERGY = 11
-    PICKUP = 12
-    EXIT = 13
-    SIPHON_CENTER = 14
-    LAST_KNOWN = 15
-    """A hidden cryptog was last seen here."""
-    TRANSMISSION_TYPE = 16
-    """1 + the type of the transmission shown, while SHOW is active."""
-
-
-class Block(IntEnum):
-    """What kind of block is shown."""
-
-    NONE = 0
+    EMPTY = 0
     DATA = 1
     PROGRAM = 2
     QUESTION = 3
+    PICKUP = 4
+    EXIT = 5
+
+
+CELL = fields(
+    content=3,
+    value=5,
+    spawn_count=4,
+    credits=2,
+    energy=2,
+    siphoned=1,
+    siphon_center=1,
+    enemy=3,
+    enemy_hp=2,
+    enemy_stunned=1,
+    enemy_from_siphon=1,
+    transmission=3,
+    transmission_type=3,
+    last_known=1,
+)
+"""What is seen of a cell, in one word; 0 means "none" in each.
+
+    content: a `Sight`.
+    value: points of a data block, number of the program of a program block.
+    siphoned: of blocks alone.
+    enemy: 1 + the type of the enemy shown; then its hp and flags.
+    transmission: turns_remaining of the transmission shown, 7 for more.
+    transmission_type: 1 + its type, while SHOW is active.
+    last_known: a hidden cryptog was last seen here.
+
+The first seven stand where `Board` has them.
+"""
 
 
 class CompactObservation(eqx.Module):
@@ -85,13 +103,17 @@ class CompactObservation(eqx.Module):
 
     Attributes:
         numbers: one entry a `Number`, unscaled.
-        programs: the programs that are owned.
-        grid: one plane a `Plane`; cell = row * 6 + col.
+        programs: the programs that are owned, a bit each.
+        grid: a word a cell, see `CELL`; cell = row * 6 + col.
     """
 
-    numbers: Int32[Array, "12"]
-    programs: Bool[Array, "23"]
-    grid: Int8[Array, "17 36"]
+    numbers: Int32[Array, "*batch 12"]
+    programs: UInt32[Array, "*batch"]
+    grid: UInt32[Array, "*batch 36"]
+
+    def plane(self, name: str) -> Int32[Array, "*batch 36"]:
+        """One of the fields of `CELL`, for every cell."""
+        return CELL[name].read(self.grid)
 
 
 class Observation(eqx.Module):
@@ -116,8 +138,8 @@ def compact_observation(position: Position) -> CompactObservation:
     """What is seen of one position, as integers."""
     player, board = position.player, position.board
     numbers = {
-        Number.ROW: player.cell.astype(jnp.int32) // SIZE,
-        Number.COL: player.cell.astype(jnp.int32) % SIZE,
+        Number.ROW: row_of(player.cell),
+        Number.COL: col_of(player.cell),
         Number.HP: player.hp,
         Number.CREDITS: player.credits,
         Number.ENERGY: player.energy,
@@ -129,145 +151,159 @@ def compact_observation(position: Position) -> CompactObservation:
         Number.SCORE: player.score,
         Number.TURN: position.turn,
     }
-    enemy, last_known = _enemies_by_cell(position)
-    transmission, transmission_type = _transmissions_by_cell(position)
-    siphoned = board.siphoned.to_array()
-    block = is_block(board.content)
-    data, program = board.content == Content.DATA, board.content == Content.PROGRAM
-    kind = jnp.where(data, Block.DATA, jnp.where(program, Block.PROGRAM, Block.QUESTION))
-    loose = ~block | siphoned
-    planes = {
-        Plane.ENEMY: enemy & 7,
-        Plane.ENEMY_HP: (enemy >> 3) & 3,
-        Plane.ENEMY_STUNNED: (enemy >> 5) & 1,
-        Plane.ENEMY_FROM_SIPHON: (enemy >> 6) & 1,
-        Plane.BLOCK: jnp.where(block, kind, Block.NONE),
-        Plane.POINTS: jnp.where(data, board.value, 0),
-        Plane.SIPHONED: block & siphoned,
-        Plane.PROGRAM: jnp.where(program, board.value + 1, 0),
-        Plane.SPAWN_COUNT: jnp.where(data | program, board.spawn_count, 0),
-        Plane.TRANSMISSION: transmission,
-        Plane.CREDITS: jnp.where(loose, board.credits, 0),
-        Plane.ENERGY: jnp.where(loose, board.energy, 0),
-        Plane.PICKUP: board.content == Content.PICKUP,
-        Plane.EXIT: board.content == Content.EXIT,
-        Plane.SIPHON_CENTER: board.siphon_center.to_array(),
-        Plane.LAST_KNOWN: last_known.to_array(),
-        Plane.TRANSMISSION_TYPE: transmission_type,
-    }
     return CompactObservation(
         numbers=jnp.stack([numbers[number] for number in Number]),
-        programs=position.owned,
-        grid=jnp.stack([planes[plane].astype(jnp.int8) for plane in Plane]),
+        programs=position.programs,
+        grid=_board(board) | _things(position),
     )
 
 
-def _enemies_by_cell(position: Position) -> tuple[Int8[Array, "36"], CellSet]:
-    """The enemy shown on each cell, and where hidden cryptogs were last seen.
+def _board(board: Board) -> UInt32[Array, "36"]:
+    """What the cells are seen to hold, beside enemies and transmissions."""
+    content = board.content
+    block = is_block(content)
+    hidden = (content == Content.HIDDEN_DATA) | (content == Content.HIDDEN_PROGRAM)
+    sight = jnp.where(content >= Content.HIDDEN_PROGRAM, content - 1, content)
+    covered = block & ~board.siphoned
+    seen = board.with_(content=sight)
+    seen = seen.with_(hidden, value=0, spawn_count=0)
+    seen = seen.with_(covered, credits=0, energy=0)
+    return seen.with_(~block, value=0, siphoned=0).words
 
-    The first is one number a cell: 1 + type in bits 0-2, hp in 3-4, stunned, from siphon;
-    0 where none is shown.
-    """
-    enemies = position.enemies
-    row, column = row_and_column(position.player.cell)
-    in_sight = (row | column).has(enemies.cell) | position.show_activated
+
+Things = tuple[Enemies, Transmissions, Int32[Array, ""], Bool[Array, ""]]
+
+_FEW = 6
+"""Slots that are looked at in every game; most games never have more."""
+
+
+def _things(position: Position) -> UInt32[Array, "36"]:
+    """The enemies and transmissions that are seen."""
+    given = (
+        position.enemies,
+        position.transmissions,
+        position.player.cell,
+        position.show_activated,
+    )
+
+    def look(some: int | None, given: Things) -> UInt32[Array, "36"]:
+        enemies, transmissions, player_cell, show = given
+        return _enemies(Enemies(enemies.words[:some]), player_cell, show) | _transmissions(
+            Transmissions(transmissions.words[:some]), show
+        )
+
+    crowded = position.enemies.present[_FEW:].any() | position.transmissions.present[_FEW:].any()
+    return sparse.apply_if(
+        crowded, lambda _, given: look(None, given), look(_FEW, given), given, share=8
+    )
+
+
+def _enemies(
+    enemies: Enemies, player_cell: Int32[Array, ""], show: Bool[Array, ""]
+) -> UInt32[Array, "36"]:
+    """The enemies shown, and where hidden cryptogs were last seen."""
+    row, column = row_and_column(player_cell)
+    in_sight = (row | column).has(enemies.cell) | show
     hidden = (enemies.type == EnemyType.CRYPTOG) & ~in_sight
     look = (
-        (enemies.type + 1)
-        | (enemies.hp << 3)
-        | (enemies.stunned.astype(jnp.int8) << 5)
-        | (enemies.spawned_from_siphon.astype(jnp.int8) << 6)
+        CELL["enemy"].placed(enemies.type + 1)
+        | CELL["enemy_hp"].placed(enemies.hp)
+        | CELL["enemy_stunned"].placed(enemies.stunned)
+        | CELL["enemy_from_siphon"].placed(enemies.spawned_from_siphon)
     )
-    shown = _first_by_cell(enemies.cell, enemies.present, jnp.where(hidden, jnp.int8(0), look))
+    shown = _first_by_cell(enemies, jnp.where(hidden, jnp.uint32(0), look))
 
-    slots = np.arange(enemies.present.size)
+    slots = np.arange(enemies.size)
     earlier = (slots[None, :] < slots[:, None]) & enemies.present[None, :]
     behind = ((enemies.cell[None, :] == enemies.cell[:, None]) & earlier).any(axis=1)
     hints = CellSet.of_cells(enemies.last_known, enemies.present & hidden & ~behind)
-    return shown, hints
+    return shown | CELL["last_known"].placed(hints.to_array())
 
 
-def _transmissions_by_cell(position: Position) -> tuple[Int8[Array, "36"], Int8[Array, "36"]]:
-    """turns_remaining, and under SHOW 1 + the type, of the transmission on each cell."""
-    slots = position.transmissions
-    turns = jnp.clip(slots.turns_remaining, -127, 127).astype(jnp.int8)
-    kind = jnp.where(position.show_activated, slots.type + 1, jnp.int8(0))
-    return (
-        _first_by_cell(slots.cell, slots.present, turns),
-        _first_by_cell(slots.cell, slots.present, kind),
-    )
+def _transmissions(transmissions: Transmissions, show: Bool[Array, ""]) -> UInt32[Array, "36"]:
+    """The transmissions shown; under SHOW with their types."""
+    turns = jnp.minimum(transmissions.turns_remaining, CELL["transmission"].largest)
+    kind = jnp.where(show, transmissions.type + 1, 0)
+    look = CELL["transmission"].placed(turns) | CELL["transmission_type"].placed(kind)
+    return _first_by_cell(transmissions, look)
 
 
-def _first_by_cell(
-    cell: Int8[Array, " n"], present: Bool[Array, " n"], value: Int8[Array, " n"]
-) -> Int8[Array, "36"]:
-    """For each cell the value of the first entry on it; 0 where there is none."""
-    cell = jnp.where(present, cell, jnp.int8(-1))
-    shown = jnp.zeros(NUM_CELLS, jnp.int8)
-    for slot in reversed(range(cell.size)):  # the first one writes last
-        shown = jnp.where(np.arange(NUM_CELLS, dtype=np.int8) == cell[slot], value[slot], shown)
+def _first_by_cell(slots: Slots, look: UInt32[Array, " n"]) -> UInt32[Array, "36"]:
+    """For each cell the look of the first thing on it; 0 where there is none."""
+    cell = jnp.where(slots.present, slots.cell, -1)
+    shown = jnp.zeros(NUM_CELLS, jnp.uint32)
+    for slot in reversed(range(slots.size)):  # the first one writes last
+        shown = jnp.where(np.arange(NUM_CELLS, dtype=np.int32) == cell[slot], look[slot], shown)
     return shown
 
 
 @dataclass(frozen=True)
 class Channel:
-    """How a channel of the encoding follows from a plane.
+    """How a channel of the encoding follows from the word of a cell.
 
     Attributes:
-        plane: where the value of a cell comes from.
-        equals: the channel is 1 where the value is this, else 0; `None`: it is the value
-            itself,
+        field: of `CELL`; the channel is its number,
         scale: divided by this,
-        cap: and not more than this.
+        cap: and not more than this;
+        when: but 0 unless these fields have these numbers. Without a `field` it is 1 then.
     """
 
-    plane: Plane
-    equals: int | None = None
+    field: str | None = None
     scale: float = 1.0
     cap: float = np.inf
+    when: tuple[tuple[str, int], ...] = ()
 
 
-def _one_hot(plane: Plane, size: int) -> list[Channel]:
-    return [Channel(plane, equals=which) for which in range(1, size + 1)]
+def _one_hot(field: str, *numbers: int, **when: int) -> list[Channel]:
+    return [Channel(when=((field, number), *when.items())) for number in numbers]
 
+
+_TYPES = range(1, NUM_ENEMY_TYPES + 1)
 
 CLASSIC_CHANNELS = (
-    *_one_hot(Plane.ENEMY, NUM_ENEMY_TYPES),
-    Channel(Plane.ENEMY_HP, scale=3),
-    Channel(Plane.ENEMY_STUNNED),
-    Channel(Plane.ENEMY_FROM_SIPHON),
-    *_one_hot(Plane.BLOCK, len(Block) - 1),
-    Channel(Plane.POINTS, scale=9),
-    Channel(Plane.SIPHONED),
-    *_one_hot(Plane.PROGRAM, NUM_PROGRAMS),
-    Channel(Plane.SPAWN_COUNT, scale=9),
-    Channel(Plane.TRANSMISSION, scale=4, cap=1),
-    Channel(Plane.CREDITS, scale=3),
-    Channel(Plane.ENERGY, scale=3),
-    Channel(Plane.PICKUP),
-    Channel(Plane.EXIT),
-    Channel(Plane.SIPHON_CENTER),
+    *_one_hot("enemy", *_TYPES),
+    Channel("enemy_hp", scale=3),
+    Channel("enemy_stunned"),
+    Channel("enemy_from_siphon"),
+    *_one_hot("content", Sight.DATA, Sight.PROGRAM, Sight.QUESTION),
+    Channel("value", scale=9, when=(("content", Sight.DATA),)),
+    Channel("siphoned"),
+    *_one_hot("value", *range(NUM_PROGRAMS), content=Sight.PROGRAM),
+    Channel("spawn_count", scale=9),
+    Channel("transmission", scale=4, cap=1),
+    Channel("credits", scale=3),
+    Channel("energy", scale=3),
+    *_one_hot("content", Sight.PICKUP, Sight.EXIT),
+    Channel("siphon_center"),
 )
 """The channels of the classic encoding, in its order."""
 
-SCREEN_CHANNELS = (
-    Channel(Plane.LAST_KNOWN),
-    *_one_hot(Plane.TRANSMISSION_TYPE, NUM_ENEMY_TYPES),
-)
+SCREEN_CHANNELS = (Channel("last_known"), *_one_hot("transmission_type", *_TYPES))
 """What the screen shows beside them."""
 
 
 def _encode_cells(
-    grid: Int8[Array, "planes cells"], channels: tuple[Channel, ...]
+    grid: UInt32[Array, "cells"], channels: tuple[Channel, ...]
 ) -> Float32[Array, "cells channels"]:
     # One expression for all channels: XLA makes one pass of it, where stacking the channels
     # one by one takes several times as long as the rest of a small network.
-    values = grid.T[:, np.array([channel.plane for channel in channels])]
-    equals = np.array([channel.equals or 0 for channel in channels], np.int8)[None]
-    scale = np.array([channel.scale for channel in channels], np.float32)[None]
-    cap = np.array([channel.cap for channel in channels], np.float32)[None]
-    scaled = jnp.minimum(values.astype(jnp.float32) / scale, cap)
-    return jnp.where(equals > 0, (values == equals).astype(jnp.float32), scaled)
+    table = [CELL[channel.field] if channel.field else BitField(0, 0) for channel in channels]
+    need = [[(CELL[name], number) for name, number in channel.when] for channel in channels]
+
+    def row(values: list[float], dtype: DTypeLike) -> np.ndarray:
+        return np.array([values], dtype)
+
+    mask = row([sum(field.mask for field, _ in each) for each in need], np.uint32)
+    wanted = row([sum(n << field.shift for field, n in each) for each in need], np.uint32)
+    shift = row([field.shift for field in table], np.uint32)
+    largest = row([field.largest for field in table], np.uint32)
+    one = row([0 if channel.field else 1 for channel in channels], np.float32)
+    scale = row([channel.scale for channel in channels], np.float32)
+    cap = row([channel.cap for channel in channels], np.float32)
+    words = grid[:, None]
+    number = ((words >> shift) & largest).astype(jnp.float32)
+    value = jnp.minimum(number / scale, cap) + one
+    return jnp.where((words & mask) == wanted, value, 0)
 
 
 def _player(observation: CompactObservation) -> Float32[Array, "10"]:
@@ -292,7 +328,7 @@ def classic_from_compact(observation: CompactObservation) -> Observation:
     """The classic encoding of one compact observation."""
     return Observation(
         player=_player(observation),
-        programs=observation.programs.astype(jnp.float32),
+        programs=bits_of(observation.programs, NUM_PROGRAMS).astype(jnp.float32),
         grid=_encode_cells(observation.grid, CLASSIC_CHANNELS).reshape(SIZE, SIZE, -1),
     )
 
@@ -313,7 +349,7 @@ def features_from_compact(observation: CompactObservation) -> Features:
     flat = jnp.concatenate(
         [
             _player(observation),
-            observation.programs.astype(jnp.float32),
+            bits_of(observation.programs, NUM_PROGRAMS).astype(jnp.float32),
             jnp.log1p(numbers[np.array([Number.SCORE, Number.CREDITS, Number.ENERGY])]) / 4,
             numbers[Number.TURN][None] / 16,
         ]

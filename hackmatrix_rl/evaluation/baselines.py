@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
 
-from hackmatrix_rl.env.observation import Block, CompactObservation, Number, Plane
+from hackmatrix_rl.env.observation import CompactObservation, Number, Sight
 from hackmatrix_rl.evaluation.player import Player
-from hackmatrix_rl.game.board import NUM_DIRECTIONS, SIZE, CellSet, flood, step_from
+from hackmatrix_rl.game.board import NUM_DIRECTIONS, SIZE, STEPS, CellSet, flood
 
 WHIM = 0.15
 """How often the runner does anything at all."""
@@ -85,27 +85,26 @@ class Runner(Script):
                 f"not a {type(observation).__name__}"
             )
         whim_key, legal_key, way_key = jax.random.split(key, 3)
-        grid = observation.grid
         row, col = observation.numbers[Number.ROW], observation.numbers[Number.COL]
-        cells, _ = step_from(
-            (row * SIZE + col).astype(jnp.int8), jnp.arange(NUM_DIRECTIONS, dtype=jnp.int8)
-        )
+        cells = row * SIZE + col + np.array(STEPS, np.int32)
         directions = mask[:NUM_DIRECTIONS]
 
         # Beside the player no cryptog is hidden: all enemies there are seen.
-        enemies = CellSet.from_array(grid[Plane.ENEMY] != 0)
+        enemies = CellSet.from_array(observation.plane("enemy") != 0)
         fights = directions & enemies.has(cells)
+        content = observation.plane("content")
+        open_ = (content == Sight.EMPTY) | (content == Sight.PICKUP) | (content == Sight.EXIT)
 
         # The search spreads from the exit and halts where it first touches a cell that can be
         # stepped on: those it has reached by then are all equally near.
-        reached, _, found = flood(
-            CellSet.from_array(grid[Plane.EXIT] != 0),
-            CellSet.from_array(grid[Plane.BLOCK] == Block.NONE),
+        reached = flood(
+            CellSet.from_array(content == Sight.EXIT),
+            CellSet.from_array(open_),
             until=CellSet.of_cells(cells, directions),
         )
         ways = directions & reached.has(cells)
 
-        action = jnp.where(found, any_of(ways, key=way_key), any_of(mask, key=legal_key))
+        action = jnp.where(ways.any(), any_of(ways, key=way_key), any_of(mask, key=legal_key))
         action = jnp.where(fights.any(), jnp.argmax(fights).astype(jnp.int32), action)
         whim: Float32[Array, ""] = jax.random.uniform(whim_key)
         return jnp.where(whim < WHIM, any_of(mask, key=legal_key), action)

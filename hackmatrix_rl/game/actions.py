@@ -2,18 +2,18 @@
 
 from dataclasses import replace
 
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int8, Int32, Key
+from jaxtyping import Array, Bool, Float32, Int32
 
 from hackmatrix_rl.game import sparse
-from hackmatrix_rl.game.board import NUM_DIRECTIONS, SIZE, step_from
+from hackmatrix_rl.game.board import NUM_CELLS, NUM_DIRECTIONS, SIZE, CellSet, Direction, step_from
 from hackmatrix_rl.game.config import GameConfig
-from hackmatrix_rl.game.damage import hit
+from hackmatrix_rl.game.damage import cut, strike
 from hackmatrix_rl.game.effects import Given
 from hackmatrix_rl.game.history import newest
 from hackmatrix_rl.game.programs import Program, run_program, usable_programs
+from hackmatrix_rl.game.random import Chance
 from hackmatrix_rl.game.rewards import Event
 from hackmatrix_rl.game.siphon import siphon, siphon_quality
 from hackmatrix_rl.game.state import (
@@ -23,11 +23,14 @@ from hackmatrix_rl.game.state import (
     Content,
     Position,
     State,
-    first,
+    bits_of,
     of_chosen,
     select,
 )
 from hackmatrix_rl.game.view import View
+
+Result = tuple[Position, Int32[Array, ""], Float32[Array, ""]]
+"""A position, the kills that count, and the term siphon_quality."""
 
 SIPHON = NUM_DIRECTIONS
 FIRST_PROGRAM = SIPHON + 1
@@ -43,12 +46,20 @@ def legal_actions(config: GameConfig, state: State) -> Bool[Array, "28"]:
         config: the game's capacities.
         state: one game; use `jax.vmap` for several.
     """
-    position = state.position
-    view = View.of(position, can_undo=state.history.count > 0)
-    cells, inside = step_from(position.player.cell, jnp.arange(NUM_DIRECTIONS, dtype=jnp.int8))
-    walkable = inside & (~view.blocks | view.enemies).has(cells)
-    siphons = position.player.data_siphons > 0
-    return jnp.concatenate([walkable, siphons[None], usable_programs(view)])
+    return allowed(state.position, can_undo=state.history.count > 0)
+
+
+def allowed(position: Position, *, can_undo: Bool[Array, ""]) -> Bool[Array, "28"]:
+    """`legal_actions` of a position whose history holds a snapshot, or none."""
+    view = View.of(position, can_undo=can_undo)
+    open_ = ~view.blocks | view.enemies
+    here = CellSet.of(position.player.cell)
+    legal = usable_programs(view) << FIRST_PROGRAM
+    legal = legal | ((position.player.data_siphons > 0).astype(jnp.uint32) << SIPHON)
+    for direction in Direction:
+        ahead = (here.shifted(direction) & open_).any()
+        legal = legal | (ahead.astype(jnp.uint32) << direction)
+    return bits_of(legal, NUM_ACTIONS)
 
 
 def is_legal(mask: Bool[Array, "28"], action: Int32[Array, ""]) -> Bool[Array, ""]:
@@ -57,7 +68,7 @@ def is_legal(mask: Bool[Array, "28"], action: Int32[Array, ""]) -> Bool[Array, "
 
 
 def apply_action(
-    state: State, action: Int32[Array, ""], legal: Bool[Array, ""], *, key: Key[Array, ""]
+    state: State, action: Int32[Array, ""], legal: Bool[Array, ""], *, chance: Chance
 ) -> tuple[Position, Event]:
     """Sections 4 and 6: what the action itself does, before stage set-up and enemy turn.
 
@@ -65,7 +76,7 @@ def apply_action(
         state: one game.
         action: 0..27.
         legal: whether it is legal; the result means nothing where it is not.
-        key: source of chance.
+        chance: source of what is left to chance.
     """
     position = state.position
     moves = legal & (action < SIPHON)
@@ -77,19 +88,12 @@ def apply_action(
     after = select(moves, moved, position)
     kills = jnp.where(moves, kills, 0)
 
-    after, quality = sparse.apply_if(
-        siphons,
-        lambda value, _: (siphon(value[0]), siphon_quality(value[0])),
-        (after, jnp.float32(0)),
-        (),
-        share=16,
-    )
-    after, kills = sparse.apply_if(
-        runs,
-        lambda value, given: run_program(value[0], given[0], given[1]),
-        (after, kills),
-        (program, Given(key=key, snapshot=newest(state.history))),
-        share=8,
+    after, kills, quality = sparse.apply_if(
+        siphons | runs,
+        _siphon_or_run,
+        (after, kills, jnp.float32(0)),
+        (siphons, program, Given(chance=chance, snapshot=newest(state.history))),
+        share=32,
     )
 
     waits = runs & (program == Program.WAIT)
@@ -110,6 +114,18 @@ def apply_action(
     return after, event
 
 
+def _siphon_or_run(carry: Result, given: tuple[Bool[Array, ""], Int32[Array, ""], Given]) -> Result:
+    """What is neither a step nor an attack, in one: both are rare in most play."""
+    position, kills, quality = carry
+    siphons, program, rest = given
+    ran, more = run_program(position, program, rest)
+    return (
+        select(siphons, siphon(position), ran),
+        jnp.where(siphons, kills, more),
+        jnp.where(siphons, siphon_quality(position), quality),
+    )
+
+
 def move(
     position: Position, direction: Int32[Array, ""]
 ) -> tuple[Position, Int32[Array, ""], Bool[Array, ""], Bool[Array, ""]]:
@@ -120,38 +136,32 @@ def move(
         the player stepped onto an exit.
     """
     player, enemies, transmissions = position.player, position.enemies, position.transmissions
-    target, shoots, at_transmission = look(position, direction.astype(jnp.int8))
+    target, shoots, at_transmission = look(position, direction)
 
-    victim = first(enemies.present & (enemies.cell == target))
-    strength = jnp.minimum(player.attack_damage, 127).astype(jnp.int8)
-    shot = victim & shoots & ~at_transmission
-    enemies, kills = hit(enemies, jnp.where(shot, strength, jnp.int8(0)))
-    cut = first(transmissions.present & (transmissions.cell == target)) & at_transmission
-    kills = kills + jnp.sum(cut & ~transmissions.from_scheduled_task, dtype=jnp.int32)
-    transmissions = replace(transmissions, present=transmissions.present & ~cut)
+    enemies, kills = strike(enemies, jnp.where(at_transmission, -1, target), player.attack_damage)
+    transmissions, more = cut(transmissions, jnp.where(at_transmission, target, -1))
 
-    cell, _ = step_from(player.cell, direction.astype(jnp.int8))
-    cell = jnp.where(shoots, player.cell, cell)
-    here = jnp.arange(SIZE * SIZE, dtype=jnp.int8) == cell
+    step, _ = step_from(player.cell, direction)
+    cell = jnp.where(shoots, player.cell, player.cell + step)
+    here = np.arange(NUM_CELLS) == cell
     content = of_chosen(here, position.board.content)
     collected = ~shoots & (content == Content.PICKUP)
     player = replace(
         player, cell=cell, data_siphons=player.data_siphons + collected.astype(jnp.int32)
     )
-    emptied = jnp.where(here & collected, jnp.int8(Content.EMPTY), position.board.content)
     after = replace(
         position,
         player=player,
         enemies=enemies,
         transmissions=transmissions,
-        board=replace(position.board, content=emptied),
+        board=position.board.with_(here & collected, content=Content.EMPTY),
     )
-    return after, kills, collected, ~shoots & (content == Content.EXIT)
+    return after, kills + more, collected, ~shoots & (content == Content.EXIT)
 
 
 def look(
-    position: Position, direction: Int8[Array, ""]
-) -> tuple[Int8[Array, ""], Bool[Array, ""], Bool[Array, ""]]:
+    position: Position, direction: Int32[Array, ""]
+) -> tuple[Int32[Array, ""], Bool[Array, ""], Bool[Array, ""]]:
     """The first target along a direction.
 
     Returns:
@@ -160,15 +170,12 @@ def look(
     transmissions = position.transmissions.cells
     targets = transmissions | position.enemies.cells
     blocks = position.board.blocks
-    Carry = tuple[Int8[Array, ""], Int8[Array, ""], Bool[Array, ""]]
-
-    def look_further(_: Int32[Array, ""], carry: Carry) -> Carry:
-        cell, target, looking = carry
-        cell, inside = step_from(cell, direction)
-        looking = looking & inside
+    cell, target, looking = position.player.cell, jnp.int32(-1), jnp.bool_(True)
+    step, room = step_from(cell, direction)
+    for number in range(SIZE - 1):
+        cell = cell + step
+        looking = looking & (number < room)
         seen = looking & targets.has(cell)
-        return cell, jnp.where(seen, cell, target), looking & ~seen & ~blocks.has(cell)
-
-    start = (position.player.cell, jnp.int8(-1), jnp.bool_(True))
-    _, target, _ = jax.lax.fori_loop(0, SIZE - 1, look_further, start)
+        target = jnp.where(seen, cell, target)
+        looking = looking & ~seen & ~blocks.has(cell)
     return target, target >= 0, (target >= 0) & transmissions.has(target)

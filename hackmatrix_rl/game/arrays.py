@@ -6,12 +6,15 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Shaped
+from jaxtyping import Array
 
-from hackmatrix_rl.game.board import SIZE, CellSet
+from hackmatrix_rl.game.board import SIZE, col_of, row_of
 from hackmatrix_rl.game.config import GameConfig
 from hackmatrix_rl.game.history import pack
+from hackmatrix_rl.game.siphon import union
 from hackmatrix_rl.game.state import (
+    NOWHERE,
+    NUM_PROGRAMS,
     Board,
     Enemies,
     History,
@@ -62,57 +65,75 @@ def to_arrays(state: State) -> dict[str, np.ndarray]:
     The snapshots themselves are left out; `game` counts those that are held. The order in
     which programs were acquired is not kept: owned ones are numbered in the order of actions.
     """
-    position = jax.tree.map(np.asarray, state.position)
-    count = np.asarray(state.history.count)
-    if count.ndim == 0:
-        lead = jax.tree.map(lambda x: np.asarray(x)[None], state)
+    if state.history.count.ndim == 0:
+        lead = jax.tree.map(lambda x: x[None], state)
         return {name: array[0] for name, array in to_arrays(lead).items()}
 
-    player, board = position.player, position.board
-    bits = jax.vmap(CellSet.to_array)
-    cells = [
-        board.content, board.value, board.spawn_count, board.credits, board.energy,
-        np.asarray(bits(board.siphoned)), np.asarray(bits(board.siphon_center)),
-    ]  # fmt: skip
-    enemies, transmissions = position.enemies, position.transmissions
-    known = enemies.last_known >= 0
-    enemy_columns = [
-        enemies.type, enemies.cell // SIZE, enemies.cell % SIZE, enemies.hp,
-        enemies.disabled_turns, enemies.stunned, np.where(known, enemies.last_known // SIZE, -1),
-        np.where(known, enemies.last_known % SIZE, -1), enemies.from_scheduled_task,
-        enemies.spawned_from_siphon,
-    ]  # fmt: skip
-    transmission_columns = [
-        transmissions.cell // SIZE, transmissions.cell % SIZE, transmissions.turns_remaining,
-        transmissions.type, transmissions.from_scheduled_task, transmissions.spawned_from_siphon,
-    ]  # fmt: skip
-    game = [
-        position.stage, position.turn, position.exit_cell // SIZE, position.exit_cell % SIZE,
-        position.show_activated, position.scheduled_tasks_disabled, position.step_active,
-        position.atk_plus_uses_this_stage, position.scheduled_task_interval,
-        position.next_scheduled_task_turn, position.pending_siphon_transmissions, count,
-    ]  # fmt: skip
+    found = {name: np.array(array) for name, array in _columns(state).items()}
+    here = {name: found.pop(f"{name} present") for name in ("enemies", "transmissions")}
     return {
-        "player": np.stack(
-            [
-                player.cell // SIZE, player.cell % SIZE, player.hp, player.credits,
-                player.energy, player.data_siphons, player.score, player.attack_damage,
-            ],
-            axis=1,
-        ).astype(np.int32),
-        "game": np.stack(game, axis=1).astype(np.int32),
-        "owned": (np.cumsum(position.owned, axis=1) * position.owned).astype(np.int8),
-        "enemies": _listed(enemy_columns, enemies.present).astype(np.int8),
-        "num_enemies": enemies.present.sum(1).astype(np.int8),
-        "transmissions": _listed(transmission_columns, transmissions.present),
-        "num_transmissions": transmissions.present.sum(1).astype(np.int8),
-        "cells": np.stack(cells, axis=2).astype(np.int8),
+        "player": found["player"],
+        "game": found["game"],
+        "owned": (np.cumsum(found["owned"], axis=1) * found["owned"]).astype(np.int8),
+        "enemies": _listed(found["enemies"], here["enemies"]).astype(np.int8),
+        "num_enemies": here["enemies"].sum(1).astype(np.int8),
+        "transmissions": _listed(found["transmissions"], here["transmissions"]),
+        "num_transmissions": here["transmissions"].sum(1).astype(np.int8),
+        "cells": found["cells"].astype(np.int8),
+    }
+
+
+@jax.jit
+@jax.vmap
+def _columns(state: State) -> dict[str, Array]:
+    """The numbers of a game, unpacked: the entries of `PLAYER`, `GAME` and so on side by side."""
+    position = state.position
+    player, board = position.player, position.board
+    enemies, transmissions = position.enemies, position.transmissions
+    known = enemies.last_known != NOWHERE
+    columns = {
+        "player": [
+            row_of(player.cell), col_of(player.cell), player.hp, player.credits,
+            player.energy, player.data_siphons, player.score, player.attack_damage,
+        ],
+        "game": [
+            position.stage, position.turn, row_of(position.exit_cell), col_of(position.exit_cell),
+            position.show_activated, position.scheduled_tasks_disabled, position.step_active,
+            position.atk_plus_uses_this_stage, position.scheduled_task_interval,
+            position.next_scheduled_task_turn, position.pending_siphon_transmissions,
+            state.history.count,
+        ],
+        "enemies": [
+            enemies.type, row_of(enemies.cell), col_of(enemies.cell), enemies.hp,
+            enemies.disabled_turns, enemies.stunned,
+            jnp.where(known, row_of(enemies.last_known), -1),
+            jnp.where(known, col_of(enemies.last_known), -1),
+            enemies.from_scheduled_task, enemies.spawned_from_siphon,
+        ],
+        "transmissions": [
+            row_of(transmissions.cell), col_of(transmissions.cell), transmissions.turns_remaining,
+            transmissions.type, transmissions.from_scheduled_task,
+            transmissions.spawned_from_siphon,
+        ],
+        "cells": [
+            board.content, board.value, board.spawn_count, board.credits, board.energy,
+            board.siphoned, board.siphon_center,
+        ],
     }  # fmt: skip
+    return {
+        "enemies present": enemies.present,
+        "transmissions present": transmissions.present,
+        "owned": position.owned.astype(jnp.int32),
+        **{
+            name: jnp.stack([value.astype(jnp.int32) for value in values], axis=-1)
+            for name, values in columns.items()
+        },
+    }
 
 
-def _listed(columns: list[np.ndarray], present: np.ndarray) -> np.ndarray:
+def _listed(table: np.ndarray, present: np.ndarray) -> np.ndarray:
     """The entries that are present, first come first, padded with zeros."""
-    table = np.stack(columns, axis=2).astype(np.int32) * present[..., None]
+    table = table * present[..., None]
     order = np.argsort(~present, axis=1, kind="stable")
     table = np.take_along_axis(table, order[..., None], axis=1)
     missing = max(PADDING - table.shape[1], 0)
@@ -140,60 +161,46 @@ def _build(config: GameConfig, now: dict[str, Array], top: dict[str, Array]) -> 
 
 def _position(arrays: dict[str, Array], game: dict[str, Array]) -> Position:
     player = dict(zip(PLAYER, arrays["player"], strict=True))
-    cell = _small(player.pop("row") * SIZE + player.pop("col"))
+    cell = player.pop("row") * SIZE + player.pop("col")
     enemy = dict(zip(ENEMY, arrays["enemies"].T, strict=True))
     transmission = dict(zip(TRANSMISSION, arrays["transmissions"].T, strict=True))
     cells = dict(zip(CELL, arrays["cells"].T, strict=True))
     known = (enemy["last_known row"] >= 0) & (enemy["last_known col"] >= 0)
-    last_known = jnp.where(known, enemy["last_known row"] * SIZE + enemy["last_known col"], -1)
+    cell_known = enemy["last_known row"] * SIZE + enemy["last_known col"]
     return Position(
         player=Player(cell=cell, **player),
-        board=Board(
-            content=_small(cells["content"]),
-            value=_small(cells["value"]),
-            spawn_count=_small(cells["spawn_count"]),
-            credits=_small(cells["credits"]),
-            energy=_small(cells["energy"]),
-            siphoned=CellSet.from_array(_flag(cells["siphoned"])),
-            siphon_center=CellSet.from_array(_flag(cells["siphon_center"])),
-        ),
-        enemies=Enemies(
+        board=Board.of(**cells),
+        enemies=Enemies.of(
             present=jnp.arange(enemy["type"].size) < arrays["num_enemies"],
-            type=_small(enemy["type"]),
-            cell=_small(enemy["row"] * SIZE + enemy["col"]),
-            hp=_small(enemy["hp"]),
-            disabled_turns=_small(enemy["disabled_turns"]),
-            stunned=_flag(enemy["stunned"]),
-            last_known=_small(last_known),
-            from_scheduled_task=_flag(enemy["from_scheduled_task"]),
-            spawned_from_siphon=_flag(enemy["spawned_from_siphon"]),
+            type=enemy["type"],
+            cell=enemy["row"] * SIZE + enemy["col"],
+            hp=enemy["hp"],
+            disabled_turns=enemy["disabled_turns"],
+            stunned=enemy["stunned"],
+            last_known=jnp.where(known, cell_known, NOWHERE),
+            from_scheduled_task=enemy["from_scheduled_task"],
+            spawned_from_siphon=enemy["spawned_from_siphon"],
         ),
-        transmissions=Transmissions(
+        transmissions=Transmissions.of(
             present=jnp.arange(transmission["type"].size) < arrays["num_transmissions"],
-            type=_small(transmission["type"]),
-            cell=_small(transmission["row"] * SIZE + transmission["col"]),
+            type=transmission["type"],
+            cell=transmission["row"] * SIZE + transmission["col"],
             turns_remaining=transmission["turns_remaining"],
-            from_scheduled_task=_flag(transmission["from_scheduled_task"]),
-            spawned_from_siphon=_flag(transmission["spawned_from_siphon"]),
+            from_scheduled_task=transmission["from_scheduled_task"],
+            spawned_from_siphon=transmission["spawned_from_siphon"],
         ),
-        owned=arrays["owned"] > 0,
+        programs=union(
+            jnp.uint32(1) << jnp.arange(NUM_PROGRAMS, dtype=jnp.uint32), arrays["owned"] > 0
+        ),
         stage=game["stage"],
         turn=game["turn"],
-        exit_cell=_small(game["exit row"] * SIZE + game["exit col"]),
-        show_activated=_flag(game["show_activated"]),
-        scheduled_tasks_disabled=_flag(game["scheduled_tasks_disabled"]),
-        step_active=_flag(game["step_active"]),
+        exit_cell=game["exit row"] * SIZE + game["exit col"],
+        show_activated=game["show_activated"] != 0,
+        scheduled_tasks_disabled=game["scheduled_tasks_disabled"] != 0,
+        step_active=game["step_active"] != 0,
         atk_plus_uses_this_stage=game["atk_plus_uses_this_stage"],
         scheduled_task_interval=game["scheduled_task_interval"],
         next_scheduled_task_turn=game["next_scheduled_task_turn"],
         pending_siphon_transmissions=game["pending_siphon_transmissions"],
         dropped=jnp.int32(0),
     )
-
-
-def _small(values: Shaped[Array, "*shape"]) -> Shaped[Array, "*shape"]:
-    return values.astype(jnp.int8)
-
-
-def _flag(values: Shaped[Array, "*shape"]) -> Bool[Array, "*shape"]:
-    return values.astype(bool)

@@ -10,13 +10,16 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int8, Int32, UInt32
+from jax import lax
+from jaxtyping import Array, Bool, Int32, UInt32
+
+from hackmatrix_rl.game.bits import at_place, has_any, left, masked, nth_bit, right, size_of
 
 SIZE = 6
 NUM_CELLS = SIZE * SIZE
 CORNERS = (0, SIZE - 1, NUM_CELLS - SIZE, NUM_CELLS - 1)
 
-_WAVES = 6
+_WAVES = 3
 """Steps of a search between two looks at whether it is over: most paths are shorter."""
 
 _WORD = NUM_CELLS // 2
@@ -35,21 +38,21 @@ class Direction(IntEnum):
 
 
 NUM_DIRECTIONS = len(Direction)
-ROW_STEP = np.array([1, -1, 0, 0], np.int8)
-COL_STEP = np.array([0, 0, -1, 1], np.int8)
+STEPS = (SIZE, -SIZE, -1, 1)
+"""What a step in each direction adds to the number of a cell."""
 
 
-def row_of(cell: Int8[Array, "*shape"]) -> Int8[Array, "*shape"]:
+def row_of(cell: Int32[Array, "*shape"]) -> Int32[Array, "*shape"]:
     """Row of a cell; row 0 is the bottom."""
-    return jax.lax.div(cell, jnp.full_like(cell, SIZE))
+    return (cell * 43) >> 8  # a division by 6, for -1 to 63
 
 
-def col_of(cell: Int8[Array, "*shape"]) -> Int8[Array, "*shape"]:
+def col_of(cell: Int32[Array, "*shape"]) -> Int32[Array, "*shape"]:
     """Column of a cell; column 0 is the left."""
     return cell - row_of(cell) * SIZE
 
 
-def distance(a: Int8[Array, "*shape"], b: Int8[Array, "*shape"]) -> Int8[Array, "*shape"]:
+def distance(a: Int32[Array, "*shape"], b: Int32[Array, "*shape"]) -> Int32[Array, "*shape"]:
     """Manhattan distance of two cells."""
     return jnp.abs(row_of(a) - row_of(b)) + jnp.abs(col_of(a) - col_of(b))
 
@@ -71,16 +74,12 @@ class CellSet(eqx.Module):
         return CellSet(jnp.uint32(0), jnp.uint32(0))
 
     @staticmethod
-    def of(cell: Int8[Array, ""]) -> "CellSet":
+    def of(cell: Int32[Array, ""]) -> "CellSet":
         """One cell."""
-        # A shift by 32 or more (a negative amount counts as huge) gives 0 in XLA.
-        one = jnp.uint32(1)
-        low = (one << cell.astype(jnp.uint32)) & _FULL
-        high = one << (cell - _WORD).astype(jnp.uint32)
-        return CellSet(low, high)
+        return CellSet(masked(at_place(cell), _FULL), at_place(lax.sub(cell, np.int32(_WORD))))
 
     @staticmethod
-    def of_cells(cells: Int8[Array, " n"], present: Bool[Array, " n"]) -> "CellSet":
+    def of_cells(cells: Int32[Array, " n"], present: Bool[Array, " n"]) -> "CellSet":
         """The cells of all entries that are present."""
         each = jax.vmap(CellSet.of)(cells)
         none = jnp.uint32(0)
@@ -100,32 +99,38 @@ class CellSet(eqx.Module):
         return ((words >> _BIT) & 1).astype(bool)
 
     def __or__(self, other: "CellSet") -> "CellSet":
-        return CellSet(self.low | other.low, self.high | other.high)
+        return CellSet(lax.bitwise_or(self.low, other.low), lax.bitwise_or(self.high, other.high))
 
     def __and__(self, other: "CellSet") -> "CellSet":
-        return CellSet(self.low & other.low, self.high & other.high)
+        return CellSet(lax.bitwise_and(self.low, other.low), lax.bitwise_and(self.high, other.high))
 
     def __sub__(self, other: "CellSet") -> "CellSet":
-        return CellSet(self.low & ~other.low, self.high & ~other.high)
+        return CellSet(
+            lax.bitwise_and(self.low, lax.bitwise_not(other.low)),
+            lax.bitwise_and(self.high, lax.bitwise_not(other.high)),
+        )
 
     def __invert__(self) -> "CellSet":
-        return CellSet(~self.low & _FULL, ~self.high & _FULL)
+        return CellSet(
+            masked(lax.bitwise_not(self.low), _FULL), masked(lax.bitwise_not(self.high), _FULL)
+        )
 
     def where(self, condition: Bool[Array, ""]) -> "CellSet":
         """This set if `condition` holds, else no cell."""
-        keep = jnp.where(condition, jnp.uint32(_FULL), jnp.uint32(0))
-        return CellSet(self.low & keep, self.high & keep)
+        nothing = np.uint32(0)
+        return CellSet(
+            jnp.where(condition, self.low, nothing), jnp.where(condition, self.high, nothing)
+        )
 
     def any(self) -> Bool[Array, ""]:
         """Whether there is a member."""
-        return (self.low | self.high) != 0
+        return has_any(lax.bitwise_or(self.low, self.high))
 
     def size(self) -> Int32[Array, ""]:
         """Number of members."""
-        count = jax.lax.population_count(self.low) + jax.lax.population_count(self.high)
-        return count.astype(jnp.int32)
+        return size_of(self.low) + size_of(self.high)
 
-    def has(self, cell: Int8[Array, "*shape"]) -> Bool[Array, "*shape"]:
+    def has(self, cell: Int32[Array, "*shape"]) -> Bool[Array, "*shape"]:
         """Whether `cell` (or each of several) is a member; a cell off the board is not."""
         low = self.low >> cell.astype(jnp.uint32)
         high = self.high >> (cell - _WORD).astype(jnp.uint32)
@@ -135,16 +140,19 @@ class CellSet(eqx.Module):
         """Every member moved one cell; what leaves the board is gone."""
         low, high = self.low, self.high
         if direction == Direction.UP:
+            carried = right(low, _WORD - SIZE)
             return CellSet(
-                (low << SIZE) & _FULL, ((high << SIZE) | (low >> (_WORD - SIZE))) & _FULL
+                masked(left(low, SIZE), _FULL),
+                masked(lax.bitwise_or(left(high, SIZE), carried), _FULL),
             )
         if direction == Direction.DOWN:
-            return CellSet((low >> SIZE) | ((high << (_WORD - SIZE)) & _FULL), high >> SIZE)
+            carried = masked(left(high, _WORD - SIZE), _FULL)
+            return CellSet(lax.bitwise_or(right(low, SIZE), carried), right(high, SIZE))
         if direction == Direction.LEFT:
             stay = _FULL & ~_FIRST_COL
-            return CellSet((low & stay) >> 1, (high & stay) >> 1)
+            return CellSet(right(masked(low, stay), 1), right(masked(high, stay), 1))
         stay = _FULL & ~_LAST_COL
-        return CellSet((low & stay) << 1, (high & stay) << 1)
+        return CellSet(left(masked(low, stay), 1), left(masked(high, stay), 1))
 
     def neighbours(self) -> "CellSet":
         """All cells orthogonally adjacent to a member."""
@@ -157,19 +165,14 @@ class CellSet(eqx.Module):
         column = row | self
         return row | column.shifted(Direction.UP) | column.shifted(Direction.DOWN)
 
-    def pick(self, index: Int32[Array, ""]) -> Int8[Array, ""]:
+    def pick(self, index: Int32[Array, ""]) -> Int32[Array, ""]:
         """The member with that index, counted from cell 0; the set must have so many."""
-        in_low = jax.lax.population_count(self.low).astype(jnp.int32)
+        in_low = size_of(self.low)
         later = index >= in_low
-        word = jnp.where(later, self.high, self.low)
-        left = jnp.where(later, index - in_low, index)
-        base = jnp.uint32(0)
-        for width in (16, 8, 4, 2, 1):  # is it among the next `width` bits, or behind them?
-            here = jax.lax.population_count((word >> base) & ((1 << width) - 1)).astype(jnp.int32)
-            behind = left >= here
-            left = jnp.where(behind, left - here, left)
-            base = jnp.where(behind, base + width, base)
-        return base.astype(jnp.int8) + jnp.where(later, jnp.int8(_WORD), jnp.int8(0))
+        bit = nth_bit(
+            jnp.where(later, self.high, self.low), jnp.where(later, index - in_low, index)
+        )
+        return bit + jnp.where(later, _WORD, 0)
 
 
 _BIT = np.tile(np.arange(_WORD, dtype=np.uint32), 2)
@@ -177,7 +180,7 @@ _IN_LOW = np.arange(NUM_CELLS) < _WORD
 
 
 def _union(words: UInt32[Array, " n"]) -> UInt32[Array, ""]:
-    return jax.lax.reduce(words, np.uint32(0), jax.lax.bitwise_or, (0,))
+    return lax.reduce(words, np.uint32(0), lax.bitwise_or, (0,))
 
 
 def constant_set(cells: tuple[int, ...]) -> CellSet:
@@ -192,7 +195,26 @@ def corners() -> CellSet:
     return constant_set(CORNERS)
 
 
-def row_and_column(cell: Int8[Array, ""]) -> tuple[CellSet, CellSet]:
+# The 32 cells that are no corner, as the bits of one word: four of the lowest row, twelve in
+# each half of the middle, four of the highest row.
+_EDGE, _MIDDLE = 0xF, 0xFFF
+
+
+def inner_bits(cells: CellSet) -> UInt32[Array, ""]:
+    """The cells of a set that are no corners, a bit each; see `inner_cells`."""
+    low = ((cells.low >> 1) & _EDGE) | (((cells.low >> SIZE) & _MIDDLE) << 4)
+    high = (cells.high & _MIDDLE) | (((cells.high >> 13) & _EDGE) << 12)
+    return low | (high << 16)
+
+
+def inner_cells(bits: UInt32[Array, ""]) -> CellSet:
+    """The set that `inner_bits` has written down."""
+    low = ((bits & _EDGE) << 1) | (((bits >> 4) & _MIDDLE) << SIZE)
+    high = ((bits >> 16) & _MIDDLE) | ((bits >> 28) << 13)
+    return CellSet(low, high)
+
+
+def row_and_column(cell: Int32[Array, ""]) -> tuple[CellSet, CellSet]:
     """All cells of the row, and all cells of the column, of `cell`."""
     row_mask = jnp.uint32((1 << SIZE) - 1)
     row = row_of(cell)
@@ -203,16 +225,27 @@ def row_and_column(cell: Int8[Array, ""]) -> tuple[CellSet, CellSet]:
 
 
 def step_from(
-    cell: Int8[Array, ""], direction: Int8[Array, "*shape"]
-) -> tuple[Int8[Array, "*shape"], Bool[Array, "*shape"]]:
-    """The neighbouring cell in a direction, and whether it is on the board."""
-    row = row_of(cell) + jnp.asarray(ROW_STEP)[direction]
-    col = col_of(cell) + jnp.asarray(COL_STEP)[direction]
-    inside = (row >= 0) & (row < SIZE) & (col >= 0) & (col < SIZE)
-    return row * SIZE + col, inside
+    cell: Int32[Array, "*shape"], direction: Int32[Array, "*shape"]
+) -> tuple[Int32[Array, "*shape"], Int32[Array, "*shape"]]:
+    """What a step in a direction adds to a cell, and how many steps the board has room for."""
+    row, col = row_of(cell), col_of(cell)
+    vertical = direction <= Direction.DOWN
+    forward = (direction == Direction.UP) | (direction == Direction.RIGHT)
+    step = jnp.where(vertical, SIZE, 1)
+    place = jnp.where(vertical, row, col)
+    return jnp.where(forward, step, -step), jnp.where(forward, SIZE - 1 - place, place)
 
 
-def line_of_sight(cell: Int8[Array, ""], stops: CellSet) -> CellSet:
+def first_neighbour(cell: Int32[Array, ""], members: CellSet) -> Int32[Array, ""]:
+    """The neighbouring cell that is a member, first in direction order; `cell` if none is."""
+    here = CellSet.of(cell)
+    found = cell
+    for direction in reversed(Direction):
+        found = jnp.where((here.shifted(direction) & members).any(), cell + STEPS[direction], found)
+    return found
+
+
+def line_of_sight(cell: Int32[Array, ""], stops: CellSet) -> CellSet:
     """Cells of the row and column of `cell` with no member of `stops` strictly between."""
     seen = CellSet.empty()
     for direction in Direction:
@@ -223,41 +256,53 @@ def line_of_sight(cell: Int8[Array, ""], stops: CellSet) -> CellSet:
     return seen
 
 
-def path_length(start: Int8[Array, ""], goal: Int8[Array, ""], blocks: CellSet) -> Int32[Array, ""]:
+def path_length(
+    start: Int32[Array, ""], goal: Int32[Array, ""], blocks: CellSet
+) -> Int32[Array, ""]:
     """Steps of a shortest orthogonal path around `blocks`; 0 if there is none.
 
     A block under `start` or `goal` does not matter.
     """
     target = CellSet.of(start)
-    _, steps, found = flood(CellSet.of(goal), ~blocks | target, until=target)
-    return jnp.where(found, steps, 0)
+    free = ~blocks | target
+    Carry = tuple[CellSet, CellSet, Int32[Array, ""]]
+
+    def spread(carry: Carry) -> Carry:
+        before, _, steps = carry
+        reached = before
+        for _ in range(_WAVES):
+            missing = ~(reached & target).any()
+            steps = steps + missing.astype(jnp.int32)
+            reached = reached | (reached.neighbours() & free)
+        return reached, before, steps
+
+    first = (CellSet.of(goal), CellSet.empty(), jnp.int32(0))
+    reached, _, steps = lax.while_loop(
+        lambda carry: _grows(carry[0], carry[1], target), spread, first
+    )
+    return jnp.where((reached & target).any(), steps, 0)
 
 
-def first_step(
-    start: Int8[Array, ""], goal: CellSet, free: CellSet
-) -> tuple[Int8[Array, ""], Bool[Array, ""]]:
-    """First step of a shortest orthogonal path from `start` into `goal`.
+def first_steps(start: Int32[Array, ""], goal: CellSet, free: CellSet) -> CellSet:
+    """With which neighbours of `start` the shortest orthogonal paths into `goal` begin.
 
     Args:
-        start: where the path begins; need not be free.
-        goal: where it ends: a set of at most one cell, empty if it may not be entered.
+        start: where the paths begin; need not be free.
+        goal: where they end: a set of at most one cell, empty if it may not be entered.
         free: the cells that may be walked on.
 
     Returns:
-        The direction (the first in direction order among shortest paths) and whether there
-        is a path of at least one step.
+        The neighbours; none where there is no path of at least one step.
     """
     # The search grows from the goal and halts at the wave that first touches a neighbour of
     # `start`: the members among the neighbours are then all equally near.
-    reached, _, found = flood(goal, free, until=CellSet.of(start).neighbours())
-    cells, inside = step_from(start, jnp.arange(NUM_DIRECTIONS, dtype=jnp.int8))
-    leads = reached.has(cells) & inside
-    return jnp.argmax(leads).astype(jnp.int8), found
+    beside = CellSet.of(start).neighbours()
+    return flood(goal, free, until=beside) & beside
 
 
 def flood(
     start: CellSet, free: CellSet, *, until: CellSet, barrier: CellSet | None = None
-) -> tuple[CellSet, Int32[Array, ""], Bool[Array, ""]]:
+) -> CellSet:
     """Spreads from `start` over free cells, a step at a time, up to the first touch of `until`.
 
     Args:
@@ -267,22 +312,21 @@ def flood(
         barrier: cells that may be entered but not left; none by default.
 
     Returns:
-        The cells reached, the number of steps, and whether a cell of `until` was reached.
+        The cells reached.
     """
-    Carry = tuple[CellSet, Int32[Array, ""], Bool[Array, ""], Bool[Array, ""]]
 
-    def spread(carry: Carry) -> Carry:
-        reached, steps, _, _ = carry
-        before = reached
+    def spread(carry: tuple[CellSet, CellSet]) -> tuple[CellSet, CellSet]:
+        before, _ = carry
+        reached = before
         for _ in range(_WAVES):
-            found = (reached & until).any()
             source = reached if barrier is None else reached - barrier
-            reached = reached | (source.neighbours() & free).where(~found)
-            steps = steps + (~found).astype(jnp.int32)
-        found = (reached & until).any()
-        return reached, steps, found, ~found & (reached - before).any()
+            wave = source.neighbours() & free
+            reached = reached | wave.where(~(reached & until).any())
+        return reached, before
 
-    found = (start & until).any()
-    first = (start, jnp.int32(0), found, ~found & start.any())
-    reached, steps, found, _ = jax.lax.while_loop(lambda carry: carry[3], spread, first)
-    return reached, steps, found
+    return lax.while_loop(lambda carry: _grows(*carry, until), spread, (start, CellSet.empty()))[0]
+
+
+def _grows(reached: CellSet, before: CellSet, until: CellSet) -> Bool[Array, ""]:
+    """Whether the last waves reached something new, but nothing of `until`."""
+    return (reached - before).any() & ~(reached & until).any()

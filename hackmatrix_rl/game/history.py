@@ -1,96 +1,72 @@
 """Snapshots and UNDO (rules, section 7)."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, PyTree, UInt8
+import numpy as np
+from jaxtyping import Array, Bool, Int32, UInt32
 
 from hackmatrix_rl.game.config import GameConfig
-from hackmatrix_rl.game.state import History, Position
+from hackmatrix_rl.game.state import (
+    FLAGS,
+    NUM_PROGRAMS,
+    Board,
+    Enemies,
+    History,
+    Player,
+    Position,
+    Slots,
+    Transmissions,
+)
 
 
-def remembered(position: Position) -> PyTree[Array]:
-    """The part of a position that a snapshot holds.
-
-    The flags of enemies and transmissions are not in it (a quirk: UNDO loses them).
-    """
-    enemies, transmissions = position.enemies, position.transmissions
-    return (
-        position.player,
-        position.board,
-        (
-            enemies.present,
-            enemies.type,
-            enemies.cell,
-            enemies.hp,
-            enemies.disabled_turns,
-            enemies.stunned,
-            enemies.last_known,
-        ),
-        (
-            transmissions.present,
-            transmissions.type,
-            transmissions.cell,
-            transmissions.turns_remaining,
-        ),
-        position.owned,
-        position.turn,
-        position.show_activated,
-        position.scheduled_tasks_disabled,
-        position.atk_plus_uses_this_stage,
+def pack(position: Position) -> UInt32[Array, " snapshot_words"]:
+    """A snapshot of the position as one row of words."""
+    flags = (
+        position.programs
+        | (position.show_activated.astype(jnp.uint32) << NUM_PROGRAMS)
+        | (position.scheduled_tasks_disabled.astype(jnp.uint32) << (NUM_PROGRAMS + 1))
+    )
+    numbers = [*_numbers(position.player), position.turn, position.atk_plus_uses_this_stage]
+    return jnp.concatenate(
+        [
+            position.board.words,
+            _without_flags(position.enemies),
+            _without_flags(position.transmissions),
+            flags[None],
+            jax.lax.bitcast_convert_type(jnp.stack(numbers), jnp.uint32),
+        ]
     )
 
 
-def pack(position: Position) -> UInt8[Array, " snapshot_bytes"]:
-    """A snapshot of the position as one row of bytes."""
-    return jnp.concatenate([_to_bytes(leaf) for leaf in jax.tree.leaves(remembered(position))])
-
-
-def restore(position: Position, snapshot: UInt8[Array, " snapshot_bytes"]) -> Position:
+def restore(position: Position, snapshot: UInt32[Array, " snapshot_words"]) -> Position:
     """The position with everything that the snapshot holds put back."""
-    leaves, structure = jax.tree.flatten(remembered(position))
-    old, start = [], 0
-    for leaf in leaves:
-        length = leaf.size * leaf.dtype.itemsize
-        old.append(_from_bytes(snapshot[start : start + length], leaf))
-        start += length
-    player, board, enemies, transmissions, owned, turn, show, disabled, atk_plus = (
-        jax.tree.unflatten(structure, old)
-    )
-    present, kind, cell, hp, disabled_turns, stunned, last_known = enemies
-    no_flags = jnp.zeros_like(present)
+    parts = (position.board, position.enemies, position.transmissions)
+    ends = np.cumsum([part.words.size for part in parts] + [1])
+    board, enemies, transmissions, flags, numbers = jnp.split(snapshot, ends)
+    *player, turn, atk_plus = jax.lax.bitcast_convert_type(numbers, jnp.int32)
     return replace(
         position,
-        player=player,
-        board=board,
-        enemies=replace(
-            position.enemies,
-            present=present,
-            type=kind,
-            cell=cell,
-            hp=hp,
-            disabled_turns=disabled_turns,
-            stunned=stunned,
-            last_known=last_known,
-            from_scheduled_task=no_flags,
-            spawned_from_siphon=no_flags,
-        ),
-        transmissions=replace(
-            position.transmissions,
-            present=transmissions[0],
-            type=transmissions[1],
-            cell=transmissions[2],
-            turns_remaining=transmissions[3],
-            from_scheduled_task=jnp.zeros_like(transmissions[0]),
-            spawned_from_siphon=jnp.zeros_like(transmissions[0]),
-        ),
-        owned=owned,
+        player=Player(*player),
+        board=Board(board),
+        enemies=Enemies(enemies),
+        transmissions=Transmissions(transmissions),
+        programs=flags[0] & jnp.uint32((1 << NUM_PROGRAMS) - 1),
         turn=turn,
-        show_activated=show,
-        scheduled_tasks_disabled=disabled,
+        show_activated=((flags[0] >> NUM_PROGRAMS) & 1) != 0,
+        scheduled_tasks_disabled=((flags[0] >> (NUM_PROGRAMS + 1)) & 1) != 0,
         atk_plus_uses_this_stage=atk_plus,
     )
+
+
+def _numbers(player: Player) -> list[Int32[Array, ""]]:
+    return [getattr(player, field.name) for field in fields(player)]
+
+
+def _without_flags(slots: Slots) -> UInt32[Array, " n"]:
+    """UNDO loses them (a quirk)."""
+    return slots.with_(**dict.fromkeys(FLAGS, 0)).words
 
 
 def empty_history(config: GameConfig, position: Position) -> History:
@@ -100,7 +76,7 @@ def empty_history(config: GameConfig, position: Position) -> History:
     return History(ring=ring, next_slot=jnp.int32(0), count=jnp.int32(0))
 
 
-def newest(history: History) -> UInt8[Array, " snapshot_bytes"]:
+def newest(history: History) -> UInt32[Array, " snapshot_words"]:
     """The newest snapshot; meaningless where there is none."""
     size = history.ring.shape[0]
     slot = jnp.where(history.next_slot == 0, size - 1, history.next_slot - 1)
@@ -125,16 +101,3 @@ def remember(
         next_slot=jnp.remainder(history.next_slot + step, size),
         count=jnp.minimum(history.count + step, size),
     )
-
-
-def _to_bytes(leaf: Array) -> UInt8[Array, " n"]:
-    if leaf.dtype == jnp.bool_:
-        return leaf.astype(jnp.uint8).reshape(-1)
-    return jax.lax.bitcast_convert_type(leaf, jnp.uint8).reshape(-1)
-
-
-def _from_bytes(row: UInt8[Array, " n"], like: Array) -> Array:
-    if like.dtype == jnp.bool_:
-        return row.reshape(like.shape).astype(bool)
-    per_item = () if like.dtype.itemsize == 1 else (like.dtype.itemsize,)
-    return jax.lax.bitcast_convert_type(row.reshape(like.shape + per_item), like.dtype)

@@ -11,6 +11,7 @@ from hackmatrix_rl.game.actions import apply_action, is_legal, legal_actions
 from hackmatrix_rl.game.config import GameConfig
 from hackmatrix_rl.game.enemy_turn import enemy_turn
 from hackmatrix_rl.game.history import remember
+from hackmatrix_rl.game.random import Chance
 from hackmatrix_rl.game.rewards import Event, RewardTerms, reward_terms
 from hackmatrix_rl.game.stage import FIRST_INTERVAL, set_up_if
 from hackmatrix_rl.game.state import MAX_HP, Position, State, select
@@ -48,15 +49,15 @@ def play(
     Returns:
         The game after the action and what it led to.
     """
-    act_key, setup_key = jax.random.split(key)
+    chance = Chance.of(key)
     mask = legal_actions(config, state)
-    after, outcome = act(state, action, mask, key=act_key)
-    position = set_up_if(outcome.completed & ~outcome.won, after.position, key=setup_key)
+    after, outcome = act(state, action, mask, chance=chance.child(0))
+    position = set_up_if(outcome.completed & ~outcome.won, after.position, chance=chance.child(1))
     return State(position, after.history), outcome
 
 
 def act(
-    state: State, action: Int[Array, ""], mask: Bool[Array, "28"], *, key: Key[Array, ""]
+    state: State, action: Int[Array, ""], mask: Bool[Array, "28"], *, chance: Chance
 ) -> tuple[State, Outcome]:
     """`play` up to the set-up of the next stage, which is left to do where one was completed.
 
@@ -64,14 +65,13 @@ def act(
         state: one game.
         action: 0..27; any other number is an illegal action.
         mask: `legal_actions` of `state`.
-        key: source of everything that is left to chance.
+        chance: source of everything that is left to chance.
     """
-    act_key, turn_key = jax.random.split(key)
     action = action.astype(jnp.int32)
     legal = is_legal(mask, action)
 
-    position, event = apply_action(state, action, legal, key=act_key)
-    position, turned = turn_after(position, event, key=turn_key)
+    position, event = apply_action(state, action, legal, chance=chance.child(0))
+    position, turned = turn_after(position, event, chance=chance.child(1))
     position = complete(position, event)
     event = eqx.tree_at(lambda e: e.died, event, legal & (position.player.hp == 0))
     terms = reward_terms(state.position, position, event)
@@ -89,12 +89,12 @@ def act(
 
 
 def turn_after(
-    position: Position, event: Event, *, key: Key[Array, ""]
+    position: Position, event: Event, *, chance: Chance
 ) -> tuple[Position, Bool[Array, ""]]:
     """Section 5: the enemy turn where one follows, and whether it was not held up by STEP."""
     held_up = event.ends_turn & position.step_active
     turned = event.ends_turn & ~position.step_active
-    after = select(turned, enemy_turn(position, key=key), position)
+    after = enemy_turn(position, turned, chance=chance)
     return replace(after, step_active=after.step_active & ~held_up), turned
 
 

@@ -10,13 +10,13 @@ from enum import IntEnum
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int8, Int32
+from jaxtyping import Array, Bool, Int32, UInt32
 
 from hackmatrix_rl.game import effects
 from hackmatrix_rl.game.board import CellSet, distance
-from hackmatrix_rl.game.damage import hit
+from hackmatrix_rl.game.damage import destroy, hit
 from hackmatrix_rl.game.effects import Effect, Given
-from hackmatrix_rl.game.state import LAST_STAGE, MAX_HP, EnemyType, Position, first
+from hackmatrix_rl.game.state import LAST_STAGE, MAX_HP, EnemyType, Position, first, is_block
 from hackmatrix_rl.game.view import View
 
 
@@ -48,7 +48,9 @@ class Program(IntEnum):
     HACK = 22
 
 
-Damage = Callable[[View], Int8[Array, " max_enemies"]]
+Damage = Callable[[View], Int32[Array, " max_enemies"]]
+Motion = Callable[[View], Int32[Array, " max_enemies"]]
+Destruction = Callable[[View, Given], tuple[CellSet, CellSet]]
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,9 @@ class Spec:
         spawn_cost: spawn_count of a block that holds it.
         usable: its condition, beside being owned and affordable.
         damage: how much hp it takes from each enemy. All programs that deal damage share
-            one application of it.
+            one application of it; those that destroy, and those that move enemies, likewise.
+        destroys: the cells whose enemies, and the cells whose transmissions, are destroyed.
+        moves: the cell that each enemy wants to go to.
         effect: what else it does.
     """
 
@@ -70,6 +74,8 @@ class Spec:
     spawn_cost: int
     usable: Callable[[View], Bool[Array, ""]]
     damage: Damage | None = None
+    destroys: Destruction | None = None
+    moves: Motion | None = None
     effect: Effect | None = None
 
 
@@ -84,22 +90,22 @@ def _any_enemy(view: View) -> Bool[Array, ""]:
 def _attacks(where: Callable[[View], Bool[Array, " max_enemies"]]) -> Damage:
     """Damage with the player's strength."""
 
-    def damage(view: View) -> Int8[Array, " max_enemies"]:
-        strength = jnp.minimum(view.position.player.attack_damage, 127).astype(jnp.int8)
-        return jnp.where(where(view), strength, jnp.int8(0))
+    def damage(view: View) -> Int32[Array, " max_enemies"]:
+        strength = jnp.minimum(view.position.player.attack_damage, 127).astype(jnp.int32)
+        return jnp.where(where(view), strength, jnp.int32(0))
 
     return damage
 
 
-def _d_bom(view: View) -> Int8[Array, " max_enemies"]:
+def _d_bom(view: View) -> Int32[Array, " max_enemies"]:
     """Destroys the nearest daemon; the enemies around it take 1."""
     cell = view.position.enemies.cell
     away = distance(cell, jnp.full_like(cell, view.position.player.cell))
-    away = jnp.where(view.of_type(EnemyType.DAEMON), away, jnp.int8(127))
+    away = jnp.where(view.of_type(EnemyType.DAEMON), away, jnp.int32(127))
     target = first(away == jnp.min(away))
     center = CellSet.of_cells(cell, target)
     around = view.standing_on(center.surroundings() - center)
-    return jnp.where(target, jnp.int8(127), around.astype(jnp.int8))
+    return jnp.where(target, jnp.int32(127), around.astype(jnp.int32))
 
 
 def _with_player(position: Position, **values: Int32[Array, ""]) -> Position:
@@ -117,17 +123,19 @@ def _attack_plus(position: Position) -> Position:
 
 def _spawning_block(view: View) -> Bool[Array, ""]:
     board = view.position.board
-    return ((view.blocks - board.siphoned) & CellSet.from_array(board.spawn_count > 0)).any()
+    return (is_block(board.content) & ~board.siphoned & (board.spawn_count > 0)).any()
 
 
 # fmt: off
 SPECS: dict[Program, Spec] = {
-    Program.PUSH: Spec(0, 2, 4, _any_enemy, effect=effects.push),
-    Program.PULL: Spec(0, 2, 4, _any_enemy, effect=effects.pull),
+    Program.PUSH: Spec(0, 2, 4, _any_enemy, moves=effects.push),
+    Program.PULL: Spec(0, 2, 4, _any_enemy, moves=effects.pull),
     Program.CRASH: Spec(
         3, 2, 6, lambda v: (v.around & (v.blocks | v.enemies | v.transmissions)).any(),
-        effect=effects.crash),
-    Program.WARP: Spec(2, 2, 5, lambda v: (v.enemies | v.transmissions).any(), effect=effects.warp),
+        destroys=lambda v, _: (v.around, v.around), effect=effects.changing(effects.crash)),
+    Program.WARP: Spec(
+        2, 2, 5, lambda v: (v.enemies | v.transmissions).any(),
+        destroys=effects.warp_destroys, effect=effects.warp),
     Program.POLY: Spec(1, 1, 3, _any_enemy, effect=effects.poly),
     Program.WAIT: Spec(0, 1, 1, _always),
     Program.DEBUG: Spec(
@@ -157,7 +165,7 @@ SPECS: dict[Program, Spec] = {
         1, 2, 4, lambda v: v.transmissions.any(), effect=effects.changing(effects.delay)),
     Program.ANTI_V: Spec(
         3, 0, 4, lambda v: v.any_of_type(EnemyType.VIRUS),
-        damage=lambda v: v.of_type(EnemyType.VIRUS).astype(jnp.int8)),
+        damage=lambda v: v.of_type(EnemyType.VIRUS).astype(jnp.int32)),
     Program.SCORE: Spec(
         0, 5, 5, lambda v: v.position.stage < LAST_STAGE, effect=effects.changing(_score)),
     Program.REDUC: Spec(
@@ -167,7 +175,7 @@ SPECS: dict[Program, Spec] = {
         effect=effects.changing(_attack_plus)),
     Program.HACK: Spec(
         2, 2, 4, lambda v: v.position.board.siphoned.any(),
-        damage=_attacks(lambda v: v.standing_on(v.position.board.siphoned))),
+        damage=_attacks(lambda v: v.standing_on(CellSet.from_array(v.position.board.siphoned)))),
 }
 # fmt: on
 
@@ -176,12 +184,15 @@ ENERGY = np.array([SPECS[program].energy for program in Program], np.int32)
 SPAWN_COSTS = np.array([SPECS[program].spawn_cost for program in Program], np.int32)
 
 
-def usable_programs(view: View) -> Bool[Array, "23"]:
-    """Which programs are owned, can be paid and have their condition met."""
+def usable_programs(view: View) -> UInt32[Array, ""]:
+    """Which programs are owned, can be paid and have their condition met: a bit each."""
     position = view.position
-    pays = (position.player.credits >= CREDITS) & (position.player.energy >= ENERGY)
-    conditions = jnp.stack([SPECS[program].usable(view) for program in Program])
-    return position.owned & pays & conditions
+    credits_, energy = position.player.credits, position.player.energy
+    usable = jnp.uint32(0)
+    for program, spec in SPECS.items():
+        met = spec.usable(view) & (credits_ >= spec.credits) & (energy >= spec.energy)
+        usable = usable | (met.astype(jnp.uint32) << program.value)
+    return usable & position.programs
 
 
 def run_program(
@@ -202,18 +213,29 @@ def run_program(
     view = View.of(position, can_undo=jnp.bool_(True))
 
     damage = jnp.zeros_like(position.enemies.hp)
+    wanted = position.enemies.cell
+    struck = silenced = CellSet.empty()
     for each, spec in SPECS.items():
+        runs = program == each
         if spec.damage is not None:
-            damage = jnp.where(program == each, spec.damage(view), damage)
-    enemies, kills = hit(position.enemies, damage)
-    after = replace(position, enemies=enemies)
+            damage = jnp.where(runs, spec.damage(view), damage)
+        if spec.moves is not None:
+            wanted = jnp.where(runs, spec.moves(view), wanted)
+        if spec.destroys is not None:
+            some, others = spec.destroys(view, given)
+            struck, silenced = struck | some.where(runs), silenced | others.where(runs)
+    enemies, kills = hit(effects.moved(position.enemies, wanted), damage)
+    enemies, by_destruction = destroy(enemies, struck)
+    transmissions, cut = destroy(position.transmissions, silenced)
+    kills = kills + by_destruction + cut
+    after = replace(position, enemies=enemies, transmissions=transmissions)
 
     for each, spec in SPECS.items():
         if spec.effect is not None:
             changed, more = spec.effect(view, given)
             runs = program == each
             after = _overlay(runs, position, changed, after)
-            kills = jnp.where(runs, more, kills)
+            kills = kills + jnp.where(runs, more, 0)
     return after, kills
 
 

@@ -2,13 +2,13 @@
 
 from dataclasses import replace
 
+import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float32, Int32, Shaped
+from jaxtyping import Array, Bool, Float32, Int32, Shaped, UInt32
 
 from hackmatrix_rl.game.board import NUM_CELLS, SIZE, CellSet
 from hackmatrix_rl.game.state import (
-    NUM_PROGRAMS,
     Board,
     Content,
     Position,
@@ -27,7 +27,7 @@ def siphon(position: Position) -> Position:
     board, player = position.board, position.player
     here = CellSet.of(player.cell)
     cross = here | here.neighbours()
-    reached = (cross - board.siphoned).to_array()
+    reached = cross.to_array() & ~board.siphoned
     data = reached & holds_data(board.content)
     program = reached & holds_program(board.content)
     block = data | program
@@ -36,9 +36,8 @@ def siphon(position: Position) -> Position:
     def total(values: Array, where: Bool[Array, "36"]) -> Int32[Array, ""]:
         return jnp.sum(jnp.where(where, values, 0), dtype=jnp.int32)
 
-    content = jnp.where(data, jnp.int8(Content.DATA), board.content)
-    content = jnp.where(program, jnp.int8(Content.PROGRAM), content)
     interval = position.scheduled_task_interval - 1
+    shown = jnp.where(program, Content.PROGRAM, jnp.where(data, Content.DATA, board.content))
     return replace(
         position,
         player=replace(
@@ -48,16 +47,15 @@ def siphon(position: Position) -> Position:
             energy=player.energy + total(board.energy, loose),
             data_siphons=player.data_siphons - 1,
         ),
-        board=replace(
-            board,
-            content=content,
-            spawn_count=jnp.where(block, jnp.int8(0), board.spawn_count),
-            credits=jnp.where(loose, jnp.int8(0), board.credits),
-            energy=jnp.where(loose, jnp.int8(0), board.energy),
-            siphoned=board.siphoned | cross,
-            siphon_center=board.siphon_center | here,
+        board=board.with_(
+            content=shown,
+            spawn_count=jnp.where(block, 0, board.spawn_count),
+            credits=jnp.where(loose, 0, board.credits),
+            energy=jnp.where(loose, 0, board.energy),
+            siphoned=board.siphoned | cross.to_array(),
+            siphon_center=board.siphon_center | here.to_array(),
         ),
-        owned=position.owned | _programs(board, program),
+        programs=position.programs | union(program_bit(board), program),
         pending_siphon_transmissions=position.pending_siphon_transmissions
         + total(board.spawn_count, block),
         scheduled_task_interval=jnp.maximum(interval, SHORTEST_INTERVAL),
@@ -68,16 +66,16 @@ def siphon(position: Position) -> Position:
 def siphon_quality(position: Position) -> Float32[Array, ""]:
     """The penalty for siphoning here where another cell has all of this and more."""
     board = position.board
-    unsiphoned = (~board.siphoned).to_array()
+    unsiphoned = ~board.siphoned
     data = holds_data(board.content) & unsiphoned
     program = holds_program(board.content) & unsiphoned
-    new_program = program & ~_owned_by(position, board)
+    bit = program_bit(board)
+    new_program = program & ((position.programs & bit) == 0)
     loose = unsiphoned & ~holds_data(board.content) & ~holds_program(board.content)
     no_block = ~board.blocks.to_array()
 
     # A cross has at most five blocks: the multiset of points is nine counts of three bits.
     count = jnp.uint32(1) << (3 * (board.value.astype(jnp.uint32) - 1))
-    bit = jnp.uint32(1) << board.value.astype(jnp.uint32)
 
     def over_cross(values: Array, where: Bool[Array, "36"]) -> Array:
         return _crosses(jnp.where(where, values, jnp.zeros_like(values)))
@@ -85,13 +83,13 @@ def siphon_quality(position: Position) -> Float32[Array, ""]:
     points = jnp.sum(over_cross(count, data), axis=0)
     programs = over_cross(bit, new_program)
     programs = programs[0] | programs[1] | programs[2] | programs[3] | programs[4]
-    credits_ = jnp.sum(over_cross(board.credits, loose), axis=0, dtype=jnp.int8)
-    energy = jnp.sum(over_cross(board.energy, loose), axis=0, dtype=jnp.int8)
+    credits_ = jnp.sum(over_cross(board.credits, loose), axis=0, dtype=jnp.int32)
+    energy = jnp.sum(over_cross(board.energy, loose), axis=0, dtype=jnp.int32)
     points, programs, credits_, energy = (
         jnp.where(no_block, x, jnp.zeros_like(x)) for x in (points, programs, credits_, energy)
     )
 
-    here = jnp.arange(NUM_CELLS, dtype=jnp.int8) == position.player.cell
+    here = jnp.arange(NUM_CELLS, dtype=jnp.int32) == position.player.cell
     own_points, own_programs, own_credits, own_energy = (
         of_chosen(here, x) for x in (points, programs, credits_, energy)
     )
@@ -129,13 +127,12 @@ def _crosses(values: Shaped[Array, "36"]) -> Shaped[Array, "5 36"]:
     return jnp.stack(cross).reshape(len(cross), NUM_CELLS)
 
 
-def _programs(board: Board, where: Bool[Array, "36"]) -> Bool[Array, "23"]:
-    """Which programs the marked cells hold."""
-    holds = where[:, None] & (board.value[:, None] == np.arange(NUM_PROGRAMS, dtype=np.int8)[None])
-    return holds.any(axis=0)
+def program_bit(board: Board) -> UInt32[Array, "36"]:
+    """The bit that stands for a cell's program; meaningless where there is none."""
+    return jnp.uint32(1) << board.value.astype(jnp.uint32)
 
 
-def _owned_by(position: Position, board: Board) -> Bool[Array, "36"]:
-    """Whether the program with a cell's number is owned."""
-    same = board.value[:, None] == np.arange(NUM_PROGRAMS, dtype=np.int8)[None]
-    return (same & position.owned[None]).any(axis=1)
+def union(words: UInt32[Array, " n"], where: Bool[Array, " n"]) -> UInt32[Array, ""]:
+    """The bits of all marked words."""
+    words = jnp.where(where, words, jnp.uint32(0))
+    return jax.lax.reduce(words, np.uint32(0), jax.lax.bitwise_or, (0,))

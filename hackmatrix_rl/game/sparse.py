@@ -7,12 +7,15 @@ into a smaller buffer, work there, and scatter them back.
 """
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.custom_batching import custom_vmap
-from jaxtyping import Array, Bool, PyTree
+from jaxtyping import Array, Bool, Int32, PyTree
+
+from hackmatrix_rl.game.bits import nth_bit, size_of
 
 Carry = TypeVar("Carry", bound=PyTree)
 Operands = TypeVar("Operands", bound=PyTree)
@@ -40,6 +43,8 @@ def while_loop(
     Returns:
         The carry after the last round.
     """
+    # Traced once, and not for every width of buffer again.
+    keep_going, body = jax.jit(keep_going), jax.jit(body)
 
     @custom_vmap
     def run(carry: Carry, operands: Operands) -> Carry:
@@ -49,11 +54,7 @@ def while_loop(
 
     @run.def_vmap
     def run_batch(size: int, batched: PyTree, carry: Carry, operands: Operands) -> PyTree:
-        def spread(x: Array, is_batched: bool) -> Array:
-            return x if is_batched else jnp.broadcast_to(x, (size, *jnp.shape(x)))
-
-        carry = jax.tree.map(spread, carry, batched[0])
-        operands = jax.tree.map(spread, operands, batched[1])
+        carry, operands = _spread(size, batched, carry, operands)
         widths = [max(1, size // share) for share in shares]
         for width, next_width in zip(widths, [*widths[1:], 0], strict=True):
             carry = _work_off(keep_going, body, carry, operands, size, width, next_width)
@@ -75,14 +76,103 @@ def apply_if(
     Under `jax.vmap` the function runs only on the games whose condition holds, in buffers
     of one `share`-th of the batch.
     """
-    _, result = while_loop(
+    _, result = seldom(
         lambda carry, _: carry[0],
         lambda carry, given: (jnp.zeros_like(carry[0]), function(carry[1], given)),
         (condition, value),
         operands,
-        shares=(share,),
+        share=share,
     )
     return result
+
+
+def seldom(
+    keep_going: Callable[[Carry, Operands], Bool[Array, ""]],
+    body: Callable[[Carry, Operands], Carry],
+    carry: Carry,
+    operands: Operands,
+    *,
+    share: int,
+) -> Carry:
+    """`while_loop` for a loop that few games enter, and nearly all of them leave after a round.
+
+    Batched, each bufferful of games is taken through one round and written back.
+    """
+    # Traced once, and not for every width of buffer again.
+    keep_going, body = jax.jit(keep_going), jax.jit(body)
+
+    @custom_vmap
+    def run(carry: Carry, operands: Operands) -> Carry:
+        return jax.lax.while_loop(
+            lambda c: keep_going(c, operands), lambda c: body(c, operands), carry
+        )
+
+    @run.def_vmap
+    def run_batch(size: int, batched: PyTree, carry: Carry, operands: Operands) -> PyTree:
+        carry, operands = _spread(size, batched, carry, operands)
+        width = max(1, size // share)
+        carry = _in_buffers(
+            jax.vmap(keep_going), carry, operands, size, width, 0,
+            lambda part, given, _: jax.vmap(body)(part, given),
+        )  # fmt: skip
+        return carry, jax.tree.map(lambda _: True, carry)
+
+    return run(carry, operands)
+
+
+def first_success(
+    attempt: Callable[[Int32[Array, ""], Operands], tuple[Bool[Array, ""], Carry]],
+    first: Int32[Array, ""],
+    operands: Operands,
+    *,
+    count: int,
+) -> tuple[Bool[Array, ""], Carry]:
+    """Several attempts at something, side by side, of which the first that succeeds counts.
+
+    Batched, the attempts lie behind one another as so many more games. (`jax.vmap` inside a
+    game would make them the innermost axis, which is too short for a processor's vectors:
+    that takes ten times as long.)
+
+    Args:
+        attempt: from its number to whether it succeeded, and what it led to.
+        first: number of the first attempt.
+        operands: what else it looks at.
+        count: how many.
+
+    Returns:
+        Whether one succeeded, and what that one led to (else the last one).
+    """
+
+    @custom_vmap
+    def run(first: Int32[Array, ""], operands: Operands) -> tuple[Bool[Array, ""], Carry]:
+        numbers = first + jnp.arange(count, dtype=jnp.int32)
+        return _earliest(jax.vmap(attempt, in_axes=(0, None))(numbers, operands), count)
+
+    @run.def_vmap
+    def run_batch(size: int, batched: PyTree, first: Array, operands: Operands) -> PyTree:
+        def repeated(x: Any, is_batched: bool) -> Array:
+            each = x if is_batched else jnp.broadcast_to(x, (size, *jnp.shape(x)))
+            lead = (count, *each.shape)
+            return jnp.broadcast_to(each[None], lead).reshape(-1, *lead[2:])
+
+        numbers = repeated(first, batched[0]) + jnp.repeat(jnp.arange(count), size)
+        results = jax.vmap(attempt)(
+            numbers.astype(jnp.int32), jax.tree.map(repeated, operands, batched[1])
+        )
+        results = jax.tree.map(lambda x: x.reshape(count, size, *x.shape[1:]), results)
+        found = _earliest(results, count)
+        return found, jax.tree.map(lambda _: True, found)
+
+    return run(first, operands)
+
+
+def _earliest(results: PyTree, count: int) -> PyTree:
+    """Of the attempts on the first axis, the first that succeeded, or else the last."""
+    *earlier, (found, value) = (jax.tree.map(lambda x, i=i: x[i], results) for i in range(count))
+    for success, one in reversed(earlier):
+        value = jax.tree.map(lambda new, old, won=success: _where(won, new, old), one, value)
+        found = found | success
+    return found, value
 
 
 def _work_off(
@@ -116,15 +206,28 @@ def _work_off(
 
     if width == size:
         return rounds(carry, operands, None)
+    return _in_buffers(active, carry, operands, size, width, enough, rounds)
+
+
+def _in_buffers(
+    active: Callable[[Carry, Operands], Bool[Array, " size"]],
+    carry: Carry,
+    operands: Operands,
+    size: int,
+    width: int,
+    enough: int,
+    work: Callable[[Carry, Operands, Bool[Array, " width"]], Carry],
+) -> Carry:
+    """Gathers active games, works on them and puts them back, until at most `enough` are left."""
 
     def one_buffer(state: tuple[Bool[Array, " size"], Carry]) -> PyTree:
         going, carry = state
-        (index,) = jnp.nonzero(going, size=width, fill_value=size)
+        index = first_indices(going, width)
 
         def take(values: Array) -> Array:
             return values.at[index].get(mode="clip")
 
-        part = rounds(jax.tree.map(take, carry), jax.tree.map(take, operands), index < size)
+        part = work(jax.tree.map(take, carry), jax.tree.map(take, operands), index < size)
         carry = jax.tree.map(lambda x, new: x.at[index].set(new, mode="drop"), carry, part)
         return active(carry, operands), carry
 
@@ -134,5 +237,34 @@ def _work_off(
     return jax.lax.while_loop(more_buffers, one_buffer, (active(carry, operands), carry))[1]
 
 
-def _where(condition: Bool[Array, " n"], new: Array, old: Array) -> Array:
+def first_indices(members: Bool[Array, " size"], width: int) -> Int32[Array, " width"]:
+    """Where the first `width` members are, in order; `size` where there are fewer.
+
+    `jnp.nonzero` in a few passes without a scan: 32 members are a word, the words before the
+    one that holds the n-th member are counted, and the bit in it is searched by halves.
+    """
+    size = members.shape[0]
+    padded = jnp.pad(members, (0, -size % 32)).reshape(-1, 32)
+    bits = padded.astype(jnp.uint32) << np.arange(32, dtype=np.uint32)[None, :]
+    words = jnp.sum(bits, axis=1, dtype=jnp.uint32)
+    count = size_of(words)
+    number = np.arange(words.size)
+    before = jnp.sum(jnp.where(number[None, :] < number[:, None], count[None, :], 0), axis=1)
+    nth = jnp.arange(width, dtype=jnp.int32)
+    past = jnp.sum((before + count)[None, :] <= nth[:, None], axis=1, dtype=jnp.int32)
+    there = jnp.minimum(past, words.size - 1)
+    index = 32 * there + nth_bit(words[there], nth - before[there])
+    return jnp.where(past < words.size, index, size).astype(jnp.int32)
+
+
+def _spread(size: int, batched: PyTree, carry: Carry, operands: Operands) -> tuple[Carry, Operands]:
+    """Carry and operands with a batch axis each."""
+
+    def spread(x: Any, is_batched: bool) -> Array:  # a constant, too
+        return x if is_batched else jnp.broadcast_to(x, (size, *jnp.shape(x)))
+
+    return jax.tree.map(spread, carry, batched[0]), jax.tree.map(spread, operands, batched[1])
+
+
+def _where(condition: Bool[Array, "*n"], new: Array, old: Array) -> Array:
     return jnp.where(condition.reshape(condition.shape + (1,) * (new.ndim - 1)), new, old)

@@ -1,6 +1,5 @@
 """A game as arrays (rules, section 1)."""
 
-from dataclasses import replace
 from enum import IntEnum
 from typing import TypeVar
 
@@ -8,17 +7,17 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike, Bool, Int8, Int32, PyTree, Shaped, UInt8
+from jaxtyping import Array, Bool, Int32, PyTree, Shaped, UInt32
 
-from hackmatrix_rl.game.board import NUM_CELLS, CellSet
+from hackmatrix_rl.game.board import CellSet
 from hackmatrix_rl.game.config import GameConfig
+from hackmatrix_rl.game.packed import Packed, fields
 
 LAST_STAGE = 8
 MAX_HP = 3
 NUM_PROGRAMS = 23
 
 Tree = TypeVar("Tree", bound=PyTree)
-Slots = TypeVar("Slots", "Enemies", "Transmissions")
 
 
 class Content(IntEnum):
@@ -43,16 +42,16 @@ class EnemyType(IntEnum):
 
 
 NUM_ENEMY_TYPES = len(EnemyType)
-ENEMY_HP = np.array([2, 3, 2, 2], np.int8)
+ENEMY_HP = (2, 3, 2, 2)
 """Full hp by type."""
-ENEMY_SPEED = np.array([2, 1, 1, 1], np.int8)
+ENEMY_SPEED = (2, 1, 1, 1)
 """Cells a turn by type."""
 
 
 class Player(eqx.Module):
     """The player. `hp` is 0..3; nothing bounds the rest from above."""
 
-    cell: Int8[Array, ""]
+    cell: Int32[Array, ""]
     hp: Int32[Array, ""]
     credits: Int32[Array, ""]
     energy: Int32[Array, ""]
@@ -61,25 +60,47 @@ class Player(eqx.Module):
     attack_damage: Int32[Array, ""]
 
 
-class Board(eqx.Module):
-    """What the 36 cells hold; cell = row * 6 + col.
+class Board(Packed):
+    """What the 36 cells hold, one word each; cell = row * 6 + col."""
 
-    Attributes:
-        content: a `Content`.
-        value: points of a data block, program number (0..22) of a program block, else 0.
-        spawn_count: transmissions that siphoning the block calls; 0 without a block.
-        credits: 0..3, and `energy` likewise; at most one of them is not 0.
-        siphoned: the cells that were siphoned.
-        siphon_center: the cells on which the player stood to siphon.
-    """
+    FIELDS = fields(
+        content=3, value=5, spawn_count=4, credits=2, energy=2, siphoned=1, siphon_center=1
+    )
 
-    content: Int8[Array, "36"]
-    value: Int8[Array, "36"]
-    spawn_count: Int8[Array, "36"]
-    credits: Int8[Array, "36"]
-    energy: Int8[Array, "36"]
-    siphoned: CellSet
-    siphon_center: CellSet
+    @property
+    def content(self) -> Int32[Array, "36"]:
+        """A `Content`."""
+        return self._read("content")
+
+    @property
+    def value(self) -> Int32[Array, "36"]:
+        """Points of a data block, program number (0..22) of a program block, else 0."""
+        return self._read("value")
+
+    @property
+    def spawn_count(self) -> Int32[Array, "36"]:
+        """Transmissions that siphoning the block calls; 0 without a block."""
+        return self._read("spawn_count")
+
+    @property
+    def credits(self) -> Int32[Array, "36"]:
+        """0..3; where they are not 0, there is no energy."""
+        return self._read("credits")
+
+    @property
+    def energy(self) -> Int32[Array, "36"]:
+        """0..3."""
+        return self._read("energy")
+
+    @property
+    def siphoned(self) -> Bool[Array, "36"]:
+        """Whether the cell was siphoned."""
+        return self._is("siphoned")
+
+    @property
+    def siphon_center(self) -> Bool[Array, "36"]:
+        """Whether the player stood here to siphon."""
+        return self._is("siphon_center")
 
     @property
     def blocks(self) -> CellSet:
@@ -87,58 +108,111 @@ class Board(eqx.Module):
         return CellSet.from_array(is_block(self.content))
 
 
-class Enemies(eqx.Module):
-    """Enemies in order of arrival: the order of the slots, some of which may be empty.
+class Slots(Packed):
+    """Things in order of arrival: the order of the slots, some of which may be empty.
 
-    Attributes:
-        present: whether the slot holds an enemy; the other arrays mean nothing elsewhere.
-        type: an `EnemyType`.
-        cell: where it stands.
-        hp: 1..3.
-        disabled_turns: turns until it moves.
-        stunned: it skips the coming turn.
-        last_known: cell where a cryptog was last seen; -1 for an enemy that never was one.
-        from_scheduled_task: came by a scheduled task: no kill is counted for it.
-        spawned_from_siphon: came by a siphon.
+    What an empty slot's word says beside `present` means nothing.
     """
 
-    present: Bool[Array, " max_enemies"]
-    type: Int8[Array, " max_enemies"]
-    cell: Int8[Array, " max_enemies"]
-    hp: Int8[Array, " max_enemies"]
-    disabled_turns: Int8[Array, " max_enemies"]
-    stunned: Bool[Array, " max_enemies"]
-    last_known: Int8[Array, " max_enemies"]
-    from_scheduled_task: Bool[Array, " max_enemies"]
-    spawned_from_siphon: Bool[Array, " max_enemies"]
+    @property
+    def size(self) -> int:
+        """Number of slots, empty or not."""
+        return int(self.words.shape[-1])
+
+    @property
+    def present(self) -> Bool[Array, "*n"]:
+        """Whether the slot is taken."""
+        return self._is("present")
+
+    @property
+    def type(self) -> Int32[Array, "*n"]:
+        """An `EnemyType`."""
+        return self._read("type")
+
+    @property
+    def cell(self) -> Int32[Array, "*n"]:
+        """Where it is."""
+        return self._read("cell")
+
+    @property
+    def from_scheduled_task(self) -> Bool[Array, "*n"]:
+        """It came by a scheduled task: no kill is counted for it."""
+        return self._is("from_scheduled_task")
+
+    @property
+    def spawned_from_siphon(self) -> Bool[Array, "*n"]:
+        """It came by a siphon."""
+        return self._is("spawned_from_siphon")
 
     @property
     def cells(self) -> CellSet:
-        """The cells with an enemy."""
+        """The cells with one of them."""
         return CellSet.of_cells(self.cell, self.present)
-
-
-class Transmissions(eqx.Module):
-    """Enemies on their way, in order of arrival like `Enemies`."""
-
-    present: Bool[Array, " max_transmissions"]
-    type: Int8[Array, " max_transmissions"]
-    cell: Int8[Array, " max_transmissions"]
-    turns_remaining: Int32[Array, " max_transmissions"]
-    from_scheduled_task: Bool[Array, " max_transmissions"]
-    spawned_from_siphon: Bool[Array, " max_transmissions"]
 
     @property
-    def cells(self) -> CellSet:
-        """The cells with a transmission."""
-        return CellSet.of_cells(self.cell, self.present)
+    def count(self) -> Int32[Array, ""]:
+        """How many there are."""
+        return jnp.sum(self.present, dtype=jnp.int32)
+
+
+FLAGS = ("from_scheduled_task", "spawned_from_siphon")
+"""What transmissions and enemies carry of where they came from."""
+
+NOWHERE = 63
+"""In place of a cell: none."""
+
+
+class Enemies(Slots):
+    """Enemies in order of arrival."""
+
+    FIELDS = fields(
+        type=2, cell=6, hp=2, disabled_turns=3, stunned=1, last_known=6,
+        from_scheduled_task=1, spawned_from_siphon=1, present=1,
+    )  # fmt: skip
+
+    @property
+    def hp(self) -> Int32[Array, "*n"]:
+        """1..3."""
+        return self._read("hp")
+
+    @property
+    def disabled_turns(self) -> Int32[Array, "*n"]:
+        """Turns until it moves; 0..7."""
+        return self._read("disabled_turns")
+
+    @property
+    def stunned(self) -> Bool[Array, "*n"]:
+        """It skips the coming turn."""
+        return self._is("stunned")
+
+    @property
+    def last_known(self) -> Int32[Array, "*n"]:
+        """Cell where a cryptog was last seen; `NOWHERE` for an enemy that never was one."""
+        return self._read("last_known")
+
+
+class Transmissions(Slots):
+    """Enemies on their way, in order of arrival."""
+
+    FIELDS = fields(
+        type=2, cell=6, from_scheduled_task=1, spawned_from_siphon=1, present=1, turns_remaining=21
+    )
+
+    @property
+    def turns_remaining(self) -> Int32[Array, "*n"]:
+        """Turns until the enemy appears, counting the last one as 1; see `LONGEST_WAIT`."""
+        return self._read("turns_remaining")
+
+
+LONGEST_WAIT = Transmissions.FIELDS["turns_remaining"].largest
+"""More turns than that no transmission waits: some 700,000 plays of DELAY."""
 
 
 class Position(eqx.Module):
     """Everything that is on the table now: a game without its past.
 
     Attributes:
-        owned: which programs the player owns.
+        programs: the programs that the player owns, a bit each; see `owned`.
         dropped: spawns that found no room in `GameConfig`'s capacities, over the game.
     """
 
@@ -146,10 +220,10 @@ class Position(eqx.Module):
     board: Board
     enemies: Enemies
     transmissions: Transmissions
-    owned: Bool[Array, "23"]
+    programs: UInt32[Array, ""]
     stage: Int32[Array, ""]
     turn: Int32[Array, ""]
-    exit_cell: Int8[Array, ""]
+    exit_cell: Int32[Array, ""]
     show_activated: Bool[Array, ""]
     scheduled_tasks_disabled: Bool[Array, ""]
     step_active: Bool[Array, ""]
@@ -159,17 +233,22 @@ class Position(eqx.Module):
     pending_siphon_transmissions: Int32[Array, ""]
     dropped: Int32[Array, ""]
 
+    @property
+    def owned(self) -> Bool[Array, "23"]:
+        """Which programs the player owns."""
+        return bits_of(self.programs, NUM_PROGRAMS)
+
 
 class History(eqx.Module):
     """Snapshots for UNDO in a ring (`game/history.py`).
 
     Attributes:
-        ring: one packed snapshot a row.
+        ring: one snapshot a row.
         next_slot: the row that the next snapshot goes to.
         count: how many snapshots are held.
     """
 
-    ring: UInt8[Array, "history snapshot_bytes"]
+    ring: UInt32[Array, "history snapshot_words"]
     next_slot: Int32[Array, ""]
     count: Int32[Array, ""]
 
@@ -181,24 +260,26 @@ class State(eqx.Module):
     history: History
 
 
-def is_block(content: Int8[Array, "*shape"]) -> Bool[Array, "*shape"]:
+def is_block(content: Int32[Array, "*shape"]) -> Bool[Array, "*shape"]:
     """Whether a cell's content is a block, known or hidden."""
     return (content >= Content.DATA) & (content <= Content.HIDDEN_PROGRAM)
 
 
-def holds_data(content: Int8[Array, "*shape"]) -> Bool[Array, "*shape"]:
+def holds_data(content: Int32[Array, "*shape"]) -> Bool[Array, "*shape"]:
     """Whether it is a data block, known or hidden."""
     return (content == Content.DATA) | (content == Content.HIDDEN_DATA)
 
 
-def holds_program(content: Int8[Array, "*shape"]) -> Bool[Array, "*shape"]:
+def holds_program(content: Int32[Array, "*shape"]) -> Bool[Array, "*shape"]:
     """Whether it is a program block, known or hidden."""
     return (content == Content.PROGRAM) | (content == Content.HIDDEN_PROGRAM)
 
 
 def first(members: Bool[Array, " n"]) -> Bool[Array, " n"]:
     """Only the first of the members."""
-    return members & (jnp.arange(members.size) == jnp.argmax(members))
+    places = np.arange(members.shape[-1], 0, -1, dtype=np.int32)
+    left = jnp.where(members, places, 0)  # `argmax` takes several times as long on a CPU
+    return members & (left == jnp.max(left))
 
 
 def of_chosen(chosen: Bool[Array, " n"], values: Shaped[Array, " n"]) -> Shaped[Array, ""]:
@@ -206,13 +287,12 @@ def of_chosen(chosen: Bool[Array, " n"], values: Shaped[Array, " n"]) -> Shaped[
     return jnp.max(jnp.where(chosen, values, jnp.zeros_like(values)))
 
 
-def by_type(table: np.ndarray, kind: Int8[Array, "*shape"]) -> Int8[Array, "*shape"]:
-    """A table of the four enemy types, looked up without a gather."""
-    values = jnp.full_like(kind, table[0])
-    for each in range(1, NUM_ENEMY_TYPES):
-        if table[each] != table[0]:
-            values = jnp.where(kind == each, jnp.int8(table[each]), values)
-    return values
+def by_type(
+    table: tuple[int, int, int, int], kind: Int32[Array, "*shape"]
+) -> Int32[Array, "*shape"]:
+    """A table of the four enemy types, looked up without a gather; entries are below 256."""
+    word = sum(entry << (8 * each) for each, entry in enumerate(table))
+    return ((jnp.uint32(word) >> (8 * kind).astype(jnp.uint32)) & 255).astype(jnp.int32)
 
 
 def select(condition: Bool[Array, ""], yes: Tree, no: Tree) -> Tree:
@@ -220,42 +300,16 @@ def select(condition: Bool[Array, ""], yes: Tree, no: Tree) -> Tree:
     return jax.tree.map(lambda a, b: a if a is b else jnp.where(condition, a, b), yes, no)
 
 
-def next_slot(present: Bool[Array, " n"]) -> Int32[Array, ""]:
-    """The slot behind the last one taken: where an arrival goes to keep the order."""
-    slots = jnp.arange(1, present.size + 1, dtype=jnp.int32)
-    return jnp.max(jnp.where(present, slots, 0))
-
-
-def closed_up(slots: Slots) -> Slots:
-    """The same enemies or transmissions in the same order, without empty slots between."""
-    order = jnp.argsort(~slots.present, stable=True)
-    return jax.tree.map(lambda x: x[order], slots)
-
-
-def put(slots: Slots, where: Bool[Array, " n"], **values: ArrayLike) -> Slots:
-    """The slots with new values in the named fields at the marked places."""
-    fields = {
-        name: jnp.where(where, jnp.asarray(value, getattr(slots, name).dtype), getattr(slots, name))
-        for name, value in values.items()
-    }
-    return replace(slots, **fields)
+def bits_of(word: UInt32[Array, ""], count: int) -> Bool[Array, " count"]:
+    """The lowest bits of a word, one by one."""
+    return ((word >> np.arange(count, dtype=np.uint32)) & 1) != 0
 
 
 def no_enemies(config: GameConfig) -> Enemies:
     """Empty slots for enemies."""
-    n = config.max_enemies
-    no, zero = jnp.zeros(n, bool), jnp.zeros(n, jnp.int8)
-    return Enemies(no, zero, zero, zero, zero, no, zero - 1, no, no)
+    return Enemies(jnp.zeros(config.max_enemies, jnp.uint32))
 
 
 def no_transmissions(config: GameConfig) -> Transmissions:
     """Empty slots for transmissions."""
-    n = config.max_transmissions
-    no, zero = jnp.zeros(n, bool), jnp.zeros(n, jnp.int8)
-    return Transmissions(no, zero, zero, jnp.zeros(n, jnp.int32), no, no)
-
-
-def empty_board() -> Board:
-    """A board with nothing on it."""
-    zero = jnp.zeros(NUM_CELLS, jnp.int8)
-    return Board(zero, zero, zero, zero, zero, CellSet.empty(), CellSet.empty())
+    return Transmissions(jnp.zeros(config.max_transmissions, jnp.uint32))

@@ -9,10 +9,13 @@ from hackmatrix_rl.game.config import GameConfig
 from hackmatrix_rl.game.state import (
     ENEMY_HP,
     LAST_STAGE,
+    LONGEST_WAIT,
     MAX_HP,
     NUM_ENEMY_TYPES,
     NUM_PROGRAMS,
+    Board,
     Content,
+    Enemies,
 )
 
 PLAYER = (
@@ -40,11 +43,12 @@ _RANGES = {
     "row": _ON_BOARD, "col": _ON_BOARD, "exit row": _ON_BOARD, "exit col": _ON_BOARD,
     "last_known row": (-1, SIZE - 1), "last_known col": (-1, SIZE - 1),
     "hp": (0, MAX_HP), "stage": (1, LAST_STAGE), "type": (0, NUM_ENEMY_TYPES - 1),
-    "turns_remaining": (np.iinfo(np.int32).min, np.iinfo(np.int32).max),
-    "disabled_turns": (0, 127), "stunned": _FLAG, "from_scheduled_task": _FLAG,
-    "spawned_from_siphon": _FLAG, "show_activated": _FLAG, "scheduled_tasks_disabled": _FLAG,
-    "step_active": _FLAG, "siphoned": _FLAG, "siphon_center": _FLAG,
-    "content": (0, len(Content) - 1), "value": (0, 127), "spawn_count": (0, 9),
+    "turns_remaining": (0, LONGEST_WAIT),
+    "disabled_turns": (0, Enemies.FIELDS["disabled_turns"].largest), "stunned": _FLAG,
+    "from_scheduled_task": _FLAG, "spawned_from_siphon": _FLAG, "show_activated": _FLAG,
+    "scheduled_tasks_disabled": _FLAG, "step_active": _FLAG, "siphoned": _FLAG,
+    "siphon_center": _FLAG, "content": (0, len(Content) - 1),
+    "value": (0, Board.FIELDS["value"].largest), "spawn_count": (0, 9),
     "cell credits": (0, 3), "cell energy": (0, 3),
 }  # fmt: skip
 
@@ -114,7 +118,7 @@ def checked(
         if name == "enemies":
             kinds = np.clip(out[name][..., 0], 0, NUM_ENEMY_TYPES - 1)
             hp = out[name][..., 3]
-            full = ENEMY_HP[kinds]
+            full = np.array(ENEMY_HP)[kinds]
             _refuse(
                 ((hp < 1) | (hp > full)) & used, prefix + name, "hp", hp, 1, "its type's full hp"
             )

@@ -15,6 +15,8 @@ from jax.sharding import Mesh, NamedSharding
 from jaxtyping import Array, Bool, Int32, Key, PyTree, UInt32
 
 from hackmatrix_rl.env.environment import Environment, Timestep, env_keys
+from hackmatrix_rl.game.bits import nth_bit, size_of
+from hackmatrix_rl.game.random import Chance, below
 from hackmatrix_rl.training.mesh import BY_ENVIRONMENT, REPLICATED
 from hackmatrix_rl.training.usage import program_bytes
 
@@ -103,20 +105,9 @@ def random_legal(
         raise ValueError(f"random_legal knows 32 actions at most, not {num_actions}")
     places = np.uint32(1) << np.arange(num_actions, dtype=np.uint32)
 
-    def ones(word: UInt32[Array, ""]) -> Int32[Array, ""]:
-        return jax.lax.population_count(word).astype(jnp.int32)
-
     def one(mask: Bool[Array, " num_actions"], key: Key[Array, ""]) -> Int32[Array, ""]:
-        bits = jax.random.bits(key, (), jnp.uint16).astype(jnp.int32)
         legal = jnp.sum(jnp.where(mask, places, jnp.uint32(0)), dtype=jnp.uint32)
-        left = (bits * ones(legal)) >> 16  # legal actions that come before the chosen one
-        action = jnp.int32(0)
-        for half in (16, 8, 4, 2, 1):
-            lower = ones((legal >> action.astype(jnp.uint32)) & jnp.uint32((1 << half) - 1))
-            above = left >= lower
-            action = jnp.where(above, action + half, action)
-            left = jnp.where(above, left - lower, left)
-        return action
+        return nth_bit(legal, below(Chance.of(key).word(), size_of(legal)))
 
     return jax.vmap(one)(mask, keys)
 

@@ -14,6 +14,7 @@ from jaxtyping import Array, Int32, Key
 from hackmatrix_rl.env import HackMatrix, HackMatrixState, Timestep, env_keys
 from hackmatrix_rl.game import State
 from hackmatrix_rl.game.history import empty_history
+from hackmatrix_rl.game.random import Chance
 from hackmatrix_rl.game.stage import FIRST_INTERVAL, blank_position, set_up_stage
 from hackmatrix_rl.training.environment_speed import RandomPlay, Speed
 
@@ -73,13 +74,13 @@ def games_at_stage(
     """
 
     def one(key: Key[Array, ""]) -> State:
-        start_key, setup_key = jax.random.split(key)
+        chance = Chance.of(key)
         position = replace(
-            blank_position(environment.config, key=start_key),
+            blank_position(environment.config, chance=chance.child(0)),
             stage=stage,
             scheduled_task_interval=FIRST_INTERVAL + 1 - stage,
         )
-        position = set_up_stage(position, key=setup_key)
+        position = set_up_stage(position, chance=chance.child(1))
         return State(position, empty_history(environment.config, position))
 
     return environment.from_games(jax.vmap(one)(keys))

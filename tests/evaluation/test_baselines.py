@@ -7,7 +7,7 @@ import pytest
 from game.statistics import SIGNIFICANCE, compare, deviations
 
 from hackmatrix_rl.env import HackMatrix
-from hackmatrix_rl.env.observation import Block, CompactObservation, Number, Plane
+from hackmatrix_rl.env.observation import CELL, CompactObservation, Number, Sight
 from hackmatrix_rl.evaluation.baselines import RandomPlayer, Runner
 from hackmatrix_rl.evaluation.evaluate import evaluate_all
 from hackmatrix_rl.game import GameConfig
@@ -28,15 +28,13 @@ def seen(player, exit_cell, *, blocks=(), enemies=()):
     """A compact observation with nothing else on the board."""
     numbers = np.zeros(len(Number), np.int32)
     numbers[[Number.ROW, Number.COL]] = player
-    grid = np.zeros((len(Plane), 6, 6), np.int8)
-    grid[Plane.EXIT][exit_cell] = 1
+    grid = np.zeros((6, 6), np.uint32)
+    grid[exit_cell] = Sight.EXIT << CELL["content"].shift
     for cell in blocks:
-        grid[Plane.BLOCK][cell] = Block.DATA
+        grid[cell] = Sight.DATA << CELL["content"].shift
     for cell in enemies:
-        grid[Plane.ENEMY][cell] = 1
-    return CompactObservation(
-        jnp.asarray(numbers), jnp.zeros(23, bool), jnp.asarray(grid.reshape(len(Plane), 36))
-    )
+        grid[cell] |= 1 << CELL["enemy"].shift
+    return CompactObservation(jnp.asarray(numbers), jnp.uint32(0), jnp.asarray(grid.reshape(36)))
 
 
 def legal(*actions):

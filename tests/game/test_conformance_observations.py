@@ -3,13 +3,13 @@
 from functools import partial
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from game.recordings import CONFIG, differences, load, report, rows
 from game.replay import BATCH, shared_replay
-from hackmatrix_rl.env import classic_from_compact, compact_observation, observe
-from hackmatrix_rl.env.observation import Plane
+from hackmatrix_rl.env import CELL, classic_from_compact, compact_observation, observe
 
 
 @pytest.fixture(scope="module")
@@ -54,14 +54,14 @@ def test_the_classic_observation_is_derived_from_the_compact_one(seen):
 
 def test_last_known_cells_of_hidden_cryptogs_are_the_recorded_ones(seen):
     hints = load("observations").other["obs_hints"].reshape(-1, 36)
-    got = seen[0].grid[:, Plane.LAST_KNOWN] != 0
+    got = CELL["last_known"].read(jnp.asarray(seen[0].grid)) != 0
     lines = differences({"last_known": hints}, {"last_known": got}, no_action())
     assert not lines, report(lines)
 
 
 def test_transmission_types_under_show_are_the_recorded_ones(seen):
     types = load("observations").other["obs_transmission_type"].reshape(-1, 36)
-    got = seen[0].grid[:, Plane.TRANSMISSION_TYPE] - 1
+    got = CELL["transmission_type"].read(jnp.asarray(seen[0].grid)) - 1
     lines = differences({"type": types}, {"type": got}, no_action())
     assert not lines, report(lines)
 

@@ -21,6 +21,7 @@ from game.statistics import deviations
 from hackmatrix_rl.game import EnemyType, from_arrays, spawning, to_arrays
 from hackmatrix_rl.game import enemy_turn as turns
 from hackmatrix_rl.game.board import NUM_CELLS, CellSet
+from hackmatrix_rl.game.random import Chance, below
 
 DRAWS = 110
 WAIT = 10
@@ -51,7 +52,11 @@ def deviations_of_turns(replay: Replay) -> list[str]:
     """Plays enemy turns as the package has them now, and compares with what was recorded."""
     recording = load("chance")
     start = before_the_turn(replay)
-    turn = jax.jit(jax.vmap(lambda position, key: turns.enemy_turn(position, key=key)))
+    turn = jax.jit(
+        jax.vmap(
+            lambda position, key: turns.enemy_turn(position, jnp.bool_(True), chance=Chance.of(key))
+        )
+    )
     order = np.repeat(turn_positions(), DRAWS)
     answers = []
     for number, first in enumerate(range(0, len(order), BATCH)):
@@ -77,17 +82,17 @@ def deviations_of_turns(replay: Replay) -> list[str]:
     return deviations(tables)
 
 
-def order_of_arrival(size, *, key):
+def order_of_arrival(size, *, chance):
     """No shuffle: the first enemy moves first."""
-    return jnp.arange(size, 0, -1, dtype=jnp.uint32)
+    return jnp.arange(size, 0, -1, dtype=jnp.uint32) << 8
 
 
-def biased_order(size, *, key):
+def biased_order(size, *, chance):
     """A shuffle in which the first enemy goes before another 2 times in 3."""
-    ranks = jax.random.bits(key, (2, size), jnp.uint32)
+    lots = chance.words(2 * size).reshape(2, size)
     first = np.arange(size) == 0
-    ranks = jnp.where(first, jnp.max(ranks, axis=0), ranks[0])
-    return ((ranks >> 7) << 7) | np.arange(1, size + 1, dtype=np.uint32)
+    lots = jnp.where(first, jnp.max(lots, axis=0), lots[0])
+    return ((lots >> 15) << 15) | (np.arange(1, size + 1, dtype=np.uint32) << 8)
 
 
 def last_direction(next_cell):
@@ -112,22 +117,21 @@ def last_direction(next_cell):
 def mostly_viruses(spawn_transmissions):
     """Types that are not uniform: one cryptog in three comes as a virus."""
 
-    def mutant(position, *, key, **counts):
-        after = spawn_transmissions(position, key=key, **counts)
-        slots = after.transmissions
-        changes = jax.random.bernoulli(jax.random.fold_in(key, 7), 1 / 3, slots.type.shape)
-        new = slots.present & ~position.transmissions.present
+    def mutant(before, *board, chance, **counts):
+        slots, missed = spawn_transmissions(before, *board, chance=chance, **counts)
+        changes = below(chance.child(7).words(slots.size), 3) == 0
+        new = slots.present & ~before.present
         kind = jnp.where(
             new & changes & (slots.type == EnemyType.CRYPTOG), EnemyType.VIRUS, slots.type
         )
-        return replace(after, transmissions=replace(slots, type=kind.astype(jnp.int8)))
+        return slots.with_(type=kind), missed
 
     return mutant
 
 
 MUTANTS = {
-    "a fixed order": (turns, "random_order", lambda _: order_of_arrival, "enemy 1"),
-    "a biased shuffle": (turns, "random_order", lambda _: biased_order, WHOLE),
+    "a fixed order": (turns, "random_lots", lambda _: order_of_arrival, "enemy 1"),
+    "a biased shuffle": (turns, "random_lots", lambda _: biased_order, WHOLE),
     "a wrong tie-break": (turns, "next_cell", last_direction, "enemy 0"),
     "spawns in the line of fire": (
         spawning,
