@@ -13,6 +13,7 @@ from hackmatrix_rl.agent import parameters_of
 from hackmatrix_rl.training.communication import Collective, collectives
 from hackmatrix_rl.training.config import TrainConfig
 from hackmatrix_rl.training.mesh import in_words
+from hackmatrix_rl.training.program import compiler_options
 from hackmatrix_rl.training.trainer import Trainer
 
 
@@ -111,7 +112,7 @@ def make_plan(
         clock: seconds since some moment.
     """
     began = clock()
-    compiled = trainer.lower().compile()
+    compiled = trainer.lower().compile(compiler_options(trainer.mesh))
     seconds = clock() - began
     state = trainer.abstract_state()
     device = trainer.mesh.devices.flat[0]

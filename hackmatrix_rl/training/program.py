@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.sharding import Mesh
 from jaxtyping import Array, Int32
 
 from hackmatrix_rl.training.placement import constrain, state_shardings
@@ -46,6 +47,18 @@ def run_updates(
 
     arrays, sums = jax.lax.fori_loop(0, count, body, (arrays, nothing))
     return eqx.combine(arrays, rest[1]), sums
+
+
+def compiler_options(mesh: Mesh) -> dict[str, str | bool]:
+    """How programs for these devices are compiled.
+
+    On a CPU, LLVM's first level of optimization: the program is as fast as at the third, for its
+    loops are vectorized and its products computed elsewhere, and is there a third sooner. Unless
+    JAX is told to do with less (`jax_disable_most_optimizations`).
+    """
+    less = jax.config.read("jax_disable_most_optimizations")
+    on_cpu = mesh.devices.flat[0].platform == "cpu"
+    return {"xla_backend_optimization_level": "1"} if on_cpu and not less else {}
 
 
 def is_shape(leaf: Any) -> bool:

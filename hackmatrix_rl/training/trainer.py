@@ -39,7 +39,13 @@ from hackmatrix_rl.training.placement import (
     replicated_shardings,
     state_shardings,
 )
-from hackmatrix_rl.training.program import is_shape, run_updates, shapes_of, sizes_of
+from hackmatrix_rl.training.program import (
+    compiler_options,
+    is_shape,
+    run_updates,
+    shapes_of,
+    sizes_of,
+)
 from hackmatrix_rl.training.schedules import Constant, Schedule
 from hackmatrix_rl.training.state import Learner, TrainState
 from hackmatrix_rl.training.update import Update, UpdateMetrics
@@ -247,7 +253,11 @@ class Trainer:
                 return eqx.filter(self._begin(key, *eqx.combine(given, code)), eqx.is_array)
 
             # Made where it is to lie: no device ever holds all of it.
-            self._starter = jax.jit(begin, out_shardings=self._shardings(shapes))
+            self._starter = jax.jit(
+                begin,
+                out_shardings=self._shardings(shapes),
+                compiler_options=compiler_options(self.mesh),
+            )
         given = (key, given)
         made = self._starter(*place(given, replicated_shardings(self.mesh, given)))
         if self._state is None or sizes_of(made) != sizes_of(self._state):
@@ -284,7 +294,7 @@ class Trainer:
         """
         began = self._clock()
         if self._program is None:
-            compiled = self.lower().compile()
+            compiled = self.lower().compile(compiler_options(self.mesh))
             rest = eqx.filter(self.state, eqx.is_array, inverse=True)
             modules = eqx.filter(self.update, eqx.is_array)
             modules = place(modules, replicated_shardings(self.mesh, modules))

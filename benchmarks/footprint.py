@@ -1,0 +1,62 @@
+"""What many games, and a whole training update, need of memory.
+
+    python benchmarks/footprint.py [--held 16384] [--games 2048 --steps 256] [--json FILE]
+
+The games' states are counted from their shapes. The update is that of the preset for the CPU with
+so many games and steps: what the compiler says it needs, and the most that this process, which
+does two of them, has held.
+"""
+
+import argparse
+import json
+import math
+from pathlib import Path
+
+import jax
+
+from hackmatrix_rl.env.environment import env_keys
+from hackmatrix_rl.training.compose import compose, make_environment, run_keys
+from hackmatrix_rl.training.devices import cut_cpu
+from hackmatrix_rl.training.presets import make_config
+from hackmatrix_rl.training.usage import process_peak_bytes
+
+GIB = 2**30
+
+
+def held_bytes(environment, games: int) -> int:
+    """Bytes of the states of so many games, histories and all."""
+    state, _ = jax.eval_shape(environment.reset, env_keys(jax.random.key(0), games))
+    return sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(state))
+
+
+def main() -> None:
+    """Counts, compiles, updates twice, and prints what that took."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--held", type=int, default=16384, help="games whose states are counted")
+    parser.add_argument("--games", type=int, default=2048, help="of the update")
+    parser.add_argument("--steps", type=int, default=256, help="of each game in it")
+    parser.add_argument("--json", type=Path, help="also write the figures here")
+    options = parser.parse_args()
+
+    config = make_config("cpu", {"num_envs": options.games, "num_steps": options.steps})
+    if config.cpu_devices is not None:
+        cut_cpu(config.cpu_devices)
+    figures = {"held": held_bytes(make_environment(config), options.held)}
+    network_key, key = run_keys(config.seed)
+    trainer = compose(config, key=network_key)
+    trainer.start(key)
+    devices = trainer.mesh.size
+    figures["compiled"] = (trainer.program_memory() or 0) * devices
+    for _ in range(2):
+        trainer.dispatch(1)
+    figures["process"] = process_peak_bytes()
+    print(f"{options.held:,} games with their histories: {figures['held'] / GIB:.2f} GiB")
+    print(f"an update of {options.games:,} games x {options.steps} steps on {devices} devices:")
+    print(f"    as the compiler has it  {figures['compiled'] / GIB:.2f} GiB")
+    print(f"    at most, this process   {figures['process'] / GIB:.2f} GiB")
+    if options.json is not None:
+        options.json.write_text(json.dumps({**vars(options), **figures}, default=str) + "\n")
+
+
+if __name__ == "__main__":
+    main()
