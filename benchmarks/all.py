@@ -214,7 +214,7 @@ def machine() -> str:
         total = Path("/proc/meminfo").read_text().split()[1]
         memory = f", {int(total) / 2**20:.0f} GiB"
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return f"{model}, {cores} cores{memory}, {platform.system()}"
+    return f"{model}, {cores} core{'s' * (cores != 1)}{memory}, {platform.system()}"
 
 
 def block(benchmark: Benchmark, figures: Any, seconds: float) -> list[str]:
