@@ -35,9 +35,13 @@ from hackmatrix_rl.training.config import ConfigError, TrainConfig
 from hackmatrix_rl.training.policies import build_policy
 from hackmatrix_rl.training.settings import config_from_dict
 
-FORMAT = 2
-"""Of the checkpoints that are written. Format 1 had no manifest and no run in its metadata."""
-PLAYABLE_FORMATS = (1, 2)
+FORMAT = 3
+"""Of the checkpoints that are written.
+
+Format 1 had no manifest and no run in its metadata; up to format 2, HackMatrix held its games in
+other arrays.
+"""
+PLAYABLE_FORMATS = (1, 2, 3)
 """Formats whose policy can be read."""
 METADATA = "metadata.json"
 _METADATA_1 = "metadata/metadata"  # where format 1 had it
