@@ -6,10 +6,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hackmatrix_rl.agent import MLPActorCritic
+from hackmatrix_rl.agent import Batch, MLPActorCritic, PPOLoss
 from hackmatrix_rl.agent.lasting import split_features
 from hackmatrix_rl.agent.runs import product_of_runs, starts_of_runs
 from hackmatrix_rl.env import CartPole, CompactObservation, HackMatrix
+from hackmatrix_rl.training.debug import CheckedLoss, Reports
 
 # Of 37 rows, how many begin a run: the only one, some, more than fit into one chunk, all.
 STARTS = {"one": [0], "some": [0, 3, 20, 21], "many": range(0, 37, 2), "all": range(37)}
@@ -119,6 +120,31 @@ def test_the_network_gives_and_learns_the_same_as_step_by_step(spec):
 
     jax.tree.map(check, unrolled(policy), one_by_one(policy))
     jax.tree.map(check, gradient(unrolled), gradient(one_by_one))
+
+
+def test_under_debug_checks_the_gradient_is_the_same(spec):
+    policy = MLPActorCritic(spec, width=8, key=jax.random.key(0))
+    number = jnp.ones((5, 2), jnp.float32)
+    batch = Batch(
+        observation=observations(5, 2),
+        mask=jnp.ones((5, 2, spec.num_actions), bool),
+        action=jnp.zeros((5, 2), jnp.int32),
+        log_prob=-3 * number,
+        value=number,
+        done=number > 1,
+        initial_carry=(),
+        advantage=number,
+        value_target=number,
+    )
+
+    def gradient(loss):
+        return eqx.filter_jit(eqx.filter_grad(loss, has_aux=True))(policy, batch)[0]
+
+    def check(one, other):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
+
+    loss = PPOLoss(normalize_advantage=False)
+    jax.tree.map(check, gradient(loss), gradient(CheckedLoss(loss, "checks", Reports())))
 
 
 def test_of_other_environments_nothing_is_known_to_last(spec):
