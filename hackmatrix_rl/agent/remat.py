@@ -8,9 +8,8 @@ import jax
 from jaxtyping import Array, Bool, Float, Float32, PyTree
 
 from hackmatrix_rl.agent.actor_critic import ActorCritic, Look, start_anew
-from hackmatrix_rl.agent.layers import Heads
 from hackmatrix_rl.agent.trainable import held_in_float32
-from hackmatrix_rl.agent.trunk import TrunkActorCritic
+from hackmatrix_rl.agent.trunk import PlainTrunk, TrunkActorCritic
 
 REMAT = ("none", "blocks", "full")
 
@@ -75,32 +74,12 @@ class Recomputed(ActorCritic):
         return logits, value
 
 
-class RecomputedTrunk(TrunkActorCritic):
-    """The same for a policy whose hidden layer is open to others.
-
-    Attributes:
-        policy: the policy.
-        heads: its heads.
-    """
-
-    policy: TrunkActorCritic
-    heads: Heads
+class RecomputedTrunk(PlainTrunk):
+    """The same for a policy whose hidden layer is open to others."""
 
     def __init__(self, policy: TrunkActorCritic) -> None:
         """Wraps a policy."""
-        self.policy = policy
-        self.heads = policy.heads
-        self.outcomes = policy.outcomes
-
-    def initial_carry(self) -> PyTree[Array]:
-        """That of the policy."""
-        return self.policy.initial_carry()
-
-    def trunk(
-        self, observation: PyTree[Array], carry: PyTree[Array]
-    ) -> tuple[Float[Array, " width"], PyTree[Array]]:
-        """That of the policy."""
-        return self.policy.trunk(observation, carry)
+        super().__init__(policy)
 
     def unroll_trunk(
         self,

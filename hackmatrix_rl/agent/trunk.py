@@ -81,6 +81,34 @@ class TrunkActorCritic(ActorCritic):
         return self.judge(self.unroll_trunk(observations, carry, done))
 
 
+class PlainTrunk(TrunkActorCritic):
+    """A policy whose sequences are evaluated by its trunk alone: without what makes that faster.
+
+    Attributes:
+        policy: the policy.
+        heads: its heads.
+    """
+
+    policy: TrunkActorCritic
+    heads: Heads
+
+    def __init__(self, policy: TrunkActorCritic) -> None:
+        """Wraps a policy."""
+        self.policy = policy
+        self.heads = policy.heads
+        self.outcomes = policy.outcomes
+
+    def initial_carry(self) -> PyTree[Array]:
+        """That of the policy."""
+        return self.policy.initial_carry()
+
+    def trunk(
+        self, observation: PyTree[Array], carry: PyTree[Array]
+    ) -> tuple[Float[Array, " width"], PyTree[Array]]:
+        """That of the policy."""
+        return self.policy.trunk(observation, carry)
+
+
 def add_outcomes(policy: ActorCritic, spec: EnvSpec, *, key: Key[Array, ""]) -> TrunkActorCritic:
     """The policy with a head that predicts what an action will bring (see `OutcomeLoss`).
 

@@ -23,11 +23,13 @@ from hackmatrix_rl.agent import (
     ActorCritic,
     Batch,
     LossMetrics,
+    MLPActorCritic,
     Rollout,
     RolloutCollector,
     ValueScale,
 )
 from hackmatrix_rl.agent.gae import Targets
+from hackmatrix_rl.agent.trunk import PlainTrunk
 from hackmatrix_rl.agent.value_scale import IDENTITY_SCALE
 from hackmatrix_rl.env.environment import Environment, EnvSpec, Timestep
 from hackmatrix_rl.training.gradients import Loss, PreparedLoss
@@ -103,6 +105,9 @@ class CheckedLoss(eqx.Module):
 
         def plain(arrays: Any) -> Any:
             loss, policy, batch = eqx.combine(arrays, code)
+            if isinstance(policy, MLPActorCritic):
+                # No gradient is taken of a checked function with a rule of its own inside.
+                policy = PlainTrunk(policy)
             return loss(policy, batch)
 
         error, found = checkify.checkify(plain, errors=_ERRORS[self.kind])(arrays)
