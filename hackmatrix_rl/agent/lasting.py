@@ -15,7 +15,7 @@ from hackmatrix_rl.env.observation import (
     SCREEN_CHANNELS,
     Channel,
     CompactObservation,
-    _encode_cells,
+    encode_cells,
     features_from_compact,
 )
 
@@ -85,13 +85,13 @@ def _seen(observation: CompactObservation) -> UInt32[Array, "*batch 36"]:
 
 
 def _lasting(observation: CompactObservation) -> Float32[Array, " lasting"]:
-    return _encode_cells(observation.grid, _LASTING_CHANNELS).ravel()
+    return encode_cells(observation.grid, _LASTING_CHANNELS).ravel()
 
 
 def _others(observation: CompactObservation) -> Float32[Array, " others"]:
     features = features_from_compact(observation)
     assert features.grid is not None
-    shown = _encode_cells(observation.grid, _OTHER_CHANNELS)
+    shown = encode_cells(observation.grid, _OTHER_CHANNELS)
     # The last channel is where the player stands.
     player = features.grid.reshape(shown.shape[0], -1)[:, -1:]
     return jnp.concatenate([jnp.concatenate([shown, player], axis=1).ravel(), features.flat])

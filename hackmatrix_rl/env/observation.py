@@ -282,9 +282,10 @@ SCREEN_CHANNELS = (Channel("last_known"), *_one_hot("transmission_type", *_TYPES
 """What the screen shows beside them."""
 
 
-def _encode_cells(
+def encode_cells(
     grid: UInt32[Array, "cells"], channels: tuple[Channel, ...]
 ) -> Float32[Array, "cells channels"]:
+    """Channels of the words of some cells."""
     # One expression for all channels: XLA makes one pass of it, where stacking the channels
     # one by one takes several times as long as the rest of a small network.
     table = [CELL[channel.field] if channel.field else BitField(0, 0) for channel in channels]
@@ -329,7 +330,7 @@ def classic_from_compact(observation: CompactObservation) -> Observation:
     return Observation(
         player=_player(observation),
         programs=bits_of(observation.programs, NUM_PROGRAMS).astype(jnp.float32),
-        grid=_encode_cells(observation.grid, CLASSIC_CHANNELS).reshape(SIZE, SIZE, -1),
+        grid=encode_cells(observation.grid, CLASSIC_CHANNELS).reshape(SIZE, SIZE, -1),
     )
 
 
@@ -355,7 +356,7 @@ def features_from_compact(observation: CompactObservation) -> Features:
         ]
     )
     cell = observation.numbers[Number.ROW] * SIZE + observation.numbers[Number.COL]
-    shown = _encode_cells(observation.grid, CLASSIC_CHANNELS + SCREEN_CHANNELS)
+    shown = encode_cells(observation.grid, CLASSIC_CHANNELS + SCREEN_CHANNELS)
     player = jax.nn.one_hot(cell, NUM_CELLS, dtype=jnp.float32)[:, None]
     grid = jnp.concatenate([shown, player], axis=-1).reshape(SIZE, SIZE, -1)
     return Features(flat=flat, grid=grid)
