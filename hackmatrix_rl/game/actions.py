@@ -84,9 +84,7 @@ def apply_action(
     runs = legal & (action >= FIRST_PROGRAM)
     program = jnp.clip(action - FIRST_PROGRAM, 0, NUM_PROGRAMS - 1)
 
-    moved, kills, collected, at_exit = move(position, action)
-    after = select(moves, moved, position)
-    kills = jnp.where(moves, kills, 0)
+    after, kills, collected, at_exit = move(position, action, moves)
 
     after, kills, quality = sparse.apply_if(
         siphons | runs,
@@ -99,10 +97,10 @@ def apply_action(
     waits = runs & (program == Program.WAIT)
     warps = runs & (program == Program.WARP)
     wasted = runs & (program == Program.RESET) & (position.player.hp == MAX_HP - 1)
-    completed = (moves & at_exit) | (warps & (after.player.cell == after.exit_cell))
+    completed = at_exit | (warps & (after.player.cell == after.exit_cell))
     event = Event(
         kills=kills,
-        collected=moves & collected,
+        collected=collected,
         completed=completed,
         won=completed & (position.stage == LAST_STAGE),
         died=jnp.bool_(False),
@@ -127,25 +125,27 @@ def _siphon_or_run(carry: Result, given: tuple[Bool[Array, ""], Int32[Array, ""]
 
 
 def move(
-    position: Position, direction: Int32[Array, ""]
+    position: Position, direction: Int32[Array, ""], takes_place: Bool[Array, ""]
 ) -> tuple[Position, Int32[Array, ""], Bool[Array, ""], Bool[Array, ""]]:
-    """A direction: an attack along the line, or a step.
+    """A direction: an attack along the line, or a step. Nothing changes unless it takes place.
 
     Returns:
         The position after, the kills that count, whether a pickup was collected, and whether
         the player stepped onto an exit.
     """
     player, enemies, transmissions = position.player, position.enemies, position.transmissions
-    target, shoots, at_transmission = look(position, direction)
+    target, at_transmission = look(position, direction)
+    target = jnp.where(takes_place, target, -1)
+    walks = takes_place & (target < 0)
 
     enemies, kills = strike(enemies, jnp.where(at_transmission, -1, target), player.attack_damage)
     transmissions, more = cut(transmissions, jnp.where(at_transmission, target, -1))
 
     step, _ = step_from(player.cell, direction)
-    cell = jnp.where(shoots, player.cell, player.cell + step)
+    cell = jnp.where(walks, player.cell + step, player.cell)
     here = np.arange(NUM_CELLS) == cell
     content = of_chosen(here, position.board.content)
-    collected = ~shoots & (content == Content.PICKUP)
+    collected = walks & (content == Content.PICKUP)
     player = replace(
         player, cell=cell, data_siphons=player.data_siphons + collected.astype(jnp.int32)
     )
@@ -156,16 +156,16 @@ def move(
         transmissions=transmissions,
         board=position.board.with_(here & collected, content=Content.EMPTY),
     )
-    return after, kills + more, collected, ~shoots & (content == Content.EXIT)
+    return after, kills + more, collected, walks & (content == Content.EXIT)
 
 
 def look(
     position: Position, direction: Int32[Array, ""]
-) -> tuple[Int32[Array, ""], Bool[Array, ""], Bool[Array, ""]]:
+) -> tuple[Int32[Array, ""], Bool[Array, ""]]:
     """The first target along a direction.
 
     Returns:
-        Its cell (-1 if there is none), whether there is one, and whether it is a transmission.
+        Its cell (-1 if there is none), and whether it is a transmission.
     """
     transmissions = position.transmissions.cells
     targets = transmissions | position.enemies.cells
@@ -178,4 +178,4 @@ def look(
         seen = looking & targets.has(cell)
         target = jnp.where(seen, cell, target)
         looking = looking & ~seen & ~blocks.has(cell)
-    return target, target >= 0, (target >= 0) & transmissions.has(target)
+    return target, transmissions.has(target)
