@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import Any
 
 from hackmatrix_rl.training.config import ConfigError, TrainConfig
+from hackmatrix_rl.training.options import check_range, typed
 from hackmatrix_rl.training.settings import closest
 
 # What each preset sets; the defaults of `TrainConfig` stand for the rest.
@@ -64,9 +65,16 @@ def cpu_devices(preset: str, settings: Mapping[str, Any]) -> int | None:
     Args:
         preset: a name, or `auto`.
         settings: fields of `TrainConfig` that differ from the preset.
+
+    Raises:
+        ConfigError: if it is no number of devices.
     """
     chosen = PRESETS.get("cpu" if preset == AUTO else preset, {})
-    devices: int | None = {**chosen, **settings}.get("cpu_devices")
+    # JAX takes the number before the whole config is made, and checked.
+    field = TrainConfig.__dataclass_fields__["cpu_devices"]
+    devices: int | None = typed(field, {**chosen, **settings}.get("cpu_devices"))
+    if devices is not None:
+        check_range(field, devices)
     return devices
 
 

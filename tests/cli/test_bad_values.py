@@ -50,6 +50,7 @@ from .commands import assert_refused, invoke
             ["--preset cannot be given with --resume-run", "the options that are to change"],
         ),
         (["train", "--process-id", "1"], ["--coordinator, --num-processes missing"]),
+        (["train", "--cpu-devices", "0"], ["--cpu-devices 0 is too small. Use 1 or more."]),
         (["train", "--keep", "0"], ["--keep 0 is too small. Use 1 or more."]),
         (["verify-resume", "--num-env", "3"], ["--num-env", "--num-envs"]),
         (["eval", "runs/nothing"], ["runs/nothing: no checkpoint there"]),
