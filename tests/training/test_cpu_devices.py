@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from hackmatrix_rl.training.compose import make_mesh
+from hackmatrix_rl.training.config import ConfigError
 from hackmatrix_rl.training.presets import cpu_devices, make_config
 
 REPORT = """
@@ -64,3 +65,10 @@ def test_it_is_known_before_the_device_is():
     assert cpu_devices("gpu", {}) is None
     assert cpu_devices("gpu", {"cpu_devices": 3}) == 3
     assert cpu_devices("no such preset", {}) is None
+
+
+def test_a_number_that_cannot_be_is_refused_before_jax_is_told_of_it():
+    with pytest.raises(ConfigError, match="--cpu-devices 0 is too small"):
+        cpu_devices("auto", {"cpu_devices": 0})
+    with pytest.raises(ConfigError, match="must be a whole number"):
+        cpu_devices("auto", {"cpu_devices": "two"})
