@@ -85,7 +85,8 @@ def test_a_network_with_memory_remembers_and_one_without_cannot():
     probe = probes.memory()
 
     def mean_return(policy):
-        trainer = probes.make_trainer(probe, policy, learning_rate=0.02)
+        # With 0.005, six seeds of six keep at least 0.98 from here on; 0.02 forgets now and then.
+        trainer = probes.make_trainer(probe, policy, learning_rate=0.005)
         trainer.start(jax.random.key(2))
         trainer.dispatch(100)
         return trainer.dispatch(10).episode["return"]
