@@ -43,24 +43,14 @@ def while_loop(
     Returns:
         The carry after the last round.
     """
-    # Traced once, and not for every width of buffer again.
-    keep_going, body = jax.jit(keep_going), jax.jit(body)
 
-    @custom_vmap
-    def run(carry: Carry, operands: Operands) -> Carry:
-        return jax.lax.while_loop(
-            lambda c: keep_going(c, operands), lambda c: body(c, operands), carry
-        )
-
-    @run.def_vmap
-    def run_batch(size: int, batched: PyTree, carry: Carry, operands: Operands) -> PyTree:
-        carry, operands = _spread(size, batched, carry, operands)
+    def batched(keep_going: Any, body: Any, carry: Carry, operands: Operands, size: int) -> Carry:
         widths = [max(1, size // share) for share in shares]
         for width, next_width in zip(widths, [*widths[1:], 0], strict=True):
             carry = _work_off(keep_going, body, carry, operands, size, width, next_width)
-        return carry, jax.tree.map(lambda _: True, carry)
+        return carry
 
-    return run(carry, operands)
+    return _loop(keep_going, body, carry, operands, batched)
 
 
 def apply_if(
@@ -98,6 +88,25 @@ def seldom(
 
     Batched, each bufferful of games is taken through one round and written back.
     """
+
+    def batched(keep_going: Any, body: Any, carry: Carry, operands: Operands, size: int) -> Carry:
+        width = max(1, size // share)
+        return _in_buffers(
+            jax.vmap(keep_going), carry, operands, size, width, 0,
+            lambda part, given, _: jax.vmap(body)(part, given),
+        )  # fmt: skip
+
+    return _loop(keep_going, body, carry, operands, batched)
+
+
+def _loop(
+    keep_going: Callable[[Carry, Operands], Bool[Array, ""]],
+    body: Callable[[Carry, Operands], Carry],
+    carry: Carry,
+    operands: Operands,
+    batched: Callable[[Any, Any, Carry, Operands, int], Carry],
+) -> Carry:
+    """`jax.lax.while_loop` for one game, `batched` for so many of them."""
     # Traced once, and not for every width of buffer again.
     keep_going, body = jax.jit(keep_going), jax.jit(body)
 
@@ -108,13 +117,9 @@ def seldom(
         )
 
     @run.def_vmap
-    def run_batch(size: int, batched: PyTree, carry: Carry, operands: Operands) -> PyTree:
-        carry, operands = _spread(size, batched, carry, operands)
-        width = max(1, size // share)
-        carry = _in_buffers(
-            jax.vmap(keep_going), carry, operands, size, width, 0,
-            lambda part, given, _: jax.vmap(body)(part, given),
-        )  # fmt: skip
+    def run_batch(size: int, in_batch: PyTree, carry: Carry, operands: Operands) -> PyTree:
+        carry, operands = _spread(size, in_batch, carry, operands)
+        carry = batched(keep_going, body, carry, operands, size)
         return carry, jax.tree.map(lambda _: True, carry)
 
     return run(carry, operands)
