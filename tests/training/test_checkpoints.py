@@ -1,6 +1,9 @@
 import errno
 import json
+import os
 import re
+import threading
+from pathlib import Path
 
 import equinox as eqx
 import jax
@@ -245,6 +248,28 @@ def test_a_failure_of_the_writing_library_in_the_background_is_told(tmp_path):
         checkpoints.save(1, policy=hackmatrix_policy(), training=ARRAYS, counters={})
         [failed] = checkpoints.wait()
     assert failed.error is not None
+
+
+@pytest.mark.parametrize("part", ["1.", "policy.", "training."])
+def test_a_folder_that_cannot_be_made_leaves_no_thread_waiting_for_it(tmp_path, monkeypatch, part):
+    make = os.makedirs
+
+    def gone(path, *arguments, **options):
+        if Path(path).name.startswith(part):
+            raise NotADirectoryError(errno.ENOTDIR, "Not a directory", str(path))
+        make(path, *arguments, **options)
+
+    before = set(threading.enumerate())
+    with CheckpointWriter(tmp_path, keep=3, config=CONFIG) as checkpoints:
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "makedirs", gone)
+            checkpoints.save(1, policy=hackmatrix_policy(), training=ARRAYS, counters={})
+            [failed] = checkpoints.wait()
+        assert isinstance(failed.error, NotADirectoryError)
+        checkpoints.save(1, policy=hackmatrix_policy(), training=ARRAYS, counters={})
+        assert [outcome.error for outcome in checkpoints.wait()] == [None]
+    # A process that ends waits for every thread that is no daemon.
+    assert not [t for t in set(threading.enumerate()) - before if not t.daemon]
 
 
 def test_what_a_killed_process_left_unfinished_is_cleared_away(tmp_path):

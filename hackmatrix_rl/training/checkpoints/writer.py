@@ -77,16 +77,19 @@ class CheckpointWriter:
         self._keep_best = keep_best
         self._config = config
         self._run = dict(run or {})
+        options = ocp.options.AsyncOptions(
+            timeout_secs=_TIMEOUT_SECONDS,
+            # In the background, a folder that cannot be made leaves threads that wait for it,
+            # and a process that does not end.
+            create_directories_asynchronously=False,
+        )
         self._checkpointer = ocp.AsyncCheckpointer(
             ocp.CompositeCheckpointHandler(
-                policy=ocp.StandardCheckpointHandler(), training=ocp.StandardCheckpointHandler()
+                composite_options=ocp.CompositeOptions(async_options=options),
+                policy=ocp.StandardCheckpointHandler(),
+                training=ocp.StandardCheckpointHandler(),
             ),
-            async_options=ocp.options.AsyncOptions(
-                timeout_secs=_TIMEOUT_SECONDS,
-                # In the background, a folder that cannot be made leaves threads that wait for
-                # it, and a process that does not end.
-                create_directories_asynchronously=False,
-            ),
+            async_options=options,
         )
         # Looked up once: several processes must not come to different answers later.
         self._there = {int(path.name) for path in _whole(self._folder)}
