@@ -151,11 +151,14 @@ def test_a_full_disk_is_told_and_training_goes_on(straight, cache, tmp_path):
 
 @pytest.mark.slow
 def test_a_folder_that_is_gone_is_made_again(cache, tmp_path):
-    run, far = tmp_path / "run", tmp_path / "far"
+    # A link can be replaced in one step, so no save comes between.
+    run, far, disk, file = (tmp_path / name for name in ("run", "far", "disk", "file"))
+    disk.mkdir()
+    far.symlink_to(disk)
     process = spawn(cache, *SETTINGS, "--run-dir", run, "--checkpoint-dir", far)
     wait_for(far / "2" / "manifest.json", process)
-    far.rename(tmp_path / "taken")
-    far.write_text("a file where the folder was")
+    file.write_text("a file where the folder was")
+    file.replace(far)
     log = run / "log.txt"
     while "COULD NOT SAVE" not in log.read_text():
         assert process.poll() is None
