@@ -1,5 +1,7 @@
 """The layers that the networks of this package are made of."""
 
+from functools import partial
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -34,8 +36,7 @@ class Dense(eqx.Module):
             gain: factor on the orthogonal matrix.
             key: randomness of the weights; the bias starts at 0.
         """
-        draw = jax.nn.initializers.orthogonal(gain)
-        self.weight = draw(key, (inputs, outputs), jnp.float32)
+        self.weight = _orthogonal(key, inputs, outputs, gain)
         self.bias = jnp.zeros((outputs,), jnp.float32)
 
     def __call__(self, x: Float[Array, "*rows inputs"]) -> Float[Array, "*rows outputs"]:
@@ -49,6 +50,14 @@ class Dense(eqx.Module):
             x.astype(self.weight.dtype), self.weight, preferred_element_type=jnp.float32
         )
         return product + self.bias.astype(jnp.float32)
+
+
+# One small program a layer, where each operation by itself would be one.
+@partial(jax.jit, static_argnums=(1, 2, 3))
+def _orthogonal(
+    key: Key[Array, ""], inputs: int, outputs: int, gain: float
+) -> Float32[Array, "inputs outputs"]:
+    return jax.nn.initializers.orthogonal(gain)(key, (inputs, outputs), jnp.float32)
 
 
 def plus_bias(
