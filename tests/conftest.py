@@ -36,7 +36,7 @@ def _compilation_cache() -> Path:
 
 
 jax.config.update("jax_compilation_cache_dir", str(_compilation_cache()))
-jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
 
 
 @pytest.fixture(scope="module")

@@ -6,17 +6,22 @@ from typing import Any
 
 import jax
 
+# JAX's own limit, a second, leaves out most of what a start compiles beside the update.
+_MIN_SECONDS = 0.1
+
 
 def enable_compilation_cache() -> Path | None:
     """Turns JAX's persistent cache on, in the user's cache folder.
 
-    A folder named by `JAX_COMPILATION_CACHE_DIR` is used instead, and an empty name there
-    switches the cache off. Only this user can write into the folder made here: what lies in
-    it is loaded and run.
+    What took less than a tenth of a second to compile is not kept. A folder named by
+    `JAX_COMPILATION_CACHE_DIR` is used instead, and an empty name there switches the cache off.
+    Only this user can write into the folder made here: what lies in it is loaded and run.
 
     Returns:
         The folder, or `None` where there is none.
     """
+    if "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS" not in os.environ:
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", _MIN_SECONDS)
     named = os.environ.get("JAX_COMPILATION_CACHE_DIR")
     if named is not None:
         return Path(named) if named else None
