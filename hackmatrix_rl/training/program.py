@@ -49,16 +49,21 @@ def run_updates(
     return eqx.combine(arrays, rest[1]), sums
 
 
-def compiler_options(mesh: Mesh) -> dict[str, str | bool]:
+def compiler_options(mesh: Mesh, *, once: bool = False) -> dict[str, str | bool]:
     """How programs for these devices are compiled.
 
     On a CPU, LLVM's first level of optimization: the program is as fast as at the third, for its
     loops are vectorized and its products computed elsewhere, and is there a third sooner. Unless
     JAX is told to do with less (`jax_disable_most_optimizations`).
+
+    Args:
+        mesh: the devices.
+        once: whether the program runs a single time, and compiling is all that it costs.
     """
+    level = "0" if once else "1"
     less = jax.config.read("jax_disable_most_optimizations")
     on_cpu = mesh.devices.flat[0].platform == "cpu"
-    return {"xla_backend_optimization_level": "1"} if on_cpu and not less else {}
+    return {"xla_backend_optimization_level": level} if on_cpu and not less else {}
 
 
 def is_shape(leaf: Any) -> bool:

@@ -256,7 +256,7 @@ class Trainer:
             self._starter = jax.jit(
                 begin,
                 out_shardings=self._shardings(shapes),
-                compiler_options=compiler_options(self.mesh),
+                compiler_options=compiler_options(self.mesh, once=True),
             )
         given = (key, given)
         made = self._starter(*place(given, replicated_shardings(self.mesh, given)))
