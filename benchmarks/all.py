@@ -139,6 +139,21 @@ def communication_table(rows: Any) -> list[str]:
     )
 
 
+def startup_table(found: Any) -> list[str]:
+    parts = [(each["part"], f"{each['cold']:.2f}", f"{each['warm']:.2f}") for each in found["rows"]]
+    return markdown(("part", "cold, s", "from the cache, s"), parts)
+
+
+def footprint_table(found: Any) -> list[str]:
+    update = f"an update of {found['games']:,} games x {found['steps']} steps"
+    rows = (
+        (f"{found['held']:,} games with their histories", found["held_bytes"]),
+        (f"{update}, as the compiler has it", found["compiled_bytes"]),
+        (f"{update}, the process at most", found["process_bytes"]),
+    )
+    return markdown(("", "GiB"), ((what, f"{size / 2**30:.2f}") for what, size in rows))
+
+
 def gpu_program_table(rows: Any) -> list[str]:
     counts = ("num_envs", "instructions", "fusions", "loops", "copies", "copies_of_history")
     return markdown(
@@ -165,6 +180,8 @@ BENCHMARKS = {
     "pgx": Benchmark((*BENCH, "--compare", "pgx"), speeds_table),
     "training": Benchmark(BENCH, speeds_table),
     "training-mlp": Benchmark((*BENCH, *WELL_KNOWN), speeds_table),
+    "startup": Benchmark(("benchmarks/startup.py",), startup_table),
+    "footprint": Benchmark(("benchmarks/footprint.py",), footprint_table),
     "profile": Benchmark(("benchmarks/profile_env.py",), profile_table),
     "precision": Benchmark(("benchmarks/precision.py",), precision_table),
     "memory": Benchmark(("benchmarks/memory.py",), memory_table),

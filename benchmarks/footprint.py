@@ -41,19 +41,20 @@ def main() -> None:
     config = make_config("cpu", {"num_envs": options.games, "num_steps": options.steps})
     if config.cpu_devices is not None:
         cut_cpu(config.cpu_devices)
-    figures = {"held": held_bytes(make_environment(config), options.held)}
+    figures = {"held_bytes": held_bytes(make_environment(config), options.held)}
     network_key, key = run_keys(config.seed)
     trainer = compose(config, key=network_key)
     trainer.start(key)
     devices = trainer.mesh.size
-    figures["compiled"] = (trainer.program_memory() or 0) * devices
+    figures["compiled_bytes"] = (trainer.program_memory() or 0) * devices
     for _ in range(2):
         trainer.dispatch(1)
-    figures["process"] = process_peak_bytes()
-    print(f"{options.held:,} games with their histories: {figures['held'] / GIB:.2f} GiB")
+    figures["process_bytes"] = process_peak_bytes()
+    held = figures["held_bytes"] / GIB
+    print(f"{options.held:,} games with their histories: {held:.2f} GiB")
     print(f"an update of {options.games:,} games x {options.steps} steps on {devices} devices:")
-    print(f"    as the compiler has it  {figures['compiled'] / GIB:.2f} GiB")
-    print(f"    at most, this process   {figures['process'] / GIB:.2f} GiB")
+    print(f"    as the compiler has it  {figures['compiled_bytes'] / GIB:.2f} GiB")
+    print(f"    at most, this process   {figures['process_bytes'] / GIB:.2f} GiB")
     if options.json is not None:
         options.json.write_text(json.dumps({**vars(options), **figures}, default=str) + "\n")
 
