@@ -67,6 +67,36 @@ class ActorCritic(eqx.Module):
         logits, value = unroll_steps(Look(self), self.initial_carry(), observations, carry, done)
         return logits, value
 
+    def begin(self, observations: PyTree[Array]) -> PyTree[Array]:
+        """What `follow` is to be handed with the first step of a batch; by default nothing.
+
+        Args:
+            observations: of the first step, each leaf `[batch, ...]`.
+        """
+        return ()
+
+    def follow(
+        self, observations: PyTree[Array], carry: PyTree[Array], kept: PyTree[Array]
+    ) -> tuple[
+        Float32[Array, "batch num_actions"], Float32[Array, " batch"], PyTree[Array], PyTree[Array]
+    ]:
+        """The call on a batch, step by step, as the collector acts.
+
+        A network may replace this by something faster that computes the same, and so keep
+        from one step what serves for the next. That is no memory: the result does not depend
+        on it.
+
+        Args:
+            observations: each leaf `[batch, ...]`.
+            carry: the memory, each leaf `[batch, ...]`.
+            kept: what the step before returned last, or `begin` of the first observations. It
+                is good for this network alone, as its parameters are now.
+
+        Returns:
+            Logits, values, the next carry, and what is kept.
+        """
+        return *jax.vmap(self)(observations, carry), kept
+
     def recompute_blocks(self) -> "ActorCritic":
         """The same network, each of whose blocks keeps nothing but its input for the gradient.
 

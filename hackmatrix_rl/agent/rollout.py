@@ -202,11 +202,15 @@ class RolloutCollector(eqx.Module):
         policy = precision.cast_to_compute(policy)
         initial = actors.carry
 
-        def step(actors: Actors, _: None) -> tuple[Actors, tuple[Step, EpisodeSums]]:
-            actors, happened, timestep = self._step(policy, environment, actors)
-            return actors, (happened, EpisodeSums.of(timestep))
+        def step(
+            state: tuple[Actors, PyTree[Array]], _: None
+        ) -> tuple[tuple[Actors, PyTree[Array]], tuple[Step, EpisodeSums]]:
+            actors, kept = state
+            actors, kept, happened, timestep = self._step(policy, environment, actors, kept)
+            return (actors, kept), (happened, EpisodeSums.of(timestep))
 
-        actors, (steps, sums) = jax.lax.scan(step, actors, None, length=self.num_steps)
+        start = actors, policy.begin(actors.observation)
+        (actors, _), (steps, sums) = jax.lax.scan(step, start, None, length=self.num_steps)
         _, last_value, _ = jax.vmap(policy)(actors.observation, actors.carry)
         return (
             Rollout(
@@ -219,12 +223,12 @@ class RolloutCollector(eqx.Module):
         )
 
     def _step(
-        self, policy: ActorCritic, environment: Environment, actors: Actors
-    ) -> tuple[Actors, Step, Timestep]:
+        self, policy: ActorCritic, environment: Environment, actors: Actors, kept: PyTree[Array]
+    ) -> tuple[Actors, PyTree[Array], Step, Timestep]:
         """One action in each environment."""
         action_keys, environment_keys = actors.draw_keys()
 
-        logits, value, carry = jax.vmap(policy)(actors.observation, actors.carry)
+        logits, value, carry, kept = policy.follow(actors.observation, actors.carry, kept)
         chances = MaskedCategorical(logits, actors.mask)
         action = jax.vmap(MaskedCategorical.sample)(chances, action_keys)
         state, timestep = environment.step(actors.environment, action, environment_keys)
@@ -249,7 +253,7 @@ class RolloutCollector(eqx.Module):
             keys=actors.keys,
             step=actors.step + 1,
         )
-        return after, happened, timestep
+        return after, kept, happened, timestep
 
 
 def _bootstrap_value(

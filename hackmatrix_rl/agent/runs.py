@@ -1,12 +1,12 @@
 """Linear maps of rows that repeat: neighbours that are equal are multiplied once."""
 
 from collections.abc import Callable
-from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Float32, Int32, PyTree
+
+from hackmatrix_rl.agent.members import Chunk, for_each_chunk
 
 # Rows that are multiplied at a time, as a share of all.
 SHARE = 16
@@ -20,15 +20,25 @@ def starts_of_runs(rows: PyTree[Array]) -> Bool[Array, " rows"]:
     Args:
         rows: each leaf `[rows, ...]`.
     """
-    leaves = jax.tree.leaves(rows)
-    differs = jnp.zeros(leaves[0].shape[0] - 1, bool)
-    for leaf in leaves:
-        flat = leaf.reshape(leaf.shape[0], -1)
-        differs = differs | jnp.any(flat[1:] != flat[:-1], axis=1)
-    return jnp.concatenate([jnp.ones(1, bool), differs])
+    later = jax.tree.map(lambda leaf: leaf[1:], rows)
+    earlier = jax.tree.map(lambda leaf: leaf[:-1], rows)
+    return jnp.concatenate([jnp.ones(1, bool), rows_differ(later, earlier)])
 
 
-@partial(jax.custom_vjp, nondiff_argnums=(0,))
+def rows_differ(rows: PyTree[Array], others: PyTree[Array]) -> Bool[Array, " rows"]:
+    """Which rows differ from those of the same number among others.
+
+    Args:
+        rows: each leaf `[rows, ...]`.
+        others: likewise.
+    """
+    differ = [
+        jnp.any((one != other).reshape(one.shape[0], -1), axis=1)
+        for one, other in zip(jax.tree.leaves(rows), jax.tree.leaves(others), strict=True)
+    ]
+    return jnp.any(jnp.stack(differ), axis=0)
+
+
 def product_of_runs(
     encode: Encode,
     rows: PyTree[Array],
@@ -37,9 +47,7 @@ def product_of_runs(
 ) -> Float[Array, "rows outputs"]:
     """`encode(row) @ weight` of each row, computed once for each run of rows.
 
-    The same as that product whatever the rows are; it takes as long as there are runs. So does
-    its gradient, which is taken with respect to the weight alone. That is on a CPU; on an
-    accelerator, which is faster with one large product, all rows are multiplied.
+    The same as that product whatever the rows are; it takes as long as there are runs.
 
     Args:
         encode: from one row to a vector.
@@ -48,82 +56,61 @@ def product_of_runs(
             first row is one.
         weight: to multiply by.
     """
-    return _forward(encode, rows, starts, weight)[0]
 
+    def multiply(run: Chunk, products: Array) -> Array:
+        product = encoded(encode, rows, run.places).astype(weight.dtype) @ weight
+        return jax.lax.dynamic_update_slice(products, product, (run.first, 0))
 
-def _forward(
-    encode: Encode,
-    rows: PyTree[Array],
-    starts: Bool[Array, " rows"],
-    weight: Float[Array, "inputs outputs"],
-) -> tuple[Float[Array, "rows outputs"], tuple[Any, ...]]:
-    given = (rows, starts, weight)
-    product: Float[Array, "rows outputs"] = jax.lax.platform_dependent(
-        *given,
-        cpu=partial(_multiply_runs, encode),
-        default=lambda rows, _, weight: jax.vmap(encode)(rows).astype(weight.dtype) @ weight,
-    )
-    return product, given
-
-
-def _backward(
-    encode: Encode, given: tuple[Any, ...], change: Float[Array, "rows outputs"]
-) -> tuple[None, None, Float[Array, "inputs outputs"]]:
-    rows, starts, weight = given
-    wide = change.astype(jnp.float32)
-    gradient: Float[Array, "inputs outputs"] = jax.lax.platform_dependent(
-        rows,
-        starts,
-        wide,
-        cpu=partial(_add_up_runs, encode),
-        default=lambda rows, _, wide: jax.vmap(encode)(rows).T @ wide,
-    )
-    return None, None, gradient.astype(weight.dtype)
-
-
-product_of_runs.defvjp(_forward, _backward)
-
-
-def _multiply_runs(
-    encode: Encode,
-    rows: PyTree[Array],
-    starts: Bool[Array, " rows"],
-    weight: Float[Array, "inputs outputs"],
-) -> Float[Array, "rows outputs"]:
-    def multiply(
-        first: Int32[Array, ""], inputs: Float[Array, "chunk inputs"], products: Array
-    ) -> Array:
-        product = inputs.astype(weight.dtype) @ weight
-        return jax.lax.dynamic_update_slice(products, product, (first, 0))
-
-    empty = jnp.zeros((_padded(starts.shape[0]), weight.shape[1]), weight.dtype)
-    products = _for_each_chunk(encode, rows, starts, multiply, empty)
+    size = starts.shape[0]
+    empty = jnp.zeros((_padded(size), weight.shape[1]), weight.dtype)
+    products = for_each_chunk(starts, chunk_of(size), multiply, empty)
     return products.at[_run_of(starts)].get(mode="promise_in_bounds", indices_are_sorted=True)
 
 
-def _add_up_runs(
+def gradient_of_runs(
     encode: Encode,
     rows: PyTree[Array],
     starts: Bool[Array, " rows"],
     change: Float32[Array, "rows outputs"],
 ) -> Float32[Array, "inputs outputs"]:
+    """The gradient with respect to the weight of `product_of_runs`: of the sum over each run.
+
+    Args:
+        encode: as there.
+        rows: as there.
+        starts: as there.
+        change: the gradient with respect to the product.
+    """
+    size = starts.shape[0]
     sums = jax.ops.segment_sum(
         change,
         _run_of(starts),
-        _padded(starts.shape[0]),
+        _padded(size),
         indices_are_sorted=True,
         mode="promise_in_bounds",
     )
 
-    def add(
-        first: Int32[Array, ""], inputs: Float[Array, "chunk inputs"], gradient: Array
-    ) -> Array:
-        return gradient + inputs.T @ jax.lax.dynamic_slice_in_dim(sums, first, inputs.shape[0])
+    # Beyond the last run, where the first row stands in, the sums are 0.
+    def add(run: Chunk, gradient: Array) -> Array:
+        inputs = encoded(encode, rows, run.places)
+        return gradient + inputs.T @ jax.lax.dynamic_slice_in_dim(sums, run.first, inputs.shape[0])
 
     inputs = jax.eval_shape(encode, jax.tree.map(lambda leaf: leaf[0], rows)).size
-    return _for_each_chunk(
-        encode, rows, starts, add, jnp.zeros((inputs, change.shape[1]), jnp.float32)
-    )
+    nothing = jnp.zeros((inputs, change.shape[1]), jnp.float32)
+    return for_each_chunk(starts, chunk_of(size), add, nothing)
+
+
+def encoded(
+    encode: Encode, rows: PyTree[Array], places: Int32[Array, " some"]
+) -> Float[Array, "some inputs"]:
+    """The vectors of some of the rows."""
+    some = jax.tree.map(lambda leaf: leaf.at[places].get(mode="promise_in_bounds"), rows)
+    return jax.vmap(encode)(some)
+
+
+def chunk_of(size: int) -> int:
+    """How many of so many rows are multiplied at a time."""
+    return -(-size // SHARE)
 
 
 def _run_of(starts: Bool[Array, " rows"]) -> Int32[Array, " rows"]:
@@ -133,30 +120,5 @@ def _run_of(starts: Bool[Array, " rows"]) -> Int32[Array, " rows"]:
 
 def _padded(rows: int) -> int:
     """Rows in whole chunks."""
-    chunk = -(-rows // SHARE)
+    chunk = chunk_of(rows)
     return -(-rows // chunk) * chunk
-
-
-def _for_each_chunk(
-    encode: Encode,
-    rows: PyTree[Array],
-    starts: Bool[Array, " rows"],
-    body: Callable[[Int32[Array, ""], Float[Array, "chunk inputs"], Array], Array],
-    value: Array,
-) -> Array:
-    """Goes through the first rows of all runs, a chunk at a time.
-
-    Beyond the last run the first row stands in for those that are missing.
-    """
-    count = starts.shape[0]
-    chunk = -(-count // SHARE)
-    (first_rows,) = jnp.nonzero(starts, size=_padded(count), fill_value=0)
-    runs = jnp.sum(starts, dtype=jnp.int32)
-
-    def one(number: Int32[Array, ""], value: Array) -> Array:
-        first = number * chunk
-        here = jax.lax.dynamic_slice_in_dim(first_rows, first, chunk)
-        taken = jax.tree.map(lambda leaf: leaf.at[here].get(mode="promise_in_bounds"), rows)
-        return body(first, jax.vmap(encode)(taken), value)
-
-    return jax.lax.fori_loop(0, (runs + chunk - 1) // chunk, one, value)

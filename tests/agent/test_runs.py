@@ -1,19 +1,42 @@
-"""Linear maps of rows that repeat, and the network that uses them."""
+"""Linear maps that multiply what has to be, beside the plain product."""
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hackmatrix_rl.agent import Batch, MLPActorCritic, PPOLoss
-from hackmatrix_rl.agent.lasting import split_features
-from hackmatrix_rl.agent.runs import product_of_runs, starts_of_runs
-from hackmatrix_rl.env import CartPole, CompactObservation, HackMatrix
-from hackmatrix_rl.training.debug import CheckedLoss, Reports
+from hackmatrix_rl.agent.members import for_each_chunk
+from hackmatrix_rl.agent.nonzeros import add_nonzeros, gradient_of_nonzeros
+from hackmatrix_rl.agent.runs import gradient_of_runs, product_of_runs, starts_of_runs
 
 # Of 37 rows, how many begin a run: the only one, some, more than fit into one chunk, all.
 STARTS = {"one": [0], "some": [0, 3, 20, 21], "many": range(0, 37, 2), "all": range(37)}
+
+
+@pytest.mark.parametrize("size", [1, 37, 64, 1000])
+@pytest.mark.parametrize("share", [0.0, 0.05, 0.6, 1.0])
+@pytest.mark.parametrize("width", [1, 7, 64])
+def test_members_come_in_order_and_each_once(size, share, width):
+    members = np.random.default_rng(0).random(size) < share
+
+    @jax.jit
+    def collect(members):
+        def body(chunk, found):
+            count, places, rounds = found
+            there = jnp.where(chunk.valid, chunk.first + jnp.arange(width, dtype=jnp.int32), size)
+            places = places.at[there].set(chunk.places, mode="drop")
+            # Places beyond the last member are 0.
+            wrong = jnp.sum(jnp.where(chunk.valid, 0, chunk.places), dtype=jnp.int32)
+            count = count + jnp.sum(chunk.valid, dtype=jnp.int32) + wrong
+            return count, places, rounds + 1
+
+        start = jnp.int32(0), jnp.full(size, -1, jnp.int32), jnp.int32(0)
+        return for_each_chunk(members, width, body, start)
+
+    count, places, rounds = collect(jnp.asarray(members))
+    assert count == members.sum()
+    assert rounds == -(-members.sum() // width)
+    np.testing.assert_array_equal(places[:count], np.flatnonzero(members))
 
 
 def rows_with(starts):
@@ -28,29 +51,22 @@ def encode(row):
 
 @pytest.mark.parametrize("starts", STARTS.values(), ids=STARTS)
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16])
-def test_the_product_and_its_gradient_are_those_of_every_row_alone(starts, dtype):
+def test_the_product_of_runs_and_its_gradient_are_those_of_every_row_alone(starts, dtype):
     rows = rows_with(starts)
     weight = jax.random.normal(jax.random.key(0), (15, 5), jnp.float32).astype(dtype)
     change = jax.random.normal(jax.random.key(1), (37, 5), jnp.float32)
     found = starts_of_runs(rows)
     np.testing.assert_array_equal(np.flatnonzero(found), list(starts))
 
-    def of_runs(weight):
-        return product_of_runs(encode, rows, found, weight)
-
-    def of_rows(weight):
-        return jax.vmap(encode)(rows).astype(dtype) @ weight
-
-    def total(product):
-        return lambda weight: jnp.sum(product(weight).astype(jnp.float32) * change)
-
+    every = jax.vmap(encode)(rows)
+    product = product_of_runs(encode, rows, found, weight)
+    assert product.dtype == dtype
     close = {"rtol": 1e-5, "atol": 1e-5} if dtype == jnp.float32 else {"rtol": 2e-2, "atol": 0.1}
-    assert of_runs(weight).dtype == dtype
-    for one, other in (
-        (of_runs(weight), of_rows(weight)),
-        (jax.grad(total(of_runs))(weight), jax.grad(total(of_rows))(weight)),
-    ):
-        np.testing.assert_allclose(one.astype(np.float32), other.astype(np.float32), **close)
+    np.testing.assert_allclose(
+        product.astype(np.float32), (every.astype(dtype) @ weight).astype(np.float32), **close
+    )
+    gradient = gradient_of_runs(encode, rows, found, change)
+    np.testing.assert_allclose(gradient, every.T @ change, rtol=1e-5, atol=1e-5)
 
 
 def test_of_a_run_the_first_row_alone_is_encoded():
@@ -62,92 +78,26 @@ def test_of_a_run_the_first_row_alone_is_encoded():
     assert product[:, 0].tolist() == [0, 0, 0, 3, 4, 4]
 
 
-@pytest.fixture(scope="module")
-def spec():
-    return HackMatrix().spec
+def show(words):
+    """Three features of a word, of which none, some or all are not 0."""
+    return jnp.stack([words & 1, words >> 1 & 1, words >> 2], axis=1).astype(jnp.float32)
 
 
-def observations(steps, games):
-    """Of boards that stay for some steps, with all else drawn anew at each."""
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 1.0])
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16])
+def test_the_product_of_what_is_not_zero_and_its_gradient_are_those_of_everything(share, dtype):
     draw = np.random.default_rng(0)
-    shape = (steps, games)
-    board = draw.integers(0, 2**18, (*shape, 36)) * draw.integers(0, 2, (*shape, 36))
-    stays = draw.integers(0, 4, shape) > 0
-    for step in range(1, steps):
-        board[step] = np.where(stays[step][:, None], board[step - 1], board[step])
-    rest = draw.integers(0, 2**14, (*shape, 36)) << 18
-    return CompactObservation(
-        numbers=jnp.asarray(draw.integers(0, 6, (*shape, 12)), jnp.int32),
-        programs=jnp.asarray(draw.integers(0, 2**23, shape), jnp.uint32),
-        grid=jnp.asarray(board | rest, jnp.uint32),
+    words = draw.integers(1, 32, (37, 6)) * (draw.random((37, 6)) < share)
+    words = jnp.asarray(words, jnp.uint32)
+    weight = jax.random.normal(jax.random.key(0), (18, 5), jnp.float32).astype(dtype)
+    sums, change = jax.random.normal(jax.random.key(1), (2, 37, 5), jnp.float32)
+
+    every = jax.vmap(show)(words).reshape(37, 18)
+    np.testing.assert_allclose(
+        jax.jit(lambda *given: add_nonzeros(show, *given))(words, weight, sums),
+        sums + every @ weight.astype(jnp.float32),
+        rtol=1e-5,
+        atol=1e-4,
     )
-
-
-def test_the_two_parts_of_the_features_are_all_of_them(spec):
-    split = split_features(spec.encode)
-    one = jax.tree.map(lambda leaf: leaf[0, 0], observations(1, 1))
-    every = np.asarray(spec.encode(one).ravel())
-    lasting, others = split.columns(one)
-    np.testing.assert_array_equal(split.lasting(one), every[lasting])
-    np.testing.assert_array_equal(split.others(one), every[others])
-    assert lasting.size > 2 * others.size
-    # What lasts is decided by what is said to decide it.
-    bare = eqx.tree_at(lambda seen: seen.grid, one, split.seen(one))
-    np.testing.assert_array_equal(split.lasting(bare), every[lasting])
-
-
-def test_the_network_gives_and_learns_the_same_as_step_by_step(spec):
-    policy = MLPActorCritic(spec, width=32, key=jax.random.key(0))
-    seen, done = observations(20, 3), jnp.zeros((20, 3), bool)
-    boards = jnp.swapaxes(split_features(spec.encode).seen(seen), 0, 1)
-    assert 10 < starts_of_runs(boards.reshape(60, 36)).sum() < 40
-
-    def unrolled(policy):
-        return policy.unroll(seen, (), done)
-
-    def one_by_one(policy):
-        return jax.vmap(jax.vmap(lambda one: policy(one, ())[:2]))(seen)
-
-    def gradient(evaluate):
-        def total(policy):
-            logits, value = evaluate(policy)
-            return jnp.mean(logits**2) + jnp.mean(value**2)
-
-        return eqx.filter_jit(eqx.filter_grad(total))(policy)
-
-    def check(one, other):
-        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
-
-    jax.tree.map(check, unrolled(policy), one_by_one(policy))
-    jax.tree.map(check, gradient(unrolled), gradient(one_by_one))
-
-
-def test_under_debug_checks_the_gradient_is_the_same(spec):
-    policy = MLPActorCritic(spec, width=8, key=jax.random.key(0))
-    number = jnp.ones((5, 2), jnp.float32)
-    batch = Batch(
-        observation=observations(5, 2),
-        mask=jnp.ones((5, 2, spec.num_actions), bool),
-        action=jnp.zeros((5, 2), jnp.int32),
-        log_prob=-3 * number,
-        value=number,
-        done=number > 1,
-        initial_carry=(),
-        advantage=number,
-        value_target=number,
-    )
-
-    def gradient(loss):
-        return eqx.filter_jit(eqx.filter_grad(loss, has_aux=True))(policy, batch)[0]
-
-    def check(one, other):
-        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
-
-    loss = PPOLoss(normalize_advantage=False)
-    jax.tree.map(check, gradient(loss), gradient(CheckedLoss(loss, "checks", Reports())))
-
-
-def test_of_other_environments_nothing_is_known_to_last(spec):
-    assert split_features(spec.encode) is not None
-    for other in (CartPole(), HackMatrix(observation="classic")):
-        assert split_features(other.spec.encode) is None
+    gradient = jax.jit(lambda *given: gradient_of_nonzeros(show, *given))(words, change)
+    np.testing.assert_allclose(gradient, every.T @ change, rtol=1e-5, atol=1e-4)

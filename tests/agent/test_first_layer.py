@@ -1,0 +1,152 @@
+"""The first layer of the MLP on HackMatrix, beside the plain product of all features."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from hackmatrix_rl.agent import Batch, MLPActorCritic, PPOLoss
+from hackmatrix_rl.agent.first_layer import product_of_next
+from hackmatrix_rl.agent.runs import starts_of_runs
+from hackmatrix_rl.agent.split import split_features
+from hackmatrix_rl.env import CartPole, CompactObservation, HackMatrix
+from hackmatrix_rl.training.debug import CheckedLoss, Reports
+
+
+@pytest.fixture(scope="module")
+def spec():
+    return HackMatrix().spec
+
+
+def observations(steps, games, things=0.1):
+    """Of boards that stay for some steps, with all else drawn anew at each.
+
+    Args:
+        steps: in a row.
+        games: side by side.
+        things: share of the cells with something that moves.
+    """
+    draw = np.random.default_rng(0)
+    shape = (steps, games)
+    board = draw.integers(0, 2**18, (*shape, 36)) * draw.integers(0, 2, (*shape, 36))
+    stays = draw.integers(0, 4, shape) > 0
+    for step in range(1, steps):
+        board[step] = np.where(stays[step][:, None], board[step - 1], board[step])
+    rest = draw.integers(0, 2**14, (*shape, 36)) * (draw.random((*shape, 36)) < things)
+    return CompactObservation(
+        numbers=jnp.asarray(draw.integers(0, 6, (*shape, 12)), jnp.int32),
+        programs=jnp.asarray(draw.integers(0, 2**23, shape), jnp.uint32),
+        grid=jnp.asarray(board | rest << 18, jnp.uint32),
+    )
+
+
+def at(seen, *place):
+    return jax.tree.map(lambda leaf: leaf[place], seen)
+
+
+def close(one, other):
+    np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
+def test_the_parts_of_the_features_are_all_of_them(spec):
+    split = split_features(spec.encode)
+    one = at(observations(1, 1, things=1.0), 0, 0)
+    every = np.asarray(spec.encode(one).ravel())
+    columns = split.columns(one)
+    np.testing.assert_array_equal(split.lasting(one), every[columns.lasting])
+    np.testing.assert_array_equal(split.show(split.things(one)).ravel(), every[columns.things])
+    np.testing.assert_array_equal(split.others(one), every[columns.others])
+    np.testing.assert_array_equal(np.sort(np.concatenate(columns)), np.arange(every.size))
+    assert columns.lasting.size > 2 * columns.things.size > 10 * columns.others.size
+    # What lasts is decided by what is said to decide it, and where there is no thing is nothing.
+    bare = eqx.tree_at(lambda seen: seen.grid, one, split.seen(one))
+    np.testing.assert_array_equal(split.lasting(bare), every[columns.lasting])
+    assert not split.show(split.things(bare)).any()
+
+
+@pytest.mark.parametrize("things", [0.0, 0.03, 1.0])
+def test_the_network_gives_and_learns_the_same_as_step_by_step(spec, things):
+    policy = MLPActorCritic(spec, width=32, key=jax.random.key(0))
+    seen, done = observations(20, 3, things), jnp.zeros((20, 3), bool)
+    boards = jnp.swapaxes(split_features(spec.encode).seen(seen), 0, 1)
+    assert 10 < starts_of_runs(boards.reshape(60, 36)).sum() < 40
+
+    def unrolled(policy):
+        return policy.unroll(seen, (), done)
+
+    def one_by_one(policy):
+        return jax.vmap(jax.vmap(lambda one: policy(one, ())[:2]))(seen)
+
+    def gradient(evaluate):
+        def total(policy):
+            logits, value = evaluate(policy)
+            return jnp.mean(logits**2) + jnp.mean(value**2)
+
+        return eqx.filter_jit(eqx.filter_grad(total))(policy)
+
+    jax.tree.map(close, unrolled(policy), one_by_one(policy))
+    jax.tree.map(close, gradient(unrolled), gradient(one_by_one))
+
+
+def test_following_the_steps_is_calling_at_each(spec):
+    policy = MLPActorCritic(spec, width=32, key=jax.random.key(0))
+    # Of so many games more change at a step than are multiplied at a time.
+    seen = observations(6, 40)
+    # A start that is good for nothing: all that lasted is renewed.
+    elsewhere = jax.tree.map(lambda leaf: leaf + leaf.dtype.type(1), at(seen, 0))
+    for first in (at(seen, 0), elsewhere):
+        kept = policy.begin(first)
+        for step in range(6):
+            here = at(seen, step)
+            logits, value, carry, kept = policy.follow(here, (), kept)
+            jax.tree.map(close, (logits, value, carry), jax.vmap(policy, (0, None))(here, ()))
+
+
+def test_what_lasts_is_not_multiplied_again_where_it_has_not_changed(spec):
+    policy = MLPActorCritic(spec, width=4, key=jax.random.key(0))
+    split, weight = split_features(spec.encode), policy.layers[0].weight
+    seen = at(observations(1, 40), 0)
+    kept = eqx.tree_at(lambda kept: kept.product, policy.begin(seen), replace_fn=jnp.zeros_like)
+    grid = seen.grid.at[7, 3].set(seen.grid[7, 3] ^ 1)
+    seen = eqx.tree_at(lambda seen: seen.grid, seen, grid)
+    _, after = product_of_next(split, seen, weight, kept)
+    assert np.flatnonzero(after.product.any(axis=1)).tolist() == [7]
+
+
+def test_under_debug_checks_the_gradient_is_the_same(spec):
+    policy = MLPActorCritic(spec, width=8, key=jax.random.key(0))
+    number = jnp.ones((5, 2), jnp.float32)
+    batch = Batch(
+        observation=observations(5, 2),
+        mask=jnp.ones((5, 2, spec.num_actions), bool),
+        action=jnp.zeros((5, 2), jnp.int32),
+        log_prob=-3 * number,
+        value=number,
+        done=number > 1,
+        initial_carry=(),
+        advantage=number,
+        value_target=number,
+    )
+
+    def gradient(loss):
+        return eqx.filter_jit(eqx.filter_grad(loss, has_aux=True))(policy, batch)[0]
+
+    def check(one, other):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
+
+    loss = PPOLoss(normalize_advantage=False)
+    jax.tree.map(check, gradient(loss), gradient(CheckedLoss(loss, "checks", Reports())))
+
+
+@pytest.mark.parametrize("environment", [CartPole(), HackMatrix(observation="classic")])
+def test_of_other_environments_nothing_is_known(environment):
+    assert split_features(environment.spec.encode) is None
+    policy = MLPActorCritic(environment.spec, width=4, key=jax.random.key(0))
+    seen = jax.tree.map(
+        lambda leaf: jnp.ones((3, *leaf.shape), leaf.dtype), environment.spec.observation
+    )
+    kept = policy.begin(seen)
+    assert kept == ()
+    found = policy.follow(seen, (), kept)
+    jax.tree.map(close, found, (*jax.vmap(policy, (0, None))(seen, ()), ()))
