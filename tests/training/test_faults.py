@@ -16,11 +16,16 @@ from hackmatrix_rl.training.verify_resume import first_difference
 
 COMMAND = (sys.executable, str(Path(__file__).with_name("cartpole_command.py")), "train")
 UPDATES = 120
-SETTINGS = (
-    *("--preset", "debug", "--total-timesteps", str(UPDATES * 256), "--updates-per-dispatch", "1"),
-    *("--eval-episodes", "0", "--save-interval", "2"),
-)
+UPDATES_A_KILL = 40
+"""More than a run does from one kill to the next: it must not be over before the last one."""
 TIMEOUT = 120
+
+
+def settings(updates: int = UPDATES) -> tuple[str, ...]:
+    return (
+        *("--preset", "debug", "--total-timesteps", str(updates * 256)),
+        *("--updates-per-dispatch", "1", "--eval-episodes", "0", "--save-interval", "2"),
+    )
 
 
 @pytest.fixture(scope="module")
@@ -59,20 +64,26 @@ def end_of(run):
 
 
 @pytest.fixture(scope="module")
-def straight(cache, tmp_path_factory):
+def updates(request):
+    """Of the runs that are compared."""
+    return UPDATES_A_KILL * request.config.getoption("--kills")
+
+
+@pytest.fixture(scope="module")
+def straight(cache, tmp_path_factory, updates):
     """A run that nothing happened to."""
     folder = tmp_path_factory.mktemp("straight") / "run"
-    status, output = finish(spawn(cache, *SETTINGS, "--run-dir", folder))
+    status, output = finish(spawn(cache, *settings(updates), "--run-dir", folder))
     assert status == 0, output
     return folder
 
 
 @pytest.mark.slow
-def test_a_run_killed_again_and_again_ends_where_it_would_have(straight, cache, tmp_path, request):
-    kills = request.config.getoption("--kills")
+def test_a_run_killed_again_and_again_ends_where_it_would_have(straight, cache, tmp_path, updates):
+    kills = updates // UPDATES_A_KILL
     moments = random.Random(os.environ.get("HACKMATRIX_KILL_SEED", "0"))
     run = tmp_path / "run"
-    process = spawn(cache, *SETTINGS, "--run-dir", run)
+    process = spawn(cache, *settings(updates), "--run-dir", run)
     wait_for(run / "checkpoints" / "2" / "manifest.json", process)
     reached = 2
     for _ in range(kills):
@@ -89,15 +100,15 @@ def test_a_run_killed_again_and_again_ends_where_it_would_have(straight, cache, 
     status, output = finish(process)
     assert status == 0, output
     assert first_difference(end_of(straight), end_of(run)) is None
-    updates = [row["updates"] for row in read_json_lines(run / "metrics.jsonl")]
-    assert updates == list(range(1, UPDATES + 1)), "each update once, in order"
+    rows = [row["updates"] for row in read_json_lines(run / "metrics.jsonl")]
+    assert rows == list(range(1, updates + 1)), "each update once, in order"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_saves_and_ends_with_its_exit_code(straight, cache, tmp_path, number):
+def test_a_signal_saves_and_ends_with_its_exit_code(straight, cache, tmp_path, updates, number):
     run = tmp_path / "run"
-    process = spawn(cache, *SETTINGS, "--run-dir", run)
+    process = spawn(cache, *settings(updates), "--run-dir", run)
     wait_for(run / "checkpoints" / "4" / "manifest.json", process)
     process.send_signal(number)
     status, output = finish(process)
@@ -105,7 +116,7 @@ def test_a_signal_saves_and_ends_with_its_exit_code(straight, cache, tmp_path, n
     assert "; saved" in output
     assert f"hackmatrix-rl train --resume-run {run}" in output
     rows = read_json_lines(run / "metrics.jsonl")
-    assert read_metadata(find_checkpoint(run))["update"] == rows[-1]["updates"] < UPDATES
+    assert read_metadata(find_checkpoint(run))["update"] == rows[-1]["updates"] < updates
     if number == signal.SIGTERM:
         status, output = finish(spawn(cache, "--resume-run", run))
         assert status == 0, output
@@ -116,7 +127,7 @@ def test_a_signal_saves_and_ends_with_its_exit_code(straight, cache, tmp_path, n
 def test_a_second_signal_ends_at_once(cache, tmp_path):
     run = tmp_path / "run"
     endless = ("--total-timesteps", str(10**9), "--updates-per-dispatch", str(10**6))
-    process = spawn(cache, *SETTINGS[:2], *endless, "--run-dir", run)
+    process = spawn(cache, "--preset", "debug", *endless, "--run-dir", run)
     log = run / "log.txt"
     wait_for(log, process)
     while "compiled in" not in log.read_text():
@@ -141,7 +152,7 @@ SMALL_FILES = ("bash", "-c", 'ulimit -f 3 && exec "$@"', "bash")
 @pytest.mark.slow
 def test_a_full_disk_is_told_and_training_goes_on(straight, cache, tmp_path):
     run = tmp_path / "run"
-    process = spawn(cache, *SETTINGS, "--run-dir", run, before=SMALL_FILES)
+    process = spawn(cache, *settings(), "--run-dir", run, before=SMALL_FILES)
     status, output = finish(process)
     assert status == 4, output
     assert "COULD NOT SAVE update 2" in output
@@ -155,7 +166,7 @@ def test_a_folder_that_is_gone_is_made_again(cache, tmp_path):
     run, far, disk, file = (tmp_path / name for name in ("run", "far", "disk", "file"))
     disk.mkdir()
     far.symlink_to(disk)
-    process = spawn(cache, *SETTINGS, "--run-dir", run, "--checkpoint-dir", far)
+    process = spawn(cache, *settings(), "--run-dir", run, "--checkpoint-dir", far)
     wait_for(far / "2" / "manifest.json", process)
     file.write_text("a file where the folder was")
     file.replace(far)
