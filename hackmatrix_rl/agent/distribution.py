@@ -49,7 +49,15 @@ class MaskedCategorical(eqx.Module):
 
     def sample(self, key: Key[Array, ""]) -> Int32[Array, "*batch"]:
         """Draws an action (for a batch of distributions, all from one key)."""
-        return jax.random.categorical(key, self.log_probs, axis=-1).astype(jnp.int32)
+        # `jax.random.categorical`, but that its `argmax` takes XLA as long on a CPU as drawing the
+        # noise: that is a maximum here, and the first action that has it.
+        noise = jax.random.gumbel(key, self.log_probs.shape, self.log_probs.dtype)
+        lots = jax.lax.optimization_barrier(self.log_probs + noise)  # drawn once for both
+        wins = lots == jnp.max(lots, axis=-1, keepdims=True)
+        last = lots.shape[-1] - 1
+        actions = jnp.arange(last + 1, dtype=jnp.int32)
+        # Where all are NaN nobody wins.
+        return jnp.min(jnp.where(wins, actions, last), axis=-1)
 
     def log_prob(self, action: Int32[Array, "*batch"]) -> Float32[Array, "*batch"]:
         """Log-probability of an action; minus infinity where it is illegal."""

@@ -31,6 +31,20 @@ def test_an_illegal_action_has_no_probability_whatever_its_logit(size):
     assert jnp.sum(chances.probs) == pytest.approx(1.0)
 
 
+def test_actions_are_drawn_as_jax_draws_them():
+    keys = jax.random.split(jax.random.key(0), 500)
+    chances = MaskedCategorical(LOGITS, MASK)
+    drawn = jax.jit(jax.vmap(chances.sample))(keys)
+    expected = jax.vmap(lambda key: jax.random.categorical(key, chances.log_probs))(keys)
+    np.testing.assert_array_equal(drawn, expected)
+
+
+@pytest.mark.parametrize("lost", [jnp.nan, LOGITS.at[0].set(jnp.nan)])
+def test_of_what_is_not_a_number_an_action_is_drawn_all_the_same(lost):
+    chances = MaskedCategorical(LOGITS * 0 + lost, MASK)
+    assert 0 <= int(chances.sample(jax.random.key(0))) < 5
+
+
 def test_an_illegal_action_is_never_sampled():
     chances = MaskedCategorical(LOGITS, MASK)
     keys = jax.random.split(jax.random.key(0), 100_000)
