@@ -122,4 +122,17 @@ class Heads(eqx.Module):
         self, hidden: Float[Array, " inputs"]
     ) -> tuple[Float32[Array, " num_actions"], Float32[Array, ""]]:
         """Logits of all actions, and the value."""
-        return self.policy.full(hidden), self.value.full(hidden)[0]
+        return _to_few(self.policy, hidden), _to_few(self.value, hidden)[0]
+
+
+def _to_few(layer: Dense, x: Float[Array, " inputs"]) -> Float32[Array, " outputs"]:
+    """`layer.full(x)`, whose gradient with respect to the weight is made outputs first.
+
+    On a CPU, that product of a batch is twice as fast if few outputs are its rows and not its
+    columns. The barrier keeps XLA from turning it round again.
+    """
+    weight = jax.lax.optimization_barrier(layer.weight.T)
+    product = jnp.einsum(
+        "i,oi->o", x.astype(weight.dtype), weight, preferred_element_type=jnp.float32
+    )
+    return product + layer.bias.astype(jnp.float32)

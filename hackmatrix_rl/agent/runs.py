@@ -8,8 +8,10 @@ from jaxtyping import Array, Bool, Float, Float32, Int32, PyTree
 
 from hackmatrix_rl.agent.members import Chunk, for_each_chunk
 
-# Rows that are multiplied at a time, as a share of all.
-SHARE = 16
+# Rows that are multiplied at a time: a share of all, but not too few for a product to be worth
+# reading the weight.
+SHARE = 64
+LEAST = 8
 
 Encode = Callable[[PyTree[Array]], Float[Array, " inputs"]]
 
@@ -110,7 +112,7 @@ def encoded(
 
 def chunk_of(size: int) -> int:
     """How many of so many rows are multiplied at a time."""
-    return -(-size // SHARE)
+    return max(-(-size // SHARE), min(size, LEAST))
 
 
 def _run_of(starts: Bool[Array, " rows"]) -> Int32[Array, " rows"]:

@@ -25,6 +25,7 @@ LAYERS = {
     "gt",
     "max",
     "mul",
+    "optimization_barrier",
     "pad",
     "reshape",
     "rev",
