@@ -27,6 +27,7 @@ from hackmatrix_rl.game import (
     sparse,
 )
 from hackmatrix_rl.game.actions import FIRST_PROGRAM, SIPHON, allowed
+from hackmatrix_rl.game.bits import kept
 from hackmatrix_rl.game.play import Outcome, act
 from hackmatrix_rl.game.random import Chance
 from hackmatrix_rl.game.stage import blank_position, new_game, set_up_stage
@@ -127,7 +128,16 @@ class HackMatrix(Environment):
         zero, no = jnp.float32(0), jnp.bool_(False)
         outcome = Outcome(RewardTerms(*[zero] * len(TERM_NAMES)), no, no, no, no)
         timestep = self._timestep(
-            observation, mask, observation, mask, game.position, outcome, no, no, Tally.start()
+            observation,
+            mask,
+            observation,
+            mask,
+            game.position,
+            outcome,
+            zero,
+            no,
+            no,
+            Tally.start(),
         )
         return HackMatrixState(game, mask, Tally.start()), timestep
 
@@ -138,8 +148,9 @@ class HackMatrix(Environment):
         chance = Chance.of(key)
         after, outcome = act(state.games, action, state.mask, chance=chance.child(0))
         completed = outcome.completed & ~outcome.won
+        reward = kept(outcome.terms.total())
         tally = Tally(
-            total_reward=state.tally.total_reward + outcome.terms.total(),
+            total_reward=state.tally.total_reward + reward,
             length=state.tally.length + 1,
             siphons=state.tally.siphons + (outcome.legal & (action == SIPHON)).astype(jnp.int32),
             programs=state.tally.programs
@@ -171,6 +182,7 @@ class HackMatrix(Environment):
             select(done, last_mask, mask),
             after.position,
             outcome,
+            reward,
             terminated,
             truncated,
             tally,
@@ -226,6 +238,7 @@ class HackMatrix(Environment):
         last_mask: Bool[Array, "28"],
         last: Position,
         outcome: Outcome,
+        reward: Float32[Array, ""],
         terminated: Bool[Array, ""],
         truncated: Bool[Array, ""],
         tally: Tally,
@@ -241,7 +254,7 @@ class HackMatrix(Environment):
         return Timestep(
             observation=observation,
             mask=mask,
-            reward=outcome.terms.total(),
+            reward=reward,
             terminated=terminated,
             truncated=truncated,
             last_observation=last_observation,

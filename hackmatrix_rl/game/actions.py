@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32
 
 from hackmatrix_rl.game import sparse
+from hackmatrix_rl.game.bits import kept
 from hackmatrix_rl.game.board import NUM_CELLS, NUM_DIRECTIONS, SIZE, CellSet, Direction, step_from
 from hackmatrix_rl.game.config import GameConfig
 from hackmatrix_rl.game.damage import cut, strike
@@ -59,7 +60,7 @@ def allowed(position: Position, *, can_undo: Bool[Array, ""]) -> Bool[Array, "28
     for direction in Direction:
         ahead = (here.shifted(direction) & open_).any()
         legal = legal | (ahead.astype(jnp.uint32) << direction)
-    return bits_of(legal, NUM_ACTIONS)
+    return bits_of(kept(legal), NUM_ACTIONS)
 
 
 def is_legal(mask: Bool[Array, "28"], action: Int32[Array, ""]) -> Bool[Array, ""]:
@@ -178,4 +179,5 @@ def look(
         seen = looking & targets.has(cell)
         target = jnp.where(seen, cell, target)
         looking = looking & ~seen & ~blocks.has(cell)
+    target = kept(target)
     return target, transmissions.has(target)

@@ -4,10 +4,14 @@ These are XLA's own operations. The operators of arrays do the same, but each of
 times as long to trace, and a step of the game has thousands.
 """
 
+from typing import TypeVar
+
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Bool, Int32, UInt32
+from jaxtyping import Array, Bool, Int32, PyTree, UInt32
+
+Values = TypeVar("Values", bound=PyTree)
 
 
 def left(words: UInt32[Array, "*shape"], places: int) -> UInt32[Array, "*shape"]:
@@ -43,11 +47,24 @@ def size_of(bits: UInt32[Array, "*shape"]) -> Int32[Array, "*shape"]:
 
 
 def nth_bit(bits: UInt32[Array, "*shape"], index: Int32[Array, "*shape"]) -> Int32[Array, "*shape"]:
-    """The place of the bit with that index among those that are set, the lowest first."""
-    base = lax.full_like(bits, 0)
-    for width in (16, 8, 4, 2, 1):  # is it among the next `width` bits, or behind them?
-        here = size_of(masked(lax.shift_right_logical(bits, base), (1 << width) - 1))
-        behind = lax.ge(index, here)
-        index = lax.select(behind, lax.sub(index, here), index)
-        base = lax.select(behind, lax.add(base, np.uint32(width)), base)
-    return lax.convert_element_type(base, jnp.int32)
+    """The place of the bit with that index among those that are set, the lowest first.
+
+    32 if there are not so many. Counted by a reduction, which XLA works out once: a search by
+    halves would be repeated in every loop that reads the place.
+    """
+    up_to = bits[..., None] & _UP_TO.reshape((1,) * bits.ndim + (-1,))
+    return jnp.sum(size_of(up_to) <= index[..., None], axis=-1, dtype=jnp.int32)
+
+
+_UP_TO = np.array([(2 << place) - 1 for place in range(32)], np.uint32)
+"""All bits up to each."""
+
+
+def kept(values: Values) -> Values:
+    """The same values, which XLA is to work out once and to keep.
+
+    It would repeat in every loop that reads them what is cheap by itself, and what leads to it.
+    On CPU this needs `compiler_options` of `training/program.py`, and is nothing without.
+    """
+    kept_values: Values = lax.optimization_barrier(values)
+    return kept_values

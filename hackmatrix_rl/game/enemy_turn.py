@@ -60,6 +60,7 @@ def arrive(position: Position, takes_place: Bool[Array, ""]) -> Position:
 
     def one(carry: Carry, given: Transmissions) -> Carry:
         due, enemies, dropped = carry
+        enemies = with_room(enemies, jnp.int32(1))
         now = first(due)
         word = of_chosen(now, given.words)
         kind, cell = (Transmissions.FIELDS[name].read(word) for name in ("type", "cell"))
@@ -79,7 +80,7 @@ def arrive(position: Position, takes_place: Bool[Array, ""]) -> Position:
     _, enemies, dropped = sparse.while_loop(
         lambda carry, _: carry[0].any(),
         one,
-        (due, with_room(position.enemies, jnp.sum(due, dtype=jnp.int32)), position.dropped),
+        (due, position.enemies, position.dropped),
         transmissions,
         shares=(8,),
     )

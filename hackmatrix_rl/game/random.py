@@ -7,7 +7,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Int32, Key, UInt32
 
-from hackmatrix_rl.game.bits import right
+from hackmatrix_rl.game.bits import kept, right
 
 _GOLDEN = np.uint32(0x9E3779B9)
 """2**32 over the golden ratio: steps of it keep the words of neighbouring draws far apart."""
@@ -33,7 +33,7 @@ class Chance(eqx.Module):
     def child(self, number: int | Int32[Array, ""]) -> "Chance":
         """One of many sources that follow from this one, independent of each other."""
         low = mix(self.low ^ mix(jnp.asarray(number).astype(jnp.uint32) * _GOLDEN + _GOLDEN))
-        return Chance(low, mix(self.high + low))
+        return Chance(*kept((low, mix(self.high + low))))
 
     def words(self, count: int, first: int | Int32[Array, ""] = 0) -> UInt32[Array, " count"]:
         """Random words; those from `first` on, where there are more."""

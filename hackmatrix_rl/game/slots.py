@@ -6,7 +6,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int32, UInt32
 
-from hackmatrix_rl.game import sparse
 from hackmatrix_rl.game.state import Slots
 
 Things = TypeVar("Things", bound=Slots)
@@ -32,13 +31,8 @@ def word_at(things: Slots, slot: Int32[Array, ""]) -> UInt32[Array, ""]:
 
 def with_room(things: Things, arrivals: Int32[Array, ""]) -> Things:
     """The same things in the same order, closed up where arrivals would not fit behind them."""
-    return sparse.apply_if(
-        next_slot(things) + arrivals > things.size,
-        lambda things, _: closed_up(things),
-        things,
-        (),
-        share=16,
-    )
+    full = next_slot(things) + arrivals > things.size
+    return type(things)(jnp.where(full, closed_up(things).words, things.words))
 
 
 def closed_up(things: Things) -> Things:

@@ -15,7 +15,7 @@ import numpy as np
 from jax.custom_batching import custom_vmap
 from jaxtyping import Array, Bool, Int32, PyTree
 
-from hackmatrix_rl.game.bits import nth_bit, size_of
+from hackmatrix_rl.game.bits import kept, size_of
 
 Carry = TypeVar("Carry", bound=PyTree)
 Operands = TypeVar("Operands", bound=PyTree)
@@ -227,10 +227,12 @@ def _in_buffers(
 
     def one_buffer(state: tuple[Bool[Array, " size"], Carry]) -> PyTree:
         going, carry = state
-        index = first_indices(going, width)
+        # Without a sign, so that nothing is done about negative ones.
+        index = kept(first_indices(going, width).astype(jnp.uint32))
+        inside = jnp.minimum(index, jnp.uint32(size - 1))
 
         def take(values: Array) -> Array:
-            return values.at[index].get(mode="clip")
+            return values.at[inside].get(mode="promise_in_bounds")
 
         part = work(jax.tree.map(take, carry), jax.tree.map(take, operands), index < size)
         carry = jax.tree.map(lambda x, new: x.at[index].set(new, mode="drop"), carry, part)
@@ -245,21 +247,20 @@ def _in_buffers(
 def first_indices(members: Bool[Array, " size"], width: int) -> Int32[Array, " width"]:
     """Where the first `width` members are, in order; `size` where there are fewer.
 
-    `jnp.nonzero` in a few passes without a scan: 32 members are a word, the words before the
-    one that holds the n-th member are counted, and the bit in it is searched by halves.
+    `jnp.nonzero` in a few passes without a scan: 32 members are a word, and the place of a
+    member is how many there are in the words before its own, and before it in that.
     """
     size = members.shape[0]
     padded = jnp.pad(members, (0, -size % 32)).reshape(-1, 32)
-    bits = padded.astype(jnp.uint32) << np.arange(32, dtype=np.uint32)[None, :]
-    words = jnp.sum(bits, axis=1, dtype=jnp.uint32)
-    count = size_of(words)
+    places = np.uint32(1) << np.arange(32, dtype=np.uint32)
+    words = jnp.sum(jnp.where(padded, places[None, :], jnp.uint32(0)), axis=1, dtype=jnp.uint32)
     number = np.arange(words.size)
-    before = jnp.sum(jnp.where(number[None, :] < number[:, None], count[None, :], 0), axis=1)
-    nth = jnp.arange(width, dtype=jnp.int32)
-    past = jnp.sum((before + count)[None, :] <= nth[:, None], axis=1, dtype=jnp.int32)
-    there = jnp.minimum(past, words.size - 1)
-    index = 32 * there + nth_bit(words[there], nth - before[there])
-    return jnp.where(past < words.size, index, size).astype(jnp.int32)
+    earlier = number[None, :] < number[:, None]
+    before = jnp.sum(jnp.where(earlier, size_of(words)[None, :], 0), axis=1, dtype=jnp.int32)
+    place = before[:, None] + size_of(words[:, None] & (places - np.uint32(1))[None, :])
+    place = jnp.where(padded, place, width).reshape(-1)[:size]
+    none = jnp.full(width, size, jnp.int32)
+    return none.at[place].set(np.arange(size, dtype=np.int32), mode="drop")
 
 
 def _spread(size: int, batched: PyTree, carry: Carry, operands: Operands) -> tuple[Carry, Operands]:

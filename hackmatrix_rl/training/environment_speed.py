@@ -18,6 +18,7 @@ from hackmatrix_rl.env.environment import Environment, Timestep, env_keys
 from hackmatrix_rl.game.bits import nth_bit, size_of
 from hackmatrix_rl.game.random import Chance, below
 from hackmatrix_rl.training.mesh import BY_ENVIRONMENT, REPLICATED
+from hackmatrix_rl.training.program import compiler_options
 from hackmatrix_rl.training.usage import program_bytes
 
 
@@ -168,7 +169,8 @@ class RandomPlay:
         self.clear()
         self.begin(state, mask)
         began = clock()
-        self.program = play_program(environment, mesh).lower(*self._arguments(1)).compile()
+        lowered = play_program(environment, mesh).lower(*self._arguments(1))
+        self.program = lowered.compile(compiler_options(mesh))
         self.compile_seconds = clock() - began
         self.memory = program_bytes(self.program)
 

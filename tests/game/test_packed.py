@@ -47,8 +47,9 @@ def test_the_nth_bit_is_the_nth_bit():
     words[:2] = 1, 0xFFFFFFFF
     for word in words:
         places = [place for place in range(32) if word >> place & 1]
-        index = jnp.arange(len(places))
-        np.testing.assert_array_equal(nth_bit(jnp.full(len(places), word), index), places)
+        index = jnp.arange(len(places) + 1)
+        found = nth_bit(jnp.full(len(places) + 1, word), index)
+        np.testing.assert_array_equal(found, [*places, 32])
         assert size_of(jnp.uint32(word)) == len(places)
 
 
