@@ -213,10 +213,7 @@ def _enemies(
     )
     shown = _first_by_cell(enemies, jnp.where(hidden, jnp.uint32(0), look))
 
-    slots = np.arange(enemies.size)
-    earlier = (slots[None, :] < slots[:, None]) & enemies.present[None, :]
-    behind = ((enemies.cell[None, :] == enemies.cell[:, None]) & earlier).any(axis=1)
-    hints = CellSet.of_cells(enemies.last_known, enemies.present & hidden & ~behind)
+    hints = CellSet.of_cells(enemies.last_known, _leads(enemies) & hidden)
     return shown | CELL["last_known"].placed(hints.to_array())
 
 
@@ -230,11 +227,24 @@ def _transmissions(transmissions: Transmissions, show: Bool[Array, ""]) -> UInt3
 
 def _first_by_cell(slots: Slots, look: UInt32[Array, " n"]) -> UInt32[Array, "36"]:
     """For each cell the look of the first thing on it; 0 where there is none."""
+    cells = np.arange(NUM_CELLS, dtype=np.int32)
+    if slots.size > _FEW:
+        here = (cells[:, None] == slots.cell[None, :]) & _leads(slots)[None, :]
+        return jnp.max(jnp.where(here, look[None, :], jnp.uint32(0)), axis=1)
+    # Of a few, one by one takes less time: as an axis they are too short for vectors.
     cell = jnp.where(slots.present, slots.cell, -1)
     shown = jnp.zeros(NUM_CELLS, jnp.uint32)
     for slot in reversed(range(slots.size)):  # the first one writes last
-        shown = jnp.where(np.arange(NUM_CELLS, dtype=np.int32) == cell[slot], look[slot], shown)
+        shown = jnp.where(cells == cell[slot], look[slot], shown)
     return shown
+
+
+def _leads(slots: Slots) -> Bool[Array, " n"]:
+    """The things that are the first on their cells."""
+    number = np.arange(slots.size)
+    earlier = (number[None, :] < number[:, None]) & slots.present[None, :]
+    behind = ((slots.cell[None, :] == slots.cell[:, None]) & earlier).any(axis=1)
+    return slots.present & ~behind
 
 
 @dataclass(frozen=True)

@@ -21,12 +21,12 @@ GAMES = 1024
 
 # By `ProgramCounts`. The body of a loop counts once; flops and bytes are for one game.
 LIMITS = {
-    "flops": 30_400,
-    "bytes_accessed": 45_400,
-    "instructions": 39_500,
-    "fusions": 870,
-    "loops": 37,
-    "copies": 220,
+    "flops": 28_200,
+    "bytes_accessed": 42_800,
+    "instructions": 22_500,
+    "fusions": 700,
+    "loops": 32,
+    "copies": 205,
 }
 
 # Steps of the environment for one of the reference kernel; a third of what was seen.
