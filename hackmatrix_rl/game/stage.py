@@ -168,7 +168,7 @@ def draw_layout(
         draw_some,
         (jnp.int32(0), jnp.bool_(False), CellSet.empty()),
         (allowed, number, player_cell, exit_cell, chance),
-        shares=(1,),
+        shares=(2,),
     )
     return blocks.where(accepted)
 
