@@ -9,16 +9,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float32, PyTree, UInt32
 
-from hackmatrix_rl.env.environment import Features
-from hackmatrix_rl.env.observation import (
-    CELL,
+from hackmatrix_rl.env.encoding import (
     CLASSIC_CHANNELS,
     SCREEN_CHANNELS,
     Channel,
-    CompactObservation,
     encode_cells,
     features_from_compact,
 )
+from hackmatrix_rl.env.environment import Features
+from hackmatrix_rl.env.observation import CELL, CompactObservation
 
 
 class Columns(NamedTuple):

@@ -1,6 +1,7 @@
 """The reinforcement-learning face of the game, and of environments in general."""
 
 from hackmatrix_rl.env.cartpole import CartPole
+from hackmatrix_rl.env.encoding import Observation, classic_from_compact, observe
 from hackmatrix_rl.env.environment import (
     Environment,
     EnvSpec,
@@ -15,11 +16,8 @@ from hackmatrix_rl.env.observation import (
     CELL,
     CompactObservation,
     Number,
-    Observation,
     Sight,
-    classic_from_compact,
     compact_observation,
-    observe,
 )
 
 __all__ = [

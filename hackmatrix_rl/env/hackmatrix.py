@@ -8,15 +8,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, Int32, Key
 
-from hackmatrix_rl.env.environment import Environment, EnvSpec, EpisodeStatistics, Timestep
-from hackmatrix_rl.env.observation import (
-    CompactObservation,
+from hackmatrix_rl.env.encoding import (
     Observation,
     classic_from_compact,
-    compact_observation,
     features_from_classic,
     features_from_compact,
 )
+from hackmatrix_rl.env.environment import Environment, EnvSpec, EpisodeStatistics, Timestep
+from hackmatrix_rl.env.observation import CompactObservation, compact_observation
 from hackmatrix_rl.game import (
     NUM_ACTIONS,
     TERM_NAMES,
