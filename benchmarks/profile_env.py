@@ -33,6 +33,8 @@ from hackmatrix_rl.training.compose import make_environment
 from hackmatrix_rl.training.config import TrainConfig
 from hackmatrix_rl.training.devices import describe_device
 from hackmatrix_rl.training.environment_speed import random_legal
+from hackmatrix_rl.training.mesh import single_device
+from hackmatrix_rl.training.program import compiler_options
 from hackmatrix_rl.training.program_counts import program_counts
 
 SECONDS = 0.05
@@ -150,7 +152,7 @@ class Timed:
         self._arguments = jax.tree.map(jnp.copy, part.arguments)
         began = time.perf_counter()
         jitted = jax.jit(part.function, donate_argnums=(0,) if part.in_place else ())
-        self.program = jitted.lower(*self._arguments).compile()
+        self.program = jitted.lower(*self._arguments).compile(compiler_options(single_device()))
         self.compile_seconds = time.perf_counter() - began
         self.seconds: list[float] = []
         self._calls = 1

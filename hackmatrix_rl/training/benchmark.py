@@ -21,6 +21,7 @@ from hackmatrix_rl.training.compose import compose, run_keys
 from hackmatrix_rl.training.config import TrainConfig
 from hackmatrix_rl.training.environment_speed import RandomPlay, Speed, speed_of
 from hackmatrix_rl.training.mesh import REPLICATED
+from hackmatrix_rl.training.program import compiler_options
 from hackmatrix_rl.training.trainer import Trainer
 from hackmatrix_rl.training.usage import peak_memory
 from hackmatrix_rl.training.versions import versions
@@ -172,7 +173,7 @@ def _bench_update(
         return eqx.filter(learn(state), eqx.is_array)
 
     began = clock()
-    compiled = jax.jit(program).lower(arrays).compile()
+    compiled = jax.jit(program).lower(arrays).compile(compiler_options(trainer.mesh))
     compile_seconds = clock() - began
     speeds = []
     for _ in range(repeats):

@@ -3,7 +3,7 @@
 import functools
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -147,6 +147,7 @@ class RandomPlay:
         *,
         mesh: Mesh,
         seed: int = 0,
+        options: Mapping[str, str | bool] | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         """Compiles the play.
@@ -157,6 +158,7 @@ class RandomPlay:
             mask: their legal actions.
             mesh: devices that share the games evenly.
             seed: of the actions and of all chance.
+            options: of the compiler; by default those of training.
             clock: seconds since some moment.
         """
         self._num_envs = mask.shape[0]
@@ -170,7 +172,8 @@ class RandomPlay:
         self.begin(state, mask)
         began = clock()
         lowered = play_program(environment, mesh).lower(*self._arguments(1))
-        self.program = lowered.compile(compiler_options(mesh))
+        given = compiler_options(mesh) if options is None else dict(options)
+        self.program = lowered.compile(given)
         self.compile_seconds = clock() - began
         self.memory = program_bytes(self.program)
 

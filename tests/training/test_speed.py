@@ -10,8 +10,9 @@ import hackmatrix_rl as hm
 from hackmatrix_rl.env import CartPole, env_keys
 from hackmatrix_rl.training.config import ConfigError
 from hackmatrix_rl.training.environment_speed import RandomPlay, Tally, random_legal
-from hackmatrix_rl.training.pgx_environment import pgx_environment
-from hackmatrix_rl.training.speed_comparison import in_turns
+from hackmatrix_rl.training.pgx_environment import PgxEnvironment, pgx_environment
+from hackmatrix_rl.training.presets import make_config
+from hackmatrix_rl.training.speed_comparison import compare_with_pgx, in_turns
 
 GAMES = 16
 
@@ -41,6 +42,24 @@ def cartpole():
         mesh=hm.mesh("data=2"),
         clock=lambda: float(next(seconds)),
     )
+
+
+def test_the_other_environment_is_compiled_as_jax_does_it(monkeypatch):
+    given = {}
+
+    class Told(Exception):
+        pass
+
+    def play(environment, *_, options, **__):
+        given[type(environment)] = options
+        if len(given) == 2:
+            raise Told
+
+    monkeypatch.setattr("hackmatrix_rl.training.speed_comparison.RandomPlay", play)
+    config = make_config("debug", {"num_envs": 4, "mesh": "data=1"})
+    with pytest.raises(Told):
+        compare_with_pgx(config, repeats=1)
+    assert given == {hm.HackMatrix: None, PgxEnvironment: {}}
 
 
 def test_a_run_counts_every_game_and_goes_on_from_the_last(cartpole):
