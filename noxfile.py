@@ -3,7 +3,11 @@
 Needs only Python and pip: `pip install nox && nox -s tests`.
 """
 
+import os
+import shutil
+import subprocess
 import time
+from pathlib import Path
 
 import nox
 
@@ -13,6 +17,36 @@ nox.options.error_on_missing_interpreters = True
 PYPROJECT = nox.project.load_toml("pyproject.toml")
 CONSTRAINTS = ("-c", "constraints.txt")
 
+# Tests that are sessions of their own; everything else is in `tests`.
+PROCESSES = (
+    *("tests/cli/test_as_users_run_it.py", "tests/cli/test_dry_run.py"),
+    *("tests/cli/test_eval.py", "tests/cli/test_output.py", "tests/cli/test_train.py"),
+    *("tests/training/test_faults.py", "tests/training/test_hosts.py"),
+    *("tests/training/test_kept_checkpoints.py", "tests/training/test_rendezvous.py"),
+    *("tests/training/test_verify_resume.py",),
+)
+DEVICES = (
+    *("tests/agent/test_remat.py", "tests/cli/test_bench.py"),
+    *("tests/training/test_benchmarks.py", "tests/training/test_communication.py"),
+    *("tests/training/test_compare.py", "tests/training/test_debug.py"),
+    *("tests/training/test_gradients.py", "tests/training/test_loss_scaling.py"),
+    *("tests/training/test_matrix.py", "tests/training/test_mesh_training.py"),
+    *("tests/training/test_narrow_arithmetic.py", "tests/training/test_offload.py"),
+    *("tests/training/test_speed.py", "tests/training/test_speed_guards.py"),
+)
+APART = ("tests/examples", "tests/pages", *PROCESSES, *DEVICES)
+# By file: what a file's tests share is compiled once.
+PARALLEL = ("-n", "2", "--dist", "loadfile")
+# Some hundred tests that compile little, for versions that are not the pinned ones.
+FAST = (
+    *("tests/cli/test_bad_values.py", "tests/cli/test_settings.py", "tests/cli/test_help.py"),
+    *("tests/training/test_config.py", "tests/training/test_health.py"),
+    *("tests/training/test_checkpoints.py", "tests/training/test_sinks.py"),
+    *("tests/agent/test_gae.py", "tests/agent/test_distribution.py"),
+    *("tests/agent/test_precision.py", "tests/env/test_cartpole.py"),
+    *("tests/game/test_packed.py", "tests/game/test_random.py"),
+)
+
 
 def install(session: nox.Session, *groups: str, package: bool = True) -> None:
     """Installs the package (as a user would, not in place) and the named dependency groups."""
@@ -20,12 +54,86 @@ def install(session: nox.Session, *groups: str, package: bool = True) -> None:
     session.install(*CONSTRAINTS, *(["."] if package else []), *requirements)
 
 
+def newest_python() -> str | None:
+    """Python 3.13 where it is there; else the one that runs nox."""
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+    found = [shutil.which("python3.13"), *sorted(pyenv.glob("versions/3.13.*/bin/python"))]
+    for python in filter(None, found):
+        if subprocess.run([python, "-c", ""], capture_output=True, check=False).returncode == 0:
+            return str(python)
+    return None
+
+
 @nox.session
 def tests(session: nox.Session) -> None:
-    """All tests but the statistical ones, on two processes."""
+    """The game, the modules and training in one process: what to run before each commit."""
     install(session, "test")
-    # By file: what a file's tests share is compiled once.
-    session.run("pytest", "-n", "2", "--dist", "loadfile", *session.posargs)
+    session.log(
+        "Tests of the game, the modules, checkpoints and commands: about ten minutes on two free "
+        "cores, most of it compiling. What fails is told at the end. `nox -l` lists the sessions "
+        "for real processes, several devices, examples and pages; `bash .ci/run` runs them all."
+    )
+    apart = [f"--ignore={path}" for path in APART]
+    session.run("pytest", *PARALLEL, *apart, *session.posargs)
+
+
+@nox.session
+def processes(session: nox.Session) -> None:
+    """Commands as users run them, with real processes, signals, kills and full disks."""
+    install(session, "test")
+    session.run("pytest", *PARALLEL, *PROCESSES, *session.posargs)
+
+
+@nox.session
+def devices(session: nox.Session) -> None:
+    """Meshes, number formats, memory, debugging and what keeps it fast."""
+    install(session, "test")
+    session.run("pytest", *PARALLEL, *DEVICES, *session.posargs)
+
+
+@nox.session
+def examples(session: nox.Session) -> None:
+    """Scripts and notebook of examples/, against the built wheel."""
+    install(session, "examples")
+    session.run("pytest", *PARALLEL, "tests/examples", *session.posargs)
+
+
+@nox.session
+def pages(session: nox.Session) -> None:
+    """Every command and piece of code in README and docs/, run as printed."""
+    install(session, "test")
+    session.run("pytest", "-n", "2", "tests/pages", *session.posargs)
+
+
+@nox.session
+def oldest(session: nox.Session) -> None:
+    """The tests with the oldest versions that pyproject.toml allows; `-- smoke` for a few."""
+    session.install("uv")
+    session.run(
+        *("uv", "pip", "install", "--quiet", "--resolution", "lowest-direct"),
+        *("--python", str(Path(session.bin, "python")), "-r", "pyproject.toml", "--group", "test"),
+    )
+    session.install("--no-deps", ".")
+    try_version(session)
+
+
+@nox.session(python=newest_python())
+def newest(session: nox.Session) -> None:
+    """The tests with the newest versions there are; `-- smoke` for a few."""
+    session.install("--upgrade", ".", *nox.project.dependency_groups(PYPROJECT, "test"))
+    try_version(session)
+
+
+def try_version(session: nox.Session) -> None:
+    """A training and an evaluation by the installed command, then tests."""
+    run = str(Path(session.create_tmp()) / "run")
+    shutil.rmtree(run, ignore_errors=True)
+    session.run("hackmatrix-rl", "--version")
+    session.run("hackmatrix-rl", "train", "--preset", "debug", "--num-envs", "8", "--run-dir", run)
+    session.run("hackmatrix-rl", "train", "--resume-run", run, "--total-timesteps", "4096")
+    session.run("hackmatrix-rl", "eval", run, "--episodes", "16")
+    apart = [f"--ignore={path}" for path in APART]
+    session.run("pytest", *PARALLEL, *(FAST if "smoke" in session.posargs else apart))
 
 
 @nox.session
@@ -50,6 +158,15 @@ def faults(session: nox.Session) -> None:
         *("pytest", "tests/training/test_faults.py", "--kills", "40", *session.posargs),
         env={"HACKMATRIX_KILL_SEED": str(time.time_ns())},
     )
+
+
+@nox.session
+def fuzz(session: nox.Session) -> None:
+    """Ten minutes of odd input to everything that takes input: `-- --seconds 30`, `-- --seed N`."""
+    install(session, "test")
+    # The package as it is installed, not what lies in this folder.
+    place = {"PYTHONPATH": str(Path("tests").absolute()), "PYTHONSAFEPATH": "1"}
+    session.run("python", "-m", "fuzz", *session.posargs, env=place)
 
 
 @nox.session

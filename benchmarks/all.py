@@ -144,6 +144,23 @@ def startup_table(found: Any) -> list[str]:
     return markdown(("part", "cold, s", "from the cache, s"), parts)
 
 
+def options_table(found: Any) -> list[str]:
+    return markdown(
+        ("games", "options", "steps/s", "of XLA's own", "compile s"),
+        (
+            (
+                f"{each['num_envs']:,}",
+                row["options"],
+                spread(row["steps_per_second"]),
+                f"{row['ratio']:.3f}",
+                f"{row['compile_seconds']:.1f}",
+            )
+            for each in found
+            for row in each["rows"]
+        ),
+    )
+
+
 def footprint_table(found: Any) -> list[str]:
     update = f"an update of {found['games']:,} games x {found['steps']} steps"
     rows = (
@@ -181,6 +198,9 @@ BENCHMARKS = {
     "training": Benchmark(BENCH, speeds_table),
     "training-mlp": Benchmark((*BENCH, *WELL_KNOWN), speeds_table),
     "startup": Benchmark(("benchmarks/startup.py",), startup_table),
+    "compiler-options": Benchmark(
+        ("benchmarks/compiler_options.py", "--games", "64", "1024"), options_table
+    ),
     "footprint": Benchmark(("benchmarks/footprint.py",), footprint_table),
     "profile": Benchmark(("benchmarks/profile_env.py",), profile_table),
     "precision": Benchmark(("benchmarks/precision.py",), precision_table),

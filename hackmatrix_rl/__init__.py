@@ -23,9 +23,12 @@ if TYPE_CHECKING:
         build_network,
         precision,
     )
+    from hackmatrix_rl.agent.contract import check_policy
     from hackmatrix_rl.env import Environment, HackMatrix, Timestep, observe
+    from hackmatrix_rl.env.check import check_environment
     from hackmatrix_rl.evaluation import evaluate
     from hackmatrix_rl.game import GameConfig
+    from hackmatrix_rl.runtime_types import check_types
     from hackmatrix_rl.training import Trainer
     from hackmatrix_rl.training.checkpoints import load
     from hackmatrix_rl.training.config import TrainConfig
@@ -49,6 +52,9 @@ _HOME = {
     "TrainConfig": "hackmatrix_rl.training.config",
     "Trainer": "hackmatrix_rl.training",
     "build_network": "hackmatrix_rl.agent",
+    "check_environment": "hackmatrix_rl.env.check",
+    "check_policy": "hackmatrix_rl.agent.contract",
+    "check_types": "hackmatrix_rl.runtime_types",
     "evaluate": "hackmatrix_rl.evaluation",
     "load": "hackmatrix_rl.training.checkpoints",
     "mesh": "hackmatrix_rl.training.mesh",
@@ -73,6 +79,9 @@ __all__ = [
     "TrainConfig",
     "Trainer",
     "build_network",
+    "check_environment",
+    "check_policy",
+    "check_types",
     "evaluate",
     "load",
     "mesh",

@@ -1,5 +1,13 @@
 """`python -m hackmatrix_rl` is `hackmatrix-rl`."""
 
+import os
+import sys
+
+# Python puts the working directory first: a folder that someone sent, with a `matplotlib.py` in
+# it, would be run. This package's own folder is known by now.
+if not sys.flags.safe_path and sys.path[:1] == [os.getcwd()]:
+    del sys.path[0]
+
 from hackmatrix_rl.cli.main import main
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
 """How every test runs: shapes checked, no silent promotion, several CPU devices."""
 
+import atexit
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
 # Before JAX is imported: it reads these once.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
@@ -15,27 +16,29 @@ if "xla_force_host_platform_device_count" not in os.environ.get("XLA_FLAGS", "")
 import compiling
 import jax
 import pytest
-from jaxtyping import install_import_hook
 
-# Before the package is imported: from here on every annotated shape and dtype is checked.
-install_import_hook("hackmatrix_rl", "runtime_types.check")
+import hackmatrix_rl
+
+# Before the package's modules are imported: every annotated shape and dtype is checked.
+hackmatrix_rl.check_types()
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
 
-def _compilation_cache() -> Path:
-    """A folder of this user's own: compiled programs are loaded and run."""
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    folder = home / "hackmatrix_rl" / "tests"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError:  # a home that cannot be written: compile anew each time
-        folder = Path(tempfile.mkdtemp(prefix="hackmatrix_rl_tests_"))
-    return folder
+def _compilation_cache() -> str:
+    """A folder for compiled programs that all processes of this run share.
+
+    It goes with the run, unless `JAX_COMPILATION_CACHE_DIR` names one that is to stay.
+    """
+    if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+        folder = tempfile.mkdtemp(prefix="hackmatrix_rl_tests_")
+        os.environ["JAX_COMPILATION_CACHE_DIR"] = folder  # pytest's workers find it there
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return os.environ["JAX_COMPILATION_CACHE_DIR"]
 
 
-jax.config.update("jax_compilation_cache_dir", str(_compilation_cache()))
+jax.config.update("jax_compilation_cache_dir", _compilation_cache())
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
 
 

@@ -11,7 +11,7 @@ from hackmatrix_rl.agent.gru import GRUActorCritic
 from hackmatrix_rl.agent.loss import Batch, LossMetrics, PPOLoss
 from hackmatrix_rl.agent.loss_scale import LossScale
 from hackmatrix_rl.agent.mlp import MLPActorCritic
-from hackmatrix_rl.agent.networks import NETWORKS, build_network
+from hackmatrix_rl.agent.networks import NETWORKS, build_network, module_of
 from hackmatrix_rl.agent.outcomes import OutcomeHead, OutcomeLoss, OutcomeMetrics, Outcomes
 from hackmatrix_rl.agent.precision import MixedPrecision, PrecisionPolicy, precision
 from hackmatrix_rl.agent.remat import REMAT, rematerialized
@@ -59,6 +59,7 @@ __all__ = [
     "ValueScale",
     "add_outcomes",
     "build_network",
+    "module_of",
     "parameters_of",
     "precision",
     "rematerialized",

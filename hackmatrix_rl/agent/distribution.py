@@ -5,6 +5,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, Int32, Key
 
+from hackmatrix_rl.env.values import check_array
+
 
 class MaskedCategorical(eqx.Module):
     """A categorical distribution that gives illegal actions no probability.
@@ -36,7 +38,12 @@ class MaskedCategorical(eqx.Module):
         Args:
             logits: unnormalised log-probabilities of all actions.
             mask: the legal actions.
+
+        Raises:
+            TypeError: the mask is no array.
+            ValueError: it is not boolean, or of another shape than the logits.
         """
+        check_array("mask is", mask, "bool", logits.shape, hint="a True for each legal action")
         some = jnp.any(mask, axis=-1, keepdims=True)
         self.support = mask | ~some
         usable = jnp.where(some, logits, 0.0)

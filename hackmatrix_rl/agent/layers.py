@@ -41,15 +41,27 @@ class Dense(eqx.Module):
 
     def __call__(self, x: Float[Array, "*rows inputs"]) -> Float[Array, "*rows outputs"]:
         """The map of each row, in the dtype of the weights."""
+        self._check_inputs(x)
         product = x.astype(self.weight.dtype) @ self.weight
         return plus_bias(product, self.bias)
 
     def full(self, x: Float[Array, " inputs"]) -> Float32[Array, " outputs"]:
         """The map of one row, summed and returned in float32 whatever the weights are."""
+        self._check_inputs(x)
         product = jnp.matmul(
             x.astype(self.weight.dtype), self.weight, preferred_element_type=jnp.float32
         )
         return product + self.bias.astype(jnp.float32)
+
+    def _check_inputs(self, x: Float[Array, "*rows some"]) -> None:
+        """Says what is wrong before XLA does, which knows nothing of observations."""
+        inputs = self.weight.shape[0]
+        if x.shape[-1] != inputs:
+            raise ValueError(
+                f"a layer of {inputs} inputs was handed {x.shape[-1]} numbers. A network takes ONE "
+                "observation of the environment that it was built for; for a batch use "
+                "jax.vmap(network)(observations, carries)"
+            )
 
 
 # One small program a layer, where each operation by itself would be one.

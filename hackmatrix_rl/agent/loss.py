@@ -173,12 +173,12 @@ class PPOLoss(eqx.Module):
     outcomes: OutcomeLoss | None = None
 
     def __check_init__(self) -> None:
-        if self.clip <= 0:
+        if not self.clip > 0:  # nor is NaN
             raise ValueError(f"clip must be positive, not {self.clip}")
-        if self.value_clip is not None and self.value_clip <= 0:
+        if self.value_clip is not None and not self.value_clip > 0:
             raise ValueError(f"value_clip must be positive or None, not {self.value_clip}")
         for name in ("value_coefficient", "entropy_coefficient"):
-            if getattr(self, name) < 0:
+            if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} must not be negative, but is {getattr(self, name)}")
 
     def prepare(self, batch: Batch) -> tuple["PPOLoss", Batch]:

@@ -2,7 +2,10 @@
 
 import importlib
 import inspect
-from collections.abc import Callable
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 
 from jaxtyping import Array, Key
@@ -36,7 +39,8 @@ def build_network(
 
     Args:
         name: one of `NETWORKS`, or `module:factory` for one of your own: an importable
-            module, and in it a class or function with the same arguments as those.
+            module, and in it a class or function with the same arguments as those. The module
+            is imported, and so run; it is looked for first in the working directory.
         spec: of the environment.
         width: of the hidden layers; `None` for the network's own default (and then the
             factory is not handed one).
@@ -67,16 +71,29 @@ def _takes(factory: Callable[..., object], name: str) -> bool:
     return any(each.name == name or each.kind is each.VAR_KEYWORD for each in parameters)
 
 
+def module_of(name: str) -> str | None:
+    """The module that a network's name would have imported; `None` if it names no code.
+
+    Args:
+        name: as for `build_network`.
+    """
+    module, colon, factory = name.partition(":")
+    parts = [*module.split("."), factory]
+    return module if colon and all(part.isidentifier() for part in parts) else None
+
+
 def _import_factory(name: str) -> Callable[..., object]:
     """The factory that `module:factory` names."""
-    module_name, colon, factory_name = name.partition(":")
-    if not (module_name and colon and factory_name):
+    module_name = module_of(name)
+    if module_name is None:
         raise ValueError(
             f"unknown network {name!r}; choose one of {', '.join(NETWORKS)}, or give your own "
             "as module:factory"
         )
+    factory_name = name.partition(":")[2]
     try:
-        module = importlib.import_module(module_name)
+        with _working_directory_first():
+            module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         # An import that fails inside of the user's module is theirs to see as it is.
         missing = error.name or ""
@@ -92,3 +109,21 @@ def _import_factory(name: str) -> Callable[..., object]:
     if not callable(factory):
         raise ValueError(f"network {name!r}: {factory_name!r} cannot be called")
     return factory
+
+
+@contextmanager
+def _working_directory_first() -> Iterator[None]:
+    """Modules are looked for first where the user stands; later, there last of all.
+
+    A folder that someone sent may hold a `matplotlib.py`: nothing but a network of the user's
+    own is to be found before what is installed.
+    """
+    here = os.getcwd()
+    sys.path.insert(0, here)
+    try:
+        yield
+    finally:
+        if here in sys.path:  # the module may have seen to that itself
+            sys.path.remove(here)
+        if here not in sys.path:
+            sys.path.append(here)  # for what the network imports when it is called

@@ -1,5 +1,6 @@
 """`hackmatrix-rl bench`."""
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,9 +21,10 @@ from hackmatrix_rl.training.benchmark import (
 from hackmatrix_rl.training.compose import make_mesh
 from hackmatrix_rl.training.config import ConfigError, TrainConfig
 from hackmatrix_rl.training.environment_speed import Speed
+from hackmatrix_rl.training.files import write_json
 from hackmatrix_rl.training.full_benchmark import Part, check_sizes, default_sizes, full_benchmark
+from hackmatrix_rl.training.paths import check_path
 from hackmatrix_rl.training.pgx_environment import require_pgx
-from hackmatrix_rl.training.run_folder import write_json
 from hackmatrix_rl.training.speed_comparison import Comparison, compare_with_pgx
 from hackmatrix_rl.training.versions import versions
 
@@ -57,7 +59,7 @@ COMPARED_GAMES = 1024
 )
 @click.option(
     "--repeats",
-    type=click.IntRange(min=1),
+    type=click.IntRange(1, 10_000),
     default=5,
     show_default=True,
     help="Runs of each measurement; median, smallest and largest are reported.",
@@ -99,8 +101,8 @@ def bench(
         require_pgx()
     defaults = {} if compare is None else {"num_envs": COMPARED_GAMES}
     settings = chosen_config(context, preset, config, defaults)
-    if json_file is not None and not json_file.absolute().parent.is_dir():
-        raise ConfigError(f"--json {json_file}: there is no folder {json_file.parent}.")
+    if json_file is not None:
+        check_output_file(json_file)
     if full:
         bench_all(settings, default_sizes() if numbers is None else numbers, repeats, json_file)
         return
@@ -116,6 +118,22 @@ def bench(
     Console().print(table)
 
 
+def check_output_file(file: Path) -> None:
+    """Looks whether a file can be written, before minutes go into what is to be in it.
+
+    Raises:
+        ConfigError: if it cannot.
+    """
+    check_path(str(file), "--json")
+    folder = file.absolute().parent
+    if not folder.is_dir():
+        raise ConfigError(f"--json {file}: there is no folder {file.parent}.")
+    if file.exists() and not file.is_file():
+        raise ConfigError(f"--json {file}: is no file. Use another name.")
+    if not os.access(folder, os.W_OK):
+        raise ConfigError(f"--json {file}: {folder} cannot be written. Use another folder.")
+
+
 def parse_sizes(text: str) -> tuple[int, ...]:
     """Numbers of games from a text such as `64,1024`.
 
@@ -124,7 +142,7 @@ def parse_sizes(text: str) -> tuple[int, ...]:
     """
     parts = [part.strip() for part in text.split(",")]
     # `isdecimal` alone would take digits of any script.
-    if not all(part.isascii() and part.isdecimal() and int(part) >= 1 for part in parts):
+    if not all(p.isascii() and p.isdecimal() and len(p) < 20 and int(p) >= 1 for p in parts):
         raise ConfigError(f"--sizes {text}: not understood. Use whole numbers: --sizes 64,1024.")
     return tuple(sorted({int(part) for part in parts}))
 

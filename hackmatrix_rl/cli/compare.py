@@ -12,7 +12,7 @@ from hackmatrix_rl.cli.settings import settled_config
 from hackmatrix_rl.evaluation.estimate import Estimate
 from hackmatrix_rl.evaluation.verdict import Verdict
 from hackmatrix_rl.training.compare import Comparison, compare, contender
-from hackmatrix_rl.training.config import ConfigError, TrainConfig
+from hackmatrix_rl.training.config import MOST_EPISODES, ConfigError, TrainConfig
 from hackmatrix_rl.training.devices import select_device
 from hackmatrix_rl.training.presets import preset_names
 from hackmatrix_rl.training.settings import read_settings
@@ -35,7 +35,7 @@ MIB = 2**20
 )
 @click.option(
     "--seeds",
-    type=click.IntRange(min=1),
+    type=click.IntRange(1, 1000),
     default=3,
     show_default=True,
     help="Trainings of each, from A's seed on. One alone says nothing about other seeds.",
@@ -47,7 +47,7 @@ MIB = 2**20
 )
 @click.option(
     "--episodes",
-    type=click.IntRange(min=2),
+    type=click.IntRange(2, MOST_EPISODES),
     default=1000,
     show_default=True,
     help="Games to play with each policy.",
@@ -80,6 +80,7 @@ def compare_command(
     contenders = [contender(config, name) for name, config in configs]
     messages = Console(stderr=True)
     first = configs[0][1].seed
+    dataclasses.replace(configs[0][1], seed=first + seeds - 1)  # refuses what is no seed
     # Without the compilation cache of `train`: how long compiling takes is measured.
     found = compare(
         *contenders,

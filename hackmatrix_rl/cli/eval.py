@@ -8,13 +8,16 @@ import jax
 from rich.console import Console
 
 from hackmatrix_rl.agent import ActorCritic
+from hackmatrix_rl.cli.settings import trust_option
 from hackmatrix_rl.env import HackMatrix
 from hackmatrix_rl.evaluation import Player, RandomPlayer, Runner, evaluate
 from hackmatrix_rl.evaluation.summary import summary_table
 from hackmatrix_rl.training.checkpoints import load
 from hackmatrix_rl.training.compilation_cache import enable_compilation_cache
 from hackmatrix_rl.training.compose import make_environment
-from hackmatrix_rl.training.config import TrainConfig
+from hackmatrix_rl.training.config import MOST_EPISODES, TrainConfig
+from hackmatrix_rl.training.options import COUNTED
+from hackmatrix_rl.training.preflight import check_played
 
 BASELINES: dict[str, type[Player]] = {"random": RandomPlayer, "runner": Runner}
 
@@ -23,7 +26,7 @@ BASELINES: dict[str, type[Player]] = {"random": RandomPlayer, "runner": Runner}
 @click.argument("target", metavar="RUN_OR_CHECKPOINT|random|runner")
 @click.option(
     "--episodes",
-    type=click.IntRange(min=1),
+    type=click.IntRange(1, MOST_EPISODES),
     default=1000,
     show_default=True,
     help="Games to play.",
@@ -38,7 +41,7 @@ BASELINES: dict[str, type[Player]] = {"random": RandomPlayer, "runner": Runner}
 @click.option("--greedy", is_flag=True, help="Take the likeliest action instead of drawing one.")
 @click.option(
     "--num-envs",
-    type=click.IntRange(min=1),
+    type=click.IntRange(1, COUNTED),
     default=1024,
     show_default=True,
     help="Games side by side; fewer need less memory. The result does not depend on it.",
@@ -49,6 +52,13 @@ BASELINES: dict[str, type[Player]] = {"random": RandomPlayer, "runner": Runner}
     help="Of a run, the checkpoint with the highest mean return (kept by train --keep-best) "
     "rather than the newest.",
 )
+@click.option(
+    "--network",
+    metavar="text",
+    help="Name the run's network again: of one of your own (my_module:factory), this says that it "
+    "may be imported.",
+)
+@trust_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 def evaluate_command(
     target: str,
@@ -57,6 +67,8 @@ def evaluate_command(
     greedy: bool,
     num_envs: int,
     best: bool,
+    network: str | None,
+    trust_code: bool,
     as_json: bool,
 ) -> None:
     """Say how well a policy plays: return, stage reached, win rate, score, length.
@@ -68,7 +80,10 @@ def evaluate_command(
     Every game is played to its end, the first of its environment, so that short games are not
     favoured. Intervals are 95%: normal approximation for means, Wilson's for the win rate.
     """
-    policy, environment = player_and_environment(target, best=best)
+    policy, environment = player_and_environment(
+        target, network=network, trust_code=trust_code, best=best
+    )
+    check_played(environment, min(num_envs, episodes))
     enable_compilation_cache()
     found = evaluate(
         policy,
@@ -88,17 +103,28 @@ def evaluate_command(
 
 
 def player_and_environment(
-    target: str, *, best: bool = False
+    target: str,
+    *,
+    network: str | None = None,
+    trust_code: bool = False,
+    best: bool = False,
 ) -> tuple[ActorCritic | Player, HackMatrix]:
     """What to evaluate, and in what.
 
     A trained policy plays under the limits that it was trained with, a scripted one under
     those of the default config.
 
+    Args:
+        target: a run, a checkpoint, or the name of a scripted player.
+        network: as for `load`, like what follows.
+        trust_code: whether code that the run names may be imported.
+        best: whether to take the checkpoint with the highest mean return.
+
     Raises:
-        ConfigError: if there is no such thing.
+        ConfigError: if there is no such thing, or its code is not trusted.
     """
     if target in BASELINES:
         return BASELINES[target](), make_environment(TrainConfig())
-    loaded = load(target, best=best, report=partial(click.echo, err=True))
+    report = partial(click.echo, err=True)
+    loaded = load(target, network=network, trust_code=trust_code, best=best, report=report)
     return loaded.policy, loaded.environment

@@ -2,12 +2,16 @@
 
 import os
 import sys
+import threading
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 from click.exceptions import NoSuchCommand
+
+from hackmatrix_rl.cli.added_flags import added_flags
+from hackmatrix_rl.cli.output import OutputLostError, own_streams
 
 # Where each command is, imported when it is asked for: help need not wait for JAX.
 _COMMANDS = {
@@ -17,6 +21,11 @@ _COMMANDS = {
     "compare": "hackmatrix_rl.cli.compare:compare_command",
     "verify-resume": "hackmatrix_rl.cli.verify_resume:verify_resume_command",
 }
+
+
+EXIT_SECONDS = 15.0
+UNWRITTEN = 4
+"""Exit status of a command whose output is its result, and could not be written."""
 
 
 class Commands(click.Group):
@@ -39,9 +48,11 @@ class Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """The command that is called; of one that is not there it says what is near."""
         try:
-            return super().resolve_command(ctx, args)
+            name, command, rest = super().resolve_command(ctx, args)
         except NoSuchCommand as error:
             raise NoSuchCommand(args[0], possibilities=_COMMANDS, ctx=ctx) from error
+        # Last, since the last of several values counts.
+        return name, command, rest if command is None else rest + added_flags(command)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Nothing: the text above tells of the commands, and asking them would import all."""
@@ -57,8 +68,27 @@ class Commands(click.Group):
         """Runs a command; a mistake of the user's is no traceback."""
         if not standalone_mode:
             return super().main(args, prog_name, complete_var, False, **extra)
+        own_process = own_streams()
+        try:
+            self._run(args, prog_name, complete_var, **extra)
+        except SystemExit as leaving:
+            if own_process and "wandb" in sys.modules:
+                _leave_in_time(leaving.code)
+            raise
+
+    def _run(
+        self,
+        args: Sequence[str] | None,
+        prog_name: str | None,
+        complete_var: str | None,
+        **extra: Any,
+    ) -> NoReturn:
         try:
             status = super().main(args, prog_name, complete_var, False, **extra)
+            sys.stdout.flush()
+        except OutputLostError as error:
+            click.echo(f"Error: {error}.", err=True)
+            sys.exit(UNWRITTEN)
         except ValueError as error:
             from hackmatrix_rl.cli.failures import refuse  # what could fail so is imported by now
 
@@ -70,6 +100,17 @@ class Commands(click.Group):
             click.echo("Interrupted.", err=True)
             sys.exit(130)
         sys.exit(status if isinstance(status, int) else 0)
+
+
+def _leave_in_time(code: str | int | None) -> None:
+    """Ends the process if what libraries still do at exit takes long.
+
+    Weights & Biases would send the last of its telemetry, to a service that may never answer.
+    """
+    status = code if isinstance(code, int) else 0
+    timer = threading.Timer(EXIT_SECONDS, os._exit, (status,))
+    timer.daemon = True
+    timer.start()
 
 
 @click.group(
@@ -88,9 +129,9 @@ def main(context: click.Context) -> None:
     hackmatrix-rl bench                 how fast this machine is
     hackmatrix-rl compare A.toml B.toml whether B is as good as A, and how fast
     hackmatrix-rl verify-resume         proof that a resumed run is the run that was stopped
+
+    Flags in the variable HACKMATRIX_RL_FLAGS (`--num-envs=16 --num-steps=4`) are added to every
+    command that knows them, and win over the command line: to try any command at a small size.
     """
-    # A network of the user's own (my_module:factory) is looked for where they stand.
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
     if context.invoked_subcommand is None:
         click.echo(context.get_help())

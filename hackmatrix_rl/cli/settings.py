@@ -21,13 +21,21 @@ from hackmatrix_rl.training.presets import (
     preset_for,
     preset_names,
 )
+from hackmatrix_rl.training.rendezvous import CONNECT_SECONDS
 from hackmatrix_rl.training.settings import read_settings
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 GROUPS = ("Run", "Devices", "Game", "Collecting", "Network", "Learning", "Memory", "Watching")
 
-PROCESS_OPTIONS = ("coordinator", "num_processes", "process_id", "heartbeat_timeout")
+MOST_PROCESSES = 65_536
+PROCESS_OPTIONS = (
+    "coordinator",
+    "num_processes",
+    "process_id",
+    "connect_timeout",
+    "heartbeat_timeout",
+)
 
 
 class Value(click.ParamType[Any]):
@@ -67,11 +75,14 @@ def _whole(text: str) -> int:
         return int(number)
 
 
-def config_options(groups: Collection[str] = GROUPS, *, preset: str = AUTO) -> Callable[[F], F]:
+def config_options(
+    groups: Collection[str] = GROUPS, *, also: Collection[str] = (), preset: str = AUTO
+) -> Callable[[F], F]:
     """Gives a command `--preset`, `--config`, and an option for each field of some groups.
 
     Args:
         groups: whose fields.
+        also: further fields.
         preset: the default, for the help.
     """
     presets = click.option(
@@ -89,7 +100,7 @@ def config_options(groups: Collection[str] = GROUPS, *, preset: str = AUTO) -> C
 
     def decorate(command: F) -> F:
         for each in reversed(dataclasses.fields(TrainConfig)):
-            if each.metadata["group"] in groups:
+            if each.metadata["group"] in groups or each.name in also:
                 command = _option(each)(command)
         return presets(file(command))
 
@@ -123,23 +134,44 @@ def _shown(value: Any) -> str:
     return f"{value:,}".replace(",", "_") if type(value) is int else str(value)
 
 
+def trust_option(command: F) -> F:
+    """Gives a command `--trust-code`."""
+    return click.option(
+        "--trust-code",
+        is_flag=True,
+        help="Import and run the code that a stored run names as its network (my_module:factory): "
+        "only if you trust whoever wrote it. To name it again by --network does as well.",
+    )(command)
+
+
 def process_options(command: F) -> F:
     """Gives a command what says which of several processes it is."""
     for option in (
         click.option(
             "--heartbeat-timeout",
-            type=click.IntRange(min=10),
+            type=click.IntRange(10, 86_400),
             default=HEARTBEAT_SECONDS,
             show_default=True,
             metavar="SECONDS",
             help="How long a process may be silent before the others end.",
         ),
         click.option(
-            "--process-id", type=click.IntRange(min=0), metavar="N", help="Which of them, from 0."
+            "--connect-timeout",
+            type=click.IntRange(1, 86_400),
+            default=CONNECT_SECONDS,
+            show_default=True,
+            metavar="SECONDS",
+            help="How long processes wait for one another at the start.",
+        ),
+        click.option(
+            "--process-id",
+            type=click.IntRange(0, MOST_PROCESSES - 1),
+            metavar="N",
+            help="Which of them, from 0.",
         ),
         click.option(
             "--num-processes",
-            type=click.IntRange(min=1),
+            type=click.IntRange(1, MOST_PROCESSES),
             metavar="N",
             help="Processes of the run; 1 trains alone, whatever the launcher says.",
         ),

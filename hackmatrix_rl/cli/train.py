@@ -1,6 +1,6 @@
 """`hackmatrix-rl train`."""
 
-from contextlib import ExitStack
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -9,15 +9,19 @@ import click
 import jax
 from rich.console import Console
 
+from hackmatrix_rl.agent import module_of
+from hackmatrix_rl.cli.output import spare_output
 from hackmatrix_rl.cli.settings import (
     GroupedOptions,
     chosen_config,
     config_options,
     given_settings,
     process_options,
+    trust_option,
 )
 from hackmatrix_rl.evaluation import RandomPlayer, Runner, evaluate_all
 from hackmatrix_rl.evaluation.summary import summary_table
+from hackmatrix_rl.training.compatibility import untested_version
 from hackmatrix_rl.training.compilation_cache import enable_compilation_cache
 from hackmatrix_rl.training.compose import compose, run_keys
 from hackmatrix_rl.training.config import ConfigError, TrainConfig
@@ -31,12 +35,15 @@ from hackmatrix_rl.training.devices import (
     why_device,
 )
 from hackmatrix_rl.training.exit_codes import ExitCode
+from hackmatrix_rl.training.files import write_json
 from hackmatrix_rl.training.hosts import (
+    AgreedError,
     by_first,
     check_same,
     check_shared,
     connect,
     disconnect,
+    in_any,
     is_first,
     process_index,
 )
@@ -49,7 +56,6 @@ from hackmatrix_rl.training.run_folder import (
     check_run_folder,
     make_run_folder,
     reopen_run_folder,
-    write_json,
 )
 from hackmatrix_rl.training.run_lock import RunLock
 from hackmatrix_rl.training.sinks import terminal
@@ -63,6 +69,7 @@ from hackmatrix_rl.training.sinks import terminal
     help="Go on with a run that was stopped: its folder, its name under runs/, or its wandb run "
     "id. Its settings stand, but for those given beside this.",
 )
+@trust_option
 @click.option(
     "--dry-run",
     is_flag=True,
@@ -76,10 +83,12 @@ def train(
     preset: str | None,
     config: Path | None,
     resume_run: str | None,
+    trust_code: bool,
     dry_run: bool,
     coordinator: str | None,
     num_processes: int | None,
     process_id: int | None,
+    connect_timeout: int,
     heartbeat_timeout: int,
     **_: Any,
 ) -> int:
@@ -93,8 +102,16 @@ def train(
     had gone wrong; 4 what came last could not be saved; 5 (or 134) another process of the run
     was lost; 130 or 143 saved and ended by Ctrl-C or SIGTERM.
     """
-    connect(coordinator, num_processes, process_id, heartbeat_seconds=heartbeat_timeout)
-    with ExitStack() as held:
+    if not dry_run:
+        spare_output()
+    connect(
+        coordinator,
+        num_processes,
+        process_id,
+        heartbeat_seconds=heartbeat_timeout,
+        connect_seconds=connect_timeout,
+    )
+    with RunLock() as lock:
         stopped = None
         if resume_run is None:
             settings = chosen_config(context, preset, config)
@@ -107,8 +124,9 @@ def train(
             changes = given_settings(context, config)
             if changes.get("deterministic"):
                 make_deterministic()  # before processes speak to one another over their devices
-            find = partial(_find, resume_run, changes.get("checkpoint_dir"), held)
+            find = partial(_find, resume_run, changes, trust_code, lock)
             stopped = Stopped.of(by_first(find))
+            _check_trusted_by_all(stopped, changes, trust_code)
             settings = stopped.config(changes)
             if settings.deterministic:
                 make_deterministic()
@@ -122,6 +140,7 @@ def train(
         look = partial(preflight, settings, trainer, folder=settings.checkpoint_dir or place)
         needs = by_first(look)
         if dry_run:
+            lock.withdraw()
             if stopped is None:
                 by_first(partial(check_run_folder, settings))
             plan = make_plan(settings, trainer)
@@ -129,7 +148,7 @@ def train(
                 click.echo("\n".join([*(stopped.notes if stopped else ()), *needs, *plan.lines()]))
             disconnect()
             return int(ExitCode.DONE)
-        told = by_first(partial(_open, settings, stopped, held))
+        told = by_first(partial(_open, settings, stopped, lock))
         folder = RunFolder.seen_by(process_index(), told)
         check_shared(folder.checkpoints)
         console = Console(quiet=not is_first())
@@ -137,38 +156,50 @@ def train(
         for line in (*(stopped.notes if stopped else ()), *describe(settings, folder), *needs):
             display.note(line)
         checkpoint = None if stopped is None else stopped.checkpoint
-        result = run(settings, trainer, folder, resume=checkpoint, displays=[display])
-        if settings.eval_episodes and result.exit_code is ExitCode.DONE and is_first():
-            summarize(settings, folder, result, console)
-    for line in (f"Everything is in {folder.path}", *advice(folder, result)):
+        result = run(settings, trainer, folder, resume=checkpoint, displays=[display], lock=lock)
+        status = result.exit_code
+        if settings.eval_episodes and status is ExitCode.DONE and is_first():
+            status = summarize(settings, folder, result, console)
+    for line in (f"Everything is in {folder.path}", *advice(settings, folder, result)):
         console.print(line, highlight=False, soft_wrap=True)
     disconnect()
-    return int(result.exit_code)
+    return int(status)
 
 
-def _find(run: str, checkpoint_dir: str | None, held: ExitStack) -> dict[str, Any]:
-    """A stopped run, locked against other processes."""
-    stopped = find_stopped_run(run, checkpoint_dir)
-    stopped.path.mkdir(parents=True, exist_ok=True)
-    held.enter_context(RunLock(stopped.path))
+def _find(run: str, changes: Mapping[str, Any], trust_code: bool, lock: RunLock) -> dict[str, Any]:
+    """A stopped run that may be gone on with, locked against other processes."""
+    stopped = find_stopped_run(run, changes.get("checkpoint_dir"), lock=lock)
+    stopped.check_trusted(changes, trust_code=trust_code)
     return stopped.as_dict()
 
 
-def _open(settings: TrainConfig, stopped: Stopped | None, held: ExitStack) -> dict[str, Any]:
-    """The run's folder, ready to be written."""
+def _check_trusted_by_all(stopped: Stopped, changes: Mapping[str, Any], trust_code: bool) -> None:
+    """Refuses in all processes what one of them was not told to trust."""
+    refused = None
+    try:
+        stopped.check_trusted(changes, trust_code=trust_code)
+    except ConfigError as error:
+        refused = str(error)
+    if in_any(refused is not None):
+        raise AgreedError(refused or "--trust-code is missing in another process of the run.")
+
+
+def _open(settings: TrainConfig, stopped: Stopped | None, lock: RunLock) -> dict[str, Any]:
+    """The run's folder, locked and ready to be written."""
     if stopped is None:
-        folder = make_run_folder(settings)
-        held.enter_context(RunLock(folder.path))
+        folder = make_run_folder(settings, lock=lock)
     else:
-        folder = reopen_run_folder(settings, stopped.path, stopped.metadata["run"])
+        folder = reopen_run_folder(settings, stopped.path, stopped.metadata["run"], lock=lock)
         stopped.set_damaged_aside()
     return folder.as_dict()
 
 
-def advice(folder: RunFolder, result: RunResult) -> list[str]:
+def advice(config: TrainConfig, folder: RunFolder, result: RunResult) -> list[str]:
     """What to do next, after a run has ended."""
-    see = f"See it play:  hackmatrix-rl eval {folder.path}"
-    go_on = f"Go on:  hackmatrix-rl train --resume-run {folder.path}"
+    # Code is imported for those who name it.
+    own = f" --network {config.network}" if module_of(config.network) else ""
+    see = f"See it play:  hackmatrix-rl eval {folder.path}{own}"
+    go_on = f"Go on:  hackmatrix-rl train --resume-run {folder.path}{own}"
     return [see] if result.exit_code is ExitCode.DONE else [go_on, see]
 
 
@@ -177,7 +208,7 @@ def describe(config: TrainConfig, folder: RunFolder) -> list[str]:
     width = "" if config.width is None else f" of width {config.width}"
     unseen = unseen_accelerator(jax.default_backend()) if config.device == "cpu" else None
     return [
-        *([unseen] if unseen else []),
+        *(line for line in (untested_version(), unseen) if line),
         why_device(chosen_devices()[0].platform, jax.default_backend()),
         f"Training on {describe_device()}: {config.total_timesteps:,} steps in "
         f"{config.num_updates:,} updates of {config.num_envs:,} games x {config.num_steps} steps",
@@ -188,8 +219,14 @@ def describe(config: TrainConfig, folder: RunFolder) -> list[str]:
     ]
 
 
-def summarize(config: TrainConfig, folder: RunFolder, result: RunResult, console: Console) -> None:
-    """Shows how the policy plays beside random and runner, and writes it down."""
+def summarize(
+    config: TrainConfig, folder: RunFolder, result: RunResult, console: Console
+) -> ExitCode:
+    """Shows how the policy plays beside random and runner, and writes it down.
+
+    Returns:
+        How the run ended: `UNSAVED` if that could not be written.
+    """
     console.print(f"Playing {config.eval_episodes:,} games with each policy ...", highlight=False)
     evaluations = evaluate_all(
         {"trained": result.policy, "random": RandomPlayer(), "runner": Runner()},
@@ -198,4 +235,9 @@ def summarize(config: TrainConfig, folder: RunFolder, result: RunResult, console
         key=jax.random.key(config.seed),
     )
     console.print(summary_table(evaluations, title="Means with 95% intervals"))
-    write_json(folder.summary, {name: each.as_dict() for name, each in evaluations.items()})
+    try:
+        write_json(folder.summary, {name: each.as_dict() for name, each in evaluations.items()})
+    except OSError as error:
+        console.print(f"COULD NOT WRITE {folder.summary}: {error}", markup=False, soft_wrap=True)
+        return ExitCode.UNSAVED
+    return result.exit_code

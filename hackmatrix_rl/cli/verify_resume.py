@@ -18,13 +18,17 @@ PRESET = "debug"
 @click.command("verify-resume", cls=GroupedOptions)
 @click.option(
     "--updates",
-    type=click.IntRange(min=1),
+    type=click.IntRange(1, 1_000_000),
     default=60,
     show_default=True,
     help="Updates before the kill, and again after it.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
-@config_options(groups=[group for group in GROUPS if group != "Run"], preset=PRESET)
+@config_options(
+    groups=[group for group in GROUPS if group != "Run"],
+    also=("device", "deterministic"),
+    preset=PRESET,
+)
 @click.pass_context
 def verify_resume_command(
     context: click.Context,

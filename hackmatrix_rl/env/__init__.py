@@ -12,6 +12,7 @@ from hackmatrix_rl.env.environment import (
     flat_features,
 )
 from hackmatrix_rl.env.hackmatrix import HackMatrix, HackMatrixState
+from hackmatrix_rl.env.identity import GameIdentity, game_identity
 from hackmatrix_rl.env.observation import (
     CELL,
     CompactObservation,
@@ -28,6 +29,7 @@ __all__ = [
     "Environment",
     "EpisodeStatistics",
     "Features",
+    "GameIdentity",
     "HackMatrix",
     "HackMatrixState",
     "Number",
@@ -38,5 +40,6 @@ __all__ = [
     "compact_observation",
     "env_keys",
     "flat_features",
+    "game_identity",
     "observe",
 ]

@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, Key
 
 from hackmatrix_rl.env.environment import Environment, EnvSpec, EpisodeStatistics, Timestep
+from hackmatrix_rl.env.values import check_actions
 
 GRAVITY = 9.8
 CART_MASS = 1.0
@@ -73,6 +74,7 @@ class CartPole(Environment):
         keys: Key[Array, " num_envs"],
     ) -> tuple[CartPoleState, Timestep]:
         """Pushes each cart for one fiftieth of a second. Any action but 1 pushes left."""
+        check_actions(actions, keys)
         after = CartPoleState(
             physics=_move(state.physics, jnp.where(actions == 1, PUSH, -PUSH)),
             length=state.length + 1,

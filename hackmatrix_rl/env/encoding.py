@@ -141,8 +141,17 @@ def classic_from_compact(observation: CompactObservation) -> Observation:
     )
 
 
+def _check_single(shape: tuple[int, ...], expected: tuple[int, ...]) -> None:
+    if shape != expected:
+        raise ValueError(
+            f"features are made of ONE observation, whose first array is of shape {expected}, not "
+            f"{shape}; for a batch use jax.vmap(network)(observations, carries)"
+        )
+
+
 def features_from_classic(observation: Observation) -> Features:
     """The classic encoding as a network's input."""
+    _check_single(observation.player.shape, (10,))
     flat = jnp.concatenate([observation.player, observation.programs])
     return Features(flat=flat, grid=observation.grid)
 
@@ -153,6 +162,7 @@ def features_from_compact(observation: CompactObservation) -> Features:
     Added are, flat: score (log), turn, and credits and energy without a bound (log); on the
     grid: last-known cells, the types of transmissions, and where the player stands.
     """
+    _check_single(observation.grid.shape, (NUM_CELLS,))
     numbers = observation.numbers.astype(jnp.float32)
     flat = jnp.concatenate(
         [

@@ -1,6 +1,7 @@
 """HackMatrix as an environment: many games at once, each reset as it ends."""
 
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, Literal
 
 import equinox as eqx
@@ -16,6 +17,7 @@ from hackmatrix_rl.env.encoding import (
 )
 from hackmatrix_rl.env.environment import Environment, EnvSpec, EpisodeStatistics, Timestep
 from hackmatrix_rl.env.observation import CompactObservation, compact_observation
+from hackmatrix_rl.env.values import check_actions
 from hackmatrix_rl.game import (
     NUM_ACTIONS,
     TERM_NAMES,
@@ -89,8 +91,7 @@ class HackMatrix(Environment):
     @property
     def spec(self) -> EnvSpec:
         """Shapes of observations and actions, and how to encode them."""
-        game = jax.eval_shape(lambda: new_game(self.config, key=jax.random.key(0)))
-        shape = jax.eval_shape(self._see, game.position)
+        shape = _shape_of_observation(self.config, self.observation)
         if self.observation == "classic":
             return EnvSpec(NUM_ACTIONS, shape, features_from_classic, TERM_NAMES)
         return EnvSpec(NUM_ACTIONS, shape, features_from_compact, TERM_NAMES)
@@ -119,6 +120,7 @@ class HackMatrix(Environment):
 
         An illegal action (any number outside 0..27, too) ends its episode, as the rules say.
         """
+        check_actions(actions, keys)
         return jax.vmap(self._step)(state, actions, keys)
 
     def _begin(self, game: State) -> tuple[HackMatrixState, Timestep]:
@@ -267,5 +269,19 @@ class HackMatrix(Environment):
         )
 
     def _see(self, position: Position) -> CompactObservation | Observation:
-        compact = compact_observation(position)
-        return compact if self.observation == "compact" else classic_from_compact(compact)
+        return _see(position, self.observation)
+
+
+def _see(position: Position, form: str) -> CompactObservation | Observation:
+    compact = compact_observation(position)
+    return compact if form == "compact" else classic_from_compact(compact)
+
+
+@lru_cache
+def _shape_of_observation(config: GameConfig, form: str) -> CompactObservation | Observation:
+    """Traced once: a new game takes a quarter of a second."""
+
+    def first() -> CompactObservation | Observation:
+        return _see(new_game(config, key=jax.random.key(0)).position, form)
+
+    return jax.eval_shape(first)

@@ -13,6 +13,8 @@ from jaxtyping import Array, Bool, Int32, Key, PyTree
 
 from hackmatrix_rl.agent import ActorCritic
 from hackmatrix_rl.env.environment import Environment, EpisodeStatistics, Timestep, env_keys
+from hackmatrix_rl.env.values import check_key, whole
+from hackmatrix_rl.evaluation.contract import check_environment_and_players
 from hackmatrix_rl.evaluation.estimate import Estimate, mean_of, rate_of
 from hackmatrix_rl.evaluation.player import Player, PolicyPlayer
 
@@ -81,7 +83,8 @@ def evaluate(
         max_steps: no episode is played further than that; see `Evaluation.unfinished`.
 
     Raises:
-        ValueError: if there is nothing to play.
+        TypeError: an argument is of the wrong kind.
+        ValueError: there is nothing to play, or policy and environment do not fit together.
     """
     together = evaluate_all(
         {"policy": policy},
@@ -122,10 +125,13 @@ def evaluate_all(
         What came of it, by name.
 
     Raises:
-        ValueError: if there is nothing to play.
+        TypeError: an argument is of the wrong kind.
+        ValueError: there is nothing to play, or policy and environment do not fit together.
     """
-    if episodes < 1:
-        raise ValueError(f"episodes must be at least 1, not {episodes}")
+    for name, value in {"episodes": episodes, "num_envs": num_envs, "max_steps": max_steps}.items():
+        whole(name, value)
+    check_key(key)
+    check_environment_and_players(environment, policies.values())
     players = tuple(
         PolicyPlayer(policy, greedy=greedy) if isinstance(policy, ActorCritic) else policy
         for policy in policies.values()

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -27,34 +28,49 @@ from hackmatrix_rl.game.validation import (
     CELL,
     ENEMY,
     GAME,
+    NAMES,
     PLAYER,
     TOP_GAME,
     TRANSMISSION,
+    as_array,
     checked,
+    read,
 )
 
 PADDING = 40
 """Rows of the enemy and transmission arrays; more where a config has room for more."""
 
 
-def from_arrays(config: GameConfig, arrays: Mapping[str, np.ndarray]) -> State:
+def from_arrays(config: GameConfig, arrays: Mapping[str, Any]) -> State:
     """A game, or a batch of games, from a recorded position.
 
+    What is accepted can be played, and `to_arrays` gives it back, but for the order in which
+    programs were acquired.
+
     Args:
-        config: the capacities; what does not fit in them is an error.
+        config: the capacities; more enemies or transmissions than fit in them are an error, and
+            of a longer history the newest snapshots are kept.
         arrays: `player`, `game`, `owned`, `enemies`, `num_enemies`, `transmissions`,
-            `num_transmissions` and `cells`, with or without a leading batch axis. With the
-            prefix `top_`, optionally, the newest snapshot. Older ones that `game` counts are
-            unknown and stand as copies of it (of the position, where there is no `top_`).
-            Other names are ignored.
+            `num_transmissions` and `cells`, with or without a leading batch axis; arrays of
+            integers, or what NumPy makes such arrays of. Rows of `enemies` and
+            `transmissions` behind the last one that is counted are ignored. With the prefix
+            `top_`, optionally, the newest snapshot. Older ones that `game` counts are unknown
+            and stand as copies of it (of the position, where there is no `top_`). Other names
+            are ignored.
 
     Raises:
         ValueError: if an array is missing or has another shape, or if a position is
-            impossible or does not fit; the message names the record and the field.
+            impossible or does not fit; the message names the record, the field and its bounds.
+        TypeError: if `arrays` is no mapping.
     """
-    batched = np.ndim(arrays["player"]) == 2 if "player" in arrays else True
-    now = checked(arrays, "", config, batched=batched)
-    top = checked(arrays, "top_", config, batched=batched) if "top_player" in arrays else now
+    if not isinstance(arrays, Mapping):
+        raise TypeError(f"arrays must be a mapping of names to arrays, not {type(arrays).__name__}")
+    batched = as_array(arrays, "player").ndim == 2
+    given = read(arrays, "", batched=batched)
+    now = top = checked(given, "", config)
+    if any(f"top_{name}" in arrays for name in NAMES):
+        records = len(given["player"])
+        top = checked(read(arrays, "top_", batched=batched, records=records), "top_", config)
     states = _build(config, _to_device(now), _to_device(top))
     return states if batched else jax.tree.map(lambda x: x[0], states)
 
@@ -76,9 +92,9 @@ def to_arrays(state: State) -> dict[str, np.ndarray]:
         "game": found["game"],
         "owned": (np.cumsum(found["owned"], axis=1) * found["owned"]).astype(np.int8),
         "enemies": _listed(found["enemies"], here["enemies"]).astype(np.int8),
-        "num_enemies": here["enemies"].sum(1).astype(np.int8),
+        "num_enemies": here["enemies"].sum(1).astype(np.int32),
         "transmissions": _listed(found["transmissions"], here["transmissions"]),
-        "num_transmissions": here["transmissions"].sum(1).astype(np.int8),
+        "num_transmissions": here["transmissions"].sum(1).astype(np.int32),
         "cells": found["cells"].astype(np.int8),
     }
 

@@ -64,7 +64,7 @@ def kept(values: Values) -> Values:
     """The same values, which XLA is to work out once and to keep.
 
     It would repeat in every loop that reads them what is cheap by itself, and what leads to it.
-    On CPU this needs `compiler_options` of `training/program.py`, and is nothing without.
+    On CPU XLA takes the barrier out again once it has found what is computed twice.
     """
     kept_values: Values = lax.optimization_barrier(values)
     return kept_values

@@ -1,6 +1,7 @@
 """Static sizes of a game."""
 
 from dataclasses import dataclass, fields
+from typing import ClassVar
 
 
 @dataclass(frozen=True)
@@ -15,10 +16,14 @@ class GameConfig:
         max_enemies: enemies on the board at once.
         max_transmissions: transmissions on the board at once.
         history: snapshots kept for UNDO; the oldest is forgotten first.
+        MOST_THINGS: largest room for enemies, and for transmissions: a draw among all of both
+            tells them apart by 7 bits.
 
     Raises:
-        ValueError: if a size is not a positive integer.
+        ValueError: if a size is not a positive integer, or there is room for too many things.
     """
+
+    MOST_THINGS: ClassVar[int] = 63
 
     max_enemies: int = 24
     max_transmissions: int = 24
@@ -29,3 +34,8 @@ class GameConfig:
             size = getattr(self, field.name)
             if not isinstance(size, int) or isinstance(size, bool) or size < 1:
                 raise ValueError(f"{field.name} must be a positive integer, not {size!r}")
+        for name in ("max_enemies", "max_transmissions"):
+            if getattr(self, name) > self.MOST_THINGS:
+                raise ValueError(
+                    f"{name} must be at most {self.MOST_THINGS}, not {getattr(self, name)}"
+                )

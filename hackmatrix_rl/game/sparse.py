@@ -17,6 +17,8 @@ from jaxtyping import Array, Bool, Int32, PyTree
 
 from hackmatrix_rl.game.bits import kept, size_of
 
+_MOST_PAIRED = 4096  # words that are compared each with each: 16 MB of pairs, 131,072 games
+
 Carry = TypeVar("Carry", bound=PyTree)
 Operands = TypeVar("Operands", bound=PyTree)
 
@@ -254,13 +256,20 @@ def first_indices(members: Bool[Array, " size"], width: int) -> Int32[Array, " w
     padded = jnp.pad(members, (0, -size % 32)).reshape(-1, 32)
     places = np.uint32(1) << np.arange(32, dtype=np.uint32)
     words = jnp.sum(jnp.where(padded, places[None, :], jnp.uint32(0)), axis=1, dtype=jnp.uint32)
-    number = np.arange(words.size)
-    earlier = number[None, :] < number[:, None]
-    before = jnp.sum(jnp.where(earlier, size_of(words)[None, :], 0), axis=1, dtype=jnp.int32)
+    before = _sums_before(size_of(words))
     place = before[:, None] + size_of(words[:, None] & (places - np.uint32(1))[None, :])
     place = jnp.where(padded, place, width).reshape(-1)[:size]
     none = jnp.full(width, size, jnp.int32)
     return none.at[place].set(np.arange(size, dtype=np.int32), mode="drop")
+
+
+def _sums_before(numbers: Int32[Array, " n"]) -> Int32[Array, " n"]:
+    """The sum of all numbers before each."""
+    if numbers.size > _MOST_PAIRED:
+        return jnp.cumsum(numbers, dtype=jnp.int32) - numbers
+    place = np.arange(numbers.size)
+    earlier = place[None, :] < place[:, None]
+    return jnp.sum(jnp.where(earlier, numbers[None, :], 0), axis=1, dtype=jnp.int32)
 
 
 def _spread(size: int, batched: PyTree, carry: Carry, operands: Operands) -> tuple[Carry, Operands]:

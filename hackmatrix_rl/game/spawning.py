@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int32
 
-from hackmatrix_rl.game.board import CellSet, line_of_sight
+from hackmatrix_rl.game.board import NUM_CELLS, CellSet, line_of_sight
 from hackmatrix_rl.game.random import Chance, below
 from hackmatrix_rl.game.slots import next_slot, put, with_room
 from hackmatrix_rl.game.state import NUM_ENEMY_TYPES, Transmissions
@@ -36,7 +36,8 @@ def spawn_transmissions(
     """
     before_siphon = scheduled.astype(jnp.int32)
     before_unflagged = before_siphon + from_siphon
-    total = before_unflagged + unflagged
+    # No cell takes two of them, so that of more than there are cells none finds one.
+    total = jnp.minimum(before_unflagged + unflagged, NUM_CELLS)
     taken = stops | CellSet.of(player_cell) | slots.cells
     seen = line_of_sight(player_cell, stops)
 

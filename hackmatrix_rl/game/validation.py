@@ -1,11 +1,13 @@
 """What a recorded position must be like to be one (see `arrays.py`)."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
-from hackmatrix_rl.game.board import NUM_CELLS, SIZE
+from hackmatrix_rl.game.board import CORNERS, NUM_CELLS, SIZE
 from hackmatrix_rl.game.config import GameConfig
+from hackmatrix_rl.game.stage import MAX_POINTS
 from hackmatrix_rl.game.state import (
     ENEMY_HP,
     LAST_STAGE,
@@ -16,6 +18,7 @@ from hackmatrix_rl.game.state import (
     Board,
     Content,
     Enemies,
+    EnemyType,
 )
 
 PLAYER = (
@@ -36,8 +39,22 @@ TRANSMISSION = (
 )  # fmt: skip
 CELL = ("content", "value", "spawn_count", "credits", "energy", "siphoned", "siphon_center")
 
-_BOUNDLESS = (0, np.iinfo(np.int32).max)
-_ON_BOARD = (0, SIZE - 1)
+NAMES = (
+    "player", "game", "owned", "enemies", "num_enemies", "transmissions", "num_transmissions",
+    "cells",
+)  # fmt: skip
+"""The arrays of a position."""
+
+LARGEST = 1_000_000_000
+"""The most that a number which the rules do not bound (credits, a turn) may come in as.
+
+A position's numbers are int32, which end at 2,147,483,647. What is ever added up are two of them
+(credits and energy; a turn and an interval), and a move adds at most 45 to any (the points of a
+cross of five blocks; the transmissions that it calls). So no number wraps around within the next
+three million moves.
+"""
+
+_ENDS = _ON_BOARD = (0, SIZE - 1)
 _FLAG = (0, 1)
 _RANGES = {
     "row": _ON_BOARD, "col": _ON_BOARD, "exit row": _ON_BOARD, "exit col": _ON_BOARD,
@@ -48,110 +65,164 @@ _RANGES = {
     "from_scheduled_task": _FLAG, "spawned_from_siphon": _FLAG, "show_activated": _FLAG,
     "scheduled_tasks_disabled": _FLAG, "step_active": _FLAG, "siphoned": _FLAG,
     "siphon_center": _FLAG, "content": (0, len(Content) - 1),
-    "value": (0, Board.FIELDS["value"].largest), "spawn_count": (0, 9),
+    "value": (0, Board.FIELDS["value"].largest), "spawn_count": (0, MAX_POINTS),
     "cell credits": (0, 3), "cell energy": (0, 3),
 }  # fmt: skip
 
 
-def checked(
-    arrays: Mapping[str, np.ndarray], prefix: str, config: GameConfig, *, batched: bool
+def read(
+    arrays: Mapping[str, Any], prefix: str, *, batched: bool, records: int | None = None
 ) -> dict[str, np.ndarray]:
-    """The arrays of one position as int32, with a batch axis, found possible and small enough.
+    """The arrays of one position with a batch axis, of the right shapes and of whole numbers.
 
     Args:
         arrays: as given to `from_arrays`.
         prefix: of the names of this position's arrays.
-        config: the capacities.
         batched: whether the arrays have a batch axis.
+        records: how many there must be; as many as `player` has by default.
 
     Raises:
-        ValueError: naming the record and field.
+        ValueError: naming the array.
     """
-    game_columns = TOP_GAME if prefix else GAME
     shapes = {
-        "player": (len(PLAYER),), "game": (len(game_columns),), "owned": (NUM_PROGRAMS,),
-        "enemies": (None, len(ENEMY)), "num_enemies": (),
-        "transmissions": (None, len(TRANSMISSION)), "num_transmissions": (),
+        "player": (len(PLAYER),), "game": (len(TOP_GAME if prefix else GAME),),
+        "owned": (NUM_PROGRAMS,), "enemies": ("rows", len(ENEMY)), "num_enemies": (),
+        "transmissions": ("rows", len(TRANSMISSION)), "num_transmissions": (),
         "cells": (NUM_CELLS, len(CELL)),
     }  # fmt: skip
     out = {}
-    for name, shape in shapes.items():
-        if prefix + name not in arrays:
-            raise ValueError(f"{prefix}{name} is missing")
-        array = np.asarray(arrays[prefix + name])
-        array = array if batched else array[None]
-        fits = array.ndim == len(shape) + 1 and all(
-            want in (None, have) for want, have in zip(shape, array.shape[1:], strict=True)
+    for name in NAMES:
+        array = as_array(arrays, prefix + name)
+        want = ("records", *shapes[name]) if batched else shapes[name]
+        fits = array.ndim == len(want) and all(
+            isinstance(size, str) or size == have
+            for size, have in zip(want, array.shape, strict=True)
         )
         if not fits:
-            raise ValueError(f"{prefix}{name} has shape {array.shape}, not (records, *{shape})")
+            shape = f"({', '.join(map(str, want))})"
+            raise ValueError(f"{prefix}{name} has shape {array.shape}, not {shape}")
         if array.dtype.kind not in "iub":
             raise ValueError(f"{prefix}{name} has dtype {array.dtype}, not an integer type")
-        out[name] = array.astype(np.int64)
-        if len(array) != len(out["player"]):
-            raise ValueError(
-                f"{prefix}{name} has {len(array)} records, {prefix}player has {len(out['player'])}"
-            )
+        out[name] = array if batched else array[None]
+        records = len(out[name]) if records is None else records
+        if len(out[name]) != records:
+            raise ValueError(f"{prefix}{name} has {len(array)} records, player has {records}")
+    return out
 
-    def check(name: str, columns: tuple[str, ...], used: np.ndarray | None = None) -> None:
-        for number, column in enumerate(columns):
-            values = out[name][..., number]
-            key = f"cell {column}" if f"cell {column}" in _RANGES and name == "cells" else column
-            low, high = _RANGES.get(key, _BOUNDLESS)
-            bad = (values < low) | (values > high)
-            _refuse(bad if used is None else bad & used, prefix + name, column, values, low, high)
 
-    for name, capacity, field in (
-        ("enemies", config.max_enemies, "max_enemies"),
-        ("transmissions", config.max_transmissions, "max_transmissions"),
+def as_array(arrays: Mapping[str, Any], name: str) -> np.ndarray:
+    """The array of a name.
+
+    Raises:
+        ValueError: if there is none, or NumPy makes no array of what there is.
+    """
+    if name not in arrays:
+        raise ValueError(f"{name} is missing")
+    try:
+        return np.asarray(arrays[name])
+    except (ValueError, TypeError) as error:
+        raise ValueError(
+            f"{name} is no array of numbers: {' '.join(str(error).split())}"
+        ) from error
+
+
+def checked(
+    arrays: Mapping[str, np.ndarray], prefix: str, config: GameConfig
+) -> dict[str, np.ndarray]:
+    """One position as int32, found possible and small enough, its unused rows zero.
+
+    Args:
+        arrays: from `read`.
+        prefix: of the names of this position's arrays, for messages.
+        config: the capacities; the tables come out with so many rows.
+
+    Raises:
+        ValueError: naming the record, the field, its value and what is allowed.
+    """
+    used = {
+        name: _used_rows(prefix + name, arrays[name], arrays[f"num_{name}"], capacity)
+        for name, capacity in _capacities(config).items()
+    }
+    for name, columns in (
+        ("player", PLAYER),
+        ("game", TOP_GAME if prefix else GAME),
+        ("enemies", ENEMY),
+        ("transmissions", TRANSMISSION),
+        ("cells", CELL),
     ):
-        number, rows = out[f"num_{name}"], out[name].shape[1]
-        _refuse((number < 0) | (number > rows), f"{prefix}num_{name}", "number", number, 0, rows)
-        over = np.flatnonzero(number > capacity)
-        if over.size:
-            raise ValueError(
-                f"record {over[0]}: {prefix}num_{name} is {number[over[0]]}, more than "
-                f"{field}={capacity} of the config"
-            )
-        used = np.arange(rows) < number[:, None]
-        check(name, ENEMY if name == "enemies" else TRANSMISSION, used)
-        if name == "enemies":
-            kinds = np.clip(out[name][..., 0], 0, NUM_ENEMY_TYPES - 1)
-            hp = out[name][..., 3]
-            full = np.array(ENEMY_HP)[kinds]
-            _refuse(
-                ((hp < 1) | (hp > full)) & used, prefix + name, "hp", hp, 1, "its type's full hp"
-            )
-        padded = np.zeros((len(number), capacity, out[name].shape[2]), np.int64)
-        keep = min(rows, capacity)
-        padded[:, :keep] = out[name][:, :keep]
-        out[name] = padded
-    row, col = out["enemies"][..., 6], out["enemies"][..., 7]
-    _refuse((row < 0) != (col < 0), f"{prefix}enemies", "last_known", col, "both", "neither -1")
-    owned = out["owned"]
-    _refuse((owned < 0) | (owned > NUM_PROGRAMS), f"{prefix}owned", "place", owned, 0, NUM_PROGRAMS)
-    check("player", PLAYER)
-    check("game", game_columns)
-    check("cells", CELL)
-    content, value = out["cells"][..., 0], out["cells"][..., 1]
-    data = (content == Content.DATA) | (content == Content.HIDDEN_DATA)
-    program = (content == Content.PROGRAM) | (content == Content.HIDDEN_PROGRAM)
-    _refuse(data & ((value < 1) | (value > 9)), f"{prefix}cells", "points", value, 1, 9)
+        for number, column in enumerate(columns):
+            values = arrays[name][..., number]
+            key = f"cell {column}" if name == "cells" else column
+            low, high = _RANGES.get(key, _RANGES.get(column, (0, LARGEST)))
+            bad = ((values < low) | (values > high)) & used.get(name, True)
+            _refuse(bad, prefix + name, column, values, f"not within {low}..{high}")
+    owned = arrays["owned"]
+    bad = (owned < 0) | (owned > NUM_PROGRAMS)
+    _refuse(bad, f"{prefix}owned", "place", owned, f"not within 0..{NUM_PROGRAMS}")
+    _check_enemies(f"{prefix}enemies", arrays["enemies"], used["enemies"])
+    _check_cells(f"{prefix}cells", arrays["cells"])
+    if not prefix:
+        for name in ("exit row", "exit col"):
+            values = arrays["game"][:, GAME.index(name)]
+            _refuse(~np.isin(values, _ENDS), "game", name, values, "not 0 or 5: exits are corners")
+
+    out = {}
+    for name, array in arrays.items():
+        if name in used:
+            array = np.where(used[name][..., None], array, 0)[:, : _capacities(config)[name]]
+            missing = _capacities(config)[name] - array.shape[1]
+            array = np.pad(array, ((0, 0), (0, missing), (0, 0)))
+        out[name] = array.astype(np.int32)
+    return out
+
+
+def _capacities(config: GameConfig) -> dict[str, int]:
+    return {"enemies": config.max_enemies, "transmissions": config.max_transmissions}
+
+
+def _used_rows(name: str, table: np.ndarray, number: np.ndarray, capacity: int) -> np.ndarray:
+    """Which rows of a table count; what stands in the others means nothing."""
+    count, rows = f"num_{name}", table.shape[1]
+    if name.startswith("top_"):
+        count = f"top_num_{name.removeprefix('top_')}"
+    _refuse((number < 0) | (number > rows), count, "", number, f"not within 0..{rows}")
+    limit = f"max_{name.removeprefix('top_')}={capacity}"
+    _refuse(number > capacity, count, "", number, f"more than {limit} of the config")
+    return np.arange(rows) < number[:, None]
+
+
+def _check_enemies(name: str, enemies: np.ndarray, used: np.ndarray) -> None:
+    columns = dict(zip(ENEMY, np.moveaxis(enemies, -1, 0), strict=True))
+    for kind in EnemyType:
+        hp, full = columns["hp"], ENEMY_HP[kind]
+        bad = used & (columns["type"] == kind) & ((hp < 1) | (hp > full))
+        _refuse(bad, name, "hp", hp, f"not within 1..{full}, as for a {kind.name.lower()}")
+    row, col = columns["last_known row"], columns["last_known col"]
+    bad = used & ((row < 0) != (col < 0))
+    _refuse(bad, name, "last_known col", col, "and its row is not: both or neither must be -1")
+
+
+def _check_cells(name: str, cells: np.ndarray) -> None:
+    columns = dict(zip(CELL, np.moveaxis(cells, -1, 0), strict=True))
+    content, value = columns["content"], columns["value"]
+    data = np.isin(content, (Content.DATA, Content.HIDDEN_DATA))
+    program = np.isin(content, (Content.PROGRAM, Content.HIDDEN_PROGRAM))
+    bad = data & ((value < 1) | (value > MAX_POINTS))
+    _refuse(bad, name, "points", value, f"not within 1..{MAX_POINTS}")
     last = NUM_PROGRAMS - 1
-    _refuse(program & (value > last), f"{prefix}cells", "program", value, 0, last)
-    credits_, energy = out["cells"][..., 3], out["cells"][..., 4]
-    both = (credits_ > 0) & (energy > 0)
-    _refuse(both, f"{prefix}cells", "energy beside credits", energy, 0, 0)
-    return {name: array.astype(np.int32) for name, array in out.items()}
+    _refuse(program & (value > last), name, "program", value, f"not within 0..{last}")
+    for column in ("value", "spawn_count"):
+        bad = ~(data | program) & (columns[column] != 0)
+        _refuse(bad, name, column, columns[column], "not 0, as it is without a block")
+    bad = (columns["credits"] > 0) & (columns["energy"] > 0)
+    _refuse(bad, name, "energy", columns["energy"], "not 0, as it is beside credits")
+    bad = (content == Content.EXIT) & ~np.isin(np.arange(NUM_CELLS), CORNERS)
+    _refuse(bad, name, "content", content, "not an exit's place: exits are corners")
 
 
-def _refuse(
-    bad: np.ndarray, name: str, column: str, values: np.ndarray, low: object, high: object
-) -> None:
+def _refuse(bad: np.ndarray, name: str, column: str, values: np.ndarray, why: str) -> None:
     """Raises for the first bad value, if there is one."""
     for record, *row in np.argwhere(bad)[:1].tolist():
         where = f"{name}[{row[0]}]" if row else name
-        raise ValueError(
-            f"record {record}: {column} of {where} is {values[(record, *row)]}, "
-            f"not within {low}..{high}"
-        )
+        field = f"{column} of {where}" if column else where
+        raise ValueError(f"record {record}: {field} is {int(values[(record, *row)])}, {why}")

@@ -15,7 +15,9 @@ from hackmatrix_rl.agent import (
     ValueScale,
     precision,
 )
+from hackmatrix_rl.agent.contract import check_policy_shapes
 from hackmatrix_rl.env import HackMatrix
+from hackmatrix_rl.env.wording import is_ours
 from hackmatrix_rl.training.config import ConfigError, TrainConfig
 from hackmatrix_rl.training.config_checks import check_config_on_mesh, check_platform
 from hackmatrix_rl.training.debug import CHECKS, NANS, NOJIT, EagerTrainer, checked
@@ -23,10 +25,11 @@ from hackmatrix_rl.training.determinism import make_deterministic
 from hackmatrix_rl.training.devices import chosen_devices
 from hackmatrix_rl.training.gradients import Loss
 from hackmatrix_rl.training.hosts import alone
-from hackmatrix_rl.training.mesh import AUTO, mesh, most_devices
+from hackmatrix_rl.training.mesh import AUTO, FSDP, mesh, most_devices
 from hackmatrix_rl.training.offload import check_offload
 from hackmatrix_rl.training.optimizer import adam
 from hackmatrix_rl.training.policies import build_policy
+from hackmatrix_rl.training.preflight import check_games
 from hackmatrix_rl.training.schedules import Constant, Linear, Schedule
 from hackmatrix_rl.training.trainer import Trainer
 
@@ -46,7 +49,11 @@ def compose(config: TrainConfig, *, key: Key[Array, ""]) -> Trainer:
         make_deterministic()
     devices = make_mesh(config)
     environment = make_environment(config)
-    policy = build_policy(config, environment.spec, key=key)
+    check_games(config, environment.spec, devices=devices.size)
+    # The optimizer holds two numbers for each parameter, on the same device unless it is told to
+    # lie elsewhere.
+    apart = config.offload_optimizer or devices.shape[FSDP] > 1
+    policy = build_policy(config, environment.spec, key=key, copies=1 if apart else 3)
     computes = precision(config.precision, config.precision_table)
     check_platform(computes, chosen_devices()[0].platform)
     try:
@@ -54,6 +61,11 @@ def compose(config: TrainConfig, *, key: Key[Array, ""]) -> Trainer:
     except ValueError as error:
         given = f"--precision-parts {config.precision_parts}: " if config.precision_parts else ""
         raise ConfigError(f"{given}{error}.") from error
+    if not is_ours(policy):
+        try:
+            check_policy_shapes(policy, environment.spec, precision=computes)
+        except (TypeError, ValueError) as error:
+            raise ConfigError(f"--network {config.network}: {error}.") from error
     if config.offload_optimizer:
         _check_offload(devices)
     loss: Loss = PPOLoss(

@@ -14,6 +14,7 @@ from hackmatrix_rl.training.options import (
     check_range,
     field_types,
     flag,
+    most,
     option,
     typed,
 )
@@ -21,6 +22,10 @@ from hackmatrix_rl.training.options import (
 __all__ = ["ConfigError", "TrainConfig", "field_types", "flag"]
 
 DEFAULT_MINIBATCHES = 8
+MOST_EPISODES = 10_000_000
+KEPT = most(1_000_000, "each save looks through all of them")
+TURNS = most(65_536, "no game lasts for so many turns")
+THINGS = most(GameConfig.MOST_THINGS, "draws among things number them in 7 bits")
 
 
 @no_type_check  # at run time, that is: it checks its own types, with messages for users
@@ -37,7 +42,11 @@ class TrainConfig:
 
     # The run
     total_timesteps: int = option(
-        24_000_000, "Run", "Actions to train on, over all games; whole updates are done.", minimum=1
+        24_000_000,
+        "Run",
+        "Actions to train on, over all games; whole updates are done.",
+        minimum=1,
+        **most(2**63 - 1, "steps are counted in 64 bits"),
     )
     seed: int = option(
         0, "Run", "Seed of everything random in the run.", minimum=0, maximum=2**32 - 1
@@ -58,7 +67,7 @@ class TrainConfig:
     save_interval: int | None = option(
         None, "Run", "Updates between checkpoints, in place of minutes.", minimum=1
     )
-    keep: int = option(3, "Run", "How many of the newest checkpoints are kept.", minimum=1)
+    keep: int = option(3, "Run", "How many of the newest checkpoints are kept.", minimum=1, **KEPT)
     keep_best: bool = option(
         False, "Run", "Also keep the checkpoint before which the mean return was highest."
     )
@@ -67,6 +76,7 @@ class TrainConfig:
         "Run",
         "Games for the summary at the end, for each policy in it; 0 skips it.",
         minimum=0,
+        **most(MOST_EPISODES, "more say nothing new"),
     )
 
     # The game
@@ -81,14 +91,18 @@ class TrainConfig:
         "Game",
         "Room for enemies in a game; spawns beyond are dropped and counted.",
         minimum=1,
+        **THINGS,
     )
     max_transmissions: int = option(
         GameConfig.max_transmissions,
         "Game",
         "Room for transmissions in a game, likewise.",
         minimum=1,
+        **THINGS,
     )
-    history: int = option(GameConfig.history, "Game", "Turns that UNDO can take back.", minimum=1)
+    history: int = option(
+        GameConfig.history, "Game", "Turns that UNDO can take back.", minimum=1, **TURNS
+    )
 
     # Devices
     mesh: str = option(
@@ -103,6 +117,7 @@ class TrainConfig:
         "Devices",
         "Devices that a CPU counts as, sharing its cores; auto takes those that games divide over.",
         minimum=1,
+        **most(512, "they share the cores"),
     )
 
     # Collecting
@@ -124,13 +139,18 @@ class TrainConfig:
         "mlp, cells, conv, gru, residual, or my_module:factory for one of your own.",
     )
     width: int | None = option(
-        None, "Network", "Width of its hidden layers; none is the network's own.", minimum=1
+        None,
+        "Network",
+        "Width of its hidden layers; none is the network's own.",
+        minimum=1,
+        **most(65_536, "a layer would take more than 16 GiB"),
     )
     depth: int | None = option(
         None,
         "Network",
         "Number of its hidden layers, or blocks; none is the network's own.",
         minimum=1,
+        **most(1_000, "no deeper network is known to learn"),
     )
     precision: str = option(
         "f32",
@@ -152,7 +172,11 @@ class TrainConfig:
         choices=("constant", "linear"),
     )
     num_epochs: int = option(
-        2, "Learning", "Passes over what was collected in an update.", minimum=1
+        2,
+        "Learning",
+        "Passes over what was collected in an update.",
+        minimum=1,
+        **most(10_000, "more passes over the same games teach nothing"),
     )
     num_minibatches: int | None = option(
         None,

@@ -5,12 +5,17 @@ from collections.abc import Mapping
 from hackmatrix_rl.agent import MixedPrecision, PrecisionPolicy, precision
 from hackmatrix_rl.agent.precision_names import parse_policy
 from hackmatrix_rl.training.config import TrainConfig
+from hackmatrix_rl.training.divisors import divisors
 from hackmatrix_rl.training.mesh import check_split, parse_mesh
-from hackmatrix_rl.training.options import ConfigError, flag
+from hackmatrix_rl.training.options import COUNTED, ConfigError, flag
+from hackmatrix_rl.training.paths import check_path
 
 
 def check_together(config: TrainConfig) -> None:
     """Raises a ConfigError if some of the settings cannot go together."""
+    for name in ("run_dir", "checkpoint_dir"):
+        check_path(getattr(config, name), flag(name))
+    _check_sizes(config)
     _check_mesh(config)
     _check_precision(config)
     _check_minibatches(config)
@@ -20,6 +25,23 @@ def check_together(config: TrainConfig) -> None:
             "--aux-coefficient is 0. Use --aux-coefficient 0.1, say, or leave --aux-every out."
         )
     _check_watching(config)
+
+
+def _check_sizes(config: TrainConfig) -> None:
+    """What is counted in 32 bits must fit, by arithmetic alone: nothing is allocated here."""
+    if config.batch > COUNTED:
+        fits = max(1, COUNTED // config.num_steps)
+        raise ConfigError(
+            f"--num-envs {config.num_envs} x --num-steps {config.num_steps} are {config.batch} "
+            f"actions in an update, which numbers them in 32 bits. Use --num-envs {fits}, or fewer "
+            "--num-steps."
+        )
+    if config.num_updates > COUNTED:
+        raise ConfigError(
+            f"--total-timesteps {config.total_timesteps} are {config.num_updates} updates of "
+            f"{config.batch} actions, and updates are counted in 32 bits. Use --total-timesteps "
+            f"{COUNTED * config.batch}, or more --num-envs."
+        )
 
 
 def _check_watching(config: TrainConfig) -> None:
@@ -69,7 +91,7 @@ def _check_minibatches(config: TrainConfig) -> None:
             "how to cut a batch. Use one of them."
         )
     if size is not None and (size % config.num_steps or config.batch % size):
-        sizes = [config.num_steps * games for games in _divisors(config.num_envs)]
+        sizes = [config.num_steps * games for games in divisors(config.num_envs)]
         raise ConfigError(
             f"--minibatch-size {size} does not cut the {config.batch} actions of an update "
             f"(--num-envs {config.num_envs} x --num-steps {config.num_steps}) into equal numbers "
@@ -79,20 +101,16 @@ def _check_minibatches(config: TrainConfig) -> None:
         nearest = max(1, round(config.num_envs / count)) * count
         raise ConfigError(
             f"--num-minibatches {count} does not divide --num-envs {config.num_envs}. Use "
-            f"{_neighbours('--num-minibatches', count, _divisors(config.num_envs))}, or "
+            f"{_neighbours('--num-minibatches', count, divisors(config.num_envs))}, or "
             f"--num-envs {nearest}."
         )
     games = config.num_envs // count
     if games % config.grad_accum:
-        said = _neighbours("--grad-accum", config.grad_accum, _divisors(games))
+        said = _neighbours("--grad-accum", config.grad_accum, divisors(games))
         raise ConfigError(
             f"--grad-accum {config.grad_accum} does not divide the {games} games of a minibatch "
             f"(--num-envs {config.num_envs} in {count} minibatches). Use {said}."
         )
-
-
-def _divisors(number: int) -> list[int]:
-    return [n for n in range(1, number + 1) if number % n == 0]
 
 
 def _neighbours(name: str, given: int, possible: list[int]) -> str:

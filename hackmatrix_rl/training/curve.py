@@ -27,7 +27,7 @@ def draw_curve(metrics: Path, picture: Path, *, title: str) -> bool:
     """
     from matplotlib.figure import Figure  # most of a second to import, and needed at the end
 
-    rows = read_json_lines(metrics)
+    rows = [row for row in read_json_lines(metrics) if row.get("env_steps") is not None]
     # A figure of its own, not pyplot's: no global state and no display needed.
     figure = Figure(figsize=(9, 6), layout="constrained")
     figure.suptitle(title)

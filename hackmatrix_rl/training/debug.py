@@ -180,6 +180,8 @@ class EagerTrainer(Trainer):
     The environment stays compiled: a game's step is thousands of operations.
     """
 
+    _compiles = False  # so that a loss may look at numbers, of which tracing has none
+
     def compile(self) -> float:
         """Compiles nothing; reports 0 seconds."""
         if self._program is None:

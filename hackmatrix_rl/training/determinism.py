@@ -17,8 +17,8 @@ import os
 from typing import Any
 
 import jax
-from jax._src import xla_bridge  # there is no public way to ask whether a backend has started
 
+from hackmatrix_rl.training.compatibility import backend_started
 from hackmatrix_rl.training.config import ConfigError
 
 GPU_FLAG = "--xla_gpu_deterministic_ops"
@@ -49,7 +49,7 @@ def make_deterministic() -> None:
         )
     if given:
         return
-    if xla_bridge.backends_are_initialized() and jax.default_backend() in ("gpu", "cuda"):
+    if backend_started() and jax.default_backend() in ("gpu", "cuda"):
         raise ConfigError(
             f"--deterministic: JAX has started on the GPU already, without {GPU_FLAG}=true. "
             f"Set XLA_FLAGS={GPU_FLAG}=true before Python starts, or call make_deterministic() "

@@ -49,6 +49,11 @@ class Speed:
         """The fastest run."""
         return max(self.steps_per_second)
 
+    def ratios_to(self, other: "Speed") -> tuple[float, ...]:
+        """Of each pair of neighbouring runs, this one's speed divided by the other's."""
+        pairs = zip(self.steps_per_second, other.steps_per_second, strict=True)
+        return tuple(mine / theirs for mine, theirs in pairs)
+
     def as_dict(self) -> dict[str, Any]:
         """As `bench --json` writes it."""
         return {

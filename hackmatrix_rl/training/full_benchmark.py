@@ -12,7 +12,8 @@ from hackmatrix_rl.training.compose import compose, make_environment, make_mesh,
 from hackmatrix_rl.training.config import ConfigError, TrainConfig
 from hackmatrix_rl.training.devices import chosen_devices
 from hackmatrix_rl.training.environment_speed import Speed
-from hackmatrix_rl.training.memory_estimate import available_memory, estimate_memory
+from hackmatrix_rl.training.memory import available_memory
+from hackmatrix_rl.training.memory_estimate import estimate_memory
 from hackmatrix_rl.training.speed_curve import Point, SpeedCurve, bytes_a_game
 
 PRECISIONS = ("f32", "bf16")
@@ -154,7 +155,10 @@ def _part(name: str, point: Point) -> Part:
 def _train_part(config: TrainConfig, repeats: int) -> Part:
     part = Part("train", config.num_envs, config.precision)
     network_key, training_key = run_keys(config.seed)
-    trainer = compose(config, key=network_key)
+    try:
+        trainer = compose(config, key=network_key)
+    except ConfigError as error:  # far too many games: nothing else was left to refuse
+        return replace(part, failure=str(error))
     room = available_memory()
     needed = estimate_memory(trainer).sure
     if room is not None and needed > room[0]:

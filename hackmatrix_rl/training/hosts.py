@@ -21,6 +21,12 @@ from jaxtyping import PyTree
 from hackmatrix_rl.training.config import ConfigError, TrainConfig, flag
 from hackmatrix_rl.training.devices import accelerator_present
 from hackmatrix_rl.training.exit_codes import ExitCode
+from hackmatrix_rl.training.rendezvous import (
+    CONNECT_SECONDS,
+    check_port_is_free,
+    in_time,
+    parse_address,
+)
 
 HEARTBEAT_SECONDS = 60
 """How long a process may be silent before the others count it as lost."""
@@ -54,6 +60,7 @@ def connect(
     process_id: int | None = None,
     *,
     heartbeat_seconds: int = HEARTBEAT_SECONDS,
+    connect_seconds: int = CONNECT_SECONDS,
     environment: Mapping[str, str] = os.environ,
 ) -> bool:
     """Joins the other processes of a run, if there are any. Before any device is started.
@@ -64,6 +71,7 @@ def connect(
             says.
         process_id: which of them this is, from 0.
         heartbeat_seconds: how long a process may be silent before it counts as lost.
+        connect_seconds: how long to wait for the others; later this process ends, with status 2.
         environment: variables that a launcher set.
 
     Returns:
@@ -92,17 +100,24 @@ def connect(
             f"--process-id {process_id} of --num-processes {num_processes}: use 0 to "
             f"{num_processes - 1}."
         )
+    if coordinator is not None:
+        parse_address(coordinator)
+        if process_id == 0:
+            check_port_is_free(coordinator)
     # Its handler of SIGTERM would take the place of ours, which saves first.
     jax.config.update("jax_enable_preemption_service", False)
     try:
-        jax.distributed.initialize(
-            coordinator,
-            num_processes,
-            process_id,
-            heartbeat_timeout_seconds=heartbeat_seconds,
-            # Process 0 plays the games of the summary while the others wait at the end.
-            shutdown_timeout_seconds=3600,
-        )
+        with in_time(connect_seconds, coordinator, process_id):
+            jax.distributed.initialize(
+                coordinator,
+                num_processes,
+                process_id,
+                # Longer than `in_time` waits: after it JAX aborts.
+                initialization_timeout=connect_seconds + 60,
+                heartbeat_timeout_seconds=heartbeat_seconds,
+                # Process 0 plays the games of the summary while the others wait at the end.
+                shutdown_timeout_seconds=3600,
+            )
     except (ValueError, RuntimeError) as error:
         raise ConfigError(
             f"--coordinator {coordinator}: the processes of the run did not come together: "

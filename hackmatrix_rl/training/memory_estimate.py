@@ -1,16 +1,15 @@
 """How much memory training needs, from shapes alone: before anything is compiled."""
 
 import math
-import os
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import equinox as eqx
 import jax
 
-from hackmatrix_rl.training.devices import chosen_devices
+from hackmatrix_rl.env.environment import EnvSpec
+from hackmatrix_rl.game import GameConfig
+from hackmatrix_rl.training.memory import bytes_of, size_of
 from hackmatrix_rl.training.offload import HOST
 from hackmatrix_rl.training.program import is_shape
 from hackmatrix_rl.training.trainer import Trainer
@@ -53,10 +52,7 @@ def estimate_memory(trainer: Trainer) -> MemoryEstimate:
     spec, policy = trainer.update.environment.spec, state.learner.policy
     num_steps = trainer.update.collect.num_steps
     devices = trainer.mesh.size
-    # As `Rollout` keeps it: what was seen, the mask, the action, four float32 and two flags;
-    # parts of the reward where they are asked for. Then advantage, value and target.
-    step = _bytes(spec.observation) + spec.num_actions + 4 + 4 * 4 + 2
-    step += 2 * len(trainer.update.collect.terms) + 3 * 4
+    step = _step_bytes(spec) + 2 * len(trainer.update.collect.terms)
     rollout = num_steps * math.ceil(trainer.num_envs / devices) * step
     parts = trainer.update.batches.num_minibatches * trainer.update.grad_accum
     shape, carry = spec.observation, jax.eval_shape(policy.initial_carry)
@@ -68,60 +64,36 @@ def estimate_memory(trainer: Trainer) -> MemoryEstimate:
         state=_on_a_device(state),
         rollout=rollout,
         learning=math.ceil(rollout / parts + kept) + 3 * parameters,
-        checkpoint=_bytes(state) + _bytes(policy),
+        checkpoint=bytes_of(state) + bytes_of(policy),
     )
 
 
-def available_memory() -> tuple[int, str] | None:
-    """Bytes that a device of this process can still take, and whose they are, in words.
+def least_memory(game: GameConfig, spec: EnvSpec, *, games: int, num_steps: int) -> MemoryEstimate:
+    """What some games need at the least, by arithmetic alone: nothing is traced for it.
 
-    Devices of a CPU share the memory of the machine, or of the container. `None` where nobody
-    tells.
+    Args:
+        game: sizes of each game.
+        spec: of the environment.
+        games: on a device.
+        num_steps: of a rollout; 0 if there is none.
     """
-    devices = chosen_devices()
-    if devices[0].platform == "cpu":
-        free = _free_ram()
-        return None if free is None else (free // len(devices), "free RAM")
-    rooms = [stats["bytes_limit"] - stats.get("bytes_in_use", 0) for stats in _limits(devices)]
-    return (min(rooms), f"{devices[0].platform.upper()} memory") if rooms else None
+    # Of its state the snapshots alone, and of those a word for each thing.
+    state = games * game.history * 4 * (game.max_enemies + game.max_transmissions)
+    rollout = games * num_steps * _step_bytes(spec)
+    return MemoryEstimate(state=state, rollout=rollout, learning=0, checkpoint=state)
 
 
-def _limits(devices: list[jax.Device]) -> list[Mapping[str, int]]:
-    every = [device.memory_stats() or {} for device in devices]
-    return [stats for stats in every if "bytes_limit" in stats]
+def _step_bytes(spec: EnvSpec) -> int:
+    """Bytes of a step as `Rollout` keeps it, with what is computed for it.
 
-
-def _free_ram(read: Callable[[Path], str] = Path.read_text) -> int | None:
-    """The smaller of what the machine has free and what the container may still take."""
-    found: list[int] = []
-    try:
-        lines = read(Path("/proc/meminfo")).splitlines()
-        found += [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
-    except OSError:  # not Linux
-        pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        found.append(pages)
-    for limit, used in (
-        ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
-        (
-            "/sys/fs/cgroup/memory/memory.limit_in_bytes",
-            "/sys/fs/cgroup/memory/memory.usage_in_bytes",
-        ),
-    ):
-        try:
-            most = read(Path(limit)).strip()
-            if most != "max":
-                found.append(int(most) - int(read(Path(used))))
-        except OSError:  # no such control group
-            continue
-    return min(found, default=None)
+    What was seen, the mask, the action, four float32 and two flags. Then advantage, value and
+    target.
+    """
+    return bytes_of(spec.observation) + spec.num_actions + 4 + 4 * 4 + 2 + 3 * 4
 
 
 def _is_inexact(leaf: Any) -> bool:
     return is_shape(leaf) and jax.numpy.issubdtype(leaf.dtype, jax.numpy.inexact)
-
-
-def _bytes(tree: Any) -> int:
-    return sum(_size(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(tree) if is_shape(leaf))
 
 
 def _on_a_device(tree: Any) -> int:
@@ -130,12 +102,8 @@ def _on_a_device(tree: Any) -> int:
     for leaf in jax.tree.leaves(tree):
         if is_shape(leaf) and getattr(leaf.sharding, "memory_kind", None) != HOST:
             cut = leaf.shape if leaf.sharding is None else leaf.sharding.shard_shape(leaf.shape)
-            total += _size(cut, leaf.dtype)
+            total += size_of(cut, leaf.dtype)
     return total
-
-
-def _size(shape: tuple[int, ...], dtype: Any) -> int:
-    return math.prod(shape) * int(dtype.itemsize)
 
 
 def _intermediates(policy: Any, observation: Any, carry: Any) -> int:
@@ -159,7 +127,7 @@ def _outputs(jaxpr: Any) -> int:
             turns = equation.params.get("length", 1)
             total += turns * sum(_outputs(each) for each in inner)
         else:
-            total += sum(_size(each.aval.shape, each.aval.dtype) for each in equation.outvars)
+            total += sum(size_of(each.aval.shape, each.aval.dtype) for each in equation.outvars)
     return total
 
 

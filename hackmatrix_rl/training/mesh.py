@@ -15,6 +15,8 @@ from typing import Any
 import jax
 from jax.sharding import AxisType, Mesh, PartitionSpec
 
+from hackmatrix_rl.training.divisors import divisors
+
 DATA, FSDP = "data", "fsdp"
 AXES = (DATA, FSDP)
 AUTO = "auto"
@@ -47,7 +49,8 @@ def parse_mesh(text: str) -> dict[str, int] | None:
             hint = f" Did you mean {near[0]}?" if near else ""
             raise ValueError(f"mesh {text}: no axis {name!r}. Use data and fsdp.{hint}")
         # `isdecimal` alone would take digits of any script.
-        if not (equals and number.isascii() and number.isdecimal() and int(number) >= 1):
+        plain = number.isascii() and number.isdecimal() and len(number) < 20
+        if not (equals and plain and int(number) >= 1):
             raise ValueError(
                 f"mesh {text}: not understood. Use auto, data=8, or data=4,fsdp=2 (whole numbers "
                 "of devices)."
@@ -164,7 +167,7 @@ def most_devices(environments: int, devices: int) -> int:
     """The largest number of devices that environments divide over; of all, or of a part."""
     if environments % devices == 0:
         return devices
-    fitting = [n for n in range(1, devices) if environments % n == 0]
+    fitting = [n for n in divisors(environments) if n < devices]
     # Rather a part of the devices that leaves no odd ones over.
     return max([n for n in fitting if n > 1 and devices % n == 0] or fitting)
 

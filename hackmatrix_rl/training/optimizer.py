@@ -16,7 +16,7 @@ def adam(max_gradient_norm: float = 0.5) -> optax.GradientTransformation:
     Raises:
         ValueError: the norm is not positive.
     """
-    if max_gradient_norm <= 0:
+    if not max_gradient_norm > 0:  # nor is NaN
         raise ValueError(f"max_gradient_norm must be positive, not {max_gradient_norm}")
     return optax.chain(
         optax.clip_by_global_norm(max_gradient_norm),

@@ -6,9 +6,21 @@ from dataclasses import field
 from types import UnionType
 from typing import Any, get_args
 
+COUNTED = 2**31 - 1
+"""The largest number that a counter of 32 bits holds."""
+_SHOWN = 60  # characters of a value that a message repeats
+
 
 class ConfigError(ValueError):
     """A setting that cannot work; the message names the flag and what would work."""
+
+
+def shortened(value: Any) -> str:
+    """A value as a message shows it: text as it is, and of anything long the beginning."""
+    if isinstance(value, int) and value.bit_length() > 1000:
+        return f"a number of {value.bit_length()} bits"  # Python refuses to write it out
+    text = value if isinstance(value, str) else repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 def flag(name: str) -> str:
@@ -25,10 +37,20 @@ def option(
     maximum: int | float | None = None,
     above: int | float | None = None,
     choices: tuple[str, ...] = (),
+    because: str = "",
 ) -> Any:
-    """A field with its one-line explanation and its range; the command line reads both."""
-    limits = {"minimum": minimum, "maximum": maximum, "above": above, "choices": choices}
-    return field(default=default, metadata={"group": group, "help": explanation, **limits})
+    """A field with its one-line explanation and its range; the command line reads both.
+
+    Whole numbers without a maximum of their own go as far as 32 bits count.
+    """
+    range_ = {"minimum": minimum, "maximum": maximum, "because": because, "above": above}
+    texts = {"group": group, "help": explanation, "choices": choices}
+    return field(default=default, metadata={**texts, **range_})
+
+
+def most(maximum: int, because: str) -> dict[str, Any]:
+    """The largest number that will do, and why, as arguments of `option`."""
+    return {"maximum": maximum, "because": because}
 
 
 def field_types(each: "dataclasses.Field[Any]") -> tuple[type, bool]:
@@ -47,18 +69,24 @@ def typed(each: "dataclasses.Field[Any]", value: Any) -> Any:
     if value is None and optional:
         return None
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError as error:
+            raise ConfigError(
+                f"{flag(each.name)} {shortened(value)}: must be a finite number."
+            ) from error
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         article = {"int": "a whole number", "float": "a number", "bool": "true or false"}
         wanted = article.get(kind.__name__, "text") + (" or none" if optional else "")
-        raise ConfigError(f"{flag(each.name)} {value!r}: must be {wanted}.")
+        said = shortened(repr(value) if isinstance(value, str) else value)
+        raise ConfigError(f"{flag(each.name)} {said}: must be {wanted}.")
     return value
 
 
 def check_range(each: "dataclasses.Field[Any]", value: Any) -> None:
     """Raises a ConfigError unless a value is in the field's range."""
     limits = each.metadata
-    said = f"{flag(each.name)} {value}"
+    said = f"{flag(each.name)} {shortened(value)}"
     if limits["choices"] and value not in limits["choices"]:
         raise ConfigError(f"{said}: unknown. Use {_one_of(limits['choices'])}.")
     if isinstance(value, float) and not math.isfinite(value):
@@ -67,8 +95,12 @@ def check_range(each: "dataclasses.Field[Any]", value: Any) -> None:
         raise ConfigError(f"{said} is too small. Use more than {limits['above']}.")
     if limits["minimum"] is not None and value < limits["minimum"]:
         raise ConfigError(f"{said} is too small. Use {limits['minimum']} or more.")
-    if limits["maximum"] is not None and value > limits["maximum"]:
-        raise ConfigError(f"{said} is too large. Use {limits['maximum']} or less.")
+    maximum, because = limits["maximum"], limits["because"]
+    if maximum is None and type(value) is int:
+        maximum, because = COUNTED, "it is counted in 32 bits"
+    if maximum is not None and value > maximum:
+        why = f": {because}" if because else ""
+        raise ConfigError(f"{said} is too large. Use {maximum} or less{why}.")
 
 
 def _one_of(names: tuple[str, ...]) -> str:

@@ -1,19 +1,22 @@
 """What can be known to fail is found before anything is compiled."""
 
+import http.client
+import math
 import os
 import shutil
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from hackmatrix_rl.env import HackMatrix
+from hackmatrix_rl.env.environment import EnvSpec
 from hackmatrix_rl.training.config import ConfigError, TrainConfig
-from hackmatrix_rl.training.memory_estimate import (
-    MemoryEstimate,
-    available_memory,
-    estimate_memory,
-)
+from hackmatrix_rl.training.deadline import within
+from hackmatrix_rl.training.memory import available_memory, in_words
+from hackmatrix_rl.training.memory_estimate import MemoryEstimate, estimate_memory, least_memory
 from hackmatrix_rl.training.sinks.tensorboard import require_tensorboard
 from hackmatrix_rl.training.trainer import Trainer
 
@@ -42,6 +45,41 @@ def preflight(config: TrainConfig, trainer: Trainer, *, folder: str | None) -> l
     needed = estimate_memory(trainer)
     lines = check_memory(config, needed, available_memory())
     return lines + check_disk(config, needed.checkpoint, folder or ".")
+
+
+def check_games(config: TrainConfig, spec: EnvSpec, *, devices: int) -> None:
+    """Refuses far too many games before any are traced, which takes memory too.
+
+    Args:
+        config: says how many.
+        spec: of their environment.
+        devices: that share them.
+
+    Raises:
+        ConfigError: if they cannot fit.
+    """
+    games = math.ceil(config.num_envs / devices)
+    needed = least_memory(config.game(), spec, games=games, num_steps=config.num_steps)
+    check_memory(config, needed, available_memory())
+
+
+def check_played(environment: HackMatrix, games: int) -> None:
+    """Refuses far too many games side by side, where nothing is learned from them.
+
+    Args:
+        environment: to play in.
+        games: as `--num-envs` says.
+
+    Raises:
+        ConfigError: if they cannot fit.
+    """
+    one = least_memory(environment.config, environment.spec, games=1, num_steps=0).sure
+    available = available_memory()
+    if available is not None and games * one > available[0]:
+        raise ConfigError(
+            f"--num-envs {games}: so many games need at least {in_words(games * one)}, but there "
+            f"are {in_words(available[0])} of {available[1]}. Use a smaller --num-envs."
+        )
 
 
 def check_memory(
@@ -113,11 +151,11 @@ def check_disk(
     return [f"A checkpoint takes up to {in_words(checkpoint)}; {in_words(free)} are free on disk"]
 
 
-def require_wandb(*, timeout: float = 5.0) -> None:
+def require_wandb(*, timeout: float = 10.0) -> None:
     """Looks whether Weights & Biases can be used: a login, and a service that answers.
 
     Args:
-        timeout: seconds to wait for the service.
+        timeout: seconds to wait for the service, for all of its answer.
 
     Raises:
         ConfigError: if it cannot.
@@ -128,9 +166,9 @@ def require_wandb(*, timeout: float = 5.0) -> None:
     if os.environ.get("WANDB_MODE", "online") != "online":
         return
     try:
-        known = wandb.login(prompt=False, verify=False)
+        known = within(timeout, partial(wandb.login, prompt=False, verify=False))
         address = str(wandb.setup().settings.base_url)
-    except wandb.Error as error:
+    except (wandb.Error, TimeoutError) as error:
         said = " ".join(str(error).split()).rstrip(".")
         raise ConfigError(f"--wandb: {said}. Log in with `wandb login`. {offline}") from error
     if not known:
@@ -138,23 +176,12 @@ def require_wandb(*, timeout: float = 5.0) -> None:
             f"--wandb: no login found. Use `wandb login`, or set WANDB_API_KEY. {offline}"
         )
     try:
-        with urllib.request.urlopen(address, timeout=timeout):
-            pass
+        within(timeout, lambda: urllib.request.urlopen(address, timeout=timeout).close())
     except urllib.error.HTTPError:
         return  # it answers
-    except OSError as error:
+    except (OSError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", error)
         raise ConfigError(f"--wandb: {address} cannot be reached: {reason}. {offline}") from error
-
-
-def in_words(size: int) -> str:
-    """`1.5 GiB`."""
-    amount, units = float(size), ["bytes", "KiB", "MiB", "GiB", "TiB"]
-    while amount >= 1024 and len(units) > 1:
-        amount /= 1024
-        units.pop(0)
-    digits = 0 if amount >= 10 or units[0] == "bytes" else 1
-    return f"{amount:.{digits}f} {units[0]}"
 
 
 def _envs_that_fit(config: TrainConfig, needed: MemoryEstimate, room: int) -> int:

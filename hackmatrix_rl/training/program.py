@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jax.sharding import Mesh
 from jaxtyping import Array, Int32
 
+from hackmatrix_rl.training.compatibility import cpu_options
 from hackmatrix_rl.training.placement import constrain, state_shardings
 from hackmatrix_rl.training.state import TrainState
 from hackmatrix_rl.training.update import Update, UpdateMetrics
@@ -52,11 +53,8 @@ def run_updates(
 def compiler_options(mesh: Mesh, *, once: bool = False) -> dict[str, str | bool]:
     """How programs for these devices are compiled.
 
-    On a CPU, LLVM's first level of optimization: the program is as fast as at the third, for its
-    loops are vectorized and its products computed elsewhere, and is there a third sooner. And
-    two of XLA's passes are left out: one takes each reduction of more than 32 numbers apart into
-    three loops, the other removes what says that a value is to be worked out once (`bits.kept`).
-    Unless JAX is told to do with less (`jax_disable_most_optimizations`).
+    On a CPU, by what `compatibility` knows of this version of jaxlib; elsewhere, and where JAX is
+    told to do with less (`jax_disable_most_optimizations`), by XLA's own options.
 
     Args:
         mesh: the devices.
@@ -64,12 +62,7 @@ def compiler_options(mesh: Mesh, *, once: bool = False) -> dict[str, str | bool]
     """
     less = jax.config.read("jax_disable_most_optimizations")
     on_cpu = mesh.devices.flat[0].platform == "cpu"
-    if less or not on_cpu:
-        return {}
-    return {
-        "xla_backend_optimization_level": "0" if once else "1",
-        "xla_disable_hlo_passes": "tree_reduction_rewriter,cse_barrier_expander",
-    }
+    return {} if less or not on_cpu else cpu_options(once=once)
 
 
 def is_shape(leaf: Any) -> bool:
@@ -88,6 +81,16 @@ def shapes_of(tree: T) -> T:
 
     shapes: T = jax.tree.map(shape, tree)
     return shapes
+
+
+def located(shapes: T, shardings: Any) -> T:
+    """The tree of shapes, each with where it lies."""
+    tree: T = jax.tree.map(
+        lambda leaf, sharding: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding),
+        shapes,
+        shardings,
+    )
+    return tree
 
 
 def sizes_of(state: TrainState) -> tuple[Any, ...]:

@@ -11,15 +11,18 @@ from jaxtyping import Array, Key
 from hackmatrix_rl.agent import ActorCritic
 from hackmatrix_rl.env.environment import Environment
 from hackmatrix_rl.training.checkpoints import CheckpointWriter
+from hackmatrix_rl.training.checkpoints.complaints import Complaints
 from hackmatrix_rl.training.compose import run_keys
 from hackmatrix_rl.training.config import TrainConfig
 from hackmatrix_rl.training.curve import draw_curve
 from hackmatrix_rl.training.debug import reports_of
 from hackmatrix_rl.training.exit_codes import ExitCode
+from hackmatrix_rl.training.folder_guard import FolderGuard
 from hackmatrix_rl.training.hosts import Wishes, agree, ending_with_the_others, in_any
 from hackmatrix_rl.training.interrupts import Interrupts
 from hackmatrix_rl.training.resume import restore_training
 from hackmatrix_rl.training.run_folder import RunFolder
+from hackmatrix_rl.training.run_lock import RunLock
 from hackmatrix_rl.training.saving import Saving
 from hackmatrix_rl.training.sinks import Sink, open_sinks
 from hackmatrix_rl.training.sinks.json_lines import forget_rows_after
@@ -51,6 +54,7 @@ def run(
     *,
     resume: epath.Path | None = None,
     displays: Sequence[Sink] = (),
+    lock: RunLock | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> RunResult:
     """Trains, and writes metrics, log, checkpoints and learning curve into the run's folder.
@@ -63,6 +67,7 @@ def run(
         folder: where; as `make_run_folder` made it.
         resume: a checkpoint of the run to go on from.
         displays: further sinks; closed at the end.
+        lock: on the folders, taken anew where they are removed meanwhile.
         clock: seconds since some moment, for the time between checkpoints and of compiling.
 
     Raises:
@@ -70,15 +75,21 @@ def run(
             fit.
     """
     _, key = run_keys(config.seed)
+    notes = list(folder.notes)
     if resume is not None and folder.process == 0:
-        forget_rows_after(folder.metrics, int(resume.name))
-    sink = open_sinks(config, folder, displays)
+        notes += forget_rows_after(folder.metrics, int(resume.name))
+    guard = FolderGuard(folder, RunLock() if lock is None else lock)
+    sink = open_sinks(config, folder, displays, place=guard)
+    complaints = Complaints()
     try:
         with (
             ending_with_the_others(sink.note),
             Interrupts() as interrupts,
-            Watch(config, folder, sink, reports=reports_of(trainer)) as watch,
+            complaints,
+            Watch(config, folder, sink, reports=reports_of(trainer), guard=guard) as watch,
         ):
+            for note in notes:
+                sink.note(note)
             _start(trainer, key, resume, sink)
             with CheckpointWriter(
                 folder.checkpoints,
@@ -86,6 +97,7 @@ def run(
                 keep_best=config.keep_best,
                 config=config,
                 run=folder.identity,
+                hold=guard.hold_checkpoints,
             ) as checkpoints:
                 saving = Saving(
                     config,
@@ -93,6 +105,7 @@ def run(
                     update=int(trainer.state.update),
                     note=sink.note,
                     clock=clock,
+                    guard=guard,
                 )
                 end = _train(config, trainer, saving, watch, sink, interrupts, clock)
                 if end is not ExitCode.UNHEALTHY and watch.sound:
@@ -100,14 +113,20 @@ def run(
                 else:
                     saving.settle()
                     end = ExitCode.UNHEALTHY
-        if end in (ExitCode.INTERRUPTED, ExitCode.TERMINATED):
+        if end is not ExitCode.UNHEALTHY:
+            how = "trained to the end" if end is ExitCode.DONE else "stopped"
             saved = "NOT saved" if saving.unsaved else "saved"
-            sink.note(f"stopped at {int(trainer.state.env_steps):,} steps; {saved}")
+            sink.note(f"{how} at {int(trainer.state.env_steps):,} steps; {saved}")
+        for line in guard.take_notes():
+            sink.note(line)
         if folder.process == 0:
             _draw(folder, sink)
     finally:
+        for text in complaints.take():
+            sink.detail(text)
         sink.close()
-    if in_any(saving.unsaved or sink.failing) and end is not ExitCode.UNHEALTHY:
+    lost = saving.unsaved or sink.failing or guard.checkpoints_gone
+    if in_any(lost) and end is not ExitCode.UNHEALTHY:
         end = ExitCode.UNSAVED
     return RunResult(
         policy=trainer.policy,

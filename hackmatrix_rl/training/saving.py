@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from hackmatrix_rl.training.checkpoints import CheckpointWriter, Outcome
 from hackmatrix_rl.training.config import TrainConfig
+from hackmatrix_rl.training.folder_guard import FolderGuard
 from hackmatrix_rl.training.hosts import in_any
 from hackmatrix_rl.training.metrics import Metrics
 from hackmatrix_rl.training.trainer import Trainer
@@ -29,6 +30,7 @@ class Saving:
         update: number of updates done when the run begins, or goes on.
         note: takes messages for people.
         clock: seconds since some moment.
+        guard: knows when the folder of the checkpoints is removed.
     """
 
     def __init__(
@@ -39,8 +41,11 @@ class Saving:
         update: int,
         note: Callable[[str], None],
         clock: Callable[[], float],
+        guard: FolderGuard,
     ) -> None:
         self._config = config
+        self._guard = guard
+        self._gone = False
         self._writer = writer
         self._note = note
         self._clock = clock
@@ -55,6 +60,7 @@ class Saving:
         """Takes in the metrics of a dispatch, and how saves ended meanwhile."""
         self._returns.add(metrics)
         self._tell(self._writer.poll())
+        self._look_after_folder()
 
     def due(self, update: int) -> bool:
         """Whether to save now.
@@ -110,14 +116,25 @@ class Saving:
     def settle(self) -> None:
         """Waits for a save that was begun. What any process failed to write has failed."""
         self._tell(self._writer.wait())
+        self._look_after_folder()
         self.unsaved = in_any(self.unsaved)
         if self.unsaved:
             self._saved_update = -1
+            self._writer.forget()
+
+    def _look_after_folder(self) -> None:
+        """Has the state saved at once where the checkpoints were removed."""
+        if self._gone or not self._guard.checkpoints_gone:
+            return
+        self._gone = self.unsaved = True
+        self._retry_at = self._clock()
+        self._note("The folder of the checkpoints was removed. The next one is saved at once.")
 
     def _tell(self, outcomes: list[Outcome]) -> None:
         for outcome in outcomes:
             self.unsaved = outcome.error is not None
             if outcome.error is None:
+                self._gone = False
                 self._saved_update = outcome.update
             else:
                 self._retry_at = self._clock() + RETRY_SECONDS

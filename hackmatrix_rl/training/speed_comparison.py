@@ -1,5 +1,6 @@
 """The environment beside one of pgx: both in one process, in turns, so that noise hits both."""
 
+import math
 import statistics
 import time
 from collections.abc import Callable, Mapping
@@ -14,6 +15,7 @@ from hackmatrix_rl.training.compose import make_environment, make_mesh
 from hackmatrix_rl.training.config import TrainConfig
 from hackmatrix_rl.training.environment_speed import RandomPlay, Speed, Timed
 from hackmatrix_rl.training.pgx_environment import pgx_environment
+from hackmatrix_rl.training.preflight import check_played
 from hackmatrix_rl.training.versions import versions
 
 PGX_GAME = "minatar-asterix"
@@ -94,6 +96,7 @@ def compare_with_pgx(
         name: pgx_environment(PGX_GAME),
     }
     devices = make_mesh(config)
+    check_played(make_environment(config), math.ceil(config.num_envs / devices.size))
     keys = env_keys(jax.random.key(config.seed), config.num_envs)
     plays = {}
     for each, environment in environments.items():
@@ -108,11 +111,11 @@ def compare_with_pgx(
             options=None if each == "env" else {},
             clock=clock,
         )
-    speeds, ratios = in_turns(plays, steps=STEPS, repeats=repeats)
+    speeds = in_turns(plays, steps=STEPS, repeats=repeats)
     tallies = {each: play.tally for each, play in plays.items()}
     return Comparison(
         speeds=speeds,
-        ratios=ratios,
+        ratios=speeds["env"].ratios_to(speeds[name]),
         checksums={each: int(tally.checksum) for each, tally in tallies.items()},
         dropped_spawns=int(tallies["env"].dropped),
         episodes={each: int(tally.episodes) for each, tally in tallies.items()},
@@ -122,25 +125,19 @@ def compare_with_pgx(
     )
 
 
-def in_turns(
-    plays: Mapping[str, Timed], *, steps: int, repeats: int
-) -> tuple[dict[str, Speed], tuple[float, ...]]:
-    """The speeds of two that take turns, run by run.
+def in_turns(plays: Mapping[str, Timed], *, steps: int, repeats: int) -> dict[str, Speed]:
+    """The speeds of several that take turns, run by run.
 
     Args:
-        plays: the two, by name.
+        plays: by name.
         steps: of each game in a run.
         repeats: runs of each that count. One more of each comes first.
-
-    Returns:
-        The speeds, and of each pair of neighbouring runs the first's divided by the second's.
     """
     for play in plays.values():
         play.run(steps)
     rounds = [tuple(play.run(steps) for play in plays.values()) for _ in range(repeats)]
     runs = zip(*rounds, strict=True)
-    speeds = {
+    return {
         name: Speed(of_one, play.compile_seconds)
         for (name, play), of_one in zip(plays.items(), runs, strict=True)
     }
-    return speeds, tuple(first / second for first, second in rounds)

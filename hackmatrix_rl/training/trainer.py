@@ -16,23 +16,31 @@ from jaxtyping import Array, Int32, Key
 from hackmatrix_rl.agent import (
     GAE,
     ActorCritic,
-    PPOLoss,
     PrecisionPolicy,
-    RunningScale,
     ValueScale,
     parameters_of,
     rematerialized,
 )
+from hackmatrix_rl.agent.contract import check_is_policy, precision_of
 from hackmatrix_rl.agent.precision import FLOAT32
+from hackmatrix_rl.env.contract import check_is_environment
 from hackmatrix_rl.env.environment import Environment, env_keys
+from hackmatrix_rl.env.values import check_key, whole
+from hackmatrix_rl.training.arguments import (
+    Sizes,
+    check_modules,
+    kl_limit_of,
+    losses_of,
+    mesh_of,
+    number,
+    optimizer_of,
+)
 from hackmatrix_rl.training.collect import ShardedCollector
 from hackmatrix_rl.training.counter import Counter
 from hackmatrix_rl.training.gradients import Loss
-from hackmatrix_rl.training.mesh import REPLICATED, check_axes, check_split, single_device
+from hackmatrix_rl.training.mesh import REPLICATED
 from hackmatrix_rl.training.metrics import Metrics, read_metrics
-from hackmatrix_rl.training.minibatches import Minibatches
 from hackmatrix_rl.training.offload import check_offload
-from hackmatrix_rl.training.optimizer import adam
 from hackmatrix_rl.training.placement import (
     gather,
     place,
@@ -42,11 +50,12 @@ from hackmatrix_rl.training.placement import (
 from hackmatrix_rl.training.program import (
     compiler_options,
     is_shape,
+    located,
     run_updates,
     shapes_of,
     sizes_of,
 )
-from hackmatrix_rl.training.schedules import Constant, Schedule
+from hackmatrix_rl.training.schedules import Schedule
 from hackmatrix_rl.training.state import Learner, TrainState
 from hackmatrix_rl.training.update import Update, UpdateMetrics
 from hackmatrix_rl.training.usage import program_bytes
@@ -64,6 +73,8 @@ class Trainer:
         updates_per_dispatch: updates that one call of the compiled program does.
     """
 
+    _compiles = True
+
     def __init__(
         self,
         environment: Environment,
@@ -73,7 +84,7 @@ class Trainer:
         gae: GAE | None = None,
         optimizer: optax.GradientTransformation | None = None,
         learning_rate: float | Schedule | None = None,
-        precision: PrecisionPolicy = FLOAT32,
+        precision: PrecisionPolicy | str = FLOAT32,
         value_scale: ValueScale | None = None,
         num_envs: int = 256,
         num_steps: int = 128,
@@ -84,7 +95,7 @@ class Trainer:
         remat: str = "none",
         offload_optimizer: bool = False,
         updates_per_dispatch: int = 1,
-        mesh: Mesh | None = None,
+        mesh: Mesh | str | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         """Composes the modules.
@@ -98,7 +109,7 @@ class Trainer:
             optimizer: by default `adam()`, whose own learning rate is 1.
             learning_rate: factor on the optimizer's changes. By default 3e-4 with the default
                 optimizer, and 1 with one of your own, which has a rate of its own.
-            precision: in which dtype the network computes.
+            precision: in which dtype the network computes: a policy, or its name (`bf16`).
             value_scale: units in which the network learns values; by default `RunningScale()`.
             num_envs: environments side by side.
             num_steps: steps of each environment in an update.
@@ -115,63 +126,53 @@ class Trainer:
                 the moment of each gradient step.
             updates_per_dispatch: updates that one call of the compiled program does, between
                 two `Metrics`.
-            mesh: the devices to train on, of `hackmatrix_rl.mesh`; `None`: one device. The games
-                that are played and the minibatches that are learned from do not depend on it.
+            mesh: the devices to train on, of `hackmatrix_rl.mesh` or as a text for it
+                (`data=2`); `None`: one device. The games that are played and the minibatches
+                that are learned from do not depend on it.
             clock: seconds since some moment.
 
         Raises:
-            ValueError: an argument out of its range.
+            TypeError: an argument of the wrong kind.
+            ValueError: an argument out of its range, or modules that do not fit together. Shapes
+                and dtypes of all modules are checked; see `check_environment` and `check_policy`.
         """
-        if num_envs < 1 or updates_per_dispatch < 1:
-            raise ValueError(
-                "num_envs and updates_per_dispatch must be at least 1, not "
-                f"{num_envs} and {updates_per_dispatch}"
-            )
-        if kl_limit is not None and kl_limit <= 0:
-            raise ValueError(f"kl_limit must be positive or None, not {kl_limit}")
-        if learning_rate is None:
-            learning_rate = 3e-4 if optimizer is None else 1.0
-        if isinstance(learning_rate, int | float):
-            learning_rate = Constant(float(learning_rate))
-        batches = Minibatches(num_minibatches, num_epochs)
-        batches.check(num_envs, parts=grad_accum)
-        precision.check(policy)
+        check_is_environment(environment)
+        check_is_policy(policy)
+        sizes = Sizes(num_envs, num_steps, num_minibatches, num_epochs, grad_accum)
+        loss, gae, value_scale = losses_of(loss, gae, value_scale)
+        optimizer, learning_rate = optimizer_of(optimizer, learning_rate)
+        precision = precision_of(precision)
+        traced = loss if self._compiles else None
+        check_modules(environment, policy, traced, precision, sizes)
         rematerialized(policy, remat)  # says whether it can be done
-        mesh = single_device() if mesh is None else mesh
-        check_axes(mesh)
-        check_split(
-            mesh.shape,
-            num_envs=num_envs,
-            num_minibatches=num_minibatches,
-            grad_accum=grad_accum,
-        )
+        mesh = mesh_of(mesh, sizes)
         if offload_optimizer:
             check_offload(mesh.local_devices[0])
         # Only an auxiliary loss looks at the parts of the reward of single steps.
         auxiliary = getattr(loss, "outcomes", None) is not None
         self._collect = ShardedCollector(
-            num_steps, terms=environment.spec.terms if auxiliary else (), mesh=mesh
+            sizes.num_steps, terms=environment.spec.terms if auxiliary else (), mesh=mesh
         )
         self.update = Update(
             environment=environment,
             collect=self._collect,
-            estimate=GAE() if gae is None else gae,
-            loss=PPOLoss() if loss is None else loss,
+            estimate=gae,
+            loss=loss,
             precision=precision,
-            optimizer=adam() if optimizer is None else optimizer,
+            optimizer=optimizer,
             learning_rate=learning_rate,
-            batches=batches,
+            batches=sizes.minibatches,
             mesh=mesh,
-            kl_limit=kl_limit,
-            grad_accum=grad_accum,
+            kl_limit=kl_limit_of(kl_limit),
+            grad_accum=sizes.grad_accum,
             remat=remat,
             offload=offload_optimizer,
         )
         self.mesh = mesh
-        self.num_envs = num_envs
-        self.updates_per_dispatch = updates_per_dispatch
+        self.num_envs = sizes.num_envs
+        self.updates_per_dispatch = whole("updates_per_dispatch", updates_per_dispatch)
         self._policy = policy
-        self._value_scale = RunningScale() if value_scale is None else value_scale
+        self._value_scale = value_scale
         self._clock = clock
         self._state: TrainState | None = None
         self._abstract: TrainState | None = None
@@ -225,14 +226,7 @@ class Trainer:
             given = (jax.random.key(0), self._policy, self.update)
             shapes = eqx.filter_eval_shape(self._begin, *given)
             arrays, rest = eqx.partition(shapes, is_shape)
-            located = jax.tree.map(
-                lambda leaf, sharding: jax.ShapeDtypeStruct(
-                    leaf.shape, leaf.dtype, sharding=sharding
-                ),
-                arrays,
-                self._shardings(shapes),
-            )
-            self._abstract = eqx.combine(located, rest)
+            self._abstract = eqx.combine(located(arrays, self._shardings(shapes)), rest)
         return self._abstract
 
     def start(self, key: Key[Array, ""], policy: ActorCritic | None = None) -> None:
@@ -243,6 +237,7 @@ class Trainer:
             policy: to start from in place of that; of the same network. What was compiled
                 serves for it, too.
         """
+        check_key(key)
         if policy is not None:
             self._policy = policy
         shapes, rest = eqx.partition(self.abstract_state(), is_shape)
@@ -320,12 +315,7 @@ class Trainer:
         arrays, rest = eqx.partition(state, is_shape)
         modules, code = eqx.partition(shapes_of(self.update), is_shape)
         # An environment's own arrays may be anywhere; they are placed on the mesh to run.
-        everywhere = replicated_shardings(self.mesh, modules)
-        modules = jax.tree.map(
-            lambda leaf, sharding: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding),
-            modules,
-            everywhere,
-        )
+        modules = located(modules, replicated_shardings(self.mesh, modules))
         shardings = self._shardings(arrays)
 
         def program(arrays: Any, modules: Any, count: Int32[Array, ""]) -> Any:
@@ -365,8 +355,11 @@ class Trainer:
             The metrics of each dispatch. Nothing is done unless they are asked for.
 
         Raises:
+            TypeError: the total is no number, or the key no random key.
             ValueError: there is nothing to go on from, and no key.
         """
+        if number("total_timesteps", total_timesteps) < 1:
+            raise ValueError(f"total_timesteps must be at least 1, not {total_timesteps}")
         if key is not None:
             self.start(key)
         elif self._state is None:

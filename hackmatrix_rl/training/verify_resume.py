@@ -117,7 +117,8 @@ def verify_resume(
         copy = folder / name.replace(" ", "_")
         shutil.copytree(stopped, copy)
         report(f"resuming with a {name} ...")
-        resumed = _spawn([*train, "--resume-run", str(copy)], cache, copy)
+        # What the run names was named to this process.
+        resumed = _spawn([*train, "--resume-run", str(copy), "--trust-code"], cache, copy)
         _finish(resumed, timeout, copy)
         ends[name] = _end(copy, 2 * updates)
 
@@ -151,7 +152,12 @@ def _spawn(command: Sequence[str], cache: Path, run: Path) -> "subprocess.Popen[
             command,
             stdout=output,
             stderr=subprocess.STDOUT,
-            env={**os.environ, "JAX_COMPILATION_CACHE_DIR": str(cache)},
+            # The settings are in the file already; what they were made of must not come again.
+            env={
+                **os.environ,
+                "JAX_COMPILATION_CACHE_DIR": str(cache),
+                "HACKMATRIX_RL_FLAGS": "",
+            },
         )
 
 

@@ -1,6 +1,5 @@
 """What a run was made by: written down at each of its starts."""
 
-import json
 import os
 import platform
 import subprocess
@@ -15,6 +14,7 @@ import jax
 
 import hackmatrix_rl
 from hackmatrix_rl.training.devices import chosen_devices
+from hackmatrix_rl.training.files import DamagedFileError, read_json, set_aside, write_json
 
 PACKAGES = (
     "hackmatrix-rl",
@@ -99,15 +99,42 @@ def record_start(file: Path) -> list[str]:
         file: JSON, the run folder's `versions.json`; made at the first start.
 
     Returns:
-        What differs from the start before, a line each; empty at the first.
+        What differs from the start before, a line each; empty at the first. A list that
+        cannot be read is set aside, which is a line too.
     """
-    starts = json.loads(file.read_text(encoding="utf-8"))["starts"] if file.is_file() else []
+    notes: list[str] = []
+    try:
+        starts = _starts_in(file)
+    except DamagedFileError as error:
+        starts = []
+        notes.append(f"{file}: {error}; it is now {set_aside(file).name}, and begun anew")
     now = describe_start()
-    changes = _differences(starts[-1], now) if starts else []
-    unfinished = file.with_name(file.name + ".part")
-    unfinished.write_text(json.dumps({"starts": [*starts, now]}, indent=2) + "\n", "utf-8")
-    unfinished.replace(file)
-    return changes
+    write_json(file, {"starts": [*starts, now]})
+    return notes + (_differences(starts[-1], now) if starts else [])
+
+
+def _starts_in(file: Path) -> list[dict[str, Any]]:
+    """The starts that were written down before.
+
+    Raises:
+        DamagedFileError: if they cannot be read.
+    """
+    content = read_json(file)
+    if content is None:
+        return []
+    starts = content.get("starts")
+    if not isinstance(starts, list) or not all(_is_start(start) for start in starts):
+        raise DamagedFileError("is no list of starts")
+    return starts
+
+
+def _is_start(start: Any) -> bool:
+    parts = ("versions", "devices", "environment")
+    return (
+        isinstance(start, dict)
+        and all(isinstance(start.get(part), dict) for part in parts)
+        and "commit" in start
+    )
 
 
 def _differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:

@@ -5,10 +5,12 @@ from types import TracebackType
 
 from hackmatrix_rl.training.config import TrainConfig
 from hackmatrix_rl.training.debug import Reports
+from hackmatrix_rl.training.folder_guard import FolderGuard
 from hackmatrix_rl.training.health import Health
 from hackmatrix_rl.training.metrics import Metrics
 from hackmatrix_rl.training.profile import Profiler
 from hackmatrix_rl.training.run_folder import RunFolder
+from hackmatrix_rl.training.run_lock import RunLock
 from hackmatrix_rl.training.sinks import Sink
 from hackmatrix_rl.training.usage import Usage
 from hackmatrix_rl.training.versions import record_start
@@ -25,6 +27,7 @@ class Watch:
         sink: takes rows and messages.
         reports: what checks inside of the program found (`--debug`); any of it is a stop.
         usage: of the machine; tests hand in their own.
+        guard: makes the run's folder again if it is removed.
     """
 
     def __init__(
@@ -35,21 +38,26 @@ class Watch:
         *,
         reports: Reports | None = None,
         usage: Usage | None = None,
+        guard: FolderGuard | None = None,
     ) -> None:
+        self._guard = FolderGuard(folder, RunLock()) if guard is None else guard
         self._sink = sink
         self._health = Health.of(config)
         self._reports = reports
         self._usage = Usage() if usage is None else usage
         self._profiler = Profiler(config.profile, folder.path / "profile", report=sink.note)
-        self._versions = folder.path / "versions.json"
+        self._versions = folder.versions
         self._first = folder.process == 0
         self._leave = ExitStack()
         self._stopped = False
 
     def __enter__(self) -> "Watch":
         if self._first:
-            for change in record_start(self._versions):
-                self._sink.note(change)
+            try:
+                for change in record_start(self._versions):
+                    self._sink.note(change)
+            except OSError as error:  # worth having, but no reason to fail
+                self._sink.note(f"could not write {self._versions}: {error}")
         self._leave.enter_context(self._profiler)
         return self
 
@@ -73,6 +81,8 @@ class Watch:
             Whether training is to stop here, without another checkpoint.
         """
         self._sink.write({**metrics.as_dict(), **self._usage.read()})
+        for line in self._guard.take_notes():
+            self._sink.note(line)
         self._profiler.look(metrics)
         for finding in self._health.look(metrics):
             self._sink.note(finding.message)

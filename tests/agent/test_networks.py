@@ -168,6 +168,11 @@ def test_a_network_of_ones_own_is_named_by_module_and_factory():
     [
         ("transformer", "choose one of mlp"),
         ("own_networks:", "module:factory"),
+        (":make", "module:factory"),
+        ("..own_networks:make", "module:factory"),
+        ("own networks:make", "module:factory"),
+        ("own_networks:make.__class__", "module:factory"),
+        ("own_networks:make:make", "module:factory"),
         ("no_such_module_anywhere:make", "no module"),
         ("own_networks:nothing", "has no 'nothing'"),
         ("own_networks:number", "cannot be called"),
@@ -177,3 +182,27 @@ def test_a_network_of_ones_own_is_named_by_module_and_factory():
 def test_an_unknown_network_is_a_clear_error(name, says):
     with pytest.raises(ValueError, match=re.escape(says)):
         build_network(name, BOARD, key=KEY)
+
+
+NETWORK_IN_A_FILE = """
+import helper_of_{name}
+def make(spec, *, key):
+    import later_of_{name}
+    return helper_of_{name}.build_network("mlp", spec, key=key)
+"""
+
+
+def test_a_network_is_looked_for_where_the_user_stands_and_nothing_else_is(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    before = list(sys.path)
+    monkeypatch.setattr(sys, "path", list(before))
+    (tmp_path / "net_here.py").write_text(NETWORK_IN_A_FILE.format(name="here"))
+    (tmp_path / "later_of_here.py").write_text("")
+    (tmp_path / "helper_of_here.py").write_text("from hackmatrix_rl.agent import build_network")
+    build_network("mlp", BOARD, key=KEY)
+    assert sys.path == before
+    build_network("net_here:make", BOARD, key=KEY)
+    # Behind all that is installed: a folder that someone sent may hold a matplotlib.py.
+    assert sys.path == [*before, str(tmp_path)]
+    for name in ("net_here", "later_of_here", "helper_of_here"):
+        assert sys.modules.pop(name)

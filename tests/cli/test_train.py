@@ -28,7 +28,6 @@ def test_a_run_folder_holds_everything(trained):
     assert {path.name for path in folder.iterdir()} == {
         "config.json",
         "run.json",
-        "lock",
         "metrics.jsonl",
         "log.txt",
         "checkpoints",

@@ -1,5 +1,7 @@
 """`from_arrays` takes what is possible and refuses the rest, naming record and field."""
 
+import inspect
+
 import jax
 import numpy as np
 import pytest
@@ -7,6 +9,7 @@ import pytest
 from game.recordings import CONFIG, POSITION, canonical, differences, load, report, rows
 from game.replay import BATCH
 from hackmatrix_rl.game import GameConfig, from_arrays, to_arrays
+from hackmatrix_rl.game.validation import LARGEST
 
 
 def positions(count=5):
@@ -70,6 +73,11 @@ def test_other_arrays_are_ignored():
         ("cells", (8, slice(0, 2)), (2, 23), "program of cells[8]"),
         ("cells", (35, 3), 4, "credits of cells[35]"),
         ("cells", (35, 5), 2, "siphoned of cells[35]"),
+        ("cells", (8, slice(0, 3)), (0, 5, 0), "value of cells[8] is 5"),
+        ("cells", (8, slice(0, 3)), (0, 0, 5), "spawn_count of cells[8] is 5"),
+        ("cells", (8, slice(0, 3)), (6, 0, 0), "content of cells[8] is 6"),
+        ("game", 2, 3, "exit row of game is 3"),
+        ("enemies", (0, slice(6, 8)), (-1, 3), "last_known col of enemies[0] is 3"),
     ],
 )
 def test_an_impossible_position_is_refused_by_record_and_field(array, place, value, words):
@@ -81,10 +89,50 @@ def test_an_impossible_position_is_refused_by_record_and_field(array, place, val
     assert words in str(error.value)
 
 
-def test_what_lies_behind_the_last_enemy_does_not_matter():
-    spoilt = positions()
-    spoilt["enemies"][:, -1] = 99
-    from_arrays(CONFIG, spoilt)
+@pytest.mark.parametrize("filler", [-1, 99, 127, -128])
+def test_rows_behind_the_last_thing_are_no_things(filler):
+    arrays, clean = positions(), positions()
+    for name in ("enemies", "transmissions"):
+        for record, used in enumerate(arrays[f"num_{name}"]):
+            arrays[name][record, used:] = filler
+    again = to_arrays(from_arrays(CONFIG, arrays))
+    lines = differences(canonical(clean), canonical(again), np.full(5, -1))
+    assert not lines, report(lines)
+
+
+def test_without_enemies_no_row_is_a_ghost():
+    arrays = positions()
+    arrays["num_enemies"][:] = 0
+    arrays["enemies"][:] = -1
+    states = from_arrays(CONFIG, arrays)
+    assert not states.position.enemies.present.any()
+
+
+@pytest.mark.parametrize(
+    ("array", "place"),
+    [
+        *[("player", place) for place in range(3, 8)],
+        *[("game", place) for place in (1, 7, 8, 9, 10, 11)],
+        *[("top_player", place) for place in range(3, 8)],
+        *[("top_game", place) for place in (0, 3)],
+    ],
+)
+def test_what_nothing_bounds_is_bounded_so_that_no_move_wraps_around(array, place):
+    undo = load("undo")
+    arrays = {key: np.array(value[:5]) for key, value in (undo.before | undo.top).items()}
+    arrays[array][:, place] = LARGEST
+    from_arrays(CONFIG, arrays)
+    arrays[array][2, place] = LARGEST + 1
+    with pytest.raises(ValueError, match=f"record 2: .* of {array} is 1000000001, not within 0"):
+        from_arrays(CONFIG, arrays)
+
+
+def test_the_largest_dtype_does_not_wrap_around():
+    arrays = positions()
+    arrays["enemies"] = arrays["enemies"].astype(np.uint64)
+    arrays["enemies"][3, 0, 6:8] = 2**64 - 1  # -1 as an int64: no cell is known
+    with pytest.raises(ValueError, match=rf"last_known row of enemies\[0\] is {2**64 - 1}, not"):
+        from_arrays(CONFIG, arrays)
 
 
 @pytest.mark.parametrize("things", ["enemies", "transmissions"])
@@ -131,6 +179,39 @@ def test_fractions_are_refused():
     arrays["player"] = arrays["player"].astype(np.float32)
     with pytest.raises(ValueError, match="player has dtype"):
         from_arrays(CONFIG, arrays)
+
+
+@pytest.mark.parametrize("thing", [None, "text", [[1, 2], [3]], {"a": 1}, [[2**70]], 3])
+def test_what_is_no_array_of_integers_is_named(thing):
+    for name in ("player", "enemies"):
+        with pytest.raises(ValueError, match=rf"^{name} (has|is no array)"):
+            from_arrays(CONFIG, positions() | {name: thing})
+
+
+def test_arrays_without_names_are_refused():
+    unchecked = inspect.unwrap(from_arrays)  # the tests' own check of types comes first
+    with pytest.raises(TypeError, match="arrays must be a mapping"):
+        unchecked(CONFIG, [positions()])
+
+
+@pytest.mark.parametrize("name", [f"top_{name}" for name in POSITION])
+def test_a_snapshot_with_an_array_missing_is_refused(name):
+    undo = load("undo")
+    arrays = undo.before | undo.top
+    del arrays[name]
+    with pytest.raises(ValueError, match=f"^{name} is missing"):
+        from_arrays(CONFIG, arrays)
+
+
+def test_snapshots_of_another_number_of_games_are_refused():
+    undo = load("undo")
+    with pytest.raises(ValueError, match="top_player has 7 records, player has 9"):
+        from_arrays(CONFIG, rows(undo.before, np.arange(9)) | rows(undo.top, np.arange(7)))
+
+
+def test_no_games_at_all_come_out_as_none():
+    none = to_arrays(from_arrays(CONFIG, rows(positions(), np.arange(0))))
+    assert none["player"].shape == (0, 8)
 
 
 def test_a_history_longer_than_there_is_room_for_is_cut():

@@ -5,22 +5,15 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from game.recordings import (
-    CONFIG,
-    FLAGS,
-    canonical,
-    differences,
-    load,
-    report,
-    rows,
-)
+from game.invariants import play_at_random, random_legal, violations
+from game.mutations import accepted, mutated_positions, together
+from game.recordings import CONFIG, FLAGS, canonical, differences, load, report, rows
 from game.replay import BATCH
 from game.setup_checker import BLOCKS, beside
 from hackmatrix_rl.game import from_arrays, to_arrays
 
 STEPS = 25
 WAIT, WARP, UNDO = 10, 8, 14
-FULL_HP = np.array([2, 3, 2, 2])
 
 few = settings(
     max_examples=4,
@@ -41,52 +34,6 @@ def start(replay, seed, altered):
     pool = load("observations").before
     index = np.random.default_rng(seed).integers(0, len(pool["player"]), BATCH)
     return from_arrays(CONFIG, rows(pool, index))
-
-
-def random_legal(mask, rng):
-    """A uniformly random legal action in each game; 0 where there is none."""
-    return np.where(mask, rng.random(mask.shape), -1).argmax(axis=1)
-
-
-def on_board(values):
-    """Whether row and column are."""
-    return ((values >= 0) & (values <= 5)).all(axis=-1)
-
-
-def violations(position):
-    """Which of the invariants a batch of positions breaks."""
-    player, game = position["player"], position["game"]
-    cells, enemies = position["cells"], position["enemies"].astype(int)
-    enemy = np.arange(enemies.shape[1]) < position["num_enemies"][:, None]
-    transmissions = position["transmissions"]
-    coming = np.arange(transmissions.shape[1]) < position["num_transmissions"][:, None]
-    content = cells[..., 0]
-    holds = {
-        "player on the board": on_board(player[:, :2]),
-        "hp in 0..3": (player[:, 2] >= 0) & (player[:, 2] <= 3),
-        "nothing negative": (player >= 0).all(axis=1) & (game >= 0).all(axis=1),
-        "stage in 1..8": (game[:, 0] >= 1) & (game[:, 0] <= 8),
-        "exit on a corner": np.isin(game[:, 2:4], (0, 5)).all(axis=1),
-        "history within its bound": game[:, 11] <= CONFIG.history,
-        "enemies on the board": (on_board(enemies[..., 1:3]) | ~enemy).all(axis=1),
-        "enemies have hp": (
-            ((enemies[..., 3] >= 1) & (enemies[..., 3] <= FULL_HP[enemies[..., 0]])) | ~enemy
-        ).all(axis=1),
-        "transmissions on the board": (on_board(transmissions[..., :2]) | ~coming).all(axis=1),
-        "nothing behind the last enemy": (~enemies.any(axis=2) | enemy).all(axis=1),
-        "nothing behind the last transmission": (~transmissions.any(axis=2) | coming).all(axis=1),
-        "known contents": ((content >= 0) & (content <= 6)).all(axis=1),
-        "resources in 0..3, of one kind": ((cells[..., 3:5] >= 0) & (cells[..., 3:5] <= 3)).all(
-            axis=(1, 2)
-        )
-        & ~cells[..., 3:5].all(axis=2).any(axis=1),
-        "spawn counts on blocks alone": (np.isin(content, BLOCKS) | (cells[..., 2] == 0)).all(
-            axis=1
-        ),
-    }
-    return [
-        f"game {record}: {name}" for name, fine in holds.items() for record in np.flatnonzero(~fine)
-    ]
 
 
 def walled_in(position, record, *, altered):
@@ -192,3 +139,18 @@ def test_undo_after_a_turn_restores_that_turns_snapshot(replay, seed):
     expected["transmissions"][..., 4:6] = 0
     lines = differences(expected, got, np.full(BATCH, UNDO))
     assert not lines, report(lines)
+
+
+def test_a_changed_position_is_refused_by_name_or_comes_out_as_it_went_in_and_plays(replay):
+    taken = []
+
+    @settings(few, max_examples=400)
+    @given(mutated_positions)
+    def look_at(mutated):
+        state = accepted(mutated.arrays())
+        if state is not None:
+            taken.append(state)
+
+    look_at()
+    assert len(taken) > 100, "hardly any was accepted"
+    play_at_random(replay, together(taken, BATCH), steps=20, seed=0)

@@ -1,12 +1,19 @@
+import contextlib
 import dataclasses
 import json
+import re
 import types
+from pathlib import Path
 
 import jax
+import jax.numpy as jnp
 import pytest
 
+from hackmatrix_rl.agent.networks import NETWORKS
 from hackmatrix_rl.training import compose as compose_module
-from hackmatrix_rl.training.config import ConfigError, TrainConfig
+from hackmatrix_rl.training import policies
+from hackmatrix_rl.training.config import ConfigError, TrainConfig, field_types, flag
+from hackmatrix_rl.training.divisors import divisors
 from hackmatrix_rl.training.presets import PRESETS, make_config, preset_for
 from hackmatrix_rl.training.settings import config_from_dict, read_settings
 
@@ -49,6 +56,120 @@ def test_a_value_that_cannot_work_is_named_with_what_would(settings, message):
     with pytest.raises(ConfigError) as error:
         TrainConfig(**settings)
     assert str(error.value) == message
+
+
+WHOLE = [each for each in dataclasses.fields(TrainConfig) if field_types(each)[0] is int]
+
+
+@pytest.mark.parametrize("name", [each.name for each in WHOLE])
+@pytest.mark.parametrize("number", [2**63, 10**30, 10**5000], ids=["2^63", "10^30", "10^5000"])
+def test_every_whole_number_has_a_largest(name, number):
+    with pytest.raises(ConfigError, match=rf"^{flag(name)} .* is too large. Use \d+ or less"):
+        TrainConfig(**{name: number})
+
+
+@pytest.mark.parametrize("name", [each.name for each in WHOLE])
+def test_the_largest_of_each_is_answered_at_once(name):
+    """By a config or by a line; on the way to either, nothing is counted through."""
+    with pytest.raises(ConfigError) as error:
+        TrainConfig(**{name: 2**63})
+    largest = int(re.search(r"Use (\d+)", str(error.value))[1])
+    for others in ({}, {"num_minibatches": 2, "num_steps": 1, "num_envs": 2**31 - 1}):
+        with contextlib.suppress(ConfigError):
+            assert getattr(TrainConfig(**{**others, name: largest}), name) == largest
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (
+            {"num_envs": 2**31 - 1, "num_steps": 16},
+            "actions in an update, which numbers them in 32 bits. Use --num-envs 134217727, or",
+        ),
+        (
+            {"total_timesteps": 10**18},
+            "updates of 32768 actions, and updates are counted in 32 bits. Use --total-timesteps "
+            "70368744144896, or",
+        ),
+        ({"num_envs": 2**31 - 1, "num_steps": 1, "num_minibatches": 2}, "does not divide"),
+        ({"mesh": "data=2000000000"}, "is less than one environment for each of 2000000000"),
+        ({"mesh": f"data={'9' * 5000}"}, "not understood"),
+        ({"discount": 10**400}, "--discount a number of 1329 bits: must be a finite number."),
+        ({"seed": list(range(1000))}, "[0, 1, 2, 3"),
+    ],
+    ids=["batch", "updates", "minibatches", "devices", "digits", "float", "list"],
+)
+def test_sizes_are_checked_by_arithmetic(settings, words):
+    with pytest.raises(ConfigError) as error:
+        TrainConfig(**settings)
+    assert words in str(error.value)
+
+
+def test_what_a_large_machine_can_take_is_allowed():
+    TrainConfig(num_envs=2**25, num_steps=32, minibatch_size=2**20, width=8192, depth=100)
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("a" * 5000, "it has 5000 characters; at most"),
+        ("a" * 256, "a part of it has more than 255 characters"),
+        ("runs/a\nb", "a line break or another control character is in it"),
+        ("a\0b", "a line break or another control character is in it"),
+    ],
+    ids=["long", "long part", "line break", "NUL"],
+)
+@pytest.mark.parametrize("name", ["run_dir", "checkpoint_dir"])
+def test_names_that_no_folder_can_have_are_refused(name, path, words):
+    with pytest.raises(ConfigError) as error:
+        TrainConfig(**{name: path})
+    assert str(error.value).startswith(f"{flag(name)} ")
+    assert words in str(error.value)
+    assert len(str(error.value)) < 300
+    TrainConfig(**{name: "/".join(["a" * 255] * 13)})
+
+
+def test_a_network_that_cannot_fit_is_refused_before_it_is_made(monkeypatch):
+    made = []
+    monkeypatch.setattr(policies, "available_memory", lambda: (10_000, "free RAM"))
+    monkeypatch.setitem(NETWORKS, "mlp", lambda *_, **sizes: made.append(sizes))
+    monkeypatch.setattr(policies.eqx, "filter_eval_shape", lambda *_, **__: jnp.zeros(1000))
+    config = TrainConfig(network="mlp", width=4, depth=7)
+    spec = compose_module.make_environment(config).spec
+    with pytest.raises(ConfigError) as error:
+        policies.build_policy(config, spec, key=jax.random.key(0), copies=3)
+    assert "--network mlp --width 4 --depth 7 needs 12 KiB for itself alone" in str(error.value)
+    assert made == []
+
+
+@pytest.mark.parametrize(("changes", "copies"), [({}, 3), ({"mesh": "data=1,fsdp=2"}, 1)])
+def test_the_optimizer_counts_where_it_lies_beside_the_network(changes, copies, monkeypatch):
+    given = []
+
+    def build(*_, copies, **__):
+        given.append(copies)
+        raise ConfigError("enough")
+
+    monkeypatch.setattr(compose_module, "build_policy", build)
+    with pytest.raises(ConfigError, match="enough"):
+        compose_module.compose(TrainConfig(**changes), key=jax.random.key(0))
+    assert given == [copies]
+
+
+def test_far_too_many_games_are_refused_before_any_is_traced():
+    config = TrainConfig(num_envs=2**30, num_steps=1)
+    with pytest.raises(ConfigError, match=r"needs at least .* a device, .*Use --num-envs \d+"):
+        compose_module.compose(config, key=jax.random.key(0))
+
+
+@pytest.mark.parametrize("number", [1, 2, 12, 97, 36, 2**31 - 1, 2**30])
+def test_divisors_are_those_that_divide(number):
+    found = divisors(number)
+    assert found == sorted(set(found))
+    assert all(number % each == 0 for each in found)
+    if number < 100:
+        assert found == [n for n in range(1, number + 1) if number % n == 0]
+    assert {1, number} <= set(found)
 
 
 @pytest.mark.parametrize(
@@ -189,13 +310,37 @@ def test_a_file_may_order_settings_into_tables(tmp_path):
         ("num_env = 3", r"unknown setting 'num_env'\. Did you mean num_envs\?"),
         ("num_envs = 3\n[a]\nnum-envs = 4", "'num-envs' is set twice"),
         ("num_envs = ", "not valid TOML"),
+        ("preset = 32", r"preset 32: must be text, such as 'cpu'\."),
+        ("preset = ['cpu']", "preset .'cpu'.: must be text"),
+        ("a = " + "[" * 20_000 + "]" * 20_000, "nested too deeply"),
+        ("a = " + "{a=" * 10_000 + "1" + "}" * 10_000, "nested too deeply"),
+        (".".join("a" * 20_000) + " = 1", "nested too deeply"),
+        (".".join("a" * 900) + " = 1", "unknown setting 'a'"),
+        ("seed = " + "9" * 5000, "not valid TOML"),
+        ("x" * 5000 + " = 1", r"unknown setting 'x{50,60}\.\.\.\."),
+        ("#" * 100_000, "larger than 65,536 bytes"),
     ],
+    ids=lambda text: text[:20],
 )
 def test_a_file_that_cannot_be_meant_is_refused(tmp_path, content, message):
     file = tmp_path / "my.toml"
     file.write_text(content)
     with pytest.raises(ConfigError, match=message):
         read_settings(file)
+
+
+def test_what_is_no_file_of_settings_is_named(tmp_path):
+    (tmp_path / "latin.toml").write_bytes(b'run_dir = "\xff"')
+    for path, words in {
+        tmp_path / "latin.toml": "not valid TOML: 'utf-8' codec",
+        tmp_path: "Is a directory",
+        Path("/dev/zero"): "is a device",
+        Path("a" * 5000): "it has 5000 characters",
+        Path("a\0b"): "control character",
+    }.items():
+        with pytest.raises(ConfigError, match=words) as error:
+            read_settings(path)
+        assert str(error.value).startswith("--config ")
 
 
 def test_a_missing_file_is_named(tmp_path):

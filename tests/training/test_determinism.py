@@ -18,9 +18,7 @@ from hackmatrix_rl.training.determinism import GPU_FLAG, make_deterministic
 
 
 def on_a_gpu(monkeypatch, started=True):
-    monkeypatch.setattr(
-        "hackmatrix_rl.training.determinism.xla_bridge.backends_are_initialized", lambda: started
-    )
+    monkeypatch.setattr("hackmatrix_rl.training.determinism.backend_started", lambda: started)
     monkeypatch.setattr("jax.default_backend", lambda: "gpu")
 
 

@@ -2,6 +2,7 @@
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -34,7 +35,7 @@ def cache(tmp_path_factory):
     return tmp_path_factory.mktemp("cache")
 
 
-def spawn(cache, *arguments, before=()):
+def spawn(cache, *arguments, before=(), cwd=None):
     environment = {**os.environ, "JAX_COMPILATION_CACHE_DIR": str(cache)}
     return subprocess.Popen(
         [*before, *COMMAND, *map(str, arguments)],
@@ -42,6 +43,7 @@ def spawn(cache, *arguments, before=()):
         stderr=subprocess.STDOUT,
         text=True,
         env=environment,
+        cwd=cwd,
     )
 
 
@@ -158,6 +160,7 @@ def test_a_full_disk_is_told_and_training_goes_on(straight, cache, tmp_path):
     assert "COULD NOT SAVE update 2" in output
     assert "JsonLines cannot write: [Errno 27] File too large. Training goes on." in output
     assert "100%" in output
+    assert "Traceback" not in output, "one line for each failure"
 
 
 @pytest.mark.slow
@@ -179,3 +182,60 @@ def test_a_folder_that_is_gone_is_made_again(cache, tmp_path):
     assert "COULD NOT SAVE" in output
     assert status == 0, output
     assert read_metadata(find_checkpoint(far))["update"] == UPDATES
+
+
+@pytest.mark.slow
+def test_a_run_folder_that_is_removed_is_made_again_and_gone_on_with_by_its_name(
+    straight, cache, tmp_path, updates
+):
+    run = tmp_path / "runs" / "mine"
+    process = spawn(cache, *settings(updates), "--run-dir", "runs/mine", cwd=tmp_path)
+    wait_for(run / "checkpoints" / "4" / "manifest.json", process)
+    # What is being saved meanwhile may stay.
+    shutil.rmtree(run, ignore_errors=True)
+    status, output = finish(process)
+    assert status == 0, output
+    assert "runs/mine: was removed while the run goes on. Made again: " in output
+    names = {path.name for path in run.iterdir()}
+    assert names == {path.name for path in straight.iterdir()}
+    assert first_difference(end_of(straight), end_of(run)) is None
+    longer = ("--total-timesteps", (updates + 2) * 256)
+    status, output = finish(spawn(cache, "--resume-run", "mine", *longer, cwd=tmp_path))
+    assert status == 0, output
+    rows = [row["updates"] for row in read_json_lines(run / "metrics.jsonl")]
+    assert rows == list(range(1, updates + 3))
+    assert "compiled in" in (run / "log.txt").read_text().split("was removed")[0]
+
+
+@pytest.mark.slow
+def test_neither_another_run_nor_a_resume_writes_where_a_live_run_does(cache, tmp_path):
+    far = tmp_path / "far"
+    run = spawn(
+        cache, *settings(10**6), "--run-dir", "runs/one", "--checkpoint-dir", far, cwd=tmp_path
+    )
+    try:
+        wait_for(far / "4" / "manifest.json", run)
+        (tmp_path / "elsewhere").mkdir()
+        starts = {
+            "another": spawn(
+                cache, *settings(), "--run-dir", "two", "--checkpoint-dir", far, cwd=tmp_path
+            ),
+            "same": spawn(cache, *settings(), "--run-dir", "runs/one", cwd=tmp_path),
+            "resume": spawn(
+                cache,
+                *("--resume-run", "one", "--checkpoint-dir", far),
+                cwd=tmp_path / "elsewhere",
+            ),
+        }
+        for name, process in starts.items():
+            status, output = finish(process)
+            assert status == 2, output
+            assert f"is still being written by process {run.pid} on" in output, name
+        assert {path.name for path in tmp_path.iterdir()} == {"runs", "far", "elsewhere"}
+        assert not list((tmp_path / "elsewhere").iterdir())
+        run.send_signal(signal.SIGTERM)
+        status, output = finish(run)
+    finally:
+        run.kill()
+    assert status == 128 + signal.SIGTERM
+    assert "cannot" not in output

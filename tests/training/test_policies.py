@@ -70,3 +70,20 @@ def test_a_network_that_cannot_is_named_with_what_can(monkeypatch):
     for name in ("own_networks:make", "gru"):
         with pytest.raises(ConfigError, match=f"--remat blocks: --network {name}.*residual"):
             build(network=name, remat="blocks")
+
+
+def test_a_network_that_returns_something_else_is_refused_in_one_line(monkeypatch):
+    class Two(ActorCritic):
+        weight: jax.Array
+
+        def initial_carry(self):
+            return ()
+
+        def __call__(self, observation, carry):
+            return self.weight, carry
+
+    module = types.ModuleType("own_networks")
+    module.two = lambda spec, *, width, key: Two(jnp.zeros(spec.num_actions))
+    monkeypatch.setitem(sys.modules, "own_networks", module)
+    with pytest.raises(ConfigError, match=r"--network own_networks:two: Two.__call__ .*a tuple of"):
+        compose(make_config("debug", {"network": "own_networks:two"}), key=KEY)

@@ -12,17 +12,12 @@ from hackmatrix_rl.agent import MLPActorCritic, ResidualActorCritic
 from hackmatrix_rl.env import CartPole
 from hackmatrix_rl.training import Trainer
 from hackmatrix_rl.training.config import ConfigError, TrainConfig
-from hackmatrix_rl.training.memory_estimate import (
-    MemoryEstimate,
-    _free_ram,
-    available_memory,
-    estimate_memory,
-)
+from hackmatrix_rl.training.memory import _free_ram, available_memory, in_words
+from hackmatrix_rl.training.memory_estimate import MemoryEstimate, estimate_memory
 from hackmatrix_rl.training.mesh import mesh
 from hackmatrix_rl.training.preflight import (
     check_disk,
     check_memory,
-    in_words,
     preflight,
     require_wandb,
 )

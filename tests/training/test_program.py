@@ -1,4 +1,4 @@
-"""How the training program is compiled."""
+"""How the training program is compiled, and what depends on versions."""
 
 import compiling
 import jax
@@ -8,33 +8,48 @@ from agent import probes
 from agent.probes import make_trainer
 
 import hackmatrix_rl as hm
-from hackmatrix_rl.game.bits import kept
-from hackmatrix_rl.game.random import mix
+from hackmatrix_rl.training.compatibility import (
+    CPU_OPTIONS,
+    cpu_options,
+    untested_version,
+    wandb_timeouts,
+)
 from hackmatrix_rl.training.program import compiler_options
 from hackmatrix_rl.training.program_counts import program_counts
 
+TUNED = "0.10.2"
+UNKNOWN = "0.999.0"
 
-def test_whoever_wants_programs_compiled_quickly_has_the_last_word():
+
+def test_whoever_wants_programs_compiled_quickly_has_the_last_word(monkeypatch):
+    monkeypatch.setattr("hackmatrix_rl.training.program.cpu_options", lambda **_: {"some": "1"})
+    assert compiler_options(hm.mesh("data=2")) == {"some": "1"}
     with compiling.quickly():
         assert compiler_options(hm.mesh("data=2")) == {}
 
 
 def test_least_time_is_spent_on_compiling_what_runs_once():
     level = "xla_backend_optimization_level"
-    mesh = hm.mesh("data=2")
-    assert compiler_options(mesh, once=True)[level] < compiler_options(mesh)[level]
+    assert cpu_options(TUNED, once=True)[level] < cpu_options(TUNED)[level]
 
 
-def test_what_is_kept_is_worked_out_once():
-    def program(numbers):
-        hashed = kept(mix(mix(numbers)))
-        return hashed + jnp.uint32(1), hashed[::-1]
-
-    lowered = jax.jit(program).lower(jnp.zeros(1000, jnp.uint32))
-    compiled = lowered.compile(compiler_options(hm.mesh("data=1")))
-    assert compiled.as_text().count(" multiply(") == 4
+def test_a_version_that_was_not_tested_gets_the_compilers_own_options_and_a_line():
+    assert cpu_options(UNKNOWN) == cpu_options(UNKNOWN, once=True) == {}
+    assert UNKNOWN in untested_version(UNKNOWN)
 
 
+@pytest.mark.parametrize("version", CPU_OPTIONS)
+def test_a_tested_version_gets_no_line(version):
+    assert untested_version(version) is None
+
+
+def test_no_option_leaves_out_what_other_passes_rely_on():
+    # XLA's emitters for CPUs know no barriers: a program that keeps one ends the process.
+    for options in CPU_OPTIONS.values():
+        assert "cse_barrier_expander" not in str(options.get("xla_disable_hlo_passes"))
+
+
+@pytest.mark.skipif(not cpu_options(), reason="this version compiles with XLA's own options")
 def test_a_long_reduction_is_one_loop():
     lowered = jax.jit(lambda numbers: jnp.sum(numbers * 3)).lower(jnp.zeros(5000, jnp.int32))
     compiled = lowered.compile(compiler_options(hm.mesh("data=1")))
@@ -43,9 +58,26 @@ def test_a_long_reduction_is_one_loop():
 
 def test_the_options_are_those_of_every_program_of_the_trainer(monkeypatch):
     refused = {"no_such_option": 1}
-    assert compiler_options(hm.mesh("data=2")) != {}
     monkeypatch.setattr("hackmatrix_rl.training.trainer.compiler_options", lambda *_, **__: refused)
     trainer = make_trainer(probes.value_only())
     for act in (trainer.compile, lambda: trainer.start(jax.random.key(0))):
         with pytest.raises(jax.errors.JaxRuntimeError, match="no_such_option"):
             act()
+
+
+def test_the_versions_stand_in_order():
+    def numbers(version):
+        return tuple(map(int, version.split(".")))
+
+    assert list(CPU_OPTIONS) == sorted(CPU_OPTIONS, key=numbers)
+
+
+def test_wandb_is_told_only_of_the_limits_that_its_version_has():
+    class Older:
+        init_timeout: float
+
+    class Newer(Older):
+        finish_timeout: float
+
+    assert wandb_timeouts(Older, seconds=3) == {"init_timeout": 3}
+    assert wandb_timeouts(Newer, seconds=3) == {"init_timeout": 3, "finish_timeout": 3}

@@ -153,13 +153,13 @@ def test_another_network_is_refused_by_name(tmp_path):
 
 
 def test_a_run_that_is_being_written_is_refused(tmp_path):
-    train(settings(tmp_path, total_timesteps=256))
-    with (
-        RunLock(tmp_path / "run"),
-        pytest.raises(ConfigError, match=r"--resume-run .*run: is still being written by proc"),
-    ):
-        RunLock(tmp_path / "run")
-    RunLock(tmp_path / "run").close()
+    with RunLock() as held:
+        make_run_folder(settings(tmp_path), lock=held)
+        with pytest.raises(ConfigError, match=r"--resume-run .*run: is still being written by pr"):
+            find_stopped_run(str(tmp_path / "run"), lock=RunLock())
+    # Free by now: there is just no checkpoint.
+    with pytest.raises(ConfigError, match="no checkpoint to go on from"):
+        find_stopped_run(str(tmp_path / "run"), lock=RunLock())
 
 
 def test_a_run_is_found_by_its_name_and_by_its_wandb_id(tmp_path, monkeypatch):

@@ -146,7 +146,7 @@ def test_metrics_that_a_full_disk_does_not_take_are_written_later(tmp_path, monk
 
     def sometimes_full(sink, row):
         if row["updates"] == 4:
-            monkeypatch.setattr(sink, "_file", FullFile(sink._file))
+            monkeypatch.setattr(sink._file, "_file", FullFile(sink._file._file))
             refused.append(row)
         elif refused:
             monkeypatch.undo()
@@ -167,6 +167,9 @@ class FullFile:
 
     def write(self, text):
         raise OSError(errno.ENOSPC, "No space left on device")
+
+    def fileno(self):
+        return self.file.fileno()
 
     def close(self):
         self.file.close()

@@ -95,11 +95,11 @@ class Recorded:
 def test_two_plays_take_turns_and_neighbouring_runs_are_divided():
     runs = []
     plays = {name: Recorded(name, speed, runs) for name, speed in (("a", 3.0), ("b", 1.0))}
-    speeds, ratios = in_turns(plays, steps=1, repeats=2)
+    speeds = in_turns(plays, steps=1, repeats=2)
     assert runs == ["a", "b"] * 3
     assert speeds["a"].steps_per_second == (9.0, 15.0)
     assert speeds["b"].steps_per_second == (4.0, 6.0)
-    assert ratios == (9 / 4, 15 / 6)
+    assert speeds["a"].ratios_to(speeds["b"]) == (9 / 4, 15 / 6)
 
 
 def test_a_game_of_pgx_is_reset_where_it_ends_and_its_totals_are_told():

@@ -15,6 +15,7 @@ from agent.probes import make_trainer
 from hackmatrix_rl.agent import GRUActorCritic, LossMetrics, MLPActorCritic, PPOLoss, precision
 from hackmatrix_rl.env import CartPole
 from hackmatrix_rl.training import Constant, Linear, Trainer
+from hackmatrix_rl.training.mesh import mesh
 
 from .states import arrays, assert_same
 
@@ -122,6 +123,12 @@ def test_the_learning_rate_follows_environment_steps():
     trainer = started(learning_rate=Linear(0.1, 0.0, 10 * batch))
     rates = [trainer.dispatch(1).learning["learning_rate"] for _ in range(12)]
     np.testing.assert_allclose(rates, np.maximum(0.1 * (1 - np.arange(12) / 10), 0), atol=1e-6)
+
+
+def test_precision_and_mesh_may_be_texts():
+    trainer = make_trainer(probes.value_only(), precision="bf16", mesh="data=2")
+    assert trainer.update.precision == precision("bf16")
+    assert trainer.mesh == trainer.update.mesh == mesh("data=2")
 
 
 def test_a_learning_rate_of_zero_learns_nothing():

@@ -17,7 +17,8 @@ CARTPOLE = (sys.executable, str(Path(__file__).with_name("cartpole_command.py"))
 def test_a_killed_run_that_is_resumed_ends_in_the_same_bits(tmp_path):
     told = []
     verdict = verify_resume(
-        make_config("debug", {"updates_per_dispatch": 1}),
+        # What is typed here may be resumed there; CartPole's command builds another one.
+        make_config("debug", {"updates_per_dispatch": 1, "network": "of_ones_own:network"}),
         updates=300,
         folder=tmp_path,
         report=told.append,

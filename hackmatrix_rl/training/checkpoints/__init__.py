@@ -1,15 +1,16 @@
 """Training state on disk, and back."""
 
-from hackmatrix_rl.training.checkpoints.reader import (
+from hackmatrix_rl.training.checkpoints.finder import find_checkpoint, whole_checkpoint
+from hackmatrix_rl.training.checkpoints.metadata import (
     FORMAT,
-    Loaded,
     check_resumable,
-    find_checkpoint,
+    read_metadata,
+)
+from hackmatrix_rl.training.checkpoints.reader import (
+    Loaded,
     load,
     read_arrays,
-    read_metadata,
     restore,
-    whole_checkpoint,
 )
 from hackmatrix_rl.training.checkpoints.writer import CheckpointWriter, Outcome
 

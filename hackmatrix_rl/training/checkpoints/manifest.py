@@ -6,10 +6,12 @@ a word.
 """
 
 import hashlib
-import json
+import os
 from collections.abc import Iterator
 
 from etils import epath
+
+from hackmatrix_rl.training.files import DamagedFileError, read_json, write_json
 
 NAME = "manifest.json"
 _CHUNK = 1 << 20
@@ -26,10 +28,7 @@ def write_manifest(folder: epath.Path) -> int:
     """
     sums = {name: _sha256(path) for name, path in _files(folder)}
     size = sum(path.stat().length for _, path in _files(folder))
-    # Renamed into place: a manifest is there whole or not at all.
-    unfinished = folder / (NAME + ".part")
-    unfinished.write_text(json.dumps({"sha256": sums}, indent=1))
-    unfinished.rename(folder / NAME)
+    write_json(folder / NAME, {"sha256": sums}, indent=1)
     return size
 
 
@@ -39,18 +38,44 @@ def damage(folder: epath.Path) -> str | None:
     Args:
         folder: of the checkpoint; may be remote.
     """
-    if not (folder / NAME).exists():
-        return "half-written: it has no manifest"
+    if not folder.is_dir():
+        return "no folder"
+    if (odd := not_plain(folder)) is not None:
+        return odd
     try:
-        sums: dict[str, str] = json.loads((folder / NAME).read_text())["sha256"]
-    except (ValueError, KeyError, TypeError):
+        manifest = read_json(folder / NAME)
+    except DamagedFileError:
         return "damaged: its manifest cannot be read"
-    present = dict(_files(folder))
-    for name, expected in sums.items():
-        if name not in present:
-            return f"damaged: {name} is missing"
-        if _sha256(present[name]) != expected:
-            return f"damaged: {name} is not what was written"
+    if manifest is None:
+        return "half-written: it has no manifest"
+    sums = manifest.get("sha256")
+    if not isinstance(sums, dict):
+        return "damaged: its manifest cannot be read"
+    try:
+        present = dict(_files(folder))
+        for name, expected in sums.items():
+            if name not in present:
+                return f"damaged: {name} is missing"
+            if _sha256(present[name]) != expected:
+                return f"damaged: {name} is not what was written"
+    except OSError as error:
+        return f"damaged: it cannot be read ({error.strerror or error})"
+    return None
+
+
+def not_plain(folder: epath.Path) -> str | None:
+    """What in a checkpoint's folder is no plain file, in words: a link may lead anywhere.
+
+    Args:
+        folder: of the checkpoint; may be remote.
+    """
+    here = [(name, folder / name) for name in (NAME, NAME + ".part") if (folder / name).exists()]
+    for name, path in (*here, *_files(folder)):
+        if os.path.islink(path):
+            return f"damaged: {name} is a link; copy what it leads to (cp -rL)"
+        # Remote paths exist for `epath` alone, which takes a pipe for a file.
+        if os.path.exists(path) and not os.path.isfile(path):
+            return f"damaged: {name} is no file"
     return None
 
 
@@ -59,7 +84,7 @@ def _files(folder: epath.Path) -> Iterator[tuple[str, epath.Path]]:
     waiting = [folder]
     while waiting:
         for path in sorted(waiting.pop().iterdir()):
-            if path.is_dir():
+            if path.is_dir() and not os.path.islink(path):
                 waiting.append(path)
             elif path.name not in (NAME, NAME + ".part"):
                 yield str(path.relative_to(folder)), path

@@ -1,21 +1,25 @@
-"""Checkpoints found, checked and read.
+"""Checkpoints read.
 
 A checkpoint is a folder named after the update it was made at, with
 
 - `policy`: the arrays of the policy alone, which is all that playing needs;
 - `training`: the arrays of the whole training state, random keys and environments included,
   which is all that going on needs;
-- `metadata.json`: the format's version, the config, the run, the counters, and which arrays
-  are random keys;
+- `metadata.json`: the format's version, the game, the config, the run, the counters, and which
+  arrays are random keys; see `checkpoints/metadata.py`;
 - `manifest.json`: written last; see `checkpoints/manifest.py`.
 
-Code is never stored: the config says how to build it.
+Code is never stored: the config says how to build it. Where that would import a module of
+somebody's own, it is done only for those who say that they trust it (docs/security.md).
 """
 
+import dataclasses
 import json
+import os
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -29,24 +33,14 @@ from etils import epath
 from hackmatrix_rl.agent import ActorCritic
 from hackmatrix_rl.env import HackMatrix
 from hackmatrix_rl.training.checkpoints.arrays import Stored, Tree
-from hackmatrix_rl.training.checkpoints.manifest import NAME as MANIFEST
-from hackmatrix_rl.training.checkpoints.manifest import damage
+from hackmatrix_rl.training.checkpoints.finder import Report, find_checkpoint
+from hackmatrix_rl.training.checkpoints.metadata import (
+    check_playable,
+    read_metadata,
+)
 from hackmatrix_rl.training.config import ConfigError, TrainConfig
-from hackmatrix_rl.training.policies import build_policy
+from hackmatrix_rl.training.policies import build_policy, check_trusted
 from hackmatrix_rl.training.settings import config_from_dict
-
-FORMAT = 3
-"""Of the checkpoints that are written.
-
-Format 1 had no manifest and no run in its metadata; up to format 2, HackMatrix held its games in
-other arrays.
-"""
-PLAYABLE_FORMATS = (1, 2, 3)
-"""Formats whose policy can be read."""
-METADATA = "metadata.json"
-_METADATA_1 = "metadata/metadata"  # where format 1 had it
-
-Report = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -72,6 +66,8 @@ def load(
     run: str | Path,
     *,
     policy: ActorCritic | None = None,
+    network: str | None = None,
+    trust_code: bool = False,
     best: bool = False,
     report: Report = warnings.warn,
 ) -> Loaded:
@@ -83,16 +79,27 @@ def load(
         run: a run's folder, its name under `runs/`, a folder of checkpoints (which may be
             remote: `gs://...`), or one checkpoint.
         policy: a network of the same shape to fill in, where the config cannot build it
-            because it was composed by hand; its own numbers do not matter.
+            because it was composed by hand; its own numbers do not matter. No code that the
+            config names is imported then.
+        network: what to build in place of the network that the config names; where that is
+            `module:factory`, the same again, or what has become of it.
+        trust_code: import the `module:factory` that the config names, which runs it: only if
+            you trust whoever wrote it.
         best: take the checkpoint with the highest mean return rather than the newest.
         report: is told which checkpoints are damaged and passed over.
 
     Raises:
-        ConfigError: if there is no checkpoint, or it is not of this format or network.
+        ConfigError: if there is no checkpoint, it is not of this format, game or network, or
+            its network is code that nobody said to trust.
     """
     folder = find_checkpoint(run, best=best, report=report)
     metadata = read_metadata(folder)
+    check_playable(folder, metadata)
     config = config_from_dict(metadata["config"])
+    if network is not None:
+        config = dataclasses.replace(config, network=network)
+    elif policy is None:
+        check_trusted(config, folder, trust_code=trust_code)
     environment = HackMatrix(config.game(), max_steps=config.max_steps)
     if policy is None:
         policy = build_policy(config, environment.spec, key=jax.random.key(0))
@@ -110,110 +117,6 @@ def _to_device(policy: ActorCritic) -> ActorCritic:
     return jax.tree.map(
         lambda leaf: jnp.asarray(leaf) if isinstance(leaf, np.ndarray) else leaf, policy
     )
-
-
-def find_checkpoint(
-    run: str | Path, *, best: bool = False, report: Report = warnings.warn
-) -> epath.Path:
-    """The folder of the newest whole checkpoint that a path or a run's name leads to.
-
-    Args:
-        run: as for `load`.
-        best: the one with the highest mean return instead.
-        report: is told which checkpoints are damaged and passed over.
-
-    Raises:
-        ConfigError: if there is none.
-    """
-    for place in (epath.Path(run), epath.Path("runs") / run):
-        if not place.is_dir():
-            continue
-        if _metadata_file(place).exists():
-            if (wrong := _trouble(place)) is not None:
-                raise ConfigError(f"{place}: {wrong}. Give another checkpoint of the run.")
-            return place
-        for folder in (place, place / "checkpoints", _named_by_config(place)):
-            if folder is not None and (found := whole_checkpoint(folder, best, report)):
-                return found
-    raise ConfigError(
-        f"{run}: no checkpoint there. Give a run's folder (runs/...), its name, or a checkpoint."
-    )
-
-
-def whole_checkpoint(
-    folder: epath.Path, best: bool = False, report: Report = warnings.warn
-) -> epath.Path | None:
-    """The newest (or best) checkpoint in a folder that is neither half-written nor damaged."""
-    candidates = checkpoints_in(folder)[::-1]
-    if best:
-        candidates = sorted(candidates, key=_score, reverse=True)
-    for candidate in candidates:
-        wrong = _trouble(candidate)
-        if wrong is None:
-            return candidate
-        report(f"{candidate}: {wrong}; it is passed over")
-    return None
-
-
-def checkpoints_in(folder: epath.Path) -> list[epath.Path]:
-    """The checkpoints in a folder, whole or not, oldest first."""
-    if not folder.is_dir():
-        return []
-    found = [path for path in folder.iterdir() if path.name.isdigit()]
-    return sorted(found, key=lambda path: int(path.name))
-
-
-def mean_return(folder: epath.Path) -> float | None:
-    """The mean return that a checkpoint's metadata tells of, if any."""
-    score: float | None = read_metadata(folder)["counters"].get("mean_return")
-    return score
-
-
-def _score(folder: epath.Path) -> float:
-    # Sorting must not read the metadata of what is half-written.
-    score = mean_return(folder) if (folder / MANIFEST).exists() else None
-    return float("-inf") if score is None else score
-
-
-def _trouble(folder: epath.Path) -> str | None:
-    """What keeps a checkpoint from being used, in words."""
-    if (folder / _METADATA_1).exists() and not (folder / METADATA).exists():
-        return None  # format 1 had no manifest
-    return damage(folder)
-
-
-def read_metadata(folder: epath.Path) -> dict[str, Any]:
-    """The JSON beside a checkpoint's arrays.
-
-    Raises:
-        ConfigError: if it is of a format that this version does not know.
-    """
-    metadata: dict[str, Any] = json.loads(_metadata_file(folder).read_text())
-    if metadata.get("format") not in PLAYABLE_FORMATS:
-        raise ConfigError(
-            f"{folder}: checkpoint format {metadata.get('format')}, written by hackmatrix-rl "
-            f"{_writer(metadata)}, but this version reads formats up to {FORMAT}. Use the "
-            "version that wrote it, or a later one."
-        )
-    return metadata
-
-
-def _metadata_file(folder: epath.Path) -> epath.Path:
-    return folder / _METADATA_1 if (folder / _METADATA_1).exists() else folder / METADATA
-
-
-def check_resumable(folder: epath.Path, metadata: Mapping[str, Any]) -> None:
-    """Raises a ConfigError unless training can go on from a checkpoint of this format."""
-    if metadata["format"] != FORMAT:
-        raise ConfigError(
-            f"{folder}: checkpoint format {metadata['format']}, written by hackmatrix-rl "
-            f"{_writer(metadata)}. Its policy can still be played (hackmatrix-rl eval), but to "
-            "go on with the training use the version that wrote it, or start anew."
-        )
-
-
-def _writer(metadata: Mapping[str, Any]) -> str:
-    return str(metadata.get("versions", {}).get("hackmatrix-rl", "0.1.0"))
 
 
 def restore(folder: epath.Path, part: str, like: Tree) -> Tree:
@@ -242,13 +145,43 @@ def read_arrays(folder: epath.Path, part: str) -> Stored:
     Args:
         folder: of one checkpoint.
         part: `policy` or `training`.
+
+    Raises:
+        ConfigError: if they cannot be read.
     """
+    keys = read_metadata(folder)["random_keys"][part]
+    place = absolute(folder)
+    try:
+        arrays = _restored(place, part)
+        for name, generator in keys.items():
+            jax.eval_shape(partial(jax.random.wrap_key_data, impl=generator), arrays[name])
+    except Exception as error:  # Orbax has no one error for what it cannot read
+        said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        raise ConfigError(f"{folder}: its {part} cannot be read: {said}") from error
+    return Stored(arrays, keys)
+
+
+def _restored(folder: epath.Path, part: str) -> dict[str, np.ndarray]:
+    """The arrays of a part by name; random keys as their raw words."""
+    _check_array_names(folder / part / "_METADATA")
     with _reader() as reader:
-        described = reader.metadata(_absolute(folder)).item_metadata[part].tree
+        described = reader.metadata(folder).item_metadata[part].tree
         as_numpy = jax.tree.map(lambda _: ocp.RestoreArgs(restore_type=np.ndarray), described)
         arguments = ocp.args.PyTreeRestore(restore_args=as_numpy)
-        restored = reader.restore(_absolute(folder), ocp.args.Composite(**{part: arguments}))
-    return Stored(restored[part], read_metadata(folder)["random_keys"][part])
+        restored = reader.restore(folder, ocp.args.Composite(**{part: arguments}))[part]
+    odd = [name for name, array in restored.items() if not isinstance(array, np.ndarray)]
+    if odd:
+        raise ValueError(f"{odd[0]!r} is no array")
+    return restored
+
+
+def _check_array_names(file: epath.Path) -> None:
+    """Refuses names of arrays that Orbax would make paths out of the checkpoint of."""
+    described = json.loads(file.read_text())["tree_metadata"]
+    for entry in described.values():
+        name = ".".join(str(each["key"]) for each in entry["key_metadata"])
+        if name.startswith("/") or ".." in name.split("/"):
+            raise ValueError(f"the name {name!r} of an array leads out of the checkpoint")
 
 
 def _reader() -> ocp.Checkpointer:
@@ -260,15 +193,7 @@ def _reader() -> ocp.Checkpointer:
     )
 
 
-def _absolute(folder: epath.Path) -> epath.Path:
-    """Orbax takes no relative paths."""
-    return epath.Path(folder).absolute()
-
-
-def _named_by_config(run: epath.Path) -> epath.Path | None:
-    """Where a run put its checkpoints, if that is outside of its folder."""
-    config = run / "config.json"
-    if not config.exists():
-        return None
-    named = json.loads(config.read_text()).get("checkpoint_dir")
-    return epath.Path(named) if named else None
+def absolute(folder: epath.PathLike) -> epath.Path:
+    """A folder as Orbax takes it, which takes no relative paths; a remote one as it is."""
+    text = os.fspath(folder)
+    return epath.Path(text if "://" in text else os.path.abspath(text))

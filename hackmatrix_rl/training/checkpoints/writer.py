@@ -1,9 +1,10 @@
 """Writing checkpoints beside the training, and saying at once when that fails."""
 
-import json
+import errno
+import os
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from types import TracebackType
@@ -15,17 +16,16 @@ from etils import epath
 from jaxtyping import PyTree
 
 from hackmatrix_rl.agent import ActorCritic
+from hackmatrix_rl.env import game_identity
 from hackmatrix_rl.training.checkpoints.arrays import arrays_to_store, random_keys
+from hackmatrix_rl.training.checkpoints.finder import checkpoints_in, mean_return, run_of
 from hackmatrix_rl.training.checkpoints.manifest import NAME as MANIFEST
 from hackmatrix_rl.training.checkpoints.manifest import write_manifest
-from hackmatrix_rl.training.checkpoints.reader import (
-    FORMAT,
-    METADATA,
-    checkpoints_in,
-    mean_return,
-)
+from hackmatrix_rl.training.checkpoints.metadata import FORMAT, METADATA
+from hackmatrix_rl.training.checkpoints.reader import absolute
 from hackmatrix_rl.training.config import TrainConfig
 from hackmatrix_rl.training.devices import describe_device
+from hackmatrix_rl.training.files import set_aside, write_json
 
 _UNFINISHED = ".orbax-checkpoint-tmp"
 _TIMEOUT_SECONDS = 300  # for processes to wait for one another at the end of a save
@@ -60,7 +60,9 @@ class CheckpointWriter:
         keep: how many of the newest stay.
         keep_best: whether the one with the highest mean return stays as well.
         config: stored with each, to build the same modules from.
-        run: stored with each: by what names the run is known.
+        run: stored with each: by what names the run is known. Checkpoints of another run are
+            neither written among nor removed.
+        hold: called before each save; raises an OSError if the folder may not be written.
     """
 
     def __init__(
@@ -71,12 +73,16 @@ class CheckpointWriter:
         config: TrainConfig,
         keep_best: bool = False,
         run: Mapping[str, str] | None = None,
+        hold: Callable[[], None] | None = None,
     ) -> None:
-        self._folder = epath.Path(folder).absolute()
+        self._hold = hold
+        self._folder = absolute(folder)
         self._keep = keep
         self._keep_best = keep_best
         self._config = config
         self._run = dict(run or {})
+        self._game = game_identity().as_dict()
+        self._id = self._run.get("wandb_id")
         options = ocp.options.AsyncOptions(
             timeout_secs=_TIMEOUT_SECONDS,
             # In the background, a folder that cannot be made leaves threads that wait for it,
@@ -92,7 +98,7 @@ class CheckpointWriter:
             async_options=options,
         )
         # Looked up once: several processes must not come to different answers later.
-        self._there = {int(path.name) for path in _whole(self._folder)}
+        self._there = {int(path.name) for path in self._whole()}
         self._writing: threading.Thread | None = None
         self._outcomes: list[Outcome] = []
 
@@ -140,6 +146,7 @@ class CheckpointWriter:
         parts = {"policy": policy, "training": training}
         metadata: dict[str, Any] = {
             "format": FORMAT,
+            "game": self._game,
             "update": update,
             "counters": dict(counters),
             "config": self._config.as_dict(),
@@ -169,6 +176,10 @@ class CheckpointWriter:
         outcomes, self._outcomes = self._outcomes, []
         return outcomes
 
+    def forget(self) -> None:
+        """Has nothing to keep of what was there when this was made: it was removed."""
+        self._there.clear()
+
     def wait(self) -> list[Outcome]:
         """Waits for the save that is being written, and tells how it and others ended."""
         self._join()
@@ -190,7 +201,7 @@ class CheckpointWriter:
             # background thread has noticed some of them.
             self._checkpointer.wait_until_finished()
             if jax.process_index() == 0:
-                (folder / METADATA).write_text(json.dumps(metadata, indent=1))
+                write_json(folder / METADATA, metadata, indent=1)
                 size = write_manifest(folder)
                 self._forget_the_oldest()
         except Exception as failure:  # handed to the training thread by `poll`
@@ -206,13 +217,41 @@ class CheckpointWriter:
         """Removes what an earlier failure left at the place of a checkpoint."""
         if jax.process_index() != 0:
             return
+        if self._hold is not None:
+            self._hold()
         self._folder.mkdir(parents=True, exist_ok=True)
+        for path in checkpoints_in(self._folder):
+            if (other := self._other_run(path)) is not None:
+                raise FileExistsError(
+                    errno.EEXIST, f"a checkpoint of another run ({other}) is there", str(path)
+                )
         for path in self._folder.iterdir():
             if path == folder or _UNFINISHED in path.name:
-                path.rmtree()
+                if path.is_dir():
+                    path.rmtree()
+                else:
+                    set_aside(path)
+
+    def _whole(self) -> list[epath.Path]:
+        """This run's checkpoints that were completed, oldest first; sums are not looked at.
+
+        One that is a link is none of ours: what it leads to is not to be cleared away.
+        """
+        return [
+            path
+            for path in checkpoints_in(self._folder)
+            if not os.path.islink(path)
+            and (path / MANIFEST).exists()
+            and self._other_run(path) is None
+        ]
+
+    def _other_run(self, checkpoint: epath.Path) -> str | None:
+        """The wandb id of a checkpoint's run, if that is not the one that this writes."""
+        found = run_of(checkpoint).get("wandb_id", self._id)
+        return None if self._id is None or found == self._id else found
 
     def _forget_the_oldest(self) -> None:
-        whole = _whole(self._folder)
+        whole = self._whole()
         stay = set(whole[-self._keep :])
         scores = {path: mean_return(path) for path in whole} if self._keep_best else {}
         known = {path: score for path, score in scores.items() if score is not None}
@@ -223,8 +262,3 @@ class CheckpointWriter:
                 # First the manifest: a kill halfway leaves a checkpoint that is known as none.
                 (path / MANIFEST).unlink()
                 path.rmtree()
-
-
-def _whole(folder: epath.Path) -> list[epath.Path]:
-    """The checkpoints that were completed, oldest first; their sums are not looked at."""
-    return [path for path in checkpoints_in(folder) if (path / MANIFEST).exists()]

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from hackmatrix_rl.training.config import TrainConfig
 from hackmatrix_rl.training.run_folder import RunFolder
+from hackmatrix_rl.training.sinks.appended import Place
 from hackmatrix_rl.training.sinks.json_lines import JsonLines
 from hackmatrix_rl.training.sinks.log_file import LogFile
 from hackmatrix_rl.training.sinks.queued import Queued
@@ -12,7 +13,13 @@ from hackmatrix_rl.training.sinks.tensorboard import TensorBoard
 from hackmatrix_rl.training.sinks.weights_and_biases import WeightsAndBiases
 
 
-def open_sinks(config: TrainConfig, folder: RunFolder, displays: Sequence[Sink] = ()) -> Fanout:
+def open_sinks(
+    config: TrainConfig,
+    folder: RunFolder,
+    displays: Sequence[Sink] = (),
+    *,
+    place: Place | None = None,
+) -> Fanout:
     """Opens everything that a run reports to: files of its own always, services if asked for.
 
     With several processes, all but process 0 have a log alone.
@@ -21,20 +28,21 @@ def open_sinks(config: TrainConfig, folder: RunFolder, displays: Sequence[Sink] 
         config: which ones.
         folder: the run's.
         displays: further sinks, which come first.
+        place: looks after the run's folder.
 
     Raises:
         ConfigError: if a service refuses.
     """
-    log = LogFile(folder.log, total_timesteps=config.total_timesteps)
+    log = LogFile(folder.log, total_timesteps=config.total_timesteps, place=place)
     if folder.process > 0:
         return Fanout([log])
     sinks = [
         *displays,
-        JsonLines(folder.metrics),
+        JsonLines(folder.metrics, place),
         log,
     ]
     if config.tensorboard:
-        sinks.append(TensorBoard(folder.path / "tensorboard"))
+        sinks.append(TensorBoard(folder.path / "tensorboard", place=place))
     if config.wandb:
         service = WeightsAndBiases(
             project=config.wandb_project,

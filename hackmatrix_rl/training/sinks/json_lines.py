@@ -5,6 +5,8 @@ import math
 from pathlib import Path
 from typing import Any
 
+from hackmatrix_rl.training.files import set_aside, write_whole
+from hackmatrix_rl.training.sinks.appended import AppendedFile, Place
 from hackmatrix_rl.training.sinks.sink import Row, Sink
 
 
@@ -16,12 +18,11 @@ class JsonLines(Sink):
 
     Args:
         path: the file; made if it is missing, continued if it is there.
+        place: looks after the folder that it is in.
     """
 
-    def __init__(self, path: Path) -> None:
-        # Unbuffered: what could not be written is ours to keep.
-        self._file = path.open("ab", buffering=0)
-        self._waiting = b""
+    def __init__(self, path: Path, place: Place | None = None) -> None:
+        self._file = AppendedFile(path, place)
 
     def write(self, row: Row) -> None:
         """Appends one line.
@@ -30,35 +31,73 @@ class JsonLines(Sink):
             OSError: it could not be written yet.
         """
         numbers = {name: value if math.isfinite(value) else None for name, value in row.items()}
-        self._waiting += json.dumps(numbers, allow_nan=False).encode() + b"\n"
-        while self._waiting:
-            self._waiting = self._waiting[self._file.write(self._waiting) :]
+        self._file.append(json.dumps(numbers, allow_nan=False).encode() + b"\n")
 
     def note(self, message: str) -> None:
-        """Keeps nothing: the file holds numbers alone."""
+        """Keeps nothing, as the file holds numbers alone; but looks after the file."""
+        self._file.append(b"")
 
     def close(self) -> None:
-        """Closes the file."""
+        """Closes the file.
+
+        Raises:
+            OSError: some rows could not be written.
+        """
         self._file.close()
 
 
 def read_json_lines(path: Path) -> list[dict[str, Any]]:
-    """The rows of a file that `JsonLines` wrote. A last line cut short by a crash is left out."""
-    text = path.read_text(encoding="utf-8")
-    whole = text[: text.rfind("\n") + 1]
-    return [json.loads(line) for line in whole.splitlines()]
+    """The rows of a file that `JsonLines` wrote.
+
+    A last line cut short by a crash is left out, and so is every line that is no row.
+    """
+    return _rows_and_rest(path)[0]
 
 
-def forget_rows_after(path: Path, update: int) -> None:
+def forget_rows_after(path: Path, update: int) -> list[str]:
     """Takes the rows of later updates out of a file: a run that goes on will write them anew.
+
+    A file with damaged lines is set aside, and the rows that can be read stay.
 
     Args:
         path: a file that `JsonLines` wrote; it may be missing.
         update: the last one whose row stays.
+
+    Returns:
+        What people should know, in lines.
     """
     if not path.exists():
-        return
-    rows = [row for row in read_json_lines(path) if row["updates"] <= update]
-    unfinished = path.with_name(path.name + ".part")
-    unfinished.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    unfinished.replace(path)
+        return []
+    rows, damaged = _rows_and_rest(path)
+    dated = [row for row in rows if {"updates", "env_steps"} <= row.keys()]
+    damaged += len(rows) - len(dated)
+    kept = [row for row in dated if (row["updates"] or 0) <= update]
+    notes = []
+    if damaged:
+        aside = set_aside(path)
+        notes.append(f"{path}: holds damaged lines ({damaged}); all of it is now {aside.name}")
+    elif not kept:
+        notes.append(f"{path}: holds no row; those up to update {update:,} are lost")
+    write_whole(path, "".join(json.dumps(row) + "\n" for row in kept))
+    return notes
+
+
+def _rows_and_rest(path: Path) -> tuple[list[dict[str, Any]], int]:
+    """The rows of a file, and how many of its lines are none."""
+    *lines, last = path.read_bytes().split(b"\n")
+    rows = [_row(line) for line in lines]
+    good = [row for row in rows if row is not None]
+    # A row that a crash cut short is no damage.
+    odd_end = bool(last) and not last.startswith(b"{")
+    return good, len(rows) - len(good) + odd_end
+
+
+def _row(line: bytes) -> dict[str, Any] | None:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(row, dict):
+        return None
+    numbers = (value is None or isinstance(value, int | float) for value in row.values())
+    return row if all(numbers) else None

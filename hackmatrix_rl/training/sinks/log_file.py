@@ -4,6 +4,7 @@ from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
+from hackmatrix_rl.training.sinks.appended import AppendedFile, Place
 from hackmatrix_rl.training.sinks.columns import one_line
 from hackmatrix_rl.training.sinks.sink import Row, Sink
 
@@ -15,12 +16,18 @@ class LogFile(Sink):
         path: the file; continued if it is there.
         total_timesteps: length of the run, to say how far it is.
         now: tells the time; tests hand in their own.
+        place: looks after the folder that it is in.
     """
 
     def __init__(
-        self, path: Path, *, total_timesteps: int, now: Callable[[], datetime] = datetime.now
+        self,
+        path: Path,
+        *,
+        total_timesteps: int,
+        now: Callable[[], datetime] = datetime.now,
+        place: Place | None = None,
     ) -> None:
-        self._file = path.open("a", encoding="utf-8")
+        self._file = AppendedFile(path, place)
         self._total = total_timesteps
         self._now = now
 
@@ -29,12 +36,23 @@ class LogFile(Sink):
         self.note(one_line(row, self._total))
 
     def note(self, message: str) -> None:
-        """Appends the message."""
+        """Appends the message.
+
+        Raises:
+            OSError: it could not be written yet.
+        """
         time = self._now().isoformat(sep=" ", timespec="seconds")
-        for line in message.splitlines():
-            self._file.write(f"{time}  {line}\n")
-        self._file.flush()
+        lines = "".join(f"{time}  {line}\n" for line in message.splitlines())
+        self._file.append(lines.encode(errors="replace"))
+
+    def detail(self, message: str) -> None:
+        """Appends the pages."""
+        self.note(message)
 
     def close(self) -> None:
-        """Closes the file."""
+        """Closes the file.
+
+        Raises:
+            OSError: some lines could not be written.
+        """
         self._file.close()

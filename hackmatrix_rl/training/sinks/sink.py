@@ -19,6 +19,10 @@ class Sink(ABC):
     def note(self, message: str) -> None:
         """Takes one line for people to read."""
 
+    def detail(self, message: str) -> None:
+        """Takes pages, which only the log keeps."""
+        return
+
     @abstractmethod
     def close(self) -> None:
         """Finishes what was begun; nothing is written afterwards."""
@@ -35,7 +39,7 @@ class Fanout(Sink):
     """
 
     def __init__(self, sinks: Sequence[Sink]) -> None:
-        self._sinks = tuple(sinks)
+        self._sinks = list(sinks)  # those that are not closed
         self._failing: list[Sink] = []
 
     @property
@@ -53,9 +57,15 @@ class Fanout(Sink):
         for sink in self._sinks:
             self._attempt(sink, partial(sink.note, message))
 
+    def detail(self, message: str) -> None:
+        """Hands the pages to each."""
+        for sink in self._sinks:
+            self._attempt(sink, partial(sink.detail, message))
+
     def close(self) -> None:
         """Closes each, the last first."""
-        for sink in reversed(self._sinks):
+        while self._sinks:
+            sink = self._sinks.pop()
             self._attempt(sink, sink.close)
 
     def _attempt(self, sink: Sink, act: Callable[[], None]) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hackmatrix_rl.training.config import ConfigError
+from hackmatrix_rl.training.sinks.appended import Place
 from hackmatrix_rl.training.sinks.sink import Row, Sink
 
 
@@ -34,27 +35,45 @@ class TensorBoard(Sink):
     Args:
         folder: of the event files; made if it is missing.
         now: seconds since 1970.
+        place: looks after the folder that it is in.
 
     Raises:
         ConfigError: if the package that writes them is missing.
     """
 
-    def __init__(self, folder: Path, *, now: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        now: Callable[[], float] = time.time,
+        place: Place | None = None,
+    ) -> None:
         require_tensorboard()
         # Imported late: it belongs to an extra.
         from tensorboardX.event_file_writer import EventsWriter
         from tensorboardX.proto import event_pb2, summary_pb2
 
+        self._file: Any = EventsWriter
         self._events: Any = event_pb2
         self._summaries: Any = summary_pb2
         self._now = now
+        self._folder = folder
+        self._place = Place() if place is None else place
+        self._begin()
+
+    def _begin(self) -> None:
         self._started = False
-        folder.mkdir(parents=True, exist_ok=True)
+        self._folder.mkdir(parents=True, exist_ok=True)
         # The process's number: two starts within a second are two files.
-        self._writer = EventsWriter(str(folder / "events"), f".{os.getpid()}")
+        self._writer = self._file(str(self._folder / "events"), f".{os.getpid()}")
 
     def write(self, row: Row) -> None:
-        """Writes the numbers that are known, and flushes."""
+        """Writes the numbers that are known, and flushes. A file that was removed begins anew."""
+        if not self._folder.exists():
+            self._place.check()
+            self._writer.close()
+            self._begin()
+            self._place.made_again("tensorboard (from here on)")
         step = int(row["env_steps"])
         if not self._started:
             start = self._events.SessionLog(status=self._events.SessionLog.START)

@@ -2,11 +2,17 @@
 
 import math
 from collections.abc import Mapping
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+from hackmatrix_rl.training.compatibility import wandb_timeouts
 from hackmatrix_rl.training.config import ConfigError
+from hackmatrix_rl.training.deadline import within
 from hackmatrix_rl.training.sinks.sink import Row, Sink
+
+_SLACK = 10.0  # seconds for the library itself to start, and to end
 
 
 class WeightsAndBiases(Sink):
@@ -41,18 +47,25 @@ class WeightsAndBiases(Sink):
     ) -> None:
         import wandb  # seconds to import, and rarely asked for
 
+        self._patience = patience
+        timeouts = wandb_timeouts(wandb.Settings, seconds=patience)
         try:
-            self._run = wandb.init(
-                project=project,
-                id=run_id,
-                name=name,
-                dir=str(folder),
-                config=dict(config),
-                mode=mode,
-                resume="allow",
-                settings=wandb.Settings(init_timeout=patience, finish_timeout=patience),
+            self._run = within(
+                _SLACK + patience,
+                partial(
+                    wandb.init,
+                    project=project,
+                    id=run_id,
+                    name=name,
+                    dir=str(folder),
+                    config=dict(config),
+                    mode=mode,
+                    resume="allow",
+                    settings=wandb.Settings(**timeouts),
+                ),
             )
-        except wandb.Error as error:
+        except (wandb.Error, TimeoutError) as error:
+            _let_go()
             said = " ".join(str(error).split()).rstrip(".")
             raise ConfigError(
                 f"--wandb: {said}. Log in with `wandb login`, or use --wandb-mode offline."
@@ -70,4 +83,18 @@ class WeightsAndBiases(Sink):
 
     def close(self) -> None:
         """Waits until everything is sent, or the patience is at its end."""
-        self._run.finish()
+        try:
+            within(_SLACK + self._patience, self._run.finish)
+        finally:
+            _let_go()
+
+
+def _let_go() -> None:
+    """Ends the library's own process, or leaves it alone: the library would wait for it at exit.
+
+    Once it was asked to end, nothing waits for it any more.
+    """
+    import wandb
+
+    with suppress(TimeoutError):  # what there was to say of the service has been said
+        within(_SLACK, wandb.teardown)

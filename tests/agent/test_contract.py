@@ -1,0 +1,146 @@
+"""`check_policy`: what a network promises beyond its shapes."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import hackmatrix_rl as hm
+from hackmatrix_rl.agent import NETWORKS, NonTrainable, build_network
+from hackmatrix_rl.env import EnvSpec
+
+from . import probes
+
+SPEC = probes.Probe({}, board=True).spec
+
+
+class Small(hm.ActorCritic):
+    """One layer, with memory: the sum of what was seen."""
+
+    layer: eqx.nn.Linear
+
+    def __init__(self):
+        self.layer = eqx.nn.Linear(4, 4, key=jax.random.key(0))
+
+    def initial_carry(self):
+        return jnp.zeros(4)
+
+    def __call__(self, observation, carry):
+        carry = carry + observation
+        found = self.layer(carry.astype(self.layer.weight.dtype)).astype(jnp.float32)
+        return found[:3], found[3], carry
+
+
+class Forgets(Small):
+    """Unrolls without its memory."""
+
+    def unroll(self, observations, carry, done):
+        logits, value, _ = jax.vmap(jax.vmap(self))(observations, jnp.zeros_like(observations))
+        return logits, value
+
+
+class Lags(Small):
+    """Follows a step behind."""
+
+    def begin(self, observations):
+        return jnp.zeros_like(observations)
+
+    def follow(self, observations, carry, kept):
+        return *jax.vmap(self)(kept, carry), observations
+
+
+class Forward(Small):
+    """Unrolls by values alone."""
+
+    def unroll(self, observations, carry, done):
+        return super().unroll(observations, carry, done)[1]
+
+
+class Chance(Small):
+    """Draws when it is traced."""
+
+    def __call__(self, observation, carry):
+        logits, value, carry = super().__call__(observation, carry)
+        return logits, value + np.float32(np.random.default_rng().random()), carry
+
+
+class Infinite(Small):
+    """Divides by zero."""
+
+    def __call__(self, observation, carry):
+        logits, value, carry = super().__call__(observation, carry)
+        return logits / 0.0, value, carry
+
+
+class Fixed(hm.ActorCritic):
+    """Has no parameters."""
+
+    table: object = eqx.field(default=None)
+
+    def initial_carry(self):
+        return ()
+
+    def __call__(self, observation, carry):
+        return jnp.zeros(3), jnp.zeros(()), carry
+
+
+class WithTable(Small):
+    """Holds an array beside its layer."""
+
+    table: object
+
+    def __init__(self, table):
+        super().__init__()
+        self.table = table
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_every_network_passes(name):
+    hm.check_policy(build_network(name, SPEC, width=8, key=jax.random.key(0)), SPEC)
+
+
+def test_a_network_with_its_own_ways_passes_on_the_game():
+    spec = hm.HackMatrix().spec
+    network = hm.MLPActorCritic(spec, width=8, depth=1, key=jax.random.key(0))
+    hm.check_policy(network, spec)
+
+
+@pytest.mark.parametrize("policy", [Small(), WithTable(NonTrainable(np.ones(2, np.float32)))])
+def test_a_network_of_ones_own_passes(policy):
+    hm.check_policy(policy, SPEC)
+    hm.check_policy(policy, SPEC, precision="bf16")
+
+
+BROKEN = {
+    "unroll": (Forgets(), r"Forgets.unroll \(.*test_contract.py:\d+\), on a whole sequence"),
+    "follow": (Lags(), r"Lags.follow \(.*\), step by step, gives other logits"),
+    "chance": (Chance(), r"Chance.__call__ .*called again .* gives other values"),
+    "not finite": (Infinite(), "Infinite.__call__ .* logits that .* not finite"),
+    "no parameters": (Fixed(), "Fixed has no parameters"),
+    "NumPy": (WithTable(np.ones(2, np.float32)), r"\.table is a NumPy array.*NonTrainable"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_promise_is_found_and_named(name):
+    policy, said = BROKEN[name]
+    with pytest.raises(ValueError, match=said) as error:
+        hm.check_policy(policy, SPEC)
+    assert "\n" not in str(error.value)
+
+
+def test_an_unroll_that_returns_something_else_is_named():
+    with pytest.raises(TypeError, match=r"Forward.unroll .*expected: return logits, values"):
+        hm.check_policy(Forward(), SPEC)
+
+
+def test_a_trainer_looks_at_all_ways_of_a_network_of_ones_own():
+    with pytest.raises(TypeError, match=r"Forward.unroll .*expected: return logits, values"):
+        probes.make_trainer(probes.value_only(), Forward())
+
+
+def test_the_spec_is_checked_too():
+    spec = EnvSpec(0, SPEC.observation)
+    with pytest.raises(ValueError, match="num_actions is 0"):
+        hm.check_policy(Small(), spec)

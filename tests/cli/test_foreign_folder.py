@@ -1,0 +1,36 @@
+"""A command that is given in a folder that someone sent imports nothing from there."""
+
+import subprocess
+import sys
+
+import pytest
+
+SHADOWS = ("equinox", "matplotlib", "optax", "orbax", "rich", "secrets", "tomllib", "wandb")
+SCRIPT = """
+import os, sys
+from hackmatrix_rl.cli.main import main
+try:
+    main()
+finally:
+    assert os.getcwd() not in sys.path  # for what is imported later
+"""
+
+
+@pytest.mark.parametrize("start", ["module", "script"])
+def test_nothing_is_imported_from_the_working_directory(tmp_path, start):
+    here, elsewhere = tmp_path / "sent", tmp_path / "bin"
+    here.mkdir()
+    elsewhere.mkdir()
+    for name in SHADOWS:
+        (here / f"{name}.py").write_text(f"raise SystemExit('{name} was imported from here')\n")
+    (elsewhere / "command.py").write_text(SCRIPT)
+    begin = ["-m", "hackmatrix_rl"] if start == "module" else [str(elsewhere / "command.py")]
+    done = subprocess.run(
+        [sys.executable, *begin, "eval", "--help"],
+        cwd=here,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "--trust-code" in done.stdout

@@ -1,0 +1,154 @@
+"""`check_environment`: what only playing shows, found in environments that break one promise."""
+
+import dataclasses
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from agent import probes
+from training.wrong_use import Walk, shows
+
+import hackmatrix_rl as hm
+from hackmatrix_rl.env import CartPole, EpisodeStatistics
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [CartPole(max_steps=15), Walk(), probes.mask_matters()],
+    ids=["cartpole", "walk", "mask"],
+)
+def test_environments_that_keep_their_promises_pass(environment):
+    hm.check_environment(environment, steps=20)
+
+
+def with_episode(**changes):
+    return lambda t: dataclasses.replace(t.episode, **{k: f(t) for k, f in changes.items()})
+
+
+class NotReset(Walk):
+    """Counts episodes anew, but leaves the walker where it is."""
+
+    def step(self, state, actions, keys):
+        place, (length, total) = state[0] + 1, state[1]
+        done = place >= self.limit
+        last = (length + 1, total + 1.0)
+        now = jax.tree.map(lambda leaf: jnp.where(done, jnp.zeros_like(leaf), leaf), last)
+        timestep = self.show((place, last[1]), (place, last[1]), jnp.ones(keys.shape[0]))
+        episode = EpisodeStatistics(last[1], last[0], {})
+        return (place, now), dataclasses.replace(timestep, truncated=done, episode=episode)
+
+    def reset(self, keys):
+        _, timestep = super().reset(keys)
+        zero = jnp.zeros(keys.shape[0], jnp.int32)
+        return (zero, (zero, jnp.zeros(keys.shape[0]))), timestep
+
+
+class Noisy(Walk):
+    """What is seen depends on something that it should not depend on."""
+
+    noise: object = eqx.field(static=True, kw_only=True)
+
+    def reset(self, keys):
+        state, timestep = super().reset(keys)
+        noise = self.noise(keys)
+        return (state, noise), self.with_noise(timestep, noise)
+
+    def step(self, state, actions, keys):
+        now, timestep = super().step(state[0], actions, keys)
+        return (now, state[1]), self.with_noise(timestep, state[1])
+
+    @staticmethod
+    def with_noise(timestep, noise):
+        more = {
+            name: getattr(timestep, name) + noise[:, None]
+            for name in ("observation", "last_observation")
+        }
+        return dataclasses.replace(timestep, **more)
+
+
+def of_the_trace(keys):
+    return jnp.full(keys.shape, np.random.default_rng().random(), jnp.float32)
+
+
+def of_all_games(keys):
+    draws = jax.vmap(jax.random.uniform)(keys)
+    return jnp.full(keys.shape, jnp.mean(draws))
+
+
+def of_each_game(keys):
+    return jax.vmap(jax.random.uniform)(keys)
+
+
+def odd(value):
+    return lambda t: jnp.where(t.reward > 0, value, t.reward)
+
+
+BROKEN = {
+    "no legal action": (
+        shows(mask=lambda t: t.mask & (t.reward == 0)[:, None]),
+        "mask has no legal action",
+    ),
+    "NaN seen": (
+        shows(observation=lambda t: t.observation + odd(jnp.nan)(t)[:, None]),
+        "observation is NaN",
+    ),
+    "infinite reward": (shows(reward=odd(jnp.inf)), "reward is infinite"),
+    "NaN in a term": (shows(terms=lambda t: {"pay": odd(jnp.nan)(t)}), r"terms\['pay'\] is NaN"),
+    "both ends": (shows(terminated=lambda t: t.truncated), "terminated and truncated are both"),
+    "truncates": (Walk(truncates=False), "truncates says False"),
+    "ended at the reset": (
+        shows(truncated=lambda t: jnp.ones_like(t.truncated)),
+        "reset.*an episode has ended already",
+    ),
+    "paid at the reset": (shows(reward=lambda t: t.reward + 1), "reset.*reward is 1; expected 0"),
+    "other last observation": (
+        shows(last_observation=lambda t: t.last_observation + 1),
+        "last_observation is not observation",
+    ),
+    "other last mask": (
+        shows(last_mask=lambda t: t.mask & (t.reward == 0)[:, None]),
+        "last_mask is not mask",
+    ),
+    "length": (
+        shows(episode=with_episode(length=lambda t: t.episode.length + 1)),
+        "length is 6, but the episode that ended had 5 steps",
+    ),
+    "return": (
+        shows(episode=with_episode(total_reward=lambda t: t.reward)),
+        r"total_reward is \d, but .* add up to \d",
+    ),
+    "extra": (
+        shows(episode=with_episode(extra=lambda t: {"luck": t.reward / 0.0})),
+        r"extra\['luck'\] is (inf|nan); expected a number",
+    ),
+    "never reset": (NotReset(), "last 1 step, the first ones 5 or more"),
+    "chance of the trace": (Noisy(noise=of_the_trace), "with the same keys and actions"),
+    "chance of all games": (Noisy(noise=of_all_games), "beside other games"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_promise_is_found_and_named(name):
+    environment, said = BROKEN[name]
+    with pytest.raises(ValueError, match=said) as error:
+        hm.check_environment(environment, steps=12)
+    assert "\n" not in str(error.value)
+    assert type(environment).__name__ in str(error.value)
+
+
+def test_chance_of_each_games_own_is_no_broken_promise():
+    hm.check_environment(Noisy(noise=of_each_game), steps=12)
+
+
+def test_it_says_so_if_no_episode_ended():
+    with pytest.warns(UserWarning, match=r"no episode ended in 4 steps.*steps=40"):
+        hm.check_environment(Walk(), steps=4)
+
+
+@pytest.mark.parametrize("wrong", [{"steps": 0}, {"num_envs": 1}])
+def test_it_needs_something_to_play(wrong):
+    (name,) = wrong
+    with pytest.raises(ValueError, match=f"{name} must be at least"):
+        hm.check_environment(Walk(), **wrong)

@@ -1,0 +1,73 @@
+"""Damaged run folders: resume and eval use a whole checkpoint, or refuse in one line."""
+
+from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from etils import epath
+from hypothesis import strategies as st
+
+from fuzz.commands import LONG_WORK, accept, assert_answered, room, run_here
+from fuzz.stored import PARTS, Damage, arrays, assert_same, damaged_copy, damages, read
+from fuzz.worker import Fuzzer
+from hackmatrix_rl.agent import ActorCritic
+from hackmatrix_rl.training.checkpoints.arrays import leaves_by_path
+from hackmatrix_rl.training.compose import compose, run_keys
+from hackmatrix_rl.training.config import TrainConfig
+from hackmatrix_rl.training.exit_codes import ExitCode
+from hackmatrix_rl.training.trainer import Trainer
+
+
+def go_on(settings: Any, trainer: Any, folder: Any, *, resume: epath.Path, **_: Any) -> Any:
+    """In place of a resumed training: looks at what it would go on from."""
+    for part in PARTS:
+        assert_same(read(resume, part), arrays(int(resume.name), part))
+    return SimpleNamespace(exit_code=ExitCode.DONE)
+
+
+def look(policy: ActorCritic, *_: Any, **__: Any) -> None:
+    """In place of playing: looks at the policy that was loaded."""
+    found = {name: np.asarray(leaf) for name, leaf in leaves_by_path(policy).items()}
+    # The run's checkpoints hold the same policy.
+    assert_same(found, arrays(2, "policy"))
+    accept()
+
+
+@cache
+def composed(settings: TrainConfig) -> Trainer:
+    return compose(settings, key=run_keys(settings.seed)[0])
+
+
+REPLACED = {
+    **dict.fromkeys(LONG_WORK, accept),
+    "train.run": go_on,
+    "train.compose": lambda settings, *, key: composed(settings),
+    "eval.evaluate": look,
+}
+
+
+def check(each: tuple[list[Damage], bool]) -> None:
+    damages, in_checkpoints = each
+    place = Path(room()).with_name("damaged_run")
+    damaged_copy(place, damages, within="**/*" if in_checkpoints else "*")
+    for arguments in (["eval", str(place)], ["train", "--resume-run", str(place)]):
+        try:
+            status, out, err = run_here(arguments, REPLACED)
+            lines = err.splitlines(keepends=True)
+            error = "".join(lines[-1:]) if status else ""
+            # Before it stands which files were passed over.
+            told = lines[:-1] if status else lines
+            assert all(str(place) in line for line in told), err
+            assert_answered(arguments, (status, out, error), str(place), "--resume-run")
+        except AssertionError as error:
+            raise AssertionError(f"{each}: {error}") from error
+
+
+FUZZER = Fuzzer(
+    st.tuples(st.lists(damages, min_size=1, max_size=3), st.booleans()),
+    check,
+    examples=10,
+    shrinks=False,
+)

@@ -1,0 +1,170 @@
+"""Every command and every piece of code in README and docs/ runs as it is printed.
+
+As users run it: by the installed command, with their compiler options, in a process of its own.
+Only the variable HACKMATRIX_RL_FLAGS makes it small, so that nothing that is printed is edited.
+"""
+
+import os
+import re
+import shlex
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+import pytest
+
+from hackmatrix_rl.cli.main import main
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+RUN = "2030-01-31_12-00-00"  # as the pages name it
+
+SMALL = (
+    "--device=cpu --num-envs=64 --num-steps=4 --num-minibatches=2 --num-epochs=1 --width=8 "
+    "--updates-per-dispatch=2 --total-timesteps=1024 --history=4 --eval-episodes=4 --episodes=8 "
+    "--repeats=1 --updates=2 --seeds=1"
+)
+SETTINGS = """
+device = "cpu"
+num_envs = 64
+num_steps = 4
+num_minibatches = 2
+width = 8
+total_timesteps = 1024
+"""
+# `compare` answers with its exit status, too.
+VERDICTS = (0, 10, 11)
+
+# What cannot run here, by a word in it: its commands are read by the command line instead.
+ELSEWHERE = {
+    "gcloud ": "needs Google Cloud",
+    "#SBATCH": "needs SLURM",
+    "nox -s": "is what runs this test",
+    "python benchmarks/": "takes minutes, and is no part of the package",
+}
+
+
+class Block(NamedTuple):
+    """Code between fences."""
+
+    page: str
+    line: int
+    language: str
+    code: str
+
+    def __str__(self) -> str:
+        return f"{self.page}:{self.line}"
+
+    @property
+    def elsewhere(self) -> str | None:
+        """Why it cannot run here."""
+        return next((why for word, why in ELSEWHERE.items() if word in self.code), None)
+
+    def commands(self) -> list[str]:
+        """The lines of the shell, with what was continued in one."""
+        joined = self.code.replace("\\\n", " ")
+        lines = [re.sub(r"(^|\s+)#.*", "", line).strip() for line in joined.splitlines()]
+        return [line for line in lines if line]
+
+
+def blocks_of(page: Path) -> list[Block]:
+    text = page.read_text(encoding="utf-8")
+    return [
+        Block(page.name, text[: found.start()].count("\n") + 1, found[1], found[2])
+        for found in re.finditer(r"^```(\w*)\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
+    ]
+
+
+BLOCKS = [block for page in PAGES for block in blocks_of(page)]
+SHELL = [block for block in BLOCKS if block.language == "bash"]
+PYTHON = [block for block in BLOCKS if block.language == "python"]
+
+
+@pytest.fixture(scope="session")
+def environment(tmp_path_factory):
+    """A user's own, with a cache folder and a `pip` that has nothing to do."""
+    folder = tmp_path_factory.mktemp("user")
+    pip = folder / "pip"
+    pip.write_text('#!/bin/sh\n[ "$1" = install ]\n')
+    pip.chmod(0o755)
+    own = ("JAX_", "XLA_", "HACKMATRIX_", "PYTHONPATH")
+    variables = {name: value for name, value in os.environ.items() if not name.startswith(own)}
+    return variables | {
+        "PATH": f"{folder}:{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "XDG_CACHE_HOME": str(folder / "cache"),
+        "JAX_PLATFORMS": "cpu",
+        "XLA_FLAGS": "--xla_force_host_platform_device_count=8",
+        "HACKMATRIX_RL_FLAGS": SMALL,
+        "MPLBACKEND": "agg",
+    }
+
+
+@pytest.fixture(scope="session")
+def folder(environment, tmp_path_factory):
+    """Where a user stands: with settings files, and with the run that the pages speak of."""
+    folder = tmp_path_factory.mktemp("here")
+    for name, more in (("A", ""), ("B", "seed = 1\n"), ("my", "")):
+        (folder / f"{name}.toml").write_text(SETTINGS + more)
+    shell(f"hackmatrix-rl train --run-dir runs/{RUN}", environment, folder)
+    return folder
+
+
+def shell(command, environment, folder, allowed=(0,)):
+    done = subprocess.run(
+        ["bash", "-c", command],
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode in allowed, f"{command}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def test_the_pages_have_code():
+    assert len(SHELL) > 10
+    assert len(PYTHON) >= 3
+    assert {block.language for block in BLOCKS} <= {"bash", "json", "python", "text", ""}
+
+
+@pytest.mark.parametrize("block", [each for each in SHELL if not each.elsewhere], ids=str)
+def test_commands_run_as_printed(block, environment, folder):
+    if "--coordinator" in block.code:
+        with socket.socket() as listener:
+            listener.bind(("127.0.0.1", 0))
+            port = listener.getsockname()[1]
+        flags = f"{SMALL} --coordinator=127.0.0.1:{port} --run-dir={folder / 'together'}"
+        first, second = block.commands()
+        together = f"{first} & {second} && wait $!"
+        shell(together, environment | {"HACKMATRIX_RL_FLAGS": flags, "XLA_FLAGS": ""}, folder)
+        return
+    if "--full" in block.code:
+        environment = environment | {"HACKMATRIX_RL_FLAGS": f"{SMALL} --sizes=16,64"}
+    if any(word in block.code for word in ("until ", "while ", "for ", "case ")):
+        shell(block.code, environment, folder)
+        return
+    for command in block.commands():
+        shell(command, environment, folder, VERDICTS if " compare " in command else (0,))
+
+
+@pytest.mark.parametrize("block", [each for each in SHELL if each.elsewhere], ids=str)
+def test_commands_for_other_machines_are_known_to_the_command_line(block):
+    context = click.Context(main)
+    for line in block.commands():
+        for words in re.findall(r"hackmatrix-rl ([a-z][^&|\"]*)", line):
+            name, *arguments = shlex.split(words)
+            command = main.get_command(context, name)
+            assert command is not None
+            command.make_context(name, arguments)
+
+
+@pytest.mark.parametrize("block", PYTHON, ids=str)
+def test_python_runs_as_printed(block, environment, tmp_path):
+    script = tmp_path / "block.py"
+    script.write_text(block.code, encoding="utf-8")
+    shell(f"{shlex.quote(sys.executable)} block.py", environment | {"XLA_FLAGS": ""}, tmp_path)

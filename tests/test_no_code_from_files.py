@@ -1,0 +1,79 @@
+"""Nothing in the package makes code of what lies in a file."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import hackmatrix_rl
+
+ROOT = Path(hackmatrix_rl.__file__).parent
+FILES = sorted(ROOT.rglob("*.py"))
+
+# They make objects of bytes, and run what the bytes say.
+MODULES = {
+    "_pickle",
+    "cloudpickle",
+    "code",
+    "codeop",
+    "dill",
+    "imp",
+    "joblib",
+    "marshal",
+    "pickle",
+    "runpy",
+    "shelve",
+    "yaml",
+}
+CALLS = {"__import__", "compile", "eval", "exec"}
+# `import_module` of names that are written in the file itself; and of a network of one's own,
+# after `check_trusted`.
+IMPORTERS = {"__init__.py", "runtime_types.py", "cli/main.py", "agent/networks.py"}
+
+
+def findings(source):
+    """What in a source could make code of data, with its line."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            names = [each.name for each in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [node.module or ""]
+        else:
+            names = []
+        yield from (f"{node.lineno}: {n}" for n in names if n.split(".")[0] in MODULES)
+        if isinstance(node, ast.Call):
+            if isinstance(node.func, ast.Name) and node.func.id in CALLS:
+                yield f"{node.lineno}: {node.func.id}"
+            name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+            if name in ("import_module", "load_module", "exec_module", "spec_from_file_location"):
+                yield f"{node.lineno}: {name}"
+            if ast.unparse(node.func) in ("np.load", "numpy.load", "jnp.load"):
+                yield f"{node.lineno}: np.load"
+            if any(each.arg == "allow_pickle" for each in node.keywords):
+                yield f"{node.lineno}: allow_pickle"
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(ROOT)))
+def test_nothing_makes_code_of_data(file):
+    found = list(findings(file.read_text(encoding="utf-8")))
+    if str(file.relative_to(ROOT)) in IMPORTERS:
+        found = [each for each in found if not each.endswith("import_module")]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import pickle",
+        "from pickle import loads",
+        "import yaml.loader",
+        "eval(text)",
+        "exec(text)",
+        "importlib.import_module(name)",
+        "np.load(file)",
+        "load(file, allow_pickle=True)",
+        "def f():\n    import marshal",
+    ],
+)
+def test_the_search_finds_it(source):
+    assert list(findings(source))

@@ -1,0 +1,83 @@
+"""The scripts of the pages that start a run again and again, with commands of our own."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def script(page, word):
+    """The one block of a page that says a word."""
+    blocks = re.findall(r"```bash\n(.*?)```", (DOCS / page).read_text(), re.DOTALL)
+    (found,) = [block for block in blocks if word in block]
+    return found
+
+
+def execute(text, tmp_path, statuses):
+    """Runs a script whose trainings end with these statuses; what was called, and its status."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (tmp_path / "statuses").write_text("".join(f"{status}\n" for status in statuses))
+    stubs = {
+        "hackmatrix-rl": 'echo "$*" >> calls\n'
+        'case "$*" in *--run-dir*) mkdir -p runs/long; touch runs/long/config.json ;; esac\n'
+        "read -r status < statuses || exit 99\nsed -i 1d statuses\nexit $status",
+        "sleep": 'echo "sleep $*" >> calls',
+        "srun": 'exec "$@"',
+        "scontrol": 'echo "scontrol $*" >> calls',
+    }
+    for name, body in stubs.items():
+        (programs / name).write_text(f"#!/bin/sh\n{body}\n")
+        (programs / name).chmod(0o755)
+    ended = subprocess.run(
+        ["sh", "-c", text],
+        cwd=tmp_path,
+        env={"PATH": f"{programs}:{os.environ['PATH']}", "SLURM_JOB_ID": "7"},
+        timeout=20,
+        check=False,
+    )
+    return (tmp_path / "calls").read_text().splitlines(), ended.returncode
+
+
+FIRST, AGAIN = "train --run-dir runs/long", "train --resume-run runs/long"
+
+
+@pytest.mark.parametrize("status", [0, 1, 2, 3, 130, 143])
+def test_the_loop_stops_where_another_attempt_changes_nothing(tmp_path, status):
+    calls, ended = execute(script("checkpoints.md", "while true"), tmp_path, [status])
+    assert (calls, ended) == ([FIRST], status)
+
+
+@pytest.mark.parametrize("status", [4, 5, 134, 137])
+def test_the_loop_goes_on_after_a_pause_where_the_next_attempt_may_go_well(tmp_path, status):
+    calls, ended = execute(script("checkpoints.md", "while true"), tmp_path, [status, status, 3])
+    assert calls == [FIRST, "sleep 30", AGAIN, "sleep 30", AGAIN]
+    assert ended == 3
+
+
+def test_a_machine_that_comes_back_goes_on_with_the_run(tmp_path):
+    (tmp_path / "runs" / "long").mkdir(parents=True)
+    (tmp_path / "runs" / "long" / "config.json").write_text("{}")
+    assert execute(script("checkpoints.md", "while true"), tmp_path, [0]) == ([AGAIN], 0)
+
+
+@pytest.mark.parametrize(
+    ("status", "again"), [(0, False), (2, False), (3, False), (5, True), (143, True)]
+)
+def test_a_slurm_job_is_queued_again_where_that_helps(tmp_path, status, again):
+    text = script("scaling.md", "SBATCH").replace("/shared/", f"{tmp_path}/")
+    calls, ended = execute(text, tmp_path, [status])
+    assert calls[0] == f"train --preset gpu --run-dir {tmp_path}/runs/7"
+    assert calls[1:] == (["scontrol requeue 7"] if again else [])
+    assert ended == status
+
+
+def test_a_slurm_job_that_comes_back_goes_on_with_the_run(tmp_path):
+    (tmp_path / "runs" / "7").mkdir(parents=True)
+    (tmp_path / "runs" / "7" / "config.json").write_text("{}")
+    text = script("scaling.md", "SBATCH").replace("/shared/", f"{tmp_path}/")
+    assert execute(text, tmp_path, [0]) == ([f"train --resume-run {tmp_path}/runs/7"], 0)
