@@ -217,7 +217,8 @@ def _check_cells(name: str, cells: np.ndarray) -> None:
     bad = (columns["credits"] > 0) & (columns["energy"] > 0)
     _refuse(bad, name, "energy", columns["energy"], "not 0, as it is beside credits")
     bad = (content == Content.EXIT) & ~np.isin(np.arange(NUM_CELLS), CORNERS)
-    _refuse(bad, name, "content", content, "not an exit's place: exits are corners")
+    corners = ", ".join(map(str, CORNERS))
+    _refuse(bad, name, "content", content, f"not allowed there: exits are in cells {corners}")
 
 
 def _refuse(bad: np.ndarray, name: str, column: str, values: np.ndarray, why: str) -> None:

@@ -194,7 +194,8 @@ def _column(name: str, column: str, value: int) -> Mutation:
         if not isinstance(array, np.ndarray) or array.dtype.kind not in "iu":
             return array
         array = _room_for(array, value)
-        array[..., place % array.shape[-1] if array.ndim else ...] = value
+        where = (..., place % array.shape[-1]) if array.ndim and array.shape[-1] else ...
+        array[where] = value
         return array
 
     return Mutation(name, f"{column} {value}", change)

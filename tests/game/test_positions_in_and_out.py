@@ -6,6 +6,7 @@ import jax
 import numpy as np
 import pytest
 
+from game.mutations import assert_names_a_field
 from game.recordings import CONFIG, POSITION, canonical, differences, load, report, rows
 from game.replay import BATCH
 from hackmatrix_rl.game import GameConfig, from_arrays, to_arrays
@@ -87,6 +88,7 @@ def test_an_impossible_position_is_refused_by_record_and_field(array, place, val
     with pytest.raises(ValueError, match="record 3: ") as error:
         from_arrays(CONFIG, spoilt)
     assert words in str(error.value)
+    assert_names_a_field(str(error.value))
 
 
 @pytest.mark.parametrize("filler", [-1, 99, 127, -128])
