@@ -21,18 +21,18 @@ CONSTRAINTS = ("-c", "constraints.txt")
 PROCESSES = (
     *("tests/cli/test_as_users_run_it.py", "tests/cli/test_dry_run.py"),
     *("tests/cli/test_eval.py", "tests/cli/test_output.py", "tests/cli/test_train.py"),
-    *("tests/training/test_faults.py", "tests/training/test_hosts.py"),
-    *("tests/training/test_kept_checkpoints.py", "tests/training/test_rendezvous.py"),
-    *("tests/training/test_verify_resume.py",),
+    *("tests/runs/test_faults.py", "tests/system/test_hosts.py"),
+    *("tests/checkpoints/test_kept_checkpoints.py", "tests/system/test_rendezvous.py"),
+    *("tests/runs/test_verify_resume.py",),
 )
 DEVICES = (
     *("tests/agent/test_remat.py", "tests/cli/test_bench.py"),
-    *("tests/training/test_benchmarks.py", "tests/training/test_communication.py"),
-    *("tests/training/test_compare.py", "tests/training/test_debug.py"),
+    *("tests/bench/test_benchmarks.py", "tests/training/test_communication.py"),
+    *("tests/runs/test_compare.py", "tests/training/test_debug.py"),
     *("tests/training/test_gradients.py", "tests/training/test_loss_scaling.py"),
     *("tests/training/test_matrix.py", "tests/training/test_mesh_training.py"),
     *("tests/training/test_narrow_arithmetic.py", "tests/training/test_offload.py"),
-    *("tests/training/test_speed.py", "tests/training/test_speed_guards.py"),
+    *("tests/bench/test_speed.py", "tests/training/test_speed_guards.py"),
 )
 APART = ("tests/examples", "tests/pages", *PROCESSES, *DEVICES)
 # By file: what a file's tests share is compiled once.
@@ -40,11 +40,11 @@ PARALLEL = ("-n", "2", "--dist", "loadfile")
 # Some hundred tests that compile little, for versions that are not the pinned ones.
 FAST = (
     *("tests/cli/test_bad_values.py", "tests/cli/test_settings.py", "tests/cli/test_help.py"),
-    *("tests/training/test_config.py", "tests/training/test_health.py"),
-    *("tests/training/test_checkpoints.py", "tests/training/test_sinks.py"),
+    *("tests/config/test_config.py", "tests/runs/test_health.py"),
+    *("tests/checkpoints/test_checkpoints.py", "tests/runs/test_sinks.py"),
     *("tests/agent/test_gae.py", "tests/agent/test_distribution.py"),
     *("tests/agent/test_precision.py", "tests/env/test_cartpole.py"),
-    *("tests/game/test_packed.py", "tests/game/test_random.py"),
+    *("tests/batching/test_packed.py", "tests/batching/test_random.py"),
 )
 
 
@@ -155,7 +155,7 @@ def faults(session: nox.Session) -> None:
     """Many kills at random times, other ones in each run."""
     install(session, "test")
     session.run(
-        *("pytest", "tests/training/test_faults.py", "--kills", "40", *session.posargs),
+        *("pytest", "tests/runs/test_faults.py", "--kills", "40", *session.posargs),
         env={"HACKMATRIX_KILL_SEED": str(time.time_ns())},
     )
 
@@ -171,10 +171,11 @@ def fuzz(session: nox.Session) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Style, import order, docstrings, formatting."""
+    """Style, import order, docstrings, formatting, and which room may import which."""
     install(session, "lint", package=False)
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
+    session.run("lint-imports")
 
 
 @nox.session

@@ -21,7 +21,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from hackmatrix_rl.training.versions import commit, versions
+from hackmatrix_rl.runs import versions
+from hackmatrix_rl.runs._versions import commit
 
 FOLDER = Path(__file__).parent
 SHOWN = ("python", "jax", "jaxlib", "equinox", "optax", "pgx")

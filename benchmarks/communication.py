@@ -58,11 +58,14 @@ def main() -> None:
 def measure(mesh: str) -> dict[str, object]:
     """The communication of an update on one mesh, in this process."""
     # After the number of devices is set: JAX looks when it is imported.
-    from hackmatrix_rl.agent import parameters_of
-    from hackmatrix_rl.training.communication import collectives
-    from hackmatrix_rl.training.compose import compose, run_keys
-    from hackmatrix_rl.training.mesh import parse_mesh
-    from hackmatrix_rl.training.presets import make_config
+    from hackmatrix_rl.agent.precision import parameters_of
+    from hackmatrix_rl.config import make_config
+    from hackmatrix_rl.runs import (
+        compose,
+        run_keys,
+    )
+    from hackmatrix_rl.training.compiled import collectives
+    from hackmatrix_rl.training.sharding import parse_mesh
 
     import jax  # isort: skip
 

@@ -60,12 +60,12 @@ def check(games: list[int]) -> int:
 
 def measure(games: int, repeats: int) -> dict[str, object]:
     """Random play compiled with each choice of options, timed in turns."""
+    from hackmatrix_rl.bench._environment_speed import RandomPlay
+    from hackmatrix_rl.bench._speed_comparison import in_turns
+    from hackmatrix_rl.config import TrainConfig
     from hackmatrix_rl.env import env_keys
-    from hackmatrix_rl.training.compose import make_environment
-    from hackmatrix_rl.training.config import TrainConfig
-    from hackmatrix_rl.training.environment_speed import RandomPlay
-    from hackmatrix_rl.training.mesh import mesh
-    from hackmatrix_rl.training.speed_comparison import in_turns
+    from hackmatrix_rl.runs import make_environment
+    from hackmatrix_rl.training.sharding import mesh
 
     environment = make_environment(TrainConfig())
     state, timestep = jax.jit(environment.reset)(env_keys(jax.random.key(0), games))

@@ -41,11 +41,11 @@ def main() -> None:
     jax.config.update("jax_num_cpu_devices", options.devices)
 
     # After the number of devices is set: these ask for it.
-    from hackmatrix_rl.training.compose import make_environment
-    from hackmatrix_rl.training.config import TrainConfig
-    from hackmatrix_rl.training.mesh import mesh
-    from hackmatrix_rl.training.speed_curve import SpeedCurve
-    from hackmatrix_rl.training.usage import peak_memory
+    from hackmatrix_rl.bench._speed_curve import SpeedCurve
+    from hackmatrix_rl.config import TrainConfig
+    from hackmatrix_rl.runs import make_environment
+    from hackmatrix_rl.system import peak_memory
+    from hackmatrix_rl.training.sharding import mesh
 
     environment = make_environment(TrainConfig())
     print(f"{jax.devices()[0].device_kind} x {jax.device_count()}, jax {jax.__version__}, "

@@ -14,11 +14,15 @@ from pathlib import Path
 
 import jax
 
-from hackmatrix_rl.env.environment import env_keys
-from hackmatrix_rl.training.compose import compose, make_environment, run_keys
-from hackmatrix_rl.training.devices import cut_cpu
-from hackmatrix_rl.training.presets import make_config
-from hackmatrix_rl.training.usage import process_peak_bytes
+from hackmatrix_rl.config import make_config
+from hackmatrix_rl.env import env_keys
+from hackmatrix_rl.runs import (
+    compose,
+    make_environment,
+    run_keys,
+)
+from hackmatrix_rl.system import cut_cpu
+from hackmatrix_rl.system._usage import process_peak_bytes
 
 GIB = 2**30
 

@@ -59,13 +59,24 @@ def main() -> None:
     from jax.experimental import topologies
     from jax.sharding import NamedSharding
 
+    from hackmatrix_rl.bench._environment_speed import (
+        Tally,
+        play_program,
+    )
+    from hackmatrix_rl.config import TrainConfig
     from hackmatrix_rl.env import env_keys
-    from hackmatrix_rl.training.compose import make_environment
-    from hackmatrix_rl.training.config import TrainConfig
-    from hackmatrix_rl.training.environment_speed import Tally, play_program
-    from hackmatrix_rl.training.mesh import BY_ENVIRONMENT, REPLICATED, mesh
-    from hackmatrix_rl.training.program_counts import copies_of, program_counts, updated_in_place
-    from hackmatrix_rl.training.usage import program_bytes
+    from hackmatrix_rl.runs import make_environment
+    from hackmatrix_rl.system import program_bytes
+    from hackmatrix_rl.training.compiled._counts import (
+        copies_of,
+        program_counts,
+        updated_in_place,
+    )
+    from hackmatrix_rl.training.sharding import (
+        BY_ENVIRONMENT,
+        REPLICATED,
+        mesh,
+    )
 
     try:
         gpu = topologies.get_topology_desc(

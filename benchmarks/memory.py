@@ -17,9 +17,14 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from hackmatrix_rl.agent import Batch, PPOLoss, build_network, precision
+from hackmatrix_rl.agent import (
+    Batch,
+    PPOLoss,
+)
+from hackmatrix_rl.agent.networks import build_network
+from hackmatrix_rl.agent.precision import precision
 from hackmatrix_rl.env import HackMatrix
-from hackmatrix_rl.training.gradients import MinibatchGradient
+from hackmatrix_rl.training._gradients import MinibatchGradient
 
 MEASURES = {
     "none": {},

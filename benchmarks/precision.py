@@ -18,8 +18,13 @@ import jax
 import jax.numpy as jnp
 
 from hackmatrix_rl import HackMatrix
-from hackmatrix_rl.agent import Batch, PPOLoss, build_network, precision
-from hackmatrix_rl.training.devices import describe_device
+from hackmatrix_rl.agent import (
+    Batch,
+    PPOLoss,
+)
+from hackmatrix_rl.agent.networks import build_network
+from hackmatrix_rl.agent.precision import precision
+from hackmatrix_rl.system import describe_device
 
 
 def made_up(environment: HackMatrix, steps: int, games: int) -> Batch:

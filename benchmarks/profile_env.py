@@ -21,21 +21,37 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from hackmatrix_rl.env import HackMatrix, Timestep, compact_observation, env_keys
-from hackmatrix_rl.game import State, legal_actions
-from hackmatrix_rl.game.actions import apply_action, is_legal
-from hackmatrix_rl.game.enemy_turn import arrive, enemy_turn, move_enemies, spawn
-from hackmatrix_rl.game.history import remember
-from hackmatrix_rl.game.random import Chance
-from hackmatrix_rl.game.rewards import reward_terms
-from hackmatrix_rl.game.stage import set_up_if
-from hackmatrix_rl.training.compose import make_environment
-from hackmatrix_rl.training.config import TrainConfig
-from hackmatrix_rl.training.devices import describe_device
-from hackmatrix_rl.training.environment_speed import random_legal
-from hackmatrix_rl.training.mesh import single_device
-from hackmatrix_rl.training.program import compiler_options
-from hackmatrix_rl.training.program_counts import program_counts
+from hackmatrix_rl.batching import Chance
+from hackmatrix_rl.bench._environment_speed import random_legal
+from hackmatrix_rl.config import TrainConfig
+from hackmatrix_rl.env import (
+    HackMatrix,
+    Timestep,
+    compact_observation,
+    env_keys,
+)
+from hackmatrix_rl.game import (
+    State,
+    legal_actions,
+)
+from hackmatrix_rl.game._actions import (
+    apply_action,
+    is_legal,
+)
+from hackmatrix_rl.game._enemy_turn import (
+    arrive,
+    enemy_turn,
+    move_enemies,
+    spawn,
+)
+from hackmatrix_rl.game._history import remember
+from hackmatrix_rl.game._rewards import reward_terms
+from hackmatrix_rl.game._stage import set_up_if
+from hackmatrix_rl.runs import make_environment
+from hackmatrix_rl.system import describe_device
+from hackmatrix_rl.training import compiler_options
+from hackmatrix_rl.training.compiled._counts import program_counts
+from hackmatrix_rl.training.sharding import single_device
 
 SECONDS = 0.05
 """How long one timing of a part takes, at least."""

@@ -13,7 +13,10 @@ import jax
 import jax.numpy as jnp
 
 import hackmatrix_rl as hm
-from hackmatrix_rl.env import EnvSpec, EpisodeStatistics
+from hackmatrix_rl.env import (
+    EnvSpec,
+    EpisodeStatistics,
+)
 
 LENGTH = 8
 LIMIT = 30

@@ -12,27 +12,36 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from hackmatrix_rl.agent import (
         GAE,
+        MaskedCategorical,
+        PPOLoss,
+        RolloutCollector,
+        check_policy,
+    )
+    from hackmatrix_rl.agent.networks import (
         ActorCritic,
         ConvActorCritic,
         GRUActorCritic,
-        MaskedCategorical,
         MLPActorCritic,
-        PPOLoss,
-        PrecisionPolicy,
-        RolloutCollector,
         build_network,
+    )
+    from hackmatrix_rl.agent.precision import (
+        PrecisionPolicy,
         precision,
     )
-    from hackmatrix_rl.agent.contract import check_policy
-    from hackmatrix_rl.env import Environment, HackMatrix, Timestep, observe
-    from hackmatrix_rl.env.check import check_environment
+    from hackmatrix_rl.checkpoints import load
+    from hackmatrix_rl.config import TrainConfig
+    from hackmatrix_rl.env import (
+        Environment,
+        HackMatrix,
+        Timestep,
+        check_environment,
+        observe,
+    )
     from hackmatrix_rl.evaluation import evaluate
     from hackmatrix_rl.game import GameConfig
     from hackmatrix_rl.runtime_types import check_types
     from hackmatrix_rl.training import Trainer
-    from hackmatrix_rl.training.checkpoints import load
-    from hackmatrix_rl.training.config import TrainConfig
-    from hackmatrix_rl.training.mesh import mesh
+    from hackmatrix_rl.training.sharding import mesh
 
 # In which module each public name lives.
 _HOME = {
@@ -49,15 +58,15 @@ _HOME = {
     "PrecisionPolicy": "hackmatrix_rl.agent",
     "RolloutCollector": "hackmatrix_rl.agent",
     "Timestep": "hackmatrix_rl.env",
-    "TrainConfig": "hackmatrix_rl.training.config",
+    "TrainConfig": "hackmatrix_rl.config._config",
     "Trainer": "hackmatrix_rl.training",
     "build_network": "hackmatrix_rl.agent",
-    "check_environment": "hackmatrix_rl.env.check",
-    "check_policy": "hackmatrix_rl.agent.contract",
+    "check_environment": "hackmatrix_rl.env._check",
+    "check_policy": "hackmatrix_rl.agent._contract",
     "check_types": "hackmatrix_rl.runtime_types",
     "evaluate": "hackmatrix_rl.evaluation",
-    "load": "hackmatrix_rl.training.checkpoints",
-    "mesh": "hackmatrix_rl.training.mesh",
+    "load": "hackmatrix_rl.checkpoints",
+    "mesh": "hackmatrix_rl.training.sharding._mesh",
     "observe": "hackmatrix_rl.env",
     "precision": "hackmatrix_rl.agent",
 }

@@ -8,7 +8,7 @@ import sys
 if not sys.flags.safe_path and sys.path[:1] == [os.getcwd()]:
     del sys.path[0]
 
-from hackmatrix_rl.cli.main import main
+from hackmatrix_rl.cli import main
 
 if __name__ == "__main__":
     main(prog_name="hackmatrix-rl")

@@ -28,7 +28,7 @@ MODULES = {
 CALLS = {"__import__", "compile", "eval", "exec"}
 # `import_module` of names that are written in the file itself; and of a network of one's own,
 # after `check_trusted`.
-IMPORTERS = {"__init__.py", "runtime_types.py", "cli/main.py", "agent/networks.py"}
+IMPORTERS = {"__init__.py", "runtime_types.py", "cli/_main.py", "agent/networks/_registry.py"}
 
 
 def findings(source):

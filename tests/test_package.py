@@ -26,7 +26,7 @@ def test_importing_the_package_imports_nothing_heavy():
 def test_help_waits_for_nothing_heavy():
     loaded = _python(
         "import sys\n"
-        "from hackmatrix_rl.cli.main import main\n"
+        "from hackmatrix_rl.cli._main import main\n"
         "main(['--help'], standalone_mode=False)\n"
         "print(*sys.modules)"
     ).split()
@@ -47,7 +47,7 @@ def test_importing_every_public_name_starts_no_backend():
     backends = _python(
         "import hackmatrix_rl as hm, jax\n"
         "for name in hm.__all__: getattr(hm, name)\n"
-        "import hackmatrix_rl.cli.train, hackmatrix_rl.training.run\n"
+        "import hackmatrix_rl.cli._train, hackmatrix_rl.runs._run\n"
         "from jax._src import xla_bridge\n"
         "print(len(xla_bridge._backends))"
     )

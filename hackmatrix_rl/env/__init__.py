@@ -1,8 +1,27 @@
 """The reinforcement-learning face of the game, and of environments in general."""
 
-from hackmatrix_rl.env.cartpole import CartPole
-from hackmatrix_rl.env.encoding import Observation, classic_from_compact, observe
-from hackmatrix_rl.env.environment import (
+from hackmatrix_rl.env._cartpole import (
+    CartPole,
+)
+from hackmatrix_rl.env._check import (
+    check_environment,
+)
+from hackmatrix_rl.env._contract import (
+    check_is_environment,
+    check_shapes,
+    check_spec,
+)
+from hackmatrix_rl.env._encoding import (
+    CLASSIC_CHANNELS,
+    SCREEN_CHANNELS,
+    Channel,
+    Observation,
+    classic_from_compact,
+    encode_cells,
+    features_from_compact,
+    observe,
+)
+from hackmatrix_rl.env._environment import (
     Environment,
     EnvSpec,
     EpisodeStatistics,
@@ -11,9 +30,15 @@ from hackmatrix_rl.env.environment import (
     env_keys,
     flat_features,
 )
-from hackmatrix_rl.env.hackmatrix import HackMatrix, HackMatrixState
-from hackmatrix_rl.env.identity import GameIdentity, game_identity
-from hackmatrix_rl.env.observation import (
+from hackmatrix_rl.env._hackmatrix import (
+    HackMatrix,
+    HackMatrixState,
+)
+from hackmatrix_rl.env._identity import (
+    GameIdentity,
+    game_identity,
+)
+from hackmatrix_rl.env._observation import (
     CELL,
     CompactObservation,
     Number,
@@ -23,7 +48,10 @@ from hackmatrix_rl.env.observation import (
 
 __all__ = [
     "CELL",
+    "CLASSIC_CHANNELS",
+    "SCREEN_CHANNELS",
     "CartPole",
+    "Channel",
     "CompactObservation",
     "EnvSpec",
     "Environment",
@@ -36,9 +64,15 @@ __all__ = [
     "Observation",
     "Sight",
     "Timestep",
+    "check_environment",
+    "check_is_environment",
+    "check_shapes",
+    "check_spec",
     "classic_from_compact",
     "compact_observation",
+    "encode_cells",
     "env_keys",
+    "features_from_compact",
     "flat_features",
     "game_identity",
     "observe",

@@ -1,19 +1,49 @@
 """How well a policy plays, and scripted players to compare it with."""
 
-from hackmatrix_rl.evaluation.baselines import RandomPlayer, Runner
-from hackmatrix_rl.evaluation.estimate import Estimate, mean_of, rate_of
-from hackmatrix_rl.evaluation.evaluate import Evaluation, evaluate, evaluate_all
-from hackmatrix_rl.evaluation.player import Player, PolicyPlayer
+from hackmatrix_rl.evaluation._baselines import (
+    RandomPlayer,
+    Runner,
+)
+from hackmatrix_rl.evaluation._divergence import (
+    policy_divergence,
+)
+from hackmatrix_rl.evaluation._estimate import (
+    Estimate,
+    mean_of,
+    rate_of,
+)
+from hackmatrix_rl.evaluation._evaluate import (
+    Evaluation,
+    evaluate,
+    evaluate_all,
+)
+from hackmatrix_rl.evaluation._player import (
+    Player,
+    PolicyPlayer,
+)
+from hackmatrix_rl.evaluation._summary import (
+    summary_table,
+)
+from hackmatrix_rl.evaluation._verdict import (
+    Judgement,
+    Verdict,
+    judge,
+)
 
 __all__ = [
     "Estimate",
     "Evaluation",
+    "Judgement",
     "Player",
     "PolicyPlayer",
     "RandomPlayer",
     "Runner",
+    "Verdict",
     "evaluate",
     "evaluate_all",
+    "judge",
     "mean_of",
+    "policy_divergence",
     "rate_of",
+    "summary_table",
 ]

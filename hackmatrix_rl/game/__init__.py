@@ -1,28 +1,113 @@
 """The rules of HackMatrix: one game, as pure functions of its state."""
 
-from hackmatrix_rl.game.actions import NUM_ACTIONS, legal_actions
-from hackmatrix_rl.game.arrays import from_arrays, to_arrays
-from hackmatrix_rl.game.config import GameConfig
-from hackmatrix_rl.game.play import Outcome, play
-from hackmatrix_rl.game.programs import Program
-from hackmatrix_rl.game.rewards import TERM_NAMES, RewardTerms
-from hackmatrix_rl.game.stage import new_game
-from hackmatrix_rl.game.state import Content, EnemyType, Position, State
+from hackmatrix_rl.game._actions import (
+    FIRST_PROGRAM,
+    NUM_ACTIONS,
+    SIPHON,
+    allowed,
+    legal_actions,
+)
+from hackmatrix_rl.game._arrays import (
+    from_arrays,
+    to_arrays,
+)
+from hackmatrix_rl.game._board import (
+    NUM_CELLS,
+    NUM_DIRECTIONS,
+    SIZE,
+    STEPS,
+    CellSet,
+    Direction,
+    col_of,
+    flood,
+    row_and_column,
+    row_of,
+)
+from hackmatrix_rl.game._config import (
+    GameConfig,
+)
+from hackmatrix_rl.game._history import (
+    empty_history,
+)
+from hackmatrix_rl.game._play import (
+    Outcome,
+    act,
+    play,
+)
+from hackmatrix_rl.game._programs import (
+    Program,
+)
+from hackmatrix_rl.game._rewards import (
+    TERM_NAMES,
+    RewardTerms,
+)
+from hackmatrix_rl.game._rules import (
+    RULES_VERSION,
+)
+from hackmatrix_rl.game._stage import (
+    FIRST_INTERVAL,
+    blank_position,
+    new_game,
+    set_up_stage,
+)
+from hackmatrix_rl.game._state import (
+    NUM_ENEMY_TYPES,
+    NUM_PROGRAMS,
+    Board,
+    Content,
+    Enemies,
+    EnemyType,
+    Position,
+    Slots,
+    State,
+    Transmissions,
+    bits_of,
+    is_block,
+    select,
+)
 
 __all__ = [
+    "FIRST_INTERVAL",
+    "FIRST_PROGRAM",
     "NUM_ACTIONS",
+    "NUM_CELLS",
+    "NUM_DIRECTIONS",
+    "NUM_ENEMY_TYPES",
+    "NUM_PROGRAMS",
+    "RULES_VERSION",
+    "SIPHON",
+    "SIZE",
+    "STEPS",
     "TERM_NAMES",
+    "Board",
+    "CellSet",
     "Content",
+    "Direction",
+    "Enemies",
     "EnemyType",
     "GameConfig",
     "Outcome",
     "Position",
     "Program",
     "RewardTerms",
+    "Slots",
     "State",
+    "Transmissions",
+    "act",
+    "allowed",
+    "bits_of",
+    "blank_position",
+    "col_of",
+    "empty_history",
+    "flood",
     "from_arrays",
+    "is_block",
     "legal_actions",
     "new_game",
     "play",
+    "row_and_column",
+    "row_of",
+    "select",
+    "set_up_stage",
     "to_arrays",
 ]

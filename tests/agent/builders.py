@@ -4,7 +4,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hackmatrix_rl.agent import Batch, EpisodeSums, Outcomes, Rollout
+from hackmatrix_rl.agent import (
+    Batch,
+    EpisodeSums,
+    Outcomes,
+    Rollout,
+)
 
 
 def rollout(reward, value, *, terminated=None, truncated=None, bootstrap=None, last=None):

@@ -6,12 +6,20 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hackmatrix_rl.agent import Batch, MLPActorCritic, PPOLoss
-from hackmatrix_rl.agent.first_layer import product_of_next
-from hackmatrix_rl.agent.runs import starts_of_runs
-from hackmatrix_rl.agent.split import split_features
-from hackmatrix_rl.env import CartPole, CompactObservation, HackMatrix
-from hackmatrix_rl.training.debug import CheckedLoss, Reports
+from hackmatrix_rl.agent import (
+    Batch,
+    PPOLoss,
+)
+from hackmatrix_rl.agent.networks import MLPActorCritic
+from hackmatrix_rl.agent.networks.sparse_first_layer import product_of_next, split_features
+from hackmatrix_rl.agent.networks.sparse_first_layer._run_length import starts_of_runs
+from hackmatrix_rl.env import (
+    CartPole,
+    CompactObservation,
+    HackMatrix,
+)
+from hackmatrix_rl.training import Reports
+from hackmatrix_rl.training._debug import CheckedLoss
 
 
 @pytest.fixture(scope="module")

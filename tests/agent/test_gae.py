@@ -3,7 +3,10 @@ import numpy as np
 import pytest
 
 from agent.builders import random_rollout, rollout
-from hackmatrix_rl.agent import GAE, RunningScale
+from hackmatrix_rl.agent import (
+    GAE,
+    RunningScale,
+)
 
 
 def plain_advantages(r, discount, trace_decay):

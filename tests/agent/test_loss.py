@@ -3,7 +3,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hackmatrix_rl.agent import ActorCritic, Batch, PPOLoss
+from hackmatrix_rl.agent import (
+    Batch,
+    PPOLoss,
+)
+from hackmatrix_rl.agent.networks import ActorCritic
 
 
 class Table(ActorCritic):

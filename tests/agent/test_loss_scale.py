@@ -4,7 +4,7 @@ import jmp
 import numpy as np
 import pytest
 
-from hackmatrix_rl.agent import LossScale
+from hackmatrix_rl.agent.precision import LossScale
 
 FINITE, OVERFLOW = jnp.array(True), jnp.array(False)
 

@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 
 from agent import probes
-from hackmatrix_rl.agent import (
+from hackmatrix_rl.agent import MaskedCategorical
+from hackmatrix_rl.agent.networks import (
     NETWORKS,
     ActorCritic,
     ConvActorCritic,
     GRUActorCritic,
-    MaskedCategorical,
     MLPActorCritic,
     ResidualActorCritic,
     build_network,
-    precision,
 )
-from hackmatrix_rl.agent.layers import LayerNorm
+from hackmatrix_rl.agent.networks._layers import LayerNorm
+from hackmatrix_rl.agent.precision import precision
 from hackmatrix_rl.env import CartPole
 
 BOARD = probes.Probe({}, board=True).spec

@@ -12,18 +12,26 @@ from agent.builders import random_batch
 from agent.probes import make_trainer
 from hackmatrix_rl.agent import (
     GAE,
-    ActorCritic,
     Batch,
-    MLPActorCritic,
-    OutcomeHead,
     OutcomeLoss,
     PPOLoss,
     RolloutCollector,
-    add_outcomes,
     start_actors,
 )
-from hackmatrix_rl.agent.outcomes import stacked_terms, symlog
-from hackmatrix_rl.env import EnvSpec, env_keys
+from hackmatrix_rl.agent._auxiliary import (
+    stacked_terms,
+    symlog,
+)
+from hackmatrix_rl.agent.networks import (
+    ActorCritic,
+    MLPActorCritic,
+    OutcomeHead,
+    add_outcomes,
+)
+from hackmatrix_rl.env import (
+    EnvSpec,
+    env_keys,
+)
 
 # What an action brings depends on the state and on the action, and so does whether it ends.
 PROBE = probes.Probe(

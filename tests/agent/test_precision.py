@@ -6,15 +6,18 @@ import numpy as np
 import pytest
 
 from agent import probes
-from hackmatrix_rl.agent import (
+from hackmatrix_rl.agent.networks import (
     NETWORKS,
+    build_network,
+)
+from hackmatrix_rl.agent.precision import (
     LossScale,
     NonTrainable,
     PrecisionPolicy,
-    build_network,
+    parse_parts,
+    parse_policy,
     precision,
 )
-from hackmatrix_rl.agent.precision_names import parse_parts, parse_policy
 
 F32, BF16, F16 = (jnp.dtype(name) for name in ("float32", "bfloat16", "float16"))
 BOARD = probes.Probe({}, board=True).spec

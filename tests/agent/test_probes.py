@@ -13,12 +13,14 @@ from agent.probes import train, values
 from hackmatrix_rl.agent import (
     GAE,
     Batch,
-    GRUActorCritic,
-    MLPActorCritic,
     PPOLoss,
     Rollout,
     RolloutCollector,
     RunningScale,
+)
+from hackmatrix_rl.agent.networks import (
+    GRUActorCritic,
+    MLPActorCritic,
 )
 
 CLOSE = 0.1

@@ -9,10 +9,12 @@ import pytest
 from agent import probes
 from agent.builders import random_batch
 from hackmatrix_rl.agent import (
-    NETWORKS,
-    ActorCritic,
     OutcomeLoss,
     PPOLoss,
+)
+from hackmatrix_rl.agent.networks import (
+    NETWORKS,
+    ActorCritic,
     ResidualActorCritic,
     add_outcomes,
     build_network,

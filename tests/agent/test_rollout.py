@@ -8,15 +8,20 @@ from agent import probes
 from hackmatrix_rl.agent import (
     GAE,
     Batch,
-    ConvActorCritic,
-    GRUActorCritic,
     MaskedCategorical,
-    MLPActorCritic,
     RolloutCollector,
-    precision,
     start_actors,
 )
-from hackmatrix_rl.env import CartPole, env_keys
+from hackmatrix_rl.agent.networks import (
+    ConvActorCritic,
+    GRUActorCritic,
+    MLPActorCritic,
+)
+from hackmatrix_rl.agent.precision import precision
+from hackmatrix_rl.env import (
+    CartPole,
+    env_keys,
+)
 
 NUM_ENVS, NUM_STEPS = 8, 24
 NETWORKS = {

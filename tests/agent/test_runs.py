@@ -5,9 +5,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hackmatrix_rl.agent.members import for_each_chunk
-from hackmatrix_rl.agent.nonzeros import add_nonzeros, gradient_of_nonzeros
-from hackmatrix_rl.agent.runs import gradient_of_runs, product_of_runs, starts_of_runs
+from hackmatrix_rl.agent.networks.sparse_first_layer._nonzeros import (
+    add_nonzeros,
+    gradient_of_nonzeros,
+)
+from hackmatrix_rl.agent.networks.sparse_first_layer._run_length import (
+    gradient_of_runs,
+    product_of_runs,
+    starts_of_runs,
+)
+from hackmatrix_rl.batching import for_each_chunk
 
 # Of 37 rows, how many begin a run: the only one, some, more than fit into one chunk, all.
 STARTS = {"one": [0], "some": [0, 3, 20, 21], "many": range(0, 37, 2), "all": range(37)}

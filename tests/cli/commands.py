@@ -2,7 +2,7 @@
 
 from click.testing import CliRunner, Result
 
-from hackmatrix_rl.cli.main import main
+from hackmatrix_rl.cli import main
 
 
 def invoke(*arguments: object) -> Result:

@@ -3,9 +3,9 @@
 import click
 import pytest
 
-from hackmatrix_rl.cli.added_flags import added_flags
-from hackmatrix_rl.cli.eval import evaluate_command
-from hackmatrix_rl.cli.train import train
+from hackmatrix_rl.cli._added_flags import added_flags
+from hackmatrix_rl.cli._eval import evaluate_command
+from hackmatrix_rl.cli._train import train
 
 from .commands import assert_refused, invoke
 

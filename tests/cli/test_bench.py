@@ -2,9 +2,8 @@ import json
 
 import pytest
 
+from hackmatrix_rl.bench import Part, Speed
 from hackmatrix_rl.game import GameConfig
-from hackmatrix_rl.training.environment_speed import Speed
-from hackmatrix_rl.training.full_benchmark import Part
 
 from .commands import assert_refused, invoke
 
@@ -63,7 +62,7 @@ def test_bench_compares_the_environment_with_pgx(tmp_path):
 
 
 def test_a_comparison_without_pgx_is_refused_before_anything_starts(monkeypatch):
-    monkeypatch.setattr("hackmatrix_rl.training.pgx_environment.find_spec", lambda name: None)
+    monkeypatch.setattr("hackmatrix_rl.bench._pgx_environment.find_spec", lambda name: None)
     result = invoke("bench", "--compare", "pgx")
     assert_refused(result, "--compare pgx needs the package pgx", "pip install '.[compare]'")
 
@@ -71,7 +70,7 @@ def test_a_comparison_without_pgx_is_refused_before_anything_starts(monkeypatch)
 @pytest.mark.slow
 def test_a_full_bench_measures_young_and_late_games_and_training(tmp_path, monkeypatch):
     # One of them, which is compiled for the other tests, too.
-    monkeypatch.setattr("hackmatrix_rl.training.full_benchmark.PRECISIONS", ("f32",))
+    monkeypatch.setattr("hackmatrix_rl.bench._full_benchmark.PRECISIONS", ("f32",))
     file = tmp_path / "full.json"
     sizes = ("--preset", "debug", "--sizes", "16", "--mesh", "data=2", "--repeats", "2")
     result = invoke("bench", "--full", *sizes, "--json", file)
@@ -97,7 +96,7 @@ def test_a_full_bench_that_is_cut_short_has_written_what_was_done(tmp_path, monk
         yield Part("env", 64, speed=Speed((1.0, 3.0), 2.0))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("hackmatrix_rl.cli.bench.full_benchmark", cut_short)
+    monkeypatch.setattr("hackmatrix_rl.cli._bench.full_benchmark", cut_short)
     file = tmp_path / "full.json"
     result = invoke("bench", "--full", "--preset", "debug", "--sizes", "64", "--json", file)
     assert result.exit_code == 130
@@ -110,7 +109,7 @@ def test_a_full_bench_that_is_cut_short_has_written_what_was_done(tmp_path, monk
 
 def test_what_finds_no_room_is_told_and_the_rest_goes_on(monkeypatch):
     monkeypatch.setattr(
-        "hackmatrix_rl.training.full_benchmark.available_memory", lambda: (1000, "RAM")
+        "hackmatrix_rl.bench._full_benchmark.available_memory", lambda: (1000, "RAM")
     )
     result = invoke("bench", "--full", "--preset", "debug", "--sizes", "16,64")
     assert result.exit_code == 0, result.output

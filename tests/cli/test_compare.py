@@ -7,10 +7,15 @@ import numpy as np
 import pytest
 from agent import probes
 
-from hackmatrix_rl.agent import MLPActorCritic, precision
-from hackmatrix_rl.cli import compare as command
-from hackmatrix_rl.evaluation.verdict import judge
-from hackmatrix_rl.training.compare import Comparison, Contender, Measured
+from hackmatrix_rl.agent.networks import MLPActorCritic
+from hackmatrix_rl.agent.precision import precision
+from hackmatrix_rl.cli import _compare as command
+from hackmatrix_rl.evaluation import judge
+from hackmatrix_rl.runs import Comparison
+from hackmatrix_rl.runs._compare import (
+    Contender,
+    Measured,
+)
 
 from .commands import invoke
 

@@ -3,8 +3,13 @@ import dataclasses
 import click
 import pytest
 
-from hackmatrix_rl.cli.main import main
-from hackmatrix_rl.training.config import TrainConfig, flag
+from hackmatrix_rl.cli import main
+from hackmatrix_rl.config import (
+    TrainConfig,
+)
+from hackmatrix_rl.errors import (
+    flag,
+)
 
 from .commands import invoke
 

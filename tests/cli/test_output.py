@@ -7,10 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from hackmatrix_rl.training.checkpoints import find_checkpoint, read_metadata
-from hackmatrix_rl.training.sinks.json_lines import read_json_lines
+from hackmatrix_rl.checkpoints import (
+    find_checkpoint,
+    read_metadata,
+)
+from hackmatrix_rl.runs.sinks import read_json_lines
 
-TRAINING = Path(__file__).parents[1] / "training" / "cartpole_command.py"
+TRAINING = Path(__file__).parents[1] / "runs" / "cartpole_command.py"
 COMMAND = f"{sys.executable} -m hackmatrix_rl"
 # What an evaluation finds stands for the evaluation: this is about what becomes of its output.
 EVALUATION = """
@@ -19,7 +22,7 @@ from types import SimpleNamespace
 from unittest import mock
 from hackmatrix_rl.cli.main import main
 found = SimpleNamespace(unfinished=0, as_dict=lambda: {"episodes": 1})
-with mock.patch("hackmatrix_rl.cli.eval.evaluate", lambda *_, **__: found):
+with mock.patch("hackmatrix_rl.cli._eval.evaluate", lambda *_, **__: found):
     main(["eval", "random", "--json"])
 """
 FULL, CLOSED, UNREAD = "> /dev/full", ">&-", "| true"

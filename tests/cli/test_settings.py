@@ -4,9 +4,11 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from hackmatrix_rl.cli.settings import chosen_config, config_options
-from hackmatrix_rl.training.config import TrainConfig
-from hackmatrix_rl.training.presets import PRESETS
+from hackmatrix_rl.cli._settings import (
+    chosen_config,
+    config_options,
+)
+from hackmatrix_rl.config import PRESETS, TrainConfig
 
 
 def config_of(*arguments: str) -> TrainConfig:

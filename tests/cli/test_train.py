@@ -7,10 +7,10 @@ import jax.numpy as jnp
 import pytest
 
 import hackmatrix_rl as hm
-from hackmatrix_rl.cli.train import describe
-from hackmatrix_rl.training.presets import make_config
-from hackmatrix_rl.training.run_folder import make_run_folder
-from hackmatrix_rl.training.sinks.json_lines import read_json_lines
+from hackmatrix_rl.cli._train import describe
+from hackmatrix_rl.config import make_config
+from hackmatrix_rl.runs import make_run_folder
+from hackmatrix_rl.runs.sinks import read_json_lines
 
 pytestmark = pytest.mark.slow
 
@@ -66,7 +66,7 @@ def test_what_was_trained_can_be_loaded_and_played(trained):
 
 def test_a_gpu_that_jax_cannot_see_is_spoken_of(tmp_path, monkeypatch):
     monkeypatch.setattr(
-        "hackmatrix_rl.cli.train.unseen_accelerator", lambda backend: "install the cuda extra"
+        "hackmatrix_rl.cli._train.unseen_accelerator", lambda backend: "install the cuda extra"
     )
     config = make_config("cpu", {"run_dir": str(tmp_path)})
     assert describe(config, make_run_folder(config))[0] == "install the cuda extra"

@@ -3,8 +3,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hackmatrix_rl.env import CartPole, env_keys
-from hackmatrix_rl.env.cartpole import CartPoleState
+from hackmatrix_rl.env import (
+    CartPole,
+    env_keys,
+)
+from hackmatrix_rl.env._cartpole import CartPoleState
 
 
 def at(*rows, length=0):

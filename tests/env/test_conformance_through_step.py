@@ -23,7 +23,11 @@ from game.setup_checker import setup_problems
 from game.statistics import compare_labels, deviations
 
 from env.stepping import MAX_STEPS, Stepper, Transitions, step_all
-from hackmatrix_rl.game import TERM_NAMES, from_arrays, to_arrays
+from hackmatrix_rl.game import (
+    TERM_NAMES,
+    from_arrays,
+    to_arrays,
+)
 
 
 @pytest.fixture(scope="module")

@@ -7,10 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from hackmatrix_rl.env import CELL, GameIdentity, game_identity, identity
-from hackmatrix_rl.env.encoding import SCREEN_CHANNELS, Channel
-from hackmatrix_rl.game.packed import fields
-from hackmatrix_rl.game.rules import RULES_VERSION
+from hackmatrix_rl.batching import fields
+from hackmatrix_rl.env import (
+    CELL,
+    SCREEN_CHANNELS,
+    Channel,
+    GameIdentity,
+    game_identity,
+)
+from hackmatrix_rl.env import (
+    _identity as identity,
+)
+from hackmatrix_rl.game import RULES_VERSION
 
 
 @pytest.fixture(autouse=True)

@@ -6,10 +6,18 @@ import numpy as np
 import pytest
 from game.statistics import SIGNIFICANCE, compare, deviations
 
-from hackmatrix_rl.env import HackMatrix
-from hackmatrix_rl.env.observation import CELL, CompactObservation, Number, Sight
-from hackmatrix_rl.evaluation.baselines import RandomPlayer, Runner
-from hackmatrix_rl.evaluation.evaluate import evaluate_all
+from hackmatrix_rl.env import (
+    CELL,
+    CompactObservation,
+    HackMatrix,
+    Number,
+    Sight,
+)
+from hackmatrix_rl.evaluation import (
+    RandomPlayer,
+    Runner,
+    evaluate_all,
+)
 from hackmatrix_rl.game import GameConfig
 
 DRAWS = 4000

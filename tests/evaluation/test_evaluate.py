@@ -9,9 +9,22 @@ import numpy as np
 import pytest
 from jaxtyping import Array, Int32, Key
 
-from hackmatrix_rl.agent import MLPActorCritic
-from hackmatrix_rl.env import CartPole, Environment, EnvSpec, EpisodeStatistics, Timestep, env_keys
-from hackmatrix_rl.evaluation import Player, evaluate, evaluate_all, mean_of, rate_of
+from hackmatrix_rl.agent.networks import MLPActorCritic
+from hackmatrix_rl.env import (
+    CartPole,
+    Environment,
+    EnvSpec,
+    EpisodeStatistics,
+    Timestep,
+    env_keys,
+)
+from hackmatrix_rl.evaluation import (
+    Player,
+    evaluate,
+    evaluate_all,
+    mean_of,
+    rate_of,
+)
 
 
 class Lengths(Environment):

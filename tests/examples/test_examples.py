@@ -8,8 +8,7 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from hackmatrix_rl.training.presets import make_config
-from hackmatrix_rl.training.settings import read_settings
+from hackmatrix_rl.config import make_config, read_settings
 
 from .conftest import ROOT
 

@@ -14,7 +14,7 @@ from unittest import mock
 import jax
 from click.testing import CliRunner
 
-from hackmatrix_rl.cli.main import main
+from hackmatrix_rl.cli import main
 
 LONG_WORK = (
     "train.make_plan",
@@ -63,7 +63,7 @@ def run_here(arguments: list[str], replaced: dict[str, Any] | None = None) -> tu
 
 def run_apart(arguments: list[str]) -> tuple[int, str, str]:
     """The same of a real process."""
-    command = [sys.executable, "-c", "from hackmatrix_rl.cli.main import main; main()", *arguments]
+    command = [sys.executable, "-c", "from hackmatrix_rl.cli._main import main; main()", *arguments]
     done = subprocess.run(command, cwd=room(), capture_output=True, text=True, timeout=300)
     return done.returncode, done.stdout, done.stderr
 

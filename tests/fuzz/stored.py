@@ -10,10 +10,16 @@ from pathlib import Path
 import numpy as np
 from hypothesis import strategies as st
 
-from hackmatrix_rl.training.checkpoints import CheckpointWriter, read_arrays
-from hackmatrix_rl.training.compose import compose, run_keys
-from hackmatrix_rl.training.presets import make_config
-from hackmatrix_rl.training.run_folder import make_run_folder
+from hackmatrix_rl.checkpoints import (
+    CheckpointWriter,
+    read_arrays,
+)
+from hackmatrix_rl.config import make_config
+from hackmatrix_rl.runs import (
+    compose,
+    make_run_folder,
+    run_keys,
+)
 
 PARTS = ("policy", "training")
 UPDATES = (2, 4)

@@ -5,8 +5,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from hackmatrix_rl.batching._sparse import (
+    _MOST_PAIRED,
+    first_indices,
+)
 from hackmatrix_rl.game import GameConfig
-from hackmatrix_rl.game.sparse import _MOST_PAIRED, first_indices
 
 
 @pytest.mark.parametrize("size", [40, 32 * _MOST_PAIRED, 32 * _MOST_PAIRED + 40])

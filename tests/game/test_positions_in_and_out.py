@@ -9,8 +9,12 @@ import pytest
 from game.mutations import assert_names_a_field
 from game.recordings import CONFIG, POSITION, canonical, differences, load, report, rows
 from game.replay import BATCH
-from hackmatrix_rl.game import GameConfig, from_arrays, to_arrays
-from hackmatrix_rl.game.validation import LARGEST
+from hackmatrix_rl.game import (
+    GameConfig,
+    from_arrays,
+    to_arrays,
+)
+from hackmatrix_rl.game._validation import LARGEST
 
 
 def positions(count=5):

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import click
 import pytest
 
-from hackmatrix_rl.cli.main import main
+from hackmatrix_rl.cli import main
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

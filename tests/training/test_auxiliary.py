@@ -10,15 +10,17 @@ from agent.probes import make_trainer
 from hackmatrix_rl.agent import (
     EpisodeSums,
     LossMetrics,
-    MLPActorCritic,
     OutcomeLoss,
     OutcomeMetrics,
     PPOLoss,
+)
+from hackmatrix_rl.agent.networks import (
+    MLPActorCritic,
     add_outcomes,
 )
 from hackmatrix_rl.training import UpdateMetrics
-from hackmatrix_rl.training.metrics import read_metrics
-from hackmatrix_rl.training.update import Learned
+from hackmatrix_rl.training._metrics import read_metrics
+from hackmatrix_rl.training._update import Learned
 
 KEY = jax.random.key(3)
 PROBE = probes.observation_matters()

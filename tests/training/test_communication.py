@@ -7,7 +7,7 @@ from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import hackmatrix_rl as hm
-from hackmatrix_rl.training.communication import collectives
+from hackmatrix_rl.training.compiled import collectives
 
 
 def compiled(function, mesh, spec, shape):

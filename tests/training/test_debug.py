@@ -9,10 +9,21 @@ from agent import probes
 from agent.builders import random_rollout
 from agent.probes import make_trainer
 
-from hackmatrix_rl.agent import ActorCritic, Batch, MLPActorCritic, PPOLoss
-from hackmatrix_rl.agent.gae import GAE
-from hackmatrix_rl.training.debug import EagerTrainer, checked, reports_of
-from hackmatrix_rl.training.trainer import Trainer
+from hackmatrix_rl.agent import (
+    GAE,
+    Batch,
+    PPOLoss,
+)
+from hackmatrix_rl.agent.networks import (
+    ActorCritic,
+    MLPActorCritic,
+)
+from hackmatrix_rl.training import (
+    EagerTrainer,
+    Trainer,
+    checked,
+    reports_of,
+)
 
 ROLLOUT = random_rollout(0, num_steps=3, num_envs=2)
 

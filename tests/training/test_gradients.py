@@ -11,14 +11,19 @@ from agent.probes import make_trainer
 from jax.sharding import NamedSharding, PartitionSpec
 
 from hackmatrix_rl.agent import (
-    GRUActorCritic,
-    MLPActorCritic,
     OutcomeLoss,
     PPOLoss,
-    add_outcomes,
-    precision,
 )
-from hackmatrix_rl.training.gradients import MinibatchGradient, part_of
+from hackmatrix_rl.agent.networks import (
+    GRUActorCritic,
+    MLPActorCritic,
+    add_outcomes,
+)
+from hackmatrix_rl.agent.precision import precision
+from hackmatrix_rl.training._gradients import (
+    MinibatchGradient,
+    part_of,
+)
 
 SPEC = probes.Probe({}).spec
 KEY = jax.random.key(0)

@@ -10,18 +10,27 @@ from agent.probes import make_trainer
 
 from hackmatrix_rl.agent import (
     Batch,
+    PPOLoss,
+)
+from hackmatrix_rl.agent.networks import MLPActorCritic
+from hackmatrix_rl.agent.precision import (
     LossScale,
     MixedPrecision,
-    MLPActorCritic,
     NonTrainable,
-    PPOLoss,
+    parse_policy,
     precision,
 )
-from hackmatrix_rl.agent.precision_names import parse_policy
+from hackmatrix_rl.checkpoints import (
+    CheckpointWriter,
+    find_checkpoint,
+    restore,
+)
+from hackmatrix_rl.config import TrainConfig
 from hackmatrix_rl.env import CartPole
-from hackmatrix_rl.training import Linear, Trainer
-from hackmatrix_rl.training.checkpoints import CheckpointWriter, find_checkpoint, restore
-from hackmatrix_rl.training.config import TrainConfig
+from hackmatrix_rl.training import (
+    Linear,
+    Trainer,
+)
 
 KEY = jax.random.key(3)
 

@@ -6,14 +6,19 @@ import jax
 import numpy as np
 import pytest
 
-from hackmatrix_rl.agent import build_network, precision
+from hackmatrix_rl.agent.networks import build_network
+from hackmatrix_rl.agent.precision import precision
+from hackmatrix_rl.checkpoints import (
+    CheckpointWriter,
+    find_checkpoint,
+    read_arrays,
+)
+from hackmatrix_rl.config import TrainConfig
 from hackmatrix_rl.env import CartPole
+from hackmatrix_rl.runs._resume import restore_training
+from hackmatrix_rl.runs._verify_resume import first_difference
 from hackmatrix_rl.training import Trainer
-from hackmatrix_rl.training.checkpoints import CheckpointWriter, find_checkpoint, read_arrays
-from hackmatrix_rl.training.config import TrainConfig
-from hackmatrix_rl.training.mesh import mesh
-from hackmatrix_rl.training.resume import restore_training
-from hackmatrix_rl.training.verify_resume import first_difference
+from hackmatrix_rl.training.sharding import mesh
 
 pytestmark = pytest.mark.usefixtures("compile_quickly")
 

@@ -9,9 +9,21 @@ from jax.sharding import AxisType
 from jax.sharding import PartitionSpec as P
 
 import hackmatrix_rl as hm
-from hackmatrix_rl.training.config import ConfigError, TrainConfig, flag
-from hackmatrix_rl.training.mesh import check_axes, check_split, in_words, mesh, parse_mesh
-from hackmatrix_rl.training.placement import fsdp_spec
+from hackmatrix_rl.config import (
+    TrainConfig,
+)
+from hackmatrix_rl.errors import (
+    ConfigError,
+    flag,
+)
+from hackmatrix_rl.training.sharding import (
+    check_axes,
+    check_split,
+    in_words,
+    mesh,
+    parse_mesh,
+)
+from hackmatrix_rl.training.sharding._placement import fsdp_spec
 
 
 @pytest.mark.parametrize(

@@ -13,15 +13,26 @@ from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import hackmatrix_rl as hm
-from hackmatrix_rl.agent import Batch, GRUActorCritic, MaskedCategorical, PPOLoss, parameters_of
-from hackmatrix_rl.agent.precision import FLOAT32
-from hackmatrix_rl.env import CartPole
-from hackmatrix_rl.env.environment import env_keys
-from hackmatrix_rl.training import Minibatches, Trainer
-from hackmatrix_rl.training.communication import collectives
-from hackmatrix_rl.training.gradients import MinibatchGradient
-from hackmatrix_rl.training.mesh import BY_STEP_AND_ENVIRONMENT
-from hackmatrix_rl.training.placement import fsdp_shardings, place, replicated_shardings
+from hackmatrix_rl.agent import (
+    Batch,
+    MaskedCategorical,
+    PPOLoss,
+)
+from hackmatrix_rl.agent.networks import GRUActorCritic
+from hackmatrix_rl.agent.precision import FLOAT32, parameters_of
+from hackmatrix_rl.env import CartPole, env_keys
+from hackmatrix_rl.training import (
+    Minibatches,
+    Trainer,
+)
+from hackmatrix_rl.training._gradients import MinibatchGradient
+from hackmatrix_rl.training.compiled import collectives
+from hackmatrix_rl.training.sharding import (
+    BY_STEP_AND_ENVIRONMENT,
+    fsdp_shardings,
+    place,
+    replicated_shardings,
+)
 
 KEY = jax.random.key(7)
 MESHES = ["data=1", "data=2", "data=8", "data=4,fsdp=2"]

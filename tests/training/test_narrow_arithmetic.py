@@ -14,21 +14,25 @@ from agent.probes import make_trainer
 
 from hackmatrix_rl.agent import (
     GAE,
+    OutcomeLoss,
+    PPOLoss,
+    RunningScale,
+)
+from hackmatrix_rl.agent.networks import (
     NETWORKS,
     ActorCritic,
     GRUActorCritic,
     MLPActorCritic,
-    OutcomeLoss,
-    PPOLoss,
-    RunningScale,
     add_outcomes,
     build_network,
+)
+from hackmatrix_rl.agent.precision import (
     parameters_of,
     precision,
 )
 from hackmatrix_rl.env import CartPole
 from hackmatrix_rl.training import Trainer
-from hackmatrix_rl.training.mesh import mesh as make_mesh
+from hackmatrix_rl.training.sharding import mesh as make_mesh
 
 from .narrow import narrow_arithmetic, narrow_products
 

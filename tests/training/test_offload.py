@@ -8,13 +8,17 @@ from agent import probes
 from agent.probes import make_trainer
 from jax.extend.core import jaxprs_in_params
 
-from hackmatrix_rl.agent import MLPActorCritic
-from hackmatrix_rl.training import offload
-from hackmatrix_rl.training.checkpoints.arrays import arrays_to_store
-from hackmatrix_rl.training.compose import compose
-from hackmatrix_rl.training.config import ConfigError
-from hackmatrix_rl.training.mesh import mesh
-from hackmatrix_rl.training.presets import make_config
+from hackmatrix_rl.agent.networks import MLPActorCritic
+from hackmatrix_rl.checkpoints._arrays import arrays_to_store
+from hackmatrix_rl.config import (
+    make_config,
+)
+from hackmatrix_rl.errors import (
+    ConfigError,
+)
+from hackmatrix_rl.runs import compose
+from hackmatrix_rl.training.sharding import _offload as offload
+from hackmatrix_rl.training.sharding import mesh
 
 from .states import assert_same
 

@@ -8,21 +8,21 @@ from agent import probes
 from agent.probes import make_trainer
 
 import hackmatrix_rl as hm
-from hackmatrix_rl.training.compatibility import (
-    CPU_OPTIONS,
+from hackmatrix_rl.system import (
     cpu_options,
     untested_version,
     wandb_timeouts,
 )
-from hackmatrix_rl.training.program import compiler_options
-from hackmatrix_rl.training.program_counts import program_counts
+from hackmatrix_rl.system._compatibility import CPU_OPTIONS
+from hackmatrix_rl.training import compiler_options
+from hackmatrix_rl.training.compiled._counts import program_counts
 
 TUNED = "0.10.2"
 UNKNOWN = "0.999.0"
 
 
 def test_whoever_wants_programs_compiled_quickly_has_the_last_word(monkeypatch):
-    monkeypatch.setattr("hackmatrix_rl.training.program.cpu_options", lambda **_: {"some": "1"})
+    monkeypatch.setattr("hackmatrix_rl.training._program.cpu_options", lambda **_: {"some": "1"})
     assert compiler_options(hm.mesh("data=2")) == {"some": "1"}
     with compiling.quickly():
         assert compiler_options(hm.mesh("data=2")) == {}
@@ -58,7 +58,9 @@ def test_a_long_reduction_is_one_loop():
 
 def test_the_options_are_those_of_every_program_of_the_trainer(monkeypatch):
     refused = {"no_such_option": 1}
-    monkeypatch.setattr("hackmatrix_rl.training.trainer.compiler_options", lambda *_, **__: refused)
+    monkeypatch.setattr(
+        "hackmatrix_rl.training._trainer.compiler_options", lambda *_, **__: refused
+    )
     trainer = make_trainer(probes.value_only())
     for act in (trainer.compile, lambda: trainer.start(jax.random.key(0))):
         with pytest.raises(jax.errors.JaxRuntimeError, match="no_such_option"):

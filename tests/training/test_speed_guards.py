@@ -9,9 +9,13 @@ import jax.numpy as jnp
 import pytest
 
 import hackmatrix_rl as hm
+from hackmatrix_rl.bench._environment_speed import RandomPlay
 from hackmatrix_rl.env import env_keys
-from hackmatrix_rl.training.environment_speed import RandomPlay
-from hackmatrix_rl.training.program_counts import copies_of, program_counts, updated_in_place
+from hackmatrix_rl.training.compiled._counts import (
+    copies_of,
+    program_counts,
+    updated_in_place,
+)
 
 GAMES = 1024
 

@@ -16,8 +16,15 @@ import jax.numpy as jnp
 import optax
 
 import hackmatrix_rl as hm
-from hackmatrix_rl.env import CartPole, EnvSpec, EpisodeStatistics
-from hackmatrix_rl.evaluation import Player, RandomPlayer
+from hackmatrix_rl.env import (
+    CartPole,
+    EnvSpec,
+    EpisodeStatistics,
+)
+from hackmatrix_rl.evaluation import (
+    Player,
+    RandomPlayer,
+)
 from hackmatrix_rl.training import Linear
 
 KEY = jax.random.key(0)

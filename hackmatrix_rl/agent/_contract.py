@@ -1,0 +1,300 @@
+"""What a network promises, checked: by its shapes alone, or by calling it, too."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from hackmatrix_rl.agent.networks import (
+    ActorCritic,
+    start_anew,
+)
+from hackmatrix_rl.agent.precision import (
+    FLOAT32,
+    NonTrainable,
+    PrecisionPolicy,
+    parameters_of,
+)
+from hackmatrix_rl.agent.precision import precision as named_precision
+from hackmatrix_rl.env import EnvSpec, check_spec
+from hackmatrix_rl.errors import (
+    check_array,
+    described,
+    difference,
+    first_line,
+    instance,
+    is_ours,
+    path_in_words,
+    place,
+    summary,
+)
+
+# Steps and environments of the batch that `unroll` and `follow` are tried on.
+STEPS, BATCH = 3, 2
+
+
+def check_is_policy(policy: Any) -> None:
+    """Raises a TypeError unless this is an instance of an `ActorCritic`."""
+    if isinstance(policy, ActorCritic):
+        return
+    if isinstance(policy, type):
+        raise TypeError(
+            f"policy is the class {policy.__name__}; expected an instance: "
+            f"{policy.__name__}(env.spec, key=jax.random.key(0))"
+        )
+    raise TypeError(
+        f"policy is {described(policy)}; expected an instance of hm.ActorCritic: write a subclass "
+        "with initial_carry() and __call__(observation, carry), or use hm.MLPActorCritic(env.spec, "
+        "key=jax.random.key(0))"
+    )
+
+
+def check_policy_shapes(
+    policy: Any, spec: EnvSpec, *, precision: PrecisionPolicy = FLOAT32
+) -> None:
+    """Raises unless a network takes one observation and returns what the contract says.
+
+    Nothing is compiled or computed: the network is traced.
+
+    Args:
+        policy: to check.
+        spec: of the environment that it is to act in.
+        precision: that it is to compute in.
+
+    Raises:
+        TypeError: something is of the wrong kind.
+        ValueError: something has the wrong shape or dtype.
+    """
+    check_is_policy(policy)
+    precision.check(policy)
+    carry = _initial_carry(policy)
+
+    def call(policy: Any, observation: Any, carry: Any) -> Any:
+        return precision.cast_to_compute(policy)(observation, carry)
+
+    said = place(policy, "__call__")
+    try:
+        found = eqx.filter_eval_shape(call, policy, spec.observation, carry)
+    except Exception as error:
+        raise ValueError(
+            f"{said} fails on one observation of this environment ({summary(spec.observation)}, "
+            f"without a batch axis): {first_line(error)}. Build it from this environment's spec, "
+            "and for one observation; training calls it under jax.vmap"
+        ) from error
+    if not isinstance(found, tuple | list) or len(found) != 3:
+        raise TypeError(
+            f"{said} returns {described(found)}; expected three things: return logits, value, "
+            "carry (without memory, carry is what came in)"
+        )
+    logits, value, after = found
+    check_array(
+        f"{said} returns as logits",
+        logits,
+        "float32",
+        (int(spec.num_actions),),
+        hint="one for each of spec.num_actions; build the network from this environment's spec",
+    )
+    check_array(
+        f"{said} returns as value",
+        value,
+        "float32",
+        (),
+        hint="a value of shape (1,) becomes one number by value[0], or by "
+        'eqx.nn.Linear(width, "scalar", key=key)',
+    )
+    changed = difference("carry", carry, after)
+    if changed:
+        raise ValueError(
+            f"{said} returns another kind of carry than it was handed: {changed}; expected the "
+            "structure, shapes and dtypes of initial_carry()"
+        )
+    if not is_ours(policy):
+        _check_doors(policy, spec, carry, precision)
+
+
+def precision_of(given: Any) -> PrecisionPolicy:
+    """The precision policy that was handed in, or that a text such as `bf16` speaks of."""
+    if isinstance(given, str):
+        try:
+            return named_precision(given)
+        except ValueError as error:
+            raise ValueError(f"precision {given!r}: {error}") from error
+    instance("precision", given, PrecisionPolicy, 'hm.precision("bf16")')
+    policy: PrecisionPolicy = given
+    return policy
+
+
+def _initial_carry(policy: ActorCritic) -> Any:
+    """The shapes of a network's first carry."""
+    said = place(policy, "initial_carry")
+    carry = policy.initial_carry()
+    for path, leaf in jax.tree.leaves_with_path(carry):
+        name = path_in_words("carry", path)
+        if not eqx.is_array(leaf) and not isinstance(leaf, np.ndarray):
+            raise TypeError(
+                f"{said} returns a carry in which {name} is {described(leaf)}; expected arrays: "
+                "jnp.zeros(shape, jnp.float32), or () without memory"
+            )
+        if jnp.issubdtype(leaf.dtype, jnp.floating) and leaf.dtype != jnp.float32:
+            raise ValueError(
+                f"{said} returns a carry in which {name} is {described(leaf)}; expected float32, "
+                "whatever the network computes in: jnp.zeros(shape, jnp.float32)"
+            )
+    return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), carry)
+
+
+def _replaces(policy: ActorCritic, door: str) -> bool:
+    return getattr(type(policy), door) is not getattr(ActorCritic, door)
+
+
+def _sequences(spec: EnvSpec, carry: Any) -> tuple[Any, Any, Any]:
+    """Shapes of what `unroll` takes."""
+
+    def several(leaf: Any, *axes: int) -> jax.ShapeDtypeStruct:
+        return jax.ShapeDtypeStruct((*axes, *leaf.shape), leaf.dtype)
+
+    return (
+        jax.tree.map(lambda leaf: several(leaf, STEPS, BATCH), spec.observation),
+        jax.tree.map(lambda leaf: several(leaf, BATCH), carry),
+        jax.ShapeDtypeStruct((STEPS, BATCH), jnp.bool_),
+    )
+
+
+def _check_doors(policy: ActorCritic, spec: EnvSpec, carry: Any, precision: Any) -> None:
+    """Shapes of `unroll` and `follow`, where the network has its own."""
+    observations, carries, done = _sequences(spec, carry)
+    count = int(spec.num_actions)
+    if _replaces(policy, "unroll"):
+        said = f"{place(policy, 'unroll')}, tried with {STEPS} steps of {BATCH} environments,"
+        found = eqx.filter_eval_shape(
+            lambda policy, *given: precision.cast_to_compute(policy).unroll(*given),
+            *(policy, observations, carries, done),
+        )
+        if not isinstance(found, tuple) or len(found) != 2:
+            raise TypeError(f"{said} returns {described(found)}; expected: return logits, values")
+        check_array(f"{said} returns as logits", found[0], "float32", (STEPS, BATCH, count))
+        check_array(f"{said} returns as values", found[1], "float32", (STEPS, BATCH))
+    if _replaces(policy, "follow") or _replaces(policy, "begin"):
+        said = f"{place(policy, 'follow')}, tried with {BATCH} environments,"
+        batch = jax.tree.map(
+            lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), observations
+        )
+
+        def follow(policy: Any, batch: Any, carries: Any) -> Any:
+            policy = precision.cast_to_compute(policy)
+            kept = policy.begin(batch)
+            return policy.follow(batch, carries, kept), kept
+
+        found, kept = eqx.filter_eval_shape(follow, policy, batch, carries)
+        if not isinstance(found, tuple) or len(found) != 4:
+            raise TypeError(
+                f"{said} returns {described(found)}; expected: return logits, values, carry, kept"
+            )
+        check_array(f"{said} returns as logits", found[0], "float32", (BATCH, count))
+        check_array(f"{said} returns as values", found[1], "float32", (BATCH,))
+        changed = difference("carry", carries, found[2]) or difference("kept", kept, found[3])
+        if changed:
+            raise ValueError(f"{said} returns another kind of memory than it was handed: {changed}")
+
+
+def check_policy(
+    policy: Any, spec: Any, *, precision: PrecisionPolicy | str = FLOAT32, seed: int = 0
+) -> None:
+    """Checks all that a network has to keep to, by calling it on made-up observations.
+
+    Shapes and dtypes of everything it takes and returns; that all it learns by is seen by the
+    optimizer; that its numbers are finite, the same for the same input; and that `unroll` and
+    `follow`, where it has its own, compute what its call does.
+
+    Args:
+        policy: the network, an instance of `ActorCritic`.
+        spec: of the environment that it is to act in: `env.spec`.
+        precision: that it is to compute in; a policy, or its name (`bf16`).
+        seed: of the made-up observations.
+
+    Raises:
+        TypeError: something is of the wrong kind.
+        ValueError: something else does not hold. The message says what was expected, what came,
+            and what to change.
+    """
+    check_is_policy(policy)
+    check_spec(spec)
+    precision = precision_of(precision)
+    check_policy_shapes(policy, spec, precision=precision)
+    _check_parameters(policy)
+    carry = _initial_carry(policy)
+    _check_doors(policy, spec, carry, precision)
+    draw = np.random.default_rng(seed)
+    observations, carries, _ = _sequences(spec, carry)
+    observations = jax.tree.map(lambda leaf: _made_up(leaf, draw), observations)
+    first = policy.initial_carry()
+    carries = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (BATCH, *leaf.shape)), first)
+    done = jnp.asarray(np.arange(STEPS * BATCH).reshape(STEPS, BATCH) % 4 == 1)
+    # In float32, where the ways differ by rounding alone.
+    plain, again, own, followed = jax.device_get(_every_way(policy, observations, carries, done))
+    said = place(policy, "__call__")
+    for name, values in zip(("logits", "a value"), plain, strict=True):
+        if not np.isfinite(values).all():
+            raise ValueError(
+                f"{said} returns {name} that is not finite for made-up observations: "
+                f"{_values(values)}; expected numbers"
+            )
+    _compare(said, "called again on the same observation", plain, again)
+    _compare(place(policy, "unroll"), "on a whole sequence", plain, own)
+    _compare(place(policy, "follow"), "step by step", plain, followed)
+
+
+def _check_parameters(policy: ActorCritic) -> None:
+    if not jax.tree.leaves(parameters_of(policy)):
+        raise ValueError(
+            f"{type(policy).__name__} has no parameters, so nothing can be learned; expected "
+            "floating-point arrays in its fields: do not mark them eqx.field(static=True)"
+        )
+    leaves = jax.tree.leaves_with_path(policy, is_leaf=lambda x: isinstance(x, NonTrainable))
+    for path, leaf in leaves:
+        if isinstance(leaf, np.ndarray) and jnp.issubdtype(leaf.dtype, jnp.inexact):
+            raise ValueError(
+                f"{type(policy).__name__}: {jax.tree_util.keystr(path)} is a NumPy array, which "
+                "is not learned; expected a parameter, jnp.asarray(...), or a constant, "
+                "hackmatrix_rl.agent.NonTrainable(...)"
+            )
+
+
+def _made_up(leaf: jax.ShapeDtypeStruct, draw: np.random.Generator) -> jax.Array:
+    """Small numbers, which any encoding can read."""
+    if jnp.issubdtype(leaf.dtype, jnp.inexact):
+        return jnp.asarray(draw.normal(size=leaf.shape), leaf.dtype)
+    return jnp.asarray(draw.integers(0, 2, leaf.shape), leaf.dtype)
+
+
+@eqx.filter_jit
+def _every_way(policy: ActorCritic, observations: Any, carries: Any, done: Any) -> Any:
+    """Logits and values as the call gives them, twice, and as `unroll` and `follow` do."""
+    plain = ActorCritic.unroll(policy, observations, carries, done)
+    again = ActorCritic.unroll(policy, observations, carries, done)
+    own = policy.unroll(observations, carries, done)
+    followed = []
+    kept = policy.begin(jax.tree.map(lambda leaf: leaf[0], observations))
+    carry = carries
+    for step in range(STEPS):
+        here = jax.tree.map(lambda leaf, step=step: leaf[step], observations)
+        logits, value, carry, kept = policy.follow(here, carry, kept)
+        carry = start_anew(carry, policy.initial_carry(), done[step])
+        followed.append((logits, value))
+    return plain, again, own, jax.tree.map(lambda *leaves: jnp.stack(leaves), *followed)
+
+
+def _compare(said: str, way: str, plain: Any, other: Any) -> None:
+    for name, expected, found in zip(("logits", "values"), plain, other, strict=True):
+        if not np.allclose(found, expected, rtol=1e-3, atol=1e-4):
+            worst = np.unravel_index(np.argmax(np.abs(found - expected)), found.shape)
+            raise ValueError(
+                f"{said}, {way}, gives other {name} than a call: {found[worst]:.6g} where the call "
+                f"gives {expected[worst]:.6g}; expected the same but for rounding"
+            )
+
+
+def _values(values: np.ndarray) -> str:
+    return f"{values[~np.isfinite(values)].flat[0]}"

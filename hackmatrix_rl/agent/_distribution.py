@@ -1,0 +1,95 @@
+"""The distribution over actions of which some are illegal."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float32, Int32, Key
+
+from hackmatrix_rl.errors import check_array
+
+
+class MaskedCategorical(eqx.Module):
+    """A categorical distribution that gives illegal actions no probability.
+
+    An illegal action has probability exactly 0, log-probability minus infinity, and is never
+    sampled, whatever its logit. Where no action at all is legal, the distribution is uniform
+    over all actions and its gradient is zero: nothing becomes NaN.
+
+    Everything is float32. Leading axes of `logits` and `mask` are batch axes.
+
+    Source: Huang and Ontañón 2022, "A closer look at invalid action masking in policy
+    gradient algorithms" (masking logits is the gradient of a legitimate policy).
+
+    Attributes:
+        log_probs: normalised log-probabilities; minus infinity for illegal actions.
+        support: the actions that have probability: the legal ones, or all where none is.
+    """
+
+    log_probs: Float32[Array, "*batch num_actions"]
+    support: Bool[Array, "*batch num_actions"]
+
+    def __init__(
+        self,
+        logits: Float32[Array, "*batch num_actions"],
+        mask: Bool[Array, "*batch num_actions"],
+    ) -> None:
+        """Normalises the logits over the legal actions.
+
+        Args:
+            logits: unnormalised log-probabilities of all actions.
+            mask: the legal actions.
+
+        Raises:
+            TypeError: the mask is no array.
+            ValueError: it is not boolean, or of another shape than the logits.
+        """
+        check_array("mask is", mask, "bool", logits.shape, hint="a True for each legal action")
+        some = jnp.any(mask, axis=-1, keepdims=True)
+        self.support = mask | ~some
+        usable = jnp.where(some, logits, 0.0)
+        self.log_probs = jax.nn.log_softmax(jnp.where(self.support, usable, -jnp.inf), axis=-1)
+
+    @property
+    def probs(self) -> Float32[Array, "*batch num_actions"]:
+        """Probabilities of all actions."""
+        return jnp.exp(self.log_probs)
+
+    def sample(self, key: Key[Array, ""]) -> Int32[Array, "*batch"]:
+        """Draws an action (for a batch of distributions, all from one key)."""
+        # `jax.random.categorical`, but that its `argmax` takes XLA as long on a CPU as drawing the
+        # noise: that is a maximum here, and the first action that has it.
+        noise = jax.random.gumbel(key, self.log_probs.shape, self.log_probs.dtype)
+        lots = jax.lax.optimization_barrier(self.log_probs + noise)  # drawn once for both
+        wins = lots == jnp.max(lots, axis=-1, keepdims=True)
+        last = lots.shape[-1] - 1
+        actions = jnp.arange(last + 1, dtype=jnp.int32)
+        # Where all are NaN nobody wins.
+        return jnp.min(jnp.where(wins, actions, last), axis=-1)
+
+    def log_prob(self, action: Int32[Array, "*batch"]) -> Float32[Array, "*batch"]:
+        """Log-probability of an action; minus infinity where it is illegal."""
+        # A masked sum rather than an index: its gradient is a select, not a scatter.
+        actions = jnp.arange(self.log_probs.shape[-1], dtype=jnp.int32)
+        chosen = action[..., None] == actions.reshape(*(1 for _ in action.shape), -1)
+        return jnp.sum(jnp.where(chosen, self.log_probs, 0.0), axis=-1)
+
+    def entropy(self) -> Float32[Array, "*batch"]:
+        """Entropy in nats; an illegal action adds nothing."""
+        # 0 * -inf is NaN, in the value as in the gradient: the logarithm is replaced first.
+        finite = jnp.where(self.support, self.log_probs, 0.0)
+        return -jnp.sum(jnp.where(self.support, jnp.exp(finite) * finite, 0.0), axis=-1)
+
+    def divergence_from(self, other: "MaskedCategorical") -> Float32[Array, "*batch"]:
+        """Kullback-Leibler divergence of this distribution from another, in nats.
+
+        KL(self || other): what it costs to take `other` for this one. Infinite where this one
+        does what the other never would.
+        """
+        finite = jnp.where(self.support, self.log_probs, 0.0)
+        # What never happens here adds nothing, whatever the other makes of it.
+        beyond = jnp.where(self.support, other.log_probs, 0.0)
+        return jnp.sum(jnp.where(self.support, jnp.exp(finite) * (finite - beyond), 0.0), axis=-1)
+
+    def mode(self) -> Int32[Array, "*batch"]:
+        """The most probable action; the first of several."""
+        return jnp.argmax(self.log_probs, axis=-1).astype(jnp.int32)

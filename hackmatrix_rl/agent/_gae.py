@@ -1,0 +1,90 @@
+"""How much better an action turned out than expected."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float32
+
+from hackmatrix_rl.agent._rollout import Rollout
+from hackmatrix_rl.agent._value_scale import (
+    IDENTITY_SCALE,
+    ValueScale,
+)
+
+
+class Targets(eqx.Module):
+    """What the loss aims at; all in units of reward.
+
+    Attributes:
+        advantage: of the action that was taken.
+        value: estimate that the advantage was measured against.
+        value_target: what the value should have been.
+    """
+
+    advantage: Float32[Array, "num_steps num_envs"]
+    value: Float32[Array, "num_steps num_envs"]
+    value_target: Float32[Array, "num_steps num_envs"]
+
+    def explained_variance(self) -> Float32[Array, ""]:
+        """Share of the targets' variance that the values already knew.
+
+        1 is a perfect critic, 0 one that says the same of every position; below 0 is worse.
+        """
+        left = jnp.var(self.value_target - self.value)
+        return 1.0 - left / jnp.maximum(jnp.var(self.value_target), 1e-8)
+
+
+class GAE(eqx.Module):
+    """Generalised advantage estimation.
+
+    The value bootstraps through truncation, by the value of the position before the reset,
+    and not through termination. No trace runs over either.
+
+    Source: Schulman et al. 2016, "High-dimensional continuous control using generalized
+    advantage estimation"; Pardo et al. 2018, "Time limits in reinforcement learning".
+
+    Attributes:
+        discount: weight of a reward one step later (gamma).
+        trace_decay: from one-step estimates (0) to whole returns (1) (lambda).
+    """
+
+    discount: float = eqx.field(static=True, default=0.99)
+    trace_decay: float = eqx.field(static=True, default=0.95)
+
+    def __check_init__(self) -> None:
+        for name in ("discount", "trace_decay"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"{name} must be in [0, 1], not {getattr(self, name)}")
+
+    def __call__(
+        self,
+        rollout: Rollout,
+        value_scale: ValueScale = IDENTITY_SCALE,
+    ) -> Targets:
+        """Advantages and value targets of a rollout.
+
+        Args:
+            rollout: whose values are in the units of `value_scale`.
+            value_scale: the units of the network that gave the values.
+        """
+        value = value_scale.denormalize(rollout.value)
+        last_value = value_scale.denormalize(rollout.last_value)
+        beyond = value_scale.denormalize(rollout.bootstrap_value)
+
+        following = jnp.concatenate([value[1:], last_value[None]])
+        following = jnp.where(rollout.truncated, beyond, following)
+        following = jnp.where(rollout.terminated, 0.0, following)
+        surprise = rollout.reward + self.discount * following - value
+        trace = jnp.where(rollout.done, 0.0, self.discount * self.trace_decay)
+
+        def back(
+            later: Float32[Array, " num_envs"],
+            step: tuple[Float32[Array, " num_envs"], Float32[Array, " num_envs"]],
+        ) -> tuple[Float32[Array, " num_envs"], Float32[Array, " num_envs"]]:
+            surprise, trace = step
+            advantage = surprise + trace * later
+            return advantage, advantage
+
+        start = jnp.zeros_like(last_value)
+        _, advantage = jax.lax.scan(back, start, (surprise, trace), reverse=True)
+        return Targets(advantage=advantage, value=value, value_target=advantage + value)

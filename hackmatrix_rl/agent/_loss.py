@@ -1,0 +1,270 @@
+"""Proximal policy optimization: the loss."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float32, Int32, PyTree, UInt32
+
+from hackmatrix_rl.agent._auxiliary import (
+    OutcomeLoss,
+    OutcomeMetrics,
+    Outcomes,
+)
+from hackmatrix_rl.agent._distribution import MaskedCategorical
+from hackmatrix_rl.agent._gae import Targets
+from hackmatrix_rl.agent._rollout import Rollout
+from hackmatrix_rl.agent._value_scale import (
+    IDENTITY_SCALE,
+    ValueScale,
+)
+from hackmatrix_rl.agent.networks import ActorCritic, TrunkActorCritic
+
+
+class Batch(eqx.Module):
+    """What a loss learns from: whole sequences of some environments.
+
+    Values are in the units of the network (see `ValueScale`).
+
+    Attributes:
+        observation: what was acted on; each leaf `[num_steps, batch, ...]`.
+        mask: the legal actions that the action was chosen from.
+        action: taken there.
+        log_prob: of the action, under the policy that took it.
+        value: that the policy that acted gave.
+        done: an episode ended with this action.
+        initial_carry: memory before the first step; each leaf `[batch, ...]`.
+        advantage: of the action, in units of reward.
+        value_target: what the value should be.
+        outcomes: what the action brought at once; `None` unless the rollout has kept it.
+        number: of the minibatch, counted from the start of training.
+    """
+
+    observation: PyTree[Array]
+    mask: Bool[Array, "num_steps batch num_actions"]
+    action: Int32[Array, "num_steps batch"]
+    log_prob: Float32[Array, "num_steps batch"]
+    value: Float32[Array, "num_steps batch"]
+    done: Bool[Array, "num_steps batch"]
+    initial_carry: PyTree[Array]
+    advantage: Float32[Array, "num_steps batch"]
+    value_target: Float32[Array, "num_steps batch"]
+    outcomes: Outcomes | None = None
+    number: UInt32[Array, ""] = eqx.field(default_factory=lambda: jnp.zeros((), jnp.uint32))
+
+    @classmethod
+    def of(
+        cls,
+        rollout: Rollout,
+        targets: Targets,
+        value_scale: ValueScale = IDENTITY_SCALE,
+        *,
+        number: UInt32[Array, ""] | None = None,
+    ) -> "Batch":
+        """All of a rollout.
+
+        Args:
+            rollout: what happened.
+            targets: estimated from it.
+            value_scale: the units in which the network is to learn the targets.
+            number: of the minibatch; 0 if none is given.
+        """
+        return cls(
+            observation=rollout.observation,
+            mask=rollout.mask,
+            action=rollout.action,
+            log_prob=rollout.log_prob,
+            value=rollout.value,
+            done=rollout.done,
+            initial_carry=rollout.initial_carry,
+            advantage=targets.advantage,
+            value_target=value_scale.normalize(targets.value_target),
+            outcomes=None
+            if rollout.terms is None
+            else Outcomes(terms=rollout.terms, terminated=rollout.terminated),
+            number=jnp.zeros((), jnp.uint32) if number is None else number,
+        )
+
+    def select(self, environments: Int32[Array, " some"]) -> "Batch":
+        """The sequences of some of the environments."""
+        return self.along_environments(lambda leaf, axis: jnp.take(leaf, environments, axis=axis))
+
+    def select_from_blocks(self, environments: Int32[Array, " blocks"]) -> "Batch":
+        """The sequences of one environment of each block; the same as `select` of them.
+
+        What lies on a device stays there: where the environments are cut over devices into
+        whole blocks, nothing has to be sent.
+
+        Args:
+            environments: the i-th lies in the i-th of as many equal blocks of neighbouring
+                environments.
+        """
+        blocks = environments.shape[0]
+        size = self.action.shape[1] // blocks
+
+        def pick(leaf: Array, axis: int) -> Array:
+            apart = leaf.reshape(*leaf.shape[:axis], blocks, size, *leaf.shape[axis + 1 :])
+            return jax.vmap(
+                lambda block, place: jax.lax.dynamic_index_in_dim(block, place, axis, False),
+                in_axes=(axis, 0),
+                out_axes=axis,
+            )(apart, environments % size)
+
+        return self.along_environments(pick)
+
+    def along_environments(self, change: Callable[..., Array]) -> "Batch":
+        """The batch with each array changed that has an axis of environments.
+
+        Args:
+            change: from an array and its `axis` of environments to another array.
+        """
+        changed = {}
+        for name, value in vars(self).items():
+            if name != "number":
+                axis = 0 if name == "initial_carry" else 1
+                changed[name] = jax.tree.map(partial(change, axis=axis), value)
+        return replace(self, **changed)
+
+
+class LossMetrics(eqx.Module):
+    """What a loss tells about itself; every field is a mean over the batch.
+
+    Attributes:
+        policy_loss: the clipped objective, negated.
+        value_loss: half the squared error of the value, in units of the network.
+        entropy: of the policy, in nats.
+        approx_kl: estimate of the divergence of the policy from the one that acted.
+        clip_fraction: share of the actions whose ratio lies outside of the clip.
+        extra: further numbers of a loss of one's own, by name.
+        outcomes: of the auxiliary loss; `None` without one.
+    """
+
+    policy_loss: Float32[Array, ""]
+    value_loss: Float32[Array, ""]
+    entropy: Float32[Array, ""]
+    approx_kl: Float32[Array, ""]
+    clip_fraction: Float32[Array, ""]
+    extra: dict[str, Float32[Array, ""]] = eqx.field(default_factory=dict)
+    outcomes: OutcomeMetrics | None = None
+
+
+class PPOLoss(eqx.Module):
+    """The loss of proximal policy optimization.
+
+    Source: Schulman et al. 2017, "Proximal policy optimization algorithms"; the clipped
+    value loss is that of OpenAI's baselines (the larger of both errors); the estimate of the
+    divergence is k3 of Schulman 2020, "Approximating KL divergence".
+
+    Attributes:
+        clip: how far from 1 the ratio of new to old probability is rewarded.
+        value_coefficient: weight of the value loss.
+        entropy_coefficient: weight of the entropy bonus.
+        value_clip: how far from the acting policy's value the new one is rewarded, in units
+            of the network; `None`: no such clip.
+        normalize_advantage: whether to give the advantages of each minibatch mean 0 and
+            standard deviation 1.
+        outcomes: an auxiliary loss on the same hidden layer; `None`: none. It needs a
+            `TrunkActorCritic` with a head for it, and a rollout that keeps the parts of the
+            reward.
+    """
+
+    clip: float = eqx.field(static=True, default=0.2)
+    value_coefficient: float = eqx.field(static=True, default=0.5)
+    entropy_coefficient: float = eqx.field(static=True, default=0.01)
+    value_clip: float | None = eqx.field(static=True, default=None)
+    normalize_advantage: bool = eqx.field(static=True, default=True)
+    outcomes: OutcomeLoss | None = None
+
+    def __check_init__(self) -> None:
+        if not self.clip > 0:  # nor is NaN
+            raise ValueError(f"clip must be positive, not {self.clip}")
+        if self.value_clip is not None and not self.value_clip > 0:
+            raise ValueError(f"value_clip must be positive or None, not {self.value_clip}")
+        for name in ("value_coefficient", "entropy_coefficient"):
+            if not getattr(self, name) >= 0:
+                raise ValueError(f"{name} must not be negative, but is {getattr(self, name)}")
+
+    def prepare(self, batch: Batch) -> tuple["PPOLoss", Batch]:
+        """What has to be seen of a batch as a whole, before it may be cut into parts.
+
+        Returns:
+            A loss and a batch with the advantages normalised. The mean of this loss over
+            parts of the batch of the same size is the loss on all of it.
+        """
+        if not self.normalize_advantage:
+            return self, batch
+        advantage = batch.advantage
+        advantage = (advantage - jnp.mean(advantage)) / (jnp.std(advantage) + 1e-6)
+        return replace(self, normalize_advantage=False), replace(batch, advantage=advantage)
+
+    def __call__(self, policy: ActorCritic, batch: Batch) -> tuple[Float32[Array, ""], LossMetrics]:
+        """The loss of a policy on a batch, and what it is made of.
+
+        Raises:
+            ValueError: there is an auxiliary loss, and policy or batch are not made for it.
+        """
+        _, batch = self.prepare(batch)
+        logits, value, auxiliary = self._evaluate(policy, batch)
+        chances = MaskedCategorical(logits, batch.mask)
+
+        log_ratio = chances.log_prob(batch.action) - batch.log_prob
+        ratio = jnp.exp(log_ratio)
+        policy_loss = self._policy_loss(ratio, batch.advantage)
+        value_loss = self._value_loss(value, batch)
+        entropy = jnp.mean(chances.entropy())
+
+        loss = (
+            policy_loss + self.value_coefficient * value_loss - self.entropy_coefficient * entropy
+        )
+        outcomes = None
+        if auxiliary is not None:
+            loss, outcomes = loss + auxiliary[0], auxiliary[1]
+        return loss, LossMetrics(
+            policy_loss=policy_loss,
+            value_loss=value_loss,
+            entropy=entropy,
+            approx_kl=jnp.mean(ratio - 1.0 - log_ratio),
+            clip_fraction=jnp.mean((jnp.abs(ratio - 1.0) > self.clip).astype(jnp.float32)),
+            outcomes=outcomes,
+        )
+
+    def _evaluate(
+        self, policy: ActorCritic, batch: Batch
+    ) -> tuple[
+        Float32[Array, "num_steps batch num_actions"],
+        Float32[Array, "num_steps batch"],
+        tuple[Float32[Array, ""], OutcomeMetrics] | None,
+    ]:
+        """Logits, values, and the auxiliary loss where there is one."""
+        sequences = batch.observation, batch.initial_carry, batch.done
+        if self.outcomes is None:
+            return *policy.unroll(*sequences), None
+        if not isinstance(policy, TrunkActorCritic) or policy.outcomes is None:
+            raise ValueError("the auxiliary loss needs a policy to which add_outcomes gave a head")
+        if batch.outcomes is None:
+            raise ValueError("the auxiliary loss needs a rollout that keeps the reward's terms")
+        hidden = policy.unroll_trunk(*sequences)
+        auxiliary = self.outcomes(
+            policy.outcomes, hidden, batch.action, batch.outcomes, batch.number
+        )
+        return *policy.judge(hidden), auxiliary
+
+    def _policy_loss(
+        self,
+        ratio: Float32[Array, "num_steps batch"],
+        advantage: Float32[Array, "num_steps batch"],
+    ) -> Float32[Array, ""]:
+        clipped = jnp.clip(ratio, 1.0 - self.clip, 1.0 + self.clip)
+        return -jnp.mean(jnp.minimum(ratio * advantage, clipped * advantage))
+
+    def _value_loss(
+        self, value: Float32[Array, "num_steps batch"], batch: Batch
+    ) -> Float32[Array, ""]:
+        error = (value - batch.value_target) ** 2
+        if self.value_clip is not None:
+            moved = jnp.clip(value - batch.value, -self.value_clip, self.value_clip)
+            error = jnp.maximum(error, (batch.value + moved - batch.value_target) ** 2)
+        return 0.5 * jnp.mean(error)

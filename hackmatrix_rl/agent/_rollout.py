@@ -1,0 +1,286 @@
+"""Collecting experience: the policy acts in the environment for some steps."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float16, Float32, Int32, Key, PyTree, UInt32
+
+from hackmatrix_rl.agent._auxiliary import stacked_terms
+from hackmatrix_rl.agent._distribution import MaskedCategorical
+from hackmatrix_rl.agent.networks import (
+    ActorCritic,
+    start_anew,
+)
+from hackmatrix_rl.agent.precision import (
+    FLOAT32,
+    PrecisionPolicy,
+)
+from hackmatrix_rl.env import (
+    Environment,
+    Timestep,
+)
+
+
+class Actors(eqx.Module):
+    """Where a batch of environments stands between two rollouts.
+
+    All but `step` have a leading axis of environments, so that the batch can be cut over
+    devices along it.
+
+    Attributes:
+        environment: state of the environments.
+        observation: what to act on next.
+        mask: the legal actions there.
+        carry: the policy's memory there.
+        keys: one for each environment, constant: every draw is a function of an
+            environment's key and of `step`.
+        step: number of steps taken by each environment.
+    """
+
+    environment: PyTree[Array]
+    observation: PyTree[Array]
+    mask: Bool[Array, "num_envs num_actions"]
+    carry: PyTree[Array]
+    keys: Key[Array, " num_envs"]
+    step: UInt32[Array, ""]
+
+    def draw_keys(self) -> tuple[Key[Array, " num_envs"], Key[Array, " num_envs"]]:
+        """The keys of this step: to choose actions with, and for the environment."""
+        # Step 0 of an environment's key was its first reset.
+        here = jax.vmap(jax.random.fold_in, in_axes=(0, None))(self.keys, self.step + 1)
+        pair = jax.vmap(jax.random.split)(here)
+        return pair[:, 0], pair[:, 1]
+
+
+def start_actors(
+    environment: Environment, policy: ActorCritic, keys: Key[Array, " num_envs"]
+) -> Actors:
+    """Starts one environment for each key.
+
+    Args:
+        environment: to reset.
+        policy: whose memory to start with.
+        keys: for instance of `env_keys`; kept for all draws to come.
+    """
+    num_envs = keys.shape[0]
+    first = jax.vmap(jax.random.fold_in, in_axes=(0, None))(keys, 0)
+    state, timestep = environment.reset(first)
+    carry = jax.tree.map(
+        lambda leaf: jnp.broadcast_to(leaf[None], (num_envs, *leaf.shape)), policy.initial_carry()
+    )
+    return Actors(
+        environment=state,
+        observation=timestep.observation,
+        mask=timestep.mask,
+        carry=carry,
+        keys=keys,
+        step=jnp.zeros((), jnp.uint32),
+    )
+
+
+class EpisodeSums(eqx.Module):
+    """Sums over the episodes that ended in a stretch of time: small, and they can be added.
+
+    Attributes:
+        count: number of episodes that ended.
+        total_reward: sum of their undiscounted returns.
+        length: sum of their lengths in steps.
+        extra: sums of the environment's own numbers.
+        terms: sums of the parts of the reward over ALL steps of the stretch, whether their
+            episode ended in it or not.
+    """
+
+    count: Float32[Array, ""]
+    total_reward: Float32[Array, ""]
+    length: Float32[Array, ""]
+    extra: dict[str, Float32[Array, ""]]
+    terms: dict[str, Float32[Array, ""]]
+
+    @classmethod
+    def of(cls, timestep: Timestep) -> "EpisodeSums":
+        """The sums of one step of a batch."""
+
+        def over_ended(values: Array) -> Float32[Array, ""]:
+            return jnp.sum(jnp.where(timestep.done, values.astype(jnp.float32), 0.0))
+
+        episode = timestep.episode
+        return cls(
+            count=jnp.sum(timestep.done.astype(jnp.float32)),
+            total_reward=over_ended(episode.total_reward),
+            length=over_ended(episode.length),
+            extra={name: over_ended(values) for name, values in episode.extra.items()},
+            terms={name: jnp.sum(values) for name, values in timestep.terms.items()},
+        )
+
+
+class Rollout(eqx.Module):
+    """What happened in `num_steps` steps of `num_envs` environments.
+
+    Values are as the network gave them, in the units of its `ValueScale`.
+
+    Attributes:
+        observation: what was acted on; each leaf `[num_steps, num_envs, ...]`, in the
+            environment's own compact form.
+        mask: the legal actions that the action was chosen from.
+        action: taken there.
+        log_prob: of the action, under the policy that took it.
+        value: of the observation.
+        reward: for the action.
+        terminated: the environment's rules ended the episode with this action.
+        truncated: a limit cut the episode after this action.
+        bootstrap_value: value of the position that the action led to, where it was
+            truncated; 0 elsewhere.
+        initial_carry: the policy's memory before the first step.
+        last_value: value of the position after the last step (the first of a new episode,
+            where one ended there).
+        episodes: of the episodes that ended.
+        terms: the parts of the reward as `Outcomes` has them; `None` unless the collector
+            keeps them.
+    """
+
+    observation: PyTree[Array]
+    mask: Bool[Array, "num_steps num_envs num_actions"]
+    action: Int32[Array, "num_steps num_envs"]
+    log_prob: Float32[Array, "num_steps num_envs"]
+    value: Float32[Array, "num_steps num_envs"]
+    reward: Float32[Array, "num_steps num_envs"]
+    terminated: Bool[Array, "num_steps num_envs"]
+    truncated: Bool[Array, "num_steps num_envs"]
+    bootstrap_value: Float32[Array, "num_steps num_envs"]
+    initial_carry: PyTree[Array]
+    last_value: Float32[Array, " num_envs"]
+    episodes: EpisodeSums
+    terms: Float16[Array, "num_steps num_envs terms"] | None = None
+
+    @property
+    def done(self) -> Bool[Array, "num_steps num_envs"]:
+        """An episode ended with this action, whatever the reason."""
+        return self.terminated | self.truncated
+
+
+class Step(eqx.Module):
+    """One step of a rollout: the fields of `Rollout` that have an axis of steps."""
+
+    observation: PyTree[Array]
+    mask: Bool[Array, "num_envs num_actions"]
+    action: Int32[Array, " num_envs"]
+    log_prob: Float32[Array, " num_envs"]
+    value: Float32[Array, " num_envs"]
+    reward: Float32[Array, " num_envs"]
+    terminated: Bool[Array, " num_envs"]
+    truncated: Bool[Array, " num_envs"]
+    bootstrap_value: Float32[Array, " num_envs"]
+    terms: Float16[Array, "num_envs terms"] | None
+
+
+class RolloutCollector(eqx.Module):
+    """Lets a policy act for a number of steps, and writes down what happened.
+
+    Attributes:
+        num_steps: steps of each environment in a rollout.
+        terms: names of the parts of the reward to keep of every step, which an auxiliary loss
+            learns from; none by default.
+    """
+
+    num_steps: int = eqx.field(static=True)
+    terms: tuple[str, ...] = eqx.field(static=True, default=(), kw_only=True)
+
+    def __check_init__(self) -> None:
+        if self.num_steps < 1:
+            raise ValueError(f"num_steps must be at least 1, not {self.num_steps}")
+
+    def __call__(
+        self,
+        policy: ActorCritic,
+        environment: Environment,
+        actors: Actors,
+        *,
+        precision: PrecisionPolicy = FLOAT32,
+    ) -> tuple[Rollout, Actors]:
+        """Collects one rollout.
+
+        Args:
+            policy: acts by sampling.
+            environment: to act in.
+            actors: where the environments stand.
+            precision: what the policy computes in.
+
+        Returns:
+            The rollout, and where the environments stand after it.
+        """
+        policy = precision.cast_to_compute(policy)
+        initial = actors.carry
+
+        def step(
+            state: tuple[Actors, PyTree[Array]], _: None
+        ) -> tuple[tuple[Actors, PyTree[Array]], tuple[Step, EpisodeSums]]:
+            actors, kept = state
+            actors, kept, happened, timestep = self._step(policy, environment, actors, kept)
+            return (actors, kept), (happened, EpisodeSums.of(timestep))
+
+        start = actors, policy.begin(actors.observation)
+        (actors, _), (steps, sums) = jax.lax.scan(step, start, None, length=self.num_steps)
+        _, last_value, _ = jax.vmap(policy)(actors.observation, actors.carry)
+        return (
+            Rollout(
+                **vars(steps),
+                initial_carry=initial,
+                last_value=last_value,
+                episodes=jax.tree.map(lambda leaf: jnp.sum(leaf, axis=0), sums),
+            ),
+            actors,
+        )
+
+    def _step(
+        self, policy: ActorCritic, environment: Environment, actors: Actors, kept: PyTree[Array]
+    ) -> tuple[Actors, PyTree[Array], Step, Timestep]:
+        """One action in each environment."""
+        action_keys, environment_keys = actors.draw_keys()
+
+        logits, value, carry, kept = policy.follow(actors.observation, actors.carry, kept)
+        chances = MaskedCategorical(logits, actors.mask)
+        action = jax.vmap(MaskedCategorical.sample)(chances, action_keys)
+        state, timestep = environment.step(actors.environment, action, environment_keys)
+
+        happened = Step(
+            observation=actors.observation,
+            mask=actors.mask,
+            action=action,
+            log_prob=chances.log_prob(action),
+            value=value,
+            reward=timestep.reward,
+            terminated=timestep.terminated,
+            truncated=timestep.truncated,
+            bootstrap_value=_bootstrap_value(policy, environment, timestep, carry),
+            terms=stacked_terms(timestep.terms, self.terms) if self.terms else None,
+        )
+        after = Actors(
+            environment=state,
+            observation=timestep.observation,
+            mask=timestep.mask,
+            carry=start_anew(carry, policy.initial_carry(), timestep.done),
+            keys=actors.keys,
+            step=actors.step + 1,
+        )
+        return after, kept, happened, timestep
+
+
+def _bootstrap_value(
+    policy: ActorCritic, environment: Environment, timestep: Timestep, carry: PyTree[Array]
+) -> Float32[Array, " num_envs"]:
+    """Value of the position before the reset, where an episode was truncated; else 0.
+
+    It is a second pass through the network, so it is made only at steps where some episode
+    of the batch was truncated, and not even compiled for an environment that never does.
+    """
+    nothing = jnp.zeros_like(timestep.reward)
+    if not environment.truncates:
+        return nothing
+
+    def evaluate() -> Float32[Array, " num_envs"]:
+        _, value, _ = jax.vmap(policy)(timestep.last_observation, carry)
+        return jnp.where(timestep.truncated, value, 0.0)
+
+    any_truncated = jnp.any(timestep.truncated)
+    values: Float32[Array, " num_envs"] = jax.lax.cond(any_truncated, evaluate, lambda: nothing)
+    return values

@@ -1,0 +1,49 @@
+"""A head for an auxiliary task: to tell what an action will bring at once."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Float32, Int32, Key
+
+from hackmatrix_rl.agent.networks._layers import HIDDEN_GAIN, VALUE_GAIN, Dense
+
+
+class OutcomeHead(eqx.Module):
+    """Predicts from a hidden layer and an action what the action will bring.
+
+    Attributes:
+        hidden: a layer over both.
+        terms: the parts of the reward, on the scale of `symlog`.
+        terminated: logit of the episode's end.
+    """
+
+    hidden: Dense
+    terms: Dense
+    terminated: Dense
+    num_actions: int = eqx.field(static=True)
+
+    def __init__(
+        self, inputs: int, num_actions: int, num_terms: int, *, width: int = 64, key: Key[Array, ""]
+    ) -> None:
+        """Draws the weights.
+
+        Args:
+            inputs: width of the hidden layer that it looks at.
+            num_actions: number of actions.
+            num_terms: number of parts of the reward.
+            width: units of its own layer.
+            key: randomness of the weights.
+        """
+        hidden_key, terms_key, end_key = jax.random.split(key, 3)
+        self.hidden = Dense(inputs + num_actions, width, gain=HIDDEN_GAIN, key=hidden_key)
+        self.terms = Dense(width, num_terms, gain=VALUE_GAIN, key=terms_key)
+        self.terminated = Dense(width, 1, gain=VALUE_GAIN, key=end_key)
+        self.num_actions = num_actions
+
+    def __call__(
+        self, hidden: Float[Array, " inputs"], action: Int32[Array, ""]
+    ) -> tuple[Float32[Array, " terms"], Float32[Array, ""]]:
+        """The parts of the reward on the scale of `symlog`, and the logit of the end."""
+        chosen = jax.nn.one_hot(action, self.num_actions, dtype=hidden.dtype)
+        known = jax.nn.relu(self.hidden(jnp.concatenate([hidden, chosen])))
+        return self.terms.full(known), self.terminated.full(known)[0]

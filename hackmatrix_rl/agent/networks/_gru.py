@@ -1,0 +1,139 @@
+"""A gated recurrent network: the one to start with where memory matters."""
+
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Float32, Key, PyTree
+
+from hackmatrix_rl.agent.networks._actor_critic import start_anew
+from hackmatrix_rl.agent.networks._layers import (
+    HIDDEN_GAIN,
+    Dense,
+    Heads,
+)
+from hackmatrix_rl.agent.networks._trunk import TrunkActorCritic
+from hackmatrix_rl.agent.precision import held_in_float32
+from hackmatrix_rl.env import (
+    EnvSpec,
+    Features,
+)
+
+
+class GRUCell(eqx.Module):
+    """One step of a gated recurrent unit.
+
+    The matrix products run in the dtype of the weights; the state and its update are
+    float32, for a small update of a 16-bit state would be rounded away.
+
+    Source: Cho et al. 2014, "Learning phrase representations using RNN encoder-decoder"
+    (with the reset gate after the product, as cuDNN has it).
+
+    Attributes:
+        inwards: from the input to the reset gate, the update gate and the candidate.
+        recurrent: the same from the state.
+    """
+
+    inwards: Dense
+    recurrent: Dense
+
+    def __init__(self, inputs: int, width: int, *, key: Key[Array, ""]) -> None:
+        """Draws the weights.
+
+        Args:
+            inputs: size of the input.
+            width: size of the state.
+            key: randomness of the weights.
+        """
+        in_key, state_key = jax.random.split(key)
+        self.inwards = Dense(inputs, 3 * width, gain=1.0, key=in_key)
+        self.recurrent = Dense(width, 3 * width, gain=1.0, key=state_key)
+
+    def __call__(
+        self, driven: Float[Array, " gates"], state: Float32[Array, " width"]
+    ) -> Float32[Array, " width"]:
+        """The next state.
+
+        Args:
+            driven: `inwards` of the input (it does not depend on the state, so that a caller
+                may compute it for all steps at once).
+            state: the state before.
+        """
+        from_input = jnp.split(driven.astype(jnp.float32), 3)
+        from_state = jnp.split(self.recurrent.full(state), 3)
+        reset = jax.nn.sigmoid(from_input[0] + from_state[0])
+        update = jax.nn.sigmoid(from_input[1] + from_state[1])
+        candidate = jnp.tanh(from_input[2] + reset * from_state[2])
+        return (1.0 - update) * candidate + update * state
+
+
+class GRUActorCritic(TrunkActorCritic):
+    """A dense layer, a gated recurrent unit, and the heads.
+
+    Attributes:
+        encode: turns an observation into features.
+        embed: the dense layer before the memory.
+        cell: the memory.
+        heads: logits and value.
+    """
+
+    encode: Callable[[PyTree], Features] = eqx.field(static=True)
+    embed: Dense
+    cell: GRUCell
+    heads: Heads
+
+    def __init__(self, spec: EnvSpec, *, width: int = 128, key: Key[Array, ""]) -> None:
+        """Draws the weights.
+
+        Args:
+            spec: of the environment.
+            width: units of the dense layer and of the memory.
+            key: randomness of the weights.
+
+        Raises:
+            ValueError: `width` is less than 1.
+        """
+        if width < 1:
+            raise ValueError(f"width must be at least 1, not {width}")
+        embed_key, cell_key, head_key = jax.random.split(key, 3)
+        inputs = jax.eval_shape(lambda o: spec.encode(o).ravel(), spec.observation).size
+        self.encode = spec.encode
+        self.embed = Dense(inputs, width, gain=HIDDEN_GAIN, key=embed_key)
+        self.cell = GRUCell(width, width, key=cell_key)
+        self.heads = Heads(width, spec.num_actions, key=head_key)
+
+    def initial_carry(self) -> Float32[Array, " width"]:
+        """Zeros."""
+        return jnp.zeros((self.cell.recurrent.weight.shape[0],), jnp.float32)
+
+    def _drive(self, observation: PyTree[Array]) -> Float[Array, " gates"]:
+        """What the observation sends to the gates: all that needs no memory."""
+        return self.cell.inwards(jax.nn.relu(self.embed(self.encode(observation).ravel())))
+
+    def trunk(
+        self, observation: PyTree[Array], carry: PyTree[Array]
+    ) -> tuple[Float32[Array, " width"], PyTree[Array]]:
+        """The next memory, twice: as what the heads look at and as the carry."""
+        memory = self.cell(self._drive(observation), carry)
+        return memory, memory
+
+    def unroll_trunk(
+        self,
+        observations: PyTree[Array],
+        carry: PyTree[Array],
+        done: Bool[Array, "num_steps batch"],
+    ) -> Float32[Array, "num_steps batch width"]:
+        """As in the base class; only the memory itself is left in the loop over the steps."""
+        driven = jax.vmap(jax.vmap(self._drive))(observations)
+        held, narrow = held_in_float32(self.cell)
+
+        def step(
+            memory: Float32[Array, "batch width"],
+            inputs: tuple[Float[Array, "batch gates"], Bool[Array, " batch"]],
+        ) -> tuple[Float32[Array, "batch width"], Float32[Array, "batch width"]]:
+            drive, ended = inputs
+            memory = jax.vmap(narrow(held))(drive, memory)
+            return start_anew(memory, self.initial_carry(), ended), memory
+
+        return jax.lax.scan(step, carry, (driven, done))[1]

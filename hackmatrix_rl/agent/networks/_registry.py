@@ -1,0 +1,129 @@
+"""Networks by name."""
+
+import importlib
+import inspect
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+
+from jaxtyping import Array, Key
+
+from hackmatrix_rl.agent.networks._actor_critic import ActorCritic
+from hackmatrix_rl.agent.networks._conv import ConvActorCritic
+from hackmatrix_rl.agent.networks._gru import GRUActorCritic
+from hackmatrix_rl.agent.networks._mlp import MLPActorCritic
+from hackmatrix_rl.agent.networks._residual import ResidualActorCritic
+from hackmatrix_rl.env import EnvSpec
+
+NETWORKS: dict[str, Callable[..., ActorCritic]] = {
+    "mlp": MLPActorCritic,
+    "cells": partial(ConvActorCritic, layers=0),
+    "conv": ConvActorCritic,
+    "gru": GRUActorCritic,
+    "residual": ResidualActorCritic,
+}
+"""Each is called as `factory(spec, width=..., depth=..., key=...)`; sizes may be left out."""
+
+
+def build_network(
+    name: str,
+    spec: EnvSpec,
+    *,
+    width: int | None = None,
+    depth: int | None = None,
+    key: Key[Array, ""],
+) -> ActorCritic:
+    """Builds a network by its name.
+
+    Args:
+        name: one of `NETWORKS`, or `module:factory` for one of your own: an importable
+            module, and in it a class or function with the same arguments as those. The module
+            is imported, and so run; it is looked for first in the working directory.
+        spec: of the environment.
+        width: of the hidden layers; `None` for the network's own default (and then the
+            factory is not handed one).
+        depth: number of hidden layers or blocks; `None` likewise.
+        key: randomness of the weights.
+
+    Raises:
+        ValueError: there is no such network, it has no such size, or it does not build an
+            `ActorCritic`.
+    """
+    factory = NETWORKS[name] if name in NETWORKS else _import_factory(name)
+    given = {"width": width, "depth": depth}
+    sizes = {size: number for size, number in given.items() if number is not None}
+    for size in sizes:
+        if not _takes(factory, size):
+            raise ValueError(f"network {name!r} has no {size} to choose")
+    network = factory(spec, **sizes, key=key)
+    if not isinstance(network, ActorCritic):
+        raise ValueError(
+            f"network {name!r} built a {type(network).__name__}; it must build a subclass of "
+            "hackmatrix_rl.agent.ActorCritic"
+        )
+    return network
+
+
+def _takes(factory: Callable[..., object], name: str) -> bool:
+    parameters = inspect.signature(factory).parameters.values()
+    return any(each.name == name or each.kind is each.VAR_KEYWORD for each in parameters)
+
+
+def module_of(name: str) -> str | None:
+    """The module that a network's name would have imported; `None` if it names no code.
+
+    Args:
+        name: as for `build_network`.
+    """
+    module, colon, factory = name.partition(":")
+    parts = [*module.split("."), factory]
+    return module if colon and all(part.isidentifier() for part in parts) else None
+
+
+def _import_factory(name: str) -> Callable[..., object]:
+    """The factory that `module:factory` names."""
+    module_name = module_of(name)
+    if module_name is None:
+        raise ValueError(
+            f"unknown network {name!r}; choose one of {', '.join(NETWORKS)}, or give your own "
+            "as module:factory"
+        )
+    factory_name = name.partition(":")[2]
+    try:
+        with _working_directory_first():
+            module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        # An import that fails inside of the user's module is theirs to see as it is.
+        missing = error.name or ""
+        if missing != module_name and not module_name.startswith(f"{missing}."):
+            raise
+        raise ValueError(
+            f"network {name!r}: there is no module {module_name!r} to import; is its folder on "
+            "PYTHONPATH?"
+        ) from error
+    if not hasattr(module, factory_name):
+        raise ValueError(f"network {name!r}: module {module_name!r} has no {factory_name!r}")
+    factory: Callable[..., object] = getattr(module, factory_name)
+    if not callable(factory):
+        raise ValueError(f"network {name!r}: {factory_name!r} cannot be called")
+    return factory
+
+
+@contextmanager
+def _working_directory_first() -> Iterator[None]:
+    """Modules are looked for first where the user stands; later, there last of all.
+
+    A folder that someone sent may hold a `matplotlib.py`: nothing but a network of the user's
+    own is to be found before what is installed.
+    """
+    here = os.getcwd()
+    sys.path.insert(0, here)
+    try:
+        yield
+    finally:
+        if here in sys.path:  # the module may have seen to that itself
+            sys.path.remove(here)
+        if here not in sys.path:
+            sys.path.append(here)  # for what the network imports when it is called

@@ -1,0 +1,172 @@
+"""The product of a network's first layer, with less work than all features take."""
+
+from functools import partial
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PyTree
+
+from hackmatrix_rl.agent.networks.sparse_first_layer._nonzeros import (
+    add_nonzeros,
+    gradient_of_nonzeros,
+)
+from hackmatrix_rl.agent.networks.sparse_first_layer._run_length import (
+    chunk_of,
+    encoded,
+    gradient_of_runs,
+    product_of_runs,
+    rows_differ,
+    starts_of_runs,
+)
+from hackmatrix_rl.agent.networks.sparse_first_layer._split import Split
+from hackmatrix_rl.batching import (
+    Chunk,
+    for_each_chunk,
+)
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(0,))
+def product_of_steps(
+    split: Split, rows: PyTree[Array], weight: Float[Array, "inputs outputs"]
+) -> Float[Array, "rows outputs"]:
+    """The features of each row times a weight.
+
+    What lasts is multiplied once for each run of rows in which it is the same, and of things
+    what is not 0. A gradient is taken with respect to the weight alone, in the same way. That
+    is on a CPU; an accelerator, which is faster with one large product, multiplies everything.
+
+    Args:
+        split: of the features.
+        rows: observations; each leaf `[rows, ...]`. Neighbours should be of successive steps.
+        weight: of a layer over all features.
+    """
+    return _forward(split, rows, weight)[0]
+
+
+class Kept(eqx.Module):
+    """What lasts on some observations, multiplied already.
+
+    Attributes:
+        seen: what it was.
+        product: of it, a row for each observation.
+    """
+
+    seen: PyTree[Array]
+    product: Float[Array, "batch outputs"]
+
+
+def keep(split: Split, batch: PyTree[Array], weight: Float[Array, "inputs outputs"]) -> Kept:
+    """Multiplies what lasts on a batch of observations; arguments as those of `product_of_next`."""
+    columns = _columns(split, batch)
+    inputs = jax.vmap(split.lasting)(batch).astype(weight.dtype)
+    return Kept(seen=split.seen(batch), product=inputs @ weight[columns.lasting])
+
+
+def product_of_next(
+    split: Split, batch: PyTree[Array], weight: Float[Array, "inputs outputs"], kept: Kept
+) -> tuple[Float[Array, "batch outputs"], Kept]:
+    """The features of each observation of a batch times a weight, step by step.
+
+    What lasts is multiplied for those alone on which it has changed, on a CPU.
+
+    Args:
+        split: of the features.
+        batch: one observation of each environment; each leaf `[batch, ...]`.
+        weight: of a layer over all features.
+        kept: of the step before, under the same weight.
+
+    Returns:
+        The product, and what is kept for the next step.
+    """
+    columns = _columns(split, batch)
+
+    def few(batch: PyTree[Array], weight: Array, kept: Kept) -> tuple[Array, Kept]:
+        seen = split.seen(batch)
+        lasting = weight[columns.lasting]
+        size = kept.product.shape[0]
+
+        def renew(changed: Chunk, product: Array) -> Array:
+            inputs = encoded(split.lasting, batch, changed.places).astype(weight.dtype)
+            there = jnp.where(changed.valid, changed.places, size)
+            return product.at[there].set(inputs @ lasting, mode="drop")
+
+        changed = rows_differ(seen, kept.seen)
+        product = for_each_chunk(changed, chunk_of(size), renew, kept.product)
+        return _with_the_rest(split, batch, weight, product), Kept(seen=seen, product=product)
+
+    def every(batch: PyTree[Array], weight: Array, kept: Kept) -> tuple[Array, Kept]:
+        return _plain(split, batch, weight), kept
+
+    found: tuple[Array, Kept] = jax.lax.platform_dependent(
+        batch, weight, kept, cpu=few, default=every
+    )
+    return found
+
+
+def _plain(split: Split, rows: PyTree[Array], weight: Array) -> Array:
+    return _features(split, rows).astype(weight.dtype) @ weight
+
+
+def _features(split: Split, rows: PyTree[Array]) -> Array:
+    return jax.vmap(lambda row: split.encode(row).ravel())(rows)
+
+
+def _columns(split: Split, rows: PyTree[Array]) -> Any:
+    return split.columns(jax.tree.map(lambda leaf: leaf[0], rows))
+
+
+def _with_the_rest(split: Split, rows: PyTree[Array], weight: Array, lasting: Array) -> Array:
+    """The product of what lasts, with that of things and of all others added to it."""
+    columns = _columns(split, rows)
+    others = jax.vmap(split.others)(rows).astype(weight.dtype) @ weight[columns.others]
+    sums = (lasting + others).astype(jnp.float32)
+    sums = add_nonzeros(split.show, split.things(rows), weight[columns.things], sums)
+    return sums.astype(weight.dtype)
+
+
+def _forward(
+    split: Split, rows: PyTree[Array], weight: Float[Array, "inputs outputs"]
+) -> tuple[Float[Array, "rows outputs"], tuple[PyTree[Array], Float[Array, "inputs outputs"]]]:
+    def by_parts(rows: PyTree[Array], weight: Array) -> Array:
+        columns = _columns(split, rows)
+        starts = starts_of_runs(split.seen(rows))
+        product = product_of_runs(split.lasting, rows, starts, weight[columns.lasting])
+        return _with_the_rest(split, rows, weight, product)
+
+    product: Float[Array, "rows outputs"] = jax.lax.platform_dependent(
+        rows, weight, cpu=by_parts, default=partial(_plain, split)
+    )
+    return product, (rows, weight)
+
+
+def _backward(
+    split: Split,
+    given: tuple[PyTree[Array], Float[Array, "inputs outputs"]],
+    change: Float[Array, "rows outputs"],
+) -> tuple[None, Float[Array, "inputs outputs"]]:
+    rows, weight = given
+
+    def by_parts(rows: PyTree[Array], change: Array) -> Array:
+        columns = _columns(split, rows)
+        starts = starts_of_runs(split.seen(rows))
+        gradient = jnp.zeros(weight.shape, jnp.float32)
+        for where, part in (
+            (columns.lasting, gradient_of_runs(split.lasting, rows, starts, change)),
+            (columns.things, gradient_of_nonzeros(split.show, split.things(rows), change)),
+            (columns.others, jax.vmap(split.others)(rows).T @ change),
+        ):
+            gradient = gradient.at[where].set(part, unique_indices=True)
+        return gradient
+
+    gradient: Float[Array, "inputs outputs"] = jax.lax.platform_dependent(
+        rows,
+        change.astype(jnp.float32),
+        cpu=by_parts,
+        default=lambda rows, change: _features(split, rows).T @ change,
+    )
+    return None, gradient.astype(weight.dtype)
+
+
+product_of_steps.defvjp(_forward, _backward)

@@ -1,0 +1,35 @@
+"""agent.precision."""
+
+from hackmatrix_rl.agent.precision._loss_scale import (
+    LossScale,
+)
+from hackmatrix_rl.agent.precision._names import (
+    parse_parts,
+    parse_policy,
+)
+from hackmatrix_rl.agent.precision._policy import (
+    FLOAT32,
+    MixedPrecision,
+    PrecisionPolicy,
+    precision,
+)
+from hackmatrix_rl.agent.precision._trainable import (
+    NonTrainable,
+    held_in_float32,
+    parameters_of,
+    split_trainable,
+)
+
+__all__ = [
+    "FLOAT32",
+    "LossScale",
+    "MixedPrecision",
+    "NonTrainable",
+    "PrecisionPolicy",
+    "held_in_float32",
+    "parameters_of",
+    "parse_parts",
+    "parse_policy",
+    "precision",
+    "split_trainable",
+]

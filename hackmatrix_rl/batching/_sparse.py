@@ -1,0 +1,288 @@
+"""Loops that cost a batch only what its games need.
+
+Under `jax.vmap`, `lax.cond` computes both branches for every game and `lax.while_loop` runs
+every game until the last one is done. Most of this game is rare (a stage ends once in 15
+steps, a program is seldom played), so the loops here gather the games that are still at it
+into a smaller buffer, work there, and scatter them back.
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.custom_batching import custom_vmap
+from jaxtyping import Array, Bool, Int32, PyTree
+
+from hackmatrix_rl.batching._bits import (
+    kept,
+    size_of,
+)
+
+_MOST_PAIRED = 4096  # words that are compared each with each: 16 MB of pairs, 131,072 games
+
+Carry = TypeVar("Carry", bound=PyTree)
+Operands = TypeVar("Operands", bound=PyTree)
+
+
+def while_loop(
+    keep_going: Callable[[Carry, Operands], Bool[Array, ""]],
+    body: Callable[[Carry, Operands], Carry],
+    carry: Carry,
+    operands: Operands,
+    *,
+    shares: tuple[int, ...],
+) -> Carry:
+    """`jax.lax.while_loop` whose batched form leaves finished games alone.
+
+    Args:
+        keep_going: whether the loop goes on, for one game.
+        body: one round, for one game.
+        carry: what the rounds change.
+        operands: what they only read.
+        shares: widths of the buffers as divisors of the batch: with `(1, 8)`, all games go
+            round together until at most an eighth of them is left, which goes on alone.
+            The last share works off any number of games, one bufferful after another.
+
+    Returns:
+        The carry after the last round.
+    """
+
+    def batched(keep_going: Any, body: Any, carry: Carry, operands: Operands, size: int) -> Carry:
+        widths = [max(1, size // share) for share in shares]
+        for width, next_width in zip(widths, [*widths[1:], 0], strict=True):
+            carry = _work_off(keep_going, body, carry, operands, size, width, next_width)
+        return carry
+
+    return _loop(keep_going, body, carry, operands, batched)
+
+
+def apply_if(
+    condition: Bool[Array, ""],
+    function: Callable[[Carry, Operands], Carry],
+    value: Carry,
+    operands: Operands,
+    *,
+    share: int,
+) -> Carry:
+    """`function(value, operands)` if `condition` holds, else `value`.
+
+    Under `jax.vmap` the function runs only on the games whose condition holds, in buffers
+    of one `share`-th of the batch.
+    """
+    _, result = seldom(
+        lambda carry, _: carry[0],
+        lambda carry, given: (jnp.zeros_like(carry[0]), function(carry[1], given)),
+        (condition, value),
+        operands,
+        share=share,
+    )
+    return result
+
+
+def seldom(
+    keep_going: Callable[[Carry, Operands], Bool[Array, ""]],
+    body: Callable[[Carry, Operands], Carry],
+    carry: Carry,
+    operands: Operands,
+    *,
+    share: int,
+) -> Carry:
+    """`while_loop` for a loop that few games enter, and nearly all of them leave after a round.
+
+    Batched, each bufferful of games is taken through one round and written back.
+    """
+
+    def batched(keep_going: Any, body: Any, carry: Carry, operands: Operands, size: int) -> Carry:
+        width = max(1, size // share)
+        return _in_buffers(
+            jax.vmap(keep_going), carry, operands, size, width, 0,
+            lambda part, given, _: jax.vmap(body)(part, given),
+        )  # fmt: skip
+
+    return _loop(keep_going, body, carry, operands, batched)
+
+
+def _loop(
+    keep_going: Callable[[Carry, Operands], Bool[Array, ""]],
+    body: Callable[[Carry, Operands], Carry],
+    carry: Carry,
+    operands: Operands,
+    batched: Callable[[Any, Any, Carry, Operands, int], Carry],
+) -> Carry:
+    """`jax.lax.while_loop` for one game, `batched` for so many of them."""
+    # Traced once, and not for every width of buffer again.
+    keep_going, body = jax.jit(keep_going), jax.jit(body)
+
+    @custom_vmap
+    def run(carry: Carry, operands: Operands) -> Carry:
+        return jax.lax.while_loop(
+            lambda c: keep_going(c, operands), lambda c: body(c, operands), carry
+        )
+
+    @run.def_vmap
+    def run_batch(size: int, in_batch: PyTree, carry: Carry, operands: Operands) -> PyTree:
+        carry, operands = _spread(size, in_batch, carry, operands)
+        carry = batched(keep_going, body, carry, operands, size)
+        return carry, jax.tree.map(lambda _: True, carry)
+
+    return run(carry, operands)
+
+
+def first_success(
+    attempt: Callable[[Int32[Array, ""], Operands], tuple[Bool[Array, ""], Carry]],
+    first: Int32[Array, ""],
+    operands: Operands,
+    *,
+    count: int,
+) -> tuple[Bool[Array, ""], Carry]:
+    """Several attempts at something, side by side, of which the first that succeeds counts.
+
+    Batched, the attempts lie behind one another as so many more games. (`jax.vmap` inside a
+    game would make them the innermost axis, which is too short for a processor's vectors:
+    that takes ten times as long.)
+
+    Args:
+        attempt: from its number to whether it succeeded, and what it led to.
+        first: number of the first attempt.
+        operands: what else it looks at.
+        count: how many.
+
+    Returns:
+        Whether one succeeded, and what that one led to (else the last one).
+    """
+
+    @custom_vmap
+    def run(first: Int32[Array, ""], operands: Operands) -> tuple[Bool[Array, ""], Carry]:
+        numbers = first + jnp.arange(count, dtype=jnp.int32)
+        return _earliest(jax.vmap(attempt, in_axes=(0, None))(numbers, operands), count)
+
+    @run.def_vmap
+    def run_batch(size: int, batched: PyTree, first: Array, operands: Operands) -> PyTree:
+        def repeated(x: Any, is_batched: bool) -> Array:
+            each = x if is_batched else jnp.broadcast_to(x, (size, *jnp.shape(x)))
+            lead = (count, *each.shape)
+            return jnp.broadcast_to(each[None], lead).reshape(-1, *lead[2:])
+
+        numbers = repeated(first, batched[0]) + jnp.repeat(jnp.arange(count), size)
+        results = jax.vmap(attempt)(
+            numbers.astype(jnp.int32), jax.tree.map(repeated, operands, batched[1])
+        )
+        results = jax.tree.map(lambda x: x.reshape(count, size, *x.shape[1:]), results)
+        found = _earliest(results, count)
+        return found, jax.tree.map(lambda _: True, found)
+
+    return run(first, operands)
+
+
+def _earliest(results: PyTree, count: int) -> PyTree:
+    """Of the attempts on the first axis, the first that succeeded, or else the last."""
+    *earlier, (found, value) = (jax.tree.map(lambda x, i=i: x[i], results) for i in range(count))
+    for success, one in reversed(earlier):
+        value = jax.tree.map(lambda new, old, won=success: _where(won, new, old), one, value)
+        found = found | success
+    return found, value
+
+
+def _work_off(
+    keep_going: Callable[[Carry, Operands], Bool[Array, ""]],
+    body: Callable[[Carry, Operands], Carry],
+    carry: Carry,
+    operands: Operands,
+    size: int,
+    width: int,
+    enough: int,
+) -> Carry:
+    """Rounds in buffers of `width` games, until at most `enough` games want another."""
+    active = jax.vmap(keep_going)
+
+    def rounds(part: Carry, given: Operands, valid: Bool[Array, " width"] | None) -> Carry:
+        def wants(part: Carry) -> Bool[Array, " width"]:
+            going = active(part, given)
+            return going if valid is None else going & valid
+
+        def one_round(state: tuple[Bool[Array, " width"], Carry]) -> PyTree:
+            going, part = state
+            changed = jax.vmap(body)(part, given)
+            part = jax.tree.map(lambda new, old: _where(going, new, old), changed, part)
+            return wants(part), part
+
+        def more(state: tuple[Bool[Array, " width"], Carry]) -> Bool[Array, ""]:
+            going = jnp.sum(state[0], dtype=jnp.int32)
+            return going > (enough if valid is None else 0)
+
+        return jax.lax.while_loop(more, one_round, (wants(part), part))[1]
+
+    if width == size:
+        return rounds(carry, operands, None)
+    return _in_buffers(active, carry, operands, size, width, enough, rounds)
+
+
+def _in_buffers(
+    active: Callable[[Carry, Operands], Bool[Array, " size"]],
+    carry: Carry,
+    operands: Operands,
+    size: int,
+    width: int,
+    enough: int,
+    work: Callable[[Carry, Operands, Bool[Array, " width"]], Carry],
+) -> Carry:
+    """Gathers active games, works on them and puts them back, until at most `enough` are left."""
+
+    def one_buffer(state: tuple[Bool[Array, " size"], Carry]) -> PyTree:
+        going, carry = state
+        # Without a sign, so that nothing is done about negative ones.
+        index = kept(first_indices(going, width).astype(jnp.uint32))
+        inside = jnp.minimum(index, jnp.uint32(size - 1))
+
+        def take(values: Array) -> Array:
+            return values.at[inside].get(mode="promise_in_bounds")
+
+        part = work(jax.tree.map(take, carry), jax.tree.map(take, operands), index < size)
+        carry = jax.tree.map(lambda x, new: x.at[index].set(new, mode="drop"), carry, part)
+        return active(carry, operands), carry
+
+    def more_buffers(state: tuple[Bool[Array, " size"], Carry]) -> Bool[Array, ""]:
+        return jnp.sum(state[0], dtype=jnp.int32) > enough
+
+    return jax.lax.while_loop(more_buffers, one_buffer, (active(carry, operands), carry))[1]
+
+
+def first_indices(members: Bool[Array, " size"], width: int) -> Int32[Array, " width"]:
+    """Where the first `width` members are, in order; `size` where there are fewer.
+
+    `jnp.nonzero` in a few passes without a scan: 32 members are a word, and the place of a
+    member is how many there are in the words before its own, and before it in that.
+    """
+    size = members.shape[0]
+    padded = jnp.pad(members, (0, -size % 32)).reshape(-1, 32)
+    places = np.uint32(1) << np.arange(32, dtype=np.uint32)
+    words = jnp.sum(jnp.where(padded, places[None, :], jnp.uint32(0)), axis=1, dtype=jnp.uint32)
+    before = _sums_before(size_of(words))
+    place = before[:, None] + size_of(words[:, None] & (places - np.uint32(1))[None, :])
+    place = jnp.where(padded, place, width).reshape(-1)[:size]
+    none = jnp.full(width, size, jnp.int32)
+    return none.at[place].set(np.arange(size, dtype=np.int32), mode="drop")
+
+
+def _sums_before(numbers: Int32[Array, " n"]) -> Int32[Array, " n"]:
+    """The sum of all numbers before each."""
+    if numbers.size > _MOST_PAIRED:
+        return jnp.cumsum(numbers, dtype=jnp.int32) - numbers
+    place = np.arange(numbers.size)
+    earlier = place[None, :] < place[:, None]
+    return jnp.sum(jnp.where(earlier, numbers[None, :], 0), axis=1, dtype=jnp.int32)
+
+
+def _spread(size: int, batched: PyTree, carry: Carry, operands: Operands) -> tuple[Carry, Operands]:
+    """Carry and operands with a batch axis each."""
+
+    def spread(x: Any, is_batched: bool) -> Array:  # a constant, too
+        return x if is_batched else jnp.broadcast_to(x, (size, *jnp.shape(x)))
+
+    return jax.tree.map(spread, carry, batched[0]), jax.tree.map(spread, operands, batched[1])
+
+
+def _where(condition: Bool[Array, "*n"], new: Array, old: Array) -> Array:
+    return jnp.where(condition.reshape(condition.shape + (1,) * (new.ndim - 1)), new, old)

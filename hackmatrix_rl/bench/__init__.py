@@ -1,0 +1,41 @@
+"""bench."""
+
+from hackmatrix_rl.bench._benchmark import (
+    LEARNING_SIZES,
+    Benchmark,
+    benchmark,
+    chosen_sizes,
+    device_of,
+)
+from hackmatrix_rl.bench._environment_speed import (
+    Speed,
+)
+from hackmatrix_rl.bench._full_benchmark import (
+    Part,
+    check_sizes,
+    default_sizes,
+    full_benchmark,
+)
+from hackmatrix_rl.bench._pgx_environment import (
+    require_pgx,
+)
+from hackmatrix_rl.bench._speed_comparison import (
+    Comparison,
+    compare_with_pgx,
+)
+
+__all__ = [
+    "LEARNING_SIZES",
+    "Benchmark",
+    "Comparison",
+    "Part",
+    "Speed",
+    "benchmark",
+    "check_sizes",
+    "chosen_sizes",
+    "compare_with_pgx",
+    "default_sizes",
+    "device_of",
+    "full_benchmark",
+    "require_pgx",
+]

@@ -1,0 +1,217 @@
+"""How fast a machine is: the environment, learning, and training as a whole."""
+
+import dataclasses
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jaxtyping import Array, PyTree
+
+from hackmatrix_rl.agent import (
+    Actors,
+    Rollout,
+    RolloutCollector,
+)
+from hackmatrix_rl.agent.networks import ActorCritic
+from hackmatrix_rl.agent.precision import FLOAT32, PrecisionPolicy
+from hackmatrix_rl.bench._environment_speed import (
+    RandomPlay,
+    Speed,
+    speed_of,
+)
+from hackmatrix_rl.config import TrainConfig
+from hackmatrix_rl.env import Environment
+from hackmatrix_rl.runs import (
+    compose,
+    run_keys,
+    versions,
+)
+from hackmatrix_rl.system import peak_memory
+from hackmatrix_rl.training import Trainer, compiler_options
+from hackmatrix_rl.training.sharding import REPLICATED, ROLLOUT
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """Everything that was measured, and what on.
+
+    Attributes:
+        speeds: by name: `env`, `update`, `train`.
+        checksum: over all observations, masks and rewards of the env runs.
+        dropped_spawns: spawns that found no room in the games that ended there.
+        env_episodes: number of these games.
+        peak_memory_bytes: of the device; on a CPU, of the process.
+        device: kind, platform and number.
+        versions: of what computes.
+        sizes: settings that speed depends on.
+    """
+
+    speeds: Mapping[str, Speed]
+    checksum: int
+    dropped_spawns: int
+    env_episodes: int
+    peak_memory_bytes: int
+    device: Mapping[str, Any]
+    versions: Mapping[str, str]
+    sizes: Mapping[str, Any]
+
+    def as_dict(self) -> dict[str, Any]:
+        """As `bench --json` writes it."""
+        parts: dict[str, Any] = {name: speed.as_dict() for name, speed in self.speeds.items()}
+        parts["env"] |= {
+            "checksum": self.checksum,
+            "dropped_spawns": self.dropped_spawns,
+            "episodes": self.env_episodes,
+        }
+        return parts | {
+            "peak_memory_bytes": self.peak_memory_bytes,
+            "device": dict(self.device),
+            "versions": dict(self.versions),
+            "sizes": dict(self.sizes),
+        }
+
+
+def benchmark(
+    config: TrainConfig, *, repeats: int, clock: Callable[[], float] = time.perf_counter
+) -> Benchmark:
+    """Measures speed with a run's sizes: its capacities, games side by side, network.
+
+    Args:
+        config: the sizes.
+        repeats: runs of each measurement.
+        clock: seconds since some moment.
+    """
+    network_key, training_key = run_keys(config.seed)
+    trainer = compose(config, key=network_key)
+    trainer.start(training_key)
+    actors = trainer.state.actors
+    play = RandomPlay(
+        trainer.update.environment,
+        actors.environment,
+        actors.mask,
+        mesh=trainer.mesh,
+        seed=config.seed,
+        clock=clock,
+    )
+    env = speed_of(play, steps=config.num_steps * config.updates_per_dispatch, repeats=repeats)
+    tally = play.tally
+    update = _bench_update(trainer, config, repeats, clock)
+    train = train_speed(trainer, config, repeats)
+    return Benchmark(
+        speeds={"env": env, "update": update, "train": train},
+        checksum=int(tally.checksum),
+        dropped_spawns=int(tally.dropped),
+        env_episodes=int(tally.episodes),
+        peak_memory_bytes=peak_memory(),
+        device=device_of(trainer.mesh),
+        versions=versions(),
+        sizes=chosen_sizes(config, GAME_SIZES + LEARNING_SIZES)
+        | {"num_minibatches": config.minibatches},
+    )
+
+
+GAME_SIZES = ("max_steps", "max_enemies", "max_transmissions", "history", "num_envs")
+LEARNING_SIZES = (
+    "num_steps",
+    "updates_per_dispatch",
+    "network",
+    "width",
+    "depth",
+    "precision",
+    "num_epochs",
+    "grad_accum",
+    "remat",
+)
+
+
+def chosen_sizes(config: TrainConfig, names: Sequence[str]) -> dict[str, Any]:
+    """The named settings of a config that are not `None`."""
+    every = config.as_dict()
+    return {name: every[name] for name in names if every[name] is not None}
+
+
+class Replayed(RolloutCollector):
+    """Hands out a rollout that is there already, in place of collecting one."""
+
+    rollout: Rollout
+    actors: Actors
+
+    def __call__(
+        self,
+        policy: ActorCritic,
+        environment: Environment,
+        actors: Actors,
+        *,
+        precision: PrecisionPolicy = FLOAT32,
+    ) -> tuple[Rollout, Actors]:
+        """The rollout that is there."""
+        return self.rollout, self.actors
+
+
+def _bench_update(
+    trainer: Trainer, config: TrainConfig, repeats: int, clock: Callable[[], float]
+) -> Speed:
+    """An update without its collecting: advantages, and all epochs of minibatches.
+
+    The rollout is empty (its numbers are 0, every action is legal), so that no second collector
+    has to be compiled. How long learning takes does not depend on what happened, but for the
+    network `mlp`, which learns sooner from empty boards: of that, see the whole updates.
+    """
+    update, state = trainer.update, trainer.state
+    shapes = eqx.filter_eval_shape(
+        update.collect, state.learner.policy, update.environment, state.actors
+    )
+    rollout = Rollout(
+        **{
+            name: _zeros(value, REPLICATED if name == "episodes" else ROLLOUT[name], trainer.mesh)
+            for name, value in vars(shapes[0]).items()
+        }
+    )
+    rollout = eqx.tree_at(lambda r: r.mask, rollout, jnp.ones_like(rollout.mask))
+    collect = Replayed(num_steps=config.num_steps, rollout=rollout, actors=state.actors)
+    learn = dataclasses.replace(update, collect=collect)
+    arrays, rest = eqx.partition((learn, state), eqx.is_array)
+
+    def program(arrays: Any) -> Any:
+        learn, state = eqx.combine(arrays, rest)
+        return eqx.filter(learn(state), eqx.is_array)
+
+    began = clock()
+    compiled = jax.jit(program).lower(arrays).compile(compiler_options(trainer.mesh))
+    compile_seconds = clock() - began
+    speeds = []
+    for _ in range(repeats):
+        began = clock()
+        jax.block_until_ready(compiled(arrays))
+        speeds.append(config.batch / (clock() - began))
+    return Speed(tuple(speeds), compile_seconds)
+
+
+def _zeros(shapes: PyTree, spec: PartitionSpec, mesh: Mesh) -> PyTree[Array]:
+    sharding = NamedSharding(mesh, spec)
+    return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype, device=sharding), shapes)
+
+
+def train_speed(trainer: Trainer, config: TrainConfig, repeats: int) -> Speed:
+    """Whole dispatches, as training does them.
+
+    Args:
+        trainer: that has been started.
+        config: that it was composed of.
+        repeats: dispatches that count; one more comes first.
+    """
+    compile_seconds = trainer.compile()
+    trainer.dispatch(config.updates_per_dispatch)
+    runs = [trainer.dispatch(config.updates_per_dispatch) for _ in range(repeats)]
+    return Speed(tuple(run.steps_per_second for run in runs), compile_seconds)
+
+
+def device_of(mesh: Mesh) -> dict[str, Any]:
+    """What a mesh is made of, for a report."""
+    first = mesh.devices.flat[0]
+    return {"platform": first.platform, "kind": first.device_kind, "count": mesh.size}

@@ -1,0 +1,284 @@
+"""How fast an environment is: random legal play, on a mesh."""
+
+import functools
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding
+from jaxtyping import Array, Bool, Int32, Key, PyTree, UInt32
+
+from hackmatrix_rl.batching import (
+    Chance,
+    below,
+    nth_bit,
+    size_of,
+)
+from hackmatrix_rl.env import (
+    Environment,
+    Timestep,
+    env_keys,
+)
+from hackmatrix_rl.system import program_bytes
+from hackmatrix_rl.training import compiler_options
+from hackmatrix_rl.training.sharding import (
+    BY_ENVIRONMENT,
+    REPLICATED,
+)
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Runs of one measurement.
+
+    Attributes:
+        steps_per_second: environment steps in a second, of each run.
+        compile_seconds: tracing and compiling, which is in none of the runs.
+    """
+
+    steps_per_second: tuple[float, ...]
+    compile_seconds: float
+
+    @property
+    def median(self) -> float:
+        """The middle run."""
+        return statistics.median(self.steps_per_second)
+
+    @property
+    def smallest(self) -> float:
+        """The slowest run."""
+        return min(self.steps_per_second)
+
+    @property
+    def largest(self) -> float:
+        """The fastest run."""
+        return max(self.steps_per_second)
+
+    def ratios_to(self, other: "Speed") -> tuple[float, ...]:
+        """Of each pair of neighbouring runs, this one's speed divided by the other's."""
+        pairs = zip(self.steps_per_second, other.steps_per_second, strict=True)
+        return tuple(mine / theirs for mine, theirs in pairs)
+
+    def as_dict(self) -> dict[str, Any]:
+        """As `bench --json` writes it."""
+        return {
+            "steps_per_second": {
+                "median": self.median,
+                "min": self.smallest,
+                "max": self.largest,
+                "runs": list(self.steps_per_second),
+            },
+            "compile_seconds": self.compile_seconds,
+        }
+
+
+class Tally(eqx.Module):
+    """What the steps of the env runs came to.
+
+    Attributes:
+        checksum: every number of every observation, mask and reward goes into it.
+        dropped: spawns that found no room, in the episodes that ended.
+        episodes: number of these episodes.
+    """
+
+    checksum: UInt32[Array, "*devices"]
+    dropped: Int32[Array, "*devices"]
+    episodes: Int32[Array, "*devices"]
+
+    def take(self, timestep: Timestep) -> "Tally":
+        """The tally with one step taken in."""
+        leaves = jax.tree.leaves((timestep.observation, timestep.mask))
+        sums = [jnp.sum(leaf.astype(jnp.int32)).astype(jnp.uint32) for leaf in leaves]
+        bits = jax.lax.bitcast_convert_type(jnp.sum(timestep.reward), jnp.uint32)
+        dropped = timestep.episode.extra.get("dropped", jnp.zeros_like(timestep.reward))
+        dropped = jnp.where(timestep.done, dropped, 0).astype(jnp.int32)
+        return Tally(
+            checksum=self.checksum * jnp.uint32(31) + sum(sums, start=bits),
+            dropped=self.dropped + jnp.sum(dropped),
+            episodes=self.episodes + jnp.sum(timestep.done.astype(jnp.int32)),
+        )
+
+
+def random_legal(
+    mask: Bool[Array, "num_envs num_actions"], keys: Key[Array, " num_envs"]
+) -> Int32[Array, " num_envs"]:
+    """A uniformly random legal action for each game.
+
+    The mask is one word, and the action is found by halving it: what is measured is the
+    environment, so this must cost next to nothing (a running sum over the mask took eight times
+    as long).
+
+    Raises:
+        ValueError: there are more than 32 actions.
+    """
+    num_actions = mask.shape[1]
+    if num_actions > 32:
+        raise ValueError(f"random_legal knows 32 actions at most, not {num_actions}")
+    places = np.uint32(1) << np.arange(num_actions, dtype=np.uint32)
+
+    def one(mask: Bool[Array, " num_actions"], key: Key[Array, ""]) -> Int32[Array, ""]:
+        legal = jnp.sum(jnp.where(mask, places, jnp.uint32(0)), dtype=jnp.uint32)
+        return nth_bit(legal, below(Chance.of(key).word(), size_of(legal)))
+
+    return jax.vmap(one)(mask, keys)
+
+
+@runtime_checkable
+class Timed(Protocol):
+    """What can be timed run by run.
+
+    Attributes:
+        compile_seconds: tracing and compiling, which is in no run.
+    """
+
+    compile_seconds: float
+
+    def run(self, steps: int) -> float:
+        """Takes so many steps in each environment and tells how many it took in a second."""
+
+
+class RandomPlay:
+    """Random legal play with resets, compiled for some games and timed run by run.
+
+    Everything that a step returns is used. The games are split over the devices of a mesh, which
+    exchange nothing while they play.
+
+    Attributes:
+        program: a run, compiled: any number of steps of all games.
+        compile_seconds: tracing and compiling, which is in no run.
+        memory: bytes that the program needs on each device; `None` where nobody tells.
+    """
+
+    def __init__(
+        self,
+        environment: Environment,
+        state: PyTree[Array],
+        mask: Bool[Array, "num_envs num_actions"],
+        *,
+        mesh: Mesh,
+        seed: int = 0,
+        options: Mapping[str, str | bool] | None = None,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        """Compiles the play.
+
+        Args:
+            environment: to step.
+            state: of the games to start from; copied.
+            mask: their legal actions.
+            mesh: devices that share the games evenly.
+            seed: of the actions and of all chance.
+            options: of the compiler; by default those of training.
+            clock: seconds since some moment.
+        """
+        self._num_envs = mask.shape[0]
+        self._by_environment = NamedSharding(mesh, BY_ENVIRONMENT)
+        self._clock = clock
+        self._played = 0
+        keys = env_keys(jax.random.key(seed), self._num_envs)
+        self._keys = jax.device_put(keys, self._by_environment)
+        self._devices = mesh.size
+        self.clear()
+        self.begin(state, mask)
+        began = clock()
+        lowered = play_program(environment, mesh).lower(*self._arguments(1))
+        given = compiler_options(mesh) if options is None else dict(options)
+        self.program = lowered.compile(given)
+        self.compile_seconds = clock() - began
+        self.memory = program_bytes(self.program)
+
+    @property
+    def tally(self) -> Tally:
+        """What all steps since the last `clear` came to."""
+        return jax.tree.map(lambda leaf: jnp.sum(leaf, dtype=leaf.dtype), self._tally)
+
+    def begin(self, state: PyTree[Array], mask: Bool[Array, "num_envs num_actions"]) -> None:
+        """Goes on from a copy of other games: a run writes over its own."""
+        games = jax.device_put((state, mask), self._by_environment, may_alias=False)
+        self._games = jax.block_until_ready(games)
+
+    def clear(self) -> None:
+        """Forgets what the steps so far came to."""
+        nothing = jnp.zeros(self._devices, jnp.int32)
+        tally = Tally(nothing.astype(jnp.uint32), nothing, nothing)
+        self._tally = jax.device_put(tally, self._by_environment, may_alias=False)
+
+    def run(self, steps: int) -> float:
+        """Plays so many steps of each game, from where the last run ended.
+
+        Returns:
+            Environment steps in a second.
+        """
+        arguments = self._arguments(steps)
+        began = self._clock()
+        *games, self._tally = jax.block_until_ready(self.program(*arguments))
+        seconds = self._clock() - began
+        self._games = tuple(games)
+        self._played += steps
+        return steps * self._num_envs / seconds
+
+    def _arguments(self, steps: int) -> tuple[Any, ...]:
+        numbers = np.int32(self._played), np.int32(steps)
+        return (*self._games, self._tally, self._keys, *numbers)
+
+
+def play_program(environment: Environment, mesh: Mesh) -> Any:
+    """Steps of random play, jitted: of all games, which are given away and handed back.
+
+    Args:
+        environment: to step.
+        mesh: devices that share the games evenly.
+    """
+    split = (BY_ENVIRONMENT,) * 3
+    return jax.jit(
+        jax.shard_map(
+            functools.partial(_play, environment),
+            mesh=mesh,
+            in_specs=(*split, BY_ENVIRONMENT, REPLICATED, REPLICATED),
+            out_specs=split,
+            check_vma=False,
+        ),
+        donate_argnums=(0, 1, 2),
+        out_shardings=NamedSharding(mesh, BY_ENVIRONMENT),  # of empty arrays, too
+    )
+
+
+def _play(
+    environment: Environment,
+    state: PyTree[Array],
+    mask: Bool[Array, "num_envs num_actions"],
+    tally: Tally,
+    keys: Key[Array, " num_envs"],
+    first: Int32[Array, ""],
+    steps: Int32[Array, ""],
+) -> tuple[PyTree[Array], Bool[Array, "num_envs num_actions"], Tally]:
+    """The steps `first`, `first + 1` ... of one device's games."""
+
+    def step(index: Int32[Array, ""], carry: Any) -> Any:
+        state, mask, tally = carry
+        here = jax.vmap(jax.random.fold_in, in_axes=(0, None))(keys, index)
+        pair = jax.vmap(jax.random.split)(here)
+        state, timestep = environment.step(state, random_legal(mask, pair[:, 0]), pair[:, 1])
+        return state, timestep.mask, tally.take(timestep)
+
+    start = (state, mask, jax.tree.map(lambda leaf: leaf[0], tally))
+    state, mask, tally = jax.lax.fori_loop(first, first + steps, step, start)
+    return state, mask, jax.tree.map(lambda leaf: leaf[None], tally)
+
+
+def speed_of(play: RandomPlay, *, steps: int, repeats: int) -> Speed:
+    """The speed of some runs.
+
+    Args:
+        play: whose.
+        steps: of each game in a run.
+        repeats: runs that count. One more comes first, which starts with young games.
+    """
+    play.run(steps)
+    return Speed(tuple(play.run(steps) for _ in range(repeats)), play.compile_seconds)

@@ -1,0 +1,51 @@
+"""Training state on disk, and back."""
+
+from hackmatrix_rl.checkpoints._arrays import (
+    Stored,
+)
+from hackmatrix_rl.checkpoints._complaints import (
+    Complaints,
+)
+from hackmatrix_rl.checkpoints._finder import (
+    checkpoints_in,
+    find_checkpoint,
+    run_of,
+    whole_checkpoint,
+)
+from hackmatrix_rl.checkpoints._manifest import (
+    NAME,
+)
+from hackmatrix_rl.checkpoints._metadata import (
+    FORMAT,
+    check_resumable,
+    read_metadata,
+)
+from hackmatrix_rl.checkpoints._reader import (
+    Loaded,
+    load,
+    read_arrays,
+    restore,
+)
+from hackmatrix_rl.checkpoints._writer import (
+    CheckpointWriter,
+    Outcome,
+)
+
+__all__ = [
+    "FORMAT",
+    "NAME",
+    "CheckpointWriter",
+    "Complaints",
+    "Loaded",
+    "Outcome",
+    "Stored",
+    "check_resumable",
+    "checkpoints_in",
+    "find_checkpoint",
+    "load",
+    "read_arrays",
+    "read_metadata",
+    "restore",
+    "run_of",
+    "whole_checkpoint",
+]

@@ -1,0 +1,119 @@
+"""Trees as arrays by path, and back.
+
+A module is never stored as such: its array leaves are, each under its path in the tree
+(`.layers[0].weight`), so that a checkpoint can be read without the code that made it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeVar, cast
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PyTree
+
+from hackmatrix_rl.training.sharding import on_device
+
+T = TypeVar("T")
+Tree = TypeVar("Tree")
+
+
+def is_random_key(leaf: jax.Array | jax.ShapeDtypeStruct) -> bool:
+    """Whether a leaf holds typed random keys."""
+    return bool(jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key))
+
+
+def is_array(leaf: object) -> bool:
+    """Whether a leaf is an array, or the shape of one."""
+    return eqx.is_array(leaf) or isinstance(leaf, jax.ShapeDtypeStruct)
+
+
+def leaves_by_path(tree: PyTree) -> dict[str, jax.Array]:
+    """The array leaves of a tree by their paths."""
+    leaves, _ = jax.tree_util.tree_flatten_with_path(eqx.filter(tree, is_array))
+    return {jax.tree_util.keystr(path): leaf for path, leaf in leaves}
+
+
+def arrays_to_store(tree: PyTree) -> dict[str, jax.Array]:
+    """The array leaves by path, in memory of their own; random keys as their raw words.
+
+    The copies matter: training gives the state's memory to the next state, while a checkpoint
+    is still being written.
+    """
+    return {
+        name: jax.random.key_data(leaf) if is_random_key(leaf) else jnp.copy(on_device(leaf))
+        for name, leaf in leaves_by_path(tree).items()
+    }
+
+
+def random_keys(tree: PyTree) -> dict[str, str]:
+    """Which leaves are random keys, and of which generator."""
+    return {
+        name: str(jax.random.key_impl(leaf))
+        for name, leaf in leaves_by_path(tree).items()
+        if is_random_key(leaf)
+    }
+
+
+@dataclass(frozen=True)
+class Stored:
+    """Arrays as they lie in a checkpoint.
+
+    Attributes:
+        arrays: in host memory, by path; random keys as their raw words.
+        keys: which of them are random keys, and of which generator.
+    """
+
+    arrays: Mapping[str, np.ndarray]
+    keys: Mapping[str, str]
+
+    def under(self, path: str) -> "Stored":
+        """What lies under a path, by the rest of its path."""
+        return Stored(_under(path, self.arrays), _under(path, self.keys))
+
+    def misfit(self, like: PyTree) -> str | None:
+        """The first way in which a tree is not what is stored, in words; `None` if it is."""
+        wanted = leaves_by_path(like)
+        if wanted.keys() != self.arrays.keys():
+            odd = sorted(wanted.keys() ^ self.arrays.keys())[0]
+            return f"only {'these settings have' if odd in wanted else 'the checkpoint has'} {odd}"
+        for name, leaf in wanted.items():
+            here, there = _described(leaf), _described(self._array(name))
+            if here != there:
+                return f"{name} is {there} in the checkpoint, {here} here"
+        return None
+
+    def fill(self, like: Tree) -> Tree:
+        """A tree with the stored arrays in it.
+
+        Args:
+            like: a tree of the same structure; what is not an array is taken from it. Its
+                arrays may be mere shapes.
+
+        Raises:
+            ValueError: the stored arrays do not fit it.
+        """
+        if (wrong := self.misfit(like)) is not None:
+            raise ValueError(wrong)
+        arrays, rest = eqx.partition(like, is_array)
+        filled = [self._array(name) for name in leaves_by_path(like)]
+        return cast(Tree, eqx.combine(jax.tree.unflatten(jax.tree.structure(arrays), filled), rest))
+
+    def _array(self, name: str) -> np.ndarray | jax.Array:
+        if name in self.keys:
+            return jax.random.wrap_key_data(jnp.asarray(self.arrays[name]), impl=self.keys[name])
+        return self.arrays[name]
+
+
+def _under(path: str, stored: Mapping[str, T]) -> dict[str, T]:
+    return {
+        name.removeprefix(path): value
+        for name, value in stored.items()
+        if name == path or (name.startswith(path) and name[len(path)] in ".[")
+    }
+
+
+def _described(array: np.ndarray | jax.Array | jax.ShapeDtypeStruct) -> str:
+    return f"{array.dtype}{list(array.shape)}"

@@ -1,0 +1,180 @@
+"""Checkpoints found: the newest, or the best, that is whole and of the run that is meant."""
+
+import re
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from etils import epath
+
+from hackmatrix_rl.checkpoints._manifest import NAME as MANIFEST
+from hackmatrix_rl.checkpoints._manifest import (
+    damage,
+    not_plain,
+)
+from hackmatrix_rl.checkpoints._metadata import (
+    METADATA,
+    METADATA_1,
+    metadata_file,
+)
+from hackmatrix_rl.checkpoints._names import (
+    LONGEST,
+    LONGEST_ID,
+    name_trouble,
+)
+from hackmatrix_rl.errors import (
+    ConfigError,
+    DamagedFileError,
+)
+from hackmatrix_rl.system import (
+    check_path,
+    read_json,
+)
+
+_UPDATE = re.compile("0|[1-9][0-9]*")  # what checkpoints are called
+
+Report = Callable[[str], None]
+
+
+def find_checkpoint(
+    run: str | Path, *, best: bool = False, report: Report = warnings.warn
+) -> epath.Path:
+    """The folder of the newest whole checkpoint that a path or a run's name leads to.
+
+    Args:
+        run: as for `load`.
+        best: the one with the highest mean return instead.
+        report: is told which checkpoints are damaged and passed over.
+
+    Raises:
+        ConfigError: if there is none.
+    """
+    check_path(str(run), "no checkpoint can be called")
+    for place in (epath.Path(run), epath.Path("runs") / run):
+        if not place.is_dir():
+            continue
+        if metadata_file(place).exists():
+            if (wrong := _trouble(place)) is not None:
+                raise ConfigError(f"{place}: {wrong}. Give another checkpoint of the run.")
+            return place
+        of = _known_as(place, report)
+        for folder in (place, place / "checkpoints", _named_by_config(place, report)):
+            if folder is None:
+                continue
+            if (found := whole_checkpoint(folder, best, report, of=of)) is not None:
+                return found
+            if of is not None and (others := {*map(_wandb_id, checkpoints_in(folder))} - {of, ""}):
+                raise ConfigError(
+                    f"{run}: {folder} holds checkpoints of another run ({', '.join(others)}) and "
+                    f"none of its own ({of})."
+                )
+    raise ConfigError(
+        f"{run}: no checkpoint there. Give a run's folder (runs/...), its name, or a checkpoint."
+    )
+
+
+def whole_checkpoint(
+    folder: epath.Path,
+    best: bool = False,
+    report: Report = warnings.warn,
+    *,
+    of: str | None = None,
+) -> epath.Path | None:
+    """The newest (or best) checkpoint in a folder that is neither half-written nor damaged.
+
+    Args:
+        folder: of the checkpoints.
+        best: the one with the highest mean return instead.
+        report: is told what is passed over.
+        of: the wandb id of the run that it must be of, if that is known.
+    """
+    candidates = checkpoints_in(folder)[::-1]
+    if best:
+        candidates = sorted(candidates, key=_score, reverse=True)
+    for candidate in candidates:
+        wrong = _trouble(candidate) or _of_another_run(candidate, of)
+        if wrong is None:
+            return candidate
+        report(f"{candidate}: {wrong}; it is passed over")
+    return None
+
+
+def checkpoints_in(folder: epath.Path) -> list[epath.Path]:
+    """The checkpoints in a folder, whole or not, oldest first."""
+    if not folder.is_dir():
+        return []
+    found = [path for path in folder.iterdir() if _UPDATE.fullmatch(path.name)]
+    return sorted(found, key=lambda path: int(path.name))
+
+
+def run_of(folder: epath.Path) -> dict[str, str]:
+    """By what names the run of a checkpoint is known; without those that can be no names.
+
+    `read_metadata` says what is wrong with them. Empty if the checkpoint cannot tell.
+    """
+    try:
+        content = read_json(metadata_file(folder)) or {}
+    except DamagedFileError:  # then the checkpoint is damaged, which is found when it is used
+        return {}
+    run = content.get("run")
+    pairs = run.items() if isinstance(run, dict) else ()
+    longest = {"wandb_id": LONGEST_ID}
+    return {
+        name: value
+        for name, value in pairs
+        if name_trouble(value, longest=longest.get(name, LONGEST)) is None
+    }
+
+
+def _wandb_id(folder: epath.Path) -> str:
+    return run_of(folder).get("wandb_id", "")
+
+
+def _of_another_run(folder: epath.Path, of: str | None) -> str | None:
+    known = _wandb_id(folder)
+    return f"of another run ({known}, not {of})" if of and known and known != of else None
+
+
+def mean_return(folder: epath.Path) -> float | None:
+    """The mean return that a checkpoint's metadata tells of, if any."""
+    try:
+        counters = (read_json(metadata_file(folder)) or {}).get("counters")
+    except DamagedFileError:  # found when the checkpoint is used
+        return None
+    score = counters.get("mean_return") if isinstance(counters, dict) else None
+    return score if isinstance(score, int | float) else None
+
+
+def _score(folder: epath.Path) -> float:
+    # Sorting must not read the metadata of what is half-written.
+    score = mean_return(folder) if (folder / MANIFEST).exists() else None
+    return float("-inf") if score is None else score
+
+
+def _trouble(folder: epath.Path) -> str | None:
+    """What keeps a checkpoint from being used, in words."""
+    if (folder / METADATA_1).exists() and not (folder / METADATA).exists():
+        return not_plain(folder)  # format 1 had no manifest
+    return damage(folder)
+
+
+def _named_by_config(run: epath.Path, report: Report) -> epath.Path | None:
+    """Where a run put its checkpoints, if that is outside of its folder."""
+    named = _informed(run / "config.json", report).get("checkpoint_dir")
+    return epath.Path(named) if isinstance(named, str) and named else None
+
+
+def _known_as(run: epath.Path, report: Report) -> str | None:
+    """The wandb id of the run in a folder, if there is one that tells."""
+    found = _informed(run / "run.json", report).get("wandb_id")
+    return found if isinstance(found, str) else None
+
+
+def _informed(file: epath.Path, report: Report) -> dict[str, Any]:
+    """What a run's JSON file says. Its checkpoints are whole without it."""
+    try:
+        return read_json(file) or {}
+    except DamagedFileError as error:
+        report(f"{file}: {error}; it is passed over")
+        return {}

@@ -1,0 +1,104 @@
+"""What makes a checkpoint whole: a list of its files with their SHA-256 sums.
+
+The manifest is written last, after everything else is in place. A folder without one is half
+a checkpoint. One whose sums differ has been damaged since: Orbax itself would read it without
+a word.
+"""
+
+import hashlib
+import os
+from collections.abc import Iterator
+
+from etils import epath
+
+from hackmatrix_rl.errors import (
+    DamagedFileError,
+)
+from hackmatrix_rl.system import (
+    read_json,
+    write_json,
+)
+
+NAME = "manifest.json"
+_CHUNK = 1 << 20
+
+
+def write_manifest(folder: epath.Path) -> int:
+    """Writes the sums of all files in a checkpoint's folder.
+
+    Args:
+        folder: of a checkpoint that is otherwise complete; may be remote.
+
+    Returns:
+        The size of the files in bytes.
+    """
+    sums = {name: _sha256(path) for name, path in _files(folder)}
+    size = sum(path.stat().length for _, path in _files(folder))
+    write_json(folder / NAME, {"sha256": sums}, indent=1)
+    return size
+
+
+def damage(folder: epath.Path) -> str | None:
+    """What is wrong with a checkpoint's files, in words; `None` if nothing is.
+
+    Args:
+        folder: of the checkpoint; may be remote.
+    """
+    if not folder.is_dir():
+        return "no folder"
+    if (odd := not_plain(folder)) is not None:
+        return odd
+    try:
+        manifest = read_json(folder / NAME)
+    except DamagedFileError:
+        return "damaged: its manifest cannot be read"
+    if manifest is None:
+        return "half-written: it has no manifest"
+    sums = manifest.get("sha256")
+    if not isinstance(sums, dict):
+        return "damaged: its manifest cannot be read"
+    try:
+        present = dict(_files(folder))
+        for name, expected in sums.items():
+            if name not in present:
+                return f"damaged: {name} is missing"
+            if _sha256(present[name]) != expected:
+                return f"damaged: {name} is not what was written"
+    except OSError as error:
+        return f"damaged: it cannot be read ({error.strerror or error})"
+    return None
+
+
+def not_plain(folder: epath.Path) -> str | None:
+    """What in a checkpoint's folder is no plain file, in words: a link may lead anywhere.
+
+    Args:
+        folder: of the checkpoint; may be remote.
+    """
+    here = [(name, folder / name) for name in (NAME, NAME + ".part") if (folder / name).exists()]
+    for name, path in (*here, *_files(folder)):
+        if os.path.islink(path):
+            return f"damaged: {name} is a link; copy what it leads to (cp -rL)"
+        # Remote paths exist for `epath` alone, which takes a pipe for a file.
+        if os.path.exists(path) and not os.path.isfile(path):
+            return f"damaged: {name} is no file"
+    return None
+
+
+def _files(folder: epath.Path) -> Iterator[tuple[str, epath.Path]]:
+    """All files but the manifest, by their names within the folder."""
+    waiting = [folder]
+    while waiting:
+        for path in sorted(waiting.pop().iterdir()):
+            if path.is_dir() and not os.path.islink(path):
+                waiting.append(path)
+            elif path.name not in (NAME, NAME + ".part"):
+                yield str(path.relative_to(folder)), path
+
+
+def _sha256(path: epath.Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()

@@ -1,0 +1,165 @@
+"""What a checkpoint says of itself, checked before anything is made of it.
+
+The file may come from anywhere. Its values become settings (which check themselves), numbers
+and names; none becomes code, and no name a path that leads elsewhere.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from etils import epath
+
+from hackmatrix_rl.checkpoints._names import (
+    LONGEST_ID,
+    name_trouble,
+)
+from hackmatrix_rl.env import (
+    GameIdentity,
+    game_identity,
+)
+from hackmatrix_rl.errors import (
+    ConfigError,
+)
+
+FORMAT = 4
+"""Of the checkpoints that are written.
+
+Format 1 had no manifest and no run in its metadata; up to format 2, HackMatrix held its games in
+other arrays; up to format 3 nothing said of which game a checkpoint is.
+"""
+PLAYABLE_FORMATS = (1, 2, 3, 4)
+"""Formats whose policy can be read."""
+RESUMABLE_FORMATS = (3, 4)
+"""Formats that training can go on from."""
+METADATA = "metadata.json"
+METADATA_1 = "metadata/metadata"  # where format 1 had it
+PARTS = ("policy", "training")
+
+
+def metadata_file(folder: epath.Path) -> epath.Path:
+    """Where a checkpoint of any format has its metadata, if it has any."""
+    return folder / METADATA_1 if (folder / METADATA_1).exists() else folder / METADATA
+
+
+def read_metadata(folder: epath.Path) -> dict[str, Any]:
+    """The JSON beside a checkpoint's arrays.
+
+    Raises:
+        ConfigError: if it is of a format that this version does not know, or holds what no
+            version writes.
+    """
+    file = metadata_file(folder)
+    try:
+        metadata = json.loads(file.read_text())
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{file}: not valid JSON: {error}. {_USE_ANOTHER}") from error
+    if not isinstance(metadata, dict):
+        raise ConfigError(f"{file}: holds no settings. {_USE_ANOTHER}")
+    if metadata.get("format") not in PLAYABLE_FORMATS:
+        raise ConfigError(
+            f"{folder}: checkpoint format {metadata.get('format')!r}, written by hackmatrix-rl "
+            f"{_writer(metadata)}, but this version reads formats up to {FORMAT}. Use the "
+            "version that wrote it, or a later one."
+        )
+    for name, trouble in _troubles(metadata).items():
+        if trouble is not None:
+            raise ConfigError(f"{file}: {name}: {trouble}. {_USE_ANOTHER}")
+    return metadata
+
+
+_USE_ANOTHER = "Use another checkpoint: no version of hackmatrix-rl writes this."
+
+
+def _troubles(metadata: Mapping[str, Any]) -> dict[str, str | None]:
+    """What is wrong with each part of the metadata, in words."""
+    format_, run = metadata["format"], metadata.get("run", {})
+    troubles = {
+        "update": None if _is_count(metadata.get("update")) else "must be a whole number from 0",
+        "config": _mapping_trouble(metadata.get("config"), object),
+        "counters": _mapping_trouble(metadata.get("counters"), (int, float, type(None))),
+        "versions": _mapping_trouble(metadata.get("versions", {}), str),
+        "random_keys": _mapping_trouble(metadata.get("random_keys"), dict, names=PARTS),
+        "run": _mapping_trouble(run, str),
+        "game": _game_trouble(metadata.get("game")) if format_ > 3 else None,
+    }
+    if troubles["random_keys"] is None:
+        for part in PARTS:
+            troubles[f"random_keys.{part}"] = _mapping_trouble(metadata["random_keys"][part], str)
+    if troubles["run"] is None:
+        # Up to format 3, `--run-dir .` had no name: it is none to make a folder from.
+        if run.get("run_id", "") != "":
+            troubles["run_id"] = name_trouble(run["run_id"])
+        if "wandb_id" in run:
+            troubles["wandb_id"] = name_trouble(run["wandb_id"], longest=LONGEST_ID)
+    return troubles
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and value >= 0
+
+
+def _mapping_trouble(value: object, kind: Any, names: tuple[str, ...] = ()) -> str | None:
+    if not isinstance(value, dict) or not all(isinstance(each, kind) for each in value.values()):
+        return "missing, or not of the kind that belongs there"
+    missing = [name for name in names if name not in value]
+    return f"lacks {missing[0]}" if missing else None
+
+
+def _game_trouble(value: object) -> str | None:
+    if not isinstance(value, dict):
+        return "missing: nothing says which rules it is for"
+    try:
+        GameIdentity.of(value)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def check_playable(folder: epath.Path, metadata: Mapping[str, Any]) -> None:
+    """Raises a ConfigError if a checkpoint is of another game than this version plays.
+
+    Those of formats up to 3 do not say; they are read where their arrays fit.
+
+    Args:
+        folder: of the checkpoint.
+        metadata: as `read_metadata` gave it.
+    """
+    if "game" not in metadata:
+        return
+    differences = GameIdentity.of(metadata["game"]).differences(game_identity())
+    if differences:
+        said = "; ".join(
+            f"{name} {there!r}, but this version has {here!r}"
+            for name, (there, here) in differences.items()
+        )
+        raise ConfigError(
+            f"{folder}: of another game: {said}. It was written by hackmatrix-rl "
+            f"{_writer(metadata)}. Use the version that wrote it, or train anew."
+        )
+
+
+def check_resumable(folder: epath.Path, metadata: Mapping[str, Any]) -> None:
+    """Raises a ConfigError unless training can go on from a checkpoint of this format and game.
+
+    Args:
+        folder: of the checkpoint.
+        metadata: as `read_metadata` gave it.
+    """
+    if metadata["format"] not in RESUMABLE_FORMATS:
+        raise ConfigError(
+            f"{folder}: checkpoint format {metadata['format']}, written by hackmatrix-rl "
+            f"{_writer(metadata)}. Its policy can still be played (hackmatrix-rl eval), but to "
+            "go on with the training use the version that wrote it, or start anew."
+        )
+    check_playable(folder, metadata)
+
+
+def _writer(metadata: Mapping[str, Any]) -> str:
+    """The version that wrote a checkpoint, as far as its word can be taken."""
+    versions = metadata.get("versions", {})
+    told = versions.get("hackmatrix-rl", "0.1.0") if isinstance(versions, dict) else None
+    if isinstance(told, str) and re.fullmatch(r"[\w.+!-]{1,40}", told, re.ASCII):
+        return told
+    return "of unknown version"

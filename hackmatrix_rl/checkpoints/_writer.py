@@ -1,0 +1,277 @@
+"""Writing checkpoints beside the training, and saying at once when that fails."""
+
+import errno
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from types import TracebackType
+from typing import Any
+
+import jax
+import orbax.checkpoint as ocp
+from etils import epath
+from jaxtyping import PyTree
+
+from hackmatrix_rl.agent.networks import ActorCritic
+from hackmatrix_rl.checkpoints._arrays import (
+    arrays_to_store,
+    random_keys,
+)
+from hackmatrix_rl.checkpoints._finder import (
+    checkpoints_in,
+    mean_return,
+    run_of,
+)
+from hackmatrix_rl.checkpoints._manifest import NAME as MANIFEST
+from hackmatrix_rl.checkpoints._manifest import write_manifest
+from hackmatrix_rl.checkpoints._metadata import (
+    FORMAT,
+    METADATA,
+)
+from hackmatrix_rl.checkpoints._reader import absolute
+from hackmatrix_rl.config import TrainConfig
+from hackmatrix_rl.env import game_identity
+from hackmatrix_rl.system import (
+    describe_device,
+    set_aside,
+    write_json,
+)
+
+_UNFINISHED = ".orbax-checkpoint-tmp"
+_TIMEOUT_SECONDS = 300  # for processes to wait for one another at the end of a save
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one save.
+
+    Attributes:
+        update: that was saved.
+        seconds: how long it took in all; training went on meanwhile.
+        size: of the checkpoint in bytes; 0 where another process measured it.
+        error: why it failed; `None` if it did not.
+    """
+
+    update: int
+    seconds: float
+    size: int
+    error: Exception | None
+
+
+class CheckpointWriter:
+    """Writes checkpoints into one folder, one at a time, and forgets the oldest.
+
+    The state is copied at once and written in the background; `poll` tells how that ended.
+    With several processes, each calls every method at the same update and writes what it
+    holds; process 0 completes the checkpoint and clears old ones away.
+
+    Args:
+        folder: made if it is missing; may be remote (`gs://...`).
+        keep: how many of the newest stay.
+        keep_best: whether the one with the highest mean return stays as well.
+        config: stored with each, to build the same modules from.
+        run: stored with each: by what names the run is known. Checkpoints of another run are
+            neither written among nor removed.
+        hold: called before each save; raises an OSError if the folder may not be written.
+    """
+
+    def __init__(
+        self,
+        folder: epath.PathLike,
+        *,
+        keep: int,
+        config: TrainConfig,
+        keep_best: bool = False,
+        run: Mapping[str, str] | None = None,
+        hold: Callable[[], None] | None = None,
+    ) -> None:
+        self._hold = hold
+        self._folder = absolute(folder)
+        self._keep = keep
+        self._keep_best = keep_best
+        self._config = config
+        self._run = dict(run or {})
+        self._game = game_identity().as_dict()
+        self._id = self._run.get("wandb_id")
+        options = ocp.options.AsyncOptions(
+            timeout_secs=_TIMEOUT_SECONDS,
+            # In the background, a folder that cannot be made leaves threads that wait for it,
+            # and a process that does not end.
+            create_directories_asynchronously=False,
+        )
+        self._checkpointer = ocp.AsyncCheckpointer(
+            ocp.CompositeCheckpointHandler(
+                composite_options=ocp.CompositeOptions(async_options=options),
+                policy=ocp.StandardCheckpointHandler(),
+                training=ocp.StandardCheckpointHandler(),
+            ),
+            async_options=options,
+        )
+        # Looked up once: several processes must not come to different answers later.
+        self._there = {int(path.name) for path in self._whole()}
+        self._writing: threading.Thread | None = None
+        self._outcomes: list[Outcome] = []
+
+    def __enter__(self) -> "CheckpointWriter":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def busy(self) -> bool:
+        """Whether a save is still being written."""
+        return self._writing is not None and self._writing.is_alive()
+
+    def save(
+        self,
+        update: int,
+        *,
+        policy: ActorCritic,
+        training: PyTree,
+        counters: Mapping[str, int | float],
+    ) -> None:
+        """Begins to write one checkpoint, once the one before is finished.
+
+        One of the same update that was there when this was made stays.
+
+        Args:
+            update: number of updates done; names the folder.
+            policy: what acts.
+            training: whatever going on needs; its array leaves are stored.
+            counters: further numbers to find in the metadata (environment steps ...).
+                `mean_return` is what `keep_best` looks at.
+        """
+        self._join()
+        if update in self._there:
+            self._outcomes.append(Outcome(update, 0.0, 0, None))
+            return
+        began = time.monotonic()
+        folder = self._folder / str(update)
+        parts = {"policy": policy, "training": training}
+        metadata: dict[str, Any] = {
+            "format": FORMAT,
+            "game": self._game,
+            "update": update,
+            "counters": dict(counters),
+            "config": self._config.as_dict(),
+            "run": self._run,
+            "versions": {name: version(name) for name in ("hackmatrix-rl", "jax", "equinox")},
+            "device": describe_device(),
+            "random_keys": {name: random_keys(part) for name, part in parts.items()},
+        }
+        try:
+            self._clear_the_way(folder)
+            items = {
+                name: ocp.args.StandardSave(arrays_to_store(part)) for name, part in parts.items()
+            }
+            self._checkpointer.save(folder, ocp.args.Composite(**items))
+        except Exception as error:  # whatever it is: reported by `poll`, and training goes on
+            self._outcomes.append(Outcome(update, time.monotonic() - began, 0, error))
+            return
+        self._writing = threading.Thread(
+            target=self._finish, args=(folder, update, metadata, began), name="checkpoint"
+        )
+        self._writing.start()
+
+    def poll(self) -> list[Outcome]:
+        """How the saves ended that have ended since the last call; does not wait."""
+        if not self.busy:
+            self._join()
+        outcomes, self._outcomes = self._outcomes, []
+        return outcomes
+
+    def forget(self) -> None:
+        """Has nothing to keep of what was there when this was made: it was removed."""
+        self._there.clear()
+
+    def wait(self) -> list[Outcome]:
+        """Waits for the save that is being written, and tells how it and others ended."""
+        self._join()
+        return self.poll()
+
+    def close(self) -> None:
+        """Finishes what was begun."""
+        self._join()
+        self._checkpointer.close()
+
+    def _finish(
+        self, folder: epath.Path, update: int, metadata: Mapping[str, Any], began: float
+    ) -> None:
+        """Waits for the arrays to be written, and makes the checkpoint whole."""
+        size = 0
+        error: Exception | None = None
+        try:
+            # Only waiting tells of every failure: `check_for_errors` looks before the
+            # background thread has noticed some of them.
+            self._checkpointer.wait_until_finished()
+            if jax.process_index() == 0:
+                write_json(folder / METADATA, metadata, indent=1)
+                size = write_manifest(folder)
+                self._forget_the_oldest()
+        except Exception as failure:  # handed to the training thread by `poll`
+            error = failure
+        self._outcomes.append(Outcome(update, time.monotonic() - began, size, error))
+
+    def _join(self) -> None:
+        if self._writing is not None:
+            self._writing.join()
+            self._writing = None
+
+    def _clear_the_way(self, folder: epath.Path) -> None:
+        """Removes what an earlier failure left at the place of a checkpoint."""
+        if jax.process_index() != 0:
+            return
+        if self._hold is not None:
+            self._hold()
+        self._folder.mkdir(parents=True, exist_ok=True)
+        for path in checkpoints_in(self._folder):
+            if (other := self._other_run(path)) is not None:
+                raise FileExistsError(
+                    errno.EEXIST, f"a checkpoint of another run ({other}) is there", str(path)
+                )
+        for path in self._folder.iterdir():
+            if path == folder or _UNFINISHED in path.name:
+                if path.is_dir():
+                    path.rmtree()
+                else:
+                    set_aside(path)
+
+    def _whole(self) -> list[epath.Path]:
+        """This run's checkpoints that were completed, oldest first; sums are not looked at.
+
+        One that is a link is none of ours: what it leads to is not to be cleared away.
+        """
+        return [
+            path
+            for path in checkpoints_in(self._folder)
+            if not os.path.islink(path)
+            and (path / MANIFEST).exists()
+            and self._other_run(path) is None
+        ]
+
+    def _other_run(self, checkpoint: epath.Path) -> str | None:
+        """The wandb id of a checkpoint's run, if that is not the one that this writes."""
+        found = run_of(checkpoint).get("wandb_id", self._id)
+        return None if self._id is None or found == self._id else found
+
+    def _forget_the_oldest(self) -> None:
+        whole = self._whole()
+        stay = set(whole[-self._keep :])
+        scores = {path: mean_return(path) for path in whole} if self._keep_best else {}
+        known = {path: score for path, score in scores.items() if score is not None}
+        if known:
+            stay.add(max(known, key=lambda path: known[path]))
+        for path in whole:
+            if path not in stay:
+                # First the manifest: a kill halfway leaves a checkpoint that is known as none.
+                (path / MANIFEST).unlink()
+                path.rmtree()

@@ -1,0 +1,239 @@
+"""`hackmatrix-rl bench`."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from hackmatrix_rl.bench import (
+    LEARNING_SIZES,
+    Benchmark,
+    Comparison,
+    Part,
+    Speed,
+    benchmark,
+    check_sizes,
+    chosen_sizes,
+    compare_with_pgx,
+    default_sizes,
+    device_of,
+    full_benchmark,
+    require_pgx,
+)
+from hackmatrix_rl.cli._settings import (
+    GroupedOptions,
+    chosen_config,
+    config_options,
+)
+from hackmatrix_rl.config import (
+    TrainConfig,
+)
+from hackmatrix_rl.errors import (
+    ConfigError,
+)
+from hackmatrix_rl.runs import make_mesh, versions
+from hackmatrix_rl.system import check_path, write_json
+
+COMPARED_GAMES = 1024
+
+
+@click.command(cls=GroupedOptions)
+@click.option(
+    "--compare",
+    type=click.Choice(["pgx"]),
+    help="Measure the environment beside pgx's minatar-asterix instead, in turns, with "
+    f"{COMPARED_GAMES:,} games of each unless --num-envs is given.",
+)
+@click.option(
+    "--full",
+    is_flag=True,
+    help="Measure the environment over the number of games, also at late stages, and training in "
+    "f32 and bf16, instead.",
+)
+@click.option(
+    "--sizes",
+    metavar="N,N,...",
+    help="With --full: games side by side.  [default: powers of 4 from 64 to 16,384; gpu, tpu: to "
+    "65,536]",
+)
+@click.option(
+    "--json",
+    "json_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Also write the figures as JSON; with --full after each part.",
+)
+@click.option(
+    "--repeats",
+    type=click.IntRange(1, 10_000),
+    default=5,
+    show_default=True,
+    help="Runs of each measurement; median, smallest and largest are reported.",
+)
+@config_options(groups=("Devices", "Game", "Collecting", "Network", "Learning"))
+@click.pass_context
+def bench(
+    context: click.Context,
+    /,
+    compare: str | None,
+    full: bool,
+    sizes: str | None,
+    json_file: Path | None,
+    repeats: int,
+    preset: str | None,
+    config: Path | None,
+    **_: Any,
+) -> None:
+    """Measure speed: environment, learning, and training as a whole.
+
+    \b
+    env     random legal play with resets; everything a step returns is used
+    update  estimating advantages and learning from a rollout
+    train   whole updates as `train` does them
+
+    Steps are environment steps: a step of all games counts once for each. Compilation is
+    measured apart, without the cache that `train` uses.
+
+    \b
+    hackmatrix-rl bench --compare pgx            beside an environment that is well known
+    hackmatrix-rl bench --full --json full.json  all that is worth measuring on this machine
+    """
+    if full and compare is not None:
+        raise ConfigError("--full and --compare are two measurements. Use one at a time.")
+    if sizes is not None and not full:
+        raise ConfigError(f"--sizes {sizes} needs --full; --num-envs is for one size.")
+    numbers = None if sizes is None else parse_sizes(sizes)
+    if compare is not None:
+        require_pgx()
+    defaults = {} if compare is None else {"num_envs": COMPARED_GAMES}
+    settings = chosen_config(context, preset, config, defaults)
+    if json_file is not None:
+        check_output_file(json_file)
+    if full:
+        bench_all(settings, default_sizes() if numbers is None else numbers, repeats, json_file)
+        return
+    found: Benchmark | Comparison
+    if compare is None:
+        found = benchmark(settings, repeats=repeats)
+        table = bench_table(found)
+    else:
+        found = compare_with_pgx(settings, repeats=repeats)
+        table = comparison_table(found)
+    if json_file is not None:
+        write_json(json_file, found.as_dict())
+    Console().print(table)
+
+
+def check_output_file(file: Path) -> None:
+    """Looks whether a file can be written, before minutes go into what is to be in it.
+
+    Raises:
+        ConfigError: if it cannot.
+    """
+    check_path(str(file), "--json")
+    folder = file.absolute().parent
+    if not folder.is_dir():
+        raise ConfigError(f"--json {file}: there is no folder {file.parent}.")
+    if file.exists() and not file.is_file():
+        raise ConfigError(f"--json {file}: is no file. Use another name.")
+    if not os.access(folder, os.W_OK):
+        raise ConfigError(f"--json {file}: {folder} cannot be written. Use another folder.")
+
+
+def parse_sizes(text: str) -> tuple[int, ...]:
+    """Numbers of games from a text such as `64,1024`.
+
+    Raises:
+        ConfigError: the text is nothing of the kind.
+    """
+    parts = [part.strip() for part in text.split(",")]
+    # `isdecimal` alone would take digits of any script.
+    if not all(p.isascii() and p.isdecimal() and len(p) < 20 and int(p) >= 1 for p in parts):
+        raise ConfigError(f"--sizes {text}: not understood. Use whole numbers: --sizes 64,1024.")
+    return tuple(sorted({int(part) for part in parts}))
+
+
+def bench_all(
+    settings: TrainConfig, sizes: Sequence[int], repeats: int, json_file: Path | None
+) -> None:
+    """`--full`: shows each part when it is done, and writes all that are done so far."""
+    check_sizes(settings, sizes)
+    console = Console()
+    report: dict[str, Any] = {
+        "device": device_of(make_mesh(replace(settings, num_envs=max(sizes)))),
+        "versions": versions(),
+        "sizes": chosen_sizes(settings, LEARNING_SIZES),
+        "complete": False,
+        "parts": [],
+    }
+    done: list[Part] = []
+    for part in full_benchmark(settings, sizes, repeats=repeats):
+        done.append(part)
+        report["parts"].append(part.as_dict())
+        if json_file is not None:
+            write_json(json_file, report)
+        found = part.failure if part.speed is None else f"{part.speed.median:,.0f} steps/s"
+        console.print(f"{part.label} games: {found}")
+    report["complete"] = True
+    if json_file is not None:
+        write_json(json_file, report)
+    console.print(full_table(done, report["device"]))
+
+
+def full_table(parts: Sequence[Part], device: Mapping[str, Any]) -> Table:
+    """All parts for people to read."""
+    table = _speeds_table({}, title=f"{device['kind']} x {device['count']}")
+    table.add_column("MiB a device", justify="right")
+    for part in parts:
+        memory = "" if part.memory is None else f"{part.memory / 2**20:,.0f}"
+        cells = (part.failure, "", "", "") if part.speed is None else _cells(part.speed)
+        table.add_row(part.label, *cells, memory)
+    return table
+
+
+def bench_table(found: Benchmark) -> Table:
+    """The figures for people to read."""
+    device, sizes = found.device, found.sizes
+    table = _speeds_table(
+        found.speeds,
+        title=f"{device['kind']} x {device['count']}, {sizes['num_envs']} games x "
+        f"{sizes['num_steps']} steps",
+    )
+    table.caption = (
+        f"peak memory {found.peak_memory_bytes / 2**20:,.0f} MiB; "
+        f"dropped spawns {found.dropped_spawns} in {found.env_episodes:,} games"
+    )
+    return table
+
+
+def comparison_table(found: Comparison) -> Table:
+    """The figures of two environments for people to read."""
+    device, sizes = found.device, found.sizes
+    table = _speeds_table(
+        found.speeds,
+        title=f"{device['kind']} x {device['count']}, {sizes['num_envs']} games of each",
+    )
+    table.caption = (
+        f"ratio {found.ratio:.3f} (median of {len(found.ratios)} neighbouring runs; "
+        f"{min(found.ratios):.3f} to {max(found.ratios):.3f})"
+    )
+    return table
+
+
+def _speeds_table(speeds: Mapping[str, Speed], *, title: str) -> Table:
+    table = Table(title=title, title_justify="left", caption_justify="left")
+    for heading in ("", "steps/s (median)", "smallest", "largest", "compile s"):
+        table.add_column(heading, justify="right")
+    for name, speed in speeds.items():
+        table.add_row(name, *_cells(speed))
+    return table
+
+
+def _cells(speed: Speed) -> tuple[str, ...]:
+    runs = (speed.median, speed.smallest, speed.largest)
+    return (*(f"{run:,.0f}" for run in runs), f"{speed.compile_seconds:.1f}")

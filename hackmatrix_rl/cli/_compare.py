@@ -1,0 +1,193 @@
+"""`hackmatrix-rl compare`."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from hackmatrix_rl.cli._settings import settled_config
+from hackmatrix_rl.config import (
+    MOST_EPISODES,
+    TrainConfig,
+    preset_names,
+    read_settings,
+)
+from hackmatrix_rl.errors import (
+    ConfigError,
+)
+from hackmatrix_rl.evaluation import Estimate, Verdict
+from hackmatrix_rl.runs import (
+    Comparison,
+    compare,
+    contender,
+)
+from hackmatrix_rl.system import select_device
+
+STATUS = {Verdict.WITHIN: 0, Verdict.WORSE: 10, Verdict.NOT_SHOWN: 11}
+MIB = 2**20
+
+
+@click.command("compare")
+@click.argument("files", nargs=-1, metavar="[A.toml] [B.toml]", type=click.Path(path_type=Path))
+@click.option(
+    "--precision",
+    is_flag=True,
+    help="Compare f32 with bf16, of A.toml or of the preset.",
+)
+@click.option(
+    "--preset",
+    metavar="|".join(preset_names()),
+    help="Settings that suit a device, for both; before what files say.  [default: auto]",
+)
+@click.option(
+    "--seeds",
+    type=click.IntRange(1, 1000),
+    default=3,
+    show_default=True,
+    help="Trainings of each, from A's seed on. One alone says nothing about other seeds.",
+)
+@click.option(
+    "--total-timesteps",
+    type=click.IntRange(min=1),
+    help="Train both for so many actions, whatever the files say.",
+)
+@click.option(
+    "--episodes",
+    type=click.IntRange(2, MOST_EPISODES),
+    default=1000,
+    show_default=True,
+    help="Games to play with each policy.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
+def compare_command(
+    files: tuple[Path, ...],
+    precision: bool,
+    preset: str | None,
+    seeds: int,
+    total_timesteps: int | None,
+    episodes: int,
+    as_json: bool,
+) -> int:
+    """Train by two settings files side by side: is B as good as A?
+
+    Both are trained from the same seeds, taking turns at the device, and then play the same
+    games. B is within 3% of A's return if the 95% interval of the difference says so; it is not
+    if that says so; else it is not shown. More return is always within. With several seeds,
+    each is one observation; few seeds give wide intervals.
+
+    Exit status: 0 within 3%; 10 not within 3%; 11 not shown; 2 a setting that cannot work.
+    """
+    configs = chosen_configs(files, precision=precision, preset=preset)
+    if total_timesteps is not None:
+        configs = [
+            (name, dataclasses.replace(config, total_timesteps=total_timesteps))
+            for name, config in configs
+        ]
+    contenders = [contender(config, name) for name, config in configs]
+    messages = Console(stderr=True)
+    first = configs[0][1].seed
+    dataclasses.replace(configs[0][1], seed=first + seeds - 1)  # refuses what is no seed
+    # Without the compilation cache of `train`: how long compiling takes is measured.
+    found = compare(
+        *contenders,
+        seeds=range(first, first + seeds),
+        episodes=episodes,
+        note=lambda message: messages.print(message, highlight=False, markup=False),
+    )
+    if as_json:
+        click.echo(json.dumps(found.as_dict(), allow_nan=False))
+    else:
+        console = Console()
+        console.print(comparison_table(found))
+        console.print(verdict_line(found), highlight=False, soft_wrap=True)
+    return STATUS[found.judgement.verdict]
+
+
+def chosen_configs(
+    files: tuple[Path, ...], *, precision: bool, preset: str | None
+) -> list[tuple[str, TrainConfig]]:
+    """Names and configs of baseline and candidate.
+
+    Raises:
+        ConfigError: if it is not clear which they are, or a setting cannot work.
+    """
+    wanted = (0, 1) if precision else (2,)
+    if len(files) not in wanted:
+        raise ConfigError(
+            f"compare takes two settings files, A.toml B.toml, not {len(files)}; or --precision "
+            "and one or none."
+        )
+    settled = [settled_config(preset, read_settings(file)) for file in files]
+    if precision:
+        base = settled[0] if settled else settled_config(preset, {})
+        found = [(name, dataclasses.replace(base, precision=name)) for name in ("f32", "bf16")]
+    else:
+        same = files[0].stem == files[1].stem
+        names = [str(file) if same else file.stem for file in files]
+        found = list(zip(names, settled, strict=True))
+    if len({select_device(config.device) for _, config in found}) > 1:
+        named = " and ".join(f"{name}: {config.device}" for name, config in found)
+        raise ConfigError(f"the files name different devices ({named}). Use one for both.")
+    return found
+
+
+def comparison_table(found: Comparison) -> Table:
+    """The figures for people to read."""
+    table = Table(
+        title=f"{found.device}, {found.judgement.seeds} seeds",
+        caption="Memory is of the compiled program on one device, as the compiler has it; the most "
+        f"in use, by both together (on a CPU: by the process), was {found.peak_bytes / MIB:,.0f} "
+        f"MiB. KL({found.names[0]} || ...) is in nats, on what {found.names[0]} sees; in its own "
+        "column it is that from the next seed's.",
+        title_justify="left",
+        caption_justify="left",
+    )
+    table.add_column("")
+    for name in found.names:
+        table.add_column(name, justify="right")
+    one, other = found.measured
+    divergences = (found.divergence_of_seeds, found.divergence)
+    rows = [
+        ("steps/s (median)", [f"{each.speed:,.0f}" for each in (one, other)]),
+        ("program's memory", [_mib(each.memory_bytes) for each in (one, other)]),
+        ("compile time", [f"{each.compile_seconds:.1f} s" for each in (one, other)]),
+        ("steps skipped", [f"{each.skipped:,}" for each in (one, other)]),
+        (
+            "mean return",
+            [_interval(each) for each in (found.judgement.baseline, found.judgement.candidate)],
+        ),
+        (
+            f"KL({found.names[0]} || ...)",
+            [_mean(each) for each in divergences],
+        ),
+    ]
+    for label, texts in rows:
+        table.add_row(label, *texts)
+    return table
+
+
+def verdict_line(found: Comparison) -> str:
+    """The verdict, the difference it rests on, and what would show more."""
+    judgement = found.judgement
+    line = (
+        f"{str(judgement.verdict).upper()}: {judgement.reason} "
+        f"(difference {_interval(judgement.difference)})."
+    )
+    if judgement.seeds_wanted is not None:
+        line += f" About {judgement.seeds_wanted} seeds would show it, if they differ like these."
+    return line
+
+
+def _mib(count: int | None) -> str:
+    return "unknown" if count is None else f"{count / MIB:,.1f} MiB"
+
+
+def _interval(estimate: Estimate) -> str:
+    return f"{estimate.mean:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]"
+
+
+def _mean(values: tuple[float, ...]) -> str:
+    return f"{sum(values) / len(values):.4f}" if values else "-"

@@ -1,0 +1,30 @@
+"""How a command that was handed something bad ends."""
+
+import sys
+from typing import NoReturn
+
+import click
+
+from hackmatrix_rl.errors import (
+    AgreedError,
+    ConfigError,
+)
+from hackmatrix_rl.system import (
+    ExitCode,
+    alone,
+    leave,
+)
+
+
+def refuse(error: ValueError) -> NoReturn:
+    """Says in one line what is wrong with a setting, and ends.
+
+    Args:
+        error: what was raised; if it is no `ConfigError`, it is raised again.
+    """
+    if not isinstance(error, ConfigError):
+        raise error
+    click.echo(f"Error: {' '.join(str(error).split())}", err=True)
+    if alone() or isinstance(error, AgreedError):
+        sys.exit(ExitCode.BAD_INPUT)
+    leave(ExitCode.BAD_INPUT)

@@ -1,0 +1,140 @@
+"""`hackmatrix-rl`: the commands, and how they fail."""
+
+import os
+import sys
+import threading
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any, NoReturn
+
+import click
+from click.exceptions import NoSuchCommand
+
+from hackmatrix_rl.cli._added_flags import added_flags
+from hackmatrix_rl.cli._output import (
+    OutputLostError,
+    own_streams,
+)
+
+# Where each command is, imported when it is asked for: help need not wait for JAX.
+_COMMANDS = {
+    "train": "hackmatrix_rl.cli._train:train",
+    "eval": "hackmatrix_rl.cli._eval:evaluate_command",
+    "bench": "hackmatrix_rl.cli._bench:bench",
+    "compare": "hackmatrix_rl.cli._compare:compare_command",
+    "verify-resume": "hackmatrix_rl.cli._verify_resume:verify_resume_command",
+}
+
+
+EXIT_SECONDS = 15.0
+UNWRITTEN = 4
+"""Exit status of a command whose output is its result, and could not be written."""
+
+
+class Commands(click.Group):
+    """A group whose commands answer a bad value with one line and exit status 2."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names of the commands."""
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of a name, with all that it needs imported."""
+        if cmd_name not in _COMMANDS:
+            return None
+        module, name = _COMMANDS[cmd_name].split(":")
+        command: click.Command = getattr(import_module(module), name)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that is called; of one that is not there it says what is near."""
+        try:
+            name, command, rest = super().resolve_command(ctx, args)
+        except NoSuchCommand as error:
+            raise NoSuchCommand(args[0], possibilities=_COMMANDS, ctx=ctx) from error
+        # Last, since the last of several values counts.
+        return name, command, rest if command is None else rest + added_flags(command)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Nothing: the text above tells of the commands, and asking them would import all."""
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Runs a command; a mistake of the user's is no traceback."""
+        if not standalone_mode:
+            return super().main(args, prog_name, complete_var, False, **extra)
+        own_process = own_streams()
+        try:
+            self._run(args, prog_name, complete_var, **extra)
+        except SystemExit as leaving:
+            if own_process and "wandb" in sys.modules:
+                _leave_in_time(leaving.code)
+            raise
+
+    def _run(
+        self,
+        args: Sequence[str] | None,
+        prog_name: str | None,
+        complete_var: str | None,
+        **extra: Any,
+    ) -> NoReturn:
+        try:
+            status = super().main(args, prog_name, complete_var, False, **extra)
+            sys.stdout.flush()
+        except OutputLostError as error:
+            click.echo(f"Error: {error}.", err=True)
+            sys.exit(UNWRITTEN)
+        except ValueError as error:
+            from hackmatrix_rl.cli._failures import refuse
+
+            refuse(error)
+        except click.ClickException as error:
+            click.echo(f"Error: {' '.join(error.format_message().split())}", err=True)
+            sys.exit(click.UsageError.exit_code)
+        except (click.Abort, KeyboardInterrupt):
+            click.echo("Interrupted.", err=True)
+            sys.exit(130)
+        sys.exit(status if isinstance(status, int) else 0)
+
+
+def _leave_in_time(code: str | int | None) -> None:
+    """Ends the process if what libraries still do at exit takes long.
+
+    Weights & Biases would send the last of its telemetry, to a service that may never answer.
+    """
+    status = code if isinstance(code, int) else 0
+    timer = threading.Timer(EXIT_SECONDS, os._exit, (status,))
+    timer.daemon = True
+    timer.start()
+
+
+@click.group(
+    cls=Commands,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(package_name="hackmatrix-rl")
+@click.pass_context
+def main(context: click.Context) -> None:
+    """HackMatrix: train an agent, see how it plays, measure speed.
+
+    \b
+    hackmatrix-rl train                 train for about ten minutes on two CPU cores
+    hackmatrix-rl eval runs/...         how well what was trained plays
+    hackmatrix-rl bench                 how fast this machine is
+    hackmatrix-rl compare A.toml B.toml whether B is as good as A, and how fast
+    hackmatrix-rl verify-resume         proof that a resumed run is the run that was stopped
+
+    Flags in the variable HACKMATRIX_RL_FLAGS (`--num-envs=16 --num-steps=4`) are added to every
+    command that knows them, and win over the command line: to try any command at a small size.
+    """
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())

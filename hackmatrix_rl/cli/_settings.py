@@ -1,0 +1,273 @@
+"""The fields of `TrainConfig` as options of a command."""
+
+import dataclasses
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+import click
+from click.core import ParameterSource
+
+from hackmatrix_rl.config import (
+    AUTO,
+    PRESETS,
+    TrainConfig,
+    cpu_devices,
+    field_types,
+    make_config,
+    preset_for,
+    preset_names,
+    read_settings,
+)
+from hackmatrix_rl.errors import (
+    ConfigError,
+    flag,
+)
+from hackmatrix_rl.system import (
+    CONNECT_SECONDS,
+    HEARTBEAT_SECONDS,
+    cut_cpu,
+    make_deterministic,
+    select_device,
+)
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+GROUPS = ("Run", "Devices", "Game", "Collecting", "Network", "Learning", "Memory", "Watching")
+
+MOST_PROCESSES = 65_536
+PROCESS_OPTIONS = (
+    "coordinator",
+    "num_processes",
+    "process_id",
+    "connect_timeout",
+    "heartbeat_timeout",
+)
+
+
+class Value(click.ParamType[Any]):
+    """Text for one field: `none` where it may be, and `12_000_000` or `1.2e7` for whole numbers.
+
+    Ranges are checked by `TrainConfig`, for files and flags alike.
+    """
+
+    def __init__(self, each: "dataclasses.Field[Any]") -> None:
+        self._kind, self._optional = field_types(each)
+        self._flag = flag(each.name)
+        choices = each.metadata["choices"]
+        names = {int: "number", float: "number", str: "text"}
+        self.name = "|".join(choices) if choices else names[self._kind]
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The value of the field."""
+        if not isinstance(value, str):
+            return value
+        if self._optional and value.lower() == "none":
+            return None
+        try:
+            return _whole(value) if self._kind is int else self._kind(value)
+        except ValueError as error:
+            article = "a whole number" if self._kind is int else "a number"
+            or_none = " or none" if self._optional else ""
+            raise ConfigError(f"{self._flag} {value}: must be {article}{or_none}.") from error
+
+
+def _whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        number = float(text)
+        if not number.is_integer():
+            raise
+        return int(number)
+
+
+def config_options(
+    groups: Collection[str] = GROUPS, *, also: Collection[str] = (), preset: str = AUTO
+) -> Callable[[F], F]:
+    """Gives a command `--preset`, `--config`, and an option for each field of some groups.
+
+    Args:
+        groups: whose fields.
+        also: further fields.
+        preset: the default, for the help.
+    """
+    presets = click.option(
+        "--preset",
+        metavar="|".join(preset_names()),
+        help=f"Settings that suit a device; auto looks which there is.  [default: {preset}]",
+    )
+    file = click.option(
+        "--config",
+        type=click.Path(path_type=Path),
+        metavar="FILE.toml",
+        help="Settings from a TOML file, under the names of these options. Options on the "
+        "command line go before the file, the file before the preset.",
+    )
+
+    def decorate(command: F) -> F:
+        for each in reversed(dataclasses.fields(TrainConfig)):
+            if each.metadata["group"] in groups or each.name in also:
+                command = _option(each)(command)
+        return presets(file(command))
+
+    return decorate
+
+
+def _option(each: "dataclasses.Field[Any]") -> Callable[[F], F]:
+    help_text = f"{each.metadata['help']}  {_defaults(each)}".rstrip()
+    if field_types(each)[0] is bool:
+        off = flag(each.name).replace("--", "--no-", 1)
+        return click.option(f"{flag(each.name)}/{off}", each.name, default=None, help=help_text)
+    value = Value(each)
+    metavar = value.name.upper() if "|" not in value.name else value.name
+    return click.option(flag(each.name), each.name, type=value, metavar=metavar, help=help_text)
+
+
+def _defaults(each: "dataclasses.Field[Any]") -> str:
+    """`[default: 512; gpu, tpu: 4096]`: the default, and the presets that change it."""
+    shown = [] if each.default is None else [f"default: {_shown(each.default)}"]
+    changed: dict[str, list[str]] = {}
+    for preset, settings in PRESETS.items():
+        if each.name in settings and settings[each.name] != each.default:
+            changed.setdefault(_shown(settings[each.name]), []).append(preset)
+    shown += [f"{', '.join(presets)}: {value}" for value, presets in changed.items()]
+    return f"[{'; '.join(shown)}]" if shown else ""
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "none"
+    return f"{value:,}".replace(",", "_") if type(value) is int else str(value)
+
+
+def trust_option(command: F) -> F:
+    """Gives a command `--trust-code`."""
+    return click.option(
+        "--trust-code",
+        is_flag=True,
+        help="Import and run the code that a stored run names as its network (my_module:factory): "
+        "only if you trust whoever wrote it. To name it again by --network does as well.",
+    )(command)
+
+
+def process_options(command: F) -> F:
+    """Gives a command what says which of several processes it is."""
+    for option in (
+        click.option(
+            "--heartbeat-timeout",
+            type=click.IntRange(10, 86_400),
+            default=HEARTBEAT_SECONDS,
+            show_default=True,
+            metavar="SECONDS",
+            help="How long a process may be silent before the others end.",
+        ),
+        click.option(
+            "--connect-timeout",
+            type=click.IntRange(1, 86_400),
+            default=CONNECT_SECONDS,
+            show_default=True,
+            metavar="SECONDS",
+            help="How long processes wait for one another at the start.",
+        ),
+        click.option(
+            "--process-id",
+            type=click.IntRange(0, MOST_PROCESSES - 1),
+            metavar="N",
+            help="Which of them, from 0.",
+        ),
+        click.option(
+            "--num-processes",
+            type=click.IntRange(1, MOST_PROCESSES),
+            metavar="N",
+            help="Processes of the run; 1 trains alone, whatever the launcher says.",
+        ),
+        click.option(
+            "--coordinator",
+            metavar="HOST:PORT",
+            help="Where process 0 listens. These three are found by themselves on TPU pods and "
+            "under SLURM and Open MPI.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+class GroupedOptions(click.Command):
+    """A command whose help shows the options of each group under a heading."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Writes the options, group by group; those of no group come first."""
+        headings = {each.name: each.metadata["group"] for each in dataclasses.fields(TrainConfig)}
+        headings |= dict.fromkeys(PROCESS_OPTIONS, "Several processes")
+        sections: dict[str, list[tuple[str, str]]] = {"Options": []}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None:
+                heading = headings.get(parameter.name or "", "Options")
+                sections.setdefault(heading, []).append(record)
+        for heading, records in sections.items():
+            with formatter.section(heading):
+                formatter.write_dl(records)
+
+
+def given_settings(context: click.Context, file: Path | None) -> dict[str, Any]:
+    """What was set on the command line and in a file, the command line before the file.
+
+    Raises:
+        ConfigError: if the file cannot be read.
+    """
+    names = {each.name for each in dataclasses.fields(TrainConfig)}
+    settings = read_settings(file) if file is not None else {}
+    return settings | {
+        name: value
+        for name, value in context.params.items()
+        if name in names and context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+    }
+
+
+def chosen_config(
+    context: click.Context,
+    preset: str | None,
+    file: Path | None,
+    defaults: Mapping[str, Any] = MappingProxyType({}),
+) -> TrainConfig:
+    """The config that preset, file and options come to; selects its device.
+
+    Args:
+        context: of the command.
+        preset: its name, where one was given.
+        file: of settings, where one was given.
+        defaults: of the command's own; they go before the preset, and file and options before
+            them.
+
+    Raises:
+        ConfigError: if a setting cannot work here.
+    """
+    config = settled_config(preset, {**defaults, **given_settings(context, file)})
+    select_device(config.device)
+    return config
+
+
+def settled_config(preset: str | None, settings: Mapping[str, Any]) -> TrainConfig:
+    """The config that a preset comes to with some settings changed.
+
+    Args:
+        preset: its name; `None` for the one that the settings name, or else the device's.
+        settings: fields of `TrainConfig`, and `preset`.
+
+    Raises:
+        ConfigError: if a setting cannot work here.
+    """
+    changes = dict(settings)
+    named = changes.pop("preset", AUTO)
+    preset = preset if preset is not None else named
+    # Before anything asks which devices there are:
+    if changes.get("deterministic"):
+        make_deterministic()
+    if (devices := cpu_devices(preset, changes)) is not None:
+        cut_cpu(devices)
+    if preset == AUTO:
+        preset = preset_for(select_device(changes.get("device", "auto")))
+    return make_config(preset, changes)

@@ -1,0 +1,164 @@
+"""What settings cannot have together, said before anything is compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from hackmatrix_rl.agent.precision import (
+    MixedPrecision,
+    PrecisionPolicy,
+    parse_policy,
+    precision,
+)
+from hackmatrix_rl.config._options import (
+    COUNTED,
+)
+from hackmatrix_rl.errors import (
+    ConfigError,
+    flag,
+)
+from hackmatrix_rl.system import check_path
+from hackmatrix_rl.training.sharding import (
+    check_split,
+    divisors,
+    parse_mesh,
+)
+
+if TYPE_CHECKING:
+    from hackmatrix_rl.config._config import TrainConfig
+
+
+def check_together(config: TrainConfig) -> None:
+    """Raises a ConfigError if some of the settings cannot go together."""
+    for name in ("run_dir", "checkpoint_dir"):
+        check_path(getattr(config, name), flag(name))
+    _check_sizes(config)
+    _check_mesh(config)
+    _check_precision(config)
+    _check_minibatches(config)
+    if config.aux_every > 1 and config.aux_coefficient == 0:
+        raise ConfigError(
+            f"--aux-every {config.aux_every}: there is nothing to do so often while "
+            "--aux-coefficient is 0. Use --aux-coefficient 0.1, say, or leave --aux-every out."
+        )
+    _check_watching(config)
+
+
+def _check_sizes(config: TrainConfig) -> None:
+    """What is counted in 32 bits must fit, by arithmetic alone: nothing is allocated here."""
+    if config.batch > COUNTED:
+        fits = max(1, COUNTED // config.num_steps)
+        raise ConfigError(
+            f"--num-envs {config.num_envs} x --num-steps {config.num_steps} are {config.batch} "
+            f"actions in an update, which numbers them in 32 bits. Use --num-envs {fits}, or fewer "
+            "--num-steps."
+        )
+    if config.num_updates > COUNTED:
+        raise ConfigError(
+            f"--total-timesteps {config.total_timesteps} are {config.num_updates} updates of "
+            f"{config.batch} actions, and updates are counted in 32 bits. Use --total-timesteps "
+            f"{COUNTED * config.batch}, or more --num-envs."
+        )
+
+
+def _check_watching(config: TrainConfig) -> None:
+    if config.stop_after_kl is not None and config.kl_alarm is None:
+        raise ConfigError(
+            f"--stop-after-kl {config.stop_after_kl} needs a --kl-alarm to count by. Use "
+            "--kl-alarm 0.2, say, or --stop-after-kl none."
+        )
+    computes = precision(config.precision, config.precision_table)
+    scales = isinstance(computes, MixedPrecision) and computes.scales
+    if config.debug in ("nans", "checks") and scales:
+        raise ConfigError(
+            f"--debug {config.debug} would stop at the overflows that the loss scale of float16 "
+            "provokes on purpose. Use --precision f32 or --precision bf16 beside it."
+        )
+
+
+def _check_mesh(config: TrainConfig) -> None:
+    """What can be said without looking for devices; `auto` is for them to say."""
+    try:
+        lengths = parse_mesh(config.mesh)
+    except ValueError as error:
+        raise ConfigError(f"--{error}") from error
+    if lengths is not None:
+        check_config_on_mesh(config, lengths)
+
+
+def check_config_on_mesh(config: TrainConfig, lengths: Mapping[str, int]) -> None:
+    """Raises a ConfigError if the run's games cannot be cut over a mesh of these lengths."""
+    try:
+        check_split(
+            lengths,
+            num_envs=config.num_envs,
+            num_minibatches=max(1, config.minibatches),
+            grad_accum=config.grad_accum,
+            spell=flag,
+        )
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+
+
+def _check_minibatches(config: TrainConfig) -> None:
+    size, count = config.minibatch_size, config.minibatches
+    if size is not None and config.num_minibatches is not None:
+        raise ConfigError(
+            f"--minibatch-size {size} and --num-minibatches {config.num_minibatches}: both say "
+            "how to cut a batch. Use one of them."
+        )
+    if size is not None and (size % config.num_steps or config.batch % size):
+        sizes = [config.num_steps * games for games in divisors(config.num_envs)]
+        raise ConfigError(
+            f"--minibatch-size {size} does not cut the {config.batch} actions of an update "
+            f"(--num-envs {config.num_envs} x --num-steps {config.num_steps}) into equal numbers "
+            f"of whole games. Use {_neighbours('--minibatch-size', size, sizes)}."
+        )
+    if config.num_envs % count:
+        nearest = max(1, round(config.num_envs / count)) * count
+        raise ConfigError(
+            f"--num-minibatches {count} does not divide --num-envs {config.num_envs}. Use "
+            f"{_neighbours('--num-minibatches', count, divisors(config.num_envs))}, or "
+            f"--num-envs {nearest}."
+        )
+    games = config.num_envs // count
+    if games % config.grad_accum:
+        said = _neighbours("--grad-accum", config.grad_accum, divisors(games))
+        raise ConfigError(
+            f"--grad-accum {config.grad_accum} does not divide the {games} games of a minibatch "
+            f"(--num-envs {config.num_envs} in {count} minibatches). Use {said}."
+        )
+
+
+def _neighbours(name: str, given: int, possible: list[int]) -> str:
+    below = [n for n in possible if n < given][-1:]
+    over = [n for n in possible if n > given][:1]
+    return " or ".join(f"{name} {n}" for n in below + over)
+
+
+def _check_precision(config: TrainConfig) -> None:
+    try:
+        parse_policy(config.precision)
+    except ValueError as error:
+        said = f"{error}" if str(error).endswith("?") else f"{error}."
+        raise ConfigError(f"--precision {config.precision}: {said}") from error
+    try:
+        computes = precision(config.precision, config.precision_table)
+    except ValueError as error:
+        raise ConfigError(f"--precision-parts {config.precision_parts}: {error}.") from error
+    check_platform(computes, config.device)
+
+
+def check_platform(computes: PrecisionPolicy, platform: str) -> None:
+    """Raises a ConfigError if a kind of device does not compute in a dtype that is asked for.
+
+    Args:
+        computes: the policy that asks.
+        platform: `cpu`, `gpu` or `tpu`.
+    """
+    if platform == "tpu" and isinstance(computes, MixedPrecision) and computes.scales:
+        raise ConfigError(
+            "--precision (or --precision-parts) asks for f16, in which no TPU computes. Use "
+            "--precision bf16 there, or --device gpu or cpu."
+        )

@@ -1,0 +1,91 @@
+"""Options of a command and keys of a file, as fields of a frozen dataclass."""
+
+import dataclasses
+import math
+from dataclasses import field
+from types import UnionType
+from typing import Any, get_args
+
+from hackmatrix_rl.errors import ConfigError, flag, shortened
+
+COUNTED = 2**31 - 1
+"""The largest number that a counter of 32 bits holds."""
+
+
+def option(
+    default: Any,
+    group: str,
+    explanation: str,
+    *,
+    minimum: int | float | None = None,
+    maximum: int | float | None = None,
+    above: int | float | None = None,
+    choices: tuple[str, ...] = (),
+    because: str = "",
+) -> Any:
+    """A field with its one-line explanation and its range; the command line reads both.
+
+    Whole numbers without a maximum of their own go as far as 32 bits count.
+    """
+    range_ = {"minimum": minimum, "maximum": maximum, "because": because, "above": above}
+    texts = {"group": group, "help": explanation, "choices": choices}
+    return field(default=default, metadata={**texts, **range_})
+
+
+def most(maximum: int, because: str) -> dict[str, Any]:
+    """The largest number that will do, and why, as arguments of `option`."""
+    return {"maximum": maximum, "because": because}
+
+
+def field_types(each: "dataclasses.Field[Any]") -> tuple[type, bool]:
+    """A field's plain type, and whether it may be `None`."""
+    annotation = each.type
+    if isinstance(annotation, UnionType):
+        plain = [part for part in get_args(annotation) if part is not type(None)]
+        return plain[0], True
+    assert isinstance(annotation, type)
+    return annotation, False
+
+
+def typed(each: "dataclasses.Field[Any]", value: Any) -> Any:
+    """The value as the field's type has it; raises a ConfigError if it is of another."""
+    kind, optional = field_types(each)
+    if value is None and optional:
+        return None
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        try:
+            return float(value)
+        except OverflowError as error:
+            raise ConfigError(
+                f"{flag(each.name)} {shortened(value)}: must be a finite number."
+            ) from error
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        article = {"int": "a whole number", "float": "a number", "bool": "true or false"}
+        wanted = article.get(kind.__name__, "text") + (" or none" if optional else "")
+        said = shortened(repr(value) if isinstance(value, str) else value)
+        raise ConfigError(f"{flag(each.name)} {said}: must be {wanted}.")
+    return value
+
+
+def check_range(each: "dataclasses.Field[Any]", value: Any) -> None:
+    """Raises a ConfigError unless a value is in the field's range."""
+    limits = each.metadata
+    said = f"{flag(each.name)} {shortened(value)}"
+    if limits["choices"] and value not in limits["choices"]:
+        raise ConfigError(f"{said}: unknown. Use {_one_of(limits['choices'])}.")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ConfigError(f"{said}: must be a finite number.")
+    if limits["above"] is not None and value <= limits["above"]:
+        raise ConfigError(f"{said} is too small. Use more than {limits['above']}.")
+    if limits["minimum"] is not None and value < limits["minimum"]:
+        raise ConfigError(f"{said} is too small. Use {limits['minimum']} or more.")
+    maximum, because = limits["maximum"], limits["because"]
+    if maximum is None and type(value) is int:
+        maximum, because = COUNTED, "it is counted in 32 bits"
+    if maximum is not None and value > maximum:
+        why = f": {because}" if because else ""
+        raise ConfigError(f"{said} is too large. Use {maximum} or less{why}.")
+
+
+def _one_of(names: tuple[str, ...]) -> str:
+    return f"{', '.join(names[:-1])} or {names[-1]}" if len(names) > 1 else names[0]

@@ -1,0 +1,108 @@
+"""Settings that suit a kind of device, under a name."""
+
+import dataclasses
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from hackmatrix_rl.config._config import (
+    TrainConfig,
+)
+from hackmatrix_rl.config._files import closest
+from hackmatrix_rl.config._options import (
+    check_range,
+    typed,
+)
+from hackmatrix_rl.errors import (
+    ConfigError,
+)
+
+# What each preset sets; the defaults of `TrainConfig` stand for the rest.
+PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
+    {
+        # About ten minutes on two cores. Two programs of one thread wait less for one another
+        # than the threads of one program do.
+        "cpu": {"device": "cpu", "total_timesteps": 24_000_000, "cpu_devices": 2},
+        # Large batches keep an accelerator busy; bfloat16 is what its matrix units are for.
+        "gpu": {
+            "device": "gpu",
+            "total_timesteps": 200_000_000,
+            "num_envs": 4096,
+            "updates_per_dispatch": 8,
+            "precision": "bf16",
+        },
+        "tpu": {
+            "device": "tpu",
+            "total_timesteps": 200_000_000,
+            "num_envs": 4096,
+            "updates_per_dispatch": 8,
+            "precision": "bf16",
+        },
+        # Seconds, to see that everything works.
+        "debug": {
+            "mesh": "data=1",  # a few games do not divide over many devices
+            "total_timesteps": 2048,
+            "num_envs": 16,
+            "num_steps": 16,
+            "num_minibatches": 2,
+            "num_epochs": 2,
+            "updates_per_dispatch": 2,
+            "width": 16,
+            "max_steps": 200,
+            "eval_episodes": 16,
+        },
+    }
+)
+
+AUTO = "auto"
+
+
+def preset_names() -> list[str]:
+    """All that `--preset` takes."""
+    return [AUTO, *PRESETS]
+
+
+def preset_for(backend: str) -> str:
+    """The preset for a JAX backend: `cpu`, `gpu` or `tpu`."""
+    return {"gpu": "gpu", "cuda": "gpu", "rocm": "gpu", "tpu": "tpu"}.get(backend, "cpu")
+
+
+def cpu_devices(preset: str, settings: Mapping[str, Any]) -> int | None:
+    """What `cpu_devices` will be on a CPU, before it is known what is computed on.
+
+    Args:
+        preset: a name, or `auto`.
+        settings: fields of `TrainConfig` that differ from the preset.
+
+    Raises:
+        ConfigError: if it is no number of devices.
+    """
+    chosen = PRESETS.get("cpu" if preset == AUTO else preset, {})
+    # JAX takes the number before the whole config is made, and checked.
+    field = TrainConfig.__dataclass_fields__["cpu_devices"]
+    devices: int | None = typed(field, {**chosen, **settings}.get("cpu_devices"))
+    if devices is not None:
+        check_range(field, devices)
+    return devices
+
+
+def make_config(preset: str, settings: Mapping[str, Any]) -> TrainConfig:
+    """A preset with some settings changed.
+
+    Args:
+        preset: a name in `PRESETS`.
+        settings: fields of `TrainConfig` that differ from the preset.
+
+    Raises:
+        ConfigError: on an unknown preset or a value that cannot work.
+    """
+    if preset not in PRESETS:
+        raise ConfigError(
+            f"--preset {preset}: unknown. Use {', '.join(preset_names())}."
+            + closest(preset, preset_names())
+        )
+    chosen = dict(PRESETS[preset])
+    if settings.get("minibatch_size") is not None:
+        # The preset's other way to say the same gives way.
+        chosen.pop("num_minibatches", None)
+    return dataclasses.replace(TrainConfig(), **{**chosen, **settings})

@@ -1,0 +1,139 @@
+"""Balancing a pole on a cart: a second environment, small and well known."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float32, Int32, Key
+
+from hackmatrix_rl.env._environment import (
+    Environment,
+    EnvSpec,
+    EpisodeStatistics,
+    Timestep,
+)
+from hackmatrix_rl.errors import check_actions
+
+GRAVITY = 9.8
+CART_MASS = 1.0
+POLE_MASS = 0.1
+TOTAL_MASS = CART_MASS + POLE_MASS
+HALF_LENGTH = 0.5
+PUSH = 10.0
+SECONDS_PER_STEP = 0.02
+MAX_ANGLE = 12 * 2 * np.pi / 360
+MAX_POSITION = 2.4
+
+
+class CartPoleState(eqx.Module):
+    """Where the carts are.
+
+    Attributes:
+        physics: position (m), speed (m/s), angle (rad), angular speed (rad/s).
+        length: steps of the running episode.
+    """
+
+    physics: Float32[Array, "num_envs 4"]
+    length: Int32[Array, " num_envs"]
+
+
+class CartPole(Environment):
+    """A pole on a cart that is pushed left (0) or right (1); 1 reward for each step.
+
+    An episode terminates when the pole leans more than 12 degrees or the cart leaves the
+    track, and is truncated after `max_steps`; the best return is therefore `max_steps`.
+
+    Source: Barto, Sutton and Anderson 1983, with the constants of Gym's CartPole-v1.
+
+    Attributes:
+        max_steps: after how many steps an episode is truncated.
+    """
+
+    max_steps: int = eqx.field(static=True, default=500)
+
+    def __check_init__(self) -> None:
+        if self.max_steps < 1:
+            raise ValueError(f"max_steps must be at least 1, not {self.max_steps}")
+
+    @property
+    def spec(self) -> EnvSpec:
+        """Four numbers to see, two actions."""
+        return EnvSpec(num_actions=2, observation=jax.ShapeDtypeStruct((4,), jnp.float32))
+
+    @property
+    def truncates(self) -> bool:
+        """Always, for a good policy never falls."""
+        return True
+
+    def reset(self, keys: Key[Array, " num_envs"]) -> tuple[CartPoleState, Timestep]:
+        """Starts near the upright position."""
+        num_envs = keys.shape[0]
+        state = CartPoleState(physics=_start(keys), length=jnp.zeros((num_envs,), jnp.int32))
+        never = jnp.zeros((num_envs,), bool)
+        return state, _timestep(state, state, jnp.zeros((num_envs,), jnp.float32), never, never)
+
+    def step(
+        self,
+        state: CartPoleState,
+        actions: Int32[Array, " num_envs"],
+        keys: Key[Array, " num_envs"],
+    ) -> tuple[CartPoleState, Timestep]:
+        """Pushes each cart for one fiftieth of a second. Any action but 1 pushes left."""
+        check_actions(actions, keys)
+        after = CartPoleState(
+            physics=_move(state.physics, jnp.where(actions == 1, PUSH, -PUSH)),
+            length=state.length + 1,
+        )
+        position, angle = after.physics[:, 0], after.physics[:, 2]
+        terminated = (jnp.abs(position) > MAX_POSITION) | (jnp.abs(angle) > MAX_ANGLE)
+        truncated = ~terminated & (after.length >= self.max_steps)
+        done = terminated | truncated
+        shown = CartPoleState(
+            physics=jnp.where(done[:, None], _start(keys), after.physics),
+            length=jnp.where(done, 0, after.length),
+        )
+        reward = jnp.ones_like(position)
+        return shown, _timestep(shown, after, reward, terminated, truncated)
+
+
+def _start(keys: Key[Array, " num_envs"]) -> Float32[Array, "num_envs 4"]:
+    return jax.vmap(lambda key: jax.random.uniform(key, (4,), minval=-0.05, maxval=0.05))(keys)
+
+
+def _move(
+    physics: Float32[Array, "num_envs 4"], force: Float32[Array, " num_envs"]
+) -> Float32[Array, "num_envs 4"]:
+    """One step of Euler's method."""
+    _, speed, angle, angular_speed = physics.T
+    sin, cos = jnp.sin(angle), jnp.cos(angle)
+    pole = POLE_MASS * HALF_LENGTH
+    drive = (force + pole * angular_speed**2 * sin) / TOTAL_MASS
+    angular_acceleration = (GRAVITY * sin - cos * drive) / (
+        HALF_LENGTH * (4 / 3 - POLE_MASS * cos**2 / TOTAL_MASS)
+    )
+    acceleration = drive - pole * angular_acceleration * cos / TOTAL_MASS
+    changes = jnp.stack([speed, acceleration, angular_speed, angular_acceleration], axis=-1)
+    return physics + SECONDS_PER_STEP * changes
+
+
+def _timestep(
+    shown: CartPoleState,
+    before_reset: CartPoleState,
+    reward: Float32[Array, " num_envs"],
+    terminated: Bool[Array, " num_envs"],
+    truncated: Bool[Array, " num_envs"],
+) -> Timestep:
+    everything = jnp.ones((reward.shape[0], 2), bool)
+    return Timestep(
+        observation=shown.physics,
+        mask=everything,
+        reward=reward,
+        terminated=terminated,
+        truncated=truncated,
+        last_observation=before_reset.physics,
+        last_mask=everything,
+        terms={},
+        episode=EpisodeStatistics(
+            total_reward=before_reset.length.astype(jnp.float32), length=before_reset.length
+        ),
+    )

@@ -1,0 +1,308 @@
+"""What an environment promises beyond its shapes, found out by playing it."""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Array, Key
+
+from hackmatrix_rl.env._contract import check_shapes
+from hackmatrix_rl.env._environment import (
+    Environment,
+    Timestep,
+    env_keys,
+)
+from hackmatrix_rl.errors import (
+    check_key,
+    path_in_words,
+    place,
+    whole,
+)
+
+# Steps that are played again, to see whether the same comes of the same.
+REPLAYED = 8
+
+
+def check_environment(
+    environment: Any,
+    *,
+    steps: int = 200,
+    num_envs: int = 16,
+    key: Key[Array, ""] | None = None,
+) -> None:
+    """Checks all that an environment has to keep to, by playing random legal actions in it.
+
+    First the shapes and dtypes of everything. Then, at every step of some games: some action is
+    legal; rewards, observations and features are finite; an episode is terminated or truncated,
+    not both, and truncated only if `truncates` says so; the last observation is the observation
+    where no episode ended; the statistics of an episode that ended are those of what was
+    played. At last some steps are played again: the same keys give the same games, whatever is
+    played beside them.
+
+    Args:
+        environment: an instance of `Environment`.
+        steps: to play in each game. What happens at the end of an episode is checked only if
+            one ends by then.
+        num_envs: games side by side; at least 2.
+        key: decides the games; by default always the same ones.
+
+    Raises:
+        TypeError: something is of the wrong kind.
+        ValueError: something else does not hold. The message says what was expected, what came,
+            and what to change.
+
+    Warns:
+        UserWarning: no episode ended.
+    """
+    steps, num_envs = whole("steps", steps), whole("num_envs", num_envs, minimum=2)
+    key = jax.random.key(0) if key is None else key
+    check_key(key)
+    check_shapes(environment)
+    own, other = (env_keys(key, num_envs, first=first) for first in (0, num_envs))
+    program = _Program(environment)
+    played = _play(program, own, steps=steps, inspect=_Inspector(environment, num_envs))
+    again = _play(_Program(environment), own, steps=REPLAYED, actions=played)
+    _compare(environment, "with the same keys and actions", played, again, num_envs)
+    half = num_envs // 2
+    mixed = jax.numpy.concatenate([own[:half], other[half:]])
+    beside = _play(program, mixed, steps=REPLAYED, actions=played, fixed=half)
+    _compare(environment, "beside other games", played, beside, half)
+
+
+class _Program:
+    """An environment, compiled; traced anew for each instance."""
+
+    def __init__(self, environment: Environment) -> None:
+        spec = environment.spec
+
+        def with_features(state: Any, timestep: Timestep) -> tuple[Any, Timestep, Any]:
+            return state, timestep, jax.vmap(spec.encode)(timestep.observation)
+
+        self.reset: Callable[..., Any] = jax.jit(
+            lambda keys: with_features(*environment.reset(keys))
+        )
+        self.step: Callable[..., Any] = jax.jit(
+            lambda *given: with_features(*environment.step(*given))
+        )
+
+
+@dataclass(frozen=True)
+class _Moment:
+    """What was done (nothing at the reset), and what came of it, on the host."""
+
+    actions: Any
+    timestep: Any
+
+
+def _play(
+    program: _Program,
+    keys: Key[Array, " num_envs"],
+    *,
+    steps: int,
+    inspect: "_Inspector | None" = None,
+    actions: list[_Moment] | None = None,
+    fixed: int | None = None,
+) -> list[_Moment]:
+    """Plays some steps, random legal actions or given ones.
+
+    Args:
+        program: to play in.
+        keys: of the games.
+        steps: to play.
+        inspect: looks at each timestep.
+        actions: moments whose actions to take, as far as they go.
+        fixed: take these in so many of the games alone; `None`: in all.
+
+    Returns:
+        The first moments, beginning with the reset.
+    """
+    draw = np.random.default_rng(0)
+    fold = jax.vmap(jax.random.fold_in, in_axes=(0, None))
+    state, timestep, features = program.reset(fold(keys, 0))
+    timestep = jax.device_get(timestep)
+    moments = [_Moment(None, timestep)]
+    if inspect:
+        inspect.first(timestep, jax.device_get(features))
+    for number in range(1, min(steps, len(actions) - 1 if actions else steps) + 1):
+        lots = draw.random(timestep.mask.shape)
+        chosen = np.argmax(np.where(timestep.mask, lots, -1.0), axis=1).astype(np.int32)
+        if actions:
+            chosen[:fixed] = actions[number].actions[:fixed]
+        state, timestep, features = program.step(state, chosen, fold(keys, number))
+        timestep = jax.device_get(timestep)
+        if inspect:
+            inspect.next(timestep, jax.device_get(features), number)
+        if number <= REPLAYED:
+            moments.append(_Moment(chosen, timestep))
+    if inspect:
+        inspect.end(steps)
+    return moments
+
+
+class _Inspector:
+    """Looks at one timestep after another, and keeps account of the episodes.
+
+    Args:
+        environment: that is played.
+        num_envs: games side by side.
+    """
+
+    def __init__(self, environment: Environment, num_envs: int) -> None:
+        self._environment = environment
+        self._truncates = environment.truncates
+        self._total = np.zeros(num_envs)
+        self._moved = np.zeros(num_envs)  # the sum of the rewards' sizes
+        self._length = np.zeros(num_envs, int)
+        self._lengths: list[list[int]] = [[] for _ in range(num_envs)]
+        self._where = ""
+
+    def first(self, timestep: Any, features: Any) -> None:
+        """Looks at what `reset` gave."""
+        self._where = f"{place(self._environment, 'reset')}:"
+        self._look(timestep, features)
+        ended = timestep.terminated | timestep.truncated
+        self._refuse(ended, "an episode has ended already; expected False everywhere")
+        self._refuse(timestep.reward != 0, "reward is {}; expected 0", timestep.reward)
+
+    def next(self, timestep: Any, features: Any, number: int) -> None:
+        """Looks at what step `number` gave."""
+        self._where = f"{place(self._environment, 'step')} at step {number}:"
+        self._look(timestep, features)
+        self._refuse(
+            timestep.terminated & timestep.truncated,
+            "terminated and truncated are both True; expected one of them: truncated & ~terminated",
+        )
+        if not self._truncates:
+            self._refuse(
+                timestep.truncated,
+                f"truncated is True, but {place(self._environment, 'truncates')} says False; "
+                "return True there, or terminated where nothing can follow",
+            )
+        self._total += timestep.reward
+        self._moved += np.abs(timestep.reward)
+        self._length += 1
+        done = timestep.terminated | timestep.truncated
+        self._check_statistics(timestep, done)
+        for game in np.flatnonzero(done):
+            self._lengths[game].append(int(self._length[game]))
+        self._total[done] = self._moved[done] = self._length[done] = 0
+
+    def end(self, steps: int) -> None:
+        """Looks at what the episodes have in common."""
+        firsts = [lengths[0] for lengths in self._lengths if lengths]
+        later = [length for lengths in self._lengths for length in lengths[1:]]
+        if not firsts:
+            warnings.warn(
+                f"{type(self._environment).__name__}: no episode ended in {steps} steps, so that "
+                "resets, truncation and the statistics of episodes were not checked; use "
+                f"check_environment(..., steps={10 * steps})",
+                UserWarning,
+                stacklevel=4,
+            )
+        # One that is not reset is over again at each of its steps.
+        if len(later) >= 8 and max(later) == 1 and min(firsts) > 1:
+            raise ValueError(
+                f"{place(self._environment, 'step')}: all {len(later)} episodes after the first "
+                f"ones last 1 step, the first ones {min(firsts)} or more; expected games that are "
+                "reset where they ended: jnp.where(done, new_game, game)"
+            )
+
+    def _look(self, timestep: Any, features: Any) -> None:
+        """What holds of every timestep."""
+        self._refuse(~timestep.mask.any(axis=1), "mask has no legal action; expected one or more")
+        seen = {
+            "observation": timestep.observation,
+            "last_observation": timestep.last_observation,
+            "features of the observation (spec.encode)": features,
+            "reward": timestep.reward,
+            "terms": timestep.terms,
+        }
+        for name, tree in seen.items():
+            self._check_finite(name, tree)
+        done = timestep.terminated | timestep.truncated
+        pairs = {
+            "observation": (timestep.observation, timestep.last_observation),
+            "mask": (timestep.mask, timestep.last_mask),
+        }
+        for name, (now, last) in pairs.items():
+            for (path, one), other in zip(
+                jax.tree.leaves_with_path(now), jax.tree.leaves(last), strict=True
+            ):
+                self._refuse(
+                    ~done & _differs(one, other),
+                    f"last_{path_in_words(name, path)} is not {path_in_words(name, path)}; "
+                    "expected the same where no episode ended",
+                )
+
+    def _check_finite(self, name: str, tree: Any) -> None:
+        for path, leaf in jax.tree.leaves_with_path(tree):
+            if jax.numpy.issubdtype(leaf.dtype, jax.numpy.inexact):
+                odd = ~np.isfinite(leaf).reshape(leaf.shape[0], -1)
+                value = "NaN" if np.isnan(leaf).any() else "infinite"
+                self._refuse(
+                    odd.any(axis=1), f"{path_in_words(name, path)} is {value}; expected numbers"
+                )
+
+    def _check_statistics(self, timestep: Any, done: np.ndarray) -> None:
+        episode = timestep.episode
+        self._refuse(
+            done & (episode.length != self._length),
+            "episode.length is {}, but the episode that ended had {} steps; count each step, and "
+            "start at 0 after a reset",
+            episode.length,
+            self._length,
+        )
+        # As exact as adding up in float32 is.
+        apart = np.abs(episode.total_reward - self._total) > 1e-3 * self._moved + 1e-6
+        self._refuse(
+            done & (apart | ~np.isfinite(episode.total_reward)),
+            "episode.total_reward is {}, but the rewards of the episode that ended add up to {}; "
+            "add each reward, and start at 0 after a reset",
+            episode.total_reward,
+            self._total,
+        )
+        for name, values in episode.extra.items():
+            self._refuse(
+                done & ~np.isfinite(values),
+                f"episode.extra[{name!r}] is {{}}; expected a number",
+                values,
+            )
+
+    def _refuse(self, where: np.ndarray, said: str, *values: np.ndarray) -> None:
+        """Raises if something is the case in some game, with the values there."""
+        if where.any():
+            game = int(np.flatnonzero(where)[0])
+            numbers = [f"{value[game]:.6g}" for value in values]
+            raise ValueError(f"{self._where} in game {game}, {said.format(*numbers)}")
+
+
+def _differs(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """In which games two arrays differ by more than rounding."""
+    if np.issubdtype(one.dtype, np.floating):
+        same = np.isclose(one, other, rtol=1e-5, atol=1e-6, equal_nan=True)
+    else:
+        same = one == other
+    return ~same.reshape(one.shape[0], -1).all(axis=1)
+
+
+def _compare(
+    environment: Environment, how: str, first: list[_Moment], second: list[_Moment], games: int
+) -> None:
+    for number, (one, other) in enumerate(zip(first, second, strict=True)):
+        pairs = zip(
+            jax.tree.leaves_with_path(one.timestep), jax.tree.leaves(other.timestep), strict=True
+        )
+        for (path, leaf), again in pairs:
+            differs = _differs(leaf[:games], again[:games])
+            if differs.any():
+                method = "step" if number else "reset"
+                name = path_in_words("timestep", path)
+                raise ValueError(
+                    f"{place(environment, method)}: played again {how}, {name} is another in game "
+                    f"{int(np.flatnonzero(differs)[0])} after {number} steps; expected a game to "
+                    "depend on its own keys and actions alone: draw with jax.random from these "
+                    "keys, and let nothing look across the batch"
+                )

@@ -1,0 +1,263 @@
+"""What an environment promises by its shapes and dtypes, checked without running anything."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from hackmatrix_rl.env._environment import (
+    Environment,
+    EnvSpec,
+    EpisodeStatistics,
+    Features,
+    Timestep,
+)
+from hackmatrix_rl.errors import (
+    check_array,
+    described,
+    difference,
+    first_line,
+    path_in_words,
+    place,
+    same_structure,
+    summary,
+)
+
+# So many environments are tried. It is a number that few other axes have.
+TRIED = 3
+
+_BATCH = "give it a leading axis of environments; jax.vmap makes a batch of what plays one game"
+
+
+def check_is_environment(environment: Any) -> None:
+    """Raises a TypeError unless this is an instance of an `Environment`."""
+    if isinstance(environment, Environment):
+        return
+    if isinstance(environment, type):
+        raise TypeError(
+            f"environment is the class {environment.__name__}; expected an instance: "
+            f"{environment.__name__}()"
+        )
+    said = f"environment is {described(environment)}; expected an instance of hm.Environment"
+    if callable(getattr(environment, "reset", None)) and callable(
+        getattr(environment, "step", None)
+    ):
+        raise TypeError(
+            f"{said}. It has reset and step as environments of gymnax and gymnasium have, which "
+            "play one game: write a subclass of hm.Environment that calls them under jax.vmap "
+            "(docs/checking.md has one)"
+        )
+    raise TypeError(f"{said}, such as hm.HackMatrix()")
+
+
+def check_spec(spec: Any, owner: str = "spec") -> None:
+    """Raises unless a spec says what a network must know.
+
+    Args:
+        spec: to check.
+        owner: where it comes from, in words.
+
+    Raises:
+        TypeError: something is of the wrong kind.
+        ValueError: something is out of range.
+    """
+    if not isinstance(spec, EnvSpec):
+        hint = "use env.spec" if isinstance(spec, Environment) else "make it by EnvSpec(...)"
+        raise TypeError(f"{owner} is {described(spec)}; expected an EnvSpec: {hint}")
+    count = spec.num_actions
+    if isinstance(count, bool) or not isinstance(count, int | np.integer):
+        raise TypeError(
+            f"{owner}: num_actions is {described(count)}; expected a whole number, such as "
+            "num_actions=2"
+        )
+    if count < 1:
+        raise ValueError(f"{owner}: num_actions is {count}; expected 1 or more")
+    _check_observation_spec(spec.observation, owner)
+    if not isinstance(spec.terms, tuple) or not all(isinstance(name, str) for name in spec.terms):
+        raise TypeError(
+            f"{owner}: terms is {described(spec.terms)}; expected a tuple of names, such as "
+            'terms=("damage", "score")'
+        )
+    _check_encode(spec, owner)
+
+
+def _check_observation_spec(observation: Any, owner: str) -> None:
+    leaves = jax.tree.leaves_with_path(observation)
+    if not leaves:
+        raise ValueError(
+            f"{owner}: observation is {described(observation)}, without any array; expected "
+            "jax.ShapeDtypeStruct((4,), jnp.float32), say"
+        )
+    if _is_shape(observation):
+        shape = observation if isinstance(observation, tuple | list) else (observation,)
+        raise TypeError(
+            f"{owner}: observation={observation!r} is a shape alone; expected its dtype, too: "
+            f"observation=jax.ShapeDtypeStruct({tuple(shape)}, jnp.float32)"
+        )
+    for path, leaf in leaves:
+        if not isinstance(leaf, jax.ShapeDtypeStruct):
+            raise TypeError(
+                f"{owner}: {path_in_words('observation', path)} is {described(leaf)}; expected a "
+                "jax.ShapeDtypeStruct: observation=jax.eval_shape(lambda: one_observation)"
+            )
+
+
+def _is_shape(observation: Any) -> bool:
+    numbers = observation if isinstance(observation, tuple | list) else [observation]
+    return all(isinstance(number, int) for number in numbers)
+
+
+def _check_encode(spec: EnvSpec, owner: str) -> None:
+    if not callable(spec.encode):
+        raise TypeError(
+            f"{owner}: encode is {described(spec.encode)}; expected a function from one "
+            "observation to Features"
+        )
+    said = place(spec.encode, "__call__")
+    try:
+        features = jax.eval_shape(spec.encode, spec.observation)
+    except Exception as error:
+        raise ValueError(
+            f"{said} fails on one observation as {owner} describes it "
+            f"({summary(spec.observation)}): {first_line(error)}"
+        ) from error
+    if not isinstance(features, Features):
+        raise TypeError(
+            f"{said}, which is {owner}.encode, returns {described(features)}; expected "
+            "Features(flat=...)"
+        )
+    check_array(f"{said} returns Features whose flat is", features.flat, "float32", axes=1)
+    if features.grid is not None:
+        check_array(f"{said} returns Features whose grid is", features.grid, "float32", axes=3)
+
+
+def check_shapes(environment: Any) -> None:
+    """Raises unless an environment's spec, `reset` and `step` fit together, by their shapes.
+
+    Nothing is compiled or drawn: `reset` and `step` are traced once.
+
+    Args:
+        environment: to check.
+
+    Raises:
+        TypeError: something is of the wrong kind.
+        ValueError: something has the wrong shape or dtype.
+    """
+    check_is_environment(environment)
+    spec = environment.spec
+    check_spec(spec, place(environment, "spec"))
+    if not isinstance(environment.truncates, bool):
+        raise TypeError(
+            f"{place(environment, 'truncates')} is {described(environment.truncates)}; expected "
+            "True or False"
+        )
+    keys = jax.eval_shape(lambda: jax.random.split(jax.random.key(0), TRIED))
+    actions = jax.ShapeDtypeStruct((TRIED,), jnp.int32)
+    state, first = _tried(environment, "reset", keys)
+    _check_state(state, place(environment, "reset"))
+    _check_timestep(first, spec, place(environment, "reset"))
+    after, timestep = _tried(environment, "step", state, actions, keys)
+    _check_timestep(timestep, spec, place(environment, "step"))
+    changed = difference("state", state, after)
+    if changed:
+        raise ValueError(
+            f"{place(environment, 'step')} returns a state of another kind than it was handed: "
+            f"{changed}"
+        )
+    names = [sorted(shown.episode.extra) for shown in (first, timestep)]
+    if names[0] != names[1]:
+        raise ValueError(
+            f"{place(environment, 'step')} returns a Timestep whose episode.extra has {names[1]}; "
+            f"expected the names that reset gives, {names[0]}"
+        )
+
+
+def _tried(environment: Environment, method: str, *given: Any) -> tuple[Any, Timestep]:
+    said = place(environment, method)
+    try:
+        found = jax.eval_shape(getattr(environment, method), *given)
+    except Exception as error:
+        raise ValueError(
+            f"{said} fails on a batch of {TRIED} environments: {first_line(error)}"
+        ) from error
+    if not isinstance(found, tuple) or len(found) != 2:
+        raise TypeError(
+            f"{said} returns {described(found)}; expected two things: return state, timestep"
+        )
+    if not isinstance(found[1], Timestep):
+        raise TypeError(
+            f"{said} returns {described(found[1])} in second place; expected an hm.Timestep: "
+            "return state, hm.Timestep(...)"
+        )
+    return found
+
+
+def _check_state(state: Any, said: str) -> None:
+    for path, leaf in jax.tree.leaves_with_path(state):
+        if leaf.shape[:1] != (TRIED,):
+            raise ValueError(
+                f"{said} returns a state whose {path_in_words('state', path)} is "
+                f"{described(leaf)} for {TRIED} environments; expected {TRIED} as its first "
+                f"axis: {_BATCH}"
+            )
+
+
+def _check_timestep(timestep: Timestep, spec: EnvSpec, said: str) -> None:
+    where = f"{said}, tried with {TRIED} environments, returns a Timestep whose"
+    every_action = "jnp.ones((num_envs, num_actions), bool) where all actions are legal"
+    for name in ("mask", "last_mask"):
+        shape = (TRIED, int(spec.num_actions))
+        value = getattr(timestep, name)
+        batched = getattr(value, "shape", None) != shape[1:]
+        hint = every_action if batched else _BATCH
+        check_array(f"{where} {name} is", value, "bool", shape, hint=hint)
+    check_array(f"{where} reward is", timestep.reward, "float32", (TRIED,), hint=_BATCH)
+    for name in ("terminated", "truncated"):
+        check_array(f"{where} {name} is", getattr(timestep, name), "bool", (TRIED,), hint=_BATCH)
+    for name in ("observation", "last_observation"):
+        _check_observation(where, name, getattr(timestep, name), spec)
+    _check_named(f"{where} terms", timestep.terms, spec)
+    episode = timestep.episode
+    if not isinstance(episode, EpisodeStatistics):
+        raise TypeError(f"{where} episode is {described(episode)}; expected EpisodeStatistics(...)")
+    numbers = {"total_reward": "float32", "length": "int32"}
+    for name, dtype in numbers.items():
+        check_array(
+            f"{where} episode.{name} is", getattr(episode, name), dtype, (TRIED,), hint=_BATCH
+        )
+    _check_named(f"{where} episode.extra", episode.extra)
+
+
+def _check_observation(where: str, name: str, observation: Any, spec: EnvSpec) -> None:
+    if not same_structure(observation, spec.observation):
+        raise ValueError(
+            f"{where} {name} is {summary(observation)}; expected the structure of "
+            f"spec.observation, {summary(spec.observation)}"
+        )
+    pairs = zip(
+        jax.tree.leaves_with_path(observation), jax.tree.leaves(spec.observation), strict=True
+    )
+    for (path, leaf), one in pairs:
+        batched = (TRIED, *one.shape)
+        hint = _BATCH if leaf.shape == one.shape else "or let spec.observation say what is there"
+        said = f"{where} {path_in_words(name, path)}"
+        if leaf.shape == batched and leaf.dtype != one.dtype:
+            raise ValueError(
+                f"{said} is {described(leaf)}; expected {one.dtype}, as spec.observation says: "
+                f"add .astype(jnp.{one.dtype}), or change the spec"
+            )
+        check_array(f"{said} is", leaf, str(one.dtype), batched, hint=hint)
+
+
+def _check_named(said: str, values: Any, spec: EnvSpec | None = None) -> None:
+    if not isinstance(values, dict):
+        raise TypeError(f"{said} is {described(values)}; expected a dict of arrays by name")
+    if spec is not None and set(values) != set(spec.terms):
+        names = ", ".join(f'"{name}"' for name in values)
+        raise ValueError(
+            f"{said} has the names {sorted(values)}; expected those of spec.terms, "
+            f"{sorted(spec.terms)}: EnvSpec(..., terms=({names}{',' if len(values) == 1 else ''}))"
+        )
+    for name, value in values.items():
+        check_array(f"{said}[{name!r}] is", value, "float32", (TRIED,), hint=_BATCH)

@@ -1,0 +1,300 @@
+"""HackMatrix as an environment: many games at once, each reset as it ends."""
+
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any, Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float32, Int32, Key
+
+from hackmatrix_rl.batching import Chance, kept
+from hackmatrix_rl.batching import _sparse as sparse
+from hackmatrix_rl.env._encoding import (
+    Observation,
+    classic_from_compact,
+    features_from_classic,
+    features_from_compact,
+)
+from hackmatrix_rl.env._environment import (
+    Environment,
+    EnvSpec,
+    EpisodeStatistics,
+    Timestep,
+)
+from hackmatrix_rl.env._observation import (
+    CompactObservation,
+    compact_observation,
+)
+from hackmatrix_rl.errors import check_actions
+from hackmatrix_rl.game import (
+    FIRST_PROGRAM,
+    NUM_ACTIONS,
+    SIPHON,
+    TERM_NAMES,
+    GameConfig,
+    Outcome,
+    Position,
+    RewardTerms,
+    State,
+    act,
+    allowed,
+    blank_position,
+    legal_actions,
+    new_game,
+    select,
+    set_up_stage,
+)
+
+
+class Tally(eqx.Module):
+    """What has happened in an episode so far."""
+
+    total_reward: Float32[Array, "*batch"]
+    length: Int32[Array, "*batch"]
+    siphons: Int32[Array, "*batch"]
+    programs: Int32[Array, "*batch"]
+
+    @staticmethod
+    def start() -> "Tally":
+        """Of an episode that has not begun."""
+        return Tally(jnp.float32(0), jnp.int32(0), jnp.int32(0), jnp.int32(0))
+
+
+class HackMatrixState(eqx.Module):
+    """A batch of games under way.
+
+    Attributes:
+        games: the games; each leaf has a leading `num_envs` axis.
+        mask: their legal actions.
+        tally: totals of the episodes so far.
+    """
+
+    games: State
+    mask: Bool[Array, "*batch 28"]
+    tally: Tally
+
+
+class HackMatrix(Environment):
+    """The whole game, batched, resetting itself.
+
+    Attributes:
+        config: the game's capacities.
+        max_steps: an episode of so many steps is truncated; `None`: never. The game itself
+            has no limit.
+        observation: `"compact"` (small integers; the default) or `"classic"` (floats).
+
+    Raises:
+        ValueError: if `max_steps` is not positive or `observation` is unknown.
+    """
+
+    config: GameConfig = eqx.field(static=True, default=GameConfig())
+    max_steps: int | None = eqx.field(static=True, default=None)
+    observation: Literal["compact", "classic"] = eqx.field(static=True, default="compact")
+
+    def __check_init__(self) -> None:
+        if self.max_steps is not None and self.max_steps < 1:
+            raise ValueError(f"max_steps must be positive or None, not {self.max_steps}")
+        if self.observation not in ("compact", "classic"):
+            raise ValueError(
+                f"observation must be 'compact' or 'classic', not {self.observation!r}"
+            )
+
+    @property
+    def spec(self) -> EnvSpec:
+        """Shapes of observations and actions, and how to encode them."""
+        shape = _shape_of_observation(self.config, self.observation)
+        if self.observation == "classic":
+            return EnvSpec(NUM_ACTIONS, shape, features_from_classic, TERM_NAMES)
+        return EnvSpec(NUM_ACTIONS, shape, features_from_compact, TERM_NAMES)
+
+    @property
+    def truncates(self) -> bool:
+        """Whether episodes have a limit."""
+        return self.max_steps is not None
+
+    def reset(self, keys: Key[Array, " num_envs"]) -> tuple[HackMatrixState, Timestep]:
+        """Starts one game for each key."""
+        games = jax.vmap(lambda key: new_game(self.config, key=key))(keys)
+        return self.from_games(games)
+
+    def from_games(self, games: State) -> tuple[HackMatrixState, Timestep]:
+        """Goes on from given games (a batch) as if they had just been reset."""
+        return jax.vmap(self._begin)(games)
+
+    def step(
+        self,
+        state: HackMatrixState,
+        actions: Int32[Array, " num_envs"],
+        keys: Key[Array, " num_envs"],
+    ) -> tuple[HackMatrixState, Timestep]:
+        """Plays one action in each game, and resets those that ended.
+
+        An illegal action (any number outside 0..27, too) ends its episode, as the rules say.
+        """
+        check_actions(actions, keys)
+        return jax.vmap(self._step)(state, actions, keys)
+
+    def _begin(self, game: State) -> tuple[HackMatrixState, Timestep]:
+        mask = legal_actions(self.config, game)
+        observation = self._see(game.position)
+        zero, no = jnp.float32(0), jnp.bool_(False)
+        outcome = Outcome(RewardTerms(*[zero] * len(TERM_NAMES)), no, no, no, no)
+        timestep = self._timestep(
+            observation,
+            mask,
+            observation,
+            mask,
+            game.position,
+            outcome,
+            zero,
+            no,
+            no,
+            Tally.start(),
+        )
+        return HackMatrixState(game, mask, Tally.start()), timestep
+
+    def _step(
+        self, state: HackMatrixState, action: Int32[Array, ""], key: Key[Array, ""]
+    ) -> tuple[HackMatrixState, Timestep]:
+        """One action of one game, and the reset if it ended the episode."""
+        chance = Chance.of(key)
+        after, outcome = act(state.games, action, state.mask, chance=chance.child(0))
+        completed = outcome.completed & ~outcome.won
+        reward = kept(outcome.terms.total())
+        tally = Tally(
+            total_reward=state.tally.total_reward + reward,
+            length=state.tally.length + 1,
+            siphons=state.tally.siphons + (outcome.legal & (action == SIPHON)).astype(jnp.int32),
+            programs=state.tally.programs
+            + (outcome.legal & (action >= FIRST_PROGRAM)).astype(jnp.int32),
+        )
+        terminated = ~outcome.legal | outcome.died | outcome.won
+        truncated = jnp.zeros_like(terminated)
+        if self.max_steps is not None:
+            truncated = ~terminated & (tally.length >= self.max_steps)
+        done = terminated | truncated
+
+        position, last_observation, last_mask = self._go_on(
+            after, completed, done, chance=chance.child(1)
+        )
+        # The ring is left as it is: snapshots beyond `count` are never read.
+        none = jnp.int32(0)
+        history = replace(
+            after.history,
+            next_slot=jnp.where(done, none, after.history.next_slot),
+            count=jnp.where(done, none, after.history.count),
+        )
+        game = State(position, history)
+        mask = legal_actions(self.config, game)
+        observation = self._see(position)
+        timestep = self._timestep(
+            observation,
+            mask,
+            select(done, last_observation, observation),
+            select(done, last_mask, mask),
+            after.position,
+            outcome,
+            reward,
+            terminated,
+            truncated,
+            tally,
+        )
+        return HackMatrixState(game, mask, select(done, Tally.start(), tally)), timestep
+
+    def _go_on(
+        self, game: State, completed: Bool[Array, ""], done: Bool[Array, ""], *, chance: Chance
+    ) -> tuple[Position, CompactObservation | Observation, Bool[Array, "28"]]:
+        """Sets up the next stage where one was completed, a new game where the last is over.
+
+        Both are needed where a limit cuts an episode as a stage is completed: its last
+        observation is of the next stage.
+
+        Returns:
+            The position to play on from, and the observation and mask of the one before the
+            reset; these mean something only where `done`.
+        """
+        can_undo = game.history.count > 0
+
+        def seen(position: Position, can_undo: Bool[Array, ""]) -> Any:
+            return self._see(position), allowed(position, can_undo=can_undo)
+
+        def one(carry: Any, given: Any) -> Any:
+            next_stage, new_game, position, last = carry
+            can_undo, chance = given
+            begins = new_game & ~next_stage
+            last = select(begins, seen(position, can_undo), last)
+            chance = chance.child(begins.astype(jnp.int32))
+            blank = blank_position(self.config, chance=chance.child(0))
+            position = select(begins, blank, position)
+            position = set_up_stage(position, chance=chance.child(1))
+            return jnp.zeros_like(next_stage), new_game & ~begins, position, last
+
+        nothing = jax.tree.map(
+            lambda leaf: jnp.zeros(leaf.shape, leaf.dtype),
+            jax.eval_shape(seen, game.position, can_undo),
+        )
+        _, _, position, (observation, mask) = sparse.seldom(
+            lambda carry, _: carry[0] | carry[1],
+            one,
+            (completed, done, game.position, nothing),
+            (can_undo, chance),
+            share=8,
+        )
+        return position, observation, mask
+
+    def _timestep(
+        self,
+        observation: CompactObservation | Observation,
+        mask: Bool[Array, "28"],
+        last_observation: CompactObservation | Observation,
+        last_mask: Bool[Array, "28"],
+        last: Position,
+        outcome: Outcome,
+        reward: Float32[Array, ""],
+        terminated: Bool[Array, ""],
+        truncated: Bool[Array, ""],
+        tally: Tally,
+    ) -> Timestep:
+        extra: dict[str, Array] = {
+            "stage": last.stage,
+            "score": last.player.score,
+            "won": outcome.won,
+            "siphons": tally.siphons,
+            "programs": tally.programs,
+            "dropped": last.dropped,
+        }
+        return Timestep(
+            observation=observation,
+            mask=mask,
+            reward=reward,
+            terminated=terminated,
+            truncated=truncated,
+            last_observation=last_observation,
+            last_mask=last_mask,
+            terms=outcome.terms.as_dict(),
+            episode=EpisodeStatistics(
+                total_reward=tally.total_reward,
+                length=tally.length,
+                extra={name: value.astype(jnp.float32) for name, value in extra.items()},
+            ),
+        )
+
+    def _see(self, position: Position) -> CompactObservation | Observation:
+        return _see(position, self.observation)
+
+
+def _see(position: Position, form: str) -> CompactObservation | Observation:
+    compact = compact_observation(position)
+    return compact if form == "compact" else classic_from_compact(compact)
+
+
+@lru_cache
+def _shape_of_observation(config: GameConfig, form: str) -> CompactObservation | Observation:
+    """Traced once: a new game takes a quarter of a second."""
+
+    def first() -> CompactObservation | Observation:
+        return _see(new_game(config, key=jax.random.key(0)).position, form)
+
+    return jax.eval_shape(first)

@@ -1,0 +1,126 @@
+"""Which game something was made for: rules, observation and actions, as a short text each.
+
+Whatever outlives a process (checkpoints, and later recordings and weights) carries it, so that
+a later version can say what has changed instead of playing nonsense.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, fields
+from functools import lru_cache
+from typing import Any, Literal
+
+import jax
+
+from hackmatrix_rl.env._encoding import (
+    CLASSIC_CHANNELS,
+    SCREEN_CHANNELS,
+    Channel,
+)
+from hackmatrix_rl.env._hackmatrix import HackMatrix
+from hackmatrix_rl.env._observation import (
+    CELL,
+    Number,
+    Sight,
+)
+from hackmatrix_rl.game import (
+    NUM_ACTIONS,
+    RULES_VERSION,
+    Direction,
+    Program,
+)
+
+OBSERVATION_VERSION = 1
+"""Raised by hand where the same numbers come to mean something else, or networks are fed
+otherwise, and none of the tables that `game_identity` reads tells of it."""
+
+
+@dataclass(frozen=True)
+class GameIdentity:
+    """What must be the same for a policy or a recording to mean the same.
+
+    Attributes:
+        rules: `RULES_VERSION`.
+        observation: its kind, and a sum over its arrays, its layout and how networks are fed it.
+        actions: their number, and a sum over their names in order.
+    """
+
+    rules: str
+    observation: str
+    actions: str
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name}={value}" for name, value in self.as_dict().items())
+
+    def as_dict(self) -> dict[str, str]:
+        """The parts by name, as JSON can hold them."""
+        return asdict(self)
+
+    @classmethod
+    def of(cls, told: Mapping[str, Any]) -> "GameIdentity":
+        """What `as_dict` told.
+
+        Raises:
+            ValueError: it told something else.
+        """
+        names = [each.name for each in fields(cls)]
+        if sorted(told) != sorted(names) or not all(type(each) is str for each in told.values()):
+            raise ValueError(f"must be {', '.join(names)}, a text each")
+        return cls(**told)
+
+    def differences(self, other: "GameIdentity") -> dict[str, tuple[str, str]]:
+        """What differs: by its name, the part here and the part of the other."""
+        here, there = self.as_dict(), other.as_dict()
+        return {name: (here[name], there[name]) for name in here if here[name] != there[name]}
+
+
+@lru_cache
+def game_identity(observation: Literal["compact", "classic"] = "compact") -> GameIdentity:
+    """The identity of the game as this version of the package plays it.
+
+    It does not depend on capacities or limits, which a config says.
+
+    Args:
+        observation: as for `HackMatrix`.
+    """
+    return GameIdentity(
+        rules=str(RULES_VERSION),
+        observation=f"{observation}-{_sum(_seen(HackMatrix(observation=observation)))}",
+        actions=f"{NUM_ACTIONS}-{_sum(_actions())}",
+    )
+
+
+def _actions() -> list[str]:
+    return [*(each.name for each in Direction), "SIPHON", *(each.name for each in Program)]
+
+
+def _seen(environment: HackMatrix) -> list[str]:
+    """All that is known of an observation, in lines."""
+    spec = environment.spec
+    fed = jax.eval_shape(spec.encode, spec.observation)
+    return [
+        f"version {OBSERVATION_VERSION}",
+        *(f"{path} {text}" for path, text in _arrays(spec.observation)),
+        *(f"number {each.name} {each.value}" for each in Number),
+        *(f"sight {each.name} {each.value}" for each in Sight),
+        *(f"program {each.name} {each.value}" for each in Program),
+        *(f"cell {name} {field.shift} {field.width}" for name, field in CELL.items()),
+        *(f"fed {path} {text}" for path, text in _arrays(fed)),
+        *(_channel(each) for each in CLASSIC_CHANNELS + SCREEN_CHANNELS),
+    ]
+
+
+def _arrays(tree: Any) -> list[tuple[str, str]]:
+    leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
+    return [
+        (jax.tree_util.keystr(path), f"{leaf.dtype}{list(leaf.shape)}") for path, leaf in leaves
+    ]
+
+
+def _channel(channel: Channel) -> str:
+    when = " ".join(f"{name}={int(number)}" for name, number in channel.when)
+    return f"channel {channel.field} {channel.scale:g} {channel.cap:g} {when}"
+
+
+def _sum(lines: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:8]

@@ -1,0 +1,47 @@
+"""errors."""
+
+from hackmatrix_rl.errors._errors import (
+    AgreedError,
+    ConfigError,
+    DamagedFileError,
+    flag,
+    shortened,
+)
+from hackmatrix_rl.errors._values import (
+    check_actions,
+    check_array,
+    check_key,
+    difference,
+    instance,
+    same_structure,
+    whole,
+)
+from hackmatrix_rl.errors._wording import (
+    described,
+    first_line,
+    is_ours,
+    path_in_words,
+    place,
+    summary,
+)
+
+__all__ = [
+    "AgreedError",
+    "ConfigError",
+    "DamagedFileError",
+    "check_actions",
+    "check_array",
+    "check_key",
+    "described",
+    "difference",
+    "first_line",
+    "flag",
+    "instance",
+    "is_ours",
+    "path_in_words",
+    "place",
+    "same_structure",
+    "shortened",
+    "summary",
+    "whole",
+]

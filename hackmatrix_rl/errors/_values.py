@@ -1,0 +1,149 @@
+"""Single values that a user hands in, checked: arrays, keys, actions, counts."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from hackmatrix_rl.errors._wording import (
+    described,
+    path_in_words,
+    summary,
+)
+
+
+def check_array(
+    said: str,
+    value: Any,
+    dtype: str,
+    shape: tuple[int, ...] | None = None,
+    *,
+    axes: int | None = None,
+    hint: str = "",
+) -> None:
+    """Raises unless a value is an array of a dtype and a shape.
+
+    Args:
+        said: the beginning of the message; what the value is follows.
+        value: an array, its shape, or anything.
+        dtype: that it must have.
+        shape: likewise; `None` for any.
+        axes: how many axes it must have, where `shape` is not said.
+        hint: the line to change, where the shape is wrong.
+
+    Raises:
+        TypeError: it is no array.
+        ValueError: it is another one.
+    """
+    wanted = f"{axes} axes" if shape is None else f"shape {shape}"
+    expected = f"one {dtype}, of shape ()" if shape == () else f"{dtype} of {wanted}"
+    if not hasattr(value, "dtype"):
+        raise TypeError(f"{said} {described(value)}; expected {expected}{_then(hint)}")
+    fits = value.shape == shape if shape is not None else len(value.shape) == axes
+    if not fits:
+        raise ValueError(f"{said} {described(value)}; expected {expected}{_then(hint)}")
+    if str(value.dtype) != dtype:
+        cast = ".astype(bool)" if dtype == "bool" else f".astype(jnp.{dtype})"
+        raise ValueError(f"{said} {described(value)}; expected {expected}: add {cast}")
+
+
+def _then(hint: str) -> str:
+    return f": {hint}" if hint else ""
+
+
+def same_structure(one: Any, other: Any) -> bool:
+    """Whether two trees have their leaves in the same places."""
+    structures: list[Any] = [jax.tree.structure(one), jax.tree.structure(other)]
+    return bool(structures[0] == structures[1])
+
+
+def difference(name: str, before: Any, after: Any) -> str | None:
+    """What shape, dtype or structure of a tree is another after a step; `None`: nothing is."""
+    if not same_structure(before, after):
+        return f"{name} was {summary(before)} and is {summary(after)}"
+    pairs = zip(jax.tree.leaves_with_path(before), jax.tree.leaves(after), strict=True)
+    for (path, old), new in pairs:
+        if (old.shape, old.dtype) != (new.shape, new.dtype):
+            return f"{path_in_words(name, path)} was {described(old)} and is {described(new)}"
+    return None
+
+
+def check_actions(actions: Any, keys: Any) -> None:
+    """Raises unless there is one whole number for each environment.
+
+    Args:
+        actions: that `step` was handed.
+        keys: likewise; they tell how many environments there are.
+
+    Raises:
+        TypeError: they are no whole numbers.
+        ValueError: they are not as many.
+    """
+    if not (hasattr(actions, "dtype") and jnp.issubdtype(actions.dtype, jnp.integer)):
+        raise TypeError(
+            f"actions is {described(actions)}; expected int32, one for each environment: "
+            "actions.astype(jnp.int32)"
+        )
+    if actions.shape != keys.shape:
+        raise ValueError(
+            f"actions is {described(actions)} and keys are of shape {keys.shape}; expected one of "
+            "each for each environment"
+        )
+
+
+def check_key(key: Any) -> None:
+    """Raises a TypeError unless this is one random key of the new style."""
+    if not hasattr(key, "dtype"):
+        number = key if isinstance(key, int) and not isinstance(key, bool) else 0
+        raise TypeError(
+            f"key is {described(key)}; expected a random key: key=jax.random.key({number})"
+        )
+    if not jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
+        raise TypeError(
+            f"key is {described(key)}, as jax.random.PRNGKey makes it; expected a typed key: "
+            "key=jax.random.key(0), or jax.random.wrap_key_data(key)"
+        )
+    if key.shape != ():
+        raise TypeError(f"key is {described(key)}, several keys; expected one: key=keys[0]")
+
+
+def whole(name: str, value: Any, minimum: int = 1) -> int:
+    """An argument that counts something.
+
+    Args:
+        name: of the argument.
+        value: that was given.
+        minimum: the least that makes sense.
+
+    Raises:
+        TypeError: it is no whole number.
+        ValueError: it is too small.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        is_whole = isinstance(value, float) and value.is_integer()
+        hint = f": {name}={int(value)}" if is_whole else ""
+        raise TypeError(f"{name} is {described(value)}; expected a whole number{hint}")
+    if value < minimum:
+        raise ValueError(f"{name} must be at least {minimum}, not {value}")
+    return int(value)
+
+
+def instance(name: str, value: Any, kind: type, example: str) -> None:
+    """Raises a TypeError unless an argument is an instance of a class.
+
+    Args:
+        name: of the argument.
+        value: that was given.
+        kind: the class.
+        example: what to write.
+    """
+    if isinstance(value, kind):
+        return
+    if isinstance(value, type) and issubclass(value, kind):
+        raise TypeError(
+            f"{name} is the class {value.__name__}; expected an instance: {name}={value.__name__}()"
+        )
+    raise TypeError(
+        f"{name} is {described(value)}; expected an instance of {kind.__name__}: {name}={example}"
+    )

@@ -1,0 +1,90 @@
+"""What may be handed to `evaluate`, checked before anything is traced or played."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from hackmatrix_rl.agent import check_policy_shapes
+from hackmatrix_rl.agent.networks import ActorCritic
+from hackmatrix_rl.env import (
+    Environment,
+    EnvSpec,
+    check_is_environment,
+    check_shapes,
+)
+from hackmatrix_rl.errors import (
+    check_array,
+    described,
+    difference,
+    first_line,
+    is_ours,
+    place,
+    summary,
+)
+from hackmatrix_rl.evaluation._player import Player
+
+
+def check_environment_and_players(environment: Any, players: Any) -> None:
+    """Raises unless each of the players can play in the environment, by their shapes.
+
+    Args:
+        environment: to play in.
+        players: networks and scripts.
+
+    Raises:
+        TypeError: something is of the wrong kind.
+        ValueError: something has the wrong shape or dtype.
+    """
+    check_is_environment(environment)
+    if not is_ours(environment):
+        check_shapes(environment)
+    for player in players:
+        check_is_player(player)
+        if isinstance(player, ActorCritic):
+            check_policy_shapes(player, environment.spec)
+        elif not is_ours(player):
+            _check_shapes(player, environment)
+
+
+def check_is_player(player: Any) -> None:
+    """Raises a TypeError unless this is an instance of a network or of a scripted player."""
+    if isinstance(player, ActorCritic | Player):
+        return
+    if isinstance(player, type):
+        takes = "env.spec, key=jax.random.key(0)" if issubclass(player, ActorCritic) else ""
+        raise TypeError(
+            f"policy is the class {player.__name__}; expected an instance: "
+            f"{player.__name__}({takes})"
+        )
+    raise TypeError(
+        f"policy is {described(player)}; expected an instance of hm.ActorCritic, or of "
+        "hackmatrix_rl.evaluation.Player, such as RandomPlayer()"
+    )
+
+
+def _check_shapes(player: Player, environment: Environment) -> None:
+    """What a player of the user's own chooses for one observation."""
+    spec: EnvSpec = environment.spec
+    said = place(player, "act")
+
+    def act(player: Player, observation: Any) -> Any:
+        carry = player.initial_carry()
+        mask = jnp.ones((spec.num_actions,), bool)
+        chosen = player.act(observation, mask, carry, key=jax.random.key(0))
+        return carry, chosen
+
+    try:
+        carry, chosen = eqx.filter_eval_shape(act, player, spec.observation)
+    except Exception as error:
+        raise ValueError(
+            f"{said} fails on one observation of this environment ({summary(spec.observation)}): "
+            f"{first_line(error)}"
+        ) from error
+    if not isinstance(chosen, tuple) or len(chosen) != 2:
+        raise TypeError(f"{said} returns {described(chosen)}; expected: return action, carry")
+    check_array(f"{said} returns as action", chosen[0], "int32", (), hint="one action, jnp.int32")
+    changed = difference("carry", carry, chosen[1])
+    if changed:
+        raise ValueError(f"{said} returns another kind of carry than it was handed: {changed}")

@@ -1,0 +1,64 @@
+"""How differently two policies act on what they both see."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float32, Key, PyTree
+
+from hackmatrix_rl.agent import (
+    MaskedCategorical,
+    RolloutCollector,
+    start_actors,
+)
+from hackmatrix_rl.agent.networks import ActorCritic
+from hackmatrix_rl.env import (
+    Environment,
+    env_keys,
+)
+
+
+def policy_divergence(
+    policy: ActorCritic,
+    other: ActorCritic,
+    environment: Environment,
+    *,
+    key: Key[Array, ""],
+    num_envs: int = 128,
+    num_steps: int = 64,
+) -> float:
+    """Mean KL(policy || other) in nats over observations that `policy` comes by.
+
+    `policy` acts, from the start of fresh episodes on; both then look at all that it saw, in
+    float32 and under the same masks.
+
+    Args:
+        policy: acts.
+        other: is compared.
+        environment: to act in.
+        key: decides all episodes and draws.
+        num_envs: environments side by side.
+        num_steps: steps of each.
+    """
+    actors = start_actors(environment, policy, env_keys(key, num_envs))
+    return float(_mean_divergence(policy, other, environment, actors, RolloutCollector(num_steps)))
+
+
+@eqx.filter_jit
+def _mean_divergence(
+    policy: ActorCritic,
+    other: ActorCritic,
+    environment: Environment,
+    actors: PyTree[Array],
+    collect: RolloutCollector,
+) -> Float32[Array, ""]:
+    rollout, _ = collect(policy, environment, actors)
+
+    def chances(each: ActorCritic) -> MaskedCategorical:
+        first = jax.tree.map(
+            lambda leaf: jnp.broadcast_to(leaf, (rollout.done.shape[1], *leaf.shape)),
+            each.initial_carry(),
+        )
+        logits, _ = each.unroll(rollout.observation, first, rollout.done)
+        return MaskedCategorical(logits, rollout.mask)
+
+    return jnp.mean(chances(policy).divergence_from(chances(other)))

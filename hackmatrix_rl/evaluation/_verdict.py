@@ -1,0 +1,159 @@
+"""Whether one way of training is as good as another, and whether that can be said at all."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import stdtrit
+
+from hackmatrix_rl.evaluation._estimate import (
+    Estimate,
+    mean_of,
+)
+
+MOST_SEEDS = 1000
+
+
+class Verdict(StrEnum):
+    """What a comparison came to."""
+
+    WITHIN = "within"
+    WORSE = "worse"
+    NOT_SHOWN = "not shown"
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A verdict, and what it rests on.
+
+    Attributes:
+        verdict: whether the candidate is within the tolerance of the baseline.
+        tolerance: share of the baseline's return that the candidate may fall short by.
+        baseline: mean return of the baseline.
+        candidate: mean return of the candidate.
+        difference: of the candidate from the baseline, seed by seed.
+        seeds: number of seeds.
+        reason: the verdict in words.
+        seeds_wanted: about how many seeds would show that the candidate is within the
+            tolerance, if the differences stay what they are; `None` where it was shown, or
+            no number of seeds would.
+    """
+
+    verdict: Verdict
+    tolerance: float
+    baseline: Estimate
+    candidate: Estimate
+    difference: Estimate
+    seeds: int
+    reason: str
+    seeds_wanted: int | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """As `compare --json` prints it."""
+        return {
+            "verdict": str(self.verdict),
+            "tolerance": self.tolerance,
+            "difference": self.difference.as_dict(),
+            "reason": self.reason,
+            "seeds_wanted": self.seeds_wanted,
+        }
+
+
+def mean_over_seeds(means: ArrayLike) -> Estimate:
+    """The mean over training runs, with Student's interval: few runs say little.
+
+    Args:
+        means: one number for each seed.
+    """
+    numbers = np.asarray(means, np.float64)
+    mean, count = float(numbers.mean()), len(numbers)
+    if count < 2:
+        return Estimate(mean, math.nan, math.nan)
+    half = _quantile(count) * float(numbers.std(ddof=1)) / math.sqrt(count)
+    return Estimate(mean, mean - half, mean + half)
+
+
+def judge(
+    baseline: Sequence[ArrayLike], candidate: Sequence[ArrayLike], *, tolerance: float = 0.03
+) -> Judgement:
+    """Says whether the candidate's return is within a tolerance of the baseline's.
+
+    Within: it falls short by no more than `tolerance` times the size of the baseline's
+    return, whatever its sign; more return is always within. It is shown if the whole 95%
+    interval of `candidate - baseline + tolerance * |baseline|` lies at or above 0, refuted if
+    it lies below 0, and not shown if it reaches over 0. Where the sign of the baseline's
+    return is not clear (seeds differ in it; of one seed, its interval holds 0), a share of it
+    means little, and the verdict has to hold with either sign.
+
+    With two seeds or more, a seed is one observation (its mean return over the episodes),
+    baseline and candidate are paired by seed, and intervals are Student's. With one seed,
+    episodes are the observations (paired: they begin alike), and the verdict speaks of that
+    seed alone.
+
+    Args:
+        baseline: for each seed, the returns of its episodes.
+        candidate: likewise, of the same seeds and episodes that begin alike.
+        tolerance: share of the baseline's return, at least 0.
+
+    Raises:
+        ValueError: seeds or episodes do not pair up.
+    """
+    one, other = ([np.asarray(x, np.float64) for x in side] for side in (baseline, candidate))
+    if not one or [x.shape for x in one] != [x.shape for x in other]:
+        raise ValueError("baseline and candidate must have the same seeds and episodes")
+    if tolerance < 0:
+        raise ValueError(f"tolerance must not be negative, but is {tolerance}")
+    mean: Callable[[ArrayLike], Estimate]
+    if len(one) > 1:
+        one_each, other_each = (np.array([x.mean() for x in side]) for side in (one, other))
+        mean, unit = mean_over_seeds, f"over {len(one)} seeds"
+        signs = [sign for sign in (1, -1) if (sign * one_each >= 0).any()]
+    else:
+        one_each, other_each = one[0], other[0]
+        mean, unit = mean_of, "for this one seed"
+        ends = mean(one_each)
+        signs = [sign for sign in (1, -1) if not max(sign * ends.low, sign * ends.high) < 0]
+    difference = mean(other_each - one_each)
+    # What is left of the tolerance, one number for each observation.
+    left = [other_each - one_each + tolerance * sign * one_each for sign in signs]
+    estimates = [mean(values) for values in left]
+    if difference.low >= 0 or all(estimate.low >= 0 for estimate in estimates):
+        verdict, said = Verdict.WITHIN, "is"
+    elif all(estimate.high < 0 for estimate in estimates):
+        verdict, said = Verdict.WORSE, "is not"
+    else:
+        verdict, said = Verdict.NOT_SHOWN, "was not shown to be"
+    reason = f"the candidate {said} within {tolerance:.0%} of the baseline's return, {unit}"
+    if len(estimates) > 1:
+        reason += "; that return may as well be 0, of which a share means little"
+    wanted = _seeds_wanted(left) if verdict is Verdict.NOT_SHOWN and len(one) > 1 else None
+    return Judgement(
+        verdict=verdict,
+        tolerance=tolerance,
+        baseline=mean(one_each),
+        candidate=mean(other_each),
+        difference=difference,
+        seeds=len(one),
+        reason=reason,
+        seeds_wanted=wanted,
+    )
+
+
+def _seeds_wanted(left: list[np.ndarray]) -> int | None:
+    """The least number of seeds at which such means and spreads would show the tolerance met."""
+    for count in range(2, MOST_SEEDS + 1):
+        if all(
+            values.mean() >= _quantile(count) * values.std(ddof=1) / math.sqrt(count)
+            for values in left
+        ):
+            return count
+    return None
+
+
+def _quantile(count: int) -> float:
+    """The 97.5% point of Student's distribution for a mean of `count` numbers."""
+    return float(stdtrit(count - 1, 0.975))

@@ -1,0 +1,199 @@
+"""The player's actions (rules, section 4)."""
+
+from dataclasses import replace
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float32, Int32
+
+from hackmatrix_rl.batching import Chance, kept
+from hackmatrix_rl.batching import _sparse as sparse
+from hackmatrix_rl.game._board import (
+    NUM_CELLS,
+    NUM_DIRECTIONS,
+    SIZE,
+    CellSet,
+    Direction,
+    step_from,
+)
+from hackmatrix_rl.game._config import GameConfig
+from hackmatrix_rl.game._damage import (
+    cut,
+    strike,
+)
+from hackmatrix_rl.game._effects import Given
+from hackmatrix_rl.game._history import newest
+from hackmatrix_rl.game._programs import (
+    Program,
+    run_program,
+    usable_programs,
+)
+from hackmatrix_rl.game._rewards import Event
+from hackmatrix_rl.game._siphon import (
+    siphon,
+    siphon_quality,
+)
+from hackmatrix_rl.game._state import (
+    LAST_STAGE,
+    MAX_HP,
+    NUM_PROGRAMS,
+    Content,
+    Position,
+    State,
+    bits_of,
+    of_chosen,
+    select,
+)
+from hackmatrix_rl.game._view import View
+
+Result = tuple[Position, Int32[Array, ""], Float32[Array, ""]]
+"""A position, the kills that count, and the term siphon_quality."""
+
+SIPHON = NUM_DIRECTIONS
+FIRST_PROGRAM = SIPHON + 1
+NUM_ACTIONS = FIRST_PROGRAM + NUM_PROGRAMS
+
+PROGRAM_WASTE = -0.3
+
+
+def legal_actions(config: GameConfig, state: State) -> Bool[Array, "28"]:
+    """The mask: which of the 28 actions are legal.
+
+    Args:
+        config: the game's capacities.
+        state: one game; use `jax.vmap` for several.
+    """
+    return allowed(state.position, can_undo=state.history.count > 0)
+
+
+def allowed(position: Position, *, can_undo: Bool[Array, ""]) -> Bool[Array, "28"]:
+    """`legal_actions` of a position whose history holds a snapshot, or none."""
+    view = View.of(position, can_undo=can_undo)
+    open_ = ~view.blocks | view.enemies
+    here = CellSet.of(position.player.cell)
+    legal = usable_programs(view) << FIRST_PROGRAM
+    legal = legal | ((position.player.data_siphons > 0).astype(jnp.uint32) << SIPHON)
+    for direction in Direction:
+        ahead = (here.shifted(direction) & open_).any()
+        legal = legal | (ahead.astype(jnp.uint32) << direction)
+    return bits_of(kept(legal), NUM_ACTIONS)
+
+
+def is_legal(mask: Bool[Array, "28"], action: Int32[Array, ""]) -> Bool[Array, ""]:
+    """Whether the mask allows the action; a number that is no action is never legal."""
+    return (mask & (np.arange(NUM_ACTIONS) == action)).any()
+
+
+def apply_action(
+    state: State, action: Int32[Array, ""], legal: Bool[Array, ""], *, chance: Chance
+) -> tuple[Position, Event]:
+    """Sections 4 and 6: what the action itself does, before stage set-up and enemy turn.
+
+    Args:
+        state: one game.
+        action: 0..27.
+        legal: whether it is legal; the result means nothing where it is not.
+        chance: source of what is left to chance.
+    """
+    position = state.position
+    moves = legal & (action < SIPHON)
+    siphons = legal & (action == SIPHON)
+    runs = legal & (action >= FIRST_PROGRAM)
+    program = jnp.clip(action - FIRST_PROGRAM, 0, NUM_PROGRAMS - 1)
+
+    after, kills, collected, at_exit = move(position, action, moves)
+
+    after, kills, quality = sparse.apply_if(
+        siphons | runs,
+        _siphon_or_run,
+        (after, kills, jnp.float32(0)),
+        (siphons, program, Given(chance=chance, snapshot=newest(state.history))),
+        share=32,
+    )
+
+    waits = runs & (program == Program.WAIT)
+    warps = runs & (program == Program.WARP)
+    wasted = runs & (program == Program.RESET) & (position.player.hp == MAX_HP - 1)
+    completed = at_exit | (warps & (after.player.cell == after.exit_cell))
+    event = Event(
+        kills=kills,
+        collected=collected,
+        completed=completed,
+        won=completed & (position.stage == LAST_STAGE),
+        died=jnp.bool_(False),
+        ends_turn=(moves & ~completed) | siphons | waits,
+        popped=runs & (program == Program.UNDO),
+        quality=quality,
+        waste=jnp.where(wasted, jnp.float32(PROGRAM_WASTE), jnp.float32(0)),
+    )
+    return after, event
+
+
+def _siphon_or_run(carry: Result, given: tuple[Bool[Array, ""], Int32[Array, ""], Given]) -> Result:
+    """What is neither a step nor an attack, in one: both are rare in most play."""
+    position, kills, quality = carry
+    siphons, program, rest = given
+    ran, more = run_program(position, program, rest)
+    return (
+        select(siphons, siphon(position), ran),
+        jnp.where(siphons, kills, more),
+        jnp.where(siphons, siphon_quality(position), quality),
+    )
+
+
+def move(
+    position: Position, direction: Int32[Array, ""], takes_place: Bool[Array, ""]
+) -> tuple[Position, Int32[Array, ""], Bool[Array, ""], Bool[Array, ""]]:
+    """A direction: an attack along the line, or a step. Nothing changes unless it takes place.
+
+    Returns:
+        The position after, the kills that count, whether a pickup was collected, and whether
+        the player stepped onto an exit.
+    """
+    player, enemies, transmissions = position.player, position.enemies, position.transmissions
+    target, at_transmission = look(position, direction)
+    target = jnp.where(takes_place, target, -1)
+    walks = takes_place & (target < 0)
+
+    enemies, kills = strike(enemies, jnp.where(at_transmission, -1, target), player.attack_damage)
+    transmissions, more = cut(transmissions, jnp.where(at_transmission, target, -1))
+
+    step, _ = step_from(player.cell, direction)
+    cell = jnp.where(walks, player.cell + step, player.cell)
+    here = np.arange(NUM_CELLS) == cell
+    content = of_chosen(here, position.board.content)
+    collected = walks & (content == Content.PICKUP)
+    player = replace(
+        player, cell=cell, data_siphons=player.data_siphons + collected.astype(jnp.int32)
+    )
+    after = replace(
+        position,
+        player=player,
+        enemies=enemies,
+        transmissions=transmissions,
+        board=position.board.with_(here & collected, content=Content.EMPTY),
+    )
+    return after, kills + more, collected, walks & (content == Content.EXIT)
+
+
+def look(
+    position: Position, direction: Int32[Array, ""]
+) -> tuple[Int32[Array, ""], Bool[Array, ""]]:
+    """The first target along a direction.
+
+    Returns:
+        Its cell (-1 if there is none), and whether it is a transmission.
+    """
+    transmissions = position.transmissions.cells
+    targets = transmissions | position.enemies.cells
+    blocks = position.board.blocks
+    cell, target, looking = position.player.cell, jnp.int32(-1), jnp.bool_(True)
+    step, room = step_from(cell, direction)
+    for number in range(SIZE - 1):
+        cell = cell + step
+        looking = looking & (number < room)
+        seen = looking & targets.has(cell)
+        target = jnp.where(seen, cell, target)
+        looking = looking & ~seen & ~blocks.has(cell)
+    target = kept(target)
+    return target, transmissions.has(target)

@@ -1,0 +1,340 @@
+"""The board's geometry, and sets of cells as bits (rules, section 1).
+
+A set of cells is two words of 18 bits, three rows each. One wave of a search over the whole
+board is then a handful of shifts, for any number of games at once.
+"""
+
+from enum import IntEnum
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Bool, Int32, UInt32
+
+from hackmatrix_rl.batching import (
+    at_place,
+    has_any,
+    left,
+    masked,
+    nth_bit,
+    right,
+    size_of,
+)
+
+SIZE = 6
+NUM_CELLS = SIZE * SIZE
+CORNERS = (0, SIZE - 1, NUM_CELLS - SIZE, NUM_CELLS - 1)
+
+_WAVES = 3
+"""Steps of a search between two looks at whether it is over: most paths are shorter."""
+
+_WORD = NUM_CELLS // 2
+_FULL = (1 << _WORD) - 1
+_FIRST_COL = sum(1 << cell for cell in range(0, _WORD, SIZE))
+_LAST_COL = _FIRST_COL << (SIZE - 1)
+
+
+class Direction(IntEnum):
+    """The four directions in their fixed order, which breaks all ties."""
+
+    UP = 0
+    DOWN = 1
+    LEFT = 2
+    RIGHT = 3
+
+
+NUM_DIRECTIONS = len(Direction)
+STEPS = (SIZE, -SIZE, -1, 1)
+"""What a step in each direction adds to the number of a cell."""
+
+
+def row_of(cell: Int32[Array, "*shape"]) -> Int32[Array, "*shape"]:
+    """Row of a cell; row 0 is the bottom."""
+    return (cell * 43) >> 8  # a division by 6, for -1 to 63
+
+
+def col_of(cell: Int32[Array, "*shape"]) -> Int32[Array, "*shape"]:
+    """Column of a cell; column 0 is the left."""
+    return cell - row_of(cell) * SIZE
+
+
+def distance(a: Int32[Array, "*shape"], b: Int32[Array, "*shape"]) -> Int32[Array, "*shape"]:
+    """Manhattan distance of two cells."""
+    return jnp.abs(row_of(a) - row_of(b)) + jnp.abs(col_of(a) - col_of(b))
+
+
+class CellSet(eqx.Module):
+    """A set of cells.
+
+    Attributes:
+        low: cells 0 to 17 (rows 0 to 2), one bit each.
+        high: cells 18 to 35 (rows 3 to 5).
+    """
+
+    low: UInt32[Array, ""]
+    high: UInt32[Array, ""]
+
+    @staticmethod
+    def empty() -> "CellSet":
+        """No cell."""
+        return CellSet(jnp.uint32(0), jnp.uint32(0))
+
+    @staticmethod
+    def of(cell: Int32[Array, ""]) -> "CellSet":
+        """One cell."""
+        return CellSet(masked(at_place(cell), _FULL), at_place(lax.sub(cell, np.int32(_WORD))))
+
+    @staticmethod
+    def of_cells(cells: Int32[Array, " n"], present: Bool[Array, " n"]) -> "CellSet":
+        """The cells of all entries that are present."""
+        each = jax.vmap(CellSet.of)(cells)
+        none = jnp.uint32(0)
+        return CellSet(
+            _union(jnp.where(present, each.low, none)), _union(jnp.where(present, each.high, none))
+        )
+
+    @staticmethod
+    def from_array(members: Bool[Array, "36"]) -> "CellSet":
+        """The cells where `members` holds."""
+        bits = members.astype(jnp.uint32) << _BIT
+        return CellSet(_union(bits[:_WORD]), _union(bits[_WORD:]))
+
+    def to_array(self) -> Bool[Array, "36"]:
+        """Whether each cell is a member."""
+        words = jnp.where(_IN_LOW, self.low, self.high)
+        return ((words >> _BIT) & 1).astype(bool)
+
+    def __or__(self, other: "CellSet") -> "CellSet":
+        return CellSet(lax.bitwise_or(self.low, other.low), lax.bitwise_or(self.high, other.high))
+
+    def __and__(self, other: "CellSet") -> "CellSet":
+        return CellSet(lax.bitwise_and(self.low, other.low), lax.bitwise_and(self.high, other.high))
+
+    def __sub__(self, other: "CellSet") -> "CellSet":
+        return CellSet(
+            lax.bitwise_and(self.low, lax.bitwise_not(other.low)),
+            lax.bitwise_and(self.high, lax.bitwise_not(other.high)),
+        )
+
+    def __invert__(self) -> "CellSet":
+        return CellSet(
+            masked(lax.bitwise_not(self.low), _FULL), masked(lax.bitwise_not(self.high), _FULL)
+        )
+
+    def where(self, condition: Bool[Array, ""]) -> "CellSet":
+        """This set if `condition` holds, else no cell."""
+        nothing = np.uint32(0)
+        return CellSet(
+            jnp.where(condition, self.low, nothing), jnp.where(condition, self.high, nothing)
+        )
+
+    def any(self) -> Bool[Array, ""]:
+        """Whether there is a member."""
+        return has_any(lax.bitwise_or(self.low, self.high))
+
+    def size(self) -> Int32[Array, ""]:
+        """Number of members."""
+        return size_of(self.low) + size_of(self.high)
+
+    def has(self, cell: Int32[Array, "*shape"]) -> Bool[Array, "*shape"]:
+        """Whether `cell` (or each of several) is a member; a cell off the board is not."""
+        low = self.low >> cell.astype(jnp.uint32)
+        high = self.high >> (cell - _WORD).astype(jnp.uint32)
+        return (((low | high) & 1) != 0) & (cell >= 0)
+
+    def shifted(self, direction: Direction) -> "CellSet":
+        """Every member moved one cell; what leaves the board is gone."""
+        low, high = self.low, self.high
+        if direction == Direction.UP:
+            carried = right(low, _WORD - SIZE)
+            return CellSet(
+                masked(left(low, SIZE), _FULL),
+                masked(lax.bitwise_or(left(high, SIZE), carried), _FULL),
+            )
+        if direction == Direction.DOWN:
+            carried = masked(left(high, _WORD - SIZE), _FULL)
+            return CellSet(lax.bitwise_or(right(low, SIZE), carried), right(high, SIZE))
+        if direction == Direction.LEFT:
+            stay = _FULL & ~_FIRST_COL
+            return CellSet(right(masked(low, stay), 1), right(masked(high, stay), 1))
+        stay = _FULL & ~_LAST_COL
+        return CellSet(left(masked(low, stay), 1), left(masked(high, stay), 1))
+
+    def neighbours(self) -> "CellSet":
+        """All cells orthogonally adjacent to a member."""
+        up, down, left, right = (self.shifted(direction) for direction in Direction)
+        return up | down | left | right
+
+    def surroundings(self) -> "CellSet":
+        """All cells that touch a member, by a side or a corner."""
+        row = self.shifted(Direction.LEFT) | self.shifted(Direction.RIGHT)
+        column = row | self
+        return row | column.shifted(Direction.UP) | column.shifted(Direction.DOWN)
+
+    def pick(self, index: Int32[Array, ""]) -> Int32[Array, ""]:
+        """The member with that index, counted from cell 0; the set must have so many."""
+        in_low = size_of(self.low)
+        later = index >= in_low
+        bit = nth_bit(
+            jnp.where(later, self.high, self.low), jnp.where(later, index - in_low, index)
+        )
+        return bit + jnp.where(later, _WORD, 0)
+
+
+_BIT = np.tile(np.arange(_WORD, dtype=np.uint32), 2)
+_IN_LOW = np.arange(NUM_CELLS) < _WORD
+
+
+def _union(words: UInt32[Array, " n"]) -> UInt32[Array, ""]:
+    return lax.reduce(words, np.uint32(0), lax.bitwise_or, (0,))
+
+
+def constant_set(cells: tuple[int, ...]) -> CellSet:
+    """A set that is known when the program is compiled."""
+    low = sum(1 << cell for cell in cells if cell < _WORD)
+    high = sum(1 << (cell - _WORD) for cell in cells if cell >= _WORD)
+    return CellSet(jnp.uint32(low), jnp.uint32(high))
+
+
+def corners() -> CellSet:
+    """The four corners."""
+    return constant_set(CORNERS)
+
+
+# The 32 cells that are no corner, as the bits of one word: four of the lowest row, twelve in
+# each half of the middle, four of the highest row.
+_EDGE, _MIDDLE = 0xF, 0xFFF
+
+
+def inner_bits(cells: CellSet) -> UInt32[Array, ""]:
+    """The cells of a set that are no corners, a bit each; see `inner_cells`."""
+    low = ((cells.low >> 1) & _EDGE) | (((cells.low >> SIZE) & _MIDDLE) << 4)
+    high = (cells.high & _MIDDLE) | (((cells.high >> 13) & _EDGE) << 12)
+    return low | (high << 16)
+
+
+def inner_cells(bits: UInt32[Array, ""]) -> CellSet:
+    """The set that `inner_bits` has written down."""
+    low = ((bits & _EDGE) << 1) | (((bits >> 4) & _MIDDLE) << SIZE)
+    high = ((bits >> 16) & _MIDDLE) | ((bits >> 28) << 13)
+    return CellSet(low, high)
+
+
+def row_and_column(cell: Int32[Array, ""]) -> tuple[CellSet, CellSet]:
+    """All cells of the row, and all cells of the column, of `cell`."""
+    row_mask = jnp.uint32((1 << SIZE) - 1)
+    row = row_of(cell)
+    low = (row_mask << (row * SIZE).astype(jnp.uint32)) & _FULL
+    high = row_mask << (row * SIZE - _WORD).astype(jnp.uint32)
+    column = jnp.uint32(_FIRST_COL) << col_of(cell).astype(jnp.uint32)
+    return CellSet(low, high), CellSet(column, column)
+
+
+def step_from(
+    cell: Int32[Array, "*shape"], direction: Int32[Array, "*shape"]
+) -> tuple[Int32[Array, "*shape"], Int32[Array, "*shape"]]:
+    """What a step in a direction adds to a cell, and how many steps the board has room for."""
+    row, col = row_of(cell), col_of(cell)
+    vertical = direction <= Direction.DOWN
+    forward = (direction == Direction.UP) | (direction == Direction.RIGHT)
+    step = jnp.where(vertical, SIZE, 1)
+    place = jnp.where(vertical, row, col)
+    return jnp.where(forward, step, -step), jnp.where(forward, SIZE - 1 - place, place)
+
+
+def first_neighbour(cell: Int32[Array, ""], members: CellSet) -> Int32[Array, ""]:
+    """The neighbouring cell that is a member, first in direction order; `cell` if none is."""
+    here = CellSet.of(cell)
+    found = cell
+    for direction in reversed(Direction):
+        found = jnp.where((here.shifted(direction) & members).any(), cell + STEPS[direction], found)
+    return found
+
+
+def line_of_sight(cell: Int32[Array, ""], stops: CellSet) -> CellSet:
+    """Cells of the row and column of `cell` with no member of `stops` strictly between."""
+    seen = CellSet.empty()
+    for direction in Direction:
+        ray = CellSet.of(cell).shifted(direction)
+        for _ in range(SIZE - 1):
+            seen = seen | ray
+            ray = (ray - stops).shifted(direction)
+    return seen
+
+
+def path_length(
+    start: Int32[Array, ""], goal: Int32[Array, ""], blocks: CellSet
+) -> Int32[Array, ""]:
+    """Steps of a shortest orthogonal path around `blocks`; 0 if there is none.
+
+    A block under `start` or `goal` does not matter.
+    """
+    target = CellSet.of(start)
+    free = ~blocks | target
+    Carry = tuple[CellSet, CellSet, Int32[Array, ""]]
+
+    def spread(carry: Carry) -> Carry:
+        before, _, steps = carry
+        reached = before
+        for _ in range(_WAVES):
+            missing = ~(reached & target).any()
+            steps = steps + missing.astype(jnp.int32)
+            reached = reached | (reached.neighbours() & free)
+        return reached, before, steps
+
+    first = (CellSet.of(goal), CellSet.empty(), jnp.int32(0))
+    reached, _, steps = lax.while_loop(
+        lambda carry: _grows(carry[0], carry[1], target), spread, first
+    )
+    return jnp.where((reached & target).any(), steps, 0)
+
+
+def first_steps(start: Int32[Array, ""], goal: CellSet, free: CellSet) -> CellSet:
+    """With which neighbours of `start` the shortest orthogonal paths into `goal` begin.
+
+    Args:
+        start: where the paths begin; need not be free.
+        goal: where they end: a set of at most one cell, empty if it may not be entered.
+        free: the cells that may be walked on.
+
+    Returns:
+        The neighbours; none where there is no path of at least one step.
+    """
+    # The search grows from the goal and halts at the wave that first touches a neighbour of
+    # `start`: the members among the neighbours are then all equally near.
+    beside = CellSet.of(start).neighbours()
+    return flood(goal, free, until=beside) & beside
+
+
+def flood(
+    start: CellSet, free: CellSet, *, until: CellSet, barrier: CellSet | None = None
+) -> CellSet:
+    """Spreads from `start` over free cells, a step at a time, up to the first touch of `until`.
+
+    Args:
+        start: where it begins.
+        free: the cells that it may enter.
+        until: the cells that end it.
+        barrier: cells that may be entered but not left; none by default.
+
+    Returns:
+        The cells reached.
+    """
+
+    def spread(carry: tuple[CellSet, CellSet]) -> tuple[CellSet, CellSet]:
+        before, _ = carry
+        reached = before
+        for _ in range(_WAVES):
+            source = reached if barrier is None else reached - barrier
+            wave = source.neighbours() & free
+            reached = reached | wave.where(~(reached & until).any())
+        return reached, before
+
+    return lax.while_loop(lambda carry: _grows(*carry, until), spread, (start, CellSet.empty()))[0]
+
+
+def _grows(reached: CellSet, before: CellSet, until: CellSet) -> Bool[Array, ""]:
+    """Whether the last waves reached something new, but nothing of `until`."""
+    return (reached - before).any() & ~(reached & until).any()

@@ -1,0 +1,179 @@
+"""What programs do beside dealing damage (rules, section 6)."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeAlias
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Int32, UInt32
+
+from hackmatrix_rl.batching import (
+    Chance,
+    below,
+)
+from hackmatrix_rl.game._board import (
+    SIZE,
+    CellSet,
+    col_of,
+    row_of,
+)
+from hackmatrix_rl.game._history import restore
+from hackmatrix_rl.game._state import (
+    ENEMY_HP,
+    LONGEST_WAIT,
+    NUM_ENEMY_TYPES,
+    Content,
+    Enemies,
+    EnemyType,
+    Position,
+    by_type,
+    is_block,
+    of_chosen,
+)
+from hackmatrix_rl.game._view import View
+
+
+class Given(eqx.Module):
+    """What an effect may use beside the position.
+
+    Attributes:
+        chance: source of what is left to chance.
+        snapshot: the newest one of the history.
+    """
+
+    chance: Chance
+    snapshot: UInt32[Array, " snapshot_words"]
+
+
+Effect: TypeAlias = Callable[[View, Given], tuple[Position, Int32[Array, ""]]]
+"""From a position, its cost already paid, to the position after and the kills that count."""
+
+
+def changing(change: Callable[[Position], Position]) -> Effect:
+    """An effect that needs neither chance nor the past, and kills nobody."""
+
+    def effect(view: View, given: Given) -> tuple[Position, Int32[Array, ""]]:
+        return change(view.position), jnp.int32(0)
+
+    return effect
+
+
+def gaining(**amounts: int) -> Effect:
+    """Adds to the named numbers of the player."""
+
+    def change(position: Position) -> Position:
+        player = position.player
+        gained = {name: getattr(player, name) + amount for name, amount in amounts.items()}
+        return replace(position, player=replace(player, **gained))
+
+    return changing(change)
+
+
+def setting(flag: str) -> Effect:
+    """Sets one flag of the position."""
+    return changing(lambda position: replace(position, **{flag: jnp.bool_(True)}))
+
+
+def crash(position: Position) -> Position:
+    """Blocks vanish from the 8 cells around the player."""
+    here = CellSet.of(position.player.cell)
+    around = (here.surroundings() - here).to_array()
+    wiped = around & is_block(position.board.content)
+    board = position.board.with_(wiped, content=Content.EMPTY, value=0, spawn_count=0)
+    return replace(position, board=board)
+
+
+def warp(view: View, given: Given) -> tuple[Position, Int32[Array, ""]]:
+    """Moves the player onto a random enemy or transmission."""
+    cell, _ = warp_target(view, given)
+    player = replace(view.position.player, cell=cell)
+    return replace(view.position, player=player), jnp.int32(0)
+
+
+def warp_target(view: View, given: Given) -> tuple[Int32[Array, ""], Bool[Array, ""]]:
+    """The cell of a random enemy or transmission, and whether it is an enemy."""
+    enemies, transmissions = view.position.enemies, view.position.transmissions
+    present = jnp.concatenate([enemies.present, transmissions.present])
+    cells = jnp.concatenate([enemies.cell, transmissions.cell])
+    # 25 random bits above a number that breaks ties.
+    numbers = np.arange(1, present.size + 1, dtype=np.uint32)
+    lots = ((given.chance.words(present.size) >> 7) << 7) | numbers
+    lots = jnp.where(present, lots, jnp.uint32(0))
+    target = present & (lots == jnp.max(lots))
+    return of_chosen(target, cells), target[: enemies.size].any()
+
+
+def warp_destroys(view: View, given: Given) -> tuple[CellSet, CellSet]:
+    """What is of the target's kind and on its cell."""
+    cell, is_enemy = warp_target(view, given)
+    there = CellSet.of(cell)
+    return there.where(is_enemy), there.where(~is_enemy)
+
+
+def poly(view: View, given: Given) -> tuple[Position, Int32[Array, ""]]:
+    """Every enemy becomes one of the three other types; damage taken stays taken."""
+    enemies = view.position.enemies
+    bits = given.chance.words(enemies.size)
+    kind = (enemies.type + 1 + below(bits, NUM_ENEMY_TYPES - 1)) & (NUM_ENEMY_TYPES - 1)
+    hp = by_type(ENEMY_HP, kind) - (by_type(ENEMY_HP, enemies.type) - enemies.hp)
+    dead = enemies.present & (hp <= 0)
+    after = enemies.with_(
+        present=enemies.present & ~dead,
+        type=kind,
+        hp=jnp.maximum(hp, 0),
+        last_known=jnp.where(kind == EnemyType.CRYPTOG, enemies.cell, enemies.last_known),
+    )
+    kills = jnp.sum(dead & ~enemies.from_scheduled_task, dtype=jnp.int32)
+    return replace(view.position, enemies=after), kills
+
+
+def push(view: View) -> Int32[Array, " n"]:
+    """One step away from the player, in row and in column."""
+    cell, player = view.position.enemies.cell, view.position.player.cell
+    row, col = row_of(cell), col_of(cell)
+    wanted_row = jnp.clip(row + jnp.sign(row - row_of(player)), 0, SIZE - 1)
+    wanted_col = jnp.clip(col + jnp.sign(col - col_of(player)), 0, SIZE - 1)
+    return wanted_row * SIZE + wanted_col
+
+
+def pull(view: View) -> Int32[Array, " n"]:
+    """One step towards the player, but never onto its cell."""
+    cell, player = view.position.enemies.cell, view.position.player.cell
+    row, col = row_of(cell), col_of(cell)
+    row_gap, col_gap = row_of(player) - row, col_of(player) - col
+    beside = jnp.abs(row_gap) + jnp.abs(col_gap) <= 1
+    diagonal = (jnp.abs(row_gap) == 1) & (jnp.abs(col_gap) == 1)
+    wanted_row = row + jnp.where(beside, 0, jnp.sign(row_gap))
+    wanted_col = col + jnp.where(beside | diagonal, 0, jnp.sign(col_gap))
+    return wanted_row * SIZE + wanted_col
+
+
+def moved(enemies: Enemies, wanted: Int32[Array, " n"]) -> Enemies:
+    """Enemies go where they want, but for a cell that one before them has gone to."""
+    wants = enemies.present & (wanted != enemies.cell)
+    slots = np.arange(wants.size)
+    earlier = slots[None, :] < slots[:, None]
+    rival = (wanted[None, :] == wanted[:, None]) & wants[None, :] & earlier
+    goes: Bool[Array, " n"] = wants & ~rival.any(axis=1)
+    return enemies.with_(goes, cell=wanted)
+
+
+def undo(view: View, given: Given) -> tuple[Position, Int32[Array, ""]]:
+    """Restores the newest snapshot."""
+    return restore(view.position, given.snapshot), jnp.int32(0)
+
+
+def delay(position: Position) -> Position:
+    """Every transmission takes 3 turns more."""
+    later = jnp.minimum(position.transmissions.turns_remaining + 3, LONGEST_WAIT)
+    return replace(position, transmissions=position.transmissions.with_(turns_remaining=later))
+
+
+def reduce_spawns(position: Position) -> Position:
+    """Every unsiphoned block calls one transmission less."""
+    board = position.board
+    fewer = jnp.maximum(board.spawn_count - 1, 0)
+    open_ = is_block(board.content) & ~board.siphoned
+    return replace(position, board=board.with_(open_, spawn_count=fewer))

@@ -1,0 +1,277 @@
+"""The enemy turn (rules, section 5)."""
+
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Int32, UInt32
+
+from hackmatrix_rl.batching import Chance
+from hackmatrix_rl.batching import _sparse as sparse
+from hackmatrix_rl.game._board import (
+    STEPS,
+    CellSet,
+    Direction,
+    col_of,
+    distance,
+    first_neighbour,
+    first_steps,
+    row_of,
+)
+from hackmatrix_rl.game._slots import (
+    next_slot,
+    put,
+    with_room,
+)
+from hackmatrix_rl.game._spawning import spawn_transmissions
+from hackmatrix_rl.game._state import (
+    ENEMY_HP,
+    ENEMY_SPEED,
+    FLAGS,
+    NOWHERE,
+    Enemies,
+    EnemyType,
+    Position,
+    Transmissions,
+    by_type,
+    first,
+    of_chosen,
+)
+
+
+def enemy_turn(position: Position, takes_place: Bool[Array, ""], *, chance: Chance) -> Position:
+    """One enemy turn where it takes place: the player's action ended, and STEP holds it not up.
+
+    Elsewhere nothing changes: each step has nobody to whom it applies. (To work out the turn
+    and then choose between two positions takes longer.)
+    """
+    position = replace(position, turn=position.turn + takes_place.astype(jnp.int32))
+    position = arrive(position, takes_place)
+    position = move_enemies(position, takes_place, chance=chance.child(0))
+    position = spawn(position, takes_place, chance=chance.child(1))
+    return recover(position, takes_place)
+
+
+def arrive(position: Position, takes_place: Bool[Array, ""]) -> Position:
+    """Step 2: transmissions whose time is up become enemies, the others count down."""
+    transmissions = position.transmissions
+    left = transmissions.turns_remaining
+    due = transmissions.present & (left <= 1) & takes_place
+
+    Carry = tuple[Bool[Array, " n"], Enemies, Int32[Array, ""]]
+
+    def one(carry: Carry, given: Transmissions) -> Carry:
+        due, enemies, dropped = carry
+        enemies = with_room(enemies, jnp.int32(1))
+        now = first(due)
+        word = of_chosen(now, given.words)
+        kind, cell = (Transmissions.FIELDS[name].read(word) for name in ("type", "cell"))
+        arrival = Enemies.word(
+            present=1,
+            type=kind,
+            cell=cell,
+            hp=by_type(ENEMY_HP, kind),
+            disabled_turns=1,
+            last_known=jnp.where(kind == EnemyType.CRYPTOG, cell, NOWHERE),
+            **{flag: Transmissions.FIELDS[flag].read(word) for flag in FLAGS},
+        )
+        slot = next_slot(enemies)
+        fits = slot < enemies.size
+        return due & ~now, put(enemies, slot, arrival), dropped + (~fits).astype(jnp.int32)
+
+    _, enemies, dropped = sparse.while_loop(
+        lambda carry, _: carry[0].any(),
+        one,
+        (due, position.enemies, position.dropped),
+        transmissions,
+        shares=(8,),
+    )
+    waiting = transmissions.with_(
+        present=transmissions.present & ~due,
+        turns_remaining=jnp.where(takes_place, jnp.maximum(left - 1, 0), left),
+    )
+    return replace(position, enemies=enemies, transmissions=waiting, dropped=dropped)
+
+
+def move_enemies(position: Position, takes_place: Bool[Array, ""], *, chance: Chance) -> Position:
+    """Step 3: attacks and movement."""
+    enemies, player = position.enemies, position.player
+    able = enemies.present & (enemies.disabled_turns == 0) & ~enemies.stunned & takes_place
+    blocks = position.board.blocks
+    transmissions = position.transmissions.cells
+    beside = CellSet.of(player.cell).neighbours()
+
+    Carry = tuple[Bool[Array, " n"], Int32[Array, ""], Enemies]
+
+    def one_step(step: Int32[Array, ""], carry: Carry) -> Carry:
+        able, hp, enemies = carry
+        able = able & (by_type(ENEMY_SPEED, enemies.type) > step)
+        # Only its own move changes where an enemy stands, so whether it will attack is known
+        # before the order is drawn, and attacks need no order among themselves.
+        attacking = able & beside.has(enemies.cell)
+        able = able & ~attacking
+        turns = walking_order(enemies, able, chance=chance.child(step))
+        enemies = walk(enemies, turns, player.cell, blocks, transmissions)
+        return able, hp - jnp.sum(attacking, dtype=jnp.int32), enemies
+
+    _, hp, enemies = jax.lax.fori_loop(0, max(ENEMY_SPEED), one_step, (able, player.hp, enemies))
+    player = replace(player, hp=jnp.maximum(hp, 0))
+    return replace(position, enemies=enemies, player=player)
+
+
+_SLOT_BITS, _SEAT_BITS = 7, 8
+
+
+def walking_order(
+    enemies: Enemies, walkers: Bool[Array, " max_enemies"], *, chance: Chance
+) -> UInt32[Array, " max_enemies"]:
+    """A word for each walker, the highest first to go; 0 for who does not walk.
+
+    Below the lot stand cell and type, so that the largest word says all about who is next.
+    """
+    seat = (enemies.cell << 2 | enemies.type).astype(jnp.uint32)
+    return jnp.where(walkers, random_lots(enemies.size, chance=chance) | seat, jnp.uint32(0))
+
+
+def random_lots(size: int, *, chance: Chance) -> UInt32[Array, " size"]:
+    """Distinct random words, whose order is uniform; their lowest 8 bits are 0.
+
+    17 random bits above the thing's number, at least 1: ties, which the number breaks, are 1
+    in 131,072.
+    """
+    if size >= 1 << _SLOT_BITS:
+        raise ValueError(f"an order of {size} things does not fit; at most 127 do")
+    below = _SLOT_BITS + _SEAT_BITS
+    numbers = np.arange(1, size + 1, dtype=np.uint32) << _SEAT_BITS
+    return ((chance.words(size) >> below) << below) | numbers
+
+
+def walk(
+    enemies: Enemies,
+    turns: UInt32[Array, " max_enemies"],
+    goal: Int32[Array, ""],
+    blocks: CellSet,
+    transmissions: CellSet,
+) -> Enemies:
+    """Moves the walkers one cell each, one after another.
+
+    Args:
+        enemies: before.
+        turns: `walking_order`.
+        goal: the player's cell.
+        blocks: the cells with a block.
+        transmissions: the cells with a transmission.
+    """
+    Carry = tuple[UInt32[Array, ""], Enemies]
+    Given = tuple[UInt32[Array, " max_enemies"], Int32[Array, ""], CellSet, CellSet]
+
+    def one(carry: Carry, given: Given) -> Carry:
+        now, enemies = carry
+        turns, goal, blocks, transmissions = given
+        mover = turns == now
+        cell, kind = ((now >> 2) & 63).astype(jnp.int32), (now & 3).astype(jnp.int32)
+
+        others = CellSet.of_cells(enemies.cell, enemies.present & ~mover)
+        walls = blocks.where(kind != EnemyType.GLITCH)
+        target = next_cell(cell, goal, walls, others | transmissions)
+
+        seen = (row_of(target) == row_of(goal)) | (col_of(target) == col_of(goal))
+        shows = (kind == EnemyType.CRYPTOG) & (target != cell) & seen
+        last_known = jnp.where(shows, target, enemies.last_known)
+        enemies = enemies.with_(mover, cell=target, last_known=last_known)
+        return next_turn(turns, now), enemies
+
+    _, enemies = sparse.while_loop(
+        lambda carry, _: carry[0] != 0,
+        one,
+        (jnp.max(turns), enemies),
+        (turns, goal, blocks, transmissions),
+        shares=(1, 8),
+    )
+    return enemies
+
+
+def next_turn(turns: UInt32[Array, " n"], now: UInt32[Array, ""]) -> UInt32[Array, ""]:
+    """The largest word below the one whose turn is over; 0 if there is none."""
+    return jnp.max(jnp.where(turns < now, turns, jnp.uint32(0)))
+
+
+def next_cell(
+    cell: Int32[Array, ""], goal: Int32[Array, ""], walls: CellSet, occupied: CellSet
+) -> Int32[Array, ""]:
+    """Where an enemy that stands on `cell` goes ("How an enemy moves")."""
+    here, target = CellSet.of(cell), CellSet.of(goal)
+    # The goal is never occupied, but a block on it counts; and from it no path leads to it.
+    open_target = target - walls - here
+    free = ~walls - (occupied - target)
+    beside = here.neighbours()
+
+    clear = first_steps(cell, open_target, free)
+    through = first_steps(cell, open_target, ~walls)
+    chosen = nearest_neighbour(cell, goal, free)
+    second = first_neighbour(cell, through)
+    chosen = jnp.where(free.has(second) & (second != cell), second, chosen)
+    chosen = jnp.where(clear.any(), first_neighbour(cell, clear), chosen)
+    return jnp.where((beside & free).any(), chosen, cell)
+
+
+def nearest_neighbour(
+    cell: Int32[Array, ""], goal: Int32[Array, ""], free: CellSet
+) -> Int32[Array, ""]:
+    """The free neighbouring cell nearest to the goal, first in direction order on ties."""
+    here = CellSet.of(cell)
+    chosen, least = cell, jnp.int32(127)
+    for direction in Direction:
+        beside = cell + STEPS[direction]
+        away = distance(beside, goal)
+        better = (here.shifted(direction) & free).any() & (away < least)
+        chosen, least = jnp.where(better, beside, chosen), jnp.where(better, away, least)
+    return chosen
+
+
+def spawn(position: Position, takes_place: Bool[Array, ""], *, chance: Chance) -> Position:
+    """Steps 4 and 5: the scheduled task, and what siphons have called."""
+    due = ~position.scheduled_tasks_disabled & (position.turn >= position.next_scheduled_task_turn)
+    due = due & takes_place
+    Carry = tuple[Transmissions, Int32[Array, ""]]
+
+    def spawn_all(carry: Carry, given: Any) -> Carry:
+        cell, stops, due, pending, chance = given
+        slots, missed = spawn_transmissions(
+            carry[0],
+            cell,
+            stops,
+            scheduled=due,
+            from_siphon=pending,
+            unflagged=jnp.int32(0),
+            chance=chance,
+        )
+        return slots, carry[1] + missed
+
+    stops = position.enemies.cells | position.board.blocks
+    pending = position.pending_siphon_transmissions
+    transmissions, dropped = sparse.apply_if(
+        takes_place & (due | (pending > 0)),
+        spawn_all,
+        (position.transmissions, position.dropped),
+        (position.player.cell, stops, due, pending, chance),
+        share=16,
+    )
+    next_turn = position.turn + position.scheduled_task_interval
+    return replace(
+        position,
+        next_scheduled_task_turn=jnp.where(due, next_turn, position.next_scheduled_task_turn),
+        pending_siphon_transmissions=jnp.where(takes_place, 0, pending),
+        transmissions=transmissions,
+        dropped=dropped,
+    )
+
+
+def recover(position: Position, takes_place: Bool[Array, ""]) -> Position:
+    """Step 6: enemies recover."""
+    enemies = position.enemies
+    disabled_turns = jnp.maximum(enemies.disabled_turns - 1, 0)
+    recovered = enemies.with_(takes_place, disabled_turns=disabled_turns, stunned=0)
+    return replace(position, enemies=recovered)

@@ -1,0 +1,129 @@
+"""One action of one game (rules, sections 4 to 9)."""
+
+from dataclasses import replace
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Int, Key
+
+from hackmatrix_rl.batching import Chance
+from hackmatrix_rl.game._actions import (
+    apply_action,
+    is_legal,
+    legal_actions,
+)
+from hackmatrix_rl.game._config import GameConfig
+from hackmatrix_rl.game._enemy_turn import enemy_turn
+from hackmatrix_rl.game._history import remember
+from hackmatrix_rl.game._rewards import (
+    Event,
+    RewardTerms,
+    reward_terms,
+)
+from hackmatrix_rl.game._stage import (
+    FIRST_INTERVAL,
+    set_up_if,
+)
+from hackmatrix_rl.game._state import (
+    MAX_HP,
+    Position,
+    State,
+    select,
+)
+
+
+class Outcome(eqx.Module):
+    """What an action led to, beside the new state.
+
+    Attributes:
+        terms: the reward by its parts; `terms.total()` is the reward.
+        legal: the action was legal. If not, nothing changed and the episode is over.
+        died: the player's hp is 0; the episode is over.
+        won: stage 8 was completed; the episode is over.
+        completed: a stage was completed.
+    """
+
+    terms: RewardTerms
+    legal: Bool[Array, "*batch"]
+    died: Bool[Array, "*batch"]
+    won: Bool[Array, "*batch"]
+    completed: Bool[Array, "*batch"]
+
+
+def play(
+    config: GameConfig, state: State, action: Int[Array, ""], *, key: Key[Array, ""]
+) -> tuple[State, Outcome]:
+    """One action of one game; works under `jax.vmap` and `jax.jit`.
+
+    Args:
+        config: the game's capacities.
+        state: one game.
+        action: 0..27; any other number is an illegal action.
+        key: source of everything that is left to chance.
+
+    Returns:
+        The game after the action and what it led to.
+    """
+    chance = Chance.of(key)
+    mask = legal_actions(config, state)
+    after, outcome = act(state, action, mask, chance=chance.child(0))
+    position = set_up_if(outcome.completed & ~outcome.won, after.position, chance=chance.child(1))
+    return State(position, after.history), outcome
+
+
+def act(
+    state: State, action: Int[Array, ""], mask: Bool[Array, "28"], *, chance: Chance
+) -> tuple[State, Outcome]:
+    """`play` up to the set-up of the next stage, which is left to do where one was completed.
+
+    Args:
+        state: one game.
+        action: 0..27; any other number is an illegal action.
+        mask: `legal_actions` of `state`.
+        chance: source of everything that is left to chance.
+    """
+    action = action.astype(jnp.int32)
+    legal = is_legal(mask, action)
+
+    position, event = apply_action(state, action, legal, chance=chance.child(0))
+    position, turned = turn_after(position, event, chance=chance.child(1))
+    position = complete(position, event)
+    event = eqx.tree_at(lambda e: e.died, event, legal & (position.player.hp == 0))
+    terms = reward_terms(state.position, position, event)
+    history = remember(state.history, position, push=turned, pop=event.popped)
+
+    nothing = jax.tree.map(jnp.zeros_like, terms)
+    outcome = Outcome(
+        terms=select(legal, terms, nothing),
+        legal=legal,
+        died=event.died,
+        won=event.won,
+        completed=event.completed,
+    )
+    return State(position, history), outcome
+
+
+def turn_after(
+    position: Position, event: Event, *, chance: Chance
+) -> tuple[Position, Bool[Array, ""]]:
+    """Section 5: the enemy turn where one follows, and whether it was not held up by STEP."""
+    held_up = event.ends_turn & position.step_active
+    turned = event.ends_turn & ~position.step_active
+    after = enemy_turn(position, turned, chance=chance)
+    return replace(after, step_active=after.step_active & ~held_up), turned
+
+
+def complete(position: Position, event: Event) -> Position:
+    """Section 8: hp, and the number of the next stage, whose set-up is yet to be done."""
+    player = position.player
+    healed = jnp.where(event.completed, jnp.minimum(player.hp + 1, MAX_HP), player.hp)
+    goes_on = event.completed & ~event.won
+    stage = position.stage + goes_on.astype(jnp.int32)
+    interval = FIRST_INTERVAL + 1 - stage
+    return replace(
+        position,
+        player=replace(player, hp=healed),
+        stage=stage,
+        scheduled_task_interval=jnp.where(goes_on, interval, position.scheduled_task_interval),
+    )

@@ -1,0 +1,268 @@
+"""The 23 programs: a table of costs, conditions and effects (rules, section 6).
+
+To add a program, add a member to `Program` and a row to `SPECS`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import IntEnum
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Int32, UInt32
+
+from hackmatrix_rl.game import _effects as effects
+from hackmatrix_rl.game._board import (
+    CellSet,
+    distance,
+)
+from hackmatrix_rl.game._damage import (
+    destroy,
+    hit,
+)
+from hackmatrix_rl.game._effects import (
+    Effect,
+    Given,
+)
+from hackmatrix_rl.game._state import (
+    LAST_STAGE,
+    MAX_HP,
+    EnemyType,
+    Position,
+    first,
+    is_block,
+)
+from hackmatrix_rl.game._view import View
+
+
+class Program(IntEnum):
+    """The programs in the order of their actions: action = 5 + program."""
+
+    PUSH = 0
+    PULL = 1
+    CRASH = 2
+    WARP = 3
+    POLY = 4
+    WAIT = 5
+    DEBUG = 6
+    ROW = 7
+    COL = 8
+    UNDO = 9
+    STEP = 10
+    SIPH_PLUS = 11
+    EXCH = 12
+    SHOW = 13
+    RESET = 14
+    CALM = 15
+    D_BOM = 16
+    DELAY = 17
+    ANTI_V = 18
+    SCORE = 19
+    REDUC = 20
+    ATK_PLUS = 21
+    HACK = 22
+
+
+Damage = Callable[[View], Int32[Array, " max_enemies"]]
+Motion = Callable[[View], Int32[Array, " max_enemies"]]
+Destruction = Callable[[View, Given], tuple[CellSet, CellSet]]
+
+
+@dataclass(frozen=True)
+class Spec:
+    """One program.
+
+    Attributes:
+        credits: cost; `energy` likewise.
+        energy: cost.
+        spawn_cost: spawn_count of a block that holds it.
+        usable: its condition, beside being owned and affordable.
+        damage: how much hp it takes from each enemy. All programs that deal damage share
+            one application of it; those that destroy, and those that move enemies, likewise.
+        destroys: the cells whose enemies, and the cells whose transmissions, are destroyed.
+        moves: the cell that each enemy wants to go to.
+        effect: what else it does.
+    """
+
+    credits: int
+    energy: int
+    spawn_cost: int
+    usable: Callable[[View], Bool[Array, ""]]
+    damage: Damage | None = None
+    destroys: Destruction | None = None
+    moves: Motion | None = None
+    effect: Effect | None = None
+
+
+def _always(view: View) -> Bool[Array, ""]:
+    return jnp.bool_(True)
+
+
+def _any_enemy(view: View) -> Bool[Array, ""]:
+    return view.enemies.any()
+
+
+def _attacks(where: Callable[[View], Bool[Array, " max_enemies"]]) -> Damage:
+    """Damage with the player's strength."""
+
+    def damage(view: View) -> Int32[Array, " max_enemies"]:
+        strength = jnp.minimum(view.position.player.attack_damage, 127).astype(jnp.int32)
+        return jnp.where(where(view), strength, jnp.int32(0))
+
+    return damage
+
+
+def _d_bom(view: View) -> Int32[Array, " max_enemies"]:
+    """Destroys the nearest daemon; the enemies around it take 1."""
+    cell = view.position.enemies.cell
+    away = distance(cell, jnp.full_like(cell, view.position.player.cell))
+    away = jnp.where(view.of_type(EnemyType.DAEMON), away, jnp.int32(127))
+    target = first(away == jnp.min(away))
+    center = CellSet.of_cells(cell, target)
+    around = view.standing_on(center.surroundings() - center)
+    return jnp.where(target, jnp.int32(127), around.astype(jnp.int32))
+
+
+def _with_player(position: Position, **values: Int32[Array, ""]) -> Position:
+    return replace(position, player=replace(position.player, **values))
+
+
+def _score(position: Position) -> Position:
+    return _with_player(position, score=position.player.score + LAST_STAGE - position.stage)
+
+
+def _attack_plus(position: Position) -> Position:
+    stronger = _with_player(position, attack_damage=position.player.attack_damage + 1)
+    return replace(stronger, atk_plus_uses_this_stage=position.atk_plus_uses_this_stage + 1)
+
+
+def _spawning_block(view: View) -> Bool[Array, ""]:
+    board = view.position.board
+    return (is_block(board.content) & ~board.siphoned & (board.spawn_count > 0)).any()
+
+
+# fmt: off
+SPECS: dict[Program, Spec] = {
+    Program.PUSH: Spec(0, 2, 4, _any_enemy, moves=effects.push),
+    Program.PULL: Spec(0, 2, 4, _any_enemy, moves=effects.pull),
+    Program.CRASH: Spec(
+        3, 2, 6, lambda v: (v.around & (v.blocks | v.enemies | v.transmissions)).any(),
+        destroys=lambda v, _: (v.around, v.around), effect=effects.changing(effects.crash)),
+    Program.WARP: Spec(
+        2, 2, 5, lambda v: (v.enemies | v.transmissions).any(),
+        destroys=effects.warp_destroys, effect=effects.warp),
+    Program.POLY: Spec(1, 1, 3, _any_enemy, effect=effects.poly),
+    Program.WAIT: Spec(0, 1, 1, _always),
+    Program.DEBUG: Spec(
+        3, 0, 4, lambda v: (v.enemies & v.blocks).any(),
+        damage=_attacks(lambda v: v.standing_on(v.blocks))),
+    Program.ROW: Spec(
+        3, 1, 2, lambda v: (v.enemies & v.row).any(),
+        damage=_attacks(lambda v: v.standing_on(v.row))),
+    Program.COL: Spec(
+        3, 1, 2, lambda v: (v.enemies & v.column).any(),
+        damage=_attacks(lambda v: v.standing_on(v.column))),
+    Program.UNDO: Spec(1, 0, 3, lambda v: v.can_undo, effect=effects.undo),
+    Program.STEP: Spec(0, 3, 4, _always, effect=effects.setting("step_active")),
+    Program.SIPH_PLUS: Spec(5, 0, 7, _always, effect=effects.gaining(data_siphons=1)),
+    Program.EXCH: Spec(
+        4, 0, 3, lambda v: v.position.player.credits >= 4, effect=effects.gaining(energy=4)),
+    Program.SHOW: Spec(
+        2, 0, 2, lambda v: ~v.position.show_activated, effect=effects.setting("show_activated")),
+    Program.RESET: Spec(
+        0, 4, 2, lambda v: v.position.player.hp < MAX_HP,
+        effect=effects.changing(lambda p: _with_player(p, hp=jnp.int32(MAX_HP)))),
+    Program.CALM: Spec(
+        2, 4, 6, lambda v: ~v.position.scheduled_tasks_disabled,
+        effect=effects.setting("scheduled_tasks_disabled")),
+    Program.D_BOM: Spec(3, 0, 4, lambda v: v.any_of_type(EnemyType.DAEMON), damage=_d_bom),
+    Program.DELAY: Spec(
+        1, 2, 4, lambda v: v.transmissions.any(), effect=effects.changing(effects.delay)),
+    Program.ANTI_V: Spec(
+        3, 0, 4, lambda v: v.any_of_type(EnemyType.VIRUS),
+        damage=lambda v: v.of_type(EnemyType.VIRUS).astype(jnp.int32)),
+    Program.SCORE: Spec(
+        0, 5, 5, lambda v: v.position.stage < LAST_STAGE, effect=effects.changing(_score)),
+    Program.REDUC: Spec(
+        2, 1, 3, _spawning_block, effect=effects.changing(effects.reduce_spawns)),
+    Program.ATK_PLUS: Spec(
+        4, 4, 8, lambda v: v.position.atk_plus_uses_this_stage < 2,
+        effect=effects.changing(_attack_plus)),
+    Program.HACK: Spec(
+        2, 2, 4, lambda v: v.position.board.siphoned.any(),
+        damage=_attacks(lambda v: v.standing_on(CellSet.from_array(v.position.board.siphoned)))),
+}
+# fmt: on
+
+CREDITS = np.array([SPECS[program].credits for program in Program], np.int32)
+ENERGY = np.array([SPECS[program].energy for program in Program], np.int32)
+SPAWN_COSTS = np.array([SPECS[program].spawn_cost for program in Program], np.int32)
+
+
+def usable_programs(view: View) -> UInt32[Array, ""]:
+    """Which programs are owned, can be paid and have their condition met: a bit each."""
+    position = view.position
+    credits_, energy = position.player.credits, position.player.energy
+    usable = jnp.uint32(0)
+    for program, spec in SPECS.items():
+        met = spec.usable(view) & (credits_ >= spec.credits) & (energy >= spec.energy)
+        usable = usable | (met.astype(jnp.uint32) << program.value)
+    return usable & position.programs
+
+
+def run_program(
+    position: Position, program: Int32[Array, ""], given: Given
+) -> tuple[Position, Int32[Array, ""]]:
+    """Pays for a program and applies its effect.
+
+    Returns:
+        The position after and the kills that count. The enemy turn after WAIT, and the stage
+        that WARP may complete, are the caller's.
+    """
+    player = position.player
+    position = _with_player(
+        position,
+        credits=player.credits - jnp.asarray(CREDITS)[program],
+        energy=player.energy - jnp.asarray(ENERGY)[program],
+    )
+    view = View.of(position, can_undo=jnp.bool_(True))
+
+    damage = jnp.zeros_like(position.enemies.hp)
+    wanted = position.enemies.cell
+    struck = silenced = CellSet.empty()
+    for each, spec in SPECS.items():
+        runs = program == each
+        if spec.damage is not None:
+            damage = jnp.where(runs, spec.damage(view), damage)
+        if spec.moves is not None:
+            wanted = jnp.where(runs, spec.moves(view), wanted)
+        if spec.destroys is not None:
+            some, others = spec.destroys(view, given)
+            struck, silenced = struck | some.where(runs), silenced | others.where(runs)
+    enemies, kills = hit(effects.moved(position.enemies, wanted), damage)
+    enemies, by_destruction = destroy(enemies, struck)
+    transmissions, cut = destroy(position.transmissions, silenced)
+    kills = kills + by_destruction + cut
+    after = replace(position, enemies=enemies, transmissions=transmissions)
+
+    for each, spec in SPECS.items():
+        if spec.effect is not None:
+            changed, more = spec.effect(view, given)
+            runs = program == each
+            after = _overlay(runs, position, changed, after)
+            kills = kills + jnp.where(runs, more, 0)
+    return after, kills
+
+
+def _overlay(
+    runs: Bool[Array, ""], before: Position, changed: Position, after: Position
+) -> Position:
+    """`changed` where it runs, else `after`; what the effect leaves alone costs nothing."""
+    # Only one program runs: where this one does, `after` is still what it was before.
+    return jax.tree.map(
+        lambda old, new, kept: kept if new is old else jnp.where(runs, new, kept),
+        before,
+        changed,
+        after,
+    )

@@ -1,0 +1,125 @@
+"""The reward (rules, section 9)."""
+
+from dataclasses import fields
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float32, Int32
+
+from hackmatrix_rl.game._board import (
+    CellSet,
+    path_length,
+)
+from hackmatrix_rl.game._state import (
+    LAST_STAGE,
+    Position,
+)
+
+STAGE_COMPLETION = np.array([1, 2, 4, 8, 16, 32, 64, 100], np.float32)
+"""By the stage completed, 1 to 8."""
+_DEATH_PENALTY = np.array(
+    [-0.5 * STAGE_COMPLETION[: stage - 1].sum() for stage in range(1, LAST_STAGE + 1)], np.float32
+)
+
+
+class RewardTerms(eqx.Module):
+    """The 15 parts of the reward of one action, in the order of the rules."""
+
+    step_penalty: Float32[Array, "*batch"]
+    stage_completion: Float32[Array, "*batch"]
+    score_gain: Float32[Array, "*batch"]
+    kills: Float32[Array, "*batch"]
+    data_siphon: Float32[Array, "*batch"]
+    distance_shaping: Float32[Array, "*batch"]
+    victory: Float32[Array, "*batch"]
+    death_penalty: Float32[Array, "*batch"]
+    resource_gain: Float32[Array, "*batch"]
+    resource_holding: Float32[Array, "*batch"]
+    damage_penalty: Float32[Array, "*batch"]
+    hp_recovery: Float32[Array, "*batch"]
+    siphon_quality: Float32[Array, "*batch"]
+    program_waste: Float32[Array, "*batch"]
+    siphon_death_penalty: Float32[Array, "*batch"]
+
+    def as_dict(self) -> dict[str, Float32[Array, "*batch"]]:
+        """The terms by name."""
+        return {name: getattr(self, name) for name in TERM_NAMES}
+
+    def as_array(self) -> Float32[Array, "*batch 15"]:
+        """The terms side by side on a last axis."""
+        return jnp.stack(list(self.as_dict().values()), axis=-1)
+
+    def total(self) -> Float32[Array, "*batch"]:
+        """The reward."""
+        return sum(self.as_dict().values(), start=jnp.zeros_like(self.step_penalty))
+
+
+TERM_NAMES = tuple(field.name for field in fields(RewardTerms))
+
+
+class Event(eqx.Module):
+    """What an action caused, beside the new position.
+
+    Attributes:
+        kills: kills that count.
+        collected: a data-siphon pickup was collected by walking.
+        completed: the stage was completed.
+        won: it was the last one.
+        died: hp is 0 after everything.
+        ends_turn: the enemy turn follows.
+        popped: a snapshot was taken off the history.
+        quality: the term siphon_quality.
+        waste: the term program_waste.
+    """
+
+    kills: Int32[Array, ""]
+    collected: Bool[Array, ""]
+    completed: Bool[Array, ""]
+    won: Bool[Array, ""]
+    died: Bool[Array, ""]
+    ends_turn: Bool[Array, ""]
+    popped: Bool[Array, ""]
+    quality: Float32[Array, ""]
+    waste: Float32[Array, ""]
+
+
+def reward_terms(before: Position, after: Position, event: Event) -> RewardTerms:
+    """The terms for an action that led from one position to the other and was legal."""
+
+    def real(value: Int32[Array, ""]) -> Float32[Array, ""]:
+        return value.astype(jnp.float32)
+
+    def if_(condition: Bool[Array, ""], value: Float32[Array, ""] | float) -> Float32[Array, ""]:
+        return jnp.where(condition, value, jnp.float32(0))
+
+    def resources(position: Position) -> Int32[Array, ""]:
+        return position.player.credits + position.player.energy
+
+    old, new = before.player, after.player
+    stage = before.stage - 1
+    nearer = distance_to_exit(before) - jnp.where(event.completed, 0, distance_to_exit(after))
+    hunters = after.enemies.present & after.enemies.spawned_from_siphon
+    beside = CellSet.of(new.cell).neighbours().has(after.enemies.cell)
+    return RewardTerms(
+        step_penalty=jnp.float32(-0.01),
+        stage_completion=if_(event.completed, jnp.asarray(STAGE_COMPLETION)[stage]),
+        score_gain=0.5 * real(new.score - old.score),
+        kills=0.3 * real(event.kills),
+        data_siphon=real(event.collected.astype(jnp.int32)),
+        distance_shaping=if_(~event.died, 0.05 * real(jnp.maximum(nearer, 0))),
+        victory=if_(event.won, 500 + 100 * real(new.score)),
+        death_penalty=if_(event.died, jnp.asarray(_DEATH_PENALTY)[after.stage - 1]),
+        resource_gain=0.05 * real(resources(after) - resources(before)),
+        resource_holding=if_(event.completed, 0.01 * real(resources(after))),
+        damage_penalty=-real(jnp.maximum(old.hp - new.hp, 0)),
+        hp_recovery=real(jnp.maximum(new.hp - old.hp, 0)),
+        siphon_quality=event.quality,
+        program_waste=event.waste,
+        siphon_death_penalty=if_(event.died & (hunters & beside).any(), -10.0),
+    )
+
+
+def distance_to_exit(position: Position) -> Int32[Array, ""]:
+    """Steps from the player to the exit cell around blocks; 0 if there is no way."""
+    return path_length(position.player.cell, position.exit_cell, position.board.blocks)

@@ -1,0 +1,282 @@
+"""New games and stage set-up (rules, sections 2 and 3)."""
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Int32, Key, UInt32
+
+from hackmatrix_rl.batching import (
+    Chance,
+    below,
+    nth_bit,
+    size_of,
+)
+from hackmatrix_rl.batching import _sparse as sparse
+from hackmatrix_rl.game._board import (
+    CORNERS,
+    NUM_CELLS,
+    CellSet,
+    constant_set,
+    corners,
+    flood,
+    inner_bits,
+    inner_cells,
+)
+from hackmatrix_rl.game._config import GameConfig
+from hackmatrix_rl.game._history import empty_history
+from hackmatrix_rl.game._programs import SPAWN_COSTS
+from hackmatrix_rl.game._spawning import spawn_transmissions
+from hackmatrix_rl.game._state import (
+    MAX_HP,
+    NUM_PROGRAMS,
+    Board,
+    Content,
+    Player,
+    Position,
+    State,
+    no_enemies,
+    no_transmissions,
+)
+
+FIRST_INTERVAL = 12
+"""Turns between scheduled tasks in stage 1; one less in each further stage."""
+BLOCKS = (5, 11)
+MAX_LAYOUTS = 100
+AT_ONCE = 8
+"""Layouts that are drawn side by side: the first that is accepted counts."""
+MAX_POINTS = 9
+
+
+def new_game(config: GameConfig, *, key: Key[Array, ""]) -> State:
+    """A new game in stage 1.
+
+    Args:
+        config: the game's capacities.
+        key: source of the starting corner, the bonus and the first stage.
+    """
+    chance = Chance.of(key)
+    position = set_up_stage(blank_position(config, chance=chance.child(0)), chance=chance.child(1))
+    return State(position=position, history=empty_history(config, position))
+
+
+def blank_position(config: GameConfig, *, chance: Chance) -> Position:
+    """Section 2: the player with a starting bonus on a corner; no stage is set up yet."""
+    bonus = below(chance.word(0), 3)
+    zero = jnp.int32(0)
+    player = Player(
+        cell=corners().pick(below(chance.word(1), len(CORNERS))),
+        hp=jnp.int32(MAX_HP),
+        credits=jnp.where(bonus == 0, 10, zero),
+        energy=jnp.where(bonus == 1, 11, zero),
+        data_siphons=jnp.where(bonus == 2, 1, zero),
+        score=zero,
+        attack_damage=jnp.int32(1),
+    )
+    return Position(
+        player=player,
+        board=Board(jnp.zeros(NUM_CELLS, jnp.uint32)),
+        enemies=no_enemies(config),
+        transmissions=no_transmissions(config),
+        programs=jnp.uint32(0),
+        stage=jnp.int32(1),
+        turn=zero,
+        exit_cell=player.cell,
+        show_activated=jnp.bool_(False),
+        scheduled_tasks_disabled=jnp.bool_(False),
+        step_active=jnp.bool_(False),
+        atk_plus_uses_this_stage=zero,
+        scheduled_task_interval=jnp.int32(FIRST_INTERVAL),
+        next_scheduled_task_turn=zero,
+        pending_siphon_transmissions=zero,
+        dropped=zero,
+    )
+
+
+def set_up_stage(position: Position, *, chance: Chance) -> Position:
+    """Section 3, for the stage that `position.stage` already names."""
+    exit_cell = draw_exit(position.player.cell, chance=chance.child(0))
+    occupied = position.enemies.cells | position.transmissions.cells
+    blocks = draw_layout(position.player.cell, exit_cell, occupied, chance=chance.child(1))
+    board = draw_contents(position.player.cell, exit_cell, blocks, chance=chance.child(2))
+    board = draw_resources(board, exit_cell, blocks, chance=chance.child(3))
+    position = replace(
+        position,
+        board=board,
+        exit_cell=exit_cell,
+        turn=jnp.int32(0),
+        next_scheduled_task_turn=position.scheduled_task_interval,
+        show_activated=jnp.bool_(False),
+        scheduled_tasks_disabled=jnp.bool_(False),
+        step_active=jnp.bool_(False),
+        atk_plus_uses_this_stage=jnp.int32(0),
+    )
+    transmissions, missed = spawn_transmissions(
+        position.transmissions,
+        position.player.cell,
+        position.enemies.cells | blocks,
+        scheduled=jnp.bool_(False),
+        from_siphon=jnp.int32(0),
+        unflagged=position.stage,
+        chance=chance.child(4),
+    )
+    return replace(position, transmissions=transmissions, dropped=position.dropped + missed)
+
+
+def set_up_if(condition: Bool[Array, ""], position: Position, *, chance: Chance) -> Position:
+    """`set_up_stage` where the condition holds."""
+    return sparse.apply_if(
+        condition,
+        lambda position, chance: set_up_stage(position, chance=chance),
+        position,
+        chance,
+        share=8,
+    )
+
+
+def draw_exit(player_cell: Int32[Array, ""], *, chance: Chance) -> Int32[Array, ""]:
+    """One of the corners on which the player does not stand, uniformly."""
+    others = corners() - CellSet.of(player_cell)
+    return others.pick(below(chance.word(), others.size()))
+
+
+def draw_layout(
+    player_cell: Int32[Array, ""],
+    exit_cell: Int32[Array, ""],
+    occupied: CellSet,
+    *,
+    chance: Chance,
+) -> CellSet:
+    """Where the blocks stand: one number of them, and layouts drawn until one is accepted."""
+    allowed = ~(corners() | occupied)
+    number = BLOCKS[0] + below(chance.word(), BLOCKS[1] - BLOCKS[0] + 1)
+    number = jnp.minimum(number, allowed.size())
+
+    Carry = tuple[Int32[Array, ""], Bool[Array, ""], CellSet]
+
+    Given = tuple[CellSet, Int32[Array, ""], Int32[Array, ""], Int32[Array, ""], Chance]
+
+    def draw(index: Int32[Array, ""], given: Given) -> tuple[Bool[Array, ""], CellSet]:
+        allowed, number, player_cell, exit_cell, chance = given
+        blocks, complete = draw_cells(allowed, number, chance=chance.child(index))
+        return complete & acceptable(blocks, player_cell, exit_cell), blocks
+
+    def draw_some(carry: Carry, given: Given) -> Carry:
+        tries, _, _ = carry
+        accepted, blocks = sparse.first_success(draw, tries + 1, given, count=AT_ONCE)
+        return tries + AT_ONCE, accepted, blocks
+
+    _, accepted, blocks = sparse.while_loop(
+        lambda carry, _: ~carry[1] & (carry[0] < MAX_LAYOUTS),
+        draw_some,
+        (jnp.int32(0), jnp.bool_(False), CellSet.empty()),
+        (allowed, number, player_cell, exit_cell, chance),
+        shares=(2,),
+    )
+    return blocks.where(accepted)
+
+
+_DRAWS_A_WORD, _WORDS_A_LAYOUT = 6, 4
+
+
+def draw_cells(
+    allowed: CellSet, number: Int32[Array, ""], *, chance: Chance
+) -> tuple[CellSet, Bool[Array, ""]]:
+    """`number` distinct cells among the allowed ones, none of them a corner, uniformly.
+
+    Cells are drawn one by one, and those that are not allowed or were drawn before count for
+    nothing. All cells fare alike in this, so that a complete layout is a uniform one.
+
+    Returns:
+        The cells, and whether 24 draws gave so many: for 11 of all 32 they nearly always do.
+    """
+    open_ = inner_bits(allowed)
+
+    def draw_some(word: Int32[Array, ""], chosen: UInt32[Array, ""]) -> UInt32[Array, ""]:
+        bits = chance.word(word)
+        for draw in range(_DRAWS_A_WORD):
+            bit = jnp.uint32(1) << ((bits >> (5 * draw)) & 31)
+            chosen = jnp.where(size_of(chosen) < number, chosen | (bit & open_), chosen)
+        return chosen
+
+    chosen = jax.lax.fori_loop(0, _WORDS_A_LAYOUT, draw_some, jnp.uint32(0))
+    return inner_cells(chosen), size_of(chosen) == number
+
+
+def acceptable(
+    blocks: CellSet, player_cell: Int32[Array, ""], exit_cell: Int32[Array, ""]
+) -> Bool[Array, ""]:
+    """Whether the free cells are connected, and no block is walled in by blocks."""
+    free = ~blocks
+    # The exit is reached but not walked through, unless it is at (0, 0): the original's quirk.
+    no_thoroughfare = CellSet.of(exit_cell) - constant_set((0,))
+    reached = flood(CellSet.of(player_cell), free, until=CellSet.empty(), barrier=no_thoroughfare)
+    unreached = free - reached
+    walled_in = blocks - free.neighbours()
+    return ~unreached.any() & ~walled_in.any()
+
+
+def draw_contents(
+    player_cell: Int32[Array, ""],
+    exit_cell: Int32[Array, ""],
+    blocks: CellSet,
+    *,
+    chance: Chance,
+) -> Board:
+    """What the blocks are; the exit; pickups on the two corners left over."""
+    is_block = blocks.to_array()
+    kind = chance.words(NUM_CELLS)
+    # The top bit says data or program; the bits below it whether the block is hidden.
+    program = is_block & (kind >> 31 == 1)
+    hidden = below(kind << 1, 10) == 0
+    points = 1 + below(chance.words(NUM_CELLS, first=NUM_CELLS), MAX_POINTS)
+    programs = distinct_programs(CellSet.from_array(program), chance=chance.child(0))
+
+    shown = jnp.where(program, Content.PROGRAM, Content.DATA)
+    secret = jnp.where(program, Content.HIDDEN_PROGRAM, Content.HIDDEN_DATA)
+    exit_ = CellSet.of(exit_cell)
+    pickups = (corners() - exit_ - CellSet.of(player_cell)).to_array()
+    rest = jnp.where(pickups, Content.PICKUP, Content.EMPTY)
+    rest = jnp.where(exit_.to_array(), Content.EXIT, rest)
+    data = jnp.where(is_block & ~program, points, 0)
+    board = Board.of(
+        content=jnp.where(is_block, jnp.where(hidden, secret, shown), rest),
+        value=data,
+        spawn_count=data,
+    )
+    return Board(board.words | programs.words)
+
+
+def distinct_programs(wanted: CellSet, *, chance: Chance) -> Board:
+    """A program, and its spawn_count, on each of some cells: all different, uniformly."""
+    Carry = tuple[Int32[Array, ""], CellSet, UInt32[Array, ""], UInt32[Array, "36"]]
+
+    def one(carry: Carry) -> Carry:
+        index, wanted, unused, words = carry
+        cell = wanted.pick(jnp.int32(0))
+        number = nth_bit(unused, below(chance.word(index), size_of(unused)))
+        cost = jnp.asarray(SPAWN_COSTS)[number]
+        here = (np.arange(NUM_CELLS) == cell) & wanted.any()
+        return (
+            index + 1,
+            wanted - CellSet.of(cell),
+            unused & ~(jnp.uint32(1) << number.astype(jnp.uint32)),
+            jnp.where(here, Board.word(value=number, spawn_count=cost), words),
+        )
+
+    unused = jnp.uint32((1 << NUM_PROGRAMS) - 1)
+    start = (jnp.int32(0), wanted, unused, jnp.zeros(NUM_CELLS, jnp.uint32))
+    return Board(jax.lax.while_loop(lambda carry: carry[1].any(), one, start)[-1])
+
+
+def draw_resources(
+    board: Board, exit_cell: Int32[Array, ""], blocks: CellSet, *, chance: Chance
+) -> Board:
+    """1, 2 or 3 credits or energy on every cell without a block but the exit."""
+    bits = chance.words(NUM_CELLS)
+    share = below(bits, 20)
+    amount = 1 + (share >= 9).astype(jnp.int32) + (share >= 18).astype(jnp.int32)
+    amount = jnp.where((~(blocks | CellSet.of(exit_cell))).to_array(), amount, 0)
+    credit = (bits & 1) == 0  # `below` leaves out the lowest bits
+    return board.with_(credits=jnp.where(credit, amount, 0), energy=jnp.where(credit, 0, amount))

@@ -1,0 +1,318 @@
+"""A game as arrays (rules, section 1)."""
+
+from enum import IntEnum
+from typing import TypeVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Int32, PyTree, Shaped, UInt32
+
+from hackmatrix_rl.batching import (
+    Packed,
+    fields,
+)
+from hackmatrix_rl.game._board import CellSet
+from hackmatrix_rl.game._config import GameConfig
+
+LAST_STAGE = 8
+MAX_HP = 3
+NUM_PROGRAMS = 23
+
+Tree = TypeVar("Tree", bound=PyTree)
+
+
+class Content(IntEnum):
+    """What a cell holds."""
+
+    EMPTY = 0
+    DATA = 1
+    PROGRAM = 2
+    HIDDEN_DATA = 3
+    HIDDEN_PROGRAM = 4
+    PICKUP = 5
+    EXIT = 6
+
+
+class EnemyType(IntEnum):
+    """The four kinds of enemies."""
+
+    VIRUS = 0
+    DAEMON = 1
+    GLITCH = 2
+    CRYPTOG = 3
+
+
+NUM_ENEMY_TYPES = len(EnemyType)
+ENEMY_HP = (2, 3, 2, 2)
+"""Full hp by type."""
+ENEMY_SPEED = (2, 1, 1, 1)
+"""Cells a turn by type."""
+
+
+class Player(eqx.Module):
+    """The player. `hp` is 0..3; nothing bounds the rest from above."""
+
+    cell: Int32[Array, ""]
+    hp: Int32[Array, ""]
+    credits: Int32[Array, ""]
+    energy: Int32[Array, ""]
+    data_siphons: Int32[Array, ""]
+    score: Int32[Array, ""]
+    attack_damage: Int32[Array, ""]
+
+
+class Board(Packed):
+    """What the 36 cells hold, one word each; cell = row * 6 + col."""
+
+    FIELDS = fields(
+        content=3, value=5, spawn_count=4, credits=2, energy=2, siphoned=1, siphon_center=1
+    )
+
+    @property
+    def content(self) -> Int32[Array, "36"]:
+        """A `Content`."""
+        return self._read("content")
+
+    @property
+    def value(self) -> Int32[Array, "36"]:
+        """Points of a data block, program number (0..22) of a program block, else 0."""
+        return self._read("value")
+
+    @property
+    def spawn_count(self) -> Int32[Array, "36"]:
+        """Transmissions that siphoning the block calls; 0 without a block."""
+        return self._read("spawn_count")
+
+    @property
+    def credits(self) -> Int32[Array, "36"]:
+        """0..3; where they are not 0, there is no energy."""
+        return self._read("credits")
+
+    @property
+    def energy(self) -> Int32[Array, "36"]:
+        """0..3."""
+        return self._read("energy")
+
+    @property
+    def siphoned(self) -> Bool[Array, "36"]:
+        """Whether the cell was siphoned."""
+        return self._is("siphoned")
+
+    @property
+    def siphon_center(self) -> Bool[Array, "36"]:
+        """Whether the player stood here to siphon."""
+        return self._is("siphon_center")
+
+    @property
+    def blocks(self) -> CellSet:
+        """The cells with a block, known or hidden."""
+        return CellSet.from_array(is_block(self.content))
+
+
+class Slots(Packed):
+    """Things in order of arrival: the order of the slots, some of which may be empty.
+
+    What an empty slot's word says beside `present` means nothing.
+    """
+
+    @property
+    def size(self) -> int:
+        """Number of slots, empty or not."""
+        return int(self.words.shape[-1])
+
+    @property
+    def present(self) -> Bool[Array, "*n"]:
+        """Whether the slot is taken."""
+        return self._is("present")
+
+    @property
+    def type(self) -> Int32[Array, "*n"]:
+        """An `EnemyType`."""
+        return self._read("type")
+
+    @property
+    def cell(self) -> Int32[Array, "*n"]:
+        """Where it is."""
+        return self._read("cell")
+
+    @property
+    def from_scheduled_task(self) -> Bool[Array, "*n"]:
+        """It came by a scheduled task: no kill is counted for it."""
+        return self._is("from_scheduled_task")
+
+    @property
+    def spawned_from_siphon(self) -> Bool[Array, "*n"]:
+        """It came by a siphon."""
+        return self._is("spawned_from_siphon")
+
+    @property
+    def cells(self) -> CellSet:
+        """The cells with one of them."""
+        return CellSet.of_cells(self.cell, self.present)
+
+    @property
+    def count(self) -> Int32[Array, ""]:
+        """How many there are."""
+        return jnp.sum(self.present, dtype=jnp.int32)
+
+
+FLAGS = ("from_scheduled_task", "spawned_from_siphon")
+"""What transmissions and enemies carry of where they came from."""
+
+NOWHERE = 63
+"""In place of a cell: none."""
+
+
+class Enemies(Slots):
+    """Enemies in order of arrival."""
+
+    FIELDS = fields(
+        type=2, cell=6, hp=2, disabled_turns=3, stunned=1, last_known=6,
+        from_scheduled_task=1, spawned_from_siphon=1, present=1,
+    )  # fmt: skip
+
+    @property
+    def hp(self) -> Int32[Array, "*n"]:
+        """1..3."""
+        return self._read("hp")
+
+    @property
+    def disabled_turns(self) -> Int32[Array, "*n"]:
+        """Turns until it moves; 0..7."""
+        return self._read("disabled_turns")
+
+    @property
+    def stunned(self) -> Bool[Array, "*n"]:
+        """It skips the coming turn."""
+        return self._is("stunned")
+
+    @property
+    def last_known(self) -> Int32[Array, "*n"]:
+        """Cell where a cryptog was last seen; `NOWHERE` for an enemy that never was one."""
+        return self._read("last_known")
+
+
+class Transmissions(Slots):
+    """Enemies on their way, in order of arrival."""
+
+    FIELDS = fields(
+        type=2, cell=6, from_scheduled_task=1, spawned_from_siphon=1, present=1, turns_remaining=21
+    )
+
+    @property
+    def turns_remaining(self) -> Int32[Array, "*n"]:
+        """Turns until the enemy appears, counting the last one as 1; see `LONGEST_WAIT`."""
+        return self._read("turns_remaining")
+
+
+LONGEST_WAIT = Transmissions.FIELDS["turns_remaining"].largest
+"""More turns than that no transmission waits: some 700,000 plays of DELAY."""
+
+
+class Position(eqx.Module):
+    """Everything that is on the table now: a game without its past.
+
+    Attributes:
+        programs: the programs that the player owns, a bit each; see `owned`.
+        dropped: spawns that found no room in `GameConfig`'s capacities, over the game.
+    """
+
+    player: Player
+    board: Board
+    enemies: Enemies
+    transmissions: Transmissions
+    programs: UInt32[Array, ""]
+    stage: Int32[Array, ""]
+    turn: Int32[Array, ""]
+    exit_cell: Int32[Array, ""]
+    show_activated: Bool[Array, ""]
+    scheduled_tasks_disabled: Bool[Array, ""]
+    step_active: Bool[Array, ""]
+    atk_plus_uses_this_stage: Int32[Array, ""]
+    scheduled_task_interval: Int32[Array, ""]
+    next_scheduled_task_turn: Int32[Array, ""]
+    pending_siphon_transmissions: Int32[Array, ""]
+    dropped: Int32[Array, ""]
+
+    @property
+    def owned(self) -> Bool[Array, "23"]:
+        """Which programs the player owns."""
+        return bits_of(self.programs, NUM_PROGRAMS)
+
+
+class History(eqx.Module):
+    """Snapshots for UNDO in a ring (`game/history.py`).
+
+    Attributes:
+        ring: one snapshot a row.
+        next_slot: the row that the next snapshot goes to.
+        count: how many snapshots are held.
+    """
+
+    ring: UInt32[Array, "history snapshot_words"]
+    next_slot: Int32[Array, ""]
+    count: Int32[Array, ""]
+
+
+class State(eqx.Module):
+    """One game: the position and its history."""
+
+    position: Position
+    history: History
+
+
+def is_block(content: Int32[Array, "*shape"]) -> Bool[Array, "*shape"]:
+    """Whether a cell's content is a block, known or hidden."""
+    return (content >= Content.DATA) & (content <= Content.HIDDEN_PROGRAM)
+
+
+def holds_data(content: Int32[Array, "*shape"]) -> Bool[Array, "*shape"]:
+    """Whether it is a data block, known or hidden."""
+    return (content == Content.DATA) | (content == Content.HIDDEN_DATA)
+
+
+def holds_program(content: Int32[Array, "*shape"]) -> Bool[Array, "*shape"]:
+    """Whether it is a program block, known or hidden."""
+    return (content == Content.PROGRAM) | (content == Content.HIDDEN_PROGRAM)
+
+
+def first(members: Bool[Array, " n"]) -> Bool[Array, " n"]:
+    """Only the first of the members."""
+    places = np.arange(members.shape[-1], 0, -1, dtype=np.int32)
+    left = jnp.where(members, places, 0)  # `argmax` takes several times as long on a CPU
+    return members & (left == jnp.max(left))
+
+
+def of_chosen(chosen: Bool[Array, " n"], values: Shaped[Array, " n"]) -> Shaped[Array, ""]:
+    """The value of the one that is chosen, without a gather; no value may be negative."""
+    return jnp.max(jnp.where(chosen, values, jnp.zeros_like(values)))
+
+
+def by_type(
+    table: tuple[int, int, int, int], kind: Int32[Array, "*shape"]
+) -> Int32[Array, "*shape"]:
+    """A table of the four enemy types, looked up without a gather; entries are below 256."""
+    word = sum(entry << (8 * each) for each, entry in enumerate(table))
+    return ((jnp.uint32(word) >> (8 * kind).astype(jnp.uint32)) & 255).astype(jnp.int32)
+
+
+def select(condition: Bool[Array, ""], yes: Tree, no: Tree) -> Tree:
+    """`yes` if `condition` holds, else `no`; what is the same in both costs nothing."""
+    return jax.tree.map(lambda a, b: a if a is b else jnp.where(condition, a, b), yes, no)
+
+
+def bits_of(word: UInt32[Array, ""], count: int) -> Bool[Array, " count"]:
+    """The lowest bits of a word, one by one."""
+    return ((word >> np.arange(count, dtype=np.uint32)) & 1) != 0
+
+
+def no_enemies(config: GameConfig) -> Enemies:
+    """Empty slots for enemies."""
+    return Enemies(jnp.zeros(config.max_enemies, jnp.uint32))
+
+
+def no_transmissions(config: GameConfig) -> Transmissions:
+    """Empty slots for transmissions."""
+    return Transmissions(jnp.zeros(config.max_transmissions, jnp.uint32))

@@ -1,0 +1,75 @@
+"""runs."""
+
+from hackmatrix_rl.runs._compare import (
+    Comparison,
+    compare,
+    contender,
+)
+from hackmatrix_rl.runs._compose import (
+    compose,
+    make_environment,
+    make_mesh,
+    run_keys,
+)
+from hackmatrix_rl.runs._folder import (
+    RunFolder,
+    check_run_folder,
+    make_run_folder,
+    reopen_run_folder,
+)
+from hackmatrix_rl.runs._lock import (
+    RunLock,
+)
+from hackmatrix_rl.runs._memory_estimate import (
+    estimate_memory,
+)
+from hackmatrix_rl.runs._plan import (
+    make_plan,
+)
+from hackmatrix_rl.runs._preflight import (
+    check_played,
+    preflight,
+)
+from hackmatrix_rl.runs._resume import (
+    Stopped,
+    find_stopped_run,
+)
+from hackmatrix_rl.runs._run import (
+    RunResult,
+    run,
+)
+from hackmatrix_rl.runs._verify_resume import (
+    ProofError,
+    Verdict,
+    verify_resume,
+)
+from hackmatrix_rl.runs._versions import (
+    versions,
+)
+
+__all__ = [
+    "Comparison",
+    "ProofError",
+    "RunFolder",
+    "RunLock",
+    "RunResult",
+    "Stopped",
+    "Verdict",
+    "check_played",
+    "check_run_folder",
+    "compare",
+    "compose",
+    "contender",
+    "estimate_memory",
+    "find_stopped_run",
+    "make_environment",
+    "make_mesh",
+    "make_plan",
+    "make_run_folder",
+    "preflight",
+    "reopen_run_folder",
+    "run",
+    "run_keys",
+    "verify_resume",
+    "versions",
+]

@@ -1,0 +1,189 @@
+"""From a config to the modules that it speaks of."""
+
+from collections.abc import Sequence
+
+import jax
+from jax.sharding import Mesh
+from jaxtyping import Array, Key
+
+from hackmatrix_rl.agent import (
+    GAE,
+    IdentityScale,
+    OutcomeLoss,
+    PPOLoss,
+    RunningScale,
+    ValueScale,
+    check_policy_shapes,
+)
+from hackmatrix_rl.agent.precision import precision
+from hackmatrix_rl.config import (
+    TrainConfig,
+    build_policy,
+    check_config_on_mesh,
+    check_platform,
+)
+from hackmatrix_rl.env import HackMatrix
+from hackmatrix_rl.errors import (
+    ConfigError,
+    is_ours,
+)
+from hackmatrix_rl.runs._preflight import check_games
+from hackmatrix_rl.system import alone, chosen_devices, make_deterministic
+from hackmatrix_rl.training import (
+    CHECKS,
+    NANS,
+    NOJIT,
+    Constant,
+    EagerTrainer,
+    Linear,
+    Loss,
+    Schedule,
+    Trainer,
+    adam,
+    checked,
+)
+from hackmatrix_rl.training.sharding import (
+    AUTO,
+    FSDP,
+    check_offload,
+    mesh,
+    most_devices,
+)
+
+
+def compose(config: TrainConfig, *, key: Key[Array, ""]) -> Trainer:
+    """Builds environment, network and trainer. Nothing is compiled yet.
+
+    Args:
+        config: what to build.
+        key: randomness of the network's weights.
+
+    Raises:
+        ConfigError: if there is no such network or no such mesh here, or it cannot do what is
+            asked.
+    """
+    if config.deterministic:
+        make_deterministic()
+    devices = make_mesh(config)
+    environment = make_environment(config)
+    check_games(config, environment.spec, devices=devices.size)
+    # The optimizer holds two numbers for each parameter, on the same device unless it is told to
+    # lie elsewhere.
+    apart = config.offload_optimizer or devices.shape[FSDP] > 1
+    policy = build_policy(config, environment.spec, key=key, copies=1 if apart else 3)
+    computes = precision(config.precision, config.precision_table)
+    check_platform(computes, chosen_devices()[0].platform)
+    try:
+        computes.check(policy)
+    except ValueError as error:
+        given = f"--precision-parts {config.precision_parts}: " if config.precision_parts else ""
+        raise ConfigError(f"{given}{error}.") from error
+    if not is_ours(policy):
+        try:
+            check_policy_shapes(policy, environment.spec, precision=computes)
+        except (TypeError, ValueError) as error:
+            raise ConfigError(f"--network {config.network}: {error}.") from error
+    if config.offload_optimizer:
+        _check_offload(devices)
+    loss: Loss = PPOLoss(
+        clip=config.clip,
+        value_coefficient=config.value_coefficient,
+        entropy_coefficient=config.entropy_coefficient,
+        value_clip=config.value_clip,
+        normalize_advantage=config.normalize_advantage,
+        outcomes=_auxiliary(config),
+    )
+    gae = GAE(discount=config.discount, trace_decay=config.trace_decay)
+    if config.debug in (NANS, CHECKS):
+        loss, gae = checked(loss, gae, config.debug)
+    if config.debug == NOJIT and devices.size > 1:
+        raise ConfigError(
+            f"--debug nojit works on one device, not on {devices.size} (--mesh {config.mesh}). Use "
+            "--mesh data=1 beside it."
+        )
+    kind = EagerTrainer if config.debug == NOJIT else Trainer
+    return kind(
+        environment,
+        policy,
+        loss=loss,
+        gae=gae,
+        optimizer=adam(config.max_gradient_norm),
+        learning_rate=_learning_rate(config),
+        precision=computes,
+        value_scale=_value_scale(config),
+        num_envs=config.num_envs,
+        num_steps=config.num_steps,
+        num_minibatches=config.minibatches,
+        num_epochs=config.num_epochs,
+        kl_limit=config.kl_limit,
+        grad_accum=config.grad_accum,
+        remat=config.remat,
+        offload_optimizer=config.offload_optimizer,
+        updates_per_dispatch=config.updates_per_dispatch,
+        mesh=devices,
+    )
+
+
+def make_environment(config: TrainConfig) -> HackMatrix:
+    """The environment that a config speaks of."""
+    return HackMatrix(config.game(), max_steps=config.max_steps)
+
+
+def make_mesh(config: TrainConfig) -> Mesh:
+    """The devices that a config speaks of.
+
+    Raises:
+        ConfigError: if they are not there, or the run's games do not divide over them.
+    """
+    text = config.mesh
+    if text == AUTO and config.cpu_devices is not None and alone():
+        text = _as_many_as_fit(config, chosen_devices())
+    try:
+        devices = mesh(text)
+    except ValueError as error:
+        raise ConfigError(f"--{error}".replace("Use mesh", "Use --mesh")) from error
+    check_config_on_mesh(config, devices.shape)
+    return devices
+
+
+def _as_many_as_fit(config: TrainConfig, devices: Sequence[jax.Device]) -> str:
+    """`auto` where a CPU was cut into devices for speed alone: fewer will do as well."""
+    if devices[0].platform != "cpu":
+        return AUTO
+    at_once = config.num_envs // (config.minibatches * config.grad_accum)
+    most = 1 if config.debug == NOJIT else most_devices(at_once, len(devices))
+    return f"data={most}"
+
+
+def _check_offload(devices: Mesh) -> None:
+    try:
+        check_offload(devices.local_devices[0])
+    except ValueError as error:
+        raise ConfigError(
+            f"--offload-optimizer: {error}. Use --no-offload-optimizer; a --mesh with an fsdp of "
+            "2 or more cuts the state over devices instead."
+        ) from error
+
+
+def run_keys(seed: int) -> tuple[Key[Array, ""], Key[Array, ""]]:
+    """The keys of a run: of the network's weights, and of training."""
+    network, training = jax.random.split(jax.random.key(seed))
+    return network, training
+
+
+def _learning_rate(config: TrainConfig) -> Schedule:
+    if config.learning_rate_schedule == "constant":
+        return Constant(config.learning_rate)
+    return Linear(config.learning_rate, 0.0, over=config.num_updates * config.batch)
+
+
+def _auxiliary(config: TrainConfig) -> OutcomeLoss | None:
+    if config.aux_coefficient == 0:
+        return None
+    return OutcomeLoss(config.aux_coefficient, config.aux_every)
+
+
+def _value_scale(config: TrainConfig) -> ValueScale:
+    if config.value_scale == "none":
+        return IdentityScale()
+    return RunningScale(compress=config.value_scale == "compressed")

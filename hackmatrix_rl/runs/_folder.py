@@ -1,0 +1,336 @@
+"""A run's own folder, and what lies in it."""
+
+import os
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from etils import epath
+
+from hackmatrix_rl.config import (
+    TrainConfig,
+)
+from hackmatrix_rl.errors import (
+    ConfigError,
+    DamagedFileError,
+)
+from hackmatrix_rl.runs._lock import (
+    LOCK,
+    RunLock,
+    unwritable,
+)
+from hackmatrix_rl.system import (
+    read_json,
+    set_aside,
+    write_json,
+)
+
+RUNS = Path("runs")
+"""Where runs are made and looked for, unless another place is named."""
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """Where a run keeps what it makes.
+
+    Attributes:
+        path: the folder itself; its name is the run's id.
+        checkpoints: folder of the checkpoints, in it unless chosen otherwise; may be remote.
+        wandb_id: the run's id on Weights & Biases: unlike a folder's name, no other run on
+            any machine has it.
+        process: which of the run's processes writes; all but process 0 have a log alone.
+        notes: what people should know of how it was found, in lines.
+    """
+
+    path: Path
+    checkpoints: epath.Path
+    wandb_id: str
+    process: int = 0
+    notes: tuple[str, ...] = ()
+
+    @property
+    def run_id(self) -> str:
+        """The run's id."""
+        return _name(self.path)
+
+    @property
+    def identity(self) -> dict[str, str]:
+        """By what names the run is known."""
+        return {"run_id": self.run_id, "wandb_id": self.wandb_id}
+
+    @property
+    def config(self) -> Path:
+        """JSON: the settings."""
+        return self.path / "config.json"
+
+    @property
+    def run(self) -> Path:
+        """JSON: by what names the run is known."""
+        return self.path / "run.json"
+
+    @property
+    def versions(self) -> Path:
+        """JSON: what the run was made by, at each of its starts."""
+        return self.path / "versions.json"
+
+    @property
+    def metrics(self) -> Path:
+        """One JSON object for each log interval."""
+        return self.path / "metrics.jsonl"
+
+    @property
+    def log(self) -> Path:
+        """What was shown, with the time of day; each process has its own."""
+        name = "log.txt" if self.process == 0 else f"log-process-{self.process}.txt"
+        return self.path / name
+
+    @property
+    def curve(self) -> Path:
+        """The learning curve as a picture."""
+        return self.path / "learning_curve.png"
+
+    @property
+    def summary(self) -> Path:
+        """JSON: how the policy plays, beside random and runner."""
+        return self.path / "summary.json"
+
+    def as_dict(self) -> dict[str, Any]:
+        """The fields, as JSON can hold them."""
+        return {
+            "path": str(self.path),
+            "checkpoints": str(self.checkpoints),
+            "wandb_id": self.wandb_id,
+            "notes": list(self.notes),
+        }
+
+    @classmethod
+    def seen_by(cls, process: int, told: Mapping[str, Any]) -> "RunFolder":
+        """The folder as one of the run's processes has it; made where it is not there.
+
+        Args:
+            process: which.
+            told: `as_dict` of process 0.
+        """
+        folder = cls(
+            path=Path(told["path"]),
+            checkpoints=epath.Path(told["checkpoints"]),
+            wandb_id=told["wandb_id"],
+            process=process,
+            notes=tuple(told["notes"]) if process == 0 else (),
+        )
+        folder.path.mkdir(parents=True, exist_ok=True)  # hosts may share no disk
+        return folder
+
+
+def make_run_folder(
+    config: TrainConfig,
+    *,
+    lock: RunLock | None = None,
+    now: Callable[[], datetime] = datetime.now,
+) -> RunFolder:
+    """Makes the folder of a new run and writes its config down.
+
+    Args:
+        config: may name the folders.
+        lock: takes the locks of the folders, which are held before anything is written and
+            until it is closed. By default they are free again on return.
+        now: tells the time, for the default name; tests hand in their own.
+
+    Raises:
+        ConfigError: if a folder cannot be written, or already holds a run. Nothing is left
+            behind then, once the lock is withdrawn.
+    """
+    if lock is None:
+        with RunLock() as own:
+            return make_run_folder(config, lock=own, now=now)
+    if config.run_dir:
+        path = Path(config.run_dir)
+        lock.take("--run-dir", path)
+    else:
+        path = _take_dated(lock, now())
+    folder = RunFolder(
+        path=path,
+        checkpoints=_checkpoints(config, path),
+        wandb_id=new_wandb_id(path),
+    )
+    _take_checkpoints(lock, config, folder)
+    _check_free(path, folder.checkpoints)
+    _write_down(config, folder)
+    return replace(folder, notes=tuple(lock.notes))
+
+
+def reopen_run_folder(
+    config: TrainConfig, path: Path, identity: Mapping[str, str], *, lock: RunLock | None = None
+) -> RunFolder:
+    """Opens the folder of a run that is to go on, and writes its config down anew.
+
+    A machine that was taken away may have taken the folder with it, while the checkpoints lay
+    elsewhere: then it is made again. What lies in it and cannot be used is set aside.
+
+    Args:
+        config: to go on with.
+        path: of the run.
+        identity: as a checkpoint of the run tells it.
+        lock: as for `make_run_folder`; it may hold the folders already.
+
+    Raises:
+        ConfigError: if a folder cannot be written.
+    """
+    if lock is None:
+        with RunLock() as own:
+            return reopen_run_folder(config, path, identity, lock=own)
+    folder = RunFolder(
+        path=path, checkpoints=_checkpoints(config, path), wandb_id=identity["wandb_id"]
+    )
+    lock.take("--resume-run", path)
+    _take_checkpoints(lock, config, folder)
+    try:
+        mended = _mend(folder)
+    except OSError as error:
+        raise unwritable("--resume-run", path, error) from error
+    _write_down(config, folder)
+    return replace(folder, notes=(*lock.notes, *mended))
+
+
+def find_run_folder(run: str) -> Path | None:
+    """The folder of a run, by its path, its name under `runs/`, or its wandb id.
+
+    Args:
+        run: one of these.
+    """
+    for place in (Path(run), RUNS / run):
+        if any((place / name).exists() for name in ("config.json", "run.json", "checkpoints")):
+            return place
+    for folder in run_folders():
+        if stored_identity(folder).get("wandb_id") == run:
+            return folder
+    return None
+
+
+def run_folders() -> list[Path]:
+    """The folders under `runs/`."""
+    return sorted(folder for folder in RUNS.glob("*") if folder.is_dir())
+
+
+def stored_identity(path: Path) -> dict[str, str]:
+    """By what names a run's folder says that it is known; empty if it cannot tell.
+
+    Args:
+        path: of the run.
+    """
+    try:
+        content = read_json(path / "run.json")
+    except DamagedFileError:  # the checkpoints tell as well
+        return {}
+    return {name: value for name, value in (content or {}).items() if isinstance(value, str)}
+
+
+def new_wandb_id(path: Path) -> str:
+    """An id that no other run on any machine has.
+
+    Args:
+        path: of the run.
+    """
+    return f"{_name(path)}-{secrets.token_hex(4)}"
+
+
+def check_run_folder(config: TrainConfig) -> None:
+    """Refuses what `make_run_folder` would, and leaves nothing behind.
+
+    Args:
+        config: may name the folders.
+
+    Raises:
+        ConfigError: if a folder cannot be written, or already holds a run.
+    """
+    path = Path(config.run_dir) if config.run_dir else RUNS
+    checkpoints = _checkpoints(config, path)
+    for folder, option in ((epath.Path(path), "--run-dir"), (checkpoints, "--checkpoint-dir")):
+        there = next(each for each in (folder, *folder.parents) if each.exists())
+        _make_writable(there, option)
+    if config.run_dir or config.checkpoint_dir:
+        _check_free(path, checkpoints)
+
+
+def _check_free(path: Path, checkpoints: epath.Path) -> None:
+    if any((path / name).exists() for name in ("config.json", "run.json", "metrics.jsonl")):
+        raise ConfigError(
+            f"--run-dir {path}: holds a run already. Choose another folder, or go on with it: "
+            f"--resume-run {path}"
+        )
+    if checkpoints.is_dir() and any(each.name != LOCK for each in checkpoints.iterdir()):
+        raise ConfigError(
+            f"--checkpoint-dir {checkpoints}: holds a run already. Choose another folder."
+        )
+
+
+def _name(path: Path) -> str:
+    """The name of a folder, however its path is written (`.`)."""
+    return Path(os.path.abspath(path)).name
+
+
+def _checkpoints(config: TrainConfig, path: Path) -> epath.Path:
+    return epath.Path(config.checkpoint_dir or path / "checkpoints")
+
+
+def _take_dated(lock: RunLock, now: datetime) -> Path:
+    """`runs/2030-01-31_12-00-59`, with a number behind it where that is taken."""
+    name = now.strftime("%Y-%m-%d_%H-%M-%S")
+    for number in count(1):
+        path = RUNS / (name if number == 1 else f"{name}_{number}")
+        try:
+            lock.take("--run-dir", path, new=True)
+        except FileExistsError:
+            continue
+        return path
+    raise AssertionError("numbers do not end")
+
+
+def _take_checkpoints(lock: RunLock, config: TrainConfig, folder: RunFolder) -> None:
+    option = "--checkpoint-dir" if config.checkpoint_dir else "--run-dir"
+    lock.take(option, folder.checkpoints)
+    _make_writable(epath.Path(folder.path), "--run-dir")
+    _make_writable(folder.checkpoints, option)
+
+
+def _write_down(config: TrainConfig, folder: RunFolder) -> None:
+    try:
+        write_json(folder.config, config.as_dict())
+        write_json(folder.run, folder.identity)
+    except OSError as error:
+        raise unwritable("--run-dir", folder.path, error) from error
+
+
+def _mend(folder: RunFolder) -> list[str]:
+    """Sets aside what cannot be used, and says in lines what is written anew."""
+    notes, missing = [], []
+    for file in (folder.config, folder.run):
+        try:
+            if read_json(file) is None:
+                missing.append(file.name)
+        except DamagedFileError as error:
+            notes.append(f"{file}: {error}; it is now {set_aside(file).name}, and written anew")
+    if missing:
+        notes.append(f"{folder.path}: {' and '.join(missing)} missing; written anew")
+    if not os.path.lexists(folder.metrics):
+        notes.append(f"{folder.metrics}: is missing; the rows of before are lost")
+    for file in (folder.metrics, folder.log, folder.curve, folder.summary):
+        usable = file.is_file() and os.access(file, os.R_OK | os.W_OK)
+        if os.path.lexists(file) and not usable:
+            notes.append(f"{file}: is no file to write to; it is now {set_aside(file).name}")
+    return notes
+
+
+def _make_writable(folder: epath.Path, option: str) -> None:
+    probe = folder / f".{secrets.token_hex(4)}.probe"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        # The only sure test: permission bits say little of mounts, quotas and buckets.
+        probe.write_text("")
+        probe.unlink()
+    except OSError as error:
+        raise unwritable(option, folder, error) from error

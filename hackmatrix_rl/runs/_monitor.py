@@ -1,0 +1,92 @@
+"""Everything that looks at a run while it goes on."""
+
+from contextlib import ExitStack
+from types import TracebackType
+
+from hackmatrix_rl.config import TrainConfig
+from hackmatrix_rl.runs._folder import RunFolder
+from hackmatrix_rl.runs._folder_guard import FolderGuard
+from hackmatrix_rl.runs._health import Health
+from hackmatrix_rl.runs._lock import RunLock
+from hackmatrix_rl.runs._profile import Profiler
+from hackmatrix_rl.runs._versions import record_start
+from hackmatrix_rl.runs.sinks import Sink
+from hackmatrix_rl.system import Usage
+from hackmatrix_rl.training import Metrics, Reports
+
+
+class Watch:
+    """Logs each dispatch with what it took of the machine, and says what looks wrong.
+
+    Entered when a run starts; writes down what it is made by.
+
+    Args:
+        config: thresholds, and what to record.
+        folder: the run's.
+        sink: takes rows and messages.
+        reports: what checks inside of the program found (`--debug`); any of it is a stop.
+        usage: of the machine; tests hand in their own.
+        guard: makes the run's folder again if it is removed.
+    """
+
+    def __init__(
+        self,
+        config: TrainConfig,
+        folder: RunFolder,
+        sink: Sink,
+        *,
+        reports: Reports | None = None,
+        usage: Usage | None = None,
+        guard: FolderGuard | None = None,
+    ) -> None:
+        self._guard = FolderGuard(folder, RunLock()) if guard is None else guard
+        self._sink = sink
+        self._health = Health.of(config)
+        self._reports = reports
+        self._usage = Usage() if usage is None else usage
+        self._profiler = Profiler(config.profile, folder.path / "profile", report=sink.note)
+        self._versions = folder.versions
+        self._first = folder.process == 0
+        self._leave = ExitStack()
+        self._stopped = False
+
+    def __enter__(self) -> "Watch":
+        if self._first:
+            try:
+                for change in record_start(self._versions):
+                    self._sink.note(change)
+            except OSError as error:  # worth having, but no reason to fail
+                self._sink.note(f"could not write {self._versions}: {error}")
+        self._leave.enter_context(self._profiler)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._leave.close()
+
+    @property
+    def sound(self) -> bool:
+        """Whether the state is worth saving: not while nothing is finite, nor after a stop."""
+        return self._health.sound and not self._stopped
+
+    def look(self, metrics: Metrics) -> bool:
+        """Takes in what a dispatch reported.
+
+        Returns:
+            Whether training is to stop here, without another checkpoint.
+        """
+        self._sink.write({**metrics.as_dict(), **self._usage.read()})
+        for line in self._guard.take_notes():
+            self._sink.note(line)
+        self._profiler.look(metrics)
+        for finding in self._health.look(metrics):
+            self._sink.note(finding.message)
+            self._stopped = self._stopped or finding.stop
+        for line in () if self._reports is None else self._reports.take():
+            self._sink.note(f"--debug, update {metrics.updates:,}: {line}. Stopping.")
+            self._stopped = True
+        return self._stopped

@@ -1,0 +1,175 @@
+"""What a run would do and need, found out without doing it."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import equinox as eqx
+import jax
+import numpy as np
+from jaxtyping import PyTree
+
+from hackmatrix_rl.agent.precision import parameters_of
+from hackmatrix_rl.config import TrainConfig
+from hackmatrix_rl.training import Trainer, compiler_options
+from hackmatrix_rl.training.compiled import (
+    Collective,
+    collectives,
+)
+from hackmatrix_rl.training.sharding import in_words
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run would do and need. Bytes are those of one device.
+
+    Attributes:
+        config: of the run.
+        mesh: in words.
+        device: kind of each device.
+        devices: how many.
+        memory_limit: bytes that a device has, where the backend tells.
+        parameters: number of the network's parameters.
+        observation: what is kept of each step: name, dtype and shape of each array.
+        learner_bytes: policy, optimizer and what else the learner has.
+        actors_bytes: environments and what else goes on between rollouts.
+        program_bytes: all that the compiled program needs, those two included; `None` where
+            the compiler does not tell.
+        sent: collectives of one update.
+        compile_seconds: how long it took to trace and compile.
+    """
+
+    config: TrainConfig
+    mesh: str
+    device: str
+    devices: int
+    memory_limit: int | None
+    parameters: int
+    observation: tuple[str, ...]
+    learner_bytes: int
+    actors_bytes: int
+    program_bytes: int | None
+    sent: tuple[Collective, ...]
+    compile_seconds: float
+
+    def lines(self) -> list[str]:
+        """The plan for people to read, a line for each part."""
+        config, devices = self.config, self.devices
+        envs, steps, parts = config.num_envs, config.num_steps, config.minibatches
+        each, minibatch = envs // devices, envs // parts
+        width = "" if config.width is None else f" of width {config.width}"
+        rate = f"{config.learning_rate:g}"
+        accumulated = f" in {config.grad_accum} parts" if config.grad_accum > 1 else ""
+        taken = config.num_updates * config.batch
+        rows = {
+            "mesh": f"{self.mesh}: {devices} x {self.device}",
+            "games": f"{envs:,}, {each:,} on each device; {steps} steps each between updates",
+            "observation": ", ".join(self.observation),
+            "minibatches": f"{parts} of {minibatch:,} games x {steps} steps{accumulated}, "
+            f"{minibatch // devices:,} games on each device; {config.num_epochs} epochs",
+            "network": f"{config.network}{width}, {self.parameters:,} parameters, "
+            f"{config.precision}",
+            "steps": f"{taken:,} in {config.num_updates:,} updates of {config.batch:,}; "
+            f"{config.num_updates * config.num_epochs * parts:,} gradient steps",
+            "schedule": f"learning rate {rate} throughout"
+            if config.learning_rate_schedule == "constant"
+            else f"learning rate {rate} falling to 0 over {taken:,} steps",
+            "memory": self._memory(),
+            "communication": self._communication(),
+            "compiled": f"in {self.compile_seconds:.1f} s",
+        }
+        return [f"{name:>13}  {text}" for name, text in rows.items()]
+
+    def _memory(self) -> str:
+        if self.program_bytes is None:
+            return "this compiler does not tell"
+        rest = self.program_bytes - self.learner_bytes - self.actors_bytes
+        limit = "" if self.memory_limit is None else f" of {_size(self.memory_limit)}"
+        return (
+            f"{_size(self.program_bytes)}{limit} on each device: learner "
+            f"{_size(self.learner_bytes)}, games {_size(self.actors_bytes)}, rollout and "
+            f"everything temporary {_size(rest)}"
+        )
+
+    def _communication(self) -> str:
+        if not self.sent:
+            return "none"
+        total = sum(each.sent_bytes for each in self.sent)
+        times = sum(each.times for each in self.sent)
+        kinds = sorted({each.kind for each in self.sent})
+        return (
+            f"each device sends {_size(total)} an update, in {times:,} operations "
+            f"({', '.join(kinds)})"
+        )
+
+
+def make_plan(
+    config: TrainConfig, trainer: Trainer, *, clock: Callable[[], float] = time.perf_counter
+) -> Plan:
+    """Compiles a run's program and looks at it. No environment is started.
+
+    Args:
+        config: of the run.
+        trainer: as `compose` built it from the config.
+        clock: seconds since some moment.
+    """
+    began = clock()
+    compiled = trainer.lower().compile(compiler_options(trainer.mesh))
+    seconds = clock() - began
+    state = trainer.abstract_state()
+    device = trainer.mesh.devices.flat[0]
+    # Some backends tell nothing of their memory, and some compilers nothing of what they use.
+    limit = (device.memory_stats() or {}).get("bytes_limit")
+    used = compiled.memory_analysis()
+    return Plan(
+        config=config,
+        mesh=in_words(trainer.mesh.shape),
+        device=device.device_kind,
+        devices=trainer.mesh.size,
+        memory_limit=limit,
+        parameters=sum(leaf.size for leaf in jax.tree.leaves(parameters_of(trainer.policy))),
+        observation=tuple(_described(state.actors.observation)),
+        learner_bytes=_bytes_on_a_device(state.learner),
+        actors_bytes=_bytes_on_a_device(state.actors),
+        program_bytes=None
+        if used is None
+        else used.argument_size_in_bytes
+        + used.output_size_in_bytes
+        - used.alias_size_in_bytes
+        + used.temp_size_in_bytes,
+        sent=tuple(collectives(compiled.as_text() or "", trainer.mesh.size)),
+        compile_seconds=seconds,
+    )
+
+
+def _described(observation: PyTree) -> list[str]:
+    """Each array of one observation: `.grid uint8[6, 6, 10]`."""
+    leaves, _ = jax.tree_util.tree_flatten_with_path(observation)
+    return [
+        f"{jax.tree_util.keystr(path)} {leaf.dtype}{list(leaf.shape[1:])}".strip()
+        for path, leaf in leaves
+    ]
+
+
+def _bytes_on_a_device(tree: PyTree) -> int:
+    """Bytes of the arrays that one device holds of a tree of shapes."""
+
+    def size(leaf: jax.ShapeDtypeStruct) -> int:
+        assert leaf.sharding is not None
+        held = int(np.prod(leaf.sharding.shard_shape(leaf.shape)))
+        if jax.numpy.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+            words = jax.eval_shape(jax.random.key_data, leaf)
+            return held * words.shape[-1] * words.dtype.itemsize
+        return held * leaf.dtype.itemsize
+
+    leaves = jax.tree.leaves(eqx.filter(tree, lambda x: isinstance(x, jax.ShapeDtypeStruct)))
+    return sum(map(size, leaves))
+
+
+def _size(number: float) -> str:
+    """Bytes in words: `1.5 MiB`."""
+    for unit in ("B", "KiB", "MiB"):
+        if number < 1024:
+            return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
+        number /= 1024
+    return f"{number:.2f} GiB"

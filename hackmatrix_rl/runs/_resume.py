@@ -1,0 +1,318 @@
+"""Going on with a run that was stopped."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+from etils import epath
+from jaxtyping import Array, Key
+
+from hackmatrix_rl.checkpoints import (
+    check_resumable,
+    checkpoints_in,
+    read_arrays,
+    read_metadata,
+    run_of,
+    whole_checkpoint,
+)
+from hackmatrix_rl.config import (
+    TrainConfig,
+    check_trusted,
+    config_from_dict,
+)
+from hackmatrix_rl.errors import (
+    ConfigError,
+    DamagedFileError,
+)
+from hackmatrix_rl.runs._folder import (
+    RUNS,
+    find_run_folder,
+    new_wandb_id,
+    run_folders,
+    stored_identity,
+)
+from hackmatrix_rl.runs._lock import RunLock
+from hackmatrix_rl.system import (
+    check_path,
+    read_json,
+    set_aside,
+)
+from hackmatrix_rl.training import Trainer
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """A run that can go on.
+
+    Attributes:
+        path: the run's folder; it may be gone.
+        checkpoint: to go on from: the newest that is whole.
+        damaged: checkpoints that are newer, but cannot be used.
+        metadata: of the checkpoint.
+        notes: what people should know, in lines.
+    """
+
+    path: Path
+    checkpoint: epath.Path
+    damaged: tuple[epath.Path, ...]
+    metadata: Mapping[str, Any]
+    notes: tuple[str, ...]
+
+    def config(self, changes: Mapping[str, Any]) -> TrainConfig:
+        """The run's settings with some changed.
+
+        Checkpoints go on where this one was found, whatever the stored settings say: a run
+        that someone sent must not name a folder of the reader's.
+
+        Args:
+            changes: fields of `TrainConfig`.
+
+        Raises:
+            ConfigError: if a value cannot work.
+        """
+        found = self.checkpoint.parent
+        inside = found == epath.Path(self.path / "checkpoints")
+        place = {"checkpoint_dir": None if inside else str(found)}
+        return config_from_dict({**self.metadata["config"], **place, **changes})
+
+    def check_trusted(self, changes: Mapping[str, Any], *, trust_code: bool) -> None:
+        """Refuses to go on if that imports code that a file names, unless it is trusted.
+
+        Args:
+            changes: as for `config`; a network among them is the user's own word.
+            trust_code: whether they say that they trust the run.
+
+        Raises:
+            ConfigError: if it would, and nobody said to.
+        """
+        if "network" not in changes:
+            check_trusted(self.config(changes), self.checkpoint, trust_code=trust_code)
+
+    @property
+    def update(self) -> int:
+        """Number of updates done at the checkpoint."""
+        return int(self.metadata["update"])
+
+    def as_dict(self) -> dict[str, Any]:
+        """The fields, as JSON can hold them."""
+        return {
+            "path": str(self.path),
+            "checkpoint": str(self.checkpoint),
+            "damaged": [str(folder) for folder in self.damaged],
+            "metadata": dict(self.metadata),
+            "notes": list(self.notes),
+        }
+
+    @classmethod
+    def of(cls, told: Mapping[str, Any]) -> "Stopped":
+        """What `as_dict` told, possibly in another process."""
+        return cls(
+            path=Path(told["path"]),
+            checkpoint=epath.Path(told["checkpoint"]),
+            damaged=tuple(epath.Path(folder) for folder in told["damaged"]),
+            metadata=told["metadata"],
+            notes=tuple(told["notes"]),
+        )
+
+    def set_damaged_aside(self) -> None:
+        """Renames what cannot be used, so that it is neither lost nor in the way."""
+        for folder in self.damaged:
+            set_aside(folder)
+
+
+def find_stopped_run(
+    run: str, checkpoint_dir: str | None = None, *, lock: RunLock | None = None
+) -> Stopped:
+    """Finds a run and its newest whole checkpoint.
+
+    Args:
+        run: the run's folder, its name under `runs/`, or its wandb id.
+        checkpoint_dir: where its checkpoints are, if its folder is gone and cannot tell.
+        lock: takes the locks of the run's folders, before any checkpoint is chosen.
+
+    Raises:
+        ConfigError: if there is no such run or no checkpoint to go on from, or another process
+            writes it.
+    """
+    check_path(run, "--resume-run")
+    check_path(checkpoint_dir, "--checkpoint-dir")
+    path = find_run_folder(run) or _folder_by_checkpoints(run)
+    if path is None and checkpoint_dir is None:
+        raise ConfigError(
+            f"--resume-run {run}: no such run. Give a run's folder, its name under {RUNS}/ or its "
+            "wandb run id; with --checkpoint-dir too, if the folder is gone."
+        )
+    if path is not None:
+        _check_links(path, run, given=checkpoint_dir)
+    folder = epath.Path(checkpoint_dir) if path is None else _checkpoints_of(path, checkpoint_dir)
+    if path is None:
+        path = RUNS / _run_in(folder, run)
+    if lock is not None:
+        lock.take("--resume-run", path)
+        lock.take("--checkpoint-dir" if checkpoint_dir else "--resume-run", folder)
+    notes: list[str] = []
+    checkpoint = whole_checkpoint(folder, report=notes.append)
+    if checkpoint is None:
+        passed = f" ({'; '.join(notes)})" if notes else ""
+        raise ConfigError(
+            f"--resume-run {run}: no checkpoint to go on from in {folder}{passed}. Give "
+            "--checkpoint-dir if they are elsewhere, or start anew with another --run-dir."
+        )
+    metadata = read_metadata(checkpoint)
+    check_resumable(checkpoint, metadata)
+    if checkpoint_dir is None:
+        _check_own(path, checkpoint, metadata)
+    wandb_id = stored_identity(path).get("wandb_id") or run_of(checkpoint).get("wandb_id")
+    if wandb_id is None:
+        wandb_id = new_wandb_id(path)
+        notes.append(f"{checkpoint}: tells no wandb id; the run is {wandb_id} from here on")
+    _refuse_others(folder, wandb_id)
+    newer = [each for each in checkpoints_in(folder) if int(each.name) > int(checkpoint.name)]
+    return Stopped(
+        path=path,
+        checkpoint=checkpoint,
+        damaged=tuple(newer),
+        metadata={**metadata, "run": {"run_id": path.name, "wandb_id": wandb_id}},
+        notes=tuple(notes),
+    )
+
+
+def restore_training(
+    trainer: Trainer, checkpoint: epath.Path, *, key: Key[Array, ""]
+) -> tuple[str, ...]:
+    """Puts a trainer where a checkpoint left off.
+
+    Parameters, optimizer and counters must fit. Games go on where they stood if their number
+    and sizes are the same; otherwise fresh ones begin, unlike any that the run has begun
+    before.
+
+    Args:
+        trainer: composed, not started.
+        checkpoint: to go on from.
+        key: of the run's training; what fresh games are drawn from.
+
+    Returns:
+        What could not be taken over, in lines for people.
+
+    Raises:
+        ConfigError: if the checkpoint's arrays do not fit the trainer's modules.
+    """
+    stored = read_arrays(checkpoint, "training")
+    update = int(read_metadata(checkpoint)["update"])
+    # Fresh games, where they are needed, differ from those that the first update began.
+    trainer.start(jax.random.fold_in(key, update))
+    fresh = trainer.state
+    notes: list[str] = []
+
+    names = [name for name in vars(fresh) if name != "actors"]
+    if stored.under(".actors").misfit(fresh.actors) is None:
+        names.append("actors")
+    else:
+        notes.append("the games' number or sizes changed: fresh games begin")
+    filled = []
+    for name in names:
+        part, like = stored.under(f".{name}"), getattr(fresh, name)
+        if (wrong := part.misfit(like)) is not None:
+            raise ConfigError(
+                f"{checkpoint}: not of this network and these settings: in {name}, {wrong}."
+            )
+        filled.append(part.fill(like))
+    trainer.state = eqx.tree_at(
+        lambda state: [getattr(state, name) for name in names], fresh, filled
+    )
+    return tuple(notes)
+
+
+def _checkpoints_of(path: Path, checkpoint_dir: str | None = None) -> epath.Path:
+    """Where a run's checkpoints are: as said, as its config says, or in its folder."""
+    if checkpoint_dir is not None:
+        return epath.Path(checkpoint_dir)
+    try:
+        named = (read_json(path / "config.json") or {}).get("checkpoint_dir")
+    except DamagedFileError:  # set aside when the folder is opened
+        named = None
+    return epath.Path(named if isinstance(named, str) and named else path / "checkpoints")
+
+
+def _check_links(path: Path, run: str, *, given: str | None) -> None:
+    """Refuses a run's folder in which writing would write elsewhere.
+
+    A folder that someone sent may hold links to files of the reader's.
+    """
+    inside = path.resolve()
+    for entry in sorted(path.iterdir()):
+        if given is not None and entry.name == "checkpoints":
+            continue
+        if not Path(os.path.realpath(entry)).is_relative_to(inside):
+            instead = "Put the file itself there, or take the link away."
+            if entry.name == "checkpoints":
+                instead = "Give what it leads to as --checkpoint-dir, if that is meant."
+            raise ConfigError(
+                f"--resume-run {run}: {entry.name} in it is a link that leads out of the folder. "
+                + instead
+            )
+        if entry.exists() and not (entry.is_file() or entry.is_dir()):
+            raise ConfigError(
+                f"--resume-run {run}: {entry.name} in it is neither a file nor a folder. Take it "
+                "away."
+            )
+
+
+def _check_own(path: Path, checkpoint: epath.Path, metadata: Mapping[str, Any]) -> None:
+    """Refuses checkpoints elsewhere that only the folder's `config.json` says are the run's."""
+    if Path(checkpoint.parent).resolve().is_relative_to(path.resolve()):
+        return
+    run = metadata.get("run", {})
+    if run.get("wandb_id") is None or run["wandb_id"] != stored_identity(path).get("wandb_id"):
+        raise ConfigError(
+            f"--resume-run {path}: its config.json names {checkpoint.parent} for its checkpoints, "
+            f"but those are of the run {run.get('run_id')!r}, and its run.json does not say that "
+            f"it is the same. If that is meant, give --checkpoint-dir {checkpoint.parent}."
+        )
+
+
+def _folder_by_checkpoints(wandb_id: str) -> Path | None:
+    """The folder of a run under `runs/` that cannot tell its wandb id itself."""
+    for path in run_folders():
+        if "wandb_id" not in stored_identity(path):
+            runs = [run_of(each) for each in checkpoints_in(_checkpoints_of(path))]
+            if wandb_id in [run.get("wandb_id") for run in runs]:
+                return path
+    return None
+
+
+def _run_in(folder: epath.Path, run: str) -> str:
+    """The name of the run whose checkpoints are in a folder; it must be the one meant."""
+    known = [(each, names) for each in checkpoints_in(folder) if (names := run_of(each))]
+    if not known:
+        raise ConfigError(
+            f"--resume-run {run}: no such run, and --checkpoint-dir {folder} holds no checkpoint "
+            "that tells its run."
+        )
+    newest, names = known[-1]
+    read_metadata(newest)  # refuses names that no version writes
+    if "run_id" not in names:
+        raise ConfigError(
+            f"--checkpoint-dir {folder}: {newest.name} does not name its run. Give the run's "
+            "folder as --resume-run."
+        )
+    if not {run, Path(run).name} & set(names.values()):
+        raise ConfigError(
+            f"--checkpoint-dir {folder}: holds checkpoints of the run {names.get('run_id')} (id "
+            f"{names.get('wandb_id')}), not of {run}. Give its own, or --resume-run "
+            f"{names.get('run_id')}."
+        )
+    return names["run_id"]
+
+
+def _refuse_others(folder: epath.Path, wandb_id: str) -> None:
+    for each in checkpoints_in(folder):
+        if (other := run_of(each).get("wandb_id", wandb_id)) != wandb_id:
+            raise ConfigError(
+                f"--checkpoint-dir {folder}: {each.name} is a checkpoint of another run ({other}), "
+                f"not of {wandb_id}. Move one of them elsewhere."
+            )

@@ -1,0 +1,200 @@
+"""A whole training run: from a config to a folder with everything in it."""
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from etils import epath
+from jaxtyping import Array, Key
+
+from hackmatrix_rl.agent.networks import ActorCritic
+from hackmatrix_rl.checkpoints import CheckpointWriter, Complaints
+from hackmatrix_rl.config import TrainConfig
+from hackmatrix_rl.env import Environment
+from hackmatrix_rl.runs._compose import run_keys
+from hackmatrix_rl.runs._curve import draw_curve
+from hackmatrix_rl.runs._folder import RunFolder
+from hackmatrix_rl.runs._folder_guard import FolderGuard
+from hackmatrix_rl.runs._lock import RunLock
+from hackmatrix_rl.runs._monitor import Watch
+from hackmatrix_rl.runs._open_sinks import (
+    open_sinks,
+)
+from hackmatrix_rl.runs._resume import restore_training
+from hackmatrix_rl.runs._saving import Saving
+from hackmatrix_rl.runs.sinks import (
+    Sink,
+    forget_rows_after,
+)
+from hackmatrix_rl.system import (
+    ExitCode,
+    Interrupts,
+    Wishes,
+    agree,
+    ending_with_the_others,
+    in_any,
+)
+from hackmatrix_rl.training import Trainer, reports_of
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What a run came to.
+
+    Attributes:
+        policy: as it was at the end.
+        environment: what it was trained in.
+        env_steps: environment steps that were taken.
+        exit_code: how it ended.
+    """
+
+    policy: ActorCritic
+    environment: Environment
+    env_steps: int
+    exit_code: ExitCode
+
+
+def run(
+    config: TrainConfig,
+    trainer: Trainer,
+    folder: RunFolder,
+    *,
+    resume: epath.Path | None = None,
+    displays: Sequence[Sink] = (),
+    lock: RunLock | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> RunResult:
+    """Trains, and writes metrics, log, checkpoints and learning curve into the run's folder.
+
+    Asked to stop (Ctrl-C), it finishes the dispatch that is running, saves, and returns.
+
+    Args:
+        config: what to do.
+        trainer: as `compose` built it from the config; it need not have started.
+        folder: where; as `make_run_folder` made it.
+        resume: a checkpoint of the run to go on from.
+        displays: further sinks; closed at the end.
+        lock: on the folders, taken anew where they are removed meanwhile.
+        clock: seconds since some moment, for the time between checkpoints and of compiling.
+
+    Raises:
+        ConfigError: if Weights & Biases was asked for and refuses, or the checkpoint does not
+            fit.
+    """
+    _, key = run_keys(config.seed)
+    notes = list(folder.notes)
+    if resume is not None and folder.process == 0:
+        notes += forget_rows_after(folder.metrics, int(resume.name))
+    guard = FolderGuard(folder, RunLock() if lock is None else lock)
+    sink = open_sinks(config, folder, displays, place=guard)
+    complaints = Complaints()
+    try:
+        with (
+            ending_with_the_others(sink.note),
+            Interrupts() as interrupts,
+            complaints,
+            Watch(config, folder, sink, reports=reports_of(trainer), guard=guard) as watch,
+        ):
+            for note in notes:
+                sink.note(note)
+            _start(trainer, key, resume, sink)
+            with CheckpointWriter(
+                folder.checkpoints,
+                keep=config.keep,
+                keep_best=config.keep_best,
+                config=config,
+                run=folder.identity,
+                hold=guard.hold_checkpoints,
+            ) as checkpoints:
+                saving = Saving(
+                    config,
+                    checkpoints,
+                    update=int(trainer.state.update),
+                    note=sink.note,
+                    clock=clock,
+                    guard=guard,
+                )
+                end = _train(config, trainer, saving, watch, sink, interrupts, clock)
+                if end is not ExitCode.UNHEALTHY and watch.sound:
+                    saving.finish(trainer)
+                else:
+                    saving.settle()
+                    end = ExitCode.UNHEALTHY
+        if end is not ExitCode.UNHEALTHY:
+            how = "trained to the end" if end is ExitCode.DONE else "stopped"
+            saved = "NOT saved" if saving.unsaved else "saved"
+            sink.note(f"{how} at {int(trainer.state.env_steps):,} steps; {saved}")
+        for line in guard.take_notes():
+            sink.note(line)
+        if folder.process == 0:
+            _draw(folder, sink)
+    finally:
+        for text in complaints.take():
+            sink.detail(text)
+        sink.close()
+    lost = saving.unsaved or sink.failing or guard.checkpoints_gone
+    if in_any(lost) and end is not ExitCode.UNHEALTHY:
+        end = ExitCode.UNSAVED
+    return RunResult(
+        policy=trainer.policy,
+        environment=trainer.update.environment,
+        env_steps=int(trainer.state.env_steps),
+        exit_code=end,
+    )
+
+
+def _start(trainer: Trainer, key: Key[Array, ""], resume: epath.Path | None, sink: Sink) -> None:
+    if resume is None:
+        trainer.start(key)
+        return
+    for note in restore_training(trainer, resume, key=key):
+        sink.note(note)
+    state = trainer.state
+    sink.note(f"resumed at update {int(state.update):,}, {int(state.env_steps):,} steps")
+
+
+def _train(
+    config: TrainConfig,
+    trainer: Trainer,
+    saving: Saving,
+    watch: Watch,
+    sink: Sink,
+    interrupts: Interrupts,
+    clock: Callable[[], float],
+) -> ExitCode:
+    """Updates until the end, or until something asks to stop."""
+    unhealthy = False
+    while True:
+        state = trainer.state
+        update = int(state.update)
+        due = watch.sound and saving.due(update)
+        agreed = agree(Wishes(stop=interrupts.received, save=due, unhealthy=unhealthy))
+        if agreed.unhealthy:
+            return ExitCode.UNHEALTHY
+        if agreed.stop:
+            return ExitCode(128 + agreed.stop)
+        if agreed.save:
+            saving.save(trainer)
+        missing = math.ceil((config.total_timesteps - int(state.env_steps)) / trainer.batch_size)
+        if missing <= 0:
+            return ExitCode.DONE
+        if not trainer.compiled:
+            sink.note("compiling ...")
+            began = clock()
+            trainer.compile()
+            sink.note(f"compiled in {clock() - began:.1f} s")
+            continue  # a signal may have come meanwhile
+        until_save = saving.updates_until_due(update)
+        limits = [missing, trainer.updates_per_dispatch]
+        metrics = trainer.dispatch(min(limits + ([] if until_save is None else [until_save])))
+        unhealthy = watch.look(metrics)
+        saving.watch(metrics)
+
+
+def _draw(folder: RunFolder, sink: Sink) -> None:
+    """The curve is worth having, but no reason to fail where the disk is full."""
+    try:
+        draw_curve(folder.metrics, folder.curve, title=folder.run_id)
+    except OSError as error:
+        sink.note(f"could not draw the learning curve: {error}")

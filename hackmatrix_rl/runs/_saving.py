@@ -1,0 +1,171 @@
+"""When a run saves, and what it does when that fails."""
+
+import math
+from collections.abc import Callable
+
+from hackmatrix_rl.checkpoints import (
+    CheckpointWriter,
+    Outcome,
+)
+from hackmatrix_rl.config import TrainConfig
+from hackmatrix_rl.runs._folder_guard import FolderGuard
+from hackmatrix_rl.system import in_any
+from hackmatrix_rl.training import Metrics, Trainer
+
+RETRY_SECONDS = 60.0
+"""How long after a failure a save is tried again, if none is due before."""
+_LAST_ATTEMPTS = 3
+
+
+class Saving:
+    """Keeps a run's checkpoints coming.
+
+    A save that fails stops nothing: it is told of at once and tried again. What cannot be
+    saved in the end shows in `unsaved`.
+
+    Attributes:
+        unsaved: whether the newest save failed, and none has succeeded since.
+
+    Args:
+        config: says how often.
+        writer: writes.
+        update: number of updates done when the run begins, or goes on.
+        note: takes messages for people.
+        clock: seconds since some moment.
+        guard: knows when the folder of the checkpoints is removed.
+    """
+
+    def __init__(
+        self,
+        config: TrainConfig,
+        writer: CheckpointWriter,
+        *,
+        update: int,
+        note: Callable[[str], None],
+        clock: Callable[[], float],
+        guard: FolderGuard,
+    ) -> None:
+        self._config = config
+        self._guard = guard
+        self._gone = False
+        self._writer = writer
+        self._note = note
+        self._clock = clock
+        self._last = clock()
+        self._last_update = update
+        self._saved_update = -1
+        self._retry_at: float | None = None
+        self._returns = _MeanReturn()
+        self.unsaved = False
+
+    def watch(self, metrics: Metrics) -> None:
+        """Takes in the metrics of a dispatch, and how saves ended meanwhile."""
+        self._returns.add(metrics)
+        self._tell(self._writer.poll())
+        self._look_after_folder()
+
+    def due(self, update: int) -> bool:
+        """Whether to save now.
+
+        Args:
+            update: number of updates done.
+        """
+        if update == self._last_update:
+            return False
+        now = self._clock()
+        if self._retry_at is not None and now >= self._retry_at:
+            return True
+        if self._config.save_interval is not None:
+            return update % self._config.save_interval == 0
+        if self._writer.busy:
+            return False  # by the clock there is never a second one to wait for the first
+        minutes = self._config.save_interval_minutes
+        return minutes is not None and now - self._last >= 60 * minutes
+
+    def updates_until_due(self, update: int) -> int | None:
+        """Updates to do before the next save that is counted in updates, if any is.
+
+        Args:
+            update: number of updates done.
+        """
+        interval = self._config.save_interval
+        return None if interval is None else interval - update % interval
+
+    def save(self, trainer: Trainer) -> None:
+        """Begins to save the state as it is."""
+        state = trainer.state
+        counters: dict[str, int | float] = {"env_steps": int(state.env_steps)}
+        if (mean := self._returns.take()) is not None:
+            counters["mean_return"] = mean
+        self._last = self._clock()
+        self._last_update = int(state.update)
+        self._retry_at = None
+        self._writer.save(
+            int(state.update), policy=state.learner.policy, training=state, counters=counters
+        )
+        self._tell(self._writer.poll())
+
+    def finish(self, trainer: Trainer) -> None:
+        """Saves the last state, and waits until that is done or has failed repeatedly."""
+        self.settle()
+        update = int(trainer.state.update)
+        for _ in range(_LAST_ATTEMPTS):
+            if self._saved_update == update:
+                return
+            self.save(trainer)
+            self.settle()
+
+    def settle(self) -> None:
+        """Waits for a save that was begun. What any process failed to write has failed."""
+        self._tell(self._writer.wait())
+        self._look_after_folder()
+        self.unsaved = in_any(self.unsaved)
+        if self.unsaved:
+            self._saved_update = -1
+            self._writer.forget()
+
+    def _look_after_folder(self) -> None:
+        """Has the state saved at once where the checkpoints were removed."""
+        if self._gone or not self._guard.checkpoints_gone:
+            return
+        self._gone = self.unsaved = True
+        self._retry_at = self._clock()
+        self._note("The folder of the checkpoints was removed. The next one is saved at once.")
+
+    def _tell(self, outcomes: list[Outcome]) -> None:
+        for outcome in outcomes:
+            self.unsaved = outcome.error is not None
+            if outcome.error is None:
+                self._gone = False
+                self._saved_update = outcome.update
+            else:
+                self._retry_at = self._clock() + RETRY_SECONDS
+                self._note(
+                    f"COULD NOT SAVE update {outcome.update}: {_in_words(outcome.error)}. "
+                    f"Training goes on; next attempt in {RETRY_SECONDS:.0f} s at the latest."
+                )
+
+
+class _MeanReturn:
+    """Mean return of the episodes that ended since it was last asked for."""
+
+    def __init__(self) -> None:
+        self._total = 0.0
+        self._episodes = 0
+
+    def add(self, metrics: Metrics) -> None:
+        # What is not a number would outlive the dispatch that reported it.
+        if metrics.episodes and math.isfinite(metrics.episode["return"]):
+            self._total += metrics.episode["return"] * metrics.episodes
+            self._episodes += metrics.episodes
+
+    def take(self) -> float | None:
+        mean = self._total / self._episodes if self._episodes else None
+        self._total, self._episodes = 0.0, 0
+        return mean
+
+
+def _in_words(error: Exception) -> str:
+    """An error in one line; storage libraries write pages."""
+    line = str(error).strip().splitlines()[0] if str(error).strip() else ""
+    return f"{type(error).__name__}: {line[:300]}".rstrip(": ")

@@ -1,0 +1,244 @@
+"""The proof that a resumed run is the run that was stopped.
+
+Three processes and a kill: one run is trained straight through; a second is killed by SIGKILL
+after a checkpoint halfway, and resumed twice, once with the compiled programs of the run before
+at hand and once without. All three must end in the same bits.
+"""
+
+import dataclasses
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hackmatrix_rl.checkpoints import NAME as MANIFEST
+from hackmatrix_rl.checkpoints import (
+    Stored,
+    find_checkpoint,
+    read_arrays,
+    read_metadata,
+)
+from hackmatrix_rl.config import TrainConfig
+
+TRAIN = (sys.executable, "-m", "hackmatrix_rl", "train")
+_LOOK_SECONDS = 0.02
+
+
+class ProofError(RuntimeError):
+    """The experiment itself did not work; nothing is said of resuming."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What came of the experiment.
+
+    Attributes:
+        differences: for each way of resuming, the first leaf of the final state in which it
+            differs from the run that was never stopped; `None` where all bits are the same.
+        leaves: number of arrays compared.
+        size: their size in bytes.
+        updates: of each run.
+        killed_at: the update whose checkpoint was gone on from.
+        device: what computed, in words.
+        versions: of the libraries, in words.
+    """
+
+    differences: dict[str, str | None]
+    leaves: int
+    size: int
+    updates: int
+    killed_at: int
+    device: str
+    versions: str
+
+    @property
+    def same(self) -> bool:
+        """Whether all ends are bitwise the same."""
+        return not any(self.differences.values())
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything by name, as JSON can hold it."""
+        return {"same": self.same, **dataclasses.asdict(self)}
+
+
+def verify_resume(
+    config: TrainConfig,
+    *,
+    updates: int,
+    folder: Path,
+    report: Callable[[str], None],
+    train: Sequence[str] = TRAIN,
+    timeout: float = 3600.0,
+) -> Verdict:
+    """Trains straight, and stopped and resumed, in processes of their own, and compares.
+
+    Args:
+        config: what to train; its length, folders and intervals of saving are set here.
+        updates: before the kill, and again after it.
+        folder: an empty one for all that is made.
+        report: is told how it goes.
+        train: the command that trains.
+        timeout: seconds that each process may take.
+
+    Raises:
+        ProofError: if a process failed, or ended before it could be killed.
+    """
+    config = dataclasses.replace(
+        config,
+        total_timesteps=2 * updates * config.batch,
+        save_interval=updates,
+        keep=2,
+        run_dir=None,
+        checkpoint_dir=None,
+        eval_episodes=0,
+        wandb=False,
+    )
+    settings = folder / "settings.toml"
+    settings.write_text(_toml(config), encoding="utf-8")
+    begin = [*train, "--config", str(settings)]
+    warm, cold = folder / "cache", folder / "empty_cache"
+
+    straight = folder / "straight"
+    report(f"training {2 * updates} updates straight through ...")
+    _finish(_spawn([*begin, "--run-dir", str(straight)], warm, straight), timeout, straight)
+
+    stopped = folder / "stopped"
+    report(f"training again, to be killed (SIGKILL) after the checkpoint of update {updates} ...")
+    process = _spawn([*begin, "--run-dir", str(stopped)], warm, stopped)
+    _kill_after(process, stopped / "checkpoints" / str(updates) / MANIFEST, timeout, stopped)
+
+    ends = {}
+    for name, cache in (("warm compilation cache", warm), ("cold compilation cache", cold)):
+        copy = folder / name.replace(" ", "_")
+        shutil.copytree(stopped, copy)
+        report(f"resuming with a {name} ...")
+        # What the run names was named to this process.
+        resumed = _spawn([*train, "--resume-run", str(copy), "--trust-code"], cache, copy)
+        _finish(resumed, timeout, copy)
+        ends[name] = _end(copy, 2 * updates)
+
+    whole = _end(straight, 2 * updates)
+    metadata = read_metadata(find_checkpoint(straight))
+    return Verdict(
+        differences={name: first_difference(whole, end) for name, end in ends.items()},
+        leaves=len(whole.arrays),
+        size=sum(array.nbytes for array in whole.arrays.values()),
+        updates=2 * updates,
+        killed_at=updates,
+        device=metadata["device"],
+        versions=", ".join(f"{name} {number}" for name, number in metadata["versions"].items()),
+    )
+
+
+def _toml(config: TrainConfig) -> str:
+    """The settings as a file that `--config` reads; JSON's plain values are TOML's too."""
+    values = {name: "none" if value is None else value for name, value in config.as_dict().items()}
+    return "".join(f"{name} = {json.dumps(value)}\n" for name, value in values.items())
+
+
+def _output(run: Path) -> Path:
+    """Where what a process prints is kept."""
+    return run.with_name(run.name + ".txt")
+
+
+def _spawn(command: Sequence[str], cache: Path, run: Path) -> "subprocess.Popen[bytes]":
+    with _output(run).open("ab") as output:
+        return subprocess.Popen(
+            command,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            # The settings are in the file already; what they were made of must not come again.
+            env={
+                **os.environ,
+                "JAX_COMPILATION_CACHE_DIR": str(cache),
+                "HACKMATRIX_RL_FLAGS": "",
+            },
+        )
+
+
+def _finish(process: "subprocess.Popen[bytes]", timeout: float, run: Path) -> None:
+    try:
+        status = process.wait(timeout)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+        raise ProofError(f"{run.name} took longer than {timeout:.0f} s") from None
+    if status != 0:
+        raise ProofError(f"{run.name} ended with exit status {status}; see {_output(run)}")
+
+
+def _kill_after(process: "subprocess.Popen[bytes]", sign: Path, timeout: float, run: Path) -> None:
+    """Kills a process as soon as a file is there."""
+    end = time.monotonic() + timeout
+    while not sign.exists():
+        if process.poll() is not None:
+            raise ProofError(
+                f"{run.name} ended with exit status {process.returncode} before its checkpoint; "
+                f"see {_output(run)}"
+            )
+        if time.monotonic() > end:
+            process.kill()
+            process.wait()
+            raise ProofError(f"{run.name} took longer than {timeout:.0f} s")
+        time.sleep(_LOOK_SECONDS)
+    process.kill()
+    if process.wait() != -signal.SIGKILL:
+        raise ProofError(
+            f"{run.name} had ended before it could be killed; give it more to do (--updates)"
+        )
+
+
+def _end(run: Path, update: int) -> Stored:
+    """The training state that a run ended in."""
+    checkpoint = find_checkpoint(run)
+    reached = read_metadata(checkpoint)["update"]
+    if reached != update:
+        raise ProofError(f"{run.name} ended at update {reached}, not {update}")
+    return read_arrays(checkpoint, "training")
+
+
+def first_difference(one: Stored, other: Stored) -> str | None:
+    """The first leaf that is not bitwise the same, in words; `None` if all are.
+
+    Args:
+        one: arrays of a training state.
+        other: those of another.
+    """
+    if one.arrays.keys() != other.arrays.keys():
+        odd = sorted(one.arrays.keys() ^ other.arrays.keys())[0]
+        return f"{odd} is in one of them only"
+    if one.keys != other.keys:
+        return "other random generators"
+    for name, array in one.arrays.items():
+        against = other.arrays[name]
+        if array.dtype != against.dtype or array.shape != against.shape:
+            return (
+                f"{name}: {array.dtype}{list(array.shape)} against "
+                f"{against.dtype}{list(against.shape)}"
+            )
+        # Bits, not values: a NaN is the same as itself, and -0 is not 0.
+        bits, against_bits = (np.ascontiguousarray(x).view(np.uint8) for x in (array, against))
+        if not np.array_equal(bits, against_bits):
+            where = np.argmax(np.ravel(_differs(array, against)))
+            index = np.unravel_index(int(where), array.shape)
+            return f"{name}{list(map(int, index))}: {array[index]} against {against[index]}"
+    return None
+
+
+def _differs(array: np.ndarray, against: np.ndarray) -> np.ndarray:
+    """Where two arrays differ in their bits."""
+    size = array.dtype.itemsize
+    bits, others = (
+        np.ascontiguousarray(x).reshape(-1).view(np.uint8).reshape(-1, size)
+        for x in (array, against)
+    )
+    return np.any(bits != others, axis=1)

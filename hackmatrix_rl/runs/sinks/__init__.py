@@ -1,0 +1,51 @@
+"""Where a run's metrics and messages go."""
+
+from hackmatrix_rl.runs.sinks._appended import (
+    Place,
+)
+from hackmatrix_rl.runs.sinks._json_lines import (
+    JsonLines,
+    forget_rows_after,
+    read_json_lines,
+)
+from hackmatrix_rl.runs.sinks._log_file import (
+    LogFile,
+)
+from hackmatrix_rl.runs.sinks._queued import (
+    Queued,
+)
+from hackmatrix_rl.runs.sinks._sink import (
+    Fanout,
+    Row,
+    Sink,
+)
+from hackmatrix_rl.runs.sinks._tensorboard import (
+    TensorBoard,
+    require_tensorboard,
+)
+from hackmatrix_rl.runs.sinks._terminal import (
+    LiveTerminal,
+    PlainTerminal,
+    terminal,
+)
+from hackmatrix_rl.runs.sinks._weights_and_biases import (
+    WeightsAndBiases,
+)
+
+__all__ = [
+    "Fanout",
+    "JsonLines",
+    "LiveTerminal",
+    "LogFile",
+    "Place",
+    "PlainTerminal",
+    "Queued",
+    "Row",
+    "Sink",
+    "TensorBoard",
+    "WeightsAndBiases",
+    "forget_rows_after",
+    "read_json_lines",
+    "require_tensorboard",
+    "terminal",
+]

@@ -1,0 +1,112 @@
+"""Metrics as a file with one JSON object a line."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+from hackmatrix_rl.runs.sinks._appended import (
+    AppendedFile,
+    Place,
+)
+from hackmatrix_rl.runs.sinks._sink import (
+    Row,
+    Sink,
+)
+from hackmatrix_rl.system import (
+    set_aside,
+    write_whole,
+)
+
+
+class JsonLines(Sink):
+    """Appends each row to a file at once, so that a killed run loses nothing.
+
+    NaN and infinities, which JSON does not have, are written as null. Messages are not kept.
+    What a full disk does not take is kept in memory and written with a later row.
+
+    Args:
+        path: the file; made if it is missing, continued if it is there.
+        place: looks after the folder that it is in.
+    """
+
+    def __init__(self, path: Path, place: Place | None = None) -> None:
+        self._file = AppendedFile(path, place)
+
+    def write(self, row: Row) -> None:
+        """Appends one line.
+
+        Raises:
+            OSError: it could not be written yet.
+        """
+        numbers = {name: value if math.isfinite(value) else None for name, value in row.items()}
+        self._file.append(json.dumps(numbers, allow_nan=False).encode() + b"\n")
+
+    def note(self, message: str) -> None:
+        """Keeps nothing, as the file holds numbers alone; but looks after the file."""
+        self._file.append(b"")
+
+    def close(self) -> None:
+        """Closes the file.
+
+        Raises:
+            OSError: some rows could not be written.
+        """
+        self._file.close()
+
+
+def read_json_lines(path: Path) -> list[dict[str, Any]]:
+    """The rows of a file that `JsonLines` wrote.
+
+    A last line cut short by a crash is left out, and so is every line that is no row.
+    """
+    return _rows_and_rest(path)[0]
+
+
+def forget_rows_after(path: Path, update: int) -> list[str]:
+    """Takes the rows of later updates out of a file: a run that goes on will write them anew.
+
+    A file with damaged lines is set aside, and the rows that can be read stay.
+
+    Args:
+        path: a file that `JsonLines` wrote; it may be missing.
+        update: the last one whose row stays.
+
+    Returns:
+        What people should know, in lines.
+    """
+    if not path.exists():
+        return []
+    rows, damaged = _rows_and_rest(path)
+    dated = [row for row in rows if {"updates", "env_steps"} <= row.keys()]
+    damaged += len(rows) - len(dated)
+    kept = [row for row in dated if (row["updates"] or 0) <= update]
+    notes = []
+    if damaged:
+        aside = set_aside(path)
+        notes.append(f"{path}: holds damaged lines ({damaged}); all of it is now {aside.name}")
+    elif not kept:
+        notes.append(f"{path}: holds no row; those up to update {update:,} are lost")
+    write_whole(path, "".join(json.dumps(row) + "\n" for row in kept))
+    return notes
+
+
+def _rows_and_rest(path: Path) -> tuple[list[dict[str, Any]], int]:
+    """The rows of a file, and how many of its lines are none."""
+    *lines, last = path.read_bytes().split(b"\n")
+    rows = [_row(line) for line in lines]
+    good = [row for row in rows if row is not None]
+    # A row that a crash cut short is no damage.
+    odd_end = bool(last) and not last.startswith(b"{")
+    return good, len(rows) - len(good) + odd_end
+
+
+def _row(line: bytes) -> dict[str, Any] | None:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(row, dict):
+        return None
+    numbers = (value is None or isinstance(value, int | float) for value in row.values())
+    return row if all(numbers) else None

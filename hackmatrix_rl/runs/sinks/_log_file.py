@@ -1,0 +1,64 @@
+"""A run's log: what was shown, with the time of day."""
+
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+
+from hackmatrix_rl.runs.sinks._appended import (
+    AppendedFile,
+    Place,
+)
+from hackmatrix_rl.runs.sinks._columns import one_line
+from hackmatrix_rl.runs.sinks._sink import (
+    Row,
+    Sink,
+)
+
+
+class LogFile(Sink):
+    """Appends messages and one line for each row to a text file.
+
+    Args:
+        path: the file; continued if it is there.
+        total_timesteps: length of the run, to say how far it is.
+        now: tells the time; tests hand in their own.
+        place: looks after the folder that it is in.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        total_timesteps: int,
+        now: Callable[[], datetime] = datetime.now,
+        place: Place | None = None,
+    ) -> None:
+        self._file = AppendedFile(path, place)
+        self._total = total_timesteps
+        self._now = now
+
+    def write(self, row: Row) -> None:
+        """Appends the row as a line."""
+        self.note(one_line(row, self._total))
+
+    def note(self, message: str) -> None:
+        """Appends the message.
+
+        Raises:
+            OSError: it could not be written yet.
+        """
+        time = self._now().isoformat(sep=" ", timespec="seconds")
+        lines = "".join(f"{time}  {line}\n" for line in message.splitlines())
+        self._file.append(lines.encode(errors="replace"))
+
+    def detail(self, message: str) -> None:
+        """Appends the pages."""
+        self.note(message)
+
+    def close(self) -> None:
+        """Closes the file.
+
+        Raises:
+            OSError: some lines could not be written.
+        """
+        self._file.close()

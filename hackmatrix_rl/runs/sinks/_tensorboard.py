@@ -1,0 +1,103 @@
+"""Metrics as TensorBoard events."""
+
+import math
+import os
+import time
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from hackmatrix_rl.errors import (
+    ConfigError,
+)
+from hackmatrix_rl.runs.sinks._appended import Place
+from hackmatrix_rl.runs.sinks._sink import (
+    Row,
+    Sink,
+)
+
+
+def require_tensorboard() -> None:
+    """Looks whether events can be written here.
+
+    Raises:
+        ConfigError: if the package that writes them is missing.
+    """
+    if find_spec("tensorboardX") is None:
+        raise ConfigError(
+            "--tensorboard needs the package tensorboardX, which is not installed. Install the "
+            "tensorboard extra: pip install '.[tensorboard]'"
+        )
+
+
+class TensorBoard(Sink):
+    """Writes each row as scalars, by environment steps, into an event file.
+
+    Each start of a run writes a file of its own. It says from which step on it holds, so that
+    TensorBoard hides what was logged beyond that step before the run was resumed.
+
+    Args:
+        folder: of the event files; made if it is missing.
+        now: seconds since 1970.
+        place: looks after the folder that it is in.
+
+    Raises:
+        ConfigError: if the package that writes them is missing.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        now: Callable[[], float] = time.time,
+        place: Place | None = None,
+    ) -> None:
+        require_tensorboard()
+        # Imported late: it belongs to an extra.
+        from tensorboardX.event_file_writer import EventsWriter
+        from tensorboardX.proto import event_pb2, summary_pb2
+
+        self._file: Any = EventsWriter
+        self._events: Any = event_pb2
+        self._summaries: Any = summary_pb2
+        self._now = now
+        self._folder = folder
+        self._place = Place() if place is None else place
+        self._begin()
+
+    def _begin(self) -> None:
+        self._started = False
+        self._folder.mkdir(parents=True, exist_ok=True)
+        # The process's number: two starts within a second are two files.
+        self._writer = self._file(str(self._folder / "events"), f".{os.getpid()}")
+
+    def write(self, row: Row) -> None:
+        """Writes the numbers that are known, and flushes. A file that was removed begins anew."""
+        if not self._folder.exists():
+            self._place.check()
+            self._writer.close()
+            self._begin()
+            self._place.made_again("tensorboard (from here on)")
+        step = int(row["env_steps"])
+        if not self._started:
+            start = self._events.SessionLog(status=self._events.SessionLog.START)
+            self._write(step, session_log=start)
+            self._started = True
+        values = [
+            self._summaries.Summary.Value(tag=name, simple_value=value)
+            for name, value in row.items()
+            if math.isfinite(value)
+        ]
+        self._write(step, summary=self._summaries.Summary(value=values))
+        self._writer.flush()
+
+    def note(self, message: str) -> None:
+        """Keeps nothing: the events are numbers alone."""
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._writer.close()
+
+    def _write(self, step: int, **what: Any) -> None:
+        self._writer.write_event(self._events.Event(wall_time=self._now(), step=step, **what))

@@ -1,0 +1,108 @@
+"""A run's progress on the terminal: a live display, or plain lines where there is none."""
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress import (
+    BarColumn,
+    Progress,
+    SpinnerColumn,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
+from rich.table import Table
+
+from hackmatrix_rl.runs.sinks._columns import (
+    duration,
+    one_line,
+    shown,
+)
+from hackmatrix_rl.runs.sinks._sink import (
+    Row,
+    Sink,
+)
+
+
+def terminal(console: Console, *, total_timesteps: int) -> Sink:
+    """The display that suits where the output goes."""
+    kind = LiveTerminal if console.is_terminal else PlainTerminal
+    return kind(console, total_timesteps=total_timesteps)
+
+
+class PlainTerminal(Sink):
+    """One line for each row: for files, pipes and build logs.
+
+    Args:
+        console: where to write.
+        total_timesteps: length of the run, to say how far it is and how long it has to go.
+    """
+
+    def __init__(self, console: Console, *, total_timesteps: int) -> None:
+        self._console = console
+        self._total = total_timesteps
+
+    def write(self, row: Row) -> None:
+        """Prints the row."""
+        self.note(one_line(row, self._total))
+
+    def note(self, message: str) -> None:
+        """Prints the message as it is."""
+        self._console.print(message, markup=False, highlight=False, soft_wrap=True)
+
+    def close(self) -> None:
+        """Has nothing to finish."""
+
+
+class LiveTerminal(Sink):
+    """A progress bar with the time left, and the newest row below it.
+
+    It stands from the first row or message on.
+
+    Args:
+        console: a terminal.
+        total_timesteps: length of the run.
+    """
+
+    def __init__(self, console: Console, *, total_timesteps: int) -> None:
+        self._console = console
+        self._progress = Progress(
+            SpinnerColumn(),
+            BarColumn(bar_width=None),
+            TaskProgressColumn(),
+            TextColumn("{task.fields[steps]}"),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[left]}"),
+            console=console,
+        )
+        self._task = self._progress.add_task(
+            "training", total=total_timesteps, steps="compiling ...", left=""
+        )
+        self._total = total_timesteps
+        self._live = Live(self._progress, console=console, refresh_per_second=4)
+
+    def write(self, row: Row) -> None:
+        """Moves the bar and shows the row."""
+        self._live.start()
+        speed = row["steps_per_second"]
+        left = duration((self._total - row["env_steps"]) / speed) + " left" if speed > 0 else ""
+        self._progress.update(
+            self._task,
+            completed=min(row["env_steps"], self._total),
+            steps=f"{row['env_steps']:,.0f} steps",
+            left=left,
+        )
+        table = Table(expand=True, box=None, pad_edge=False)
+        columns = shown(row)
+        for label, _ in columns:
+            table.add_column(label, justify="right", style="bold", header_style="dim")
+        table.add_row(*(text for _, text in columns))
+        self._live.update(Group(self._progress, table))
+
+    def note(self, message: str) -> None:
+        """Prints the message above the display."""
+        self._live.start()
+        self._console.print(message, markup=False, highlight=False, soft_wrap=True)
+
+    def close(self) -> None:
+        """Leaves the last state of the display standing."""
+        self._live.stop()

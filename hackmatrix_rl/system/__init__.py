@@ -1,0 +1,115 @@
+"""system."""
+
+from hackmatrix_rl.system._compatibility import (
+    cpu_options,
+    untested_version,
+    wandb_timeouts,
+)
+from hackmatrix_rl.system._compilation_cache import (
+    enable_compilation_cache,
+)
+from hackmatrix_rl.system._deadline import (
+    within,
+)
+from hackmatrix_rl.system._determinism import (
+    make_deterministic,
+)
+from hackmatrix_rl.system._devices import (
+    chosen_devices,
+    cut_cpu,
+    describe_device,
+    select_device,
+    unseen_accelerator,
+    why_device,
+)
+from hackmatrix_rl.system._exit_codes import (
+    ExitCode,
+)
+from hackmatrix_rl.system._files import (
+    is_remote,
+    read_json,
+    set_aside,
+    write_json,
+    write_whole,
+)
+from hackmatrix_rl.system._hosts import (
+    HEARTBEAT_SECONDS,
+    Wishes,
+    agree,
+    alone,
+    by_first,
+    check_same,
+    check_shared,
+    connect,
+    disconnect,
+    ending_with_the_others,
+    in_any,
+    is_first,
+    leave,
+    process_index,
+)
+from hackmatrix_rl.system._interrupts import (
+    Interrupts,
+)
+from hackmatrix_rl.system._memory import (
+    available_memory,
+    bytes_of,
+    in_words,
+    size_of,
+)
+from hackmatrix_rl.system._paths import (
+    check_path,
+)
+from hackmatrix_rl.system._rendezvous import (
+    CONNECT_SECONDS,
+)
+from hackmatrix_rl.system._usage import (
+    Usage,
+    peak_memory,
+    program_bytes,
+)
+
+__all__ = [
+    "CONNECT_SECONDS",
+    "HEARTBEAT_SECONDS",
+    "ExitCode",
+    "Interrupts",
+    "Usage",
+    "Wishes",
+    "agree",
+    "alone",
+    "available_memory",
+    "by_first",
+    "bytes_of",
+    "check_path",
+    "check_same",
+    "check_shared",
+    "chosen_devices",
+    "connect",
+    "cpu_options",
+    "cut_cpu",
+    "describe_device",
+    "disconnect",
+    "enable_compilation_cache",
+    "ending_with_the_others",
+    "in_any",
+    "in_words",
+    "is_first",
+    "is_remote",
+    "leave",
+    "make_deterministic",
+    "peak_memory",
+    "process_index",
+    "program_bytes",
+    "read_json",
+    "select_device",
+    "set_aside",
+    "size_of",
+    "unseen_accelerator",
+    "untested_version",
+    "wandb_timeouts",
+    "why_device",
+    "within",
+    "write_json",
+    "write_whole",
+]

@@ -1,0 +1,106 @@
+"""Small files of a run: written whole or not at all, and read without trust in what they hold."""
+
+import errno
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from etils import epath
+
+from hackmatrix_rl.errors import DamagedFileError
+
+AnyPath = TypeVar("AnyPath", Path, epath.Path)
+
+# What file systems say that cannot flush a folder; a rename is then as safe as they make it.
+_NO_FOLDER_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EBADF)
+
+
+def is_remote(path: epath.PathLike) -> bool:
+    """Whether a path is in an object store (`gs://...`)."""
+    return "://" in os.fspath(path)
+
+
+def write_whole(path: epath.PathLike, text: str) -> None:
+    """Writes a small file so that it is there whole or not at all, also after a power cut.
+
+    Args:
+        path: may be remote: object stores show a file only when it is whole.
+        text: its content.
+
+    Raises:
+        OSError: it cannot be written; what was there before stays.
+    """
+    if is_remote(path):
+        epath.Path(path).write_text(text)
+        return
+    place = Path(path)
+    unfinished = place.with_name(place.name + ".part")
+    try:
+        with unfinished.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.replace(place)
+    except OSError:
+        if unfinished.is_file():
+            unfinished.unlink()
+        raise
+    _sync_folder(place.parent)
+
+
+def write_json(path: epath.PathLike, content: Mapping[str, Any], *, indent: int = 2) -> None:
+    """Writes a JSON file by `write_whole`."""
+    write_whole(path, json.dumps(content, indent=indent, allow_nan=False) + "\n")
+
+
+def read_json(path: epath.PathLike) -> dict[str, Any] | None:
+    """The JSON object in a file; `None` if there is no such file.
+
+    Raises:
+        DamagedFileError: if the file holds anything else, or cannot be read.
+    """
+    try:
+        content = epath.Path(path).read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except IsADirectoryError as error:
+        raise DamagedFileError("is a folder, not a file") from error
+    except OSError as error:
+        raise DamagedFileError(f"cannot be read ({error.strerror or error})") from error
+    if not content.strip():
+        raise DamagedFileError("is empty")
+    try:
+        value = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise DamagedFileError("is not JSON") from error
+    if not isinstance(value, dict):
+        raise DamagedFileError("is not a JSON object")
+    return value
+
+
+def set_aside(path: AnyPath) -> AnyPath:
+    """Renames what cannot be used, so that it is neither lost nor in the way.
+
+    Returns:
+        Its new place: `NAME.damaged`, with a number behind it where that is taken.
+    """
+    aside, number = path.with_name(f"{path.name}.damaged"), 1
+    while aside.exists() or os.path.lexists(aside):
+        number += 1
+        aside = path.with_name(f"{path.name}.damaged_{number}")
+    path.rename(aside)
+    return aside
+
+
+def _sync_folder(folder: Path) -> None:
+    """Makes a rename in a folder last."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in _NO_FOLDER_SYNC:
+            raise
+    finally:
+        os.close(descriptor)

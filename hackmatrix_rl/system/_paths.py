@@ -1,0 +1,31 @@
+"""Names of files and folders that cannot be any."""
+
+from hackmatrix_rl.errors import (
+    ConfigError,
+    shortened,
+)
+
+# What Linux and macOS take, less room for what lies in a run's folder.
+_LONGEST_PART, _LONGEST = 255, 3500
+
+
+def check_path(path: str | None, said: str) -> None:
+    """Raises a ConfigError if no file or folder can have a name.
+
+    Args:
+        path: the name, of a remote place (`gs://...`) too; `None` will do.
+        said: the flag or argument that gave it.
+    """
+    if path is None:
+        return
+    wrong = None
+    if any(ord(each) < 32 for each in path):
+        wrong = "a line break or another control character is in it"
+    elif len(path.encode(errors="surrogateescape")) > _LONGEST:
+        wrong = f"it has {len(path)} characters; at most {_LONGEST} will do"
+    elif any(
+        len(part.encode(errors="surrogateescape")) > _LONGEST_PART for part in path.split("/")
+    ):
+        wrong = f"a part of it has more than {_LONGEST_PART} characters"
+    if wrong is not None:
+        raise ConfigError(f"{said} {shortened(path)}: {wrong}. Use another name.")

@@ -1,0 +1,114 @@
+"""What a run takes of the machine, as metrics."""
+
+import os
+import resource
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, runtime_checkable
+
+import jax
+
+from hackmatrix_rl.system._devices import chosen_devices
+from hackmatrix_rl.system._nvml import gpu_utilization
+
+
+@runtime_checkable
+class Device(Protocol):
+    """What is asked of a `jax.Device`."""
+
+    platform: str
+    local_hardware_id: int | None
+
+    def memory_stats(self) -> Mapping[str, int] | None:
+        """Bytes by name, where the backend tells."""
+
+
+class Usage:
+    """Memory and utilisation, looked up when asked. What cannot be had here is left out.
+
+    Args:
+        devices: whose memory to look at; by default those of this process that compute.
+        utilization: share of time that a GPU was busy of late, or `None`, by platform and
+                number.
+        clock: seconds since some moment.
+        busy: CPU seconds that this process has used.
+    """
+
+    def __init__(
+        self,
+        devices: Sequence[Device] | None = None,
+        *,
+        utilization: Callable[[str, int | None], float | None] = gpu_utilization,
+        clock: Callable[[], float] = time.monotonic,
+        busy: Callable[[], float] = time.process_time,
+    ) -> None:
+        self._devices = chosen_devices() if devices is None else devices
+        self._utilization = utilization
+        self._clock, self._busy = clock, busy
+        self._before = clock(), busy()
+
+    def read(self) -> dict[str, float]:
+        """The metrics: see docs/metrics.md for each.
+
+        Memory is of the device that holds most, utilisation the mean over devices.
+        That of the CPU is since the last call.
+        """
+        found = {"process_memory_peak_bytes": float(process_peak_bytes())}
+        now = self._clock(), self._busy()
+        elapsed, used = (after - before for after, before in zip(now, self._before, strict=True))
+        self._before = now
+        if elapsed > 0:
+            found["cpu_utilization"] = used / elapsed / _cores()
+        stats = [device.memory_stats() or {} for device in self._devices]
+        for name, key in (
+            ("device_memory_bytes", "bytes_in_use"),
+            ("device_memory_peak_bytes", "peak_bytes_in_use"),
+        ):
+            known = [float(each[key]) for each in stats if key in each]
+            if known:
+                found[name] = max(known)
+        shares = [
+            self._utilization(device.platform, device.local_hardware_id) for device in self._devices
+        ]
+        measured = [share for share in shares if share is not None]
+        if measured:
+            found["gpu_utilization"] = sum(measured) / len(measured)
+        return found
+
+
+def process_peak_bytes() -> int:
+    """The most memory that this process has held."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def peak_memory() -> int:
+    """Bytes at the highest: of the first device, or of the process where it does not tell."""
+    stats = chosen_devices()[0].memory_stats()
+    if stats and "peak_bytes_in_use" in stats:
+        return int(stats["peak_bytes_in_use"])
+    return process_peak_bytes()
+
+
+def program_bytes(program: jax.stages.Compiled) -> int | None:
+    """Bytes that a compiled program needs on each device, as the compiler has it.
+
+    Its arguments, results and temporary arrays; `None` where the backend does not tell.
+    """
+    found = program.memory_analysis()
+    if found is None:
+        return None
+    return int(
+        found.argument_size_in_bytes
+        + found.output_size_in_bytes
+        - found.alias_size_in_bytes
+        + found.temp_size_in_bytes
+    )
+
+
+def _cores() -> int:
+    """Cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -1,0 +1,318 @@
+"""What may be handed to a `Trainer`, checked before anything is traced or drawn."""
+
+import inspect
+import math
+import numbers
+from dataclasses import dataclass, fields
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jax.sharding import Mesh
+from jaxtyping import Array
+
+from hackmatrix_rl.agent import (
+    GAE,
+    Batch,
+    LossMetrics,
+    Outcomes,
+    PPOLoss,
+    RunningScale,
+    ValueScale,
+    check_policy_shapes,
+)
+from hackmatrix_rl.agent.networks import ActorCritic
+from hackmatrix_rl.agent.precision import PrecisionPolicy
+from hackmatrix_rl.env import (
+    Environment,
+    EnvSpec,
+    check_shapes,
+)
+from hackmatrix_rl.errors import (
+    check_array,
+    described,
+    first_line,
+    instance,
+    is_ours,
+    place,
+    whole,
+)
+from hackmatrix_rl.training._minibatches import Minibatches
+from hackmatrix_rl.training._optimizer import adam
+from hackmatrix_rl.training._schedules import (
+    Constant,
+    Linear,
+    Schedule,
+)
+from hackmatrix_rl.training.sharding import (
+    check_axes,
+    check_split,
+    mesh,
+    single_device,
+)
+
+
+def number(name: str, value: Any) -> float:
+    """An argument that is a finite number; raises a TypeError or a ValueError if it is not."""
+    is_scalar = isinstance(value, jax.Array | np.ndarray) and value.shape == ()
+    if isinstance(value, bool) or not (isinstance(value, numbers.Real) or is_scalar):
+        raise TypeError(f"{name} is {described(value)}; expected a number")
+    if not math.isfinite(value):
+        raise ValueError(f"{name} must be a finite number, not {float(value)}")
+    return float(value)
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How many of everything; each a whole number, 1 or more, and such that they divide.
+
+    Attributes:
+        num_envs: environments side by side.
+        num_steps: steps of each in an update.
+        num_minibatches: parts of a pass over a rollout.
+        num_epochs: passes.
+        grad_accum: parts of a minibatch.
+    """
+
+    num_envs: int
+    num_steps: int
+    num_minibatches: int
+    num_epochs: int
+    grad_accum: int
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            checked = whole(each.name, getattr(self, each.name))
+            object.__setattr__(self, each.name, checked)
+        self.minibatches.check(self.num_envs, parts=self.grad_accum)
+
+    @property
+    def minibatches(self) -> Minibatches:
+        """How a rollout is cut up."""
+        return Minibatches(self.num_minibatches, self.num_epochs)
+
+    @property
+    def at_once(self) -> int:
+        """Environments of what the loss is handed at once."""
+        return self.num_envs // (self.num_minibatches * self.grad_accum)
+
+
+def losses_of(loss: Any, gae: Any, value_scale: Any) -> tuple[Any, GAE, ValueScale]:
+    """Loss, estimator and units of the value, by default those of this package.
+
+    Raises:
+        TypeError: one is of the wrong kind.
+    """
+    loss = PPOLoss() if loss is None else loss
+    gae = GAE() if gae is None else gae
+    value_scale = RunningScale() if value_scale is None else value_scale
+    check_loss(loss)
+    instance("gae", gae, GAE, "hm.GAE(discount=0.99)")
+    instance("value_scale", value_scale, ValueScale, "RunningScale()")
+    return loss, gae, value_scale
+
+
+def kl_limit_of(given: Any) -> float | None:
+    """The limit of the divergence; raises unless it is `None` or a positive number."""
+    if given is not None and number("kl_limit", given) <= 0:
+        raise ValueError(f"kl_limit must be positive or None, not {given}")
+    return None if given is None else float(given)
+
+
+def mesh_of(given: Any, sizes: Sizes) -> Mesh:
+    """The mesh that was handed in, or that a text speaks of; `None` for one device.
+
+    Raises:
+        TypeError: it is neither.
+        ValueError: the text speaks of no mesh that is here, or the sizes do not divide over it.
+    """
+    if isinstance(given, str):
+        given = mesh(given)
+    made = single_device() if given is None else given
+    instance("mesh", made, Mesh, 'hm.mesh("data=2")')
+    check_axes(made)
+    check_split(
+        made.shape,
+        num_envs=sizes.num_envs,
+        num_minibatches=sizes.num_minibatches,
+        grad_accum=sizes.grad_accum,
+    )
+    found: Mesh = made
+    return found
+
+
+def optimizer_of(
+    optimizer: Any, learning_rate: Any
+) -> tuple[optax.GradientTransformation, Schedule]:
+    """Optimizer and learning rate, by default those that `Trainer` names.
+
+    Raises:
+        TypeError: one is of the wrong kind.
+        ValueError: a rate is negative or not finite.
+    """
+    if learning_rate is None:
+        learning_rate = 3e-4 if optimizer is None else 1.0
+    rate = _schedule(learning_rate)
+    if optimizer is None:
+        return adam(), rate
+    check_optimizer(optimizer)
+    return optimizer, rate
+
+
+def _schedule(given: Any) -> Schedule:
+    """A schedule as it is, a number as a constant one."""
+    if not isinstance(given, Schedule):
+        if callable(given):
+            raise TypeError(
+                f"learning_rate is {described(given)}; expected a number, or an instance of "
+                "hackmatrix_rl.training.Schedule: learning_rate=Linear(3e-4, 0.0, "
+                "over=total_timesteps). Schedules of optax go into the optimizer: "
+                "optimizer=optax.adam(schedule)"
+            )
+        given = Constant(number("learning_rate", given))
+    ends: list[float] = []
+    if isinstance(given, Constant):
+        ends = [given.value]
+    elif isinstance(given, Linear):
+        ends = [given.initial, given.final]
+    for end in ends:
+        if number("learning_rate", end) < 0:
+            raise ValueError(f"learning_rate is {end:g}; expected 0 or more: use {-end:g}")
+    said = f"{place(given, '__call__')}, a schedule, returns"
+    rate = eqx.filter_eval_shape(given, jax.ShapeDtypeStruct((), jnp.float32))
+    check_array(said, rate, "float32", ())
+    schedule: Schedule = given
+    return schedule
+
+
+def check_optimizer(given: Any) -> None:
+    """Raises a TypeError unless this is an optimizer of optax, or has its two functions."""
+    if not isinstance(given, type) and all(
+        callable(getattr(given, name, None)) for name in ("init", "update")
+    ):
+        return
+    said = f"optimizer is {described(given)}; expected an optax.GradientTransformation"
+    if isinstance(given, numbers.Real):
+        raise TypeError(
+            f"{said}: learning_rate={given} for the default one, or optimizer=optax.adam({given})"
+        )
+    if inspect.isroutine(given):
+        raise TypeError(f"{said}: call the function, optimizer=optax.{given.__name__}(3e-4), say")
+    raise TypeError(f"{said}: optimizer=optax.adam(3e-4)")
+
+
+def check_loss(loss: Any) -> None:
+    """Raises a TypeError unless a loss can be called with a policy and a batch."""
+    if isinstance(loss, type) or not callable(loss):
+        hint = f": {loss.__name__}()" if isinstance(loss, type) else ", such as hm.PPOLoss()"
+        raise TypeError(
+            f"loss is {described(loss)}; expected an instance that is called as "
+            f"loss(policy, batch){hint}"
+        )
+    try:
+        inspect.signature(loss).bind("policy", "batch")
+    except TypeError as error:
+        raise TypeError(
+            f"loss: {place(loss, '__call__')} takes {inspect.signature(loss)}; expected two "
+            "arguments, (policy, batch)"
+        ) from error
+
+
+def check_modules(
+    environment: Environment,
+    policy: ActorCritic,
+    loss: Any,
+    precision: PrecisionPolicy,
+    sizes: Sizes,
+) -> None:
+    """Raises unless environment, policy and loss fit together, by their shapes.
+
+    What this package brings is held to its contract by tests: only how it goes together is
+    looked at. (The step of HackMatrix takes seconds to trace.)
+
+    Args:
+        environment: to train in.
+        policy: to train.
+        loss: to descend; `None` to leave it out.
+        precision: that the policy computes in.
+        sizes: of a rollout and its parts.
+
+    Raises:
+        TypeError: something is of the wrong kind.
+        ValueError: something has the wrong shape or dtype.
+    """
+    if not is_ours(environment):
+        check_shapes(environment)
+    spec = environment.spec
+    check_policy_shapes(policy, spec, precision=precision)
+    if loss is not None and not is_ours(loss):
+        _check_losses(loss, policy, spec, precision, (sizes.num_steps, sizes.at_once))
+
+
+def _check_losses(
+    loss: Any,
+    policy: ActorCritic,
+    spec: EnvSpec,
+    precision: PrecisionPolicy,
+    sizes: tuple[int, int],
+) -> None:
+    """What a loss returns, from a batch of shapes."""
+    terms = getattr(loss, "outcomes", None) is not None
+    said = f"loss: {place(loss, '__call__')}"
+
+    def evaluate(loss: Any, policy: ActorCritic) -> Any:
+        # Made while it is traced: no memory is taken.
+        batch = _zeros(policy, spec, *sizes, terms=terms)
+        return loss(precision.cast_to_compute(policy), batch)
+
+    try:
+        found = eqx.filter_eval_shape(evaluate, loss, policy)
+    except Exception as error:
+        raise ValueError(
+            f"{said} fails on a batch of {sizes[0]} steps of {sizes[1]} environments: "
+            f"{first_line(error)}"
+        ) from error
+    if not isinstance(found, tuple) or len(found) != 2:
+        raise TypeError(
+            f"{said} returns {described(found)}; expected two things: return loss, LossMetrics(...)"
+        )
+    value, metrics = found
+    check_array(
+        f"{said} returns as loss", value, "float32", (), hint="a mean over the batch, jnp.mean(...)"
+    )
+    if not isinstance(metrics, LossMetrics):
+        raise TypeError(
+            f"{said} returns {described(metrics)} in second place; expected LossMetrics: "
+            "return loss, hackmatrix_rl.agent.LossMetrics(...)"
+        )
+    for path, leaf in jax.tree.leaves_with_path(metrics):
+        if hasattr(leaf, "dtype"):  # a plain number serves as well
+            name = jax.tree_util.keystr(path).lstrip(".")
+            check_array(f"{said} returns LossMetrics whose {name} is", leaf, "float32", ())
+
+
+def _zeros(
+    policy: ActorCritic, spec: EnvSpec, num_steps: int, num_games: int, *, terms: bool
+) -> Batch:
+    """A minibatch in which nothing happens."""
+
+    def array(dtype: Any, *more: int) -> Array:
+        return jnp.zeros((num_steps, num_games, *more), dtype)
+
+    carry = policy.initial_carry()
+    outcomes = Outcomes(terms=array(jnp.float16, len(spec.terms)), terminated=array(bool))
+    return Batch(
+        observation=jax.tree.map(lambda leaf: array(leaf.dtype, *leaf.shape), spec.observation),
+        mask=array(bool, int(spec.num_actions)),
+        action=array(jnp.int32),
+        log_prob=array(jnp.float32),
+        value=array(jnp.float32),
+        done=array(bool),
+        initial_carry=jax.tree.map(lambda leaf: jnp.stack([leaf] * num_games), carry),
+        advantage=array(jnp.float32),
+        value_target=array(jnp.float32),
+        outcomes=outcomes if terms else None,
+    )

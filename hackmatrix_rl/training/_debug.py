@@ -1,0 +1,312 @@
+"""Looking for what went wrong: checks inside of the program, or no program at all.
+
+`jax_debug_nans` is of no use here: it looks at what a compiled program returns, which is a
+whole dispatch later, and then computes that again, from a state that was given away. So the
+checks are put into the program, around the modules that it is made of.
+"""
+
+import dataclasses
+import os
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jaxtyping
+from jax.experimental import checkify
+from jaxtyping import Array, Bool, Float, Float32, Int32, Key, PyTree
+
+from hackmatrix_rl.agent import (
+    GAE,
+    IDENTITY_SCALE,
+    Batch,
+    LossMetrics,
+    Rollout,
+    RolloutCollector,
+    Targets,
+    ValueScale,
+)
+from hackmatrix_rl.agent.networks import (
+    ActorCritic,
+    MLPActorCritic,
+    PlainTrunk,
+)
+from hackmatrix_rl.env import (
+    Environment,
+    EnvSpec,
+    Timestep,
+)
+from hackmatrix_rl.training._gradients import (
+    Loss,
+    PreparedLoss,
+)
+from hackmatrix_rl.training._state import TrainState
+from hackmatrix_rl.training._trainer import Trainer
+from hackmatrix_rl.training._update import UpdateMetrics
+
+NANS, CHECKS, NOJIT = "nans", "checks", "nojit"
+COLLECTED, IN_LOSS, IN_GRADIENT = "collected", "loss", "gradient"
+
+_ERRORS = {
+    NANS: checkify.nan_checks,
+    CHECKS: checkify.nan_checks | checkify.div_checks | checkify.index_checks,
+}
+
+# Whose lines say nothing about the network or the loss.
+_LIBRARIES = (
+    "<",
+    __file__,
+    *(os.path.dirname(str(module.__file__)) for module in (jax, eqx, jaxtyping)),
+)
+
+
+class Reports:
+    """What the checks of a program found, on the host: the first few of each part.
+
+    Args:
+        room: lines that are kept of each part of an update.
+    """
+
+    def __init__(self, room: int = 6) -> None:
+        self._room = room
+        # In the order in which one leads to the next, whichever arrives first.
+        self._found: dict[str, list[str]] = {COLLECTED: [], IN_LOSS: [], IN_GRADIENT: []}
+
+    def add(self, part: str, message: str) -> None:
+        """Takes a line about a part of an update; one that is there already only once."""
+        found = self._found[part]
+        if message not in found and len(found) < self._room:
+            found.append(message)
+
+    def take(self) -> list[str]:
+        """What was found since the last call, once everything that was begun is done."""
+        jax.effects_barrier()
+        found = [message for messages in self._found.values() for message in messages]
+        for messages in self._found.values():
+            messages.clear()
+        return found
+
+
+class CheckedLoss(eqx.Module):
+    """A loss that reports where its first NaN comes from, and which gradients hold one.
+
+    Attributes:
+        loss: to check.
+        kind: `nans`; or `checks` for divisions by zero and indices out of bounds too.
+        reports: takes what was found.
+    """
+
+    loss: Loss
+    kind: str = eqx.field(static=True)
+    reports: Reports = eqx.field(static=True)
+
+    @property
+    def outcomes(self) -> Any:
+        """The auxiliary part of the loss, if it has one."""
+        return getattr(self.loss, "outcomes", None)
+
+    def __call__(self, policy: ActorCritic, batch: Batch) -> tuple[Float32[Array, ""], LossMetrics]:
+        """The loss as it is."""
+        policy = _watch_gradients(policy, self.reports)
+        arrays, code = eqx.partition((self.loss, policy, batch), eqx.is_array)
+
+        def plain(arrays: Any) -> Any:
+            loss, policy, batch = eqx.combine(arrays, code)
+            if isinstance(policy, MLPActorCritic):
+                # No gradient is taken of a checked function with a rule of its own inside.
+                policy = PlainTrunk(policy)
+            return loss(policy, batch)
+
+        error, found = checkify.checkify(plain, errors=_ERRORS[self.kind])(arrays)
+        leaves, structure = jax.tree.flatten(error)
+
+        def tell(*leaves: Any) -> None:
+            found = jax.tree.unflatten(structure, leaves).get_exception()
+            if found is not None:
+                said = " ".join(str(found).split()).rstrip(".")
+                self.reports.add(IN_LOSS, f"in the loss: {said}, {_place(found.traceback_info)}")
+
+        jax.debug.callback(tell, *leaves)
+        value, metrics = found
+        return value, metrics
+
+
+class CheckedPreparedLoss(CheckedLoss):
+    """The same of a loss that sees a minibatch as a whole before it is cut."""
+
+    def prepare(self, batch: Batch) -> tuple[CheckedLoss, Batch]:
+        """What the loss does with a whole minibatch before it is cut."""
+        assert isinstance(self.loss, PreparedLoss)
+        loss, batch = self.loss.prepare(batch)
+        return CheckedLoss(loss, self.kind, self.reports), batch
+
+
+class CheckedGAE(GAE):
+    """An estimator of advantages that reports NaN in what it is handed, and in what it returns.
+
+    Attributes:
+        estimate: to check.
+        reports: takes what was found.
+    """
+
+    estimate: GAE = eqx.field(kw_only=True)
+    reports: Reports = eqx.field(static=True, kw_only=True)
+
+    def __call__(self, rollout: Rollout, value_scale: ValueScale = IDENTITY_SCALE) -> Targets:
+        """The targets as they are."""
+        targets = self.estimate(rollout, value_scale)
+        for part in (rollout, targets, value_scale):
+            _report_nans(part, type(part).__name__, self.reports)
+        return targets
+
+
+def checked(loss: Loss, gae: GAE, kind: str) -> tuple[CheckedLoss, CheckedGAE]:
+    """The modules with checks put around them, which share their reports.
+
+    Args:
+        loss: of the trainer.
+        gae: likewise.
+        kind: `nans` or `checks`.
+    """
+    reports = Reports()
+    around = CheckedPreparedLoss if isinstance(loss, PreparedLoss) else CheckedLoss
+    return around(loss, kind, reports), CheckedGAE(
+        gae.discount, gae.trace_decay, estimate=gae, reports=reports
+    )
+
+
+def reports_of(trainer: Trainer) -> Reports | None:
+    """Where a trainer's checks report to; `None` where it has none."""
+    loss = trainer.update.loss
+    return loss.reports if isinstance(loss, CheckedLoss) else None
+
+
+class EagerTrainer(Trainer):
+    """Does every operation by itself, so that breakpoints and `print` work in between.
+
+    The environment stays compiled: a game's step is thousands of operations.
+    """
+
+    _compiles = False  # so that a loss may look at numbers, of which tracing has none
+
+    def compile(self) -> float:
+        """Compiles nothing; reports 0 seconds."""
+        if self._program is None:
+            collect = self.update.collect
+            update = dataclasses.replace(
+                self.update,
+                environment=CompiledEnvironment(self.update.environment),
+                collect=RolloutCollector(collect.num_steps, terms=collect.terms),
+            )
+
+            def run(state: TrainState, count: int) -> tuple[TrainState, UpdateMetrics]:
+                with jax.disable_jit():
+                    state, sums = update(state)
+                    for _ in range(count - 1):
+                        state, report = update(state)
+                        sums = jax.tree.map(jnp.add, sums, report)
+                return state, sums
+
+            self._program = run
+        return 0.0
+
+
+class CompiledEnvironment(Environment):
+    """An environment whose steps are compiled even where compilation is off.
+
+    Attributes:
+        environment: to compile.
+    """
+
+    environment: Environment
+
+    @property
+    def spec(self) -> EnvSpec:
+        """The environment's."""
+        return self.environment.spec
+
+    @property
+    def truncates(self) -> bool:
+        """The environment's."""
+        return self.environment.truncates
+
+    def reset(self, keys: Key[Array, " num_envs"]) -> tuple[PyTree[Array], Timestep]:
+        """The environment's, compiled."""
+        with jax.disable_jit(False):
+            return _reset(self.environment, keys)
+
+    def step(
+        self,
+        state: PyTree[Array],
+        actions: Int32[Array, " num_envs"],
+        keys: Key[Array, " num_envs"],
+    ) -> tuple[PyTree[Array], Timestep]:
+        """The environment's, compiled."""
+        with jax.disable_jit(False):
+            return _step(self.environment, state, actions, keys)
+
+
+@eqx.filter_jit
+def _reset(environment: Environment, keys: Any) -> Any:
+    return environment.reset(keys)
+
+
+@eqx.filter_jit
+def _step(environment: Environment, state: Any, actions: Any, keys: Any) -> Any:
+    return environment.step(state, actions, keys)
+
+
+def _place(trace: Any) -> str:
+    """Where an operation was asked for: the innermost lines that are not the libraries'."""
+    lines = [
+        f"{frame.file_name}:{frame.line_num} ({frame.function_name})"
+        for frame in trace.frames
+        if not frame.file_name.startswith(_LIBRARIES)
+    ]
+    return "at " + ", called from ".join(lines[:3])
+
+
+def _report_nans(tree: PyTree, name: str, reports: Reports) -> None:
+    for path, leaf in jax.tree.leaves_with_path(tree):
+        if eqx.is_inexact_array(leaf):
+            where = f"{name}{jax.tree_util.keystr(path)}"
+            jax.debug.callback(
+                partial(_tell_nan, reports, COLLECTED, where), jnp.any(jnp.isnan(leaf))
+            )
+
+
+def _tell_nan(reports: Reports, part: str, where: str, found: Bool[Any, ""]) -> None:
+    if found:
+        reports.add(part, f"NaN in {where}")
+
+
+def _watch_gradients(policy: ActorCritic, reports: Reports) -> ActorCritic:
+    """The policy itself; when it is differentiated, NaN in a gradient is reported by its path."""
+
+    def watch(path: Any, leaf: Any) -> Any:
+        if not eqx.is_inexact_array(leaf):
+            return leaf
+        return _watched(f"the gradient of {jax.tree_util.keystr(path)}", reports)(leaf)
+
+    watched: ActorCritic = jax.tree.map_with_path(watch, policy)
+    return watched
+
+
+def _watched(where: str, reports: Reports) -> Callable[[Float[Array, "..."]], Float[Array, "..."]]:
+    @jax.custom_vjp
+    def same(leaf: Array) -> Array:
+        return leaf
+
+    def forward(leaf: Array) -> tuple[Array, None]:
+        return leaf, None
+
+    def backward(_: None, gradient: Array) -> tuple[Array]:
+        jax.debug.callback(
+            partial(_tell_nan, reports, IN_GRADIENT, where), jnp.any(jnp.isnan(gradient))
+        )
+        return (gradient,)
+
+    same.defvjp(forward, backward)
+    return same

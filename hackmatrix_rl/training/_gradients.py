@@ -1,0 +1,175 @@
+"""The gradient of a loss on a minibatch, taken with more or less memory."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Protocol, runtime_checkable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax.sharding import Mesh
+from jaxtyping import Array, Float32, Int32, PyTree
+
+from hackmatrix_rl.agent import (
+    Batch,
+    LossMetrics,
+)
+from hackmatrix_rl.agent.networks import (
+    REMAT,
+    ActorCritic,
+    rematerialized,
+)
+from hackmatrix_rl.agent.precision import PrecisionPolicy
+from hackmatrix_rl.training.sharding import (
+    BY_ENVIRONMENT,
+    BY_STEP_AND_ENVIRONMENT,
+    REPLICATED,
+    constrain,
+    fsdp_shardings,
+    replicated_shardings,
+)
+
+
+@runtime_checkable
+class PreparedLoss(Protocol):
+    """A loss that has to see a minibatch as a whole before it is cut into parts.
+
+    A loss without `prepare` is handed one part after another as it is: whatever it
+    normalises over its batch is then normalised over a part.
+    """
+
+    def prepare(self, batch: Batch) -> "tuple[Loss, Batch]":
+        """The loss and the batch to cut: the mean over equal parts is that of the whole."""
+        ...
+
+    def __call__(self, policy: ActorCritic, batch: Batch) -> tuple[Float32[Array, ""], LossMetrics]:
+        """The loss of a policy on a batch, whole."""
+        ...
+
+
+# Fields of a batch without an axis of steps, and how they are cut.
+_BATCH = {"initial_carry": BY_ENVIRONMENT, "number": REPLICATED}
+
+Loss = PreparedLoss | Callable[[ActorCritic, Batch], tuple[Float32[Array, ""], LossMetrics]]
+
+
+class MinibatchGradient(eqx.Module):
+    """Takes the gradient of a loss on a minibatch.
+
+    On a mesh, each device takes that of its own environments, in parts if so wanted, and they
+    are averaged once, in float32. A loss without `prepare` may look at anything in the
+    minibatch at once; the compiler then decides when the devices exchange what.
+
+    Attributes:
+        loss: what to descend.
+        precision: in which dtype the network computes.
+        parts: the minibatch is cut along its environments into so many equal parts, which
+            are learned from one after another; their gradients are averaged in float32.
+        remat: what of the network's inside is computed again (see `rematerialized`).
+        mesh: devices that the minibatch is cut over, and parameters may be; these are gathered
+            to compute. `None`: there is one.
+    """
+
+    loss: Loss
+    precision: PrecisionPolicy
+    parts: int = eqx.field(static=True, default=1)
+    remat: str = eqx.field(static=True, default="none")
+    mesh: Mesh | None = eqx.field(static=True, default=None)
+
+    def __check_init__(self) -> None:
+        if self.parts < 1:
+            raise ValueError(f"parts must be at least 1, not {self.parts}")
+        if self.remat not in REMAT:
+            raise ValueError(f"unknown remat {self.remat!r}; choose one of {', '.join(REMAT)}")
+
+    def __call__(
+        self, policy: ActorCritic, batch: Batch, scaling: PyTree[Array]
+    ) -> tuple[Any, LossMetrics]:
+        """The gradient, shaped like the policy, and what the loss told.
+
+        Args:
+            policy: its parameters in float32.
+            batch: the minibatch.
+            scaling: state of the loss scaling.
+
+        Raises:
+            ValueError: the minibatch cannot be cut into equal parts.
+        """
+        if not isinstance(self.loss, PreparedLoss):
+            return self._in_parts(self.loss, policy, batch, scaling)
+        loss, batch = self.loss.prepare(batch)
+        if self.mesh is None or self.mesh.size == 1:
+            return self._in_parts(loss, policy, batch, scaling)
+
+        arrays, code = eqx.partition((loss, policy, scaling), eqx.is_array)
+
+        def on_one(arrays: Any, fields: dict[str, Any]) -> Any:
+            loss, policy, scaling = eqx.combine(arrays, code)
+            found = replace(self, mesh=None)._in_parts(loss, policy, Batch(**fields), scaling)
+            return jax.tree.map(lambda leaf: leaf[None], found)
+
+        fields = vars(batch)
+        found = jax.shard_map(
+            on_one,
+            mesh=self.mesh,
+            in_specs=(
+                REPLICATED,
+                {name: _BATCH.get(name, BY_STEP_AND_ENVIRONMENT) for name in fields},
+            ),
+            out_specs=BY_ENVIRONMENT,  # one after another, as the environments are
+            check_vma=False,
+        )(arrays, fields)
+        mean: tuple[Any, LossMetrics] = jax.tree.map(lambda leaf: jnp.mean(leaf, axis=0), found)
+        return mean
+
+    def _in_parts(
+        self, loss: Loss, policy: ActorCritic, batch: Batch, scaling: PyTree[Array]
+    ) -> tuple[Any, LossMetrics]:
+        """The mean over the parts."""
+
+        def evaluate(policy: ActorCritic, batch: Batch) -> tuple[Float32[Array, ""], LossMetrics]:
+            if self.mesh is not None:  # after the cast: less is sent in 16 bits
+                policy = constrain(policy, replicated_shardings(self.mesh, policy))
+            return loss(rematerialized(policy, self.remat), batch)
+
+        gradient = self.precision.grad(evaluate, scaling)
+        if self.parts == 1:
+            return gradient(policy, batch)
+
+        def add_part(sums: PyTree[Array], part: Int32[Array, ""]) -> tuple[PyTree[Array], None]:
+            found, told = gradient(policy, part_of(batch, part, self.parts))
+            if self.mesh is not None:  # where parameters are cut, no device adds up all of it
+                found = constrain(found, fsdp_shardings(self.mesh, found))
+            return jax.tree.map(jnp.add, sums, (found, told)), None
+
+        shapes = eqx.filter_eval_shape(gradient, policy, part_of(batch, 0, self.parts))
+        nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+        parts = jnp.arange(self.parts, dtype=jnp.int32)
+        sums, _ = jax.lax.scan(add_part, nothing, parts)
+        mean: tuple[Any, LossMetrics] = jax.tree.map(lambda leaf: leaf / self.parts, sums)
+        return mean
+
+
+def part_of(batch: Batch, part: Int32[Array, ""] | int, parts: int) -> Batch:
+    """One of several equal parts of a batch: every so-manieth environment.
+
+    Where the environments are cut over devices in blocks, each device so has its share of
+    every part, and nothing has to be moved.
+
+    Args:
+        batch: to cut.
+        part: which, from 0.
+        parts: into how many.
+
+    Raises:
+        ValueError: they would not be equal.
+    """
+
+    def take(leaf: Array, axis: int) -> Array:
+        size = leaf.shape[axis]
+        if size % parts:
+            raise ValueError(f"{size} environments of a minibatch do not divide into {parts} parts")
+        apart = leaf.reshape(*leaf.shape[:axis], size // parts, parts, *leaf.shape[axis + 1 :])
+        return jax.lax.dynamic_index_in_dim(apart, part, axis=axis + 1, keepdims=False)
+
+    return batch.along_environments(take)

@@ -1,0 +1,107 @@
+"""The program of a dispatch: several updates, and the shapes that it is compiled for."""
+
+from typing import Any, TypeVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax.sharding import Mesh
+from jaxtyping import Array, Int32
+
+from hackmatrix_rl.system import cpu_options
+from hackmatrix_rl.training._state import TrainState
+from hackmatrix_rl.training._state_shardings import (
+    state_shardings,
+)
+from hackmatrix_rl.training._update import (
+    Update,
+    UpdateMetrics,
+)
+from hackmatrix_rl.training.sharding import (
+    constrain,
+)
+
+T = TypeVar("T")
+
+
+def run_updates(
+    update: Update, state: TrainState, count: Int32[Array, ""]
+) -> tuple[TrainState, UpdateMetrics]:
+    """Does `count` updates, one after another, without leaving the device.
+
+    The number is an argument of the program and not a part of it, so that one program does
+    a whole dispatch as well as the remainder at the end.
+
+    Returns:
+        The state after them, and the sum of what they reported.
+    """
+    arrays, rest = eqx.partition((update, state), eqx.is_array)
+    modules, arrays = arrays
+
+    # Jitted, so that it is traced once for both uses.
+    @jax.jit
+    def once(modules: Any, arrays: Any) -> tuple[Any, UpdateMetrics]:
+        update, state = eqx.combine((modules, arrays), rest)
+        state, report = update(state)
+        state = constrain(state, state_shardings(update.mesh, state, offload=update.offload))
+        return eqx.filter(state, eqx.is_array), report
+
+    _, report = jax.eval_shape(once, modules, arrays)
+    nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), report)
+
+    def body(_: Int32[Array, ""], carry: tuple[Any, UpdateMetrics]) -> tuple[Any, UpdateMetrics]:
+        arrays, sums = carry
+        arrays, report = once(modules, arrays)
+        return arrays, jax.tree.map(jnp.add, sums, report)
+
+    arrays, sums = jax.lax.fori_loop(0, count, body, (arrays, nothing))
+    return eqx.combine(arrays, rest[1]), sums
+
+
+def compiler_options(mesh: Mesh, *, once: bool = False) -> dict[str, str | bool]:
+    """How programs for these devices are compiled.
+
+    On a CPU, by what `compatibility` knows of this version of jaxlib; elsewhere, and where JAX is
+    told to do with less (`jax_disable_most_optimizations`), by XLA's own options.
+
+    Args:
+        mesh: the devices.
+        once: whether the program runs a single time, and compiling is all that it costs.
+    """
+    less = jax.config.read("jax_disable_most_optimizations")
+    on_cpu = mesh.devices.flat[0].platform == "cpu"
+    return {} if less or not on_cpu else cpu_options(once=once)
+
+
+def is_shape(leaf: Any) -> bool:
+    """Whether a leaf is the shape of an array."""
+    return isinstance(leaf, jax.ShapeDtypeStruct)
+
+
+def shapes_of(tree: T) -> T:
+    """The tree with shapes in place of arrays, and with where they lie."""
+
+    def shape(leaf: Any) -> Any:
+        if not eqx.is_array(leaf):
+            return leaf
+        sharding = getattr(leaf, "sharding", None)
+        return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding)
+
+    shapes: T = jax.tree.map(shape, tree)
+    return shapes
+
+
+def located(shapes: T, shardings: Any) -> T:
+    """The tree of shapes, each with where it lies."""
+    tree: T = jax.tree.map(
+        lambda leaf, sharding: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding),
+        shapes,
+        shardings,
+    )
+    return tree
+
+
+def sizes_of(state: TrainState) -> tuple[Any, ...]:
+    """What must be the same for one compiled program to serve two states."""
+    leaves, structure = jax.tree.flatten(eqx.filter(state, eqx.is_array))
+    return structure, [(leaf.shape, leaf.dtype) for leaf in leaves]

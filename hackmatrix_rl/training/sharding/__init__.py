@@ -1,0 +1,67 @@
+"""training.sharding."""
+
+from hackmatrix_rl.training.sharding._collector import (
+    ROLLOUT,
+    ShardedCollector,
+)
+from hackmatrix_rl.training.sharding._divisors import (
+    divisors,
+)
+from hackmatrix_rl.training.sharding._mesh import (
+    AUTO,
+    BY_ENVIRONMENT,
+    BY_STEP_AND_ENVIRONMENT,
+    FSDP,
+    REPLICATED,
+    check_axes,
+    check_split,
+    in_words,
+    mesh,
+    most_devices,
+    parse_mesh,
+    single_device,
+)
+from hackmatrix_rl.training.sharding._offload import (
+    HOST,
+    check_offload,
+    move,
+    on_device,
+    on_host,
+)
+from hackmatrix_rl.training.sharding._placement import (
+    constrain,
+    each_array,
+    fsdp_shardings,
+    gather,
+    place,
+    replicated_shardings,
+)
+
+__all__ = [
+    "AUTO",
+    "BY_ENVIRONMENT",
+    "BY_STEP_AND_ENVIRONMENT",
+    "FSDP",
+    "HOST",
+    "REPLICATED",
+    "ROLLOUT",
+    "ShardedCollector",
+    "check_axes",
+    "check_offload",
+    "check_split",
+    "constrain",
+    "divisors",
+    "each_array",
+    "fsdp_shardings",
+    "gather",
+    "in_words",
+    "mesh",
+    "most_devices",
+    "move",
+    "on_device",
+    "on_host",
+    "parse_mesh",
+    "place",
+    "replicated_shardings",
+    "single_device",
+]

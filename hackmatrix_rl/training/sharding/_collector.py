@@ -1,0 +1,132 @@
+"""Collecting on a mesh: each device plays its own environments and knows of no other."""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax.sharding import Mesh
+from jaxtyping import Array, Key
+
+from hackmatrix_rl.agent import (
+    Actors,
+    Rollout,
+    RolloutCollector,
+    start_actors,
+)
+from hackmatrix_rl.agent.networks import ActorCritic
+from hackmatrix_rl.agent.precision import FLOAT32, PrecisionPolicy
+from hackmatrix_rl.env import Environment
+from hackmatrix_rl.training.sharding._mesh import (
+    BY_ENVIRONMENT,
+    BY_STEP_AND_ENVIRONMENT,
+    REPLICATED,
+)
+
+Fields = dict[str, Any]
+
+# How the fields of `Actors` and `Rollout` are cut.
+ACTORS = {name: REPLICATED if name == "step" else BY_ENVIRONMENT for name in Actors.__annotations__}
+ROLLOUT = {
+    name: BY_ENVIRONMENT
+    if name in ("initial_carry", "last_value", "episodes")
+    else BY_STEP_AND_ENVIRONMENT
+    for name in Rollout.__annotations__
+}
+
+
+class ShardedCollector(RolloutCollector):
+    """A `RolloutCollector` that does on each device of a mesh what it would do on one.
+
+    Nothing is sent while the environments are played: the policy is whole on every device
+    before, and what the devices counted is added up afterwards.
+
+    Attributes:
+        mesh: the devices; they share the environments evenly.
+    """
+
+    mesh: Mesh = eqx.field(static=True, kw_only=True)
+
+    def __call__(
+        self,
+        policy: ActorCritic,
+        environment: Environment,
+        actors: Actors,
+        *,
+        precision: PrecisionPolicy = FLOAT32,
+    ) -> tuple[Rollout, Actors]:
+        """Collects one rollout; see `RolloutCollector`."""
+        parts, actors = self.collect_parts(policy, environment, actors, precision=precision)
+        sums = jax.tree.map(lambda leaf: jnp.sum(leaf, axis=0), parts.pop("episodes"))
+        return Rollout(**parts, episodes=sums), actors
+
+    def collect_parts(
+        self,
+        policy: ActorCritic,
+        environment: Environment,
+        actors: Actors,
+        *,
+        precision: PrecisionPolicy = FLOAT32,
+    ) -> tuple[Fields, Actors]:
+        """What the devices do, each on its own.
+
+        Returns:
+            The fields of the rollout, in which `episodes` has a leading axis of devices; and
+            where the environments stand after it.
+        """
+        # Cast first: where parameters are cut along `fsdp`, less is gathered.
+        policy = precision.cast_to_compute(policy)
+
+        def play(policy: ActorCritic, environment: Environment, actors: Fields) -> Any:
+            rollout, after = super(ShardedCollector, self).__call__(
+                policy, environment, Actors(**actors), precision=precision
+            )
+            episodes = jax.tree.map(lambda leaf: leaf[None], rollout.episodes)
+            return {**vars(rollout), "episodes": episodes}, vars(after)
+
+        rollout, after = self._on_each_device(
+            play, policy, environment, vars(actors), takes=ACTORS, returns=(ROLLOUT, ACTORS)
+        )
+        return rollout, Actors(**after)
+
+    def start(
+        self, policy: ActorCritic, environment: Environment, keys: Key[Array, " num_envs"]
+    ) -> Actors:
+        """Starts one environment for each key; see `start_actors`."""
+
+        def begin(
+            policy: ActorCritic, environment: Environment, keys: Key[Array, " some"]
+        ) -> Fields:
+            return vars(start_actors(environment, policy, keys))
+
+        fields = self._on_each_device(
+            begin, policy, environment, keys, takes=BY_ENVIRONMENT, returns=ACTORS
+        )
+        return Actors(**fields)
+
+    def _on_each_device(
+        self,
+        function: Callable[[ActorCritic, Environment, Any], Any],
+        policy: ActorCritic,
+        environment: Environment,
+        given: Any,
+        *,
+        takes: Any,
+        returns: Any,
+    ) -> Any:
+        """Calls a function with its device's part of what is given, and the rest whole."""
+        arrays, code = eqx.partition((policy, environment), eqx.is_array)
+
+        def on_one(arrays: Any, given: Any) -> Any:
+            policy, environment = eqx.combine(arrays, code)
+            return function(policy, environment, given)
+
+        mapped = jax.shard_map(
+            on_one,
+            mesh=self.mesh,
+            in_specs=(REPLICATED, takes),
+            out_specs=returns,
+            check_vma=False,  # what varies over devices is said by the specs
+        )
+        return mapped(arrays, given)

@@ -1,0 +1,183 @@
+"""Meshes: the devices that train together, and what each of them holds.
+
+A mesh has two axes. Environments, rollouts and minibatches are cut over both, so that no
+device repeats what another does. Parameters and the optimizer's state are the same on all
+devices along `data`, and cut along `fsdp` (fully sharded data parallelism).
+
+Source: Rajbhandari et al. 2020, "ZeRO: memory optimizations toward training trillion
+parameter models".
+"""
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+from jax.sharding import AxisType, Mesh, PartitionSpec
+
+from hackmatrix_rl.training.sharding._divisors import divisors
+
+DATA, FSDP = "data", "fsdp"
+AXES = (DATA, FSDP)
+AUTO = "auto"
+
+# What is cut by environments, as an axis of an array.
+BY_ENVIRONMENT = PartitionSpec(AXES)
+BY_STEP_AND_ENVIRONMENT = PartitionSpec(None, AXES)
+REPLICATED = PartitionSpec()
+
+
+def parse_mesh(text: str) -> dict[str, int] | None:
+    """The length of each axis that a text such as `data=4,fsdp=2` speaks of.
+
+    Args:
+        text: `auto`, or axes with their lengths; an axis that is not named has length 1.
+
+    Returns:
+        Both axes, or `None` for `auto`, which only the devices that are there can tell.
+
+    Raises:
+        ValueError: the text is nothing of the kind.
+    """
+    if text.strip() == AUTO:
+        return None
+    lengths: dict[str, int] = {}
+    for part in text.split(","):
+        name, equals, number = (piece.strip() for piece in part.partition("="))
+        if equals and name not in AXES:
+            near = difflib.get_close_matches(name, AXES, n=1)
+            hint = f" Did you mean {near[0]}?" if near else ""
+            raise ValueError(f"mesh {text}: no axis {name!r}. Use data and fsdp.{hint}")
+        # `isdecimal` alone would take digits of any script.
+        plain = number.isascii() and number.isdecimal() and len(number) < 20
+        if not (equals and plain and int(number) >= 1):
+            raise ValueError(
+                f"mesh {text}: not understood. Use auto, data=8, or data=4,fsdp=2 (whole numbers "
+                "of devices)."
+            )
+        if name in lengths:
+            raise ValueError(f"mesh {text}: {name} is there twice. Use it once.")
+        lengths[name] = int(number)
+    return {name: lengths.get(name, 1) for name in AXES}
+
+
+def mesh(text: str = AUTO, devices: Sequence[jax.Device] | None = None) -> Mesh:
+    """The mesh that a text speaks of.
+
+    Args:
+        text: `auto` for all devices along `data`, or axes with their lengths.
+        devices: to take them from, the first ones first; by default all of the kind that
+            computations run on.
+
+    Raises:
+        ValueError: there are not so many devices, or the text is no mesh.
+    """
+    if devices is None:
+        devices = _all_devices()
+    lengths = parse_mesh(text) or {DATA: len(devices), FSDP: 1}
+    wanted = lengths[DATA] * lengths[FSDP]
+    if wanted > len(devices):
+        kind = devices[0].platform
+        more = (
+            " To try a mesh without further hardware, set "
+            f"XLA_FLAGS=--xla_force_host_platform_device_count={wanted} before the start."
+            if kind == "cpu"
+            else ""
+        )
+        raise ValueError(
+            f"mesh {text}: needs {wanted} devices, but {_there_are(len(devices), kind)}. "
+            f"Use mesh data={len(devices)}, or auto.{more}"
+        )
+    return jax.make_mesh(
+        tuple(lengths.values()),
+        tuple(lengths),
+        axis_types=(AxisType.Auto,) * len(AXES),
+        devices=devices[:wanted],
+    )
+
+
+def single_device() -> Mesh:
+    """A mesh of the one device that computations run on unless told otherwise."""
+    return mesh("data=1")
+
+
+def check_axes(mesh: Mesh) -> None:
+    """Raises a ValueError unless a mesh has the axes that training speaks of."""
+    if tuple(mesh.axis_names) != AXES:
+        raise ValueError(
+            f"mesh: its axes are {', '.join(map(str, mesh.axis_names))}, not data and fsdp. Make "
+            'it by hm.mesh("data=4,fsdp=2")'
+        )
+
+
+def in_words(lengths: Mapping[str, int]) -> str:
+    """Axes as they are typed: `data=4,fsdp=2`; an `fsdp` of 1 is left out."""
+    return ",".join(
+        f"{name}={length}" for name, length in lengths.items() if length > 1 or name == DATA
+    )
+
+
+def check_split(
+    lengths: Mapping[str, int],
+    *,
+    num_envs: int,
+    num_minibatches: int,
+    grad_accum: int = 1,
+    spell: Callable[[str], str] = str,
+) -> None:
+    """Raises unless environments, minibatches and their parts can be cut over a mesh.
+
+    What does not divide without any mesh is for others to refuse.
+
+    Args:
+        lengths: of the mesh's axes.
+        num_envs: environments side by side.
+        num_minibatches: parts of a pass over them.
+        grad_accum: parts of a minibatch.
+        spell: how the reader spells an argument (as a flag, say).
+
+    Raises:
+        ValueError: they cannot; it says what would work.
+    """
+    devices = lengths[DATA] * lengths[FSDP]
+    at_once, left = divmod(num_envs, num_minibatches * grad_accum)
+    if num_envs % devices == 0 and (left or at_once % devices == 0):
+        return
+    mesh = spell("mesh")
+    over = f"{devices} devices ({mesh} {in_words(lengths)})"
+    said = f"{spell('num_envs')} {num_envs}"
+    whole = devices * num_minibatches * grad_accum
+    counts = sorted({num_envs // whole * whole, -(-num_envs // whole) * whole} - {0})
+    use = " or ".join(map(str, counts))
+    if not left:
+        use += f", or {mesh} {DATA}={most_devices(at_once, devices)}"
+    if num_envs < devices:
+        raise ValueError(f"{said} is less than one environment for each of {over}. Use {use}.")
+    if num_envs % devices:
+        raise ValueError(f"{said} does not divide over {over}. Use {use}.")
+    parts = f" and {spell('grad_accum')} {grad_accum}" if grad_accum > 1 else ""
+    raise ValueError(
+        f"{said} in {num_minibatches} minibatches{parts} are {at_once} at a time, which do not "
+        f"divide over {over}. Use fewer minibatches{' or parts' if parts else ''}, or "
+        f"{spell('num_envs')} {use}."
+    )
+
+
+def most_devices(environments: int, devices: int) -> int:
+    """The largest number of devices that environments divide over; of all, or of a part."""
+    if environments % devices == 0:
+        return devices
+    fitting = [n for n in divisors(environments) if n < devices]
+    # Rather a part of the devices that leaves no odd ones over.
+    return max([n for n in fitting if n > 1 and devices % n == 0] or fitting)
+
+
+def _all_devices() -> Sequence[jax.Device]:
+    settings: Any = jax.config  # its attributes are made at run time
+    default = settings.jax_default_device
+    devices: Sequence[jax.Device] = jax.devices(None if default is None else default.platform)
+    return devices
+
+
+def _there_are(count: int, kind: str) -> str:
+    return f"there is 1 {kind} device" if count == 1 else f"there are {count} {kind} devices"

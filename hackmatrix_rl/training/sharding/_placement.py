@@ -1,0 +1,134 @@
+"""Where on a mesh each array of a tree lies, and how it gets there."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jaxtyping import PyTree
+
+from hackmatrix_rl.training.sharding._mesh import (
+    FSDP,
+    REPLICATED,
+)
+from hackmatrix_rl.training.sharding._offload import (
+    DEVICE,
+    on_device,
+)
+
+T = TypeVar("T")
+
+# Smaller arrays cost more to gather than their memory is worth.
+SMALLEST_SPLIT = 4096
+
+
+def fsdp_spec(shape: tuple[int, ...], parts: int) -> PartitionSpec:
+    """How an array of the learner is cut along `fsdp`.
+
+    Its shape alone decides, so that the optimizer's moments lie as their parameter does.
+
+    Args:
+        shape: of the array.
+        parts: devices along the axis.
+
+    Returns:
+        The spec that cuts its longest axis that divides (the first of several), or none where
+        it has no such axis or fewer than `SMALLEST_SPLIT` elements.
+    """
+    divides = [axis for axis, length in enumerate(shape) if length and length % parts == 0]
+    if parts == 1 or not divides or int(np.prod(shape)) < SMALLEST_SPLIT:
+        return REPLICATED
+    longest = max(divides, key=lambda axis: shape[axis])
+    return PartitionSpec(*[FSDP if axis == longest else None for axis in range(longest + 1)])
+
+
+def fsdp_shardings(mesh: Mesh, tree: PyTree) -> PyTree[NamedSharding]:
+    """Where a learner's arrays lie, or a gradient's: cut along `fsdp`, the same along `data`.
+
+    Args:
+        mesh: of the devices.
+        tree: arrays, or their shapes.
+
+    Returns:
+        A sharding for each array, `None` for what is none.
+    """
+    parts = mesh.shape[FSDP]
+    return each_array(lambda leaf: NamedSharding(mesh, fsdp_spec(leaf.shape, parts)), tree)
+
+
+def replicated_shardings(mesh: Mesh, tree: PyTree) -> PyTree[NamedSharding]:
+    """The shardings of arrays that are whole on every device; `None` for what is no array."""
+    return each_array(lambda _: NamedSharding(mesh, REPLICATED), tree)
+
+
+def constrain(tree: T, shardings: PyTree[NamedSharding]) -> T:
+    """Inside a compiled program: the tree with its arrays lying so."""
+    arrays, rest = eqx.partition(tree, eqx.is_array)
+    placed: T = eqx.combine(jax.lax.with_sharding_constraint(arrays, shardings), rest)
+    return placed
+
+
+def place(tree: T, shardings: PyTree[NamedSharding]) -> T:
+    """A tree whose arrays are new ones and lie on a mesh, wherever the old ones were.
+
+    Every process hands in the same values, and keeps what its devices hold.
+
+    Args:
+        tree: of NumPy arrays, arrays on devices of this process, or arrays on any mesh.
+        shardings: of each array.
+    """
+    arrays, rest = eqx.partition(tree, eqx.is_array)
+    placed: T = eqx.combine(jax.tree.map(_place, arrays, shardings), rest)
+    return placed
+
+
+def gather(tree: T, mesh: Mesh) -> T:
+    """A tree with new arrays, whole, and on this process's own default device."""
+    arrays, rest = eqx.partition(tree, eqx.is_array)
+    # Every process takes part in this, where the arrays are cut over several.
+    whole = jax.jit(lambda arrays: arrays, out_shardings=NamedSharding(mesh, REPLICATED))(arrays)
+    local: T = eqx.combine(jax.tree.map(_local, whole), rest)
+    return local
+
+
+def each_array(where: Callable[[Any], NamedSharding], tree: PyTree) -> PyTree[NamedSharding]:
+    """A sharding for each array of a tree, or shape in its place; `None` for what is no array."""
+
+    def one(leaf: Any) -> NamedSharding | None:
+        has_shape = eqx.is_array(leaf) or isinstance(leaf, jax.ShapeDtypeStruct)
+        return where(leaf) if has_shape else None
+
+    return jax.tree.map(one, tree)
+
+
+def _place(leaf: jax.Array | np.ndarray, sharding: NamedSharding) -> jax.Array:
+    is_ours = sharding.is_fully_addressable
+    if isinstance(leaf, jax.Array) and (is_ours or not leaf.is_fully_addressable):
+        # A copy: what lies on the mesh is written over by training. `device_put` shares buffers
+        # where a device keeps what it has, even if told not to.
+        copied = jnp.copy(jax.device_put(on_device(leaf), sharding.with_memory_kind(DEVICE)))
+        return jax.device_put(copied, sharding)
+    if isinstance(leaf, jax.Array) and is_key(leaf):
+        words = _from_host(np.asarray(jax.random.key_data(leaf)), sharding)
+        return jax.random.wrap_key_data(words, impl=jax.random.key_impl(leaf))
+    return _from_host(np.asarray(leaf), sharding)
+
+
+def _from_host(values: np.ndarray, sharding: NamedSharding) -> jax.Array:
+    return jax.make_array_from_callback(
+        values.shape, sharding, lambda index: np.array(values[index])
+    )
+
+
+def _local(leaf: jax.Array) -> jax.Array:
+    if is_key(leaf):
+        words = _local(jax.random.key_data(leaf))
+        return jax.random.wrap_key_data(words, impl=jax.random.key_impl(leaf))
+    return jnp.array(np.asarray(leaf))
+
+
+def is_key(leaf: jax.Array) -> bool:
+    return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)

@@ -1,0 +1,75 @@
+"""Several numbers in a word, and bits of words."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from hackmatrix_rl.batching import (
+    fields,
+    nth_bit,
+    size_of,
+)
+from hackmatrix_rl.env import CELL
+from hackmatrix_rl.game import (
+    NUM_CELLS,
+    Board,
+    CellSet,
+    Enemies,
+    Transmissions,
+)
+from hackmatrix_rl.game._board import (
+    CORNERS,
+    inner_bits,
+    inner_cells,
+)
+
+LAYOUTS = {"board": Board.FIELDS, "enemies": Enemies.FIELDS, "transmissions": Transmissions.FIELDS}
+
+
+@pytest.mark.parametrize("table", [*LAYOUTS.values(), CELL], ids=[*LAYOUTS, "observation"])
+def test_fields_do_not_overlap(table):
+    masks = [field.mask for field in table.values()]
+    assert sum(masks) == np.bitwise_or.reduce(masks) <= 0xFFFFFFFF
+
+
+def test_an_observation_has_the_board_where_the_board_has_it():
+    assert {name: CELL[name] for name in Board.FIELDS} == Board.FIELDS
+
+
+def test_fields_that_do_not_fit_are_refused():
+    with pytest.raises(ValueError, match="33 bits"):
+        fields(one=16, two=17)
+
+
+def test_numbers_come_back_and_the_others_stay():
+    rng = np.random.default_rng(0)
+    values = {name: rng.integers(0, f.largest + 1, 50) for name, f in Enemies.FIELDS.items()}
+    enemies = Enemies.of(**values)
+    changed = enemies.with_(jnp.arange(50) < 25, hp=1, cell=7)
+    for name, field in Enemies.FIELDS.items():
+        np.testing.assert_array_equal(field.read(enemies.words), values[name])
+        expected = values[name].copy()
+        if name in ("hp", "cell"):
+            expected[:25] = 1 if name == "hp" else 7
+        np.testing.assert_array_equal(field.read(changed.words), expected)
+
+
+def test_the_nth_bit_is_the_nth_bit():
+    words = np.random.default_rng(0).integers(1, 2**32, 64, dtype=np.uint32)
+    words[:2] = 1, 0xFFFFFFFF
+    for word in words:
+        places = [place for place in range(32) if word >> place & 1]
+        index = jnp.arange(len(places) + 1)
+        found = nth_bit(jnp.full(len(places) + 1, word), index)
+        np.testing.assert_array_equal(found, [*places, 32])
+        assert size_of(jnp.uint32(word)) == len(places)
+
+
+def test_cells_that_are_no_corners_fit_in_a_word():
+    members = np.random.default_rng(0).random((40, NUM_CELLS)) < 0.5
+    back = jax.vmap(lambda m: inner_cells(inner_bits(CellSet.from_array(m))).to_array())(members)
+    members[:, list(CORNERS)] = False
+    np.testing.assert_array_equal(back, members)
+    every = inner_cells(jnp.uint32(0xFFFFFFFF))
+    np.testing.assert_array_equal(np.flatnonzero(~every.to_array()), CORNERS)

@@ -1,0 +1,73 @@
+"""The words of a source of chance are as good as independent."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+from hackmatrix_rl.batching import (
+    Chance,
+    below,
+)
+from hackmatrix_rl.batching._hashed_random import mix
+from hackmatrix_rl.game._enemy_turn import random_lots
+
+GAMES = 20_000
+LEAST = 1e-4
+"""p-values below this are no chance; seeds are fixed, so that they never change."""
+
+
+@pytest.fixture(scope="module")
+def sources():
+    return jax.vmap(Chance.of)(jax.random.split(jax.random.key(1), GAMES))
+
+
+def uniform(counts):
+    return stats.chisquare(np.asarray(counts).ravel()).pvalue > LEAST
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda c: c.words(8),
+        lambda c: jnp.stack([c.child(i).word() for i in range(8)]),
+        lambda c: jnp.stack([c.child(i).child(3).word(5) for i in range(8)]),
+    ],
+    ids=["words", "children", "grandchildren"],
+)
+def test_bits_are_fair_and_pairs_of_draws_independent(sources, draw):
+    words = np.asarray(jax.vmap(draw)(sources))
+    for shift in (0, 9, 28):
+        values = words >> shift & 15
+        assert uniform(np.bincount(values.ravel(), minlength=16))
+        for one in range(8):
+            for other in range(one):
+                pairs = np.bincount(values[:, one] * 16 + values[:, other], minlength=256)
+                assert uniform(pairs)
+
+
+def test_neighbouring_keys_and_words_share_nothing():
+    chance = jax.vmap(lambda i: Chance(jnp.uint32(0), i))(jnp.arange(GAMES, dtype=jnp.uint32))
+    words = np.asarray(jax.vmap(lambda c: c.words(4))(chance))
+    assert len(np.unique(words)) > words.size * 0.999
+    flips = np.bitwise_count(words[1:] ^ words[:-1])
+    assert abs(flips.mean() - 16) < 0.05
+
+
+def test_mixing_loses_nothing():
+    assert len(np.unique(mix(jnp.arange(1 << 16, dtype=jnp.uint32)))) == 1 << 16
+
+
+def test_integers_are_uniform(sources):
+    words = jax.vmap(lambda c: c.word())(sources)
+    for bound in (2, 3, 20, 23, 64):
+        assert uniform(np.bincount(below(words, bound), minlength=bound))
+
+
+def test_orders_are_uniform(sources):
+    lots = np.asarray(jax.vmap(lambda c: random_lots(4, chance=c))(sources))
+    orders = np.argsort(lots, axis=1) @ (4 ** np.arange(4))
+    found, counts = np.unique(orders, return_counts=True)
+    assert len(found) == 24
+    assert uniform(counts)

@@ -1,0 +1,344 @@
+import errno
+import json
+import os
+import re
+import threading
+from pathlib import Path
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from hackmatrix_rl.agent.networks import (
+    MLPActorCritic,
+    build_network,
+)
+from hackmatrix_rl.checkpoints import (
+    CheckpointWriter,
+    check_resumable,
+    find_checkpoint,
+    load,
+    read_arrays,
+    read_metadata,
+    restore,
+)
+from hackmatrix_rl.config import (
+    make_config,
+)
+from hackmatrix_rl.env import CartPole
+from hackmatrix_rl.errors import (
+    ConfigError,
+)
+from hackmatrix_rl.runs import make_environment
+from hackmatrix_rl.training import Trainer
+
+ARRAYS = {"a": jnp.ones(3)}
+CONFIG = make_config("debug", {"network": "mlp", "width": 8})
+
+
+def hackmatrix_policy(seed=0, width=8):
+    spec = make_environment(CONFIG).spec
+    return build_network("mlp", spec, width=width, key=jax.random.key(seed))
+
+
+def write(folder, *updates, policy=None, training=None, returns=None, **options):
+    """Saves some updates, and tells how that ended."""
+    outcomes = []
+    with CheckpointWriter(folder, config=CONFIG, **{"keep": 3, **options}) as checkpoints:
+        for index, update in enumerate(updates):
+            counters = {"env_steps": 10 * update}
+            if returns is not None:
+                counters["mean_return"] = returns[index]
+            checkpoints.save(
+                update,
+                policy=hackmatrix_policy() if policy is None else policy,
+                training={"count": jnp.int32(update)} if training is None else training,
+                counters=counters,
+            )
+            outcomes += checkpoints.wait()
+    return outcomes
+
+
+def assert_same_arrays(left, right):
+    left, right = (jax.tree.leaves(eqx.filter(tree, eqx.is_array)) for tree in (left, right))
+    assert len(left) == len(right) > 0
+    for a, b in zip(left, right, strict=True):
+        assert a.dtype == b.dtype
+        if jnp.issubdtype(a.dtype, jax.dtypes.prng_key):
+            a, b = jax.random.key_data(a), jax.random.key_data(b)
+        np.testing.assert_array_equal(a, b)
+
+
+def test_what_is_loaded_is_what_was_saved(tmp_path):
+    policy = hackmatrix_policy(seed=5)
+    write(tmp_path / "run" / "checkpoints", 3, policy=policy)
+    loaded = load(tmp_path / "run")
+    assert_same_arrays(loaded.policy, policy)
+    assert loaded.config == CONFIG
+    assert loaded.metadata["update"] == 3
+    assert loaded.metadata["counters"] == {"env_steps": 30}
+
+
+def test_a_whole_training_state_survives_keys_and_environments_included(tmp_path):
+    environment = CartPole()
+    policy = MLPActorCritic(environment.spec, width=8, key=jax.random.key(0))
+    trainer = Trainer(environment, policy, num_envs=4, num_steps=4, num_minibatches=2)
+    trainer.start(jax.random.key(1))
+    write(tmp_path, 1, policy=policy, training=trainer.state)
+    other = Trainer(environment, policy, num_envs=4, num_steps=4, num_minibatches=2)
+    other.start(jax.random.key(2))
+    restored = restore(find_checkpoint(tmp_path), "training", other.state)
+    assert_same_arrays(restored, trainer.state)
+
+
+def test_half_precision_survives(tmp_path):
+    tree = {"a": jnp.arange(3, dtype=jnp.bfloat16), "b": (jnp.uint32(7), "text")}
+    write(tmp_path, 1, training=tree)
+    restored = restore(find_checkpoint(tmp_path), "training", tree)
+    assert_same_arrays(restored, tree)
+    assert restored["b"][1] == "text"
+
+
+def test_the_newest_checkpoint_is_found_from_each_place(tmp_path, monkeypatch):
+    run = tmp_path / "runs" / "mine"
+    write(run / "checkpoints", 2, 10)
+    newest = run / "checkpoints" / "10"
+    monkeypatch.chdir(tmp_path)
+    for place in (run, run / "checkpoints", newest, "mine", "runs/mine"):
+        assert find_checkpoint(place).resolve() == newest
+    assert find_checkpoint(run / "checkpoints" / "2").name == "2"
+
+
+def test_checkpoints_outside_of_the_run_are_found_through_its_config(tmp_path):
+    elsewhere = tmp_path / "elsewhere"
+    write(elsewhere, 4)
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "config.json").write_text(json.dumps({"checkpoint_dir": str(elsewhere)}))
+    assert find_checkpoint(run) == elsewhere / "4"
+
+
+@pytest.mark.parametrize("make", [False, True])
+def test_a_place_without_a_checkpoint_is_named(tmp_path, make):
+    place = tmp_path / "run"
+    if make:
+        place.mkdir()
+    with pytest.raises(ConfigError, match="run: no checkpoint there"):
+        load(place)
+
+
+def test_only_the_newest_are_kept(tmp_path):
+    write(tmp_path, 1, 2, 3, keep=2)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["2", "3"]
+
+
+def test_saving_the_same_update_again_changes_nothing(tmp_path):
+    write(tmp_path, 1)
+    write(tmp_path, 1, policy=hackmatrix_policy(seed=9))
+    assert_same_arrays(load(tmp_path).policy, hackmatrix_policy(seed=0))
+
+
+def test_the_best_is_kept_beside_the_newest(tmp_path):
+    write(tmp_path, 1, 2, 3, 4, keep=1, keep_best=True, returns=[0.5, 2.5, 1.0, 1.5])
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["2", "4"]
+    assert find_checkpoint(tmp_path, best=True).name == "2"
+    assert find_checkpoint(tmp_path).name == "4"
+
+
+def files_of(folder):
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def flip_a_bit(path):
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(bytes(content))
+
+
+def largest_array_file(folder):
+    return max(files_of(folder / "training"), key=lambda path: path.stat().st_size)
+
+
+def remove_manifest(folder):
+    (folder / "manifest.json").unlink()
+
+
+def remove_a_file(folder):
+    largest_array_file(folder).unlink()
+
+
+def flip(folder):
+    flip_a_bit(largest_array_file(folder))
+
+
+def cut_short(folder):
+    path = largest_array_file(folder)
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def spoil_metadata(folder):
+    flip_a_bit(folder / "metadata.json")
+
+
+def spoil_manifest(folder):
+    (folder / "manifest.json").write_text("{")
+
+
+@pytest.mark.parametrize(
+    ("harm", "words"),
+    [
+        (remove_manifest, "half-written: it has no manifest"),
+        (remove_a_file, r"damaged: .* is missing"),
+        (flip, r"damaged: .* is not what was written"),
+        (cut_short, r"damaged: .* is not what was written"),
+        (spoil_metadata, r"damaged: metadata.json is not what was written"),
+        (spoil_manifest, "damaged: its manifest cannot be read"),
+    ],
+)
+def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(tmp_path, harm, words):
+    write(tmp_path, 1, 2, training={"weights": jnp.arange(1000.0)})
+    harm(tmp_path / "2")
+    told = []
+    assert find_checkpoint(tmp_path, report=told.append).name == "1"
+    assert len(told) == 1
+    assert re.search(f"2: {words}; it is passed over", told[0])
+    with pytest.raises(ConfigError, match=words):
+        load(tmp_path / "2")
+
+
+def test_every_file_of_a_checkpoint_is_watched(tmp_path):
+    write(tmp_path, 1)
+    sums = json.loads((tmp_path / "1" / "manifest.json").read_text())["sha256"]
+    names = {str(path.relative_to(tmp_path / "1")) for path in files_of(tmp_path / "1")}
+    assert names == {*sums, "manifest.json"}
+
+
+def test_training_may_write_over_a_state_that_is_being_saved(tmp_path):
+    step = jax.jit(lambda array: array + 1, donate_argnums=0)
+    state = step(jnp.zeros((1_000_000,)))
+    with CheckpointWriter(tmp_path, keep=3, config=CONFIG) as checkpoints:
+        checkpoints.save(1, policy=hackmatrix_policy(), training={"a": state}, counters={})
+        for _ in range(20):
+            state = step(state)
+    stored = read_arrays(find_checkpoint(tmp_path), "training").arrays["['a']"]
+    assert (stored == 1).all()
+
+
+def test_a_failure_is_told_by_the_next_look_and_the_next_save_works(tmp_path, monkeypatch):
+    def full(folder):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with CheckpointWriter(tmp_path, keep=3, config=CONFIG) as checkpoints:
+        with monkeypatch.context() as patch:
+            patch.setattr("hackmatrix_rl.checkpoints._writer.write_manifest", full)
+            checkpoints.save(
+                1, policy=hackmatrix_policy(), training={"a": jnp.ones(3)}, counters={}
+            )
+            [failed] = checkpoints.wait()
+        assert failed.update == 1
+        assert "No space left" in str(failed.error)
+        checkpoints.save(1, policy=hackmatrix_policy(), training=ARRAYS, counters={})
+        [saved] = checkpoints.wait()
+    assert saved.error is None
+    assert find_checkpoint(tmp_path).name == "1"
+
+
+def test_a_failure_of_the_writing_library_in_the_background_is_told(tmp_path):
+    # A file stands where the folder of arrays must go.
+    with CheckpointWriter(tmp_path / "gone", keep=3, config=CONFIG) as checkpoints:
+        (tmp_path / "gone").mkdir()
+        (tmp_path / "gone").chmod(0o755)
+        (tmp_path / "gone").rmdir()
+        (tmp_path / "gone").write_text("")
+        checkpoints.save(1, policy=hackmatrix_policy(), training=ARRAYS, counters={})
+        [failed] = checkpoints.wait()
+    assert failed.error is not None
+
+
+@pytest.mark.parametrize("part", ["1.", "policy.", "training."])
+def test_a_folder_that_cannot_be_made_leaves_no_thread_waiting_for_it(tmp_path, monkeypatch, part):
+    make = os.makedirs
+
+    def gone(path, *arguments, **options):
+        if Path(path).name.startswith(part):
+            raise NotADirectoryError(errno.ENOTDIR, "Not a directory", str(path))
+        make(path, *arguments, **options)
+
+    before = set(threading.enumerate())
+    with CheckpointWriter(tmp_path, keep=3, config=CONFIG) as checkpoints:
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "makedirs", gone)
+            checkpoints.save(1, policy=hackmatrix_policy(), training=ARRAYS, counters={})
+            [failed] = checkpoints.wait()
+        assert isinstance(failed.error, NotADirectoryError)
+        checkpoints.save(1, policy=hackmatrix_policy(), training=ARRAYS, counters={})
+        assert [outcome.error for outcome in checkpoints.wait()] == [None]
+    # A process that ends waits for every thread that is no daemon.
+    assert not [t for t in set(threading.enumerate()) - before if not t.daemon]
+
+
+def test_what_a_killed_process_left_unfinished_is_cleared_away(tmp_path):
+    (tmp_path / "5.orbax-checkpoint-tmp").mkdir(parents=True)
+    (tmp_path / "7" / "training").mkdir(parents=True)  # no manifest
+    write(tmp_path, 7)
+    assert [path.name for path in tmp_path.iterdir()] == ["7"]
+    assert find_checkpoint(tmp_path).name == "7"
+
+
+def as_format_1(folder):
+    """The folder as the first version of this package wrote it."""
+    metadata = json.loads((folder / "metadata.json").read_text())
+    metadata |= {"format": 1, "versions": {}}
+    metadata["config"]["keep_checkpoints"] = metadata["config"].pop("keep")
+    (folder / "metadata").mkdir()
+    (folder / "metadata" / "metadata").write_text(json.dumps(metadata))
+    (folder / "metadata.json").unlink()
+    (folder / "manifest.json").unlink()
+
+
+def test_a_policy_of_the_first_format_plays_and_its_training_is_refused(tmp_path):
+    policy = hackmatrix_policy(seed=5)
+    write(tmp_path, 3, policy=policy)
+    as_format_1(tmp_path / "3")
+    loaded = load(tmp_path)
+    assert_same_arrays(loaded.policy, policy)
+    with pytest.raises(ConfigError, match=r"format 1, written by .* 0\.1\.0\. Its policy"):
+        check_resumable(loaded.folder, loaded.metadata)
+
+
+def test_another_network_is_refused_with_the_difference(tmp_path):
+    write(tmp_path, 1)
+    folder = find_checkpoint(tmp_path)
+    with pytest.raises(ConfigError, match=r"not of this network .*: .* in the checkpoint, .* here"):
+        restore(folder, "policy", hackmatrix_policy(width=16))
+    conv = build_network("conv", make_environment(CONFIG).spec, width=8, key=jax.random.key(0))
+    with pytest.raises(ConfigError, match=r"only the(se settings have| checkpoint has)"):
+        restore(folder, "policy", conv)
+
+
+def test_a_network_composed_by_hand_is_filled_in(tmp_path):
+    policy = hackmatrix_policy(seed=5, width=4)
+    write(tmp_path, 1, policy=policy)
+    loaded = load(tmp_path, policy=hackmatrix_policy(seed=1, width=4))
+    assert_same_arrays(loaded.policy, policy)
+
+
+def test_another_format_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("hackmatrix_rl.checkpoints._writer.FORMAT", 99)
+    write(tmp_path, 1)
+    monkeypatch.undo()
+    with pytest.raises(ConfigError, match=r"format 99, written by hackmatrix-rl 0\.1\.0, but this"):
+        load(tmp_path)
+
+
+def test_random_keys_are_named_in_the_metadata(tmp_path):
+    write(tmp_path, 1, training={"key": jax.random.key(3, impl="rbg")})
+    folder = find_checkpoint(tmp_path)
+    assert read_metadata(folder)["random_keys"]["training"] == {"['key']": "rbg"}
+    restored = restore(folder, "training", {"key": jax.random.key(0, impl="rbg")})
+    assert (
+        jax.random.key_data(restored["key"]).tolist()
+        == jax.random.key_data(jax.random.key(3, impl="rbg")).tolist()
+    )

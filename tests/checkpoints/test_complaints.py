@@ -1,0 +1,92 @@
+"""What storage libraries print stays off the terminal, and nothing else does."""
+
+import io
+import logging
+import sys
+import threading
+from types import SimpleNamespace
+
+from rich.console import Console
+
+from hackmatrix_rl.checkpoints import Complaints
+from hackmatrix_rl.runs.sinks import (
+    Fanout,
+    LogFile,
+    PlainTerminal,
+)
+
+
+def unraisable(error, of=None):
+    sys.unraisablehook(
+        SimpleNamespace(
+            exc_type=type(error), exc_value=error, exc_traceback=None, err_msg=None, object=of
+        )
+    )
+
+
+def record(pathname, level=logging.ERROR, text="raised an exception: disk"):
+    return logging.LogRecord("absl", level, pathname, 1, text, None, None)
+
+
+def fail_in_orbax():
+    raise RuntimeError("disk")
+
+
+def test_what_libraries_say_is_kept_once(capsys):
+    with Complaints() as complaints:
+        for _ in range(3):
+            unraisable(RuntimeError("Event loop is closed"))
+            logging.getLogger("absl").handle(record("/a/orbax/future.py"))
+            logging.getLogger("asyncio").handle(record("base_events.py", text="/orbax/a.py: 1"))
+        thread = threading.Thread(target=fail_in_orbax)
+        thread.start()
+        thread.join()
+    kept = complaints.take()
+    assert len(kept) == 4
+    assert "Event loop is closed" in kept[0]
+    assert "raised an exception: disk" in kept[1]
+    assert capsys.readouterr().err == ""
+    assert complaints.take() == []
+
+
+def test_errors_of_others_are_printed_as_ever(monkeypatch):
+    printed = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda raised: printed.append("object"))
+    monkeypatch.setattr(threading, "excepthook", lambda raised: printed.append("thread"))
+    with Complaints() as complaints:
+        unraisable(RuntimeError("mine"), of=printed)
+        thread = threading.Thread(target=int, args=("x",))
+        thread.start()
+        thread.join()
+        logger = logging.getLogger("absl")
+        assert logger.filter(record("/a/mine.py"))
+        assert logging.getLogger("asyncio").filter(record("base_events.py"))
+        assert logger.filter(record("/a/orbax/future.py", logging.WARNING))
+    assert printed == ["object", "thread"]
+    assert complaints.take() == []
+
+
+def test_afterwards_everything_is_as_it_was():
+    before = sys.unraisablehook, threading.excepthook, list(logging.getLogger("absl").filters)
+    with Complaints():
+        assert sys.unraisablehook is not before[0]
+    assert (sys.unraisablehook, threading.excepthook) == before[:2]
+    assert logging.getLogger("absl").filters == before[2]
+
+
+def test_the_log_alone_keeps_pages(tmp_path):
+    shown = io.StringIO()
+    console = Console(file=shown)
+    sink = Fanout(
+        [
+            PlainTerminal(console, total_timesteps=1),
+            LogFile(tmp_path / "log.txt", total_timesteps=1),
+        ]
+    )
+    sink.detail("Traceback\n  File")
+    sink.close()
+    assert shown.getvalue() == ""
+    assert [line[21:] for line in (tmp_path / "log.txt").read_text().splitlines()] == [
+        "Traceback",
+        "  File",
+    ]

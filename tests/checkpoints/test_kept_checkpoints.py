@@ -1,0 +1,104 @@
+"""Runs that earlier versions wrote are played and gone on with, or refused by name."""
+
+import json
+
+import jax
+import numpy as np
+import pytest
+from cli.commands import assert_refused, invoke
+
+from hackmatrix_rl.checkpoints import (
+    FORMAT,
+    find_checkpoint,
+    load,
+    read_metadata,
+)
+from hackmatrix_rl.env import game_identity
+from hackmatrix_rl.evaluation import evaluate
+from hackmatrix_rl.runs import compose, find_stopped_run
+from hackmatrix_rl.runs._resume import restore_training
+
+from .kept import DATA, FORMATS, NEWEST, UPDATES, checkpoint_of, content, forge, unpack
+
+pytestmark = pytest.mark.usefixtures("compile_quickly")
+
+
+@pytest.fixture(params=FORMATS)
+def run(request, tmp_path, monkeypatch):
+    """A run as it was written."""
+    monkeypatch.chdir(tmp_path)
+    return unpack(request.param, tmp_path)
+
+
+def test_the_newest_format_is_kept():
+    # A new format is kept as the ones before it were: see tests/data/checkpoints/README.md.
+    assert f"format-{FORMAT}" == NEWEST
+    assert NEWEST in FORMATS
+    assert sum(path.stat().st_size for path in DATA.iterdir()) < 200_000
+
+
+def test_it_says_what_it_is(run):
+    metadata = read_metadata(find_checkpoint(run))
+    assert f"format-{metadata['format']}" == run.name
+    assert metadata["update"] == UPDATES
+    assert metadata["run"]["run_id"] == run.name
+
+
+def test_its_policy_plays(run):
+    loaded = load(run)
+    found = evaluate(
+        loaded.policy, loaded.environment, episodes=16, key=jax.random.key(0), num_envs=16
+    )
+    assert len(found.values["return"]) == 16
+    assert np.isfinite(found.values["return"]).all()
+
+
+def test_the_policies_of_both_formats_are_the_same(tmp_path):
+    # They were trained alike; only what is said of them differs.
+    first, *others = (jax.tree.leaves(load(unpack(name, tmp_path)).policy) for name in FORMATS)
+    for other in others:
+        for one, another in zip(first, other, strict=True):
+            np.testing.assert_allclose(one, another, rtol=0, atol=1e-6)
+
+
+def test_its_training_goes_on(run):
+    result = invoke("train", "--resume-run", run, "--total-timesteps", 1024)
+    assert result.exit_code == 0, result.output
+    newest = find_checkpoint(run)
+    metadata = read_metadata(newest)
+    assert metadata["update"] == 2 * UPDATES
+    assert metadata["format"] == FORMAT
+    assert metadata["game"] == game_identity().as_dict()
+    assert "resumed at update 2, 512 steps" in (run / "log.txt").read_text()
+
+
+def test_its_games_go_on_too(run):
+    stopped = find_stopped_run(str(run))
+    trainer = compose(stopped.config({}), key=jax.random.key(0))
+    assert restore_training(trainer, stopped.checkpoint, key=jax.random.key(1)) == ()
+
+
+@pytest.mark.parametrize(
+    ("part", "there"), [("rules", "0"), ("observation", "compact-0"), ("actions", "27-0")]
+)
+def test_another_game_is_refused_by_name(tmp_path, monkeypatch, part, there):
+    monkeypatch.chdir(tmp_path)
+    run = unpack(NEWEST, tmp_path)
+
+    def change(metadata):
+        metadata["game"][part] = there
+        metadata["versions"]["hackmatrix-rl"] = "0.0.7"
+
+    forge(run, change)
+    here = game_identity().as_dict()[part]
+    before = content(tmp_path)
+    for command in (("eval", run), ("train", "--resume-run", run)):
+        said = f"of another game: {part} '{there}', but this version has '{here}'."
+        assert_refused(invoke(*command), said, "hackmatrix-rl 0.0.7", "Use the version that wrote")
+    assert content(tmp_path) == before
+
+
+def test_a_checkpoint_of_this_format_says_of_which_game_it_is(tmp_path):
+    run = unpack(NEWEST, tmp_path)
+    metadata = json.loads((checkpoint_of(run) / "metadata.json").read_text())
+    assert metadata["game"] == game_identity().as_dict()

@@ -1,0 +1,373 @@
+import contextlib
+import dataclasses
+import json
+import re
+import types
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from hackmatrix_rl.agent.networks import NETWORKS
+from hackmatrix_rl.config import (
+    PRESETS,
+    TrainConfig,
+    config_from_dict,
+    field_types,
+    make_config,
+    preset_for,
+    read_settings,
+)
+from hackmatrix_rl.config import _policies as policies
+from hackmatrix_rl.errors import (
+    ConfigError,
+    flag,
+)
+from hackmatrix_rl.runs import _compose as compose_module
+from hackmatrix_rl.training.sharding import divisors
+
+
+def test_a_config_is_hashable_and_array_free():
+    assert hash(TrainConfig()) == hash(TrainConfig())
+
+
+def test_every_field_is_explained_in_one_line():
+    for each in dataclasses.fields(TrainConfig):
+        explanation = each.metadata["help"]
+        assert explanation.endswith("."), each.name
+        assert "\n" not in explanation
+        assert len(explanation) < 110
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"num_envs": 0}, "--num-envs 0 is too small. Use 1 or more."),
+        ({"discount": 1.5}, "--discount 1.5 is too large. Use 1 or less."),
+        ({"clip": 0.0}, "--clip 0.0 is too small. Use more than 0."),
+        ({"learning_rate": float("nan")}, "--learning-rate nan: must be a finite number."),
+        (
+            {"precision": "f8"},
+            "--precision f8: unknown; use f32, bf16, f16, or a policy of jmp as "
+            "'params=float32,compute=bfloat16,output=float32'.",
+        ),
+        (
+            {"debug": "nans", "precision": "f16"},
+            "--debug nans would stop at the overflows that the loss scale of float16 provokes on "
+            "purpose. Use --precision f32 or --precision bf16 beside it.",
+        ),
+        ({"num_envs": 4.5}, "--num-envs 4.5: must be a whole number."),
+        ({"num_envs": True}, "--num-envs True: must be a whole number."),
+        ({"kl_limit": "much"}, "--kl-limit 'much': must be a number or none."),
+    ],
+)
+def test_a_value_that_cannot_work_is_named_with_what_would(settings, message):
+    with pytest.raises(ConfigError) as error:
+        TrainConfig(**settings)
+    assert str(error.value) == message
+
+
+WHOLE = [each for each in dataclasses.fields(TrainConfig) if field_types(each)[0] is int]
+
+
+@pytest.mark.parametrize("name", [each.name for each in WHOLE])
+@pytest.mark.parametrize("number", [2**63, 10**30, 10**5000], ids=["2^63", "10^30", "10^5000"])
+def test_every_whole_number_has_a_largest(name, number):
+    with pytest.raises(ConfigError, match=rf"^{flag(name)} .* is too large. Use \d+ or less"):
+        TrainConfig(**{name: number})
+
+
+@pytest.mark.parametrize("name", [each.name for each in WHOLE])
+def test_the_largest_of_each_is_answered_at_once(name):
+    """By a config or by a line; on the way to either, nothing is counted through."""
+    with pytest.raises(ConfigError) as error:
+        TrainConfig(**{name: 2**63})
+    largest = int(re.search(r"Use (\d+)", str(error.value))[1])
+    for others in ({}, {"num_minibatches": 2, "num_steps": 1, "num_envs": 2**31 - 1}):
+        with contextlib.suppress(ConfigError):
+            assert getattr(TrainConfig(**{**others, name: largest}), name) == largest
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (
+            {"num_envs": 2**31 - 1, "num_steps": 16},
+            "actions in an update, which numbers them in 32 bits. Use --num-envs 134217727, or",
+        ),
+        (
+            {"total_timesteps": 10**18},
+            "updates of 32768 actions, and updates are counted in 32 bits. Use --total-timesteps "
+            "70368744144896, or",
+        ),
+        ({"num_envs": 2**31 - 1, "num_steps": 1, "num_minibatches": 2}, "does not divide"),
+        ({"mesh": "data=2000000000"}, "is less than one environment for each of 2000000000"),
+        ({"mesh": f"data={'9' * 5000}"}, "not understood"),
+        ({"discount": 10**400}, "--discount a number of 1329 bits: must be a finite number."),
+        ({"seed": list(range(1000))}, "[0, 1, 2, 3"),
+    ],
+    ids=["batch", "updates", "minibatches", "devices", "digits", "float", "list"],
+)
+def test_sizes_are_checked_by_arithmetic(settings, words):
+    with pytest.raises(ConfigError) as error:
+        TrainConfig(**settings)
+    assert words in str(error.value)
+
+
+def test_what_a_large_machine_can_take_is_allowed():
+    TrainConfig(num_envs=2**25, num_steps=32, minibatch_size=2**20, width=8192, depth=100)
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("a" * 5000, "it has 5000 characters; at most"),
+        ("a" * 256, "a part of it has more than 255 characters"),
+        ("runs/a\nb", "a line break or another control character is in it"),
+        ("a\0b", "a line break or another control character is in it"),
+    ],
+    ids=["long", "long part", "line break", "NUL"],
+)
+@pytest.mark.parametrize("name", ["run_dir", "checkpoint_dir"])
+def test_names_that_no_folder_can_have_are_refused(name, path, words):
+    with pytest.raises(ConfigError) as error:
+        TrainConfig(**{name: path})
+    assert str(error.value).startswith(f"{flag(name)} ")
+    assert words in str(error.value)
+    assert len(str(error.value)) < 300
+    TrainConfig(**{name: "/".join(["a" * 255] * 13)})
+
+
+def test_a_network_that_cannot_fit_is_refused_before_it_is_made(monkeypatch):
+    made = []
+    monkeypatch.setattr(policies, "available_memory", lambda: (10_000, "free RAM"))
+    monkeypatch.setitem(NETWORKS, "mlp", lambda *_, **sizes: made.append(sizes))
+    monkeypatch.setattr(policies.eqx, "filter_eval_shape", lambda *_, **__: jnp.zeros(1000))
+    config = TrainConfig(network="mlp", width=4, depth=7)
+    spec = compose_module.make_environment(config).spec
+    with pytest.raises(ConfigError) as error:
+        policies.build_policy(config, spec, key=jax.random.key(0), copies=3)
+    assert "--network mlp --width 4 --depth 7 needs 12 KiB for itself alone" in str(error.value)
+    assert made == []
+
+
+@pytest.mark.parametrize(("changes", "copies"), [({}, 3), ({"mesh": "data=1,fsdp=2"}, 1)])
+def test_the_optimizer_counts_where_it_lies_beside_the_network(changes, copies, monkeypatch):
+    given = []
+
+    def build(*_, copies, **__):
+        given.append(copies)
+        raise ConfigError("enough")
+
+    monkeypatch.setattr(compose_module, "build_policy", build)
+    with pytest.raises(ConfigError, match="enough"):
+        compose_module.compose(TrainConfig(**changes), key=jax.random.key(0))
+    assert given == [copies]
+
+
+def test_far_too_many_games_are_refused_before_any_is_traced():
+    config = TrainConfig(num_envs=2**30, num_steps=1)
+    with pytest.raises(ConfigError, match=r"needs at least .* a device, .*Use --num-envs \d+"):
+        compose_module.compose(config, key=jax.random.key(0))
+
+
+@pytest.mark.parametrize("number", [1, 2, 12, 97, 36, 2**31 - 1, 2**30])
+def test_divisors_are_those_that_divide(number):
+    found = divisors(number)
+    assert found == sorted(set(found))
+    assert all(number % each == 0 for each in found)
+    if number < 100:
+        assert found == [n for n in range(1, number + 1) if number % n == 0]
+    assert {1, number} <= set(found)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"precision": "f16"},
+        {"precision": "params=float32,compute=float16,output=float32"},
+        {"precision": "bf16", "precision_parts": ".heads*=f16"},
+    ],
+)
+def test_float16_is_refused_on_a_tpu_and_nowhere_else(settings, monkeypatch):
+    with pytest.raises(ConfigError, match=r"f16, in which no TPU computes. Use --precision bf16"):
+        TrainConfig(device="tpu", **settings)
+    for device in ("auto", "cpu", "gpu"):
+        TrainConfig(device=device, **settings)
+    # Where the device was not named, it is known when the modules are put together.
+    tpu = types.SimpleNamespace(platform="tpu")
+    monkeypatch.setattr(compose_module, "chosen_devices", lambda: [tpu])
+    config = TrainConfig(network="mlp", width=4, **settings)
+    with pytest.raises(ConfigError, match="no TPU computes"):
+        compose_module.compose(config, key=jax.random.key(0))
+
+
+def test_parts_of_the_network_are_computed_as_the_config_says():
+    config = TrainConfig(
+        network="mlp", width=4, precision="bf16", precision_parts=".heads.value*=f32"
+    )
+    trainer = compose_module.compose(config, key=jax.random.key(0))
+    cast = trainer.update.precision.cast_to_compute(trainer.policy)
+    assert cast.heads.value.weight.dtype == "float32"
+    assert cast.heads.policy.weight.dtype == "bfloat16"
+
+
+def test_minibatches_that_do_not_divide_say_which_would():
+    with pytest.raises(ConfigError) as error:
+        TrainConfig(num_envs=100, num_minibatches=8)
+    said = str(error.value)
+    assert "--num-minibatches 8 does not divide --num-envs 100" in said
+    assert "--num-minibatches 5 or --num-minibatches 10, or --num-envs 96" in said
+    for num_minibatches, num_envs in ((5, 100), (10, 100), (8, 96)):
+        TrainConfig(num_envs=num_envs, num_minibatches=num_minibatches)
+
+
+def test_minibatches_grow_in_number_with_the_batch():
+    counts = [
+        TrainConfig(num_envs=num_envs, num_steps=32, minibatch_size=4096).minibatches
+        for num_envs in (256, 1024, 4096)
+    ]
+    assert counts == [2, 8, 32]
+    assert TrainConfig().minibatches == 8
+    assert TrainConfig(num_minibatches=4).minibatches == 4
+
+
+@pytest.mark.parametrize(
+    ("settings", "parts"),
+    [
+        (
+            {"minibatch_size": 4096, "num_minibatches": 8},
+            ["--minibatch-size 4096 and --num-minibatches 8", "Use one of them"],
+        ),
+        (
+            {"minibatch_size": 1000, "num_envs": 96, "num_steps": 32},
+            [
+                "--minibatch-size 1000",
+                "--num-envs 96 x --num-steps 32",
+                "Use --minibatch-size 768 or --minibatch-size 1024.",
+            ],
+        ),
+        (
+            {"minibatch_size": 10_000, "num_envs": 96, "num_steps": 32},
+            ["Use --minibatch-size 3072."],
+        ),
+        (
+            {"grad_accum": 5, "num_envs": 96, "num_minibatches": 8},
+            ["--grad-accum 5", "12 games", "Use --grad-accum 4 or --grad-accum 6."],
+        ),
+        ({"aux_every": 4}, ["--aux-every 4", "--aux-coefficient 0.1"]),
+        ({"remat": "some"}, ["--remat some", "none, blocks or full"]),
+    ],
+)
+def test_settings_that_cannot_work_together_say_what_would(settings, parts):
+    with pytest.raises(ConfigError) as error:
+        TrainConfig(**settings)
+    for part in parts:
+        assert part in str(error.value)
+
+
+def test_a_minibatch_size_goes_before_what_a_preset_says_of_minibatches():
+    config = make_config("debug", {"minibatch_size": 64})
+    assert config.minibatches == 4
+    with pytest.raises(ConfigError, match="Use one of them"):
+        make_config("debug", {"minibatch_size": 64, "num_minibatches": 4})
+
+
+def test_whole_numbers_serve_where_a_number_is_wanted():
+    assert TrainConfig(discount=1).discount == 1.0
+    assert isinstance(TrainConfig(discount=1).discount, float)
+
+
+def test_updates_reach_the_total():
+    config = TrainConfig(num_envs=10, num_steps=10, num_minibatches=2, total_timesteps=250)
+    assert config.num_updates == 3
+
+
+@pytest.mark.parametrize("name", list(PRESETS))
+def test_a_preset_is_valid_and_can_be_changed(name):
+    assert make_config(name, {"seed": 7}).seed == 7
+
+
+def test_an_unknown_preset_is_named():
+    with pytest.raises(ConfigError, match=r"--preset cpy: unknown\..*Did you mean cpu\?"):
+        make_config("cpy", {})
+
+
+@pytest.mark.parametrize(
+    ("backend", "preset"), [("cpu", "cpu"), ("gpu", "gpu"), ("cuda", "gpu"), ("tpu", "tpu")]
+)
+def test_each_backend_has_a_preset(backend, preset):
+    assert preset_for(backend) == preset
+
+
+def test_a_file_may_order_settings_into_tables(tmp_path):
+    file = tmp_path / "my.toml"
+    file.write_text(
+        'preset = "debug"\nnum-envs = 64\n[learning]\nlearning_rate = 1e-3\nkl_limit = "none"\n'
+    )
+    assert read_settings(file) == {
+        "preset": "debug",
+        "num_envs": 64,
+        "learning_rate": 1e-3,
+        "kl_limit": None,
+    }
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("num_env = 3", r"unknown setting 'num_env'\. Did you mean num_envs\?"),
+        ("num_envs = 3\n[a]\nnum-envs = 4", "'num-envs' is set twice"),
+        ("num_envs = ", "not valid TOML"),
+        ("preset = 32", r"preset 32: must be text, such as 'cpu'\."),
+        ("preset = ['cpu']", "preset .'cpu'.: must be text"),
+        ("a = " + "[" * 20_000 + "]" * 20_000, "nested too deeply"),
+        ("a = " + "{a=" * 10_000 + "1" + "}" * 10_000, "nested too deeply"),
+        (".".join("a" * 20_000) + " = 1", "nested too deeply"),
+        (".".join("a" * 900) + " = 1", "unknown setting 'a'"),
+        ("seed = " + "9" * 5000, "not valid TOML"),
+        ("x" * 5000 + " = 1", r"unknown setting 'x{50,60}\.\.\.\."),
+        ("#" * 100_000, "larger than 65,536 bytes"),
+    ],
+    ids=lambda text: text[:20],
+)
+def test_a_file_that_cannot_be_meant_is_refused(tmp_path, content, message):
+    file = tmp_path / "my.toml"
+    file.write_text(content)
+    with pytest.raises(ConfigError, match=message):
+        read_settings(file)
+
+
+def test_what_is_no_file_of_settings_is_named(tmp_path):
+    (tmp_path / "latin.toml").write_bytes(b'run_dir = "\xff"')
+    for path, words in {
+        tmp_path / "latin.toml": "not valid TOML: 'utf-8' codec",
+        tmp_path: "Is a directory",
+        Path("/dev/zero"): "is a device",
+        Path("a" * 5000): "it has 5000 characters",
+        Path("a\0b"): "control character",
+    }.items():
+        with pytest.raises(ConfigError, match=words) as error:
+            read_settings(path)
+        assert str(error.value).startswith("--config ")
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(ConfigError, match=r"--config .*nothing\.toml: No such file"):
+        read_settings(tmp_path / "nothing.toml")
+
+
+def test_a_config_survives_being_written_down():
+    config = make_config("debug", {"kl_limit": 0.02})
+    assert config_from_dict(config.as_dict()) == config
+    with pytest.raises(ConfigError, match="unknown setting 'colour'"):
+        config_from_dict({"colour": 1})
+
+
+def test_every_setting_survives_a_file(tmp_path):
+    config = make_config("debug", {})
+    values = {name: "none" if value is None else value for name, value in config.as_dict().items()}
+    lines = [f"{name} = {json.dumps(value)}" for name, value in values.items()]
+    (tmp_path / "all.toml").write_text("\n".join(lines))
+    assert config_from_dict(read_settings(tmp_path / "all.toml")) == config

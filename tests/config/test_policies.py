@@ -1,0 +1,97 @@
+"""From a config to a policy, and to the losses that it is made for."""
+
+import sys
+import types
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from hackmatrix_rl.agent.networks import ActorCritic
+from hackmatrix_rl.config import (
+    TrainConfig,
+    build_policy,
+    make_config,
+)
+from hackmatrix_rl.errors import (
+    ConfigError,
+)
+from hackmatrix_rl.game import TERM_NAMES
+from hackmatrix_rl.runs import (
+    compose,
+    make_environment,
+)
+
+KEY = jax.random.key(0)
+SPEC = make_environment(TrainConfig()).spec
+
+
+def build(**settings):
+    return build_policy(make_config("debug", settings), SPEC, key=KEY)
+
+
+def test_an_auxiliary_loss_adds_a_head_and_changes_nothing_that_acts():
+    plain, policy = build(network="residual"), build(network="residual", aux_coefficient=0.1)
+    assert plain.outcomes is None
+    assert policy.outcomes.terms.bias.shape == (len(TERM_NAMES),)
+    acting = eqx.tree_at(lambda policy: policy.outcomes, policy, None)
+    leaves = [jax.tree.leaves(eqx.filter(p, eqx.is_array)) for p in (plain, acting)]
+    for a, b in zip(*leaves, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_without_it_nothing_of_it_is_composed():
+    update = compose(make_config("debug", {}), key=KEY).update
+    assert update.loss.outcomes is None
+    assert update.collect.terms == ()
+    update = compose(make_config("debug", {"aux_coefficient": 0.1, "aux_every": 3}), key=KEY).update
+    assert (update.loss.outcomes.coefficient, update.loss.outcomes.every) == (0.1, 3)
+    assert update.collect.terms == TERM_NAMES
+
+
+def test_the_measures_reach_the_update():
+    settings = {"network": "residual", "remat": "blocks", "grad_accum": 2, "minibatch_size": 64}
+    update = compose(make_config("debug", settings), key=KEY).update
+    assert (update.remat, update.grad_accum, update.batches.num_minibatches) == ("blocks", 2, 4)
+
+
+class Closed(ActorCritic):
+    """A network of one's own whose hidden layer nobody sees."""
+
+    def initial_carry(self):
+        return ()
+
+    def __call__(self, observation, carry):
+        return jnp.zeros((28,)), jnp.zeros(()), carry
+
+
+def test_a_network_that_cannot_is_named_with_what_can(monkeypatch):
+    module = types.ModuleType("own_networks")
+    module.make = lambda spec, *, width=3, key: Closed()
+    monkeypatch.setitem(sys.modules, "own_networks", module)
+    with pytest.raises(ConfigError) as error:
+        build(network="own_networks:make", aux_coefficient=0.5)
+    assert "--aux-coefficient 0.5: --network own_networks:make" in str(error.value)
+    assert "Use --aux-coefficient 0" in str(error.value)
+    for name in ("own_networks:make", "gru"):
+        with pytest.raises(ConfigError, match=f"--remat blocks: --network {name}.*residual"):
+            build(network=name, remat="blocks")
+
+
+def test_a_network_that_returns_something_else_is_refused_in_one_line(monkeypatch):
+    class Two(ActorCritic):
+        weight: jax.Array
+
+        def initial_carry(self):
+            return ()
+
+        def __call__(self, observation, carry):
+            return self.weight, carry
+
+    module = types.ModuleType("own_networks")
+    module.two = lambda spec, *, width, key: Two(jnp.zeros(spec.num_actions))
+    monkeypatch.setitem(sys.modules, "own_networks", module)
+    with pytest.raises(ConfigError, match=r"--network own_networks:two: Two.__call__ .*a tuple of"):
+        compose(make_config("debug", {"network": "own_networks:two"}), key=KEY)

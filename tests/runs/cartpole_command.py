@@ -1,0 +1,52 @@
+"""`hackmatrix-rl`, but it trains on CartPole: for tests that need real processes.
+
+python cartpole_command.py train --config FILE ...
+"""
+
+import functools
+import os
+import sys
+import time
+from unittest import mock
+
+import jax
+
+from hackmatrix_rl.agent.networks import GRUActorCritic
+from hackmatrix_rl.cli import main
+from hackmatrix_rl.env import CartPole
+from hackmatrix_rl.runs import run
+from hackmatrix_rl.training import Trainer
+from hackmatrix_rl.training.sharding import mesh
+
+# How much faster than time this process's clock runs.
+CLOCK_RATE = float(os.environ.get("HACKMATRIX_TEST_CLOCK_RATE", "1"))
+
+
+def clock():
+    return time.monotonic() * CLOCK_RATE
+
+
+def compose(config, *, key):
+    environment = CartPole()
+    policy = GRUActorCritic(environment.spec, width=8, key=key)
+    return Trainer(
+        environment,
+        policy,
+        num_envs=config.num_envs,
+        num_steps=config.num_steps,
+        num_minibatches=config.minibatches,
+        num_epochs=config.num_epochs,
+        updates_per_dispatch=config.updates_per_dispatch,
+        mesh=mesh(config.mesh),
+    )
+
+
+if __name__ == "__main__":
+    jax.config.update("jax_platforms", "cpu")
+    jax.config.update("jax_disable_most_optimizations", True)
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    with (
+        mock.patch("hackmatrix_rl.cli._train.compose", compose),
+        mock.patch("hackmatrix_rl.cli._train.run", functools.partial(run, clock=clock)),
+    ):
+        main(sys.argv[1:])

@@ -1,0 +1,245 @@
+"""Real processes that are killed, told to stop, and robbed of their disk."""
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from hackmatrix_rl.checkpoints import (
+    find_checkpoint,
+    read_arrays,
+    read_metadata,
+)
+from hackmatrix_rl.runs._verify_resume import first_difference
+from hackmatrix_rl.runs.sinks import read_json_lines
+
+COMMAND = (sys.executable, str(Path(__file__).with_name("cartpole_command.py")), "train")
+UPDATES = 120
+UPDATES_A_KILL = 40
+"""More than a run does from one kill to the next: it must not be over before the last one."""
+TIMEOUT = 120
+
+
+def settings(updates: int = UPDATES) -> tuple[str, ...]:
+    return (
+        *("--preset", "debug", "--total-timesteps", str(updates * 256)),
+        *("--updates-per-dispatch", "1", "--eval-episodes", "0", "--save-interval", "2"),
+    )
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    """Compiled programs, shared by the processes."""
+    return tmp_path_factory.mktemp("cache")
+
+
+def spawn(cache, *arguments, before=(), cwd=None):
+    environment = {**os.environ, "JAX_COMPILATION_CACHE_DIR": str(cache)}
+    return subprocess.Popen(
+        [*before, *COMMAND, *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=environment,
+        cwd=cwd,
+    )
+
+
+def wait_for(path, process):
+    end = time.monotonic() + TIMEOUT
+    while not path.exists():
+        assert process.poll() is None, process.communicate()[0]
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def finish(process):
+    """Exit status, and what was printed."""
+    output, _ = process.communicate(timeout=TIMEOUT)
+    return process.returncode, output
+
+
+def end_of(run):
+    return read_arrays(find_checkpoint(run), "training")
+
+
+@pytest.fixture(scope="module")
+def updates(request):
+    """Of the runs that are compared."""
+    return UPDATES_A_KILL * request.config.getoption("--kills")
+
+
+@pytest.fixture(scope="module")
+def straight(cache, tmp_path_factory, updates):
+    """A run that nothing happened to."""
+    folder = tmp_path_factory.mktemp("straight") / "run"
+    status, output = finish(spawn(cache, *settings(updates), "--run-dir", folder))
+    assert status == 0, output
+    return folder
+
+
+@pytest.mark.slow
+def test_a_run_killed_again_and_again_ends_where_it_would_have(straight, cache, tmp_path, updates):
+    kills = updates // UPDATES_A_KILL
+    moments = random.Random(os.environ.get("HACKMATRIX_KILL_SEED", "0"))
+    run = tmp_path / "run"
+    process = spawn(cache, *settings(updates), "--run-dir", run)
+    wait_for(run / "checkpoints" / "2" / "manifest.json", process)
+    reached = 2
+    for _ in range(kills):
+        # Half of the time goes into saving: many of the kills meet a save halfway.
+        time.sleep(moments.uniform(0.0, 0.4))
+        process.kill()
+        assert finish(process)[0] == -signal.SIGKILL
+        update = read_metadata(find_checkpoint(run, report=print))["update"]
+        assert update >= reached, "a kill took back what had been saved"
+        reached = update
+        process = spawn(cache, "--resume-run", run)
+        newest = run / "checkpoints" / str(update + 2) / "manifest.json"
+        wait_for(newest, process)
+    status, output = finish(process)
+    assert status == 0, output
+    assert first_difference(end_of(straight), end_of(run)) is None
+    rows = [row["updates"] for row in read_json_lines(run / "metrics.jsonl")]
+    assert rows == list(range(1, updates + 1)), "each update once, in order"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_saves_and_ends_with_its_exit_code(straight, cache, tmp_path, updates, number):
+    run = tmp_path / "run"
+    process = spawn(cache, *settings(updates), "--run-dir", run)
+    wait_for(run / "checkpoints" / "4" / "manifest.json", process)
+    process.send_signal(number)
+    status, output = finish(process)
+    assert status == 128 + number
+    assert "; saved" in output
+    assert f"hackmatrix-rl train --resume-run {run}" in output
+    rows = read_json_lines(run / "metrics.jsonl")
+    assert read_metadata(find_checkpoint(run))["update"] == rows[-1]["updates"] < updates
+    if number == signal.SIGTERM:
+        status, output = finish(spawn(cache, "--resume-run", run))
+        assert status == 0, output
+        assert first_difference(end_of(straight), end_of(run)) is None
+
+
+@pytest.mark.slow
+def test_a_second_signal_ends_at_once(cache, tmp_path):
+    run = tmp_path / "run"
+    endless = ("--total-timesteps", str(10**9), "--updates-per-dispatch", str(10**6))
+    process = spawn(cache, "--preset", "debug", *endless, "--run-dir", run)
+    log = run / "log.txt"
+    wait_for(log, process)
+    while "compiled in" not in log.read_text():
+        assert process.poll() is None
+        time.sleep(0.02)
+    time.sleep(0.5)  # now in one call of the program that takes an hour
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.5)
+    assert process.poll() is None
+    began = time.monotonic()
+    process.send_signal(signal.SIGTERM)
+    status, output = finish(process)
+    assert status == 128 + signal.SIGTERM
+    assert "Ended at once." in output
+    assert time.monotonic() - began < 30
+
+
+# No file may become larger than this: to a program that writes one, the disk is full.
+SMALL_FILES = ("bash", "-c", 'ulimit -f 3 && exec "$@"', "bash")
+
+
+@pytest.mark.slow
+def test_a_full_disk_is_told_and_training_goes_on(straight, cache, tmp_path):
+    run = tmp_path / "run"
+    process = spawn(cache, *settings(), "--run-dir", run, before=SMALL_FILES)
+    status, output = finish(process)
+    assert status == 4, output
+    assert "COULD NOT SAVE update 2" in output
+    assert "JsonLines cannot write: [Errno 27] File too large. Training goes on." in output
+    assert "100%" in output
+    assert "Traceback" not in output, "one line for each failure"
+
+
+@pytest.mark.slow
+def test_a_folder_that_is_gone_is_made_again(cache, tmp_path):
+    # A link can be replaced in one step, so no save comes between.
+    run, far, disk, file = (tmp_path / name for name in ("run", "far", "disk", "file"))
+    disk.mkdir()
+    far.symlink_to(disk)
+    process = spawn(cache, *settings(), "--run-dir", run, "--checkpoint-dir", far)
+    wait_for(far / "2" / "manifest.json", process)
+    file.write_text("a file where the folder was")
+    file.replace(far)
+    log = run / "log.txt"
+    while "COULD NOT SAVE" not in log.read_text():
+        assert process.poll() is None
+        time.sleep(0.01)
+    far.unlink()
+    status, output = finish(process)
+    assert "COULD NOT SAVE" in output
+    assert status == 0, output
+    assert read_metadata(find_checkpoint(far))["update"] == UPDATES
+
+
+@pytest.mark.slow
+def test_a_run_folder_that_is_removed_is_made_again_and_gone_on_with_by_its_name(
+    straight, cache, tmp_path, updates
+):
+    run = tmp_path / "runs" / "mine"
+    process = spawn(cache, *settings(updates), "--run-dir", "runs/mine", cwd=tmp_path)
+    wait_for(run / "checkpoints" / "4" / "manifest.json", process)
+    # What is being saved meanwhile may stay.
+    shutil.rmtree(run, ignore_errors=True)
+    status, output = finish(process)
+    assert status == 0, output
+    assert "runs/mine: was removed while the run goes on. Made again: " in output
+    names = {path.name for path in run.iterdir()}
+    assert names == {path.name for path in straight.iterdir()}
+    assert first_difference(end_of(straight), end_of(run)) is None
+    longer = ("--total-timesteps", (updates + 2) * 256)
+    status, output = finish(spawn(cache, "--resume-run", "mine", *longer, cwd=tmp_path))
+    assert status == 0, output
+    rows = [row["updates"] for row in read_json_lines(run / "metrics.jsonl")]
+    assert rows == list(range(1, updates + 3))
+    assert "compiled in" in (run / "log.txt").read_text().split("was removed")[0]
+
+
+@pytest.mark.slow
+def test_neither_another_run_nor_a_resume_writes_where_a_live_run_does(cache, tmp_path):
+    far = tmp_path / "far"
+    run = spawn(
+        cache, *settings(10**6), "--run-dir", "runs/one", "--checkpoint-dir", far, cwd=tmp_path
+    )
+    try:
+        wait_for(far / "4" / "manifest.json", run)
+        (tmp_path / "elsewhere").mkdir()
+        starts = {
+            "another": spawn(
+                cache, *settings(), "--run-dir", "two", "--checkpoint-dir", far, cwd=tmp_path
+            ),
+            "same": spawn(cache, *settings(), "--run-dir", "runs/one", cwd=tmp_path),
+            "resume": spawn(
+                cache,
+                *("--resume-run", "one", "--checkpoint-dir", far),
+                cwd=tmp_path / "elsewhere",
+            ),
+        }
+        for name, process in starts.items():
+            status, output = finish(process)
+            assert status == 2, output
+            assert f"is still being written by process {run.pid} on" in output, name
+        assert {path.name for path in tmp_path.iterdir()} == {"runs", "far", "elsewhere"}
+        assert not list((tmp_path / "elsewhere").iterdir())
+        run.send_signal(signal.SIGTERM)
+        status, output = finish(run)
+    finally:
+        run.kill()
+    assert status == 128 + signal.SIGTERM
+    assert "cannot" not in output

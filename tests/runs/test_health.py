@@ -1,0 +1,157 @@
+"""What each sign of a training that goes wrong is answered with."""
+
+import math
+
+import pytest
+
+from hackmatrix_rl.config import (
+    TrainConfig,
+)
+from hackmatrix_rl.errors import (
+    ConfigError,
+)
+from hackmatrix_rl.runs._health import (
+    ENTROPY_PATIENCE,
+    Health,
+)
+from hackmatrix_rl.training import Metrics
+
+FINE = {
+    "policy_loss": -0.01,
+    "value_loss": 0.3,
+    "entropy": 0.33,
+    "approx_kl": 0.002,
+    "gradient_norm": 0.4,
+    "gradient_steps": 16,
+    "skipped": 0,
+}
+NOTHING_FINITE = {"gradient_steps": 0, "skipped": 16}
+
+
+def metrics(update, *, dropped=0.0, reward=1.0, **learning):
+    return Metrics(
+        env_steps=100 * update,
+        updates=update,
+        seconds=1.0,
+        steps_per_second=100.0,
+        episodes=3,
+        episode={"return": 1.0, "dropped": dropped},
+        reward={"kills": reward},
+        learning={**FINE, **learning},
+    )
+
+
+def findings(health, *seen):
+    return [finding for each in seen for finding in health.look(each)]
+
+
+def test_a_run_like_the_default_one_is_left_alone():
+    # Ranges over three seeds of the default run: entropy 0.30 to 0.85, KL up to 0.006.
+    health = Health.of(TrainConfig())
+    assert not findings(health, *(metrics(n, entropy=0.3, approx_kl=0.006) for n in range(1, 1000)))
+    assert health.sound
+
+
+def test_a_skipped_step_is_a_warning_with_its_count():
+    health = Health()
+    (found,) = health.look(metrics(7, skipped=3, gradient_steps=13))
+    assert found.kind == "nonfinite"
+    assert not found.stop
+    assert "update 7: 3 of 16 gradient steps skipped" in found.message
+    assert health.sound, "the other steps were taken"
+
+
+def test_nothing_finite_for_long_is_a_stop_and_before_that_nothing_is_worth_saving():
+    health = Health(stop_after_nonfinite=3)
+    for n in (1, 2):
+        assert not any(found.stop for found in health.look(metrics(n, **NOTHING_FINITE)))
+        assert not health.sound
+    (found,) = health.look(metrics(3, **NOTHING_FINITE))
+    assert found.stop
+    assert "3 updates in a row" in found.message
+    assert "last good checkpoint is kept" in found.message
+
+
+def test_a_finite_update_between_starts_the_count_anew():
+    health = Health(stop_after_nonfinite=2)
+    bad, good = (metrics(1, **NOTHING_FINITE), metrics(2))
+    assert not any(found.stop for found in findings(health, bad, good, bad, good, bad))
+    health.look(good)
+    assert health.sound
+
+
+def test_a_dispatch_of_several_updates_counts_as_many():
+    health = Health(stop_after_nonfinite=8)
+    health.look(metrics(100))  # where a resumed run begins
+    assert not findings(health, metrics(104, **NOTHING_FINITE))[0].stop
+    assert findings(health, metrics(108, **NOTHING_FINITE))[0].stop
+
+
+@pytest.mark.parametrize("odd", [math.nan, math.inf])
+def test_a_number_that_is_not_finite_is_named(odd):
+    for changed, name in (({"value_loss": odd}, "value_loss"), ({"reward": odd}, "kills")):
+        health = Health()
+        (found,) = health.look(metrics(1, **changed))
+        assert name in found.message
+        assert not health.sound
+
+
+def test_nothing_finite_is_never_a_stop_if_none_was_asked_for():
+    health = Health(stop_after_nonfinite=None)
+    seen = findings(health, *(metrics(n, **NOTHING_FINITE) for n in range(1, 100)))
+    assert seen
+    assert not any(found.stop for found in seen)
+
+
+def test_entropy_has_to_stay_below_the_floor_to_be_a_collapse():
+    health = Health(entropy_floor=0.1)
+    low = [metrics(n, entropy=0.05) for n in range(1, ENTROPY_PATIENCE)]
+    assert not findings(health, *low)
+    assert not findings(health, metrics(ENTROPY_PATIENCE, entropy=0.2))
+    (found,) = findings(health, *low, metrics(ENTROPY_PATIENCE, entropy=0.05))
+    assert found.kind == "entropy"
+    assert "0.05 nats" in found.message
+    assert not found.stop
+
+
+def test_entropy_is_not_known_where_no_step_was_taken():
+    health = Health(entropy_floor=0.1, stop_after_nonfinite=None)
+    seen = findings(
+        health, *(metrics(n, entropy=0.0, **NOTHING_FINITE) for n in range(1, 3 * ENTROPY_PATIENCE))
+    )
+    assert {found.kind for found in seen} == {"nonfinite"}
+
+
+def test_a_policy_that_jumps_is_a_warning_and_a_stop_only_if_asked_for():
+    (found,) = Health(kl_alarm=0.2).look(metrics(5, approx_kl=0.7))
+    assert found.kind == "kl"
+    assert not found.stop
+    assert "0.7" in found.message
+    health = Health(kl_alarm=0.2, stop_after_kl=2)
+    stops = [
+        found.stop for found in findings(health, *(metrics(n, approx_kl=0.7) for n in range(1, 3)))
+    ]
+    assert stops == [False, True]
+
+
+def test_dropped_spawns_name_what_to_raise():
+    (found,) = Health().look(metrics(1, dropped=0.25))
+    assert found.kind == "dropped"
+    assert "--max-enemies" in found.message
+    assert "--max-transmissions" in found.message
+
+
+def test_a_warning_that_repeats_comes_ever_more_rarely():
+    health = Health()
+    at = [n for n in range(1, 101) if health.look(metrics(n, dropped=1.0))]
+    assert at == [1, 2, 4, 8, 16, 32, 64]
+
+
+def test_thresholds_can_be_switched_off():
+    health = Health(entropy_floor=None, kl_alarm=None)
+    assert not findings(health, *(metrics(n, entropy=0.0, approx_kl=9.0) for n in range(1, 50)))
+
+
+def test_a_stop_by_divergence_needs_an_alarm():
+    with pytest.raises(ConfigError, match=r"--stop-after-kl 3 needs a --kl-alarm"):
+        TrainConfig(kl_alarm=None, stop_after_kl=3)

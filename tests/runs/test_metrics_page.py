@@ -1,0 +1,59 @@
+"""docs/metrics.md defines what is logged: all of it, and nothing else."""
+
+import re
+from pathlib import Path
+
+import equinox as eqx
+import jax
+import numpy as np
+import pytest
+
+from hackmatrix_rl.config import make_config
+from hackmatrix_rl.runs import compose
+from hackmatrix_rl.system import Usage
+from hackmatrix_rl.training._metrics import read_metrics
+
+PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
+
+# Settings that log something of their own. Whatever logs more belongs in here.
+EVERYTHING_ON: dict[str, object] = {"precision": "f16", "aux_coefficient": 0.1}
+
+
+def logged_by(settings):
+    """The names that a run with these settings logs, from shapes alone: nothing is compiled."""
+    trainer = compose(make_config("debug", settings), key=jax.random.key(0))
+    _, report = eqx.filter_eval_shape(trainer.update, trainer.abstract_state())
+    # Ones: some episodes ended.
+    sums = jax.tree.map(lambda leaf: np.ones(leaf.shape, leaf.dtype), report)
+    metrics = read_metrics(sums, dispatched=1, env_steps=1, updates=1, batch=1, seconds=1.0)
+    return set(metrics.as_dict())
+
+
+class Accelerator:
+    """Tells what a GPU tells."""
+
+    platform, local_hardware_id = "gpu", 0
+
+    def memory_stats(self):
+        return {"bytes_in_use": 1, "peak_bytes_in_use": 2}
+
+
+def defined():
+    names = re.findall(r"^\| `([^`]+)` \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(names) == len(set(names)), "defined twice"
+    return set(names)
+
+
+@pytest.fixture(scope="module")
+def logged():
+    ticks = iter(range(10))
+    usage = Usage([Accelerator()], utilization=lambda *_: 0.5, clock=lambda: next(ticks))
+    return logged_by(EVERYTHING_ON) | usage.read().keys()
+
+
+def test_everything_that_is_logged_is_defined(logged):
+    assert logged - defined() == set(), "add these to docs/metrics.md"
+
+
+def test_everything_that_is_defined_is_logged(logged):
+    assert defined() - logged == set(), "take these out, or add their settings to EVERYTHING_ON"

@@ -1,0 +1,220 @@
+"""What is found before anything is compiled."""
+
+import shutil
+import sys
+from types import SimpleNamespace
+
+import equinox as eqx
+import jax
+import pytest
+
+from hackmatrix_rl.agent.networks import (
+    MLPActorCritic,
+    ResidualActorCritic,
+)
+from hackmatrix_rl.config import (
+    TrainConfig,
+)
+from hackmatrix_rl.env import CartPole
+from hackmatrix_rl.errors import (
+    ConfigError,
+)
+from hackmatrix_rl.runs import estimate_memory, preflight
+from hackmatrix_rl.runs._memory_estimate import MemoryEstimate
+from hackmatrix_rl.runs._preflight import (
+    check_disk,
+    check_memory,
+    require_wandb,
+)
+from hackmatrix_rl.system import (
+    available_memory,
+    in_words,
+)
+from hackmatrix_rl.system._memory import _free_ram
+from hackmatrix_rl.training import Trainer
+from hackmatrix_rl.training.sharding import mesh
+
+GIB = 2**30
+NEEDED = MemoryEstimate(state=2 * GIB, rollout=2 * GIB, learning=4 * GIB, checkpoint=GIB)
+
+
+def config(**changes):
+    return TrainConfig(**{"num_envs": 1024, "num_minibatches": 8, **changes})
+
+
+@pytest.fixture(scope="module")
+def trainer():
+    environment = CartPole()
+    policy = MLPActorCritic(environment.spec, width=64, key=jax.random.key(0))
+    trainer = Trainer(environment, policy, num_envs=512, num_steps=64, num_minibatches=4)
+    trainer.start(jax.random.key(0))
+    return trainer
+
+
+def test_the_state_is_counted_to_the_byte(trainer):
+    arrays = jax.tree.leaves(eqx.filter(trainer.state, eqx.is_array))
+    assert estimate_memory(trainer).state == sum(leaf.nbytes for leaf in arrays)
+
+
+def test_the_rollout_is_counted_nearly(trainer):
+    update = trainer.update
+    rollout, _ = eqx.filter_eval_shape(
+        update.collect, trainer.policy, update.environment, trainer.state.actors
+    )
+    made = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(rollout))
+    targets = 3 * 64 * 512 * 4
+    assert estimate_memory(trainer).rollout == pytest.approx(made + targets, rel=0.05)
+
+
+def test_the_estimate_is_near_what_the_compiler_says(trainer):
+    assert 0.5 < estimate_memory(trainer).total / trainer.program_memory() < 3
+
+
+def test_over_several_devices_each_holds_its_part(trainer):
+    environment = CartPole()
+    policy = MLPActorCritic(environment.spec, width=64, key=jax.random.key(0))
+    sizes = {"num_envs": 512, "num_steps": 64, "num_minibatches": 4}
+    two = estimate_memory(Trainer(environment, policy, mesh=mesh("data=2"), **sizes))
+    one = estimate_memory(trainer)
+    assert two.rollout == one.rollout / 2
+    assert two.checkpoint == one.checkpoint
+    assert one.state / 2 < two.state < one.state, "parameters are whole on each"
+
+
+def test_what_saves_memory_counts():
+    environment = CartPole()
+    policies = {
+        depth: ResidualActorCritic(environment.spec, width=16, depth=depth, key=jax.random.key(0))
+        for depth in (4, 8)
+    }
+
+    def estimate(depth=4, **changes):
+        settings = {"num_envs": 512, "num_steps": 64, "num_minibatches": 4}
+        return estimate_memory(Trainer(environment, policies[depth], **settings, **changes))
+
+    plain = estimate()
+    assert estimate(depth=8).learning > 1.7 * plain.learning
+    assert estimate(grad_accum=4).learning < 0.5 * plain.learning
+    assert estimate(remat="full").learning < 0.3 * plain.learning
+    # Two numbers for each parameter.
+    offloaded = estimate(offload_optimizer=True)
+    parameters = jax.tree.leaves(eqx.filter(policies[4], eqx.is_array))
+    assert plain.state - offloaded.state == 2 * sum(leaf.nbytes for leaf in parameters)
+    assert offloaded.checkpoint == plain.checkpoint
+
+
+def test_what_fits_is_said_and_what_is_tight_too():
+    (line,) = check_memory(config(), NEEDED, (100 * GIB, "GPU memory"))
+    assert "state 2.0 GiB, rollout 2.0 GiB, learning up to 4.0 GiB; of 100 GiB GPU memory" in line
+    assert "may not fit" not in line
+    (line,) = check_memory(config(), NEEDED, (6 * GIB, "GPU memory"))
+    assert "it may not fit: if so, use more --num-minibatches" in line
+    assert check_memory(config(), NEEDED, None)
+
+
+def test_what_cannot_fit_is_refused_with_what_would():
+    with pytest.raises(ConfigError) as error:
+        check_memory(config(), NEEDED, (2 * GIB, "GPU memory"))
+    said = str(error.value)
+    assert "--num-envs 1024 with --num-steps 32 needs at least 4.0 GiB a device" in said
+    assert "Use --num-envs 408, or more devices." in said
+    config(num_envs=408)
+
+
+def test_the_memory_of_this_machine_is_known():
+    room, whose = available_memory()
+    assert room > 2**20
+    assert whose == "free RAM"
+
+
+def test_a_container_that_may_take_less_than_is_free_counts():
+    files = {
+        "/proc/meminfo": "MemTotal: 9 kB\nMemAvailable:    4096 kB\n",
+        "/sys/fs/cgroup/memory.max": "3145728\n",
+        "/sys/fs/cgroup/memory.current": "1048576\n",
+    }
+
+    def read(path):
+        if str(path) not in files:
+            raise FileNotFoundError(path)
+        return files[str(path)]
+
+    assert _free_ram(read) == 2 * 2**20
+    files["/sys/fs/cgroup/memory.max"] = "max\n"
+    assert _free_ram(read) == 4 * 2**20
+
+
+def disk(free):
+    return lambda place: SimpleNamespace(free=free)
+
+
+def test_a_disk_that_cannot_hold_the_checkpoints_is_refused_with_what_would_fit():
+    with pytest.raises(ConfigError) as error:
+        check_disk(config(keep=5), GIB, "/nowhere/yet", disk(3 * GIB + 1))
+    said = str(error.value)
+    assert "--checkpoint-dir /: 3.0 GiB are free, but 5 checkpoints and one being written" in said
+    assert "6.0 GiB. Use --keep 2, or make room." in said
+    assert check_disk(config(keep=2), GIB, "/nowhere/yet", disk(3 * GIB + 1))
+    with pytest.raises(ConfigError, match="Make room"):
+        check_disk(config(keep=1), GIB, ".", disk(GIB))
+
+
+def test_the_best_checkpoint_is_one_more_and_remote_folders_are_not_looked_at():
+    with pytest.raises(ConfigError, match="2 checkpoints and one being written"):
+        check_disk(config(keep=1, keep_best=True), GIB, ".", disk(2 * GIB))
+    assert check_disk(config(), GIB, "gs://bucket/run", disk(0)) == []
+
+
+def test_it_looks_where_the_checkpoints_will_be_and_leaves_nothing_behind(trainer, tmp_path):
+    looked = []
+
+    def remember(place):
+        looked.append(place)
+        return shutil.disk_usage(place)
+
+    check_disk(config(), 1, str(tmp_path / "a" / "b"), remember)
+    assert looked == [tmp_path]
+    assert len(preflight(config(), trainer, folder=str(tmp_path / "a" / "b"))) == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("size", "words"), [(5, "5 bytes"), (1536, "1.5 KiB"), (20 * 2**20, "20 MiB"), (GIB, "1.0 GiB")]
+)
+def test_sizes_are_written_as_people_do(size, words):
+    assert in_words(size) == words
+
+
+@pytest.fixture
+def account(monkeypatch, tmp_path):
+    """Nobody is logged in; the service is not there."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    monkeypatch.setenv("WANDB_BASE_URL", "http://127.0.0.1:9")
+    for name in ("WANDB_API_KEY", "WANDB_MODE"):
+        monkeypatch.delenv(name, raising=False)
+    sys.modules["wandb"].teardown() if "wandb" in sys.modules else None
+    return monkeypatch
+
+
+def test_without_a_login_wandb_is_refused_before_anything_starts(account):
+    with pytest.raises(ConfigError, match=r"--wandb: no login found\. Use `wandb login`"):
+        require_wandb()
+
+
+def test_a_login_that_cannot_be_one_is_refused(account):
+    account.setenv("WANDB_API_KEY", "short")
+    with pytest.raises(ConfigError, match=r"--wandb: .*API key.*--wandb-mode offline"):
+        require_wandb()
+
+
+def test_a_service_that_does_not_answer_is_refused_quickly(account):
+    account.setenv("WANDB_API_KEY", "0" * 40)
+    with pytest.raises(ConfigError, match=r"127\.0\.0\.1:9 cannot be reached: .*refused"):
+        require_wandb(timeout=1.0)
+
+
+def test_offline_nothing_is_asked(account, trainer):
+    preflight(config(wandb=True, wandb_mode="offline"), trainer, folder=None)
+    with pytest.raises(ConfigError, match="no login"):
+        preflight(config(wandb=True), trainer, folder=None)

@@ -1,0 +1,269 @@
+"""A run that was stopped, gone on with: the same run as one that never was."""
+
+import dataclasses
+import json
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from hackmatrix_rl.agent.networks import GRUActorCritic
+from hackmatrix_rl.checkpoints import (
+    Stored,
+    find_checkpoint,
+    read_arrays,
+    read_metadata,
+)
+from hackmatrix_rl.config import (
+    make_config,
+)
+from hackmatrix_rl.env import CartPole
+from hackmatrix_rl.errors import (
+    ConfigError,
+)
+from hackmatrix_rl.runs import (
+    RunLock,
+    find_stopped_run,
+    make_run_folder,
+    reopen_run_folder,
+    run,
+)
+from hackmatrix_rl.runs._resume import restore_training
+from hackmatrix_rl.runs._verify_resume import first_difference
+from hackmatrix_rl.runs.sinks import read_json_lines
+from hackmatrix_rl.training import Trainer
+
+from .cartpole_command import compose
+
+pytestmark = pytest.mark.usefixtures("compile_quickly")
+
+KEY = jax.random.key(7)
+
+
+def trainer_of(config, devices="data=1"):
+    return compose(dataclasses.replace(config, mesh=devices), key=jax.random.key(0))
+
+
+def settings(tmp_path, **changes):
+    return make_config("debug", {"run_dir": str(tmp_path / "run"), **changes})
+
+
+def train(config):
+    """A new run."""
+    return run(config, trainer_of(config), make_run_folder(config))
+
+
+def go_on(tmp_path, **changes):
+    """The run in a new trainer, from its newest checkpoint."""
+    stopped = find_stopped_run(str(tmp_path / "run"))
+    config = stopped.config(changes)
+    folder = reopen_run_folder(config, stopped.path, stopped.metadata["run"])
+    stopped.set_damaged_aside()
+    return run(config, trainer_of(config), folder, resume=stopped.checkpoint)
+
+
+def final(tmp_path):
+    return read_arrays(find_checkpoint(tmp_path / "run"), "training")
+
+
+def test_a_resumed_run_is_bitwise_the_run_that_was_never_stopped(tmp_path):
+    train(settings(tmp_path / "straight", total_timesteps=2048))
+    train(settings(tmp_path / "stopped", total_timesteps=768))
+    go_on(tmp_path / "stopped", total_timesteps=2048)
+    assert first_difference(final(tmp_path / "straight"), final(tmp_path / "stopped")) is None
+    assert read_metadata(find_checkpoint(tmp_path / "stopped" / "run"))["update"] == 8
+
+
+def test_rows_that_will_be_written_anew_are_taken_out(tmp_path):
+    train(settings(tmp_path, total_timesteps=2048, save_interval=6, keep=5))
+    newest = find_checkpoint(tmp_path / "run")
+    (newest / "manifest.json").unlink()  # as if it had been killed while writing this
+    go_on(tmp_path)
+    rows = read_json_lines(tmp_path / "run" / "metrics.jsonl")
+    assert [row["updates"] for row in rows] == [2, 4, 6, 8]
+    log = (tmp_path / "run" / "log.txt").read_text()
+    assert "resumed at update 6, 1,536 steps" in log
+
+
+def test_a_damaged_checkpoint_is_set_aside_and_not_lost(tmp_path):
+    train(settings(tmp_path, total_timesteps=2048, save_interval=4))
+    newest = find_checkpoint(tmp_path / "run")
+    (newest / "manifest.json").unlink()
+    stopped = find_stopped_run(str(tmp_path / "run"))
+    assert stopped.update == 4
+    assert "half-written" in stopped.notes[0]
+    go_on(tmp_path)
+    names = {path.name for path in (tmp_path / "run" / "checkpoints").iterdir()}
+    assert names == {"4", "8", "8.damaged"}
+
+
+def test_a_finished_run_that_is_resumed_is_finished(tmp_path):
+    train(settings(tmp_path, total_timesteps=512))
+    before = final(tmp_path)
+    assert go_on(tmp_path).exit_code == 0
+    assert first_difference(before, final(tmp_path)) is None
+
+
+def test_another_number_of_games_keeps_what_was_learned_and_begins_fresh_games(tmp_path):
+    train(settings(tmp_path, total_timesteps=512))
+    before = final(tmp_path)
+    go_on(tmp_path, total_timesteps=512, num_envs=32)
+    log = (tmp_path / "run" / "log.txt").read_text()
+    assert "the games' number or sizes changed: fresh games begin" in log
+    go_on(tmp_path, total_timesteps=1024, num_envs=32)
+    config = json.loads((tmp_path / "run" / "config.json").read_text())
+    assert config["num_envs"] == 32
+    after = final(tmp_path)
+    assert after.arrays[".env_steps.low"] == 1024
+    assert after.arrays[".actors.mask"].shape[0] == 32
+    assert before.arrays[".actors.mask"].shape[0] == 16
+
+
+def test_fresh_games_are_not_those_that_the_run_began_with(tmp_path):
+    train(settings(tmp_path, total_timesteps=512))
+    config = settings(tmp_path, num_envs=32)
+    trainer, first = trainer_of(config), trainer_of(config)
+    notes = restore_training(trainer, find_checkpoint(tmp_path / "run"), key=KEY)
+    first.start(KEY)
+    assert notes == ("the games' number or sizes changed: fresh games begin",)
+    keys = [jax.random.key_data(t.state.actors.keys) for t in (trainer, first)]
+    assert not np.array_equal(*keys)
+
+
+def test_another_number_of_steps_goes_on_with_the_same_games(tmp_path):
+    train(settings(tmp_path, total_timesteps=512))
+    trainer = trainer_of(settings(tmp_path, num_steps=32))
+    assert restore_training(trainer, find_checkpoint(tmp_path / "run"), key=KEY) == ()
+    stored = final(tmp_path)
+    assert stored.misfit(trainer.state) is None
+    assert int(trainer.state.actors.step) == int(stored.arrays[".actors.step"])
+
+
+def test_another_mesh_goes_on_with_the_same_games_and_parameters(tmp_path):
+    config = settings(tmp_path, total_timesteps=512)
+    train(config)
+    trainer = trainer_of(config, "data=2,fsdp=2")
+    assert restore_training(trainer, find_checkpoint(tmp_path / "run"), key=KEY) == ()
+    assert first_difference(final(tmp_path), stored_from(trainer.state)) is None
+    assert len(trainer.state.actors.mask.sharding.device_set) == 4
+    trainer.dispatch(1)
+
+
+def test_another_network_is_refused_by_name(tmp_path):
+    train(settings(tmp_path, total_timesteps=512))
+    environment = CartPole()
+    wider = GRUActorCritic(environment.spec, width=16, key=jax.random.key(0))
+    trainer = Trainer(environment, wider, num_envs=16, num_steps=16)
+    with pytest.raises(ConfigError, match=r"in learner, \.policy.* in the checkpoint, .* here"):
+        restore_training(trainer, find_checkpoint(tmp_path / "run"), key=KEY)
+
+
+def test_a_run_that_is_being_written_is_refused(tmp_path):
+    with RunLock() as held:
+        make_run_folder(settings(tmp_path), lock=held)
+        with pytest.raises(ConfigError, match=r"--resume-run .*run: is still being written by pr"):
+            find_stopped_run(str(tmp_path / "run"), lock=RunLock())
+    # Free by now: there is just no checkpoint.
+    with pytest.raises(ConfigError, match="no checkpoint to go on from"):
+        find_stopped_run(str(tmp_path / "run"), lock=RunLock())
+
+
+def test_a_run_is_found_by_its_name_and_by_its_wandb_id(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    config = make_config("debug", {"total_timesteps": 256, "run_dir": "runs/mine"})
+    run(config, trainer_of(config), make_run_folder(config))
+    wandb_id = json.loads((tmp_path / "runs" / "mine" / "run.json").read_text())["wandb_id"]
+    for name in ("mine", "runs/mine", str(tmp_path / "runs" / "mine"), wandb_id):
+        assert find_stopped_run(name).path.resolve() == tmp_path / "runs" / "mine"
+    with pytest.raises(ConfigError, match="--resume-run other: no such run"):
+        find_stopped_run("other")
+
+
+def test_a_run_whose_folder_is_gone_is_found_by_its_checkpoints(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    config = make_config(
+        "debug", {"total_timesteps": 256, "run_dir": "runs/lost", "checkpoint_dir": "far"}
+    )
+    run(config, trainer_of(config), make_run_folder(config))
+    for path in sorted((tmp_path / "runs" / "lost").iterdir()):
+        path.unlink()
+    (tmp_path / "runs" / "lost").rmdir()
+    stopped = find_stopped_run("lost", "far")
+    assert str(stopped.path) == "runs/lost"
+    folder = reopen_run_folder(stopped.config({}), stopped.path, stopped.metadata["run"])
+    assert folder.wandb_id == stopped.metadata["run"]["wandb_id"]
+    assert folder.checkpoints.name == "far"
+
+
+def without(stored, group):
+    """What is stored, with a group of it read back as zeros."""
+    arrays = {
+        name: np.zeros_like(array) if name.startswith(group) else array
+        for name, array in stored.arrays.items()
+    }
+    return Stored(arrays, stored.keys)
+
+
+GROUPS = (
+    ".learner.policy",
+    ".learner.optimizer_state",
+    ".learner.value_scale",
+    ".actors.environment",
+    ".actors.observation",
+    ".actors.mask",
+    ".actors.carry",
+    ".actors.keys",
+    ".actors.step",
+    ".key",
+    ".update",
+    ".env_steps",
+)
+
+
+@pytest.fixture(scope="module")
+def halfway():
+    """A trainer, its state after two updates, and that after four."""
+    config = make_config("debug", {"updates_per_dispatch": 2})
+    trainer = trainer_of(config)
+    trainer.start(KEY)
+    trainer.dispatch(2)
+    middle = stored_from(trainer.state)
+    trainer.dispatch(2)
+    return trainer, middle, stored_from(trainer.state)
+
+
+def stored_from(state):
+    leaves, _ = jax.tree_util.tree_flatten_with_path(eqx.filter(state, eqx.is_array))
+    named = {jax.tree_util.keystr(path): leaf for path, leaf in leaves}
+    is_key = {
+        name for name, leaf in named.items() if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+    }
+    return Stored(
+        {
+            name: np.array(jax.random.key_data(leaf) if name in is_key else leaf)
+            for name, leaf in named.items()
+        },
+        {name: str(jax.random.key_impl(named[name])) for name in is_key},
+    )
+
+
+def test_everything_that_is_stored_belongs_to_a_group(halfway):
+    _, middle, _ = halfway
+    rest = [name for name in middle.arrays if not name.startswith(GROUPS)]
+    # Counted and never looked at: the number of steps that were left out.
+    assert rest == [".learner.skipped"]
+
+
+@pytest.mark.parametrize("group", [None, *GROUPS])
+def test_a_group_left_out_of_the_checkpoint_shows(halfway, group):
+    trainer, middle, end = halfway
+    stored = middle if group is None else without(middle, group)
+    trainer.state = stored.fill(trainer.state)
+    trainer.dispatch(2)
+    difference = first_difference(end, stored_from(trainer.state))
+    if group is None:
+        assert difference is None
+    else:
+        assert difference is not None

@@ -1,0 +1,193 @@
+"""A run, on an environment that compiles quickly."""
+
+import errno
+import signal
+
+import jax
+import pytest
+
+from hackmatrix_rl.agent.networks import MLPActorCritic
+from hackmatrix_rl.checkpoints import (
+    find_checkpoint,
+    read_metadata,
+    restore,
+)
+from hackmatrix_rl.checkpoints._manifest import write_manifest
+from hackmatrix_rl.config import make_config
+from hackmatrix_rl.env import CartPole
+from hackmatrix_rl.runs import make_run_folder, run
+from hackmatrix_rl.runs.sinks import (
+    JsonLines,
+    Sink,
+    read_json_lines,
+)
+from hackmatrix_rl.system import ExitCode
+from hackmatrix_rl.training import Trainer
+
+pytestmark = pytest.mark.usefixtures("compile_quickly")
+
+
+def trainer_of(config):
+    environment = CartPole()
+    policy = MLPActorCritic(environment.spec, width=8, key=jax.random.key(0))
+    return Trainer(
+        environment,
+        policy,
+        num_envs=config.num_envs,
+        num_steps=config.num_steps,
+        num_minibatches=config.minibatches,
+        updates_per_dispatch=config.updates_per_dispatch,
+    )
+
+
+class CtrlC(Sink):
+    """Presses Ctrl-C when the first metrics arrive."""
+
+    def __init__(self):
+        self.notes = []
+
+    def write(self, row):
+        if row["updates"] == 2:
+            signal.raise_signal(signal.SIGINT)
+
+    def note(self, message):
+        self.notes.append(message)
+
+    def close(self):
+        pass
+
+
+def test_ctrl_c_saves_and_ends_cleanly(tmp_path):
+    config = make_config("debug", {"run_dir": str(tmp_path / "run"), "eval_episodes": 0})
+    trainer = trainer_of(config)
+    folder = make_run_folder(config)
+    display = CtrlC()
+    before = signal.getsignal(signal.SIGINT)
+    result = run(config, trainer, folder, displays=[display])
+    assert result.exit_code is ExitCode.INTERRUPTED
+    assert result.env_steps == 512
+    assert signal.getsignal(signal.SIGINT) is before
+    assert read_metadata(find_checkpoint(tmp_path / "run"))["counters"]["env_steps"] == 512
+    assert folder.curve.exists()
+    assert "stopped at 512 steps; saved" in display.notes
+
+
+class Clock(Sink):
+    """Every dispatch takes 40 seconds."""
+
+    def __init__(self):
+        self.now = 0.0
+        self.notes = []
+
+    def __call__(self):
+        return self.now
+
+    def write(self, row):
+        self.now += 40.0
+
+    def note(self, message):
+        self.notes.append(message)
+
+    def close(self):
+        pass
+
+
+def run_with(tmp_path, clock=None, **settings):
+    config = make_config("debug", {"run_dir": str(tmp_path / "run"), **settings})
+    clock = Clock() if clock is None else clock
+    trainer = trainer_of(config)
+    return run(config, trainer, make_run_folder(config), displays=[clock], clock=clock), clock
+
+
+def saved_updates(tmp_path):
+    return sorted(int(path.name) for path in (tmp_path / "run" / "checkpoints").iterdir())
+
+
+def test_checkpoints_are_written_as_time_passes(tmp_path):
+    run_with(tmp_path, save_interval_minutes=1.0)
+    assert saved_updates(tmp_path) == [4, 8]
+
+
+def test_checkpoints_are_written_every_so_many_updates(tmp_path):
+    run_with(tmp_path, save_interval=3)
+    assert saved_updates(tmp_path) == [3, 6, 8]
+
+
+class Full:
+    """A disk that is full until it has been tried so often."""
+
+    def __init__(self, attempts):
+        self.left = attempts
+
+    def __call__(self, folder):
+        self.left -= 1
+        if self.left >= 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write_manifest(folder)
+
+
+def test_a_failed_save_is_told_at_once_and_tried_again(tmp_path, monkeypatch):
+    monkeypatch.setattr("hackmatrix_rl.checkpoints._writer.write_manifest", Full(1))
+    result, clock = run_with(tmp_path, save_interval_minutes=1.0)
+    told = [note for note in clock.notes if "COULD NOT SAVE" in note]
+    assert len(told) == 1
+    assert "update 4: OSError: [Errno 28] No space left on device" in told[0]
+    assert result.exit_code is ExitCode.DONE
+    assert saved_updates(tmp_path)[-1] == 8
+
+
+def test_a_run_that_could_not_save_its_end_trains_on_and_says_so_in_its_exit_code(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr("hackmatrix_rl.checkpoints._writer.write_manifest", Full(99))
+    result, clock = run_with(tmp_path, save_interval=3)
+    assert result.exit_code is ExitCode.UNSAVED
+    assert result.env_steps == 2048
+    assert len([note for note in clock.notes if "COULD NOT SAVE" in note]) >= 3
+
+
+def test_metrics_that_a_full_disk_does_not_take_are_written_later(tmp_path, monkeypatch):
+    rows, refused = [], []
+    write = JsonLines.write
+
+    def sometimes_full(sink, row):
+        if row["updates"] == 4:
+            monkeypatch.setattr(sink._file, "_file", FullFile(sink._file._file))
+            refused.append(row)
+        elif refused:
+            monkeypatch.undo()
+        write(sink, row)
+
+    monkeypatch.setattr(JsonLines, "write", sometimes_full)
+    result, clock = run_with(tmp_path)
+    rows = read_json_lines(tmp_path / "run" / "metrics.jsonl")
+    assert [row["updates"] for row in rows] == [2, 4, 6, 8]
+    assert any("JsonLines cannot write: [Errno 28]" in note for note in clock.notes)
+    assert any("JsonLines can be written again" in note for note in clock.notes)
+    assert result.exit_code is ExitCode.DONE
+
+
+class FullFile:
+    def __init__(self, file):
+        self.file = file
+
+    def write(self, text):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def fileno(self):
+        return self.file.fileno()
+
+    def close(self):
+        self.file.close()
+
+
+def test_what_is_saved_at_the_end_is_what_was_trained(tmp_path):
+    config = make_config("debug", {"run_dir": str(tmp_path / "run")})
+    trainer = trainer_of(config)
+    result = run(config, trainer, make_run_folder(config))
+    saved = restore(find_checkpoint(tmp_path / "run"), "training", trainer.state)
+    assert int(saved.env_steps) == result.env_steps == config.total_timesteps
+    for trained, stored in zip(
+        jax.tree.leaves(result.policy), jax.tree.leaves(saved.learner.policy), strict=True
+    ):
+        assert (trained == stored).all()

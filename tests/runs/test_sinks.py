@@ -1,0 +1,248 @@
+import gc
+import io
+import json
+import math
+import sys
+import warnings
+from datetime import datetime
+from types import SimpleNamespace
+
+import pytest
+from rich.console import Console
+
+from hackmatrix_rl.errors import (
+    ConfigError,
+)
+from hackmatrix_rl.runs._curve import draw_curve
+from hackmatrix_rl.runs.sinks import (
+    Fanout,
+    JsonLines,
+    LiveTerminal,
+    LogFile,
+    PlainTerminal,
+    WeightsAndBiases,
+    read_json_lines,
+    terminal,
+)
+from hackmatrix_rl.runs.sinks._columns import duration
+
+
+def row(**changes):
+    numbers = {
+        "env_steps": 250.0,
+        "steps_per_second": 50.0,
+        "return": -1.25,
+        "stage": 1.5,
+        "entropy": 2.0,
+        "approx_kl": 0.01,
+        "policy_loss": -0.002,
+        "value_loss": 0.5,
+    }
+    return numbers | changes
+
+
+def test_json_lines_are_on_disk_as_soon_as_they_are_written(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    sink = JsonLines(path)
+    sink.write(row())
+    assert read_json_lines(path) == [row()]
+    sink.close()
+
+
+def test_json_lines_hold_null_for_what_json_cannot_say(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    sink = JsonLines(path)
+    sink.write(row(**{"return": math.nan}))
+    sink.close()
+    assert json.loads(path.read_text())["return"] is None
+
+
+def test_a_line_cut_short_by_a_crash_is_left_out(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    path.write_text('{"a": 1.0}\n{"a": 2')
+    assert read_json_lines(path) == [{"a": 1.0}]
+
+
+def test_output_that_is_no_terminal_gets_plain_lines():
+    out = io.StringIO()
+    sink = terminal(Console(file=out), total_timesteps=1000)
+    assert isinstance(sink, PlainTerminal)
+    sink.note("[hello]")
+    sink.write(row())
+    sink.close()
+    first, second = out.getvalue().splitlines()
+    assert first == "[hello]"
+    assert "\x1b" not in second
+    for part in (
+        "25%",
+        "250 steps",
+        "0:15 left",
+        "steps/s 50",
+        "return -1.250",
+        "stage 1.50",
+        "entropy 2.000",
+        "KL 0.0100",
+        "policy loss -0.0020",
+        "value loss 0.5000",
+    ):
+        assert part in second
+
+
+def test_a_terminal_gets_a_live_display():
+    out = io.StringIO()
+    console = Console(file=out, force_terminal=True, width=120)
+    sink = terminal(console, total_timesteps=1000)
+    assert isinstance(sink, LiveTerminal)
+    sink.write(row(**{"return": math.nan}))
+    sink.note("a note")
+    sink.close()
+    text = out.getvalue()
+    for part in ("25%", "250 steps", "0:15 left", "entropy", "2.000", "a note"):
+        assert part in text
+
+
+def test_the_log_has_the_time_of_day(tmp_path):
+    path = tmp_path / "log.txt"
+    sink = LogFile(path, total_timesteps=1000, now=lambda: datetime(2030, 1, 2, 3, 4, 5))
+    sink.note("two\nlines")
+    sink.write(row())
+    sink.close()
+    lines = path.read_text().splitlines()
+    assert lines[:2] == ["2030-01-02 03:04:05  two", "2030-01-02 03:04:05  lines"]
+    assert "return -1.250" in lines[2]
+
+
+def test_a_fanout_reaches_all(tmp_path):
+    out = io.StringIO()
+    path = tmp_path / "metrics.jsonl"
+    sink = Fanout([PlainTerminal(Console(file=out), total_timesteps=1000), JsonLines(path)])
+    sink.write(row())
+    sink.note("note")
+    sink.close()
+    assert "note" in out.getvalue()
+    assert read_json_lines(path) == [row()]
+
+
+class Settings(SimpleNamespace):
+    """Stands for the library's settings, of which this package asks what there are."""
+
+    init_timeout: float
+    finish_timeout: float
+
+
+class FakeWandb(SimpleNamespace):
+    """Stands for the library: a service cannot be reached in a test."""
+
+    class Error(Exception):
+        pass
+
+    def __init__(self, refuses=False):
+        super().__init__(logged=[], finished=False, refuses=refuses, metrics={}, Settings=Settings)
+
+    def init(self, **arguments):
+        if self.refuses:
+            raise self.Error("no login.")
+        self.arguments = arguments
+        return self
+
+    def define_metric(self, name, step_metric=None):
+        self.metrics[name] = step_metric
+
+    def log(self, numbers):
+        self.logged.append(numbers)
+
+    def finish(self):
+        self.finished = True
+
+    def teardown(self):
+        self.let_go = True
+
+
+def wandb_sink(folder, **changes):
+    settings = {
+        "project": "p",
+        "run_id": "r-1",
+        "name": "r",
+        "folder": folder,
+        "config": {"seed": 1},
+    }
+    return WeightsAndBiases(**{**settings, **changes})
+
+
+def test_wandb_gets_known_numbers_over_environment_steps(monkeypatch, tmp_path):
+    fake = FakeWandb()
+    monkeypatch.setitem(sys.modules, "wandb", fake)
+    sink = wandb_sink(tmp_path)
+    sink.write({"env_steps": 64.0, "return": math.nan, "entropy": 1.0})
+    sink.close()
+    assert fake.arguments["id"] == "r-1"
+    assert fake.arguments["config"] == {"seed": 1}
+    assert fake.logged == [{"env_steps": 64.0, "entropy": 1.0}]
+    assert fake.finished
+
+
+def test_wandb_continues_a_run_of_the_same_id_even_where_steps_go_back(monkeypatch, tmp_path):
+    fake = FakeWandb()
+    monkeypatch.setitem(sys.modules, "wandb", fake)
+    wandb_sink(tmp_path)
+    assert fake.arguments["resume"] == "allow"
+    # Drawn over environment steps, and not over a counter of its own that may only grow.
+    assert fake.metrics == {"env_steps": None, "*": "env_steps"}
+
+
+def test_a_service_that_refuses_is_a_setting_that_cannot_work(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "wandb", FakeWandb(refuses=True))
+    with pytest.raises(ConfigError, match=r"--wandb: no login\. Log in with"):
+        wandb_sink(tmp_path)
+
+
+@pytest.fixture
+def real_wandb(monkeypatch, tmp_path):
+    """The library itself, with a key, and a service that is not there."""
+    monkeypatch.setenv("WANDB_API_KEY", "0" * 40)
+    monkeypatch.setenv("WANDB_BASE_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    wandb = pytest.importorskip("wandb")
+    yield wandb
+    wandb.teardown()
+
+
+def test_the_library_keeps_a_run_offline_and_goes_on_with_it(real_wandb, tmp_path):
+    for steps in ((64, 128), (64, 128, 192)):
+        sink = wandb_sink(tmp_path, mode="offline")
+        for step in steps:
+            sink.write({"env_steps": step, "entropy": 1.0})
+        sink.close()
+    kept = list((tmp_path / "wandb").glob("offline-run-*/run-r-1.wandb"))
+    assert kept
+    assert all(file.stat().st_size for file in kept)
+
+
+def test_a_service_that_cannot_be_reached_at_the_start_is_said_soon(real_wandb, tmp_path):
+    with pytest.raises(ConfigError, match=r"--wandb: .*--wandb-mode offline"):
+        wandb_sink(tmp_path, patience=1.0)
+    with warnings.catch_warnings():
+        # Old versions of the library leave their sockets to whoever collects garbage next.
+        warnings.simplefilter("ignore")
+        gc.collect()
+
+
+def test_durations_are_written_as_clocks():
+    assert [duration(s) for s in (-3, 5, 65, 3725)] == ["0:00", "0:05", "1:05", "1:02:05"]
+
+
+def test_a_learning_curve_is_drawn(tmp_path):
+    metrics = tmp_path / "metrics.jsonl"
+    sink = JsonLines(metrics)
+    for step in range(5):
+        sink.write(row(env_steps=100.0 * step, **{"return": math.nan if step == 0 else step}))
+    sink.close()
+    assert draw_curve(metrics, tmp_path / "curve.png", title="run")
+    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_run_without_metrics_has_no_curve(tmp_path):
+    (tmp_path / "metrics.jsonl").write_text("")
+    assert not draw_curve(tmp_path / "metrics.jsonl", tmp_path / "curve.png", title="run")
+    assert not (tmp_path / "curve.png").exists()

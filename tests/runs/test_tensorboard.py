@@ -1,0 +1,72 @@
+"""TensorBoard events, read back."""
+
+import math
+import shutil
+import struct
+import sys
+
+import pytest
+from tensorboardX.proto import event_pb2
+
+from hackmatrix_rl.errors import (
+    ConfigError,
+)
+from hackmatrix_rl.runs.sinks import (
+    TensorBoard,
+    require_tensorboard,
+)
+
+
+def events(folder):
+    """Every event of every file in the folder: a record is length, checksum, data, checksum."""
+    for file in sorted(folder.iterdir()):
+        content = file.read_bytes()
+        while content:
+            (length,) = struct.unpack("<Q", content[:8])
+            yield event_pb2.Event.FromString(content[12 : 12 + length])
+            content = content[16 + length :]
+
+
+def scalars(folder):
+    return [
+        (event.step, value.tag, value.simple_value)
+        for event in events(folder)
+        for value in event.summary.value
+    ]
+
+
+def test_known_numbers_are_scalars_by_environment_step_and_on_disk_at_once(tmp_path):
+    sink = TensorBoard(tmp_path / "tensorboard", now=lambda: 5.0)
+    sink.write({"env_steps": 64.0, "return": math.nan, "entropy": 0.5})
+    expected = [(64, "env_steps", 64.0), (64, "entropy", 0.5)]
+    assert scalars(tmp_path / "tensorboard") == expected
+    sink.close()
+    assert {event.wall_time for event in events(tmp_path / "tensorboard") if event.step} == {5.0}
+
+
+def test_a_resumed_run_writes_a_second_file_that_says_from_where_it_holds(tmp_path, monkeypatch):
+    for pid, steps in ((1, (100, 200, 300)), (2, (200, 300))):
+        monkeypatch.setattr("os.getpid", lambda pid=pid: pid)
+        sink = TensorBoard(tmp_path)
+        for step in steps:
+            sink.write({"env_steps": step})
+        sink.close()
+    assert len(list(tmp_path.iterdir())) == 2
+    starts = [e.step for e in events(tmp_path) if e.HasField("session_log")]
+    assert starts == [100, 200]
+
+
+def test_a_missing_package_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "tensorboardX", None)
+    with pytest.raises(ConfigError, match=r"--tensorboard needs .*'\.\[tensorboard\]'"):
+        require_tensorboard()
+
+
+def test_a_folder_that_was_removed_is_made_again_and_the_events_go_on(tmp_path):
+    folder = tmp_path / "tensorboard"
+    sink = TensorBoard(folder)
+    sink.write({"env_steps": 64.0})
+    shutil.rmtree(folder)
+    sink.write({"env_steps": 128.0})
+    sink.close()
+    assert scalars(folder) == [(128, "env_steps", 128.0)]

@@ -1,0 +1,419 @@
+"""Runs that somebody sent: nothing in them is run, and nothing in them leads elsewhere."""
+
+import json
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import pytest
+from cli.commands import assert_refused, invoke
+from etils import epath
+
+from hackmatrix_rl.agent.networks import build_network
+from hackmatrix_rl.checkpoints import (
+    CheckpointWriter,
+    find_checkpoint,
+    load,
+    read_arrays,
+)
+from hackmatrix_rl.checkpoints._manifest import damage
+from hackmatrix_rl.checkpoints._names import LONGEST
+from hackmatrix_rl.cli._eval import player_and_environment
+from hackmatrix_rl.config import (
+    make_config,
+)
+from hackmatrix_rl.errors import (
+    ConfigError,
+)
+from hackmatrix_rl.runs import (
+    find_stopped_run,
+    make_run_folder,
+    reopen_run_folder,
+)
+
+from .kept import NEWEST, checkpoint_of, content, forge, forge_config, seal, unpack
+
+pytestmark = pytest.mark.usefixtures("compile_quickly")
+
+MODULE = """
+from pathlib import Path
+from hackmatrix_rl.agent import build_network
+Path({sign!r}).touch()
+def factory(spec, *, width, key):
+    return build_network("cells", spec, width=width, key=key)
+"""
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """A whole run that somebody sent, as `sent` where the user stands."""
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    return unpack(NEWEST, here).rename("sent")
+
+
+@pytest.fixture
+def sign(run, tmp_path, monkeypatch):
+    """What is there once the code was run that the sent run names as its network."""
+    sign = tmp_path / "the code was run"
+    (run / "x").mkdir()
+    (run / "x" / "net.py").write_text(MODULE.format(sign=str(sign)))
+    forge_config(run, network=NETWORK)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    yield sign
+    for name in [name for name in sys.modules if name.split(".")[0] == "sent"]:
+        del sys.modules[name]
+
+
+NETWORK = "sent.x.net:factory"
+REFUSAL = ("network sent.x.net:factory is code of the module sent.x.net", "--trust-code")
+
+
+def test_code_that_a_checkpoint_names_is_not_imported(run, sign):
+    with pytest.raises(ConfigError, match=r"module sent\.x\.net, .* --trust-code, .*trust_code=T"):
+        load(run)
+    assert not sign.exists()
+
+
+@pytest.mark.parametrize("how", [{"trust_code": True}, {"network": NETWORK}])
+def test_code_is_imported_for_whoever_trusts_it_or_names_it(run, sign, how):
+    assert load(run, **how).config.network == NETWORK
+    assert sign.exists()
+
+
+def test_a_policy_to_fill_in_needs_neither_code_nor_trust(run, sign):
+    spec = load(unpack(NEWEST, run.parent)).environment.spec
+    policy = build_network("cells", spec, width=1, key=jax.random.key(0))
+    assert load(run, policy=policy).config.network == NETWORK
+    assert not sign.exists()
+
+
+def test_eval_takes_trust_or_the_same_name_again(run, sign):
+    assert_refused(invoke("eval", run), *REFUSAL)
+    assert not sign.exists()
+    policy, _ = player_and_environment(str(run), network=NETWORK)
+    assert sign.exists()
+    again, _ = player_and_environment(str(run), trust_code=True)
+    assert type(policy) is type(again)
+
+
+@pytest.mark.parametrize("options", [(), ("--dry-run",), ("--total-timesteps", 1024)])
+def test_resume_refuses_code_and_writes_nothing(run, sign, options):
+    before = content(run.parent)
+    assert_refused(invoke("train", "--resume-run", run, *options), *REFUSAL)
+    assert not sign.exists()
+    assert content(run.parent) == before
+
+
+@pytest.mark.parametrize("how", [("--trust-code",), ("--network", NETWORK)])
+def test_resume_takes_trust_or_the_same_name_again(run, sign, how):
+    result = invoke("train", "--resume-run", run, *how)  # it is at its end
+    assert result.exit_code == 0, result.output
+    assert sign.exists()
+
+
+def test_the_name_in_a_file_of_ones_own_is_ones_own(run, sign, tmp_path):
+    (tmp_path / "mine.toml").write_text(f'network = "{NETWORK}"\n')
+    result = invoke("train", "--resume-run", run, "--config", tmp_path / "mine.toml")
+    assert result.exit_code == 0, result.output
+
+
+def test_another_name_than_the_stored_one_runs_only_what_was_typed(run, sign):
+    assert load(run, network="cells").config.network == "cells"
+    assert not sign.exists()
+
+
+@pytest.mark.parametrize(
+    "network", ["os:system", "hackmatrix_rl.__main__:main", "..x:y", "a b:c", "a:b.c", "x.y", "é:"]
+)
+def test_no_stored_name_is_anything_but_a_network_or_code_to_be_trusted(run, network):
+    modules = set(sys.modules)
+    forge_config(run, network=network)
+    with pytest.raises(ConfigError, match=r"--trust-code|unknown network"):
+        load(run)
+    assert set(sys.modules) - modules == set()
+
+
+def test_all_processes_of_a_run_must_trust_it(run, sign, monkeypatch):
+    monkeypatch.setattr("hackmatrix_rl.cli._train.in_any", lambda mine: True)  # another does not
+    resume = ("train", "--resume-run", run, "--trust-code")
+    assert_refused(invoke(*resume), "--trust-code is missing in another process")
+    assert not sign.exists()
+
+
+def test_the_advice_after_a_run_names_its_network(run, sign):
+    output = invoke("train", "--resume-run", run, "--trust-code").output
+    assert f"hackmatrix-rl eval sent --network {NETWORK}" in " ".join(output.split())
+
+
+FORGED = ("../../x", "/abs", ".", "..", "a/b", "a\\b", "a\0b", "a\nb", "\x1b[2J", "x" * 300)
+
+
+@pytest.mark.parametrize("field", ["run_id", "wandb_id"])
+@pytest.mark.parametrize("name", FORGED)
+def test_a_forged_name_is_refused_in_one_line_and_nothing_is_made(run, field, name):
+    forge(run, lambda metadata: metadata["run"].update({field: name}))
+    folder = checkpoint_of(run)
+    before = content(run.parent)
+    for command in (
+        ("train", "--resume-run", run),
+        ("train", "--resume-run", "gone", "--checkpoint-dir", folder.parent),
+        ("eval", run),
+    ):
+        assert_refused(invoke(*command), f"metadata.json: {field}: ", "Use another checkpoint")
+    assert content(run.parent) == before
+
+
+def test_no_name_is_none_to_make_a_folder_of(run):
+    forge(run, lambda metadata: metadata["run"].update(run_id=""))
+    before = content(run.parent)
+    elsewhere = ("--checkpoint-dir", checkpoint_of(run).parent)
+    assert_refused(invoke("train", "--resume-run", "gone", *elsewhere), "does not name its run")
+    assert content(run.parent) == before
+    assert find_stopped_run(str(run)).path == run  # where the folder itself is there
+
+
+def test_a_run_in_the_working_directory_has_a_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    folder = make_run_folder(make_config("debug", {"run_dir": "."}))
+    assert folder.run_id == tmp_path.name
+    assert folder.wandb_id.startswith(f"{tmp_path.name}-")
+
+
+def test_the_longest_name_of_a_folder_is_none_too_long(run):
+    name = "x" * LONGEST
+    identity = {"run_id": name, "wandb_id": f"{name}-01234567"}
+    forge(run, lambda metadata: metadata.update(run=identity))
+    (run / "run.json").write_text(json.dumps(identity))
+    load(run)
+
+
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [
+        ("update", -1),
+        ("update", True),
+        ("update", "2"),
+        ("config", []),
+        ("counters", {"mean_return": "high"}),
+        ("versions", {"jax": 1}),
+        ("random_keys", {"policy": {}}),
+        ("random_keys", {"policy": {}, "training": {".key": 1}}),
+        ("run", []),
+        ("run", {"run_id": 7}),
+        ("game", None),
+        ("game", {"rules": "1"}),
+        ("game", {"rules": 1, "observation": "", "actions": ""}),
+    ],
+)
+def test_metadata_that_no_version_writes_is_named(run, part, value):
+    forge(run, lambda metadata: metadata.update({part: value}))
+    with pytest.raises(ConfigError, match=rf"metadata\.json: {part}.*: .*Use another checkpoint"):
+        load(run)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", "[" * 100_000, "\xff"])
+def test_metadata_that_is_no_metadata_is_named(run, text):
+    (checkpoint_of(run) / "metadata.json").write_bytes(text.encode("latin-1"))
+    seal(checkpoint_of(run))
+    with pytest.raises(ConfigError, match=r"metadata\.json: .*Use another checkpoint"):
+        load(run)
+
+
+def test_an_unknown_generator_of_random_keys_is_named(run):
+    forge(run, lambda metadata: metadata["random_keys"]["training"].update({".key": "dice"}))
+    with pytest.raises(ConfigError, match=r"training cannot be read: .*dice"):
+        read_arrays(find_checkpoint(run), "training")
+
+
+@pytest.fixture
+def others(run):
+    """A run of the user's own, whose checkpoints a sent run would like to have."""
+    others = unpack(NEWEST, run.parent).rename("others")
+    identity = {"run_id": "others", "wandb_id": "others-01234567"}
+    forge(others, lambda metadata: metadata.update(run=identity))
+    return others
+
+
+def test_checkpoints_are_written_where_they_were_found(run, others):
+    elsewhere = str(others.absolute() / "checkpoints")
+    forge(run, lambda metadata: metadata["config"].update(checkpoint_dir=elsewhere))
+    stopped = find_stopped_run(str(run))
+    folder = reopen_run_folder(stopped.config({}), stopped.path, stopped.metadata["run"])
+    assert folder.checkpoints == stopped.checkpoint.parent
+    assert folder.checkpoints.parent.name == "sent"
+
+
+def test_a_config_that_names_the_checkpoints_of_another_run_is_refused_on_resume(run, others):
+    shutil.rmtree(run / "checkpoints")
+    elsewhere = others.absolute() / "checkpoints"
+    settings = json.loads((run / "config.json").read_text()) | {"checkpoint_dir": str(elsewhere)}
+    (run / "config.json").write_text(json.dumps(settings))
+    before = content(run.parent)
+    resume = ("train", "--resume-run", run)
+    assert_refused(invoke(*resume), "of the run 'others'", f"--checkpoint-dir {elsewhere}")
+    (run / "run.json").unlink()
+    before.pop("sent/run.json")
+    assert_refused(invoke(*resume), "of the run 'others'", f"--checkpoint-dir {elsewhere}")
+    assert content(run.parent) == before
+    assert find_checkpoint(run).parent.parent.name == "others"  # to look at it does no harm
+
+
+def test_a_run_that_put_its_checkpoints_elsewhere_goes_on_there(run):
+    far = run.parent / "far"
+    (run / "checkpoints").rename(far)
+    forge_far = {"checkpoint_dir": str(far)}
+    settings = json.loads((run / "config.json").read_text()) | forge_far
+    (run / "config.json").write_text(json.dumps(settings))
+    stopped = find_stopped_run(str(run))
+    assert stopped.config({}).checkpoint_dir == str(far)
+
+
+WRITTEN = ("metrics.jsonl", "log.txt", "config.json.part", "lock", "checkpoints", "wandb")
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_a_link_out_of_a_sent_folder_is_refused_on_resume(run, tmp_path, name):
+    mine = tmp_path / "mine"
+    if name == "checkpoints":
+        (run / name).rename(mine)
+    elif name == "wandb":
+        mine.mkdir()
+    else:
+        (run / name).unlink(missing_ok=True)
+        mine.write_text("precious")
+    (run / name).symlink_to(mine)
+    result = invoke("train", "--resume-run", run)
+    assert_refused(result, f"{name} in it is a link that leads out of the folder")
+    if mine.is_file():
+        assert mine.read_text() == "precious"
+    if name == "checkpoints":
+        assert "--checkpoint-dir" in result.stderr
+        assert find_stopped_run(str(run), str(mine)).checkpoint.parent == mine
+
+
+def test_a_link_within_the_folder_is_none_of_our_business(run):
+    (run / "latest").symlink_to("log.txt")
+    find_stopped_run(str(run))
+
+
+def test_what_is_no_file_is_refused_on_resume(run):
+    (run / "metrics.jsonl").unlink()
+    os.mkfifo(run / "metrics.jsonl")
+    assert_refused(invoke("train", "--resume-run", run), "neither a file nor a folder")
+
+
+def test_a_checkpoint_that_is_a_link_is_not_cleared_away(run, others):
+    (run / "checkpoints" / "1").symlink_to(checkpoint_of(others).absolute())
+    before = content(others)
+    config = make_config("debug", {"network": "cells", "width": 1})
+    with CheckpointWriter(run / "checkpoints", keep=1, config=config) as checkpoints:
+        checkpoints.save(3, policy=load(run).policy, training={"a": jnp.ones(3)}, counters={})
+        assert [each.error for each in checkpoints.wait()] == [None]
+    assert content(others) == before
+
+
+@pytest.mark.parametrize("name", ["policy/link", "policy/_METADATA", "manifest.json", "loop"])
+def test_a_link_in_a_checkpoint_is_refused(run, tmp_path, name):
+    path = checkpoint_of(run) / name
+    if path.exists():
+        path.rename(tmp_path / "aside")
+    path.symlink_to("." if name == "loop" else tmp_path / "aside")
+    if not path.exists():
+        (tmp_path / "aside").touch()
+    with pytest.raises(ConfigError, match=f"{name} is a link; copy"):
+        load(checkpoint_of(run))
+
+
+def test_what_is_no_file_in_a_checkpoint_is_refused(run):
+    os.mkfifo(checkpoint_of(run) / "policy" / "pipe")
+    with pytest.raises(ConfigError, match="policy/pipe is no file"):
+        load(checkpoint_of(run))
+
+
+@pytest.mark.parametrize("sums", [{"../../log.txt": "0"}, {"/etc/passwd": "0"}, ["x"], "x", 7])
+def test_a_manifest_names_nothing_outside_of_its_checkpoint(run, sums):
+    (checkpoint_of(run) / "manifest.json").write_text(json.dumps({"sha256": sums}))
+    wrong = damage(epath.Path(checkpoint_of(run)))
+    assert wrong is not None
+    assert "is missing" in wrong or "cannot be read" in wrong
+
+
+@pytest.mark.parametrize("name", ["../../../far", "/far", "a/../../far"])
+def test_the_name_of_an_array_leads_nowhere(run, name):
+    file = checkpoint_of(run) / "policy" / "_METADATA"
+    described = json.loads(file.read_text())
+    entry = described["tree_metadata"].popitem()[1]
+    entry["key_metadata"][0]["key"] = name
+    described["tree_metadata"][f"('{name}',)"] = entry
+    described["use_ocdbt"] = False  # each array in files of its own name
+    file.write_text(json.dumps(described))
+    seal(checkpoint_of(run))
+    with pytest.raises(ConfigError, match="leads out of the checkpoint"):
+        load(run)
+
+
+class Payload:
+    """Runs code where it is unpickled."""
+
+    def __init__(self, sign):
+        self.sign = sign
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.sign),)
+
+
+PLACES = (
+    "metadata.json",
+    "manifest.json",
+    "_CHECKPOINT_METADATA",
+    "policy/_METADATA",
+    "policy/_sharding",
+    "policy/manifest.ocdbt",
+    "policy/array_metadatas/*",
+    "policy/d/*",
+    "policy/ocdbt.process_0/*",
+    "policy/ocdbt.process_0/d/*",
+)
+
+
+LOAD = """
+import contextlib, sys
+from hackmatrix_rl.training.checkpoints import load
+from hackmatrix_rl.training.config import ConfigError
+for checkpoint in sys.argv[1:]:
+    with contextlib.suppress(ConfigError):  # not every file is read
+        load(checkpoint)
+"""
+
+
+def test_a_pickle_in_place_of_a_file_is_not_unpickled(run, tmp_path):
+    sign = tmp_path / "unpickled"
+    spoiled = []
+    for number, place in enumerate(PLACES):
+        checkpoint = tmp_path / str(number)
+        shutil.copytree(checkpoint_of(run), checkpoint)
+        found = [path for path in checkpoint.glob(place) if path.is_file()]
+        assert found
+        for path in found:
+            path.write_bytes(pickle.dumps(Payload(sign)))
+        if place != "manifest.json":
+            seal(checkpoint)
+        spoiled.append(str(checkpoint))
+    # In a process of its own: Orbax leaves threads behind where reading fails.
+    done = subprocess.run(
+        [sys.executable, "-c", LOAD, *spoiled], capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    assert not sign.exists()
+
+
+def test_a_pickle_would_have_shown(tmp_path):
+    sign = tmp_path / "unpickled"
+    pickle.loads(pickle.dumps(Payload(sign)))
+    assert sign.exists()

@@ -1,0 +1,71 @@
+"""The proof itself: real processes, a real kill."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hackmatrix_rl.checkpoints import Stored
+from hackmatrix_rl.config import make_config
+from hackmatrix_rl.runs import (
+    ProofError,
+    verify_resume,
+)
+from hackmatrix_rl.runs._verify_resume import first_difference
+
+CARTPOLE = (sys.executable, str(Path(__file__).with_name("cartpole_command.py")), "train")
+
+
+@pytest.mark.slow
+def test_a_killed_run_that_is_resumed_ends_in_the_same_bits(tmp_path):
+    told = []
+    verdict = verify_resume(
+        # What is typed here may be resumed there; CartPole's command builds another one.
+        make_config("debug", {"updates_per_dispatch": 1, "network": "of_ones_own:network"}),
+        updates=300,
+        folder=tmp_path,
+        report=told.append,
+        train=CARTPOLE,
+        timeout=120,
+    )
+    assert verdict.same, verdict.differences
+    assert verdict.updates == 600
+    assert verdict.leaves > 30
+    assert len(told) == 4
+    assert "CPU" in verdict.device or "cpu" in verdict.device
+
+
+def test_a_process_that_fails_is_no_verdict(tmp_path):
+    with pytest.raises(ProofError, match=r"straight ended with exit status 1; see .*straight\.txt"):
+        verify_resume(
+            make_config("debug", {}),
+            updates=1,
+            folder=tmp_path,
+            report=lambda line: None,
+            train=(sys.executable, "-c", "raise SystemExit(1)"),
+        )
+
+
+def stored(array, name=".a"):
+    return Stored({name: np.asarray(array)}, {})
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "words"),
+    [
+        ([1.0, 2.0], [1.0, 2.0], None),
+        ([1.0, np.nan], [1.0, np.nan], None),
+        ([1.0, 2.0], [1.0, 3.0], r".a[1]: 2.0 against 3.0"),
+        ([0.0], [-0.0], r".a[0]: 0.0 against -0.0"),
+        ([[1, 2], [3, 4]], [[1, 2], [9, 4]], r".a[1, 0]: 3 against 9"),
+        (True, False, r".a[]: True against False"),
+        ([1, 2], [1, 2, 3], r".a: int64[2] against int64[3]"),
+    ],
+)
+def test_the_first_difference_is_named(one, other, words):
+    assert first_difference(stored(one), stored(other)) == words
+
+
+def test_a_missing_array_is_a_difference():
+    assert first_difference(stored(1), stored(1, ".b")) == ".a is in one of them only"

@@ -1,0 +1,79 @@
+"""A CPU that counts as several devices."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from hackmatrix_rl.config import (
+    cpu_devices,
+    make_config,
+)
+from hackmatrix_rl.errors import (
+    ConfigError,
+)
+from hackmatrix_rl.runs import make_mesh
+
+REPORT = """
+import sys
+from unittest import mock
+from hackmatrix_rl.cli import train
+from hackmatrix_rl.training.compose import make_mesh
+def look(settings, **_):
+    import jax
+    print(jax.device_count(), make_mesh(settings).size)
+    sys.exit()
+with mock.patch.object(train, "compose", look):
+    train.train(sys.argv[1:])
+"""
+
+
+def devices_seen(*arguments, **variables):
+    """How many devices `train` starts, and how many of them it takes."""
+    done = subprocess.run(
+        [sys.executable, "-c", REPORT, "--preset", "cpu", *arguments],
+        env={**os.environ, "XLA_FLAGS": "", **variables},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    return tuple(map(int, done.stdout.split()))
+
+
+def test_the_cpu_preset_trains_on_two_devices_which_can_be_turned_off():
+    assert devices_seen() == (2, 2)
+    assert devices_seen("--cpu-devices", "none") == (1, 1)
+    # Nobody's own word on it is overruled.
+    assert devices_seen("--mesh", "data=1", JAX_NUM_CPU_DEVICES="3") == (3, 1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "devices"),
+    [
+        ({}, 8),
+        ({"num_envs": 12, "num_minibatches": 2}, 2),
+        ({"num_envs": 7, "num_minibatches": 1}, 7),
+        ({"num_envs": 13, "num_minibatches": 13}, 1),
+        ({"debug": "nojit"}, 1),
+        ({"mesh": "data=4"}, 4),
+    ],
+)
+def test_auto_takes_as_many_of_them_as_the_games_divide_over(changes, devices):
+    assert make_mesh(make_config("cpu", changes)).size == devices
+
+
+def test_it_is_known_before_the_device_is():
+    assert cpu_devices("auto", {}) == 2
+    assert cpu_devices("auto", {"cpu_devices": None}) is None
+    assert cpu_devices("gpu", {}) is None
+    assert cpu_devices("gpu", {"cpu_devices": 3}) == 3
+    assert cpu_devices("no such preset", {}) is None
+
+
+def test_a_number_that_cannot_be_is_refused_before_jax_is_told_of_it():
+    with pytest.raises(ConfigError, match="--cpu-devices 0 is too small"):
+        cpu_devices("auto", {"cpu_devices": 0})
+    with pytest.raises(ConfigError, match="must be a whole number"):
+        cpu_devices("auto", {"cpu_devices": "two"})

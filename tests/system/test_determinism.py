@@ -1,0 +1,86 @@
+"""`--deterministic`: what is set, what is refused, and that runs repeat."""
+
+import os
+import subprocess
+import sys
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from hackmatrix_rl.agent.networks import MLPActorCritic
+from hackmatrix_rl.env import CartPole
+from hackmatrix_rl.errors import (
+    ConfigError,
+)
+from hackmatrix_rl.system import make_deterministic
+from hackmatrix_rl.system._determinism import GPU_FLAG
+from hackmatrix_rl.training import Trainer
+
+
+def on_a_gpu(monkeypatch, started=True):
+    monkeypatch.setattr("hackmatrix_rl.system._determinism.backend_started", lambda: started)
+    monkeypatch.setattr("jax.default_backend", lambda: "gpu")
+
+
+def test_before_jax_starts_the_flag_is_added_to_those_that_are_there(monkeypatch):
+    on_a_gpu(monkeypatch, started=False)
+    monkeypatch.setenv("XLA_FLAGS", "--xla_a=1")
+    make_deterministic()
+    assert os.environ["XLA_FLAGS"] == f"--xla_a=1 {GPU_FLAG}=true"
+    on_a_gpu(monkeypatch, started=True)
+    make_deterministic()  # all is as it has to be
+    assert os.environ["XLA_FLAGS"] == f"--xla_a=1 {GPU_FLAG}=true"
+
+
+def test_once_jax_runs_on_a_gpu_without_it_that_is_refused_with_what_to_do(monkeypatch):
+    on_a_gpu(monkeypatch)
+    monkeypatch.setenv("XLA_FLAGS", "--xla_a=1")
+    with pytest.raises(ConfigError, match=r"--deterministic: JAX has started .* Set XLA_FLAGS="):
+        make_deterministic()
+
+
+def test_an_environment_that_asks_for_the_opposite_is_refused(monkeypatch):
+    monkeypatch.setenv("XLA_FLAGS", f"{GPU_FLAG}=false")
+    with pytest.raises(ConfigError, match=r"Take that out of XLA_FLAGS"):
+        make_deterministic()
+
+
+def test_a_generator_whose_numbers_may_differ_is_refused(monkeypatch):
+    monkeypatch.setenv("XLA_FLAGS", "")
+    before = jax.config.jax_default_prng_impl
+    jax.config.update("jax_default_prng_impl", "rbg")
+    try:
+        with pytest.raises(ConfigError, match="JAX_DEFAULT_PRNG_IMPL"):
+            make_deterministic()
+    finally:
+        jax.config.update("jax_default_prng_impl", before)
+
+
+def test_the_compiler_knows_the_flag():
+    # An unknown flag ends the process.
+    program = "import jax.numpy as jnp; print(jnp.ones(2).sum())"
+    environment = {**os.environ, "XLA_FLAGS": f"{GPU_FLAG}=true", "JAX_PLATFORMS": "cpu"}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_two_runs_are_the_same_bit_for_bit(monkeypatch):
+    monkeypatch.setenv("XLA_FLAGS", os.environ.get("XLA_FLAGS", ""))
+    make_deterministic()
+    states = []
+    for _ in range(2):
+        environment = CartPole()
+        policy = MLPActorCritic(environment.spec, width=32, key=jax.random.key(0))
+        trainer = Trainer(environment, policy, num_envs=64, num_steps=16, updates_per_dispatch=4)
+        for _ in trainer.train(8 * trainer.batch_size, key=jax.random.key(1)):
+            pass
+        states.append(jax.tree.leaves(eqx.filter(trainer.state, eqx.is_array)))
+    for one, other in zip(*states, strict=True):
+        if jnp.issubdtype(one.dtype, jax.dtypes.prng_key):
+            one, other = jax.random.key_data(one), jax.random.key_data(other)
+        assert np.asarray(one).tobytes() == np.asarray(other).tobytes()

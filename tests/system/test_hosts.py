@@ -1,0 +1,214 @@
+"""Several processes as one run: real ones, over the loopback interface."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hackmatrix_rl.checkpoints import (
+    find_checkpoint,
+    read_arrays,
+    read_metadata,
+)
+from hackmatrix_rl.errors import (
+    ConfigError,
+)
+from hackmatrix_rl.runs.sinks import read_json_lines
+from hackmatrix_rl.system import (
+    Wishes,
+    agree,
+    connect,
+)
+from hackmatrix_rl.system._hosts import launched_together
+
+COMMAND = (sys.executable, str(Path(__file__).parents[1] / "runs" / "cartpole_command.py"), "train")
+SETTINGS = (
+    *("--preset", "debug", "--updates-per-dispatch", "1", "--eval-episodes", "0"),
+    *("--mesh", "auto"),
+)
+ENDLESS = ("--total-timesteps", str(10**9))
+TIMEOUT = 120
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    return tmp_path_factory.mktemp("cache")
+
+
+class Run:
+    """Two processes of one run."""
+
+    def __init__(self, cache, folder, *arguments, differing=((), ()), environments=({}, {})):
+        port = free_port()
+        self.folder = folder
+        self.processes = []
+        for process in range(2):
+            here = ("--coordinator", f"127.0.0.1:{port}", "--num-processes", 2)
+            command = (*COMMAND, *SETTINGS, *arguments, "--run-dir", folder, *here)
+            command = (*command, "--process-id", process, *differing[process])
+            environment = {
+                **os.environ,
+                "JAX_COMPILATION_CACHE_DIR": str(cache),
+                "XLA_FLAGS": "--xla_force_host_platform_device_count=1",
+                **environments[process],
+            }
+            self.processes.append(
+                subprocess.Popen(
+                    [str(part) for part in command],
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    text=True,
+                    env=environment,
+                )
+            )
+
+    def wait_for(self, condition):
+        end = time.monotonic() + TIMEOUT
+        while not condition():
+            for process in self.processes:
+                assert process.poll() is None, process.communicate()[0]
+            assert time.monotonic() < end
+            time.sleep(0.02)
+
+    def wait_for_updates(self, count):
+        metrics = self.folder / "metrics.jsonl"
+        self.wait_for(lambda: metrics.exists() and len(read_json_lines(metrics)) >= count)
+
+    def finish(self):
+        """Exit statuses and outputs."""
+        outputs = [process.communicate(timeout=TIMEOUT)[0] for process in self.processes]
+        return [process.returncode for process in self.processes], outputs
+
+
+@pytest.mark.slow
+def test_two_processes_train_what_one_does(cache, tmp_path):
+    total = ("--total-timesteps", "1024")
+    run = Run(cache, tmp_path / "two", *total)
+    statuses, outputs = run.finish()
+    assert statuses == [0, 0], outputs
+    alone = subprocess.run(
+        [*COMMAND, *SETTINGS, *total, "--run-dir", str(tmp_path / "one")],
+        env={**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=2"},
+        check=True,
+        capture_output=True,
+        timeout=TIMEOUT,
+    )
+    assert b"100%" in alone.stdout
+    two, one = (
+        read_arrays(find_checkpoint(tmp_path / name), "training").arrays for name in ("two", "one")
+    )
+    assert two.keys() == one.keys()
+    for name, array in one.items():
+        np.testing.assert_allclose(two[name], array, rtol=1e-4, atol=1e-5, err_msg=name)
+    # Process 0 alone writes metrics; each has its own log.
+    assert len(read_json_lines(tmp_path / "two" / "metrics.jsonl")) == 4
+    for log in ("log.txt", "log-process-1.txt"):
+        assert "compiled in" in (tmp_path / "two" / log).read_text()
+    assert "100%" in outputs[0]
+    assert "100%" not in outputs[1]
+
+
+@pytest.mark.slow
+def test_a_signal_to_one_process_stops_all_at_the_same_update(cache, tmp_path):
+    run = Run(cache, tmp_path / "run", *ENDLESS)
+    run.wait_for_updates(3)
+    run.processes[1].send_signal(signal.SIGTERM)
+    statuses, outputs = run.finish()
+    assert statuses == [143, 143], outputs
+    rows = read_json_lines(tmp_path / "run" / "metrics.jsonl")
+    saved = read_metadata(find_checkpoint(tmp_path / "run"))["update"]
+    assert saved == rows[-1]["updates"]
+    texts = [(tmp_path / "run" / name).read_text() for name in ("log.txt", "log-process-1.txt")]
+    stopped = [[line for line in text.splitlines() if "stopped at" in line] for text in texts]
+    assert stopped[0][0].split("  ")[1] == stopped[1][0].split("  ")[1]
+
+
+@pytest.mark.slow
+def test_the_clock_of_process_0_decides_when_to_save(cache, tmp_path):
+    # To process 1 a save is due at every update.
+    fast = {"HACKMATRIX_TEST_CLOCK_RATE": "1e6"}
+    run = Run(cache, tmp_path / "run", "--total-timesteps", 2560, environments=({}, fast))
+    statuses, outputs = run.finish()
+    assert statuses == [0, 0], outputs
+    names = [path.name for path in (tmp_path / "run" / "checkpoints").iterdir()]
+    assert names == ["10"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("victim", [0, 1])
+def test_a_lost_process_ends_the_other(cache, tmp_path, victim):
+    run = Run(cache, tmp_path / "run", *ENDLESS, "--heartbeat-timeout", 10)
+    run.wait_for_updates(3)
+    run.processes[victim].kill()
+    began = time.monotonic()
+    statuses, outputs = run.finish()
+    assert time.monotonic() - began < 60
+    # 134: the coordination service of JAX noticed before a computation did.
+    assert statuses[1 - victim] in (5, 134), outputs
+    if statuses[1 - victim] == 5:
+        log = "log.txt" if victim == 1 else "log-process-1.txt"
+        assert "Another process of this run was lost." in (tmp_path / "run" / log).read_text()
+
+
+@pytest.mark.slow
+def test_processes_that_were_told_different_things_do_not_start(cache, tmp_path):
+    different = ((), ("--learning-rate", "0.5"))
+    run = Run(cache, tmp_path / "run", *ENDLESS, differing=different)
+    statuses, outputs = run.finish()
+    assert statuses == [2, 2], outputs
+    for output in outputs:
+        assert "--learning-rate: 0.5 in process 1, but 0.001 in process 0" in output
+    assert not (tmp_path / "run" / "metrics.jsonl").exists()
+
+
+def test_one_process_agrees_with_itself():
+    wishes = Wishes(stop=15, save=True)
+    assert agree(wishes) == wishes
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"coordinator": "a:1"}, "--num-processes, --process-id missing"),
+        ({"process_id": 1}, "--coordinator, --num-processes missing"),
+        (
+            {"coordinator": "a:1", "num_processes": 2, "process_id": 2},
+            "--process-id 2 of --num-processes 2: use 0 to 1",
+        ),
+    ],
+)
+def test_processes_that_cannot_be_a_run_are_refused(given, words):
+    with pytest.raises(ConfigError, match=words):
+        connect(**given, environment={})
+
+
+@pytest.mark.parametrize(
+    ("environment", "several"),
+    [
+        ({}, False),
+        ({"SLURM_STEP_NUM_TASKS": "1"}, False),
+        ({"SLURM_NTASKS": "4"}, False),  # in a batch script itself, before srun
+        ({"SLURM_STEP_NUM_TASKS": "4"}, True),
+        ({"OMPI_COMM_WORLD_SIZE": "2"}, True),
+        ({"TPU_WORKER_HOSTNAMES": "10.0.0.1"}, False),
+        ({"TPU_WORKER_HOSTNAMES": "10.0.0.1,10.0.0.2"}, True),
+    ],
+)
+def test_launchers_are_recognised(environment, several):
+    assert launched_together(environment) == several
+
+
+def test_a_process_that_is_to_be_alone_stays_alone():
+    assert not connect(num_processes=1, environment={"SLURM_STEP_NUM_TASKS": "4"})
