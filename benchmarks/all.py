@@ -191,7 +191,7 @@ BENCH = ("-m", "hackmatrix_rl", "bench", "--repeats", "9")
 # PPO as it is often set up, with a network of two layers on the whole observation.
 WELL_KNOWN = (
     *("--network", "mlp", "--width", "256", "--depth", "2", "--num-envs", "256"),
-    *("--num-steps", "128", "--num-epochs", "4", "--num-minibatches", "4"),
+    *("--num-steps", "128", "--update-epochs", "4", "--num-minibatches", "4"),
 )
 BENCHMARKS = {
     "environment": Benchmark(("benchmarks/environment.py", "--repeats", "9"), environment_table),

@@ -84,7 +84,7 @@ def measure(mesh: str) -> dict[str, object]:
     return {
         "mesh": mesh,
         "parameters": sum(x.size for x in jax.tree.leaves(parameters_of(trainer.policy))),
-        "gradient_steps": config.num_epochs * config.minibatches,
+        "gradient_steps": config.update_epochs * config.minibatches,
         "operations": sum(each.times for each in found),
         "sent_bytes": sum(by_kind.values()),
         "by_kind": by_kind,

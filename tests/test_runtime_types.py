@@ -49,7 +49,7 @@ def error_of(code: str) -> str:
 
 def test_it_says_so_if_it_comes_too_late():
     said = error_of("import hackmatrix_rl as hm\nhm.GameConfig")
-    assert said.startswith("RuntimeError: check_types comes too late: hackmatrix_rl.game and ")
+    assert said.startswith("RuntimeError: check_types comes too late: hackmatrix_rl.batching and ")
     assert "Restart Python" in said
     assert "\n" not in said
 

@@ -4,9 +4,9 @@ Each module here can be used alone, in a notebook; `hackmatrix_rl.training` comp
 """
 
 from hackmatrix_rl.agent._auxiliary import (
-    OutcomeLoss,
-    OutcomeMetrics,
-    Outcomes,
+    AuxiliaryLoss,
+    AuxiliaryMetrics,
+    AuxiliaryTargets,
 )
 from hackmatrix_rl.agent._contract import (
     check_is_policy,
@@ -27,11 +27,11 @@ from hackmatrix_rl.agent._loss import (
     PPOLoss,
 )
 from hackmatrix_rl.agent._rollout import (
-    Actors,
+    CollectorState,
     EpisodeSums,
     Rollout,
     RolloutCollector,
-    start_actors,
+    start_collector,
 )
 from hackmatrix_rl.agent._value_scale import (
     IDENTITY_SCALE,
@@ -43,15 +43,15 @@ from hackmatrix_rl.agent._value_scale import (
 __all__ = [
     "GAE",
     "IDENTITY_SCALE",
-    "Actors",
+    "AuxiliaryLoss",
+    "AuxiliaryMetrics",
+    "AuxiliaryTargets",
     "Batch",
+    "CollectorState",
     "EpisodeSums",
     "IdentityScale",
     "LossMetrics",
     "MaskedCategorical",
-    "OutcomeLoss",
-    "OutcomeMetrics",
-    "Outcomes",
     "PPOLoss",
     "Rollout",
     "RolloutCollector",
@@ -62,5 +62,5 @@ __all__ = [
     "check_policy",
     "check_policy_shapes",
     "precision_of",
-    "start_actors",
+    "start_collector",
 ]

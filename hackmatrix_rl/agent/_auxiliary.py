@@ -5,10 +5,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Float16, Float32, Int32, UInt32
 
-from hackmatrix_rl.agent.networks import OutcomeHead
+from hackmatrix_rl.agent.networks import AuxiliaryHead
 
 
-class Outcomes(eqx.Module):
+class AuxiliaryTargets(eqx.Module):
     """What the actions of a rollout brought at once.
 
     Attributes:
@@ -22,7 +22,7 @@ class Outcomes(eqx.Module):
     terminated: Bool[Array, "num_steps batch"]
 
 
-class OutcomeMetrics(eqx.Module):
+class AuxiliaryMetrics(eqx.Module):
     """What the auxiliary loss tells about itself; means over the batch, 0 where not due.
 
     Attributes:
@@ -36,8 +36,8 @@ class OutcomeMetrics(eqx.Module):
     terminated: Float32[Array, ""]
 
 
-class OutcomeLoss(eqx.Module):
-    """The auxiliary loss: how wrong an `OutcomeHead` is, and how much and how often it counts.
+class AuxiliaryLoss(eqx.Module):
+    """The auxiliary loss: how wrong an `AuxiliaryHead` is, and how much and how often it counts.
 
     The parts of the reward say much more at every step than the one number that the value
     learns from, and death is what a beginner should see coming; the layers shared with the
@@ -63,26 +63,26 @@ class OutcomeLoss(eqx.Module):
 
     def __call__(
         self,
-        head: OutcomeHead,
+        head: AuxiliaryHead,
         hidden: Float[Array, "num_steps batch width"],
         action: Int32[Array, "num_steps batch"],
-        outcomes: Outcomes,
+        auxiliary: AuxiliaryTargets,
         number: UInt32[Array, ""],
-    ) -> tuple[Float32[Array, ""], OutcomeMetrics]:
+    ) -> tuple[Float32[Array, ""], AuxiliaryMetrics]:
         """The weighted loss, and what it is made of.
 
         Args:
             head: what predicts.
             hidden: what it predicts from.
             action: that was taken there.
-            outcomes: what the action brought.
+            auxiliary: what the action brought.
             number: of the minibatch, counted from the start of training.
         """
 
         def compute() -> tuple[Float32[Array, ""], Float32[Array, ""]]:
             terms, logit = jax.vmap(jax.vmap(head))(hidden, action)
-            error = 0.5 * (terms - outcomes.terms.astype(jnp.float32)) ** 2
-            ended = outcomes.terminated.astype(jnp.float32)
+            error = 0.5 * (terms - auxiliary.terms.astype(jnp.float32)) ** 2
+            ended = auxiliary.terminated.astype(jnp.float32)
             surprise = jax.nn.softplus(logit) - ended * logit
             return jnp.mean(jnp.sum(error, axis=-1)), jnp.mean(surprise)
 
@@ -90,7 +90,7 @@ class OutcomeLoss(eqx.Module):
         # A branch that is really not taken, and neither is its gradient.
         due = number % jnp.uint32(self.every) == 0
         terms, terminated = jax.lax.cond(due, compute, lambda: (nothing, nothing))
-        return self.coefficient * (terms + terminated), OutcomeMetrics(
+        return self.coefficient * (terms + terminated), AuxiliaryMetrics(
             due=due.astype(jnp.float32), terms=terms, terminated=terminated
         )
 
@@ -103,7 +103,7 @@ def symlog(x: Float32[Array, "*shape"]) -> Float32[Array, "*shape"]:
 def stacked_terms(
     terms: dict[str, Float32[Array, " num_envs"]], names: tuple[str, ...]
 ) -> Float16[Array, "num_envs terms"]:
-    """The parts of the reward of one step, as `Outcomes` holds them.
+    """The parts of the reward of one step, as `AuxiliaryTargets` holds them.
 
     Args:
         terms: by name, as a `Timestep` has them.

@@ -9,7 +9,7 @@ import numpy as np
 
 from hackmatrix_rl.agent.networks import (
     ActorCritic,
-    start_anew,
+    reset_carry,
 )
 from hackmatrix_rl.agent.precision import (
     FLOAT32,
@@ -281,7 +281,7 @@ def _every_way(policy: ActorCritic, observations: Any, carries: Any, done: Any) 
     for step in range(STEPS):
         here = jax.tree.map(lambda leaf, step=step: leaf[step], observations)
         logits, value, carry, kept = policy.follow(here, carry, kept)
-        carry = start_anew(carry, policy.initial_carry(), done[step])
+        carry = reset_carry(carry, policy.initial_carry(), done[step])
         followed.append((logits, value))
     return plain, again, own, jax.tree.map(lambda *leaves: jnp.stack(leaves), *followed)
 

@@ -44,15 +44,15 @@ class GAE(eqx.Module):
     advantage estimation"; Pardo et al. 2018, "Time limits in reinforcement learning".
 
     Attributes:
-        discount: weight of a reward one step later (gamma).
-        trace_decay: from one-step estimates (0) to whole returns (1) (lambda).
+        gamma: weight of a reward one step later (gamma).
+        gae_lambda: from one-step estimates (0) to whole returns (1) (lambda).
     """
 
-    discount: float = eqx.field(static=True, default=0.99)
-    trace_decay: float = eqx.field(static=True, default=0.95)
+    gamma: float = eqx.field(static=True, default=0.99)
+    gae_lambda: float = eqx.field(static=True, default=0.95)
 
     def __check_init__(self) -> None:
-        for name in ("discount", "trace_decay"):
+        for name in ("gamma", "gae_lambda"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} must be in [0, 1], not {getattr(self, name)}")
 
@@ -74,8 +74,8 @@ class GAE(eqx.Module):
         following = jnp.concatenate([value[1:], last_value[None]])
         following = jnp.where(rollout.truncated, beyond, following)
         following = jnp.where(rollout.terminated, 0.0, following)
-        surprise = rollout.reward + self.discount * following - value
-        trace = jnp.where(rollout.done, 0.0, self.discount * self.trace_decay)
+        surprise = rollout.reward + self.gamma * following - value
+        trace = jnp.where(rollout.done, 0.0, self.gamma * self.gae_lambda)
 
         def back(
             later: Float32[Array, " num_envs"],

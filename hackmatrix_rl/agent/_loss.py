@@ -10,9 +10,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, Int32, PyTree, UInt32
 
 from hackmatrix_rl.agent._auxiliary import (
-    OutcomeLoss,
-    OutcomeMetrics,
-    Outcomes,
+    AuxiliaryLoss,
+    AuxiliaryMetrics,
+    AuxiliaryTargets,
 )
 from hackmatrix_rl.agent._distribution import MaskedCategorical
 from hackmatrix_rl.agent._gae import Targets
@@ -39,7 +39,7 @@ class Batch(eqx.Module):
         initial_carry: memory before the first step; each leaf `[batch, ...]`.
         advantage: of the action, in units of reward.
         value_target: what the value should be.
-        outcomes: what the action brought at once; `None` unless the rollout has kept it.
+        auxiliary: what the action brought at once; `None` unless the rollout has kept it.
         number: of the minibatch, counted from the start of training.
     """
 
@@ -52,7 +52,7 @@ class Batch(eqx.Module):
     initial_carry: PyTree[Array]
     advantage: Float32[Array, "num_steps batch"]
     value_target: Float32[Array, "num_steps batch"]
-    outcomes: Outcomes | None = None
+    auxiliary: AuxiliaryTargets | None = None
     number: UInt32[Array, ""] = eqx.field(default_factory=lambda: jnp.zeros((), jnp.uint32))
 
     @classmethod
@@ -82,9 +82,9 @@ class Batch(eqx.Module):
             initial_carry=rollout.initial_carry,
             advantage=targets.advantage,
             value_target=value_scale.normalize(targets.value_target),
-            outcomes=None
+            auxiliary=None
             if rollout.terms is None
-            else Outcomes(terms=rollout.terms, terminated=rollout.terminated),
+            else AuxiliaryTargets(terms=rollout.terms, terminated=rollout.terminated),
             number=jnp.zeros((), jnp.uint32) if number is None else number,
         )
 
@@ -139,7 +139,7 @@ class LossMetrics(eqx.Module):
         approx_kl: estimate of the divergence of the policy from the one that acted.
         clip_fraction: share of the actions whose ratio lies outside of the clip.
         extra: further numbers of a loss of one's own, by name.
-        outcomes: of the auxiliary loss; `None` without one.
+        auxiliary: of the auxiliary loss; `None` without one.
     """
 
     policy_loss: Float32[Array, ""]
@@ -148,7 +148,7 @@ class LossMetrics(eqx.Module):
     approx_kl: Float32[Array, ""]
     clip_fraction: Float32[Array, ""]
     extra: dict[str, Float32[Array, ""]] = eqx.field(default_factory=dict)
-    outcomes: OutcomeMetrics | None = None
+    auxiliary: AuxiliaryMetrics | None = None
 
 
 class PPOLoss(eqx.Module):
@@ -159,31 +159,31 @@ class PPOLoss(eqx.Module):
     divergence is k3 of Schulman 2020, "Approximating KL divergence".
 
     Attributes:
-        clip: how far from 1 the ratio of new to old probability is rewarded.
-        value_coefficient: weight of the value loss.
-        entropy_coefficient: weight of the entropy bonus.
+        clip_coef: how far from 1 the ratio of new to old probability is rewarded.
+        vf_coef: weight of the value loss.
+        ent_coef: weight of the entropy bonus.
         value_clip: how far from the acting policy's value the new one is rewarded, in units
             of the network; `None`: no such clip.
         normalize_advantage: whether to give the advantages of each minibatch mean 0 and
             standard deviation 1.
-        outcomes: an auxiliary loss on the same hidden layer; `None`: none. It needs a
+        auxiliary: an auxiliary loss on the same hidden layer; `None`: none. It needs a
             `TrunkActorCritic` with a head for it, and a rollout that keeps the parts of the
             reward.
     """
 
-    clip: float = eqx.field(static=True, default=0.2)
-    value_coefficient: float = eqx.field(static=True, default=0.5)
-    entropy_coefficient: float = eqx.field(static=True, default=0.01)
+    clip_coef: float = eqx.field(static=True, default=0.2)
+    vf_coef: float = eqx.field(static=True, default=0.5)
+    ent_coef: float = eqx.field(static=True, default=0.01)
     value_clip: float | None = eqx.field(static=True, default=None)
     normalize_advantage: bool = eqx.field(static=True, default=True)
-    outcomes: OutcomeLoss | None = None
+    auxiliary: AuxiliaryLoss | None = None
 
     def __check_init__(self) -> None:
-        if not self.clip > 0:  # nor is NaN
-            raise ValueError(f"clip must be positive, not {self.clip}")
+        if not self.clip_coef > 0:  # nor is NaN
+            raise ValueError(f"clip_coef must be positive, not {self.clip_coef}")
         if self.value_clip is not None and not self.value_clip > 0:
             raise ValueError(f"value_clip must be positive or None, not {self.value_clip}")
-        for name in ("value_coefficient", "entropy_coefficient"):
+        for name in ("vf_coef", "ent_coef"):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} must not be negative, but is {getattr(self, name)}")
 
@@ -216,19 +216,18 @@ class PPOLoss(eqx.Module):
         value_loss = self._value_loss(value, batch)
         entropy = jnp.mean(chances.entropy())
 
-        loss = (
-            policy_loss + self.value_coefficient * value_loss - self.entropy_coefficient * entropy
-        )
-        outcomes = None
+        loss = policy_loss + self.vf_coef * value_loss - self.ent_coef * entropy
+        auxiliary_metrics = None
         if auxiliary is not None:
-            loss, outcomes = loss + auxiliary[0], auxiliary[1]
+            auxiliary_loss, auxiliary_metrics = auxiliary
+            loss = loss + auxiliary_loss
         return loss, LossMetrics(
             policy_loss=policy_loss,
             value_loss=value_loss,
             entropy=entropy,
             approx_kl=jnp.mean(ratio - 1.0 - log_ratio),
-            clip_fraction=jnp.mean((jnp.abs(ratio - 1.0) > self.clip).astype(jnp.float32)),
-            outcomes=outcomes,
+            clip_fraction=jnp.mean((jnp.abs(ratio - 1.0) > self.clip_coef).astype(jnp.float32)),
+            auxiliary=auxiliary_metrics,
         )
 
     def _evaluate(
@@ -236,28 +235,30 @@ class PPOLoss(eqx.Module):
     ) -> tuple[
         Float32[Array, "num_steps batch num_actions"],
         Float32[Array, "num_steps batch"],
-        tuple[Float32[Array, ""], OutcomeMetrics] | None,
+        tuple[Float32[Array, ""], AuxiliaryMetrics] | None,
     ]:
         """Logits, values, and the auxiliary loss where there is one."""
         sequences = batch.observation, batch.initial_carry, batch.done
-        if self.outcomes is None:
+        if self.auxiliary is None:
             return *policy.unroll(*sequences), None
-        if not isinstance(policy, TrunkActorCritic) or policy.outcomes is None:
-            raise ValueError("the auxiliary loss needs a policy to which add_outcomes gave a head")
-        if batch.outcomes is None:
+        if not isinstance(policy, TrunkActorCritic) or policy.auxiliary is None:
+            raise ValueError(
+                "the auxiliary loss needs a policy to which add_auxiliary_head gave a head"
+            )
+        if batch.auxiliary is None:
             raise ValueError("the auxiliary loss needs a rollout that keeps the reward's terms")
         hidden = policy.unroll_trunk(*sequences)
-        auxiliary = self.outcomes(
-            policy.outcomes, hidden, batch.action, batch.outcomes, batch.number
+        auxiliary = self.auxiliary(
+            policy.auxiliary, hidden, batch.action, batch.auxiliary, batch.number
         )
-        return *policy.judge(hidden), auxiliary
+        return *policy.apply_heads(hidden), auxiliary
 
     def _policy_loss(
         self,
         ratio: Float32[Array, "num_steps batch"],
         advantage: Float32[Array, "num_steps batch"],
     ) -> Float32[Array, ""]:
-        clipped = jnp.clip(ratio, 1.0 - self.clip, 1.0 + self.clip)
+        clipped = jnp.clip(ratio, 1.0 - self.clip_coef, 1.0 + self.clip_coef)
         return -jnp.mean(jnp.minimum(ratio * advantage, clipped * advantage))
 
     def _value_loss(

@@ -9,7 +9,7 @@ from hackmatrix_rl.agent._auxiliary import stacked_terms
 from hackmatrix_rl.agent._distribution import MaskedCategorical
 from hackmatrix_rl.agent.networks import (
     ActorCritic,
-    start_anew,
+    reset_carry,
 )
 from hackmatrix_rl.agent.precision import (
     FLOAT32,
@@ -21,7 +21,7 @@ from hackmatrix_rl.env import (
 )
 
 
-class Actors(eqx.Module):
+class CollectorState(eqx.Module):
     """Where a batch of environments stands between two rollouts.
 
     All but `step` have a leading axis of environments, so that the batch can be cut over
@@ -52,9 +52,9 @@ class Actors(eqx.Module):
         return pair[:, 0], pair[:, 1]
 
 
-def start_actors(
+def start_collector(
     environment: Environment, policy: ActorCritic, keys: Key[Array, " num_envs"]
-) -> Actors:
+) -> CollectorState:
     """Starts one environment for each key.
 
     Args:
@@ -68,7 +68,7 @@ def start_actors(
     carry = jax.tree.map(
         lambda leaf: jnp.broadcast_to(leaf[None], (num_envs, *leaf.shape)), policy.initial_carry()
     )
-    return Actors(
+    return CollectorState(
         environment=state,
         observation=timestep.observation,
         mask=timestep.mask,
@@ -134,7 +134,7 @@ class Rollout(eqx.Module):
         last_value: value of the position after the last step (the first of a new episode,
             where one ended there).
         episodes: of the episodes that ended.
-        terms: the parts of the reward as `Outcomes` has them; `None` unless the collector
+        terms: the parts of the reward as `AuxiliaryTargets` has them; `None` unless the collector
             keeps them.
     """
 
@@ -193,10 +193,10 @@ class RolloutCollector(eqx.Module):
         self,
         policy: ActorCritic,
         environment: Environment,
-        actors: Actors,
+        actors: CollectorState,
         *,
         precision: PrecisionPolicy = FLOAT32,
-    ) -> tuple[Rollout, Actors]:
+    ) -> tuple[Rollout, CollectorState]:
         """Collects one rollout.
 
         Args:
@@ -212,8 +212,8 @@ class RolloutCollector(eqx.Module):
         initial = actors.carry
 
         def step(
-            state: tuple[Actors, PyTree[Array]], _: None
-        ) -> tuple[tuple[Actors, PyTree[Array]], tuple[Step, EpisodeSums]]:
+            state: tuple[CollectorState, PyTree[Array]], _: None
+        ) -> tuple[tuple[CollectorState, PyTree[Array]], tuple[Step, EpisodeSums]]:
             actors, kept = state
             actors, kept, happened, timestep = self._step(policy, environment, actors, kept)
             return (actors, kept), (happened, EpisodeSums.of(timestep))
@@ -232,8 +232,12 @@ class RolloutCollector(eqx.Module):
         )
 
     def _step(
-        self, policy: ActorCritic, environment: Environment, actors: Actors, kept: PyTree[Array]
-    ) -> tuple[Actors, PyTree[Array], Step, Timestep]:
+        self,
+        policy: ActorCritic,
+        environment: Environment,
+        actors: CollectorState,
+        kept: PyTree[Array],
+    ) -> tuple[CollectorState, PyTree[Array], Step, Timestep]:
         """One action in each environment."""
         action_keys, environment_keys = actors.draw_keys()
 
@@ -254,11 +258,11 @@ class RolloutCollector(eqx.Module):
             bootstrap_value=_bootstrap_value(policy, environment, timestep, carry),
             terms=stacked_terms(timestep.terms, self.terms) if self.terms else None,
         )
-        after = Actors(
+        after = CollectorState(
             environment=state,
             observation=timestep.observation,
             mask=timestep.mask,
-            carry=start_anew(carry, policy.initial_carry(), timestep.done),
+            carry=reset_carry(carry, policy.initial_carry(), timestep.done),
             keys=actors.keys,
             step=actors.step + 1,
         )

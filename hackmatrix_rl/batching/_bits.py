@@ -60,7 +60,7 @@ _UP_TO = np.array([(2 << place) - 1 for place in range(32)], np.uint32)
 """All bits up to each."""
 
 
-def kept(values: Values) -> Values:
+def materialize(values: Values) -> Values:
     """The same values, which XLA is to work out once and to keep.
 
     It would repeat in every loop that reads them what is cheap by itself, and what leads to it.

@@ -8,7 +8,7 @@ from jax import lax
 from jaxtyping import Array, Int32, Key, UInt32
 
 from hackmatrix_rl.batching._bits import (
-    kept,
+    materialize,
     right,
 )
 
@@ -33,16 +33,16 @@ class Chance(eqx.Module):
         data = jax.random.key_data(key)
         return Chance(data[-2], data[-1])
 
-    def child(self, number: int | Int32[Array, ""]) -> "Chance":
+    def fold_in(self, number: int | Int32[Array, ""]) -> "Chance":
         """One of many sources that follow from this one, independent of each other."""
         low = mix(self.low ^ mix(jnp.asarray(number).astype(jnp.uint32) * _GOLDEN + _GOLDEN))
-        return Chance(*kept((low, mix(self.high + low))))
+        return Chance(*materialize((low, mix(self.high + low))))
 
     def words(self, count: int, first: int | Int32[Array, ""] = 0) -> UInt32[Array, " count"]:
         """Random words; those from `first` on, where there are more."""
-        return self.word(jnp.arange(count, dtype=jnp.int32) + first)
+        return self.bits(jnp.arange(count, dtype=jnp.int32) + first)
 
-    def word(self, number: int | Int32[Array, "*shape"] = 0) -> UInt32[Array, "*shape"]:
+    def bits(self, number: int | Int32[Array, "*shape"] = 0) -> UInt32[Array, "*shape"]:
         """The random word with that number, or each of several."""
         step = jnp.asarray(number).astype(jnp.uint32) * _GOLDEN
         return mix(mix(step + self.low) ^ self.high)

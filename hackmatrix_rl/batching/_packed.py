@@ -97,7 +97,7 @@ class Packed(eqx.Module):
             word = word | cls.FIELDS[name].placed(value)
         return word
 
-    def with_(
+    def replace(
         self: Things, where: Bool[Array, "*n"] | bool = True, /, **values: ArrayLike
     ) -> Things:
         """The same things with other numbers, at the marked places."""

@@ -16,7 +16,7 @@ from jax.custom_batching import custom_vmap
 from jaxtyping import Array, Bool, Int32, PyTree
 
 from hackmatrix_rl.batching._bits import (
-    kept,
+    materialize,
     size_of,
 )
 
@@ -58,7 +58,7 @@ def while_loop(
     return _loop(keep_going, body, carry, operands, batched)
 
 
-def apply_if(
+def sparse_cond(
     condition: Bool[Array, ""],
     function: Callable[[Carry, Operands], Carry],
     value: Carry,
@@ -71,7 +71,7 @@ def apply_if(
     Under `jax.vmap` the function runs only on the games whose condition holds, in buffers
     of one `share`-th of the batch.
     """
-    _, result = seldom(
+    _, result = one_round_loop(
         lambda carry, _: carry[0],
         lambda carry, given: (jnp.zeros_like(carry[0]), function(carry[1], given)),
         (condition, value),
@@ -81,7 +81,7 @@ def apply_if(
     return result
 
 
-def seldom(
+def one_round_loop(
     keep_going: Callable[[Carry, Operands], Bool[Array, ""]],
     body: Callable[[Carry, Operands], Carry],
     carry: Carry,
@@ -233,7 +233,7 @@ def _in_buffers(
     def one_buffer(state: tuple[Bool[Array, " size"], Carry]) -> PyTree:
         going, carry = state
         # Without a sign, so that nothing is done about negative ones.
-        index = kept(first_indices(going, width).astype(jnp.uint32))
+        index = materialize(first_indices(going, width).astype(jnp.uint32))
         inside = jnp.minimum(index, jnp.uint32(size - 1))
 
         def take(values: Array) -> Array:

@@ -20,16 +20,16 @@ from hackmatrix_rl.bench._pgx_environment import (
     require_pgx,
 )
 from hackmatrix_rl.bench._speed_comparison import (
-    Comparison,
+    SpeedComparison,
     compare_with_pgx,
 )
 
 __all__ = [
     "LEARNING_SIZES",
     "Benchmark",
-    "Comparison",
     "Part",
     "Speed",
+    "SpeedComparison",
     "benchmark",
     "check_sizes",
     "chosen_sizes",

@@ -13,7 +13,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, PyTree
 
 from hackmatrix_rl.agent import (
-    Actors,
+    CollectorState,
     Rollout,
     RolloutCollector,
 )
@@ -123,7 +123,7 @@ LEARNING_SIZES = (
     "width",
     "depth",
     "precision",
-    "num_epochs",
+    "update_epochs",
     "grad_accum",
     "remat",
 )
@@ -139,16 +139,16 @@ class Replayed(RolloutCollector):
     """Hands out a rollout that is there already, in place of collecting one."""
 
     rollout: Rollout
-    actors: Actors
+    actors: CollectorState
 
     def __call__(
         self,
         policy: ActorCritic,
         environment: Environment,
-        actors: Actors,
+        actors: CollectorState,
         *,
         precision: PrecisionPolicy = FLOAT32,
-    ) -> tuple[Rollout, Actors]:
+    ) -> tuple[Rollout, CollectorState]:
         """The rollout that is there."""
         return self.rollout, self.actors
 

@@ -78,7 +78,7 @@ class Speed:
         }
 
 
-class Tally(eqx.Module):
+class RandomPlayState(eqx.Module):
     """What the steps of the env runs came to.
 
     Attributes:
@@ -91,14 +91,14 @@ class Tally(eqx.Module):
     dropped: Int32[Array, "*devices"]
     episodes: Int32[Array, "*devices"]
 
-    def take(self, timestep: Timestep) -> "Tally":
+    def take(self, timestep: Timestep) -> "RandomPlayState":
         """The tally with one step taken in."""
         leaves = jax.tree.leaves((timestep.observation, timestep.mask))
         sums = [jnp.sum(leaf.astype(jnp.int32)).astype(jnp.uint32) for leaf in leaves]
         bits = jax.lax.bitcast_convert_type(jnp.sum(timestep.reward), jnp.uint32)
         dropped = timestep.episode.extra.get("dropped", jnp.zeros_like(timestep.reward))
         dropped = jnp.where(timestep.done, dropped, 0).astype(jnp.int32)
-        return Tally(
+        return RandomPlayState(
             checksum=self.checksum * jnp.uint32(31) + sum(sums, start=bits),
             dropped=self.dropped + jnp.sum(dropped),
             episodes=self.episodes + jnp.sum(timestep.done.astype(jnp.int32)),
@@ -124,7 +124,7 @@ def random_legal(
 
     def one(mask: Bool[Array, " num_actions"], key: Key[Array, ""]) -> Int32[Array, ""]:
         legal = jnp.sum(jnp.where(mask, places, jnp.uint32(0)), dtype=jnp.uint32)
-        return nth_bit(legal, below(Chance.of(key).word(), size_of(legal)))
+        return nth_bit(legal, below(Chance.of(key).bits(), size_of(legal)))
 
     return jax.vmap(one)(mask, keys)
 
@@ -194,7 +194,7 @@ class RandomPlay:
         self.memory = program_bytes(self.program)
 
     @property
-    def tally(self) -> Tally:
+    def tally(self) -> RandomPlayState:
         """What all steps since the last `clear` came to."""
         return jax.tree.map(lambda leaf: jnp.sum(leaf, dtype=leaf.dtype), self._tally)
 
@@ -206,7 +206,7 @@ class RandomPlay:
     def clear(self) -> None:
         """Forgets what the steps so far came to."""
         nothing = jnp.zeros(self._devices, jnp.int32)
-        tally = Tally(nothing.astype(jnp.uint32), nothing, nothing)
+        tally = RandomPlayState(nothing.astype(jnp.uint32), nothing, nothing)
         self._tally = jax.device_put(tally, self._by_environment, may_alias=False)
 
     def run(self, steps: int) -> float:
@@ -253,11 +253,11 @@ def _play(
     environment: Environment,
     state: PyTree[Array],
     mask: Bool[Array, "num_envs num_actions"],
-    tally: Tally,
+    tally: RandomPlayState,
     keys: Key[Array, " num_envs"],
     first: Int32[Array, ""],
     steps: Int32[Array, ""],
-) -> tuple[PyTree[Array], Bool[Array, "num_envs num_actions"], Tally]:
+) -> tuple[PyTree[Array], Bool[Array, "num_envs num_actions"], RandomPlayState]:
     """The steps `first`, `first + 1` ... of one device's games."""
 
     def step(index: Int32[Array, ""], carry: Any) -> Any:

@@ -38,7 +38,7 @@ STEPS = 128
 
 
 @dataclass(frozen=True)
-class Comparison:
+class SpeedComparison:
     """Two environments that were measured in turns.
 
     Attributes:
@@ -90,7 +90,7 @@ class Comparison:
 
 def compare_with_pgx(
     config: TrainConfig, *, repeats: int, clock: Callable[[], float] = time.perf_counter
-) -> Comparison:
+) -> SpeedComparison:
     """Measures random play of our environment and of a pgx game in turns.
 
     Both have as many games, split over the same devices; what every step returns goes into a
@@ -127,7 +127,7 @@ def compare_with_pgx(
         )
     speeds = in_turns(plays, steps=STEPS, repeats=repeats)
     tallies = {each: play.tally for each, play in plays.items()}
-    return Comparison(
+    return SpeedComparison(
         speeds=speeds,
         ratios=speeds["env"].ratios_to(speeds[name]),
         checksums={each: int(tally.checksum) for each, tally in tallies.items()},

@@ -88,11 +88,11 @@ def games_at_stage(
     def one(key: Key[Array, ""]) -> State:
         chance = Chance.of(key)
         position = replace(
-            blank_position(environment.config, chance=chance.child(0)),
+            blank_position(environment.config, chance=chance.fold_in(0)),
             stage=stage,
             scheduled_task_interval=FIRST_INTERVAL + 1 - stage,
         )
-        position = set_up_stage(position, chance=chance.child(1))
+        position = set_up_stage(position, chance=chance.fold_in(1))
         return State(position, empty_history(environment.config, position))
 
     return environment.from_games(jax.vmap(one)(keys))

@@ -28,7 +28,7 @@ from hackmatrix_rl.checkpoints._reader import (
 )
 from hackmatrix_rl.checkpoints._writer import (
     CheckpointWriter,
-    Outcome,
+    SaveResult,
 )
 
 __all__ = [
@@ -37,7 +37,7 @@ __all__ = [
     "CheckpointWriter",
     "Complaints",
     "Loaded",
-    "Outcome",
+    "SaveResult",
     "Stored",
     "check_resumable",
     "checkpoints_in",

@@ -73,7 +73,7 @@ class Stored:
         """What lies under a path, by the rest of its path."""
         return Stored(_under(path, self.arrays), _under(path, self.keys))
 
-    def misfit(self, like: PyTree) -> str | None:
+    def mismatch(self, like: PyTree) -> str | None:
         """The first way in which a tree is not what is stored, in words; `None` if it is."""
         wanted = leaves_by_path(like)
         if wanted.keys() != self.arrays.keys():
@@ -95,7 +95,7 @@ class Stored:
         Raises:
             ValueError: the stored arrays do not fit it.
         """
-        if (wrong := self.misfit(like)) is not None:
+        if (wrong := self.mismatch(like)) is not None:
             raise ValueError(wrong)
         arrays, rest = eqx.partition(like, is_array)
         filled = [self._array(name) for name in leaves_by_path(like)]

@@ -146,7 +146,7 @@ def restore(folder: epath.Path, part: str, like: Tree) -> Tree:
         ConfigError: if the checkpoint's arrays do not fit it.
     """
     stored = read_arrays(folder, part)
-    if (wrong := stored.misfit(like)) is not None:
+    if (wrong := stored.mismatch(like)) is not None:
         raise ConfigError(f"{folder}: not of this network and these settings: {wrong}.")
     return stored.fill(like)
 

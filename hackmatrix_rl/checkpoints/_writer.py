@@ -45,7 +45,7 @@ _TIMEOUT_SECONDS = 300  # for processes to wait for one another at the end of a 
 
 
 @dataclass(frozen=True)
-class Outcome:
+class SaveResult:
     """What became of one save.
 
     Attributes:
@@ -113,7 +113,7 @@ class CheckpointWriter:
         # Looked up once: several processes must not come to different answers later.
         self._there = {int(path.name) for path in self._whole()}
         self._writing: threading.Thread | None = None
-        self._outcomes: list[Outcome] = []
+        self._outcomes: list[SaveResult] = []
 
     def __enter__(self) -> "CheckpointWriter":
         return self
@@ -152,7 +152,7 @@ class CheckpointWriter:
         """
         self._join()
         if update in self._there:
-            self._outcomes.append(Outcome(update, 0.0, 0, None))
+            self._outcomes.append(SaveResult(update, 0.0, 0, None))
             return
         began = time.monotonic()
         folder = self._folder / str(update)
@@ -175,14 +175,14 @@ class CheckpointWriter:
             }
             self._checkpointer.save(folder, ocp.args.Composite(**items))
         except Exception as error:  # whatever it is: reported by `poll`, and training goes on
-            self._outcomes.append(Outcome(update, time.monotonic() - began, 0, error))
+            self._outcomes.append(SaveResult(update, time.monotonic() - began, 0, error))
             return
         self._writing = threading.Thread(
             target=self._finish, args=(folder, update, metadata, began), name="checkpoint"
         )
         self._writing.start()
 
-    def poll(self) -> list[Outcome]:
+    def poll(self) -> list[SaveResult]:
         """How the saves ended that have ended since the last call; does not wait."""
         if not self.busy:
             self._join()
@@ -193,7 +193,7 @@ class CheckpointWriter:
         """Has nothing to keep of what was there when this was made: it was removed."""
         self._there.clear()
 
-    def wait(self) -> list[Outcome]:
+    def wait(self) -> list[SaveResult]:
         """Waits for the save that is being written, and tells how it and others ended."""
         self._join()
         return self.poll()
@@ -219,7 +219,7 @@ class CheckpointWriter:
                 self._forget_the_oldest()
         except Exception as failure:  # handed to the training thread by `poll`
             error = failure
-        self._outcomes.append(Outcome(update, time.monotonic() - began, size, error))
+        self._outcomes.append(SaveResult(update, time.monotonic() - began, size, error))
 
     def _join(self) -> None:
         if self._writing is not None:

@@ -13,9 +13,9 @@ from rich.table import Table
 from hackmatrix_rl.bench import (
     LEARNING_SIZES,
     Benchmark,
-    Comparison,
     Part,
     Speed,
+    SpeedComparison,
     benchmark,
     check_sizes,
     chosen_sizes,
@@ -117,7 +117,7 @@ def bench(
     if full:
         bench_all(settings, default_sizes() if numbers is None else numbers, repeats, json_file)
         return
-    found: Benchmark | Comparison
+    found: Benchmark | SpeedComparison
     if compare is None:
         found = benchmark(settings, repeats=repeats)
         table = bench_table(found)
@@ -211,7 +211,7 @@ def bench_table(found: Benchmark) -> Table:
     return table
 
 
-def comparison_table(found: Comparison) -> Table:
+def comparison_table(found: SpeedComparison) -> Table:
     """The figures of two environments for people to read."""
     device, sizes = found.device, found.sizes
     table = _speeds_table(

@@ -10,6 +10,9 @@ from rich.console import Console
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.checkpoints import load
 from hackmatrix_rl.cli._settings import trust_option
+from hackmatrix_rl.cli._summary import (
+    summary_table,
+)
 from hackmatrix_rl.config import (
     COUNTED,
     MOST_EPISODES,
@@ -17,16 +20,15 @@ from hackmatrix_rl.config import (
 )
 from hackmatrix_rl.env import HackMatrix
 from hackmatrix_rl.evaluation import (
-    Player,
-    RandomPlayer,
+    Agent,
+    RandomAgent,
     Runner,
     evaluate,
-    summary_table,
 )
 from hackmatrix_rl.runs import check_played, make_environment
 from hackmatrix_rl.system import enable_compilation_cache
 
-BASELINES: dict[str, type[Player]] = {"random": RandomPlayer, "runner": Runner}
+BASELINES: dict[str, type[Agent]] = {"random": RandomAgent, "runner": Runner}
 
 
 @click.command("eval")
@@ -115,7 +117,7 @@ def player_and_environment(
     network: str | None = None,
     trust_code: bool = False,
     best: bool = False,
-) -> tuple[ActorCritic | Player, HackMatrix]:
+) -> tuple[ActorCritic | Agent, HackMatrix]:
     """What to evaluate, and in what.
 
     A trained policy plays under the limits that it was trained with, a scripted one under

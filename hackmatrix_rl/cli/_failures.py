@@ -11,7 +11,7 @@ from hackmatrix_rl.errors import (
 )
 from hackmatrix_rl.system import (
     ExitCode,
-    alone,
+    is_single_process,
     leave,
 )
 
@@ -25,6 +25,6 @@ def refuse(error: ValueError) -> NoReturn:
     if not isinstance(error, ConfigError):
         raise error
     click.echo(f"Error: {' '.join(str(error).split())}", err=True)
-    if alone() or isinstance(error, AgreedError):
+    if is_single_process() or isinstance(error, AgreedError):
         sys.exit(ExitCode.BAD_INPUT)
     leave(ExitCode.BAD_INPUT)

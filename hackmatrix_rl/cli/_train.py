@@ -19,6 +19,9 @@ from hackmatrix_rl.cli._settings import (
     process_options,
     trust_option,
 )
+from hackmatrix_rl.cli._summary import (
+    summary_table,
+)
 from hackmatrix_rl.config import (
     TrainConfig,
 )
@@ -27,19 +30,18 @@ from hackmatrix_rl.errors import (
     ConfigError,
 )
 from hackmatrix_rl.evaluation import (
-    RandomPlayer,
+    RandomAgent,
     Runner,
     evaluate_all,
-    summary_table,
 )
 from hackmatrix_rl.runs import (
+    ResumableRun,
     RunFolder,
     RunLock,
     RunResult,
-    Stopped,
     check_run_folder,
     compose,
-    find_stopped_run,
+    find_resumable_run,
     make_plan,
     make_run_folder,
     preflight,
@@ -50,7 +52,7 @@ from hackmatrix_rl.runs import (
 from hackmatrix_rl.runs.sinks import terminal
 from hackmatrix_rl.system import (
     ExitCode,
-    by_first,
+    any_process,
     check_same,
     check_shared,
     chosen_devices,
@@ -59,9 +61,9 @@ from hackmatrix_rl.system import (
     describe_device,
     disconnect,
     enable_compilation_cache,
-    in_any,
-    is_first,
+    is_process_zero,
     make_deterministic,
+    on_process_zero,
     process_index,
     select_device,
     unseen_accelerator,
@@ -135,7 +137,7 @@ def train(
             if changes.get("deterministic"):
                 make_deterministic()  # before processes speak to one another over their devices
             find = partial(_find, resume_run, changes, trust_code, lock)
-            stopped = Stopped.of(by_first(find))
+            stopped = ResumableRun.of(on_process_zero(find))
             _check_trusted_by_all(stopped, changes, trust_code)
             settings = stopped.config(changes)
             if settings.deterministic:
@@ -148,27 +150,27 @@ def train(
         check_same(settings.as_dict(), trainer.policy)
         place = settings.run_dir if stopped is None else str(stopped.path)
         look = partial(preflight, settings, trainer, folder=settings.checkpoint_dir or place)
-        needs = by_first(look)
+        needs = on_process_zero(look)
         if dry_run:
             lock.withdraw()
             if stopped is None:
-                by_first(partial(check_run_folder, settings))
+                on_process_zero(partial(check_run_folder, settings))
             plan = make_plan(settings, trainer)
-            if is_first():
+            if is_process_zero():
                 click.echo("\n".join([*(stopped.notes if stopped else ()), *needs, *plan.lines()]))
             disconnect()
             return int(ExitCode.DONE)
-        told = by_first(partial(_open, settings, stopped, lock))
+        told = on_process_zero(partial(_open, settings, stopped, lock))
         folder = RunFolder.seen_by(process_index(), told)
         check_shared(folder.checkpoints)
-        console = Console(quiet=not is_first())
+        console = Console(quiet=not is_process_zero())
         display = terminal(console, total_timesteps=settings.total_timesteps)
         for line in (*(stopped.notes if stopped else ()), *describe(settings, folder), *needs):
             display.note(line)
         checkpoint = None if stopped is None else stopped.checkpoint
         result = run(settings, trainer, folder, resume=checkpoint, displays=[display], lock=lock)
         status = result.exit_code
-        if settings.eval_episodes and status is ExitCode.DONE and is_first():
+        if settings.eval_episodes and status is ExitCode.DONE and is_process_zero():
             status = summarize(settings, folder, result, console)
     for line in (f"Everything is in {folder.path}", *advice(settings, folder, result)):
         console.print(line, highlight=False, soft_wrap=True)
@@ -178,23 +180,25 @@ def train(
 
 def _find(run: str, changes: Mapping[str, Any], trust_code: bool, lock: RunLock) -> dict[str, Any]:
     """A stopped run that may be gone on with, locked against other processes."""
-    stopped = find_stopped_run(run, changes.get("checkpoint_dir"), lock=lock)
+    stopped = find_resumable_run(run, changes.get("checkpoint_dir"), lock=lock)
     stopped.check_trusted(changes, trust_code=trust_code)
     return stopped.as_dict()
 
 
-def _check_trusted_by_all(stopped: Stopped, changes: Mapping[str, Any], trust_code: bool) -> None:
+def _check_trusted_by_all(
+    stopped: ResumableRun, changes: Mapping[str, Any], trust_code: bool
+) -> None:
     """Refuses in all processes what one of them was not told to trust."""
     refused = None
     try:
         stopped.check_trusted(changes, trust_code=trust_code)
     except ConfigError as error:
         refused = str(error)
-    if in_any(refused is not None):
+    if any_process(refused is not None):
         raise AgreedError(refused or "--trust-code is missing in another process of the run.")
 
 
-def _open(settings: TrainConfig, stopped: Stopped | None, lock: RunLock) -> dict[str, Any]:
+def _open(settings: TrainConfig, stopped: ResumableRun | None, lock: RunLock) -> dict[str, Any]:
     """The run's folder, locked and ready to be written."""
     if stopped is None:
         folder = make_run_folder(settings, lock=lock)
@@ -222,7 +226,7 @@ def describe(config: TrainConfig, folder: RunFolder) -> list[str]:
         why_device(chosen_devices()[0].platform, jax.default_backend()),
         f"Training on {describe_device()}: {config.total_timesteps:,} steps in "
         f"{config.num_updates:,} updates of {config.num_envs:,} games x {config.num_steps} steps",
-        f"Each update: {config.num_epochs} epochs of {config.minibatches} minibatches; "
+        f"Each update: {config.update_epochs} epochs of {config.minibatches} minibatches; "
         f"network {config.network}{width}, {config.precision}, learning rate "
         f"{config.learning_rate:g} ({config.learning_rate_schedule}), seed {config.seed}",
         f"Run folder: {folder.path}    Ctrl-C saves and ends.",
@@ -239,7 +243,7 @@ def summarize(
     """
     console.print(f"Playing {config.eval_episodes:,} games with each policy ...", highlight=False)
     evaluations = evaluate_all(
-        {"trained": result.policy, "random": RandomPlayer(), "runner": Runner()},
+        {"trained": result.policy, "random": RandomAgent(), "runner": Runner()},
         result.environment,
         episodes=config.eval_episodes,
         key=jax.random.key(config.seed),

@@ -17,7 +17,7 @@ from hackmatrix_rl.cli._settings import (
 from hackmatrix_rl.config import make_config
 from hackmatrix_rl.runs import (
     ProofError,
-    Verdict,
+    ResumeProof,
     verify_resume,
 )
 
@@ -78,7 +78,7 @@ def verify_resume_command(
     return 0 if verdict.same else 1
 
 
-def describe(verdict: Verdict, folder: Path) -> list[str]:
+def describe(verdict: ResumeProof, folder: Path) -> list[str]:
     """The verdict in words."""
     lines = [
         f"{way}: " + ("the same bits" if difference is None else f"DIFFERS at {difference}")

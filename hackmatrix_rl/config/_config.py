@@ -167,7 +167,7 @@ class TrainConfig:
         "Hold the step size, or lower it to 0 over the run.",
         choices=("constant", "linear"),
     )
-    num_epochs: int = option(
+    update_epochs: int = option(
         2,
         "Learning",
         "Passes over what was collected in an update.",
@@ -186,17 +186,17 @@ class TrainConfig:
         "Actions in such a part, instead: a larger batch has more parts.",
         minimum=1,
     )
-    discount: float = option(
+    gamma: float = option(
         0.99, "Learning", "What a reward one step later is worth (gamma).", minimum=0, maximum=1
     )
-    trace_decay: float = option(
+    gae_lambda: float = option(
         0.95,
         "Learning",
         "Trust in returns over the value network: lambda of GAE.",
         minimum=0,
         maximum=1,
     )
-    clip: float = option(
+    clip_coef: float = option(
         0.2, "Learning", "How far the probability ratio may move before it is clipped.", above=0
     )
     value_clip: float | None = option(
@@ -209,8 +209,8 @@ class TrainConfig:
         "then standardised, or as they are.",
         choices=("standard", "compressed", "none"),
     )
-    value_coefficient: float = option(0.5, "Learning", "Weight of the value loss.", minimum=0)
-    entropy_coefficient: float = option(
+    vf_coef: float = option(0.5, "Learning", "Weight of the value loss.", minimum=0)
+    ent_coef: float = option(
         0.05, "Learning", "Weight of the entropy bonus, which keeps the policy trying.", minimum=0
     )
     normalize_advantage: bool = option(
@@ -223,10 +223,10 @@ class TrainConfig:
         minimum=0,
     )
     aux_every: int = option(1, "Learning", "Do so at every so-manieth minibatch alone.", minimum=1)
-    max_gradient_norm: float = option(
+    max_grad_norm: float = option(
         0.5, "Learning", "Longer gradients are shortened to this norm.", above=0
     )
-    kl_limit: float | None = option(
+    target_kl: float | None = option(
         None,
         "Learning",
         "Skip the rest of an update once the policy moved so far; none never does.",

@@ -10,7 +10,7 @@ from jaxtyping import Array, Key
 from hackmatrix_rl.agent.networks import (
     NETWORKS,
     ActorCritic,
-    add_outcomes,
+    add_auxiliary_head,
     build_network,
     module_of,
     rematerialized,
@@ -25,7 +25,7 @@ from hackmatrix_rl.errors import (
 from hackmatrix_rl.system import (
     available_memory,
     bytes_of,
-    in_words,
+    format_bytes,
 )
 
 # Folded into the network's key: any number far from those that splitting it uses.
@@ -68,7 +68,7 @@ def build_policy(
     if config.aux_coefficient == 0:
         return policy
     try:
-        return add_outcomes(policy, spec, key=jax.random.fold_in(key, OUTCOMES_KEY))
+        return add_auxiliary_head(policy, spec, key=jax.random.fold_in(key, OUTCOMES_KEY))
     except ValueError as error:
         raise ConfigError(
             f"--aux-coefficient {config.aux_coefficient:g}: {named} cannot, for {error}. Use "
@@ -103,7 +103,7 @@ def _check_room(config: TrainConfig, needed: int) -> None:
         given = [f"--{name} {getattr(config, name)}" for name in ("width", "depth")]
         named = " ".join(each for each in given if not each.endswith("None"))
         raise ConfigError(
-            f"--network {config.network} {named} needs {in_words(needed)} for itself "
-            f"alone, but there are {in_words(available[0])} of {available[1]}. Use a smaller "
+            f"--network {config.network} {named} needs {format_bytes(needed)} for itself "
+            f"alone, but there are {format_bytes(available[0])} of {available[1]}. Use a smaller "
             "--width or --depth."
         )

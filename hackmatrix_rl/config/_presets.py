@@ -45,7 +45,7 @@ PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
             "num_envs": 16,
             "num_steps": 16,
             "num_minibatches": 2,
-            "num_epochs": 2,
+            "update_epochs": 2,
             "updates_per_dispatch": 2,
             "width": 16,
             "max_steps": 200,

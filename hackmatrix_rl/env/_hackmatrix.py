@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, Int32, Key
 
-from hackmatrix_rl.batching import Chance, kept
+from hackmatrix_rl.batching import Chance, materialize
 from hackmatrix_rl.batching import _sparse as sparse
 from hackmatrix_rl.env._encoding import (
     Observation,
@@ -160,9 +160,9 @@ class HackMatrix(Environment):
     ) -> tuple[HackMatrixState, Timestep]:
         """One action of one game, and the reset if it ended the episode."""
         chance = Chance.of(key)
-        after, outcome = act(state.games, action, state.mask, chance=chance.child(0))
+        after, outcome = act(state.games, action, state.mask, chance=chance.fold_in(0))
         completed = outcome.completed & ~outcome.won
-        reward = kept(outcome.terms.total())
+        reward = materialize(outcome.terms.total())
         tally = Tally(
             total_reward=state.tally.total_reward + reward,
             length=state.tally.length + 1,
@@ -177,7 +177,7 @@ class HackMatrix(Environment):
         done = terminated | truncated
 
         position, last_observation, last_mask = self._go_on(
-            after, completed, done, chance=chance.child(1)
+            after, completed, done, chance=chance.fold_in(1)
         )
         # The ring is left as it is: snapshots beyond `count` are never read.
         none = jnp.int32(0)
@@ -225,17 +225,17 @@ class HackMatrix(Environment):
             can_undo, chance = given
             begins = new_game & ~next_stage
             last = select(begins, seen(position, can_undo), last)
-            chance = chance.child(begins.astype(jnp.int32))
-            blank = blank_position(self.config, chance=chance.child(0))
+            chance = chance.fold_in(begins.astype(jnp.int32))
+            blank = blank_position(self.config, chance=chance.fold_in(0))
             position = select(begins, blank, position)
-            position = set_up_stage(position, chance=chance.child(1))
+            position = set_up_stage(position, chance=chance.fold_in(1))
             return jnp.zeros_like(next_stage), new_game & ~begins, position, last
 
         nothing = jax.tree.map(
             lambda leaf: jnp.zeros(leaf.shape, leaf.dtype),
             jax.eval_shape(seen, game.position, can_undo),
         )
-        _, _, position, (observation, mask) = sparse.seldom(
+        _, _, position, (observation, mask) = sparse.one_round_loop(
             lambda carry, _: carry[0] | carry[1],
             one,
             (completed, done, game.position, nothing),

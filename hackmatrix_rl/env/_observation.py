@@ -137,10 +137,10 @@ def _board(board: Board) -> UInt32[Array, "36"]:
     hidden = (content == Content.HIDDEN_DATA) | (content == Content.HIDDEN_PROGRAM)
     sight = jnp.where(content >= Content.HIDDEN_PROGRAM, content - 1, content)
     covered = block & ~board.siphoned
-    seen = board.with_(content=sight)
-    seen = seen.with_(hidden, value=0, spawn_count=0)
-    seen = seen.with_(covered, credits=0, energy=0)
-    return seen.with_(~block, value=0, siphoned=0).words
+    seen = board.replace(content=sight)
+    seen = seen.replace(hidden, value=0, spawn_count=0)
+    seen = seen.replace(covered, credits=0, energy=0)
+    return seen.replace(~block, value=0, siphoned=0).words
 
 
 Things = tuple[Enemies, Transmissions, Int32[Array, ""], Bool[Array, ""]]
@@ -165,7 +165,7 @@ def _things(position: Position) -> UInt32[Array, "36"]:
         )
 
     crowded = position.enemies.present[_FEW:].any() | position.transmissions.present[_FEW:].any()
-    return sparse.apply_if(
+    return sparse.sparse_cond(
         crowded, lambda _, given: look(None, given), look(_FEW, given), given, share=8
     )
 

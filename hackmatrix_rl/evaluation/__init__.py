@@ -1,7 +1,7 @@
 """How well a policy plays, and scripted players to compare it with."""
 
 from hackmatrix_rl.evaluation._baselines import (
-    RandomPlayer,
+    RandomAgent,
     Runner,
 )
 from hackmatrix_rl.evaluation._divergence import (
@@ -18,11 +18,8 @@ from hackmatrix_rl.evaluation._evaluate import (
     evaluate_all,
 )
 from hackmatrix_rl.evaluation._player import (
-    Player,
-    PolicyPlayer,
-)
-from hackmatrix_rl.evaluation._summary import (
-    summary_table,
+    Agent,
+    PolicyAgent,
 )
 from hackmatrix_rl.evaluation._verdict import (
     Judgement,
@@ -31,12 +28,12 @@ from hackmatrix_rl.evaluation._verdict import (
 )
 
 __all__ = [
+    "Agent",
     "Estimate",
     "Evaluation",
     "Judgement",
-    "Player",
-    "PolicyPlayer",
-    "RandomPlayer",
+    "PolicyAgent",
+    "RandomAgent",
     "Runner",
     "Verdict",
     "evaluate",
@@ -45,5 +42,4 @@ __all__ = [
     "mean_of",
     "policy_divergence",
     "rate_of",
-    "summary_table",
 ]

@@ -12,7 +12,7 @@ from hackmatrix_rl.env import (
     Number,
     Sight,
 )
-from hackmatrix_rl.evaluation._player import Player
+from hackmatrix_rl.evaluation._player import Agent
 from hackmatrix_rl.game import (
     NUM_DIRECTIONS,
     SIZE,
@@ -25,7 +25,7 @@ WHIM = 0.15
 """How often the runner does anything at all."""
 
 
-class Script(Player):
+class Script(Agent):
     """A player without memory."""
 
     def initial_carry(self) -> PyTree[Array]:
@@ -54,7 +54,7 @@ class Script(Player):
         """Chooses an action from what is seen and what is legal."""
 
 
-class RandomPlayer(Script):
+class RandomAgent(Script):
     """Takes a uniformly random legal action; works in any environment."""
 
     def choose(

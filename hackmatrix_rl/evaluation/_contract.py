@@ -23,7 +23,7 @@ from hackmatrix_rl.errors import (
     place,
     summary,
 )
-from hackmatrix_rl.evaluation._player import Player
+from hackmatrix_rl.evaluation._player import Agent
 
 
 def check_environment_and_players(environment: Any, players: Any) -> None:
@@ -50,7 +50,7 @@ def check_environment_and_players(environment: Any, players: Any) -> None:
 
 def check_is_player(player: Any) -> None:
     """Raises a TypeError unless this is an instance of a network or of a scripted player."""
-    if isinstance(player, ActorCritic | Player):
+    if isinstance(player, ActorCritic | Agent):
         return
     if isinstance(player, type):
         takes = "env.spec, key=jax.random.key(0)" if issubclass(player, ActorCritic) else ""
@@ -60,16 +60,16 @@ def check_is_player(player: Any) -> None:
         )
     raise TypeError(
         f"policy is {described(player)}; expected an instance of hm.ActorCritic, or of "
-        "hackmatrix_rl.evaluation.Player, such as RandomPlayer()"
+        "hackmatrix_rl.evaluation.Agent, such as RandomAgent()"
     )
 
 
-def _check_shapes(player: Player, environment: Environment) -> None:
+def _check_shapes(player: Agent, environment: Environment) -> None:
     """What a player of the user's own chooses for one observation."""
     spec: EnvSpec = environment.spec
     said = place(player, "act")
 
-    def act(player: Player, observation: Any) -> Any:
+    def act(player: Agent, observation: Any) -> Any:
         carry = player.initial_carry()
         mask = jnp.ones((spec.num_actions,), bool)
         chosen = player.act(observation, mask, carry, key=jax.random.key(0))

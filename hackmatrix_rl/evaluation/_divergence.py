@@ -8,7 +8,7 @@ from jaxtyping import Array, Float32, Key, PyTree
 from hackmatrix_rl.agent import (
     MaskedCategorical,
     RolloutCollector,
-    start_actors,
+    start_collector,
 )
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.env import (
@@ -39,7 +39,7 @@ def policy_divergence(
         num_envs: environments side by side.
         num_steps: steps of each.
     """
-    actors = start_actors(environment, policy, env_keys(key, num_envs))
+    actors = start_collector(environment, policy, env_keys(key, num_envs))
     return float(_mean_divergence(policy, other, environment, actors, RolloutCollector(num_steps)))
 
 

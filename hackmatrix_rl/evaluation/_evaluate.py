@@ -29,8 +29,8 @@ from hackmatrix_rl.evaluation._estimate import (
     rate_of,
 )
 from hackmatrix_rl.evaluation._player import (
-    Player,
-    PolicyPlayer,
+    Agent,
+    PolicyAgent,
 )
 
 
@@ -73,7 +73,7 @@ class Evaluation:
 
 
 def evaluate(
-    policy: ActorCritic | Player,
+    policy: ActorCritic | Agent,
     environment: Environment,
     *,
     episodes: int,
@@ -114,7 +114,7 @@ def evaluate(
 
 
 def evaluate_all(
-    policies: Mapping[str, ActorCritic | Player],
+    policies: Mapping[str, ActorCritic | Agent],
     environment: Environment,
     *,
     episodes: int,
@@ -148,7 +148,7 @@ def evaluate_all(
     check_key(key)
     check_environment_and_players(environment, policies.values())
     players = tuple(
-        PolicyPlayer(policy, greedy=greedy) if isinstance(policy, ActorCritic) else policy
+        PolicyAgent(policy, greedy=greedy) if isinstance(policy, ActorCritic) else policy
         for policy in policies.values()
     )
     num_envs = min(num_envs, episodes)
@@ -185,7 +185,7 @@ class _Play(eqx.Module):
 
 @eqx.filter_jit
 def _first_episodes(
-    players: tuple[Player, ...],
+    players: tuple[Agent, ...],
     environment: Environment,
     keys: Key[Array, " num_envs"],
     max_steps: int,
@@ -244,12 +244,12 @@ def _first_episodes(
     return totals, done
 
 
-def _act(player: Player) -> Callable[..., tuple[Array, PyTree[Array]]]:
+def _act(player: Agent) -> Callable[..., tuple[Array, PyTree[Array]]]:
     """`player.act` with its key by position, as `jax.vmap` wants it."""
     return lambda observation, mask, carry, key: player.act(observation, mask, carry, key=key)
 
 
-def _carries(player: Player, num_envs: int) -> PyTree[Array]:
+def _carries(player: Agent, num_envs: int) -> PyTree[Array]:
     return jax.tree.map(
         lambda leaf: jnp.broadcast_to(leaf, (num_envs, *leaf.shape)), player.initial_carry()
     )

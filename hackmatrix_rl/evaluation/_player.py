@@ -9,7 +9,7 @@ from hackmatrix_rl.agent import MaskedCategorical
 from hackmatrix_rl.agent.networks import ActorCritic
 
 
-class Player(eqx.Module):
+class Agent(eqx.Module):
     """Chooses actions in ONE environment; callers use `jax.vmap`."""
 
     @abstractmethod
@@ -38,7 +38,7 @@ class Player(eqx.Module):
         """
 
 
-class PolicyPlayer(Player):
+class PolicyAgent(Agent):
     """Plays as a network says.
 
     Attributes:

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32
 
-from hackmatrix_rl.batching import Chance, kept
+from hackmatrix_rl.batching import Chance, materialize
 from hackmatrix_rl.batching import _sparse as sparse
 from hackmatrix_rl.game._board import (
     NUM_CELLS,
@@ -41,7 +41,7 @@ from hackmatrix_rl.game._state import (
     Position,
     State,
     bits_of,
-    of_chosen,
+    pick,
     select,
 )
 from hackmatrix_rl.game._view import View
@@ -76,7 +76,7 @@ def allowed(position: Position, *, can_undo: Bool[Array, ""]) -> Bool[Array, "28
     for direction in Direction:
         ahead = (here.shifted(direction) & open_).any()
         legal = legal | (ahead.astype(jnp.uint32) << direction)
-    return bits_of(kept(legal), NUM_ACTIONS)
+    return bits_of(materialize(legal), NUM_ACTIONS)
 
 
 def is_legal(mask: Bool[Array, "28"], action: Int32[Array, ""]) -> Bool[Array, ""]:
@@ -103,7 +103,7 @@ def apply_action(
 
     after, kills, collected, at_exit = move(position, action, moves)
 
-    after, kills, quality = sparse.apply_if(
+    after, kills, quality = sparse.sparse_cond(
         siphons | runs,
         _siphon_or_run,
         (after, kills, jnp.float32(0)),
@@ -161,7 +161,7 @@ def move(
     step, _ = step_from(player.cell, direction)
     cell = jnp.where(walks, player.cell + step, player.cell)
     here = np.arange(NUM_CELLS) == cell
-    content = of_chosen(here, position.board.content)
+    content = pick(here, position.board.content)
     collected = walks & (content == Content.PICKUP)
     player = replace(
         player, cell=cell, data_siphons=player.data_siphons + collected.astype(jnp.int32)
@@ -171,7 +171,7 @@ def move(
         player=player,
         enemies=enemies,
         transmissions=transmissions,
-        board=position.board.with_(here & collected, content=Content.EMPTY),
+        board=position.board.replace(here & collected, content=Content.EMPTY),
     )
     return after, kills + more, collected, walks & (content == Content.EXIT)
 
@@ -195,5 +195,5 @@ def look(
         seen = looking & targets.has(cell)
         target = jnp.where(seen, cell, target)
         looking = looking & ~seen & ~blocks.has(cell)
-    target = kept(target)
+    target = materialize(target)
     return target, transmissions.has(target)

@@ -35,7 +35,7 @@ def hit(enemies: Enemies, damage: Int32[Array, " max_enemies"]) -> tuple[Enemies
     dead = struck & (hp <= 0)
     kills = jnp.sum(dead & ~enemies.from_scheduled_task, dtype=jnp.int32)
     stunned = enemies.stunned | (struck & ~dead)
-    return enemies.with_(present=enemies.present & ~dead, hp=hp, stunned=stunned), kills
+    return enemies.replace(present=enemies.present & ~dead, hp=hp, stunned=stunned), kills
 
 
 def strike(
@@ -46,7 +46,7 @@ def strike(
     victim = Enemies(word_at(enemies, slot))
     left = victim.hp - jnp.minimum(damage, victim.hp)
     dead = left <= 0
-    struck = victim.with_(present=~dead, hp=left, stunned=victim.stunned | ~dead)
+    struck = victim.replace(present=~dead, hp=left, stunned=victim.stunned | ~dead)
     counts = (slot < enemies.size) & dead & ~victim.from_scheduled_task
     return put(enemies, slot, struck.words), counts.astype(jnp.int32)
 
@@ -58,7 +58,7 @@ def cut(
     slot = first_at(transmissions, cell)
     gone = Transmissions(word_at(transmissions, slot))
     counts = (slot < transmissions.size) & ~gone.from_scheduled_task
-    return put(transmissions, slot, gone.with_(present=0).words), counts.astype(jnp.int32)
+    return put(transmissions, slot, gone.replace(present=0).words), counts.astype(jnp.int32)
 
 
 def destroy(things: Things, cells: CellSet) -> tuple[Things, Int32[Array, ""]]:
@@ -69,7 +69,7 @@ def destroy(things: Things, cells: CellSet) -> tuple[Things, Int32[Array, ""]]:
     """
     gone = things.present & cells.has(things.cell)
     kills = _kills_by_cell(gone, things.cell, things.from_scheduled_task)
-    return things.with_(present=things.present & ~gone), kills
+    return things.replace(present=things.present & ~gone), kills
 
 
 def _kills_by_cell(

@@ -30,7 +30,7 @@ from hackmatrix_rl.game._state import (
     Position,
     by_type,
     is_block,
-    of_chosen,
+    pick,
 )
 from hackmatrix_rl.game._view import View
 
@@ -81,7 +81,7 @@ def crash(position: Position) -> Position:
     here = CellSet.of(position.player.cell)
     around = (here.surroundings() - here).to_array()
     wiped = around & is_block(position.board.content)
-    board = position.board.with_(wiped, content=Content.EMPTY, value=0, spawn_count=0)
+    board = position.board.replace(wiped, content=Content.EMPTY, value=0, spawn_count=0)
     return replace(position, board=board)
 
 
@@ -102,7 +102,7 @@ def warp_target(view: View, given: Given) -> tuple[Int32[Array, ""], Bool[Array,
     lots = ((given.chance.words(present.size) >> 7) << 7) | numbers
     lots = jnp.where(present, lots, jnp.uint32(0))
     target = present & (lots == jnp.max(lots))
-    return of_chosen(target, cells), target[: enemies.size].any()
+    return pick(target, cells), target[: enemies.size].any()
 
 
 def warp_destroys(view: View, given: Given) -> tuple[CellSet, CellSet]:
@@ -119,7 +119,7 @@ def poly(view: View, given: Given) -> tuple[Position, Int32[Array, ""]]:
     kind = (enemies.type + 1 + below(bits, NUM_ENEMY_TYPES - 1)) & (NUM_ENEMY_TYPES - 1)
     hp = by_type(ENEMY_HP, kind) - (by_type(ENEMY_HP, enemies.type) - enemies.hp)
     dead = enemies.present & (hp <= 0)
-    after = enemies.with_(
+    after = enemies.replace(
         present=enemies.present & ~dead,
         type=kind,
         hp=jnp.maximum(hp, 0),
@@ -157,7 +157,7 @@ def moved(enemies: Enemies, wanted: Int32[Array, " n"]) -> Enemies:
     earlier = slots[None, :] < slots[:, None]
     rival = (wanted[None, :] == wanted[:, None]) & wants[None, :] & earlier
     goes: Bool[Array, " n"] = wants & ~rival.any(axis=1)
-    return enemies.with_(goes, cell=wanted)
+    return enemies.replace(goes, cell=wanted)
 
 
 def undo(view: View, given: Given) -> tuple[Position, Int32[Array, ""]]:
@@ -168,7 +168,7 @@ def undo(view: View, given: Given) -> tuple[Position, Int32[Array, ""]]:
 def delay(position: Position) -> Position:
     """Every transmission takes 3 turns more."""
     later = jnp.minimum(position.transmissions.turns_remaining + 3, LONGEST_WAIT)
-    return replace(position, transmissions=position.transmissions.with_(turns_remaining=later))
+    return replace(position, transmissions=position.transmissions.replace(turns_remaining=later))
 
 
 def reduce_spawns(position: Position) -> Position:
@@ -176,4 +176,4 @@ def reduce_spawns(position: Position) -> Position:
     board = position.board
     fewer = jnp.maximum(board.spawn_count - 1, 0)
     open_ = is_block(board.content) & ~board.siphoned
-    return replace(position, board=board.with_(open_, spawn_count=fewer))
+    return replace(position, board=board.replace(open_, spawn_count=fewer))

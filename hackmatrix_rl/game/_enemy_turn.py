@@ -37,7 +37,7 @@ from hackmatrix_rl.game._state import (
     Transmissions,
     by_type,
     first,
-    of_chosen,
+    pick,
 )
 
 
@@ -49,8 +49,8 @@ def enemy_turn(position: Position, takes_place: Bool[Array, ""], *, chance: Chan
     """
     position = replace(position, turn=position.turn + takes_place.astype(jnp.int32))
     position = arrive(position, takes_place)
-    position = move_enemies(position, takes_place, chance=chance.child(0))
-    position = spawn(position, takes_place, chance=chance.child(1))
+    position = move_enemies(position, takes_place, chance=chance.fold_in(0))
+    position = spawn(position, takes_place, chance=chance.fold_in(1))
     return recover(position, takes_place)
 
 
@@ -66,7 +66,7 @@ def arrive(position: Position, takes_place: Bool[Array, ""]) -> Position:
         due, enemies, dropped = carry
         enemies = with_room(enemies, jnp.int32(1))
         now = first(due)
-        word = of_chosen(now, given.words)
+        word = pick(now, given.words)
         kind, cell = (Transmissions.FIELDS[name].read(word) for name in ("type", "cell"))
         arrival = Enemies.word(
             present=1,
@@ -88,7 +88,7 @@ def arrive(position: Position, takes_place: Bool[Array, ""]) -> Position:
         transmissions,
         shares=(8,),
     )
-    waiting = transmissions.with_(
+    waiting = transmissions.replace(
         present=transmissions.present & ~due,
         turns_remaining=jnp.where(takes_place, jnp.maximum(left - 1, 0), left),
     )
@@ -112,7 +112,7 @@ def move_enemies(position: Position, takes_place: Bool[Array, ""], *, chance: Ch
         # before the order is drawn, and attacks need no order among themselves.
         attacking = able & beside.has(enemies.cell)
         able = able & ~attacking
-        turns = walking_order(enemies, able, chance=chance.child(step))
+        turns = walking_order(enemies, able, chance=chance.fold_in(step))
         enemies = walk(enemies, turns, player.cell, blocks, transmissions)
         return able, hp - jnp.sum(attacking, dtype=jnp.int32), enemies
 
@@ -180,7 +180,7 @@ def walk(
         seen = (row_of(target) == row_of(goal)) | (col_of(target) == col_of(goal))
         shows = (kind == EnemyType.CRYPTOG) & (target != cell) & seen
         last_known = jnp.where(shows, target, enemies.last_known)
-        enemies = enemies.with_(mover, cell=target, last_known=last_known)
+        enemies = enemies.replace(mover, cell=target, last_known=last_known)
         return next_turn(turns, now), enemies
 
     _, enemies = sparse.while_loop(
@@ -252,7 +252,7 @@ def spawn(position: Position, takes_place: Bool[Array, ""], *, chance: Chance) -
 
     stops = position.enemies.cells | position.board.blocks
     pending = position.pending_siphon_transmissions
-    transmissions, dropped = sparse.apply_if(
+    transmissions, dropped = sparse.sparse_cond(
         takes_place & (due | (pending > 0)),
         spawn_all,
         (position.transmissions, position.dropped),
@@ -273,5 +273,5 @@ def recover(position: Position, takes_place: Bool[Array, ""]) -> Position:
     """Step 6: enemies recover."""
     enemies = position.enemies
     disabled_turns = jnp.maximum(enemies.disabled_turns - 1, 0)
-    recovered = enemies.with_(takes_place, disabled_turns=disabled_turns, stunned=0)
+    recovered = enemies.replace(takes_place, disabled_turns=disabled_turns, stunned=0)
     return replace(position, enemies=recovered)

@@ -66,7 +66,7 @@ def _numbers(player: Player) -> list[Int32[Array, ""]]:
 
 def _without_flags(slots: Slots) -> UInt32[Array, " n"]:
     """UNDO loses them (a quirk)."""
-    return slots.with_(**dict.fromkeys(FLAGS, 0)).words
+    return slots.replace(**dict.fromkeys(FLAGS, 0)).words
 
 
 def empty_history(config: GameConfig, position: Position) -> History:

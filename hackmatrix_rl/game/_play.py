@@ -67,8 +67,8 @@ def play(
     """
     chance = Chance.of(key)
     mask = legal_actions(config, state)
-    after, outcome = act(state, action, mask, chance=chance.child(0))
-    position = set_up_if(outcome.completed & ~outcome.won, after.position, chance=chance.child(1))
+    after, outcome = act(state, action, mask, chance=chance.fold_in(0))
+    position = set_up_if(outcome.completed & ~outcome.won, after.position, chance=chance.fold_in(1))
     return State(position, after.history), outcome
 
 
@@ -86,8 +86,8 @@ def act(
     action = action.astype(jnp.int32)
     legal = is_legal(mask, action)
 
-    position, event = apply_action(state, action, legal, chance=chance.child(0))
-    position, turned = turn_after(position, event, chance=chance.child(1))
+    position, event = apply_action(state, action, legal, chance=chance.fold_in(0))
+    position, turned = turn_after(position, event, chance=chance.fold_in(1))
     position = complete(position, event)
     event = eqx.tree_at(lambda e: e.died, event, legal & (position.player.hp == 0))
     terms = reward_terms(state.position, position, event)

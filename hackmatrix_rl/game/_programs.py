@@ -261,7 +261,9 @@ def _overlay(
     """`changed` where it runs, else `after`; what the effect leaves alone costs nothing."""
     # Only one program runs: where this one does, `after` is still what it was before.
     return jax.tree.map(
-        lambda old, new, kept: kept if new is old else jnp.where(runs, new, kept),
+        lambda old, new, materialize: (
+            materialize if new is old else jnp.where(runs, new, materialize)
+        ),
         before,
         changed,
         after,

@@ -18,7 +18,7 @@ from hackmatrix_rl.game._state import (
     Position,
     holds_data,
     holds_program,
-    of_chosen,
+    pick,
 )
 
 SHORTEST_INTERVAL = 4
@@ -51,7 +51,7 @@ def siphon(position: Position) -> Position:
             energy=player.energy + total(board.energy, loose),
             data_siphons=player.data_siphons - 1,
         ),
-        board=board.with_(
+        board=board.replace(
             content=shown,
             spawn_count=jnp.where(block, 0, board.spawn_count),
             credits=jnp.where(loose, 0, board.credits),
@@ -95,7 +95,7 @@ def siphon_quality(position: Position) -> Float32[Array, ""]:
 
     here = jnp.arange(NUM_CELLS, dtype=jnp.int32) == position.player.cell
     own_points, own_programs, own_credits, own_energy = (
-        of_chosen(here, x) for x in (points, programs, credits_, energy)
+        pick(here, x) for x in (points, programs, credits_, energy)
     )
 
     # With blocks at stake, only cells that reach all of this cross's unsiphoned blocks count.
@@ -113,7 +113,7 @@ def siphon_quality(position: Position) -> Float32[Array, ""]:
         & ((credits_ > own_credits) | (energy > own_energy))
         & (~at_stake | (reached == jnp.sum(at_hand, dtype=jnp.int32)))
     )
-    missed = of_chosen(better, credits_) - own_credits + of_chosen(better, energy) - own_energy
+    missed = pick(better, credits_) - own_credits + pick(better, energy) - own_energy
     return jnp.where(better.any(), -0.5 * 0.05 * missed.astype(jnp.float32), jnp.float32(0))
 
 

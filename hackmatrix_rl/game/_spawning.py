@@ -66,10 +66,10 @@ def spawn_transmissions(
             jnp.where(hidden, out_of_fire.low, free.low),
             jnp.where(hidden, out_of_fire.high, free.high),
         )
-        cell = choices.pick(below(chance.word(2 * index), choices.size()))
+        cell = choices.pick(below(chance.bits(2 * index), choices.size()))
         word = Transmissions.word(
             present=1,
-            type=(chance.word(2 * index + 1) >> 30).astype(jnp.int32),
+            type=(chance.bits(2 * index + 1) >> 30).astype(jnp.int32),
             cell=cell,
             turns_remaining=1,
             from_scheduled_task=index < before_siphon,

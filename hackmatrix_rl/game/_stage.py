@@ -57,16 +57,18 @@ def new_game(config: GameConfig, *, key: Key[Array, ""]) -> State:
         key: source of the starting corner, the bonus and the first stage.
     """
     chance = Chance.of(key)
-    position = set_up_stage(blank_position(config, chance=chance.child(0)), chance=chance.child(1))
+    position = set_up_stage(
+        blank_position(config, chance=chance.fold_in(0)), chance=chance.fold_in(1)
+    )
     return State(position=position, history=empty_history(config, position))
 
 
 def blank_position(config: GameConfig, *, chance: Chance) -> Position:
     """Section 2: the player with a starting bonus on a corner; no stage is set up yet."""
-    bonus = below(chance.word(0), 3)
+    bonus = below(chance.bits(0), 3)
     zero = jnp.int32(0)
     player = Player(
-        cell=corners().pick(below(chance.word(1), len(CORNERS))),
+        cell=corners().pick(below(chance.bits(1), len(CORNERS))),
         hp=jnp.int32(MAX_HP),
         credits=jnp.where(bonus == 0, 10, zero),
         energy=jnp.where(bonus == 1, 11, zero),
@@ -96,11 +98,11 @@ def blank_position(config: GameConfig, *, chance: Chance) -> Position:
 
 def set_up_stage(position: Position, *, chance: Chance) -> Position:
     """Section 3, for the stage that `position.stage` already names."""
-    exit_cell = draw_exit(position.player.cell, chance=chance.child(0))
+    exit_cell = draw_exit(position.player.cell, chance=chance.fold_in(0))
     occupied = position.enemies.cells | position.transmissions.cells
-    blocks = draw_layout(position.player.cell, exit_cell, occupied, chance=chance.child(1))
-    board = draw_contents(position.player.cell, exit_cell, blocks, chance=chance.child(2))
-    board = draw_resources(board, exit_cell, blocks, chance=chance.child(3))
+    blocks = draw_layout(position.player.cell, exit_cell, occupied, chance=chance.fold_in(1))
+    board = draw_contents(position.player.cell, exit_cell, blocks, chance=chance.fold_in(2))
+    board = draw_resources(board, exit_cell, blocks, chance=chance.fold_in(3))
     position = replace(
         position,
         board=board,
@@ -119,14 +121,14 @@ def set_up_stage(position: Position, *, chance: Chance) -> Position:
         scheduled=jnp.bool_(False),
         from_siphon=jnp.int32(0),
         unflagged=position.stage,
-        chance=chance.child(4),
+        chance=chance.fold_in(4),
     )
     return replace(position, transmissions=transmissions, dropped=position.dropped + missed)
 
 
 def set_up_if(condition: Bool[Array, ""], position: Position, *, chance: Chance) -> Position:
     """`set_up_stage` where the condition holds."""
-    return sparse.apply_if(
+    return sparse.sparse_cond(
         condition,
         lambda position, chance: set_up_stage(position, chance=chance),
         position,
@@ -138,7 +140,7 @@ def set_up_if(condition: Bool[Array, ""], position: Position, *, chance: Chance)
 def draw_exit(player_cell: Int32[Array, ""], *, chance: Chance) -> Int32[Array, ""]:
     """One of the corners on which the player does not stand, uniformly."""
     others = corners() - CellSet.of(player_cell)
-    return others.pick(below(chance.word(), others.size()))
+    return others.pick(below(chance.bits(), others.size()))
 
 
 def draw_layout(
@@ -150,7 +152,7 @@ def draw_layout(
 ) -> CellSet:
     """Where the blocks stand: one number of them, and layouts drawn until one is accepted."""
     allowed = ~(corners() | occupied)
-    number = BLOCKS[0] + below(chance.word(), BLOCKS[1] - BLOCKS[0] + 1)
+    number = BLOCKS[0] + below(chance.bits(), BLOCKS[1] - BLOCKS[0] + 1)
     number = jnp.minimum(number, allowed.size())
 
     Carry = tuple[Int32[Array, ""], Bool[Array, ""], CellSet]
@@ -159,7 +161,7 @@ def draw_layout(
 
     def draw(index: Int32[Array, ""], given: Given) -> tuple[Bool[Array, ""], CellSet]:
         allowed, number, player_cell, exit_cell, chance = given
-        blocks, complete = draw_cells(allowed, number, chance=chance.child(index))
+        blocks, complete = draw_cells(allowed, number, chance=chance.fold_in(index))
         return complete & acceptable(blocks, player_cell, exit_cell), blocks
 
     def draw_some(carry: Carry, given: Given) -> Carry:
@@ -194,7 +196,7 @@ def draw_cells(
     open_ = inner_bits(allowed)
 
     def draw_some(word: Int32[Array, ""], chosen: UInt32[Array, ""]) -> UInt32[Array, ""]:
-        bits = chance.word(word)
+        bits = chance.bits(word)
         for draw in range(_DRAWS_A_WORD):
             bit = jnp.uint32(1) << ((bits >> (5 * draw)) & 31)
             chosen = jnp.where(size_of(chosen) < number, chosen | (bit & open_), chosen)
@@ -231,7 +233,7 @@ def draw_contents(
     program = is_block & (kind >> 31 == 1)
     hidden = below(kind << 1, 10) == 0
     points = 1 + below(chance.words(NUM_CELLS, first=NUM_CELLS), MAX_POINTS)
-    programs = distinct_programs(CellSet.from_array(program), chance=chance.child(0))
+    programs = distinct_programs(CellSet.from_array(program), chance=chance.fold_in(0))
 
     shown = jnp.where(program, Content.PROGRAM, Content.DATA)
     secret = jnp.where(program, Content.HIDDEN_PROGRAM, Content.HIDDEN_DATA)
@@ -255,7 +257,7 @@ def distinct_programs(wanted: CellSet, *, chance: Chance) -> Board:
     def one(carry: Carry) -> Carry:
         index, wanted, unused, words = carry
         cell = wanted.pick(jnp.int32(0))
-        number = nth_bit(unused, below(chance.word(index), size_of(unused)))
+        number = nth_bit(unused, below(chance.bits(index), size_of(unused)))
         cost = jnp.asarray(SPAWN_COSTS)[number]
         here = (np.arange(NUM_CELLS) == cell) & wanted.any()
         return (
@@ -279,4 +281,4 @@ def draw_resources(
     amount = 1 + (share >= 9).astype(jnp.int32) + (share >= 18).astype(jnp.int32)
     amount = jnp.where((~(blocks | CellSet.of(exit_cell))).to_array(), amount, 0)
     credit = (bits & 1) == 0  # `below` leaves out the lowest bits
-    return board.with_(credits=jnp.where(credit, amount, 0), energy=jnp.where(credit, 0, amount))
+    return board.replace(credits=jnp.where(credit, amount, 0), energy=jnp.where(credit, 0, amount))

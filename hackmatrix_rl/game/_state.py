@@ -285,7 +285,7 @@ def first(members: Bool[Array, " n"]) -> Bool[Array, " n"]:
     return members & (left == jnp.max(left))
 
 
-def of_chosen(chosen: Bool[Array, " n"], values: Shaped[Array, " n"]) -> Shaped[Array, ""]:
+def pick(chosen: Bool[Array, " n"], values: Shaped[Array, " n"]) -> Shaped[Array, ""]:
     """The value of the one that is chosen, without a gather; no value may be negative."""
     return jnp.max(jnp.where(chosen, values, jnp.zeros_like(values)))
 

@@ -31,8 +31,8 @@ from hackmatrix_rl.runs._preflight import (
     preflight,
 )
 from hackmatrix_rl.runs._resume import (
-    Stopped,
-    find_stopped_run,
+    ResumableRun,
+    find_resumable_run,
 )
 from hackmatrix_rl.runs._run import (
     RunResult,
@@ -40,7 +40,7 @@ from hackmatrix_rl.runs._run import (
 )
 from hackmatrix_rl.runs._verify_resume import (
     ProofError,
-    Verdict,
+    ResumeProof,
     verify_resume,
 )
 from hackmatrix_rl.runs._versions import (
@@ -50,18 +50,18 @@ from hackmatrix_rl.runs._versions import (
 __all__ = [
     "Comparison",
     "ProofError",
+    "ResumableRun",
+    "ResumeProof",
     "RunFolder",
     "RunLock",
     "RunResult",
-    "Stopped",
-    "Verdict",
     "check_played",
     "check_run_folder",
     "compare",
     "compose",
     "contender",
     "estimate_memory",
-    "find_stopped_run",
+    "find_resumable_run",
     "make_environment",
     "make_mesh",
     "make_plan",

@@ -8,8 +8,8 @@ from jaxtyping import Array, Key
 
 from hackmatrix_rl.agent import (
     GAE,
+    AuxiliaryLoss,
     IdentityScale,
-    OutcomeLoss,
     PPOLoss,
     RunningScale,
     ValueScale,
@@ -28,7 +28,7 @@ from hackmatrix_rl.errors import (
     is_ours,
 )
 from hackmatrix_rl.runs._preflight import check_games
-from hackmatrix_rl.system import alone, chosen_devices, make_deterministic
+from hackmatrix_rl.system import chosen_devices, is_single_process, make_deterministic
 from hackmatrix_rl.training import (
     CHECKS,
     NANS,
@@ -86,14 +86,14 @@ def compose(config: TrainConfig, *, key: Key[Array, ""]) -> Trainer:
     if config.offload_optimizer:
         _check_offload(devices)
     loss: Loss = PPOLoss(
-        clip=config.clip,
-        value_coefficient=config.value_coefficient,
-        entropy_coefficient=config.entropy_coefficient,
+        clip_coef=config.clip_coef,
+        vf_coef=config.vf_coef,
+        ent_coef=config.ent_coef,
         value_clip=config.value_clip,
         normalize_advantage=config.normalize_advantage,
-        outcomes=_auxiliary(config),
+        auxiliary=_auxiliary(config),
     )
-    gae = GAE(discount=config.discount, trace_decay=config.trace_decay)
+    gae = GAE(gamma=config.gamma, gae_lambda=config.gae_lambda)
     if config.debug in (NANS, CHECKS):
         loss, gae = checked(loss, gae, config.debug)
     if config.debug == NOJIT and devices.size > 1:
@@ -107,15 +107,15 @@ def compose(config: TrainConfig, *, key: Key[Array, ""]) -> Trainer:
         policy,
         loss=loss,
         gae=gae,
-        optimizer=adam(config.max_gradient_norm),
+        optimizer=adam(config.max_grad_norm),
         learning_rate=_learning_rate(config),
         precision=computes,
         value_scale=_value_scale(config),
         num_envs=config.num_envs,
         num_steps=config.num_steps,
         num_minibatches=config.minibatches,
-        num_epochs=config.num_epochs,
-        kl_limit=config.kl_limit,
+        update_epochs=config.update_epochs,
+        target_kl=config.target_kl,
         grad_accum=config.grad_accum,
         remat=config.remat,
         offload_optimizer=config.offload_optimizer,
@@ -136,7 +136,7 @@ def make_mesh(config: TrainConfig) -> Mesh:
         ConfigError: if they are not there, or the run's games do not divide over them.
     """
     text = config.mesh
-    if text == AUTO and config.cpu_devices is not None and alone():
+    if text == AUTO and config.cpu_devices is not None and is_single_process():
         text = _as_many_as_fit(config, chosen_devices())
     try:
         devices = mesh(text)
@@ -177,10 +177,10 @@ def _learning_rate(config: TrainConfig) -> Schedule:
     return Linear(config.learning_rate, 0.0, over=config.num_updates * config.batch)
 
 
-def _auxiliary(config: TrainConfig) -> OutcomeLoss | None:
+def _auxiliary(config: TrainConfig) -> AuxiliaryLoss | None:
     if config.aux_coefficient == 0:
         return None
-    return OutcomeLoss(config.aux_coefficient, config.aux_every)
+    return AuxiliaryLoss(config.aux_coefficient, config.aux_every)
 
 
 def _value_scale(config: TrainConfig) -> ValueScale:

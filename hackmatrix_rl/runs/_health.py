@@ -133,7 +133,7 @@ class Health:
             "entropy",
             f"update {metrics.updates:,}: entropy {entropy:.2g} nats, below {floor:g} "
             "(--entropy-floor): the policy hardly tries anything. Try a higher "
-            "--entropy-coefficient.",
+            "--ent-coef.",
         )
 
     def _kl(self, metrics: Metrics, updates: int) -> Finding | None:
@@ -148,11 +148,11 @@ class Health:
             return Finding(
                 "kl",
                 f"{what}, for {row} updates in a row. Stopping; the last good checkpoint is "
-                "kept. Try --kl-limit, or a lower --learning-rate.",
+                "kept. Try --target-kl, or a lower --learning-rate.",
                 stop=True,
             )
         return self._warning(
-            "kl", f"{what} (--kl-alarm). Try --kl-limit, or a lower --learning-rate."
+            "kl", f"{what} (--kl-alarm). Try --target-kl, or a lower --learning-rate."
         )
 
     def _dropped(self, metrics: Metrics) -> Finding | None:

@@ -15,7 +15,7 @@ from hackmatrix_rl.system import Usage
 from hackmatrix_rl.training import Metrics, Reports
 
 
-class Watch:
+class RunMonitor:
     """Logs each dispatch with what it took of the machine, and says what looks wrong.
 
     Entered when a run starts; writes down what it is made by.
@@ -50,7 +50,7 @@ class Watch:
         self._leave = ExitStack()
         self._stopped = False
 
-    def __enter__(self) -> "Watch":
+    def __enter__(self) -> "RunMonitor":
         if self._first:
             try:
                 for change in record_start(self._versions):

@@ -16,7 +16,7 @@ from hackmatrix_rl.training.compiled import (
     Collective,
     collectives,
 )
-from hackmatrix_rl.training.sharding import in_words
+from hackmatrix_rl.training.sharding import describe_mesh
 
 
 @dataclass(frozen=True)
@@ -66,11 +66,11 @@ class Plan:
             "games": f"{envs:,}, {each:,} on each device; {steps} steps each between updates",
             "observation": ", ".join(self.observation),
             "minibatches": f"{parts} of {minibatch:,} games x {steps} steps{accumulated}, "
-            f"{minibatch // devices:,} games on each device; {config.num_epochs} epochs",
+            f"{minibatch // devices:,} games on each device; {config.update_epochs} epochs",
             "network": f"{config.network}{width}, {self.parameters:,} parameters, "
             f"{config.precision}",
             "steps": f"{taken:,} in {config.num_updates:,} updates of {config.batch:,}; "
-            f"{config.num_updates * config.num_epochs * parts:,} gradient steps",
+            f"{config.num_updates * config.update_epochs * parts:,} gradient steps",
             "schedule": f"learning rate {rate} throughout"
             if config.learning_rate_schedule == "constant"
             else f"learning rate {rate} falling to 0 over {taken:,} steps",
@@ -123,7 +123,7 @@ def make_plan(
     used = compiled.memory_analysis()
     return Plan(
         config=config,
-        mesh=in_words(trainer.mesh.shape),
+        mesh=describe_mesh(trainer.mesh.shape),
         device=device.device_kind,
         devices=trainer.mesh.size,
         memory_limit=limit,

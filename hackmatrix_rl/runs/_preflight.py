@@ -26,7 +26,7 @@ from hackmatrix_rl.runs._memory_estimate import (
 from hackmatrix_rl.runs.sinks import require_tensorboard
 from hackmatrix_rl.system import (
     available_memory,
-    in_words,
+    format_bytes,
     within,
 )
 from hackmatrix_rl.training import Trainer
@@ -88,8 +88,8 @@ def check_played(environment: HackMatrix, games: int) -> None:
     available = available_memory()
     if available is not None and games * one > available[0]:
         raise ConfigError(
-            f"--num-envs {games}: so many games need at least {in_words(games * one)}, but there "
-            f"are {in_words(available[0])} of {available[1]}. Use a smaller --num-envs."
+            f"--num-envs {games}: so many games need at least {format_bytes(games * one)}, but "
+            f"there are {format_bytes(available[0])} of {available[1]}. Use a smaller --num-envs."
         )
 
 
@@ -109,8 +109,8 @@ def check_memory(
         ConfigError: if it cannot fit.
     """
     line = (
-        f"Memory a device, estimated: state {in_words(needed.state)}, rollout "
-        f"{in_words(needed.rollout)}, learning up to {in_words(needed.learning)}"
+        f"Memory a device, estimated: state {format_bytes(needed.state)}, rollout "
+        f"{format_bytes(needed.rollout)}, learning up to {format_bytes(needed.learning)}"
     )
     if available is None:
         return [line]
@@ -120,12 +120,12 @@ def check_memory(
         advice = f"Use --num-envs {fits}" if fits else "Use a smaller --num-steps or --history"
         raise ConfigError(
             f"--num-envs {config.num_envs} with --num-steps {config.num_steps} needs at least "
-            f"{in_words(needed.sure)} a device, but there are {in_words(room)} of {whose}. "
+            f"{format_bytes(needed.sure)} a device, but there are {format_bytes(room)} of {whose}. "
             f"{advice}, or more devices."
         )
     tight = needed.total > room
     advice = "; it may not fit: if so, use more --num-minibatches" if tight else ""
-    return [f"{line}; of {in_words(room)} {whose}{advice}"]
+    return [f"{line}; of {format_bytes(room)} {whose}{advice}"]
 
 
 def check_disk(
@@ -156,10 +156,13 @@ def check_disk(
         fewer = free // checkpoint - 1 - config.keep_best
         advice = f"Use --keep {fewer}, or make room." if fewer >= 1 else "Make room."
         raise ConfigError(
-            f"--checkpoint-dir {place}: {in_words(free)} are free, but {kept} checkpoints and "
-            f"one being written need up to {in_words((kept + 1) * checkpoint)}. {advice}"
+            f"--checkpoint-dir {place}: {format_bytes(free)} are free, but {kept} checkpoints and "
+            f"one being written need up to {format_bytes((kept + 1) * checkpoint)}. {advice}"
         )
-    return [f"A checkpoint takes up to {in_words(checkpoint)}; {in_words(free)} are free on disk"]
+    return [
+        f"A checkpoint takes up to {format_bytes(checkpoint)}; "
+        f"{format_bytes(free)} are free on disk"
+    ]
 
 
 def require_wandb(*, timeout: float = 10.0) -> None:

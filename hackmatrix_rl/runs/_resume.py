@@ -45,7 +45,7 @@ from hackmatrix_rl.training import Trainer
 
 
 @dataclass(frozen=True)
-class Stopped:
+class ResumableRun:
     """A run that can go on.
 
     Attributes:
@@ -108,7 +108,7 @@ class Stopped:
         }
 
     @classmethod
-    def of(cls, told: Mapping[str, Any]) -> "Stopped":
+    def of(cls, told: Mapping[str, Any]) -> "ResumableRun":
         """What `as_dict` told, possibly in another process."""
         return cls(
             path=Path(told["path"]),
@@ -124,9 +124,9 @@ class Stopped:
             set_aside(folder)
 
 
-def find_stopped_run(
+def find_resumable_run(
     run: str, checkpoint_dir: str | None = None, *, lock: RunLock | None = None
-) -> Stopped:
+) -> ResumableRun:
     """Finds a run and its newest whole checkpoint.
 
     Args:
@@ -172,7 +172,7 @@ def find_stopped_run(
         notes.append(f"{checkpoint}: tells no wandb id; the run is {wandb_id} from here on")
     _refuse_others(folder, wandb_id)
     newer = [each for each in checkpoints_in(folder) if int(each.name) > int(checkpoint.name)]
-    return Stopped(
+    return ResumableRun(
         path=path,
         checkpoint=checkpoint,
         damaged=tuple(newer),
@@ -209,14 +209,14 @@ def restore_training(
     notes: list[str] = []
 
     names = [name for name in vars(fresh) if name != "actors"]
-    if stored.under(".actors").misfit(fresh.actors) is None:
+    if stored.under(".actors").mismatch(fresh.actors) is None:
         names.append("actors")
     else:
         notes.append("the games' number or sizes changed: fresh games begin")
     filled = []
     for name in names:
         part, like = stored.under(f".{name}"), getattr(fresh, name)
-        if (wrong := part.misfit(like)) is not None:
+        if (wrong := part.mismatch(like)) is not None:
             raise ConfigError(
                 f"{checkpoint}: not of this network and these settings: in {name}, {wrong}."
             )

@@ -17,12 +17,12 @@ from hackmatrix_rl.runs._curve import draw_curve
 from hackmatrix_rl.runs._folder import RunFolder
 from hackmatrix_rl.runs._folder_guard import FolderGuard
 from hackmatrix_rl.runs._lock import RunLock
-from hackmatrix_rl.runs._monitor import Watch
+from hackmatrix_rl.runs._monitor import RunMonitor
 from hackmatrix_rl.runs._open_sinks import (
     open_sinks,
 )
 from hackmatrix_rl.runs._resume import restore_training
-from hackmatrix_rl.runs._saving import Saving
+from hackmatrix_rl.runs._saving import CheckpointScheduler
 from hackmatrix_rl.runs.sinks import (
     Sink,
     forget_rows_after,
@@ -30,10 +30,10 @@ from hackmatrix_rl.runs.sinks import (
 from hackmatrix_rl.system import (
     ExitCode,
     Interrupts,
-    Wishes,
+    Requests,
     agree,
+    any_process,
     ending_with_the_others,
-    in_any,
 )
 from hackmatrix_rl.training import Trainer, reports_of
 
@@ -94,7 +94,7 @@ def run(
             ending_with_the_others(sink.note),
             Interrupts() as interrupts,
             complaints,
-            Watch(config, folder, sink, reports=reports_of(trainer), guard=guard) as watch,
+            RunMonitor(config, folder, sink, reports=reports_of(trainer), guard=guard) as watch,
         ):
             for note in notes:
                 sink.note(note)
@@ -107,7 +107,7 @@ def run(
                 run=folder.identity,
                 hold=guard.hold_checkpoints,
             ) as checkpoints:
-                saving = Saving(
+                saving = CheckpointScheduler(
                     config,
                     checkpoints,
                     update=int(trainer.state.update),
@@ -134,7 +134,7 @@ def run(
             sink.detail(text)
         sink.close()
     lost = saving.unsaved or sink.failing or guard.checkpoints_gone
-    if in_any(lost) and end is not ExitCode.UNHEALTHY:
+    if any_process(lost) and end is not ExitCode.UNHEALTHY:
         end = ExitCode.UNSAVED
     return RunResult(
         policy=trainer.policy,
@@ -157,8 +157,8 @@ def _start(trainer: Trainer, key: Key[Array, ""], resume: epath.Path | None, sin
 def _train(
     config: TrainConfig,
     trainer: Trainer,
-    saving: Saving,
-    watch: Watch,
+    saving: CheckpointScheduler,
+    watch: RunMonitor,
     sink: Sink,
     interrupts: Interrupts,
     clock: Callable[[], float],
@@ -169,7 +169,7 @@ def _train(
         state = trainer.state
         update = int(state.update)
         due = watch.sound and saving.due(update)
-        agreed = agree(Wishes(stop=interrupts.received, save=due, unhealthy=unhealthy))
+        agreed = agree(Requests(stop=interrupts.received, save=due, unhealthy=unhealthy))
         if agreed.unhealthy:
             return ExitCode.UNHEALTHY
         if agreed.stop:

@@ -5,11 +5,11 @@ from collections.abc import Callable
 
 from hackmatrix_rl.checkpoints import (
     CheckpointWriter,
-    Outcome,
+    SaveResult,
 )
 from hackmatrix_rl.config import TrainConfig
 from hackmatrix_rl.runs._folder_guard import FolderGuard
-from hackmatrix_rl.system import in_any
+from hackmatrix_rl.system import any_process
 from hackmatrix_rl.training import Metrics, Trainer
 
 RETRY_SECONDS = 60.0
@@ -17,7 +17,7 @@ RETRY_SECONDS = 60.0
 _LAST_ATTEMPTS = 3
 
 
-class Saving:
+class CheckpointScheduler:
     """Keeps a run's checkpoints coming.
 
     A save that fails stops nothing: it is told of at once and tried again. What cannot be
@@ -119,7 +119,7 @@ class Saving:
         """Waits for a save that was begun. What any process failed to write has failed."""
         self._tell(self._writer.wait())
         self._look_after_folder()
-        self.unsaved = in_any(self.unsaved)
+        self.unsaved = any_process(self.unsaved)
         if self.unsaved:
             self._saved_update = -1
             self._writer.forget()
@@ -132,7 +132,7 @@ class Saving:
         self._retry_at = self._clock()
         self._note("The folder of the checkpoints was removed. The next one is saved at once.")
 
-    def _tell(self, outcomes: list[Outcome]) -> None:
+    def _tell(self, outcomes: list[SaveResult]) -> None:
         for outcome in outcomes:
             self.unsaved = outcome.error is not None
             if outcome.error is None:

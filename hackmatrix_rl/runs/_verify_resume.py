@@ -38,7 +38,7 @@ class ProofError(RuntimeError):
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ResumeProof:
     """What came of the experiment.
 
     Attributes:
@@ -78,7 +78,7 @@ def verify_resume(
     report: Callable[[str], None],
     train: Sequence[str] = TRAIN,
     timeout: float = 3600.0,
-) -> Verdict:
+) -> ResumeProof:
     """Trains straight, and stopped and resumed, in processes of their own, and compares.
 
     Args:
@@ -128,7 +128,7 @@ def verify_resume(
 
     whole = _end(straight, 2 * updates)
     metadata = read_metadata(find_checkpoint(straight))
-    return Verdict(
+    return ResumeProof(
         differences={name: first_difference(whole, end) for name, end in ends.items()},
         leaves=len(whole.arrays),
         size=sum(array.nbytes for array in whole.arrays.values()),

@@ -40,7 +40,7 @@ _LOSS = ("Gloo", "NCCL", "UNAVAILABLE", "Connection", "coordination service", "e
 
 
 @dataclass(frozen=True)
-class Wishes:
+class Requests:
     """What a process would like to happen now.
 
     Attributes:
@@ -154,7 +154,7 @@ def ending_with_the_others(note: Callable[[str], None]) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if alone():
+        if is_single_process():
             raise
         if any(sign in str(error) for sign in _LOSS):
             note(
@@ -178,11 +178,11 @@ def leave(code: ExitCode) -> NoReturn:
 
 def disconnect() -> None:
     """Leaves the run when all of its processes do."""
-    if not alone():
+    if not is_single_process():
         jax.distributed.shutdown()
 
 
-def alone() -> bool:
+def is_single_process() -> bool:
     """Whether this process is all of the run. Asking starts no device."""
     return not jax.distributed.is_initialized()
 
@@ -192,12 +192,12 @@ def process_index() -> int:
     return int(jax.process_index())
 
 
-def is_first() -> bool:
+def is_process_zero() -> bool:
     """Whether this is process 0, which alone writes metrics and talks to services."""
     return process_index() == 0
 
 
-def agree(mine: Wishes) -> Wishes:
+def agree(mine: Requests) -> Requests:
     """What is to happen, the same in every process.
 
     Clocks differ and a signal may reach one process alone, while each save and each update is
@@ -207,21 +207,21 @@ def agree(mine: Wishes) -> Wishes:
     Args:
         mine: what this process would like.
     """
-    if alone():
+    if is_single_process():
         return mine
     wishes = np.array([mine.stop, mine.save, mine.unhealthy], np.int32)
     everyone = np.asarray(multihost_utils.process_allgather(wishes))
-    return Wishes(
+    return Requests(
         stop=int(everyone[:, 0].max()), save=bool(everyone[0, 1]), unhealthy=bool(everyone[0, 2])
     )
 
 
-def in_any(mine: bool) -> bool:
+def any_process(mine: bool) -> bool:
     """Whether something is so in any process."""
-    return mine if alone() else any(_gather_json(mine))
+    return mine if is_single_process() else any(_gather_json(mine))
 
 
-def by_first(act: Callable[[], Any]) -> Any:
+def on_process_zero(act: Callable[[], Any]) -> Any:
     """Does something in process 0 alone, and tells all processes what came of it.
 
     Args:
@@ -230,10 +230,10 @@ def by_first(act: Callable[[], Any]) -> Any:
     Raises:
         AgreedError: in all processes, if `act` raised a ConfigError.
     """
-    if alone():
+    if is_single_process():
         return act()
     told: dict[str, Any] = {}
-    if is_first():
+    if is_process_zero():
         try:
             told = {"result": act()}
         except ConfigError as error:
@@ -254,7 +254,7 @@ def check_same(settings: Mapping[str, Any], policy: PyTree) -> None:
     Raises:
         AgreedError: in all processes, if one differs; it names the process and the field.
     """
-    if alone():
+    if is_single_process():
         return
     found = _gather_json({**settings, "initial parameters": fingerprint(policy)})
     for process, theirs in enumerate(found):
@@ -276,14 +276,14 @@ def check_shared(path: Any) -> None:
     Raises:
         AgreedError: in all processes, if one does not see what process 0 writes there.
     """
-    if alone():
+    if is_single_process():
         return
     probe = path / ".seen_by_all"
-    if is_first():
+    if is_process_zero():
         probe.write_text("")
     multihost_utils.sync_global_devices("probe written")
     seen = _gather_json(bool(probe.exists()))
-    if is_first():
+    if is_process_zero():
         probe.unlink()
     if not all(seen):
         raise AgreedError(

@@ -67,7 +67,7 @@ def size_of(shape: tuple[int, ...], dtype: Any) -> int:
     return math.prod(shape) * int(dtype.itemsize)
 
 
-def in_words(size: int) -> str:
+def format_bytes(size: int) -> str:
     """`1.5 GiB`."""
     amount, units = float(size), ["bytes", "KiB", "MiB", "GiB", "TiB"]
     while amount >= 1024 and len(units) > 1:

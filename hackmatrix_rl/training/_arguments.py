@@ -16,9 +16,9 @@ from jaxtyping import Array
 
 from hackmatrix_rl.agent import (
     GAE,
+    AuxiliaryTargets,
     Batch,
     LossMetrics,
-    Outcomes,
     PPOLoss,
     RunningScale,
     ValueScale,
@@ -73,14 +73,14 @@ class Sizes:
         num_envs: environments side by side.
         num_steps: steps of each in an update.
         num_minibatches: parts of a pass over a rollout.
-        num_epochs: passes.
+        update_epochs: passes.
         grad_accum: parts of a minibatch.
     """
 
     num_envs: int
     num_steps: int
     num_minibatches: int
-    num_epochs: int
+    update_epochs: int
     grad_accum: int
 
     def __post_init__(self) -> None:
@@ -92,7 +92,7 @@ class Sizes:
     @property
     def minibatches(self) -> Minibatches:
         """How a rollout is cut up."""
-        return Minibatches(self.num_minibatches, self.num_epochs)
+        return Minibatches(self.num_minibatches, self.update_epochs)
 
     @property
     def at_once(self) -> int:
@@ -115,10 +115,10 @@ def losses_of(loss: Any, gae: Any, value_scale: Any) -> tuple[Any, GAE, ValueSca
     return loss, gae, value_scale
 
 
-def kl_limit_of(given: Any) -> float | None:
+def target_kl_of(given: Any) -> float | None:
     """The limit of the divergence; raises unless it is `None` or a positive number."""
-    if given is not None and number("kl_limit", given) <= 0:
-        raise ValueError(f"kl_limit must be positive or None, not {given}")
+    if given is not None and number("target_kl", given) <= 0:
+        raise ValueError(f"target_kl must be positive or None, not {given}")
     return None if given is None else float(given)
 
 
@@ -260,7 +260,7 @@ def _check_losses(
     sizes: tuple[int, int],
 ) -> None:
     """What a loss returns, from a batch of shapes."""
-    terms = getattr(loss, "outcomes", None) is not None
+    terms = getattr(loss, "auxiliary", None) is not None
     said = f"loss: {place(loss, '__call__')}"
 
     def evaluate(loss: Any, policy: ActorCritic) -> Any:
@@ -303,7 +303,7 @@ def _zeros(
         return jnp.zeros((num_steps, num_games, *more), dtype)
 
     carry = policy.initial_carry()
-    outcomes = Outcomes(terms=array(jnp.float16, len(spec.terms)), terminated=array(bool))
+    auxiliary = AuxiliaryTargets(terms=array(jnp.float16, len(spec.terms)), terminated=array(bool))
     return Batch(
         observation=jax.tree.map(lambda leaf: array(leaf.dtype, *leaf.shape), spec.observation),
         mask=array(bool, int(spec.num_actions)),
@@ -314,5 +314,5 @@ def _zeros(
         initial_carry=jax.tree.map(lambda leaf: jnp.stack([leaf] * num_games), carry),
         advantage=array(jnp.float32),
         value_target=array(jnp.float32),
-        outcomes=outcomes if terms else None,
+        auxiliary=auxiliary if terms else None,
     )

@@ -103,9 +103,9 @@ class CheckedLoss(eqx.Module):
     reports: Reports = eqx.field(static=True)
 
     @property
-    def outcomes(self) -> Any:
+    def auxiliary(self) -> Any:
         """The auxiliary part of the loss, if it has one."""
-        return getattr(self.loss, "outcomes", None)
+        return getattr(self.loss, "auxiliary", None)
 
     def __call__(self, policy: ActorCritic, batch: Batch) -> tuple[Float32[Array, ""], LossMetrics]:
         """The loss as it is."""
@@ -173,7 +173,7 @@ def checked(loss: Loss, gae: GAE, kind: str) -> tuple[CheckedLoss, CheckedGAE]:
     reports = Reports()
     around = CheckedPreparedLoss if isinstance(loss, PreparedLoss) else CheckedLoss
     return around(loss, kind, reports), CheckedGAE(
-        gae.discount, gae.trace_decay, estimate=gae, reports=reports
+        gae.gamma, gae.gae_lambda, estimate=gae, reports=reports
     )
 
 

@@ -26,7 +26,7 @@ class Metrics:
             `explained_variance` (see `Targets`), `learning_rate`, `loss_scale` (under float16;
             after each update); `gradient_steps` and `skipped` (steps left out because a
             gradient was not finite) are totals. `aux_terms_loss` and `aux_end_loss` (see
-            `OutcomeMetrics`) are means over the minibatches at which they were computed, and
+            `AuxiliaryMetrics`) are means over the minibatches at which they were computed, and
             missing where none was.
     """
 
@@ -131,11 +131,11 @@ def read_metrics(
 
 def _auxiliary(losses: LossMetrics) -> dict[str, float]:
     """The parts of the auxiliary loss: sums over what was due, divided by how much that was."""
-    outcomes = losses.outcomes
-    if outcomes is None or not float(outcomes.due):
+    auxiliary = losses.auxiliary
+    if auxiliary is None or not float(auxiliary.due):
         return {}
-    due = float(outcomes.due)
+    due = float(auxiliary.due)
     return {
-        "aux_terms_loss": float(outcomes.terms) / due,
-        "aux_end_loss": float(outcomes.terminated) / due,
+        "aux_terms_loss": float(auxiliary.terms) / due,
+        "aux_end_loss": float(auxiliary.terminated) / due,
     }

@@ -20,21 +20,21 @@ class Minibatches(eqx.Module):
 
     Attributes:
         num_minibatches: parts of a pass; must divide the number of environments.
-        num_epochs: passes.
+        update_epochs: passes.
     """
 
     num_minibatches: int = eqx.field(static=True, default=4)
-    num_epochs: int = eqx.field(static=True, default=4)
+    update_epochs: int = eqx.field(static=True, default=4)
 
     def __check_init__(self) -> None:
-        for name in ("num_minibatches", "num_epochs"):
+        for name in ("num_minibatches", "update_epochs"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
 
     @property
     def count(self) -> int:
         """Minibatches in all passes."""
-        return self.num_minibatches * self.num_epochs
+        return self.num_minibatches * self.update_epochs
 
     def check(self, num_envs: int, *, parts: int = 1) -> None:
         """Raises a ValueError unless `num_envs` environments can be dealt out evenly.
@@ -78,7 +78,7 @@ class Minibatches(eqx.Module):
             here = jax.random.fold_in(jax.random.fold_in(key, epoch), block)
             return jax.random.permutation(here, self.num_minibatches).astype(jnp.int32)
 
-        epochs = jnp.arange(self.num_epochs, dtype=jnp.uint32)
+        epochs = jnp.arange(self.update_epochs, dtype=jnp.uint32)
         each_block = jax.vmap(deal, in_axes=(None, 0), out_axes=1)
         places = jax.vmap(each_block, in_axes=(0, None))(
             epochs, jnp.arange(blocks, dtype=jnp.uint32)

@@ -11,7 +11,7 @@ import optax
 from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
 
 from hackmatrix_rl.agent import (
-    Actors,
+    CollectorState,
     ValueScale,
 )
 from hackmatrix_rl.agent.networks import ActorCritic
@@ -84,7 +84,7 @@ class TrainState(eqx.Module):
     """
 
     learner: Learner
-    actors: Actors
+    actors: CollectorState
     key: Key[Array, ""]
     update: Int32[Array, ""]
     env_steps: Counter

@@ -41,11 +41,11 @@ from hackmatrix_rl.system import program_bytes
 from hackmatrix_rl.training._arguments import (
     Sizes,
     check_modules,
-    kl_limit_of,
     losses_of,
     mesh_of,
     number,
     optimizer_of,
+    target_kl_of,
 )
 from hackmatrix_rl.training._counter import Counter
 from hackmatrix_rl.training._gradients import Loss
@@ -111,8 +111,8 @@ class Trainer:
         num_envs: int = 256,
         num_steps: int = 128,
         num_minibatches: int = 4,
-        num_epochs: int = 4,
-        kl_limit: float | None = None,
+        update_epochs: int = 4,
+        target_kl: float | None = None,
         grad_accum: int = 1,
         remat: str = "none",
         offload_optimizer: bool = False,
@@ -136,8 +136,8 @@ class Trainer:
             num_envs: environments side by side.
             num_steps: steps of each environment in an update.
             num_minibatches: parts of a pass over a rollout; must divide `num_envs`.
-            num_epochs: passes over a rollout.
-            kl_limit: divergence from the policy that acted at which the rest of an update is
+            update_epochs: passes over a rollout.
+            target_kl: divergence from the policy that acted at which the rest of an update is
                 left out; `None` for no limit.
             grad_accum: equal parts of a minibatch that are learned from one after another,
                 with the result of learning from all at once but for rounding; must divide the
@@ -160,7 +160,7 @@ class Trainer:
         """
         check_is_environment(environment)
         check_is_policy(policy)
-        sizes = Sizes(num_envs, num_steps, num_minibatches, num_epochs, grad_accum)
+        sizes = Sizes(num_envs, num_steps, num_minibatches, update_epochs, grad_accum)
         loss, gae, value_scale = losses_of(loss, gae, value_scale)
         optimizer, learning_rate = optimizer_of(optimizer, learning_rate)
         precision = precision_of(precision)
@@ -171,7 +171,7 @@ class Trainer:
         if offload_optimizer:
             check_offload(mesh.local_devices[0])
         # Only an auxiliary loss looks at the parts of the reward of single steps.
-        auxiliary = getattr(loss, "outcomes", None) is not None
+        auxiliary = getattr(loss, "auxiliary", None) is not None
         self._collect = ShardedCollector(
             sizes.num_steps, terms=environment.spec.terms if auxiliary else (), mesh=mesh
         )
@@ -185,7 +185,7 @@ class Trainer:
             learning_rate=learning_rate,
             batches=sizes.minibatches,
             mesh=mesh,
-            kl_limit=kl_limit_of(kl_limit),
+            target_kl=target_kl_of(target_kl),
             grad_accum=sizes.grad_accum,
             remat=remat,
             offload=offload_optimizer,

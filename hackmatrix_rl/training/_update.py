@@ -89,7 +89,7 @@ class Update(eqx.Module):
         batches: how a rollout is cut up.
         mesh: the devices that share the work. Which of them does what follows from where the
             state's arrays lie.
-        kl_limit: once a minibatch's `approx_kl` exceeds it, neither that minibatch nor any
+        target_kl: once a minibatch's `approx_kl` exceeds it, neither that minibatch nor any
             later one of the update is learned from; `None`: all are.
         grad_accum: equal parts of a minibatch that are learned from one after another.
         remat: what is computed again in the backward pass (see `rematerialized`).
@@ -106,7 +106,7 @@ class Update(eqx.Module):
     learning_rate: Schedule
     batches: Minibatches
     mesh: Mesh = eqx.field(static=True)
-    kl_limit: float | None = eqx.field(static=True, default=None)
+    target_kl: float | None = eqx.field(static=True, default=None)
     grad_accum: int = eqx.field(static=True, default=1)
     remat: str = eqx.field(static=True, default="none")
     offload: bool = eqx.field(static=True, default=False)
@@ -174,10 +174,10 @@ class Update(eqx.Module):
             gradient = constrain(gradient, fsdp_shardings(self.mesh, gradient))
 
             looked_at = going
-            if self.kl_limit is not None:
+            if self.target_kl is not None:
                 # A divergence that is not a number does not end the update: the step is skipped
                 # below, and counted.
-                going = going & ~(losses.approx_kl > self.kl_limit)
+                going = going & ~(losses.approx_kl > self.target_kl)
             norm = optax.tree.norm(gradient)
             finite = jnp.isfinite(norm)
             if self.offload:

@@ -5,9 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from hackmatrix_rl.agent import (
+    AuxiliaryTargets,
     Batch,
     EpisodeSums,
-    Outcomes,
     Rollout,
 )
 
@@ -75,7 +75,7 @@ def random_batch(policy, spec, *, seed: int = 0, num_steps: int = 6, num_envs: i
         ),
         advantage=2.0 + 3.0 * normal(),
         value_target=normal(),
-        outcomes=Outcomes(
+        auxiliary=AuxiliaryTargets(
             terms=normal(len(spec.terms)).astype(jnp.float16),
             terminated=jnp.asarray(draw.random(shape) < 0.2),
         ),

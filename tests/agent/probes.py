@@ -238,14 +238,14 @@ def make_trainer(probe: Probe, policy: Any = None, **changes: Any) -> Trainer:
     if policy is None:
         policy = MLPActorCritic(probe.spec, width=16, depth=1, key=jax.random.key(0))
     settings: dict[str, Any] = {
-        "loss": PPOLoss(entropy_coefficient=0.001),
+        "loss": PPOLoss(ent_coef=0.001),
         "gae": GAE(DISCOUNT, 0.95),
         "learning_rate": 0.01,
         "value_scale": IdentityScale(),
         "num_envs": 16,
         "num_steps": 8,
         "num_minibatches": 2,
-        "num_epochs": 4,
+        "update_epochs": 4,
         "updates_per_dispatch": 100,
     }
     return Trainer(probe, policy, **{**settings, **changes})

@@ -9,7 +9,7 @@ from hackmatrix_rl.agent import (
 )
 
 
-def plain_advantages(r, discount, trace_decay):
+def plain_advantages(r, gamma, gae_lambda):
     """The definition, one environment and one step after another, in Python floats."""
     num_steps, num_envs = r.reward.shape
     advantage = np.zeros((num_steps, num_envs))
@@ -26,21 +26,21 @@ def plain_advantages(r, discount, trace_decay):
                 else:
                     following = float(r.last_value[env])
                 surprise = (
-                    float(r.reward[step, env]) + discount * following - float(r.value[step, env])
+                    float(r.reward[step, env]) + gamma * following - float(r.value[step, env])
                 )
                 advantage[start, env] += weight * surprise
                 if r.terminated[step, env] or r.truncated[step, env]:
                     break
-                weight *= discount * trace_decay
+                weight *= gamma * gae_lambda
     return advantage
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
-@pytest.mark.parametrize(("discount", "trace_decay"), [(0.99, 0.95), (1.0, 1.0), (0.9, 0.0)])
-def test_advantages_are_those_of_plain_python(seed, discount, trace_decay):
+@pytest.mark.parametrize(("gamma", "gae_lambda"), [(0.99, 0.95), (1.0, 1.0), (0.9, 0.0)])
+def test_advantages_are_those_of_plain_python(seed, gamma, gae_lambda):
     r = random_rollout(seed)
-    targets = GAE(discount, trace_decay)(r)
-    expected = plain_advantages(r, discount, trace_decay)
+    targets = GAE(gamma, gae_lambda)(r)
+    expected = plain_advantages(r, gamma, gae_lambda)
     np.testing.assert_allclose(targets.advantage, expected, rtol=1e-5, atol=2e-5)
     np.testing.assert_allclose(targets.value_target, expected + r.value, rtol=1e-5, atol=3e-5)
 
@@ -75,7 +75,7 @@ def test_values_are_taken_in_the_units_of_the_network():
     )
 
 
-@pytest.mark.parametrize("wrong", [{"discount": 1.01}, {"trace_decay": -0.1}])
+@pytest.mark.parametrize("wrong", [{"gamma": 1.01}, {"gae_lambda": -0.1}])
 def test_a_weight_out_of_range_is_an_error(wrong):
     with pytest.raises(ValueError, match=next(iter(wrong))):
         GAE(**wrong)

@@ -52,7 +52,7 @@ def now(p: Table) -> np.ndarray:
     return np.asarray(jax.nn.log_softmax(p.logits)[:, 0], np.float64)
 
 
-PLAIN = PPOLoss(value_coefficient=0.0, entropy_coefficient=0.0, normalize_advantage=False)
+PLAIN = PPOLoss(vf_coef=0.0, ent_coef=0.0, normalize_advantage=False)
 
 
 def test_the_objective_is_the_smaller_of_ratio_and_clipped_ratio():
@@ -88,7 +88,7 @@ def test_at_ratio_one_the_gradient_is_the_policy_gradient():
 def test_advantages_are_normalised_over_the_minibatch():
     p = policy()
     plain, _ = PLAIN(p, batch(now(p) - 0.1, [1.0, -1.0]))
-    normalising = PPOLoss(value_coefficient=0.0, entropy_coefficient=0.0)
+    normalising = PPOLoss(vf_coef=0.0, ent_coef=0.0)
     scaled, _ = normalising(p, batch(now(p) - 0.1, [507.0, 101.0]))
     assert scaled == pytest.approx(float(plain), rel=1e-4)
 
@@ -100,7 +100,7 @@ def test_equal_advantages_do_not_divide_by_zero():
 
 
 def test_the_value_loss_is_half_the_squared_error():
-    only_value = PPOLoss(value_coefficient=1.0, entropy_coefficient=0.0)
+    only_value = PPOLoss(vf_coef=1.0, ent_coef=0.0)
     p = policy(value=(1.0, -2.0))
     loss, metrics = only_value(p, batch(now(p), [0.0, 0.0], target=[2.0, 2.0]))
     assert metrics.value_loss == pytest.approx((1.0 + 16.0) / 4)
@@ -118,8 +118,8 @@ def test_the_clipped_value_loss_is_the_larger_of_both_errors():
 
 def test_the_entropy_is_rewarded():
     p = policy()
-    with_bonus, metrics = PPOLoss(entropy_coefficient=0.5)(p, batch(now(p), [0.0, 0.0]))
-    without, _ = PPOLoss(entropy_coefficient=0.0)(p, batch(now(p), [0.0, 0.0]))
+    with_bonus, metrics = PPOLoss(ent_coef=0.5)(p, batch(now(p), [0.0, 0.0]))
+    without, _ = PPOLoss(ent_coef=0.0)(p, batch(now(p), [0.0, 0.0]))
     assert without - with_bonus == pytest.approx(0.5 * float(metrics.entropy), rel=1e-5)
 
 
@@ -146,7 +146,7 @@ def test_the_mask_that_was_used_to_act_is_used_again():
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"clip": 0.0}, {"value_clip": -1.0}, {"entropy_coefficient": -1.0}],
+    [{"clip_coef": 0.0}, {"value_clip": -1.0}, {"ent_coef": -1.0}],
 )
 def test_an_argument_out_of_range_is_an_error(wrong):
     with pytest.raises(ValueError, match=next(iter(wrong))):

@@ -12,11 +12,11 @@ from agent.builders import random_batch
 from agent.probes import make_trainer
 from hackmatrix_rl.agent import (
     GAE,
+    AuxiliaryLoss,
     Batch,
-    OutcomeLoss,
     PPOLoss,
     RolloutCollector,
-    start_actors,
+    start_collector,
 )
 from hackmatrix_rl.agent._auxiliary import (
     stacked_terms,
@@ -24,9 +24,9 @@ from hackmatrix_rl.agent._auxiliary import (
 )
 from hackmatrix_rl.agent.networks import (
     ActorCritic,
+    AuxiliaryHead,
     MLPActorCritic,
-    OutcomeHead,
-    add_outcomes,
+    add_auxiliary_head,
 )
 from hackmatrix_rl.env import (
     EnvSpec,
@@ -47,7 +47,7 @@ PROBE = probes.Probe(
 SPEC = PROBE.spec
 KEY = jax.random.key(0)
 PLAIN = MLPActorCritic(SPEC, width=16, depth=1, key=KEY)
-POLICY = add_outcomes(PLAIN, SPEC, key=jax.random.key(7))
+POLICY = add_auxiliary_head(PLAIN, SPEC, key=jax.random.key(7))
 
 
 @eqx.filter_jit
@@ -67,12 +67,12 @@ def test_the_head_learns_what_each_action_brings():
 
         def __call__(self, policy, batch):
             hidden = policy.unroll_trunk(batch.observation, batch.initial_carry, batch.done)
-            loss, _ = self.outcomes(
-                policy.outcomes, hidden, batch.action, batch.outcomes, batch.number
+            loss, _ = self.auxiliary(
+                policy.auxiliary, hidden, batch.action, batch.auxiliary, batch.number
             )
             return loss, super().__call__(policy, batch)[1]
 
-    loss = OutcomesAlone(outcomes=OutcomeLoss(1.0))
+    loss = OutcomesAlone(auxiliary=AuxiliaryLoss(1.0))
     trainer = make_trainer(PROBE, POLICY, loss=loss, num_steps=16)
     for _ in trainer.train(200 * trainer.batch_size, key=KEY):
         pass
@@ -80,7 +80,7 @@ def test_the_head_learns_what_each_action_brings():
     hidden, _ = jax.vmap(policy.trunk, in_axes=(0, None))(PROBE.shown[:2], ())
     every_action = jnp.arange(3, dtype=jnp.int32)
     terms, logit = jax.vmap(
-        lambda h: jax.vmap(policy.outcomes, in_axes=(None, 0))(h, every_action)
+        lambda h: jax.vmap(policy.auxiliary, in_axes=(None, 0))(h, every_action)
     )(hidden)
     np.testing.assert_allclose(terms[..., 0], symlog(PROBE.reward[:2]), atol=0.2)
     ends = np.asarray(PROBE.ending[:2] == probes.TERMINATES)
@@ -90,14 +90,14 @@ def test_the_head_learns_what_each_action_brings():
 def test_a_rollout_keeps_the_parts_of_the_reward_if_asked():
     @eqx.filter_jit
     def collect(collector):
-        actors = start_actors(PROBE, PLAIN, env_keys(KEY, 8))
+        actors = start_collector(PROBE, PLAIN, env_keys(KEY, 8))
         return collector(PLAIN, PROBE, actors)[0]
 
     rollout = collect(RolloutCollector(16, terms=("all",)))
     assert rollout.terms.dtype == jnp.float16
     np.testing.assert_allclose(rollout.terms[..., 0], symlog(rollout.reward), rtol=1e-3)
-    outcomes = Batch.of(rollout, GAE()(rollout)).outcomes
-    np.testing.assert_array_equal(outcomes.terminated, rollout.terminated)
+    auxiliary = Batch.of(rollout, GAE()(rollout)).auxiliary
+    np.testing.assert_array_equal(auxiliary.terminated, rollout.terminated)
     assert collect(RolloutCollector(16)).terms is None
 
 
@@ -119,10 +119,10 @@ def numbered(batch, number):
 def test_at_the_other_minibatches_the_gradient_has_no_auxiliary_part(number):
     every = 3 if number != 2**32 - 1 else 2
     batch = numbered(random_batch(POLICY, SPEC), number)
-    found, metrics = gradient(POLICY, batch, PPOLoss(outcomes=OutcomeLoss(0.5, every)))
+    found, metrics = gradient(POLICY, batch, PPOLoss(auxiliary=AuxiliaryLoss(0.5, every)))
     plain, plain_metrics = gradient(POLICY, batch, PPOLoss())
-    assert metrics.outcomes.due == 0
-    for leaf in jax.tree.leaves(eqx.filter(found.outcomes, eqx.is_array)):
+    assert metrics.auxiliary.due == 0
+    for leaf in jax.tree.leaves(eqx.filter(found.auxiliary, eqx.is_array)):
         np.testing.assert_array_equal(leaf, 0.0)
     for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(plain), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-8)
@@ -133,19 +133,19 @@ def test_at_its_minibatch_the_trunk_learns_from_it():
     batch = random_batch(POLICY, SPEC)
     for number in (0, 3):
         found, metrics = gradient(
-            POLICY, numbered(batch, number), PPOLoss(outcomes=OutcomeLoss(0.5, 3))
+            POLICY, numbered(batch, number), PPOLoss(auxiliary=AuxiliaryLoss(0.5, 3))
         )
         plain, _ = gradient(POLICY, batch, PPOLoss())
-        assert metrics.outcomes.due == 1
-        assert metrics.outcomes.terms > 0
+        assert metrics.auxiliary.due == 1
+        assert metrics.auxiliary.terms > 0
         assert np.abs(found.layers[0].weight - plain.layers[0].weight).max() > 1e-3
-        assert np.abs(found.outcomes.terms.weight).max() > 1e-3
+        assert np.abs(found.auxiliary.terms.weight).max() > 1e-3
 
 
 def test_the_weight_is_a_factor():
     batch = random_batch(POLICY, SPEC)
     once, twice = (
-        gradient(POLICY, batch, PPOLoss(outcomes=OutcomeLoss(weight)))[0].outcomes.hidden.weight
+        gradient(POLICY, batch, PPOLoss(auxiliary=AuxiliaryLoss(weight)))[0].auxiliary.hidden.weight
         for weight in (0.5, 1.0)
     )
     np.testing.assert_allclose(2 * once, twice, rtol=1e-5)
@@ -166,11 +166,11 @@ def products_of_size(jaxpr, size, *, inside_cond=False):
 
 
 def test_what_is_not_due_is_in_a_branch_that_is_not_taken():
-    head = OutcomeHead(16, SPEC.num_actions, 1, width=37, key=KEY)
-    policy = eqx.tree_at(lambda p: p.outcomes, POLICY, head)
+    head = AuxiliaryHead(16, SPEC.num_actions, 1, width=37, key=KEY)
+    policy = eqx.tree_at(lambda p: p.auxiliary, POLICY, head)
     parameters, rest = eqx.partition(policy, eqx.is_inexact_array)
     batch = random_batch(policy, SPEC)
-    loss = PPOLoss(outcomes=OutcomeLoss(0.5, 4))
+    loss = PPOLoss(auxiliary=AuxiliaryLoss(0.5, 4))
 
     def of(parameters, batch):
         return loss(eqx.combine(parameters, rest), batch)[0]
@@ -181,8 +181,8 @@ def test_what_is_not_due_is_in_a_branch_that_is_not_taken():
 
 
 def test_a_head_changes_nothing_of_what_acts():
-    assert_same(eqx.tree_at(lambda p: p.outcomes, POLICY, None), PLAIN)
-    assert PLAIN.outcomes is None
+    assert_same(eqx.tree_at(lambda p: p.auxiliary, POLICY, None), PLAIN)
+    assert PLAIN.auxiliary is None
     seen = jnp.ones(4, jnp.float32)
     assert_same(POLICY(seen, ()), PLAIN(seen, ()))
 
@@ -197,17 +197,17 @@ class Closed(ActorCritic):
 
 def test_what_it_cannot_do_without_is_named():
     batch = random_batch(PLAIN, SPEC)
-    loss = PPOLoss(outcomes=OutcomeLoss(1.0))
+    loss = PPOLoss(auxiliary=AuxiliaryLoss(1.0))
     with pytest.raises(ValueError, match="Closed is no TrunkActorCritic"):
-        add_outcomes(Closed(), SPEC, key=KEY)
+        add_auxiliary_head(Closed(), SPEC, key=KEY)
     with pytest.raises(ValueError, match="no parts of the reward"):
-        add_outcomes(PLAIN, EnvSpec(3, SPEC.observation), key=KEY)
-    with pytest.raises(ValueError, match="add_outcomes"):
+        add_auxiliary_head(PLAIN, EnvSpec(3, SPEC.observation), key=KEY)
+    with pytest.raises(ValueError, match="add_auxiliary_head"):
         loss(PLAIN, batch)
-    without = eqx.tree_at(lambda b: b.outcomes, batch, None)
+    without = eqx.tree_at(lambda b: b.auxiliary, batch, None)
     with pytest.raises(ValueError, match="keeps the reward's terms"):
         loss(POLICY, without)
     with pytest.raises(ValueError, match="coefficient"):
-        OutcomeLoss(0.0)
+        AuxiliaryLoss(0.0)
     with pytest.raises(ValueError, match="every"):
-        OutcomeLoss(1.0, 0)
+        AuxiliaryLoss(1.0, 0)

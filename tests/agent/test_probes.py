@@ -188,10 +188,10 @@ def test_the_mask_probe_catches_a_mask_that_is_ignored():
 
 
 def test_the_observation_probe_catches_a_loss_that_sees_nothing():
-    trainer = train(probes.observation_matters(), loss=SeesNothing(entropy_coefficient=0.001))
+    trainer = train(probes.observation_matters(), loss=SeesNothing(ent_coef=0.001))
     assert np.diag(probes.chances(trainer)[:3]).min() < 0.6
 
 
 def test_the_action_probe_catches_actions_that_are_mixed_up():
-    trainer = train(probes.action_matters(), loss=ShufflesActions(entropy_coefficient=0.001))
+    trainer = train(probes.action_matters(), loss=ShufflesActions(ent_coef=0.001))
     assert probes.chances(trainer)[0, 1] < 0.95

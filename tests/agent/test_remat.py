@@ -9,14 +9,14 @@ import pytest
 from agent import probes
 from agent.builders import random_batch
 from hackmatrix_rl.agent import (
-    OutcomeLoss,
+    AuxiliaryLoss,
     PPOLoss,
 )
 from hackmatrix_rl.agent.networks import (
     NETWORKS,
     ActorCritic,
     ResidualActorCritic,
-    add_outcomes,
+    add_auxiliary_head,
     build_network,
     rematerialized,
 )
@@ -52,11 +52,11 @@ def test_the_gradient_is_that_without(name, remat):
 
 @pytest.mark.parametrize("remat", ["blocks", "full"])
 def test_an_auxiliary_loss_sees_the_same_hidden_layer(remat):
-    policy = add_outcomes(ResidualActorCritic(SPEC, width=8, depth=2, key=KEY), SPEC, key=KEY)
+    policy = add_auxiliary_head(ResidualActorCritic(SPEC, width=8, depth=2, key=KEY), SPEC, key=KEY)
     batch = random_batch(policy, SPEC)
-    loss = PPOLoss(outcomes=OutcomeLoss(0.5))
+    loss = PPOLoss(auxiliary=AuxiliaryLoss(0.5))
     plain, metrics = gradient(policy, batch, loss=loss)
-    assert np.abs(plain.outcomes.terms.weight).max() > 0
+    assert np.abs(plain.auxiliary.terms.weight).max() > 0
     assert_close(gradient(policy, batch, remat, loss), (plain, metrics))
 
 

@@ -10,7 +10,7 @@ from hackmatrix_rl.agent import (
     Batch,
     MaskedCategorical,
     RolloutCollector,
-    start_actors,
+    start_collector,
 )
 from hackmatrix_rl.agent.networks import (
     ConvActorCritic,
@@ -61,7 +61,7 @@ def collect(policy, environment, actors, num_steps=NUM_STEPS, name="f32"):
 def collected(network="mlp", name="f32", num_envs=NUM_ENVS):
     environment = chain(board=network == "conv")
     policy = decisive(NETWORKS[network](environment.spec))
-    actors = start_actors(environment, policy, env_keys(jax.random.key(1), num_envs))
+    actors = start_collector(environment, policy, env_keys(jax.random.key(1), num_envs))
     rollout, after = collect(policy, environment, actors, name=name)
     return environment, policy, actors, rollout, after
 
@@ -203,7 +203,7 @@ def test_an_environment_that_never_truncates_compiles_no_second_network():
 
     def products(environment):
         policy = MLPActorCritic(environment.spec, width=8, key=jax.random.key(0))
-        actors = start_actors(environment, policy, env_keys(jax.random.key(1), 4))
+        actors = start_collector(environment, policy, env_keys(jax.random.key(1), 4))
         jaxpr = eqx.filter_make_jaxpr(RolloutCollector(4))(policy, environment, actors)[0]
         return str(jaxpr).count("dot_general")
 

@@ -46,7 +46,7 @@ def test_numbers_come_back_and_the_others_stay():
     rng = np.random.default_rng(0)
     values = {name: rng.integers(0, f.largest + 1, 50) for name, f in Enemies.FIELDS.items()}
     enemies = Enemies.of(**values)
-    changed = enemies.with_(jnp.arange(50) < 25, hp=1, cell=7)
+    changed = enemies.replace(jnp.arange(50) < 25, hp=1, cell=7)
     for name, field in Enemies.FIELDS.items():
         np.testing.assert_array_equal(field.read(enemies.words), values[name])
         expected = values[name].copy()

@@ -31,8 +31,8 @@ def uniform(counts):
     "draw",
     [
         lambda c: c.words(8),
-        lambda c: jnp.stack([c.child(i).word() for i in range(8)]),
-        lambda c: jnp.stack([c.child(i).child(3).word(5) for i in range(8)]),
+        lambda c: jnp.stack([c.fold_in(i).bits() for i in range(8)]),
+        lambda c: jnp.stack([c.fold_in(i).fold_in(3).bits(5) for i in range(8)]),
     ],
     ids=["words", "children", "grandchildren"],
 )
@@ -60,7 +60,7 @@ def test_mixing_loses_nothing():
 
 
 def test_integers_are_uniform(sources):
-    words = jax.vmap(lambda c: c.word())(sources)
+    words = jax.vmap(lambda c: c.bits())(sources)
     for bound in (2, 3, 20, 23, 64):
         assert uniform(np.bincount(below(words, bound), minlength=bound))
 

@@ -36,8 +36,8 @@ def expected(number, bonus):
         (sparse.while_loop, {"shares": (1,)}),
         (sparse.while_loop, {"shares": (8,)}),
         (sparse.while_loop, {"shares": (1, 4, 16)}),
-        (sparse.seldom, {"share": 8}),
-        (sparse.seldom, {"share": 1000}),
+        (sparse.one_round_loop, {"share": 8}),
+        (sparse.one_round_loop, {"share": 1000}),
     ],
 )
 def test_a_batch_goes_as_each_game_alone(loop, how):

@@ -15,7 +15,7 @@ from hackmatrix_rl.checkpoints import (
 )
 from hackmatrix_rl.env import game_identity
 from hackmatrix_rl.evaluation import evaluate
-from hackmatrix_rl.runs import compose, find_stopped_run
+from hackmatrix_rl.runs import compose, find_resumable_run
 from hackmatrix_rl.runs._resume import restore_training
 
 from .kept import DATA, FORMATS, NEWEST, UPDATES, checkpoint_of, content, forge, unpack
@@ -73,7 +73,7 @@ def test_its_training_goes_on(run):
 
 
 def test_its_games_go_on_too(run):
-    stopped = find_stopped_run(str(run))
+    stopped = find_resumable_run(str(run))
     trainer = compose(stopped.config({}), key=jax.random.key(0))
     assert restore_training(trainer, stopped.checkpoint, key=jax.random.key(1)) == ()
 

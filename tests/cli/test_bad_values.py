@@ -17,7 +17,7 @@ from .commands import assert_refused, invoke
         ),
         (["train", "--num-envs", "many"], ["--num-envs many: must be a whole number."]),
         (["train", "--num-envs", "1.5"], ["--num-envs 1.5: must be a whole number."]),
-        (["train", "--clip", "-1"], ["--clip -1.0 is too small. Use more than 0."]),
+        (["train", "--clip-coef", "-1"], ["--clip-coef -1.0 is too small. Use more than 0."]),
         (["train", "--precision", "f8"], ["--precision f8: unknown; use f32, bf16, f16"]),
         (["train", "--precision", "half"], ["--precision half: 'half' is float16 on a CPU or GPU"]),
         (["train", "--precision", "p=bf16,c=bf16,o=f32"], ["parameters must be float32"]),

@@ -53,9 +53,9 @@ def test_whole_numbers_may_be_written_as_people_do(text, number):
 
 def test_none_switches_off_even_what_a_file_sets(tmp_path):
     file = tmp_path / "my.toml"
-    file.write_text("kl_limit = 0.5")
-    assert config_of("--config", str(file)).kl_limit == 0.5
-    assert config_of("--config", str(file), "--kl-limit", "none").kl_limit is None
+    file.write_text("target_kl = 0.5")
+    assert config_of("--config", str(file)).target_kl == 0.5
+    assert config_of("--config", str(file), "--target-kl", "none").target_kl is None
 
 
 def test_switches_have_an_off(tmp_path):

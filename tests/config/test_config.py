@@ -44,8 +44,8 @@ def test_every_field_is_explained_in_one_line():
     ("settings", "message"),
     [
         ({"num_envs": 0}, "--num-envs 0 is too small. Use 1 or more."),
-        ({"discount": 1.5}, "--discount 1.5 is too large. Use 1 or less."),
-        ({"clip": 0.0}, "--clip 0.0 is too small. Use more than 0."),
+        ({"gamma": 1.5}, "--gamma 1.5 is too large. Use 1 or less."),
+        ({"clip_coef": 0.0}, "--clip-coef 0.0 is too small. Use more than 0."),
         ({"learning_rate": float("nan")}, "--learning-rate nan: must be a finite number."),
         (
             {"precision": "f8"},
@@ -59,7 +59,7 @@ def test_every_field_is_explained_in_one_line():
         ),
         ({"num_envs": 4.5}, "--num-envs 4.5: must be a whole number."),
         ({"num_envs": True}, "--num-envs True: must be a whole number."),
-        ({"kl_limit": "much"}, "--kl-limit 'much': must be a number or none."),
+        ({"target_kl": "much"}, "--target-kl 'much': must be a number or none."),
     ],
 )
 def test_a_value_that_cannot_work_is_named_with_what_would(settings, message):
@@ -104,7 +104,7 @@ def test_the_largest_of_each_is_answered_at_once(name):
         ({"num_envs": 2**31 - 1, "num_steps": 1, "num_minibatches": 2}, "does not divide"),
         ({"mesh": "data=2000000000"}, "is less than one environment for each of 2000000000"),
         ({"mesh": f"data={'9' * 5000}"}, "not understood"),
-        ({"discount": 10**400}, "--discount a number of 1329 bits: must be a finite number."),
+        ({"gamma": 10**400}, "--gamma a number of 1329 bits: must be a finite number."),
         ({"seed": list(range(1000))}, "[0, 1, 2, 3"),
     ],
     ids=["batch", "updates", "minibatches", "devices", "digits", "float", "list"],
@@ -275,8 +275,8 @@ def test_a_minibatch_size_goes_before_what_a_preset_says_of_minibatches():
 
 
 def test_whole_numbers_serve_where_a_number_is_wanted():
-    assert TrainConfig(discount=1).discount == 1.0
-    assert isinstance(TrainConfig(discount=1).discount, float)
+    assert TrainConfig(gamma=1).gamma == 1.0
+    assert isinstance(TrainConfig(gamma=1).gamma, float)
 
 
 def test_updates_reach_the_total():
@@ -304,13 +304,13 @@ def test_each_backend_has_a_preset(backend, preset):
 def test_a_file_may_order_settings_into_tables(tmp_path):
     file = tmp_path / "my.toml"
     file.write_text(
-        'preset = "debug"\nnum-envs = 64\n[learning]\nlearning_rate = 1e-3\nkl_limit = "none"\n'
+        'preset = "debug"\nnum-envs = 64\n[learning]\nlearning_rate = 1e-3\ntarget_kl = "none"\n'
     )
     assert read_settings(file) == {
         "preset": "debug",
         "num_envs": 64,
         "learning_rate": 1e-3,
-        "kl_limit": None,
+        "target_kl": None,
     }
 
 
@@ -359,7 +359,7 @@ def test_a_missing_file_is_named(tmp_path):
 
 
 def test_a_config_survives_being_written_down():
-    config = make_config("debug", {"kl_limit": 0.02})
+    config = make_config("debug", {"target_kl": 0.02})
     assert config_from_dict(config.as_dict()) == config
     with pytest.raises(ConfigError, match="unknown setting 'colour'"):
         config_from_dict({"colour": 1})

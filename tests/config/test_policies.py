@@ -34,9 +34,9 @@ def build(**settings):
 
 def test_an_auxiliary_loss_adds_a_head_and_changes_nothing_that_acts():
     plain, policy = build(network="residual"), build(network="residual", aux_coefficient=0.1)
-    assert plain.outcomes is None
-    assert policy.outcomes.terms.bias.shape == (len(TERM_NAMES),)
-    acting = eqx.tree_at(lambda policy: policy.outcomes, policy, None)
+    assert plain.auxiliary is None
+    assert policy.auxiliary.terms.bias.shape == (len(TERM_NAMES),)
+    acting = eqx.tree_at(lambda policy: policy.auxiliary, policy, None)
     leaves = [jax.tree.leaves(eqx.filter(p, eqx.is_array)) for p in (plain, acting)]
     for a, b in zip(*leaves, strict=True):
         np.testing.assert_array_equal(a, b)
@@ -44,10 +44,10 @@ def test_an_auxiliary_loss_adds_a_head_and_changes_nothing_that_acts():
 
 def test_without_it_nothing_of_it_is_composed():
     update = compose(make_config("debug", {}), key=KEY).update
-    assert update.loss.outcomes is None
+    assert update.loss.auxiliary is None
     assert update.collect.terms == ()
     update = compose(make_config("debug", {"aux_coefficient": 0.1, "aux_every": 3}), key=KEY).update
-    assert (update.loss.outcomes.coefficient, update.loss.outcomes.every) == (0.1, 3)
+    assert (update.loss.auxiliary.coefficient, update.loss.auxiliary.every) == (0.1, 3)
     assert update.collect.terms == TERM_NAMES
 
 

@@ -14,7 +14,7 @@ from hackmatrix_rl.env import (
     Sight,
 )
 from hackmatrix_rl.evaluation import (
-    RandomPlayer,
+    RandomAgent,
     Runner,
     evaluate_all,
 )
@@ -68,11 +68,11 @@ def assert_near(got, expected):
 
 
 def test_random_takes_every_legal_action_alike():
-    got = frequencies(RandomPlayer(), seen((0, 0), (5, 5)), legal(UP, SIPHON, 20, 27))
+    got = frequencies(RandomAgent(), seen((0, 0), (5, 5)), legal(UP, SIPHON, 20, 27))
     assert_near(got, {UP: 1 / 4, SIPHON: 1 / 4, 20: 1 / 4, 27: 1 / 4})
 
 
-@pytest.mark.parametrize("player", [RandomPlayer(), Runner()])
+@pytest.mark.parametrize("player", [RandomAgent(), Runner()])
 def test_no_legal_action_gives_some_action(player):
     got = frequencies(player, seen((2, 2), (5, 5)), legal())
     assert got[UP] == 1
@@ -121,7 +121,7 @@ def test_the_runner_refuses_what_it_cannot_read():
 def assert_as_the_original(games, *, seed):
     """Mean return and length, and the stages reached, within the sampling error of both."""
     environment = HackMatrix(GameConfig(max_enemies=40, max_transmissions=40, history=16))
-    players = {"random": RandomPlayer(), "runner": Runner()}
+    players = {"random": RandomAgent(), "runner": Runner()}
     found = evaluate_all(
         players, environment, episodes=games, key=jax.random.key(seed), num_envs=2048
     )

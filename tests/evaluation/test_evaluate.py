@@ -19,7 +19,7 @@ from hackmatrix_rl.env import (
     env_keys,
 )
 from hackmatrix_rl.evaluation import (
-    Player,
+    Agent,
     evaluate,
     evaluate_all,
     mean_of,
@@ -75,7 +75,7 @@ class Lengths(Environment):
         )
 
 
-class Always(Player):
+class Always(Agent):
     """Always takes one action."""
 
     action: int = eqx.field(static=True)

@@ -130,12 +130,12 @@ def mostly_viruses(spawn_transmissions):
 
     def mutant(before, *board, chance, **counts):
         slots, missed = spawn_transmissions(before, *board, chance=chance, **counts)
-        changes = below(chance.child(7).words(slots.size), 3) == 0
+        changes = below(chance.fold_in(7).words(slots.size), 3) == 0
         new = slots.present & ~before.present
         kind = jnp.where(
             new & changes & (slots.type == EnemyType.CRYPTOG), EnemyType.VIRUS, slots.type
         )
-        return slots.with_(type=kind), missed
+        return slots.replace(type=kind), missed
 
     return mutant
 

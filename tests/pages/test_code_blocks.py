@@ -23,7 +23,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 RUN = "2030-01-31_12-00-00"  # as the pages name it
 
 SMALL = (
-    "--device=cpu --num-envs=64 --num-steps=4 --num-minibatches=2 --num-epochs=1 --width=8 "
+    "--device=cpu --num-envs=64 --num-steps=4 --num-minibatches=2 --update-epochs=1 --width=8 "
     "--updates-per-dispatch=2 --total-timesteps=1024 --history=4 --eval-episodes=4 --episodes=8 "
     "--repeats=1 --updates=2 --seeds=1"
 )

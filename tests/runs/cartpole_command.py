@@ -35,7 +35,7 @@ def compose(config, *, key):
         num_envs=config.num_envs,
         num_steps=config.num_steps,
         num_minibatches=config.minibatches,
-        num_epochs=config.num_epochs,
+        update_epochs=config.update_epochs,
         updates_per_dispatch=config.updates_per_dispatch,
         mesh=mesh(config.mesh),
     )

@@ -13,7 +13,7 @@ from hackmatrix_rl.checkpoints import find_checkpoint
 from hackmatrix_rl.config import make_config
 from hackmatrix_rl.runs import (
     RunLock,
-    find_stopped_run,
+    find_resumable_run,
     make_run_folder,
     reopen_run_folder,
     run,
@@ -115,7 +115,7 @@ def test_a_folder_that_vanished_is_told_and_made_again_whole(here):
     assert names == {"4", "8"}, "one at once, and that of the end"
     assert folder.curve.is_file()
 
-    stopped = find_stopped_run("mine")
+    stopped = find_resumable_run("mine")
     config = stopped.config({"total_timesteps": 12 * 256})
     again = reopen_run_folder(config, stopped.path, stopped.metadata["run"])
     trainer = compose(config, key=jax.random.key(0))
@@ -188,7 +188,7 @@ def test_what_vanishes_at_the_very_end_is_made_again_but_for_the_checkpoints(her
 def test_a_run_that_is_at_its_end_and_loses_its_checkpoints_saves_them_again(here):
     _, status, _, _ = train({})
     assert status is ExitCode.DONE
-    stopped = find_stopped_run("mine")
+    stopped = find_resumable_run("mine")
     config = stopped.config({})
     folder = reopen_run_folder(config, stopped.path, stopped.metadata["run"])
     thief = Thief({"resumed at update 8": lambda: shutil.rmtree(folder.checkpoints)})

@@ -25,7 +25,7 @@ def trainer() -> Trainer:
         num_envs=32,
         num_steps=16,
         num_minibatches=2,
-        num_epochs=3,
+        update_epochs=3,
     )
 
 
@@ -35,7 +35,7 @@ def plan(trainer):
         num_envs=32,
         num_steps=16,
         num_minibatches=2,
-        num_epochs=3,
+        update_epochs=3,
         total_timesteps=1000,
         network="mlp",
         mesh="data=2,fsdp=2",

@@ -28,7 +28,7 @@ from hackmatrix_rl.runs._preflight import (
 )
 from hackmatrix_rl.system import (
     available_memory,
-    in_words,
+    format_bytes,
 )
 from hackmatrix_rl.system._memory import _free_ram
 from hackmatrix_rl.training import Trainer
@@ -182,7 +182,7 @@ def test_it_looks_where_the_checkpoints_will_be_and_leaves_nothing_behind(traine
     ("size", "words"), [(5, "5 bytes"), (1536, "1.5 KiB"), (20 * 2**20, "20 MiB"), (GIB, "1.0 GiB")]
 )
 def test_sizes_are_written_as_people_do(size, words):
-    assert in_words(size) == words
+    assert format_bytes(size) == words
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from hackmatrix_rl.errors import (
 )
 from hackmatrix_rl.runs import (
     RunLock,
-    find_stopped_run,
+    find_resumable_run,
     make_run_folder,
     reopen_run_folder,
     run,
@@ -57,7 +57,7 @@ def train(config):
 
 def go_on(tmp_path, **changes):
     """The run in a new trainer, from its newest checkpoint."""
-    stopped = find_stopped_run(str(tmp_path / "run"))
+    stopped = find_resumable_run(str(tmp_path / "run"))
     config = stopped.config(changes)
     folder = reopen_run_folder(config, stopped.path, stopped.metadata["run"])
     stopped.set_damaged_aside()
@@ -91,7 +91,7 @@ def test_a_damaged_checkpoint_is_set_aside_and_not_lost(tmp_path):
     train(settings(tmp_path, total_timesteps=2048, save_interval=4))
     newest = find_checkpoint(tmp_path / "run")
     (newest / "manifest.json").unlink()
-    stopped = find_stopped_run(str(tmp_path / "run"))
+    stopped = find_resumable_run(str(tmp_path / "run"))
     assert stopped.update == 4
     assert "half-written" in stopped.notes[0]
     go_on(tmp_path)
@@ -137,7 +137,7 @@ def test_another_number_of_steps_goes_on_with_the_same_games(tmp_path):
     trainer = trainer_of(settings(tmp_path, num_steps=32))
     assert restore_training(trainer, find_checkpoint(tmp_path / "run"), key=KEY) == ()
     stored = final(tmp_path)
-    assert stored.misfit(trainer.state) is None
+    assert stored.mismatch(trainer.state) is None
     assert int(trainer.state.actors.step) == int(stored.arrays[".actors.step"])
 
 
@@ -164,10 +164,10 @@ def test_a_run_that_is_being_written_is_refused(tmp_path):
     with RunLock() as held:
         make_run_folder(settings(tmp_path), lock=held)
         with pytest.raises(ConfigError, match=r"--resume-run .*run: is still being written by pr"):
-            find_stopped_run(str(tmp_path / "run"), lock=RunLock())
+            find_resumable_run(str(tmp_path / "run"), lock=RunLock())
     # Free by now: there is just no checkpoint.
     with pytest.raises(ConfigError, match="no checkpoint to go on from"):
-        find_stopped_run(str(tmp_path / "run"), lock=RunLock())
+        find_resumable_run(str(tmp_path / "run"), lock=RunLock())
 
 
 def test_a_run_is_found_by_its_name_and_by_its_wandb_id(tmp_path, monkeypatch):
@@ -176,9 +176,9 @@ def test_a_run_is_found_by_its_name_and_by_its_wandb_id(tmp_path, monkeypatch):
     run(config, trainer_of(config), make_run_folder(config))
     wandb_id = json.loads((tmp_path / "runs" / "mine" / "run.json").read_text())["wandb_id"]
     for name in ("mine", "runs/mine", str(tmp_path / "runs" / "mine"), wandb_id):
-        assert find_stopped_run(name).path.resolve() == tmp_path / "runs" / "mine"
+        assert find_resumable_run(name).path.resolve() == tmp_path / "runs" / "mine"
     with pytest.raises(ConfigError, match="--resume-run other: no such run"):
-        find_stopped_run("other")
+        find_resumable_run("other")
 
 
 def test_a_run_whose_folder_is_gone_is_found_by_its_checkpoints(tmp_path, monkeypatch):
@@ -190,7 +190,7 @@ def test_a_run_whose_folder_is_gone_is_found_by_its_checkpoints(tmp_path, monkey
     for path in sorted((tmp_path / "runs" / "lost").iterdir()):
         path.unlink()
     (tmp_path / "runs" / "lost").rmdir()
-    stopped = find_stopped_run("lost", "far")
+    stopped = find_resumable_run("lost", "far")
     assert str(stopped.path) == "runs/lost"
     folder = reopen_run_folder(stopped.config({}), stopped.path, stopped.metadata["run"])
     assert folder.wandb_id == stopped.metadata["run"]["wandb_id"]

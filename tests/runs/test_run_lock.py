@@ -24,7 +24,7 @@ from hackmatrix_rl.env import CartPole
 from hackmatrix_rl.errors import (
     ConfigError,
 )
-from hackmatrix_rl.runs import RunLock, find_stopped_run, make_run_folder
+from hackmatrix_rl.runs import RunLock, find_resumable_run, make_run_folder
 
 TOGETHER = Path(__file__).with_name("start_together.py")
 
@@ -98,10 +98,10 @@ def test_a_live_run_and_a_resume_of_its_checkpoint_folder_are_not_both_admitted(
             pytest.raises(ConfigError, match=r"--checkpoint-dir far: is still being written by pr"),
             RunLock() as other,
         ):
-            find_stopped_run("one", "far", lock=other)
+            find_resumable_run("one", "far", lock=other)
     assert not (here / "runs").exists(), "what the refused one made is gone"
     with RunLock() as other:
-        assert find_stopped_run("one", "far", lock=other).update == 2
+        assert find_resumable_run("one", "far", lock=other).update == 2
 
 
 def test_a_checkpoint_of_another_run_is_refused_by_its_id(here):
@@ -113,10 +113,10 @@ def test_a_checkpoint_of_another_run_is_refused_by_its_id(here):
     with pytest.raises(ConfigError, match=expected), pytest.warns(UserWarning, match="two-2"):
         find_checkpoint("one")
     with pytest.raises(ConfigError, match=r"for its checkpoints, but those are of the run 'two'"):
-        find_stopped_run("one")
+        find_resumable_run("one")
     with pytest.raises(ConfigError, match=r"holds checkpoints of the run two \(id two-2\), not of"):
-        find_stopped_run("lost", "far")
-    assert find_stopped_run("two", "far").update == 2
+        find_resumable_run("lost", "far")
+    assert find_resumable_run("two", "far").update == 2
 
 
 def test_a_checkpoint_of_another_run_is_passed_over_where_there_is_one_of_its_own(here):

@@ -24,12 +24,12 @@ from hackmatrix_rl.errors import (
 )
 from hackmatrix_rl.runs import (
     RunLock,
-    find_stopped_run,
+    find_resumable_run,
     make_run_folder,
     reopen_run_folder,
     run,
 )
-from hackmatrix_rl.runs._monitor import Watch
+from hackmatrix_rl.runs._monitor import RunMonitor
 from hackmatrix_rl.runs._open_sinks import (
     open_sinks,
 )
@@ -80,7 +80,7 @@ def whole(tmp_path_factory):
     folder = make_run_folder(config)
     save(folder.checkpoints, 2, folder.identity)
     sink = open_sinks(config, folder)
-    with Watch(config, folder, sink):
+    with RunMonitor(config, folder, sink):
         sink.note("compiling ...")
     sink.close()
     folder.metrics.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
@@ -100,14 +100,14 @@ def reopen(name):
     """Everything that going on does with a run's folder, but the training."""
     display = Notes()
     with RunLock() as lock:
-        stopped = find_stopped_run(name, lock=lock)
+        stopped = find_resumable_run(name, lock=lock)
         config = stopped.config({})
         identity = stopped.metadata["run"]
         folder = reopen_run_folder(config, stopped.path, identity, lock=lock)
         stopped.set_damaged_aside()
         notes = [*stopped.notes, *folder.notes, *forget_rows_after(folder.metrics, stopped.update)]
         sink = open_sinks(config, folder, [display])
-        with Watch(config, folder, sink):
+        with RunMonitor(config, folder, sink):
             sink.note("resumed")
         sink.close()
     assert stopped.update == 2
@@ -195,14 +195,14 @@ def test_a_run_is_found_by_its_id_beside_a_damaged_one(mine, damage):
     DAMAGE[damage](mine.with_name("a_run_before") / "run.json")
     for file in mine.with_name("a_run_before").glob("checkpoints/*"):
         shutil.rmtree(file)
-    assert find_stopped_run(wandb_id).path.name == "mine"
+    assert find_resumable_run(wandb_id).path.name == "mine"
 
 
 def test_a_run_whose_own_file_is_damaged_is_found_by_the_id_in_its_checkpoints(mine):
     wandb_id = read_json(mine / "run.json")["wandb_id"]
     (mine / "run.json").write_bytes(b"\xff")
     (mine / "config.json").unlink()
-    assert find_stopped_run(wandb_id).path.name == "mine"
+    assert find_resumable_run(wandb_id).path.name == "mine"
 
 
 def test_rows_beside_damaged_lines_are_kept(mine):
@@ -244,7 +244,7 @@ def test_a_json_file_that_cannot_be_read_is_damaged(tmp_path, monkeypatch):
 def test_an_entry_that_is_no_number_is_no_checkpoint(mine, name):
     (mine / "checkpoints" / name).mkdir()
     assert find_checkpoint("mine", report=pytest.fail).name == "2"
-    assert find_stopped_run("mine").update == 2
+    assert find_resumable_run("mine").update == 2
 
 
 def test_a_file_where_a_checkpoint_should_be_is_passed_over_and_set_aside(mine):
@@ -291,13 +291,13 @@ def test_a_run_without_a_wandb_id_gets_one(mine):
     folder, notes = reopen("mine")
     assert folder.wandb_id.startswith("mine-")
     assert f"tells no wandb id; the run is {folder.wandb_id} from here on" in notes[0]
-    assert find_stopped_run(folder.wandb_id).path.name == "mine"
+    assert find_resumable_run(folder.wandb_id).path.name == "mine"
 
 
 def test_a_checkpoint_that_tells_no_run_does_not_make_a_folder_again(mine):
     save("far", 2, {})
     with pytest.raises(ConfigError, match="far holds no checkpoint that tells its run"):
-        find_stopped_run("lost", "far")
+        find_resumable_run("lost", "far")
 
 
 def test_everything_damaged_at_once_is_trained_on_from(tmp_path):
@@ -308,7 +308,7 @@ def test_everything_damaged_at_once_is_trained_on_from(tmp_path):
         DAMAGE["garbled"](path / name)
     for name in ("log.txt", "learning_curve.png"):
         folder_instead(path / name)
-    stopped = find_stopped_run(str(path))
+    stopped = find_resumable_run(str(path))
     config = stopped.config({"total_timesteps": 1024})
     folder = reopen_run_folder(config, path, stopped.metadata["run"])
     display = Notes()

@@ -30,7 +30,7 @@ from hackmatrix_rl.errors import (
     ConfigError,
 )
 from hackmatrix_rl.runs import (
-    find_stopped_run,
+    find_resumable_run,
     make_run_folder,
     reopen_run_folder,
 )
@@ -140,7 +140,9 @@ def test_no_stored_name_is_anything_but_a_network_or_code_to_be_trusted(run, net
 
 
 def test_all_processes_of_a_run_must_trust_it(run, sign, monkeypatch):
-    monkeypatch.setattr("hackmatrix_rl.cli._train.in_any", lambda mine: True)  # another does not
+    monkeypatch.setattr(
+        "hackmatrix_rl.cli._train.any_process", lambda mine: True
+    )  # another does not
     resume = ("train", "--resume-run", run, "--trust-code")
     assert_refused(invoke(*resume), "--trust-code is missing in another process")
     assert not sign.exists()
@@ -175,7 +177,7 @@ def test_no_name_is_none_to_make_a_folder_of(run):
     elsewhere = ("--checkpoint-dir", checkpoint_of(run).parent)
     assert_refused(invoke("train", "--resume-run", "gone", *elsewhere), "does not name its run")
     assert content(run.parent) == before
-    assert find_stopped_run(str(run)).path == run  # where the folder itself is there
+    assert find_resumable_run(str(run)).path == run  # where the folder itself is there
 
 
 def test_a_run_in_the_working_directory_has_a_name(tmp_path, monkeypatch):
@@ -243,7 +245,7 @@ def others(run):
 def test_checkpoints_are_written_where_they_were_found(run, others):
     elsewhere = str(others.absolute() / "checkpoints")
     forge(run, lambda metadata: metadata["config"].update(checkpoint_dir=elsewhere))
-    stopped = find_stopped_run(str(run))
+    stopped = find_resumable_run(str(run))
     folder = reopen_run_folder(stopped.config({}), stopped.path, stopped.metadata["run"])
     assert folder.checkpoints == stopped.checkpoint.parent
     assert folder.checkpoints.parent.name == "sent"
@@ -270,7 +272,7 @@ def test_a_run_that_put_its_checkpoints_elsewhere_goes_on_there(run):
     forge_far = {"checkpoint_dir": str(far)}
     settings = json.loads((run / "config.json").read_text()) | forge_far
     (run / "config.json").write_text(json.dumps(settings))
-    stopped = find_stopped_run(str(run))
+    stopped = find_resumable_run(str(run))
     assert stopped.config({}).checkpoint_dir == str(far)
 
 
@@ -294,12 +296,12 @@ def test_a_link_out_of_a_sent_folder_is_refused_on_resume(run, tmp_path, name):
         assert mine.read_text() == "precious"
     if name == "checkpoints":
         assert "--checkpoint-dir" in result.stderr
-        assert find_stopped_run(str(run), str(mine)).checkpoint.parent == mine
+        assert find_resumable_run(str(run), str(mine)).checkpoint.parent == mine
 
 
 def test_a_link_within_the_folder_is_none_of_our_business(run):
     (run / "latest").symlink_to("log.txt")
-    find_stopped_run(str(run))
+    find_resumable_run(str(run))
 
 
 def test_what_is_no_file_is_refused_on_resume(run):

@@ -21,7 +21,7 @@ from hackmatrix_rl.errors import (
 )
 from hackmatrix_rl.runs.sinks import read_json_lines
 from hackmatrix_rl.system import (
-    Wishes,
+    Requests,
     agree,
     connect,
 )
@@ -98,14 +98,14 @@ def test_two_processes_train_what_one_does(cache, tmp_path):
     run = Run(cache, tmp_path / "two", *total)
     statuses, outputs = run.finish()
     assert statuses == [0, 0], outputs
-    alone = subprocess.run(
+    is_single_process = subprocess.run(
         [*COMMAND, *SETTINGS, *total, "--run-dir", str(tmp_path / "one")],
         env={**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=2"},
         check=True,
         capture_output=True,
         timeout=TIMEOUT,
     )
-    assert b"100%" in alone.stdout
+    assert b"100%" in is_single_process.stdout
     two, one = (
         read_arrays(find_checkpoint(tmp_path / name), "training").arrays for name in ("two", "one")
     )
@@ -174,7 +174,7 @@ def test_processes_that_were_told_different_things_do_not_start(cache, tmp_path)
 
 
 def test_one_process_agrees_with_itself():
-    wishes = Wishes(stop=15, save=True)
+    wishes = Requests(stop=15, save=True)
     assert agree(wishes) == wishes
 
 

@@ -46,7 +46,7 @@ CASES = {
     "refused": (1, "Connection refused"),
     "unknown": (1, "no process 0 there within 2 s: "),
     "another service": (1, "something answers there"),
-    "alone": (0, "not all other processes came within 2 s"),
+    "is_single_process": (0, "not all other processes came within 2 s"),
 }
 
 
@@ -58,7 +58,7 @@ def ended():
             "refused": f"127.0.0.1:{free_port()}",
             "unknown": "no-such-host.invalid:1234",
             "another service": f"127.0.0.1:{service}",
-            "alone": f"127.0.0.1:{free_port()}",
+            "is_single_process": f"127.0.0.1:{free_port()}",
         }
         processes = {
             name: subprocess.Popen(

@@ -8,15 +8,15 @@ from agent import probes
 from agent.probes import make_trainer
 
 from hackmatrix_rl.agent import (
+    AuxiliaryLoss,
+    AuxiliaryMetrics,
     EpisodeSums,
     LossMetrics,
-    OutcomeLoss,
-    OutcomeMetrics,
     PPOLoss,
 )
 from hackmatrix_rl.agent.networks import (
     MLPActorCritic,
-    add_outcomes,
+    add_auxiliary_head,
 )
 from hackmatrix_rl.training import UpdateMetrics
 from hackmatrix_rl.training._metrics import read_metrics
@@ -25,11 +25,11 @@ from hackmatrix_rl.training._update import Learned
 KEY = jax.random.key(3)
 PROBE = probes.observation_matters()
 PLAIN = MLPActorCritic(PROBE.spec, width=16, depth=1, key=jax.random.key(0))
-POLICY = add_outcomes(PLAIN, PROBE.spec, key=KEY)
+POLICY = add_auxiliary_head(PLAIN, PROBE.spec, key=KEY)
 
 
 def started(policy=POLICY, loss=None, **changes):
-    loss = PPOLoss(outcomes=OutcomeLoss(0.5, every=20)) if loss is None else loss
+    loss = PPOLoss(auxiliary=AuxiliaryLoss(0.5, every=20)) if loss is None else loss
     trainer = make_trainer(PROBE, policy, loss=loss, **changes)
     trainer.start(KEY)
     return trainer
@@ -49,8 +49,8 @@ def test_a_head_without_the_loss_changes_no_bit_of_what_is_learned():
     for trainer in (plain, headed):
         trainer.dispatch(2)
     learned = headed.state.learner.policy
-    assert_same(eqx.tree_at(lambda p: p.outcomes, learned, None), plain.state.learner.policy)
-    assert_same(learned.outcomes, POLICY.outcomes)
+    assert_same(eqx.tree_at(lambda p: p.auxiliary, learned, None), plain.state.learner.policy)
+    assert_same(learned.auxiliary, POLICY.auxiliary)
 
 
 def test_going_on_takes_its_turns_as_if_it_had_not_stopped():
@@ -72,7 +72,7 @@ def test_what_is_told_is_a_mean_over_the_turns():
     number = jnp.float32(1.0)
     losses = LossMetrics(
         *[number] * 5,
-        outcomes=OutcomeMetrics(due=0.5 * number, terms=3 * number, terminated=number),
+        auxiliary=AuxiliaryMetrics(due=0.5 * number, terms=3 * number, terminated=number),
     )
     none = jnp.int32(0)
     learned = Learned(losses=losses, gradient_norm=number, steps=none, skipped=none)

@@ -109,7 +109,7 @@ def test_checks_change_nothing():
 
 def test_checks_work_in_the_loops_of_a_program_whose_state_is_donated():
     loss, gae = checked(PPOLoss(), GAE(0.9, 0.95), "nans")
-    trainer = make_trainer(probes.value_only(), loss=loss, gae=gae, num_epochs=1)
+    trainer = make_trainer(probes.value_only(), loss=loss, gae=gae, update_epochs=1)
     trainer.start(jax.random.key(3))
     trainer.dispatch(2)
     assert reports_of(trainer).take() == []
@@ -129,7 +129,7 @@ def test_checks_work_in_the_loops_of_a_program_whose_state_is_donated():
 seen: list[float] = []
 
 
-class Stopped(PPOLoss):
+class ResumableRun(PPOLoss):
     """Takes down a number, as a person at a breakpoint would."""
 
     def __call__(self, policy, batch):
@@ -140,10 +140,10 @@ class Stopped(PPOLoss):
 def test_without_compilation_numbers_can_be_looked_at_and_the_result_is_the_same():
     probe = probes.value_only()
     results = []
-    for kind, loss in ((EagerTrainer, Stopped()), (Trainer, PPOLoss())):
+    for kind, loss in ((EagerTrainer, ResumableRun()), (Trainer, PPOLoss())):
         policy = MLPActorCritic(probe.spec, width=4, depth=1, key=jax.random.key(0))
         trainer = kind(
-            probe, policy, loss=loss, num_envs=2, num_steps=1, num_minibatches=1, num_epochs=1
+            probe, policy, loss=loss, num_envs=2, num_steps=1, num_minibatches=1, update_epochs=1
         )
         trainer.start(jax.random.key(3))
         metrics = trainer.dispatch(1)

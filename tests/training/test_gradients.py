@@ -11,13 +11,13 @@ from agent.probes import make_trainer
 from jax.sharding import NamedSharding, PartitionSpec
 
 from hackmatrix_rl.agent import (
-    OutcomeLoss,
+    AuxiliaryLoss,
     PPOLoss,
 )
 from hackmatrix_rl.agent.networks import (
     GRUActorCritic,
     MLPActorCritic,
-    add_outcomes,
+    add_auxiliary_head,
 )
 from hackmatrix_rl.agent.precision import precision
 from hackmatrix_rl.training._gradients import (
@@ -27,7 +27,7 @@ from hackmatrix_rl.training._gradients import (
 
 SPEC = probes.Probe({}).spec
 KEY = jax.random.key(0)
-LOSS = PPOLoss(value_clip=0.2, outcomes=OutcomeLoss(0.5))
+LOSS = PPOLoss(value_clip=0.2, auxiliary=AuxiliaryLoss(0.5))
 NETWORKS = {"mlp": MLPActorCritic, "gru": GRUActorCritic}
 
 # What adding up in another order may change, relative to the largest number of an array.
@@ -35,7 +35,7 @@ TOLERANCE = 1e-5
 
 
 def policy_of(name="mlp"):
-    return add_outcomes(NETWORKS[name](SPEC, width=16, key=KEY), SPEC, key=KEY)
+    return add_auxiliary_head(NETWORKS[name](SPEC, width=16, key=KEY), SPEC, key=KEY)
 
 
 def gradient(policy, batch, parts, *, loss=LOSS, name="f32"):
@@ -145,7 +145,7 @@ def test_training_in_parts_is_training():
 
     def trained(parts):
         trainer = make_trainer(
-            probes.observation_matters(), loss=Numbers(), grad_accum=parts, num_epochs=2
+            probes.observation_matters(), loss=Numbers(), grad_accum=parts, update_epochs=2
         )
         trainer.start(KEY)
         numbers = [trainer.dispatch(1).learning["number"] for _ in range(2)]

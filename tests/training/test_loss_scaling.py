@@ -60,7 +60,7 @@ def test_cartpole_is_learned_in_float16():
     trainer = Trainer(
         environment,
         MLPActorCritic(environment.spec, width=32, key=jax.random.key(0)),
-        loss=PPOLoss(entropy_coefficient=0.005),
+        loss=PPOLoss(ent_coef=0.005),
         learning_rate=Linear(2.5e-3, 0.0, total),
         precision=precision("f16"),
         num_envs=32,
@@ -143,7 +143,7 @@ def test_a_divergence_that_is_not_a_number_is_a_step_left_out_and_not_the_end_of
             loss, metrics = self.base(policy, batch)
             return loss * jnp.nan, eqx.tree_at(lambda m: m.approx_kl, metrics, jnp.float32(jnp.nan))
 
-    trainer = make_trainer(probes.value_only(), loss=NotANumber(), kl_limit=0.1)
+    trainer = make_trainer(probes.value_only(), loss=NotANumber(), target_kl=0.1)
     trainer.start(KEY)
     metrics = trainer.dispatch(1)
     assert metrics.learning["skipped"] == 8

@@ -83,7 +83,7 @@ def test_it_trains_and_goes_on_bitwise(tmp_path, number_format, devices, network
         num_envs=16,
         num_steps=8,
         num_minibatches=2,
-        num_epochs=1,
+        update_epochs=1,
         grad_accum=parts,
     )
     key = jax.random.key(1)

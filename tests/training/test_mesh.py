@@ -19,7 +19,7 @@ from hackmatrix_rl.errors import (
 from hackmatrix_rl.training.sharding import (
     check_axes,
     check_split,
-    in_words,
+    describe_mesh,
     mesh,
     parse_mesh,
 )
@@ -39,7 +39,7 @@ from hackmatrix_rl.training.sharding._placement import fsdp_spec
 def test_a_text_names_the_axes(text, lengths):
     assert parse_mesh(text) == lengths
     if lengths:
-        assert parse_mesh(in_words(lengths)) == lengths
+        assert parse_mesh(describe_mesh(lengths)) == lengths
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_what_cannot_be_cut_is_an_error_that_says_what_can(num_envs, parts, leng
     with pytest.raises(ValueError, match=whole):
         check_split(lengths, num_envs=num_envs, num_minibatches=parts, spell=flag)
     with pytest.raises(ConfigError, match=whole):
-        TrainConfig(num_envs=num_envs, num_minibatches=parts, mesh=in_words(lengths))
+        TrainConfig(num_envs=num_envs, num_minibatches=parts, mesh=describe_mesh(lengths))
 
 
 def test_parts_of_minibatches_are_cut_over_the_mesh_too():

@@ -41,7 +41,7 @@ MESHES = ["data=1", "data=2", "data=8", "data=4,fsdp=2"]
 def cartpole(mesh: str, network=hm.MLPActorCritic, **changes) -> Trainer:
     environment = CartPole(max_steps=12)
     policy = network(environment.spec, width=64, key=jax.random.key(0))
-    settings = {"num_envs": 32, "num_steps": 16, "num_minibatches": 2, "num_epochs": 2}
+    settings = {"num_envs": 32, "num_steps": 16, "num_minibatches": 2, "update_epochs": 2}
     return Trainer(environment, policy, mesh=hm.mesh(mesh), **{**settings, **changes})
 
 

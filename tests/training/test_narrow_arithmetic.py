@@ -14,7 +14,7 @@ from agent.probes import make_trainer
 
 from hackmatrix_rl.agent import (
     GAE,
-    OutcomeLoss,
+    AuxiliaryLoss,
     PPOLoss,
     RunningScale,
 )
@@ -23,7 +23,7 @@ from hackmatrix_rl.agent.networks import (
     ActorCritic,
     GRUActorCritic,
     MLPActorCritic,
-    add_outcomes,
+    add_auxiliary_head,
     build_network,
 )
 from hackmatrix_rl.agent.precision import (
@@ -58,7 +58,7 @@ def traced(policy="mlp", name="bf16", **changes):
 @pytest.mark.parametrize("name", ["bf16", "f16"])
 @pytest.mark.parametrize("network", NETWORKS)
 def test_all_but_the_layers_is_float32(network, name):
-    program = traced(network, name, loss=PPOLoss(value_clip=0.2), kl_limit=0.1)
+    program = traced(network, name, loss=PPOLoss(value_clip=0.2), target_kl=0.1)
     assert narrow_arithmetic(program) == set()
     # And the layers are not: forward where acting and learning, and backward.
     assert narrow_products(program) >= 6
@@ -67,8 +67,8 @@ def test_all_but_the_layers_is_float32(network, name):
 @pytest.mark.parametrize("remat", ["blocks", "full"])
 def test_neither_what_is_computed_again_nor_parts_nor_an_auxiliary_loss_are_narrow(remat):
     spec, key = BOARD.spec, jax.random.key(0)
-    policy = add_outcomes(build_network("residual", spec, width=8, key=key), spec, key=key)
-    loss = PPOLoss(outcomes=OutcomeLoss(0.5, every=2))
+    policy = add_auxiliary_head(build_network("residual", spec, width=8, key=key), spec, key=key)
+    loss = PPOLoss(auxiliary=AuxiliaryLoss(0.5, every=2))
     program = traced(policy, loss=loss, grad_accum=2, remat=remat)
     assert narrow_arithmetic(program) == set()
 
@@ -173,7 +173,7 @@ def test_advantages_in_bfloat16_are_found():
 def cartpole(mesh: str, **changes) -> Trainer:
     environment = CartPole(max_steps=12)
     policy = MLPActorCritic(environment.spec, width=72, key=jax.random.key(0))
-    settings = {"num_envs": 32, "num_steps": 8, "precision": precision("bf16"), "num_epochs": 1}
+    settings = {"num_envs": 32, "num_steps": 8, "precision": precision("bf16"), "update_epochs": 1}
     return Trainer(environment, policy, mesh=make_mesh(mesh), **{**settings, **changes})
 
 

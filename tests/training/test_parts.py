@@ -55,7 +55,7 @@ def test_a_counter_counts_beyond_32_bits(start):
 
 
 def test_adam_has_rate_one_and_shortens_long_gradients():
-    optimizer = adam(max_gradient_norm=0.5)
+    optimizer = adam(max_grad_norm=0.5)
     weights = {"w": jnp.zeros(2, jnp.float32)}
     with jax.numpy_dtype_promotion("standard"):
         state = optimizer.init(weights)
@@ -66,5 +66,5 @@ def test_adam_has_rate_one_and_shortens_long_gradients():
 
 
 def test_a_norm_of_nothing_is_an_error():
-    with pytest.raises(ValueError, match="max_gradient_norm"):
+    with pytest.raises(ValueError, match="max_grad_norm"):
         adam(0.0)

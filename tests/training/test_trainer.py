@@ -47,7 +47,7 @@ def test_cartpole_is_solved(name):
     trainer = Trainer(
         environment,
         MLPActorCritic(environment.spec, width=64, key=jax.random.key(0)),
-        loss=PPOLoss(entropy_coefficient=0.005),
+        loss=PPOLoss(ent_coef=0.005),
         learning_rate=Linear(2.5e-3, 0.0, total),
         precision=precision(name),
         num_envs=32,
@@ -158,7 +158,7 @@ def test_an_optimizer_of_ones_own_brings_its_own_learning_rate():
 
 def test_a_limit_of_the_divergence_stops_the_update():
     free = started(learning_rate=0.1).dispatch(1)
-    trainer = started(learning_rate=0.1, kl_limit=1e-3)
+    trainer = started(learning_rate=0.1, target_kl=1e-3)
     stopped = trainer.dispatch(1)
     assert free.learning["gradient_steps"] == 8
     # The first minibatch is always learned from: the policy has not moved yet.
@@ -247,9 +247,9 @@ def test_without_an_ended_episode_there_are_no_means():
         ({"num_envs": 6, "num_minibatches": 4}, "minibatches"),
         ({"num_envs": 0}, "num_envs"),
         ({"updates_per_dispatch": 0}, "updates_per_dispatch"),
-        ({"num_epochs": 0}, "num_epochs"),
+        ({"update_epochs": 0}, "update_epochs"),
         ({"num_steps": 0}, "num_steps"),
-        ({"kl_limit": 0.0}, "kl_limit"),
+        ({"target_kl": 0.0}, "target_kl"),
     ],
 )
 def test_an_argument_that_cannot_work_is_an_error_at_construction(wrong, says):

@@ -65,10 +65,10 @@ EXPECTED = {
     "num_steps_0": ("ValueError", "num_steps must be at least 1"),
     "minibatches_0": ("ValueError", "num_minibatches must be at least 1"),
     "dispatch_0": ("ValueError", "updates_per_dispatch must be at least 1"),
-    "kl_limit_is_nan": ("ValueError", "kl_limit", "finite number"),
+    "kl_limit_is_nan": ("ValueError", "target_kl", "finite number"),
     "gae_class": ("TypeError", "the class GAE", "gae=GAE()"),
-    "discount": ("ValueError", "discount must be in [0, 1]", "1.5"),
-    "clip_is_nan": ("ValueError", "clip must be positive"),
+    "gamma": ("ValueError", "discount must be in [0, 1]", "1.5"),
+    "clip_is_nan": ("ValueError", "clip_coef must be positive"),
     "value_scale_class": ("TypeError", "value_scale is 'none'", "RunningScale()"),
     "loss_class": ("TypeError", "the class PPOLoss", "PPOLoss()"),
     "loss_signature": ("TypeError", "OneArgument.__call__", "(batch)", "(policy, batch)"),
@@ -80,9 +80,9 @@ EXPECTED = {
     "several_keys": ("TypeError", "several keys", "expected one", "keys[0]"),
     "total_is_negative": ("ValueError", "total_timesteps must be at least 1", "-1"),
     "total_is_text": ("TypeError", "total_timesteps is '64'", "expected a number"),
-    "evaluate_class": ("TypeError", "the class RandomPlayer", "RandomPlayer()"),
+    "evaluate_class": ("TypeError", "the class RandomAgent", "RandomAgent()"),
     "evaluate_network_class": ("TypeError", "the class MLPActorCritic", "(env.spec, key="),
-    "evaluate_function": ("TypeError", "the function as_it_is", "ActorCritic", "Player"),
+    "evaluate_function": ("TypeError", "the function as_it_is", "ActorCritic", "Agent"),
     "evaluate_in_class": ("TypeError", "the class CartPole", "CartPole()"),
     "evaluate_gymnax": ("TypeError", "Gymnax", "hm.Environment", "docs/checking.md"),
     "evaluate_float_actions": ("ValueError", "FloatPlayer.act", "float32", "expected one int32"),
@@ -107,7 +107,7 @@ OWN_LINES = {
 
 
 @pytest.fixture(scope="module")
-def outcomes():
+def auxiliary():
     """How each case ends in a session of a user's: without the run-time checks of the tests."""
     done = subprocess.run(
         [sys.executable, "-W", "error", str(SCRIPT)],
@@ -130,13 +130,13 @@ def test_every_case_has_its_expectation():
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-def test_wrong_use_ends_in_one_clear_error(name, outcomes):
+def test_wrong_use_ends_in_one_clear_error(name, auxiliary):
     if EXPECTED[name] is None:
-        assert outcomes[name] is None
+        assert auxiliary[name] is None
         return
     kind, *words = EXPECTED[name]
-    assert outcomes[name] is not None, "nothing is raised"
-    found, said = outcomes[name]
+    assert auxiliary[name] is not None, "nothing is raised"
+    found, said = auxiliary[name]
     assert found == kind, said
     assert "\n" not in said
     for word in words:

@@ -22,8 +22,8 @@ from hackmatrix_rl.env import (
     EpisodeStatistics,
 )
 from hackmatrix_rl.evaluation import (
-    Player,
-    RandomPlayer,
+    Agent,
+    RandomAgent,
 )
 from hackmatrix_rl.training import Linear
 
@@ -153,7 +153,7 @@ class EachStep(eqx.Module):
         return batch.advantage, self.base(policy, batch)[1]
 
 
-class FloatPlayer(Player):
+class FloatPlayer(Agent):
     def initial_carry(self):
         return ()
 
@@ -254,10 +254,10 @@ CASES: dict[str, Callable[[], Any]] = {
     "num_steps_0": lambda: trainer(num_steps=0),
     "minibatches_0": lambda: trainer(num_minibatches=0),
     "dispatch_0": lambda: trainer(updates_per_dispatch=0),
-    "kl_limit_is_nan": lambda: trainer(kl_limit=float("nan")),
+    "kl_limit_is_nan": lambda: trainer(target_kl=float("nan")),
     "gae_class": lambda: trainer(gae=hm.GAE),
-    "discount": lambda: hm.GAE(discount=1.5),
-    "clip_is_nan": lambda: hm.PPOLoss(clip=float("nan")),
+    "gamma": lambda: hm.GAE(gamma=1.5),
+    "clip_is_nan": lambda: hm.PPOLoss(clip_coef=float("nan")),
     "value_scale_class": lambda: trainer(value_scale="none"),
     "loss_class": lambda: trainer(loss=hm.PPOLoss),
     "loss_signature": lambda: trainer(loss=OneArgument()),
@@ -270,17 +270,17 @@ CASES: dict[str, Callable[[], Any]] = {
     "total_is_negative": lambda: trainer().train(-1, key=KEY),
     "total_is_text": lambda: trainer().train("64", key=KEY),
     # Evaluation.
-    "evaluate_class": lambda: evaluate(RandomPlayer),
+    "evaluate_class": lambda: evaluate(RandomAgent),
     "evaluate_network_class": lambda: evaluate(hm.MLPActorCritic),
     "evaluate_function": lambda: evaluate(as_it_is),
-    "evaluate_in_class": lambda: evaluate(RandomPlayer(), CartPole),
-    "evaluate_gymnax": lambda: evaluate(RandomPlayer(), Gymnax()),
+    "evaluate_in_class": lambda: evaluate(RandomAgent(), CartPole),
+    "evaluate_gymnax": lambda: evaluate(RandomAgent(), Gymnax()),
     "evaluate_float_actions": lambda: evaluate(FloatPlayer()),
     "evaluate_integer_reward": lambda: evaluate(
-        RandomPlayer(), shows(reward=lambda t: t.reward.astype(jnp.int32))
+        RandomAgent(), shows(reward=lambda t: t.reward.astype(jnp.int32))
     ),
-    "evaluate_old_key": lambda: evaluate(RandomPlayer(), key=jax.random.PRNGKey(0)),
-    "evaluate_no_episodes": lambda: evaluate(RandomPlayer(), episodes=0),
+    "evaluate_old_key": lambda: evaluate(RandomAgent(), key=jax.random.PRNGKey(0)),
+    "evaluate_no_episodes": lambda: evaluate(RandomAgent(), episodes=0),
     "evaluate_value_shape": lambda: evaluate(net(lambda x, v, c: (x, v[None], c))),
     # What only playing shows.
     "truncates": lambda: hm.check_environment(Walk(truncates=False), steps=8),

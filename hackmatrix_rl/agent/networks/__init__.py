@@ -2,10 +2,10 @@
 
 from hackmatrix_rl.agent.networks._actor_critic import (
     ActorCritic,
-    start_anew,
+    reset_carry,
 )
 from hackmatrix_rl.agent.networks._auxiliary_head import (
-    OutcomeHead,
+    AuxiliaryHead,
 )
 from hackmatrix_rl.agent.networks._conv import (
     ConvActorCritic,
@@ -36,7 +36,7 @@ from hackmatrix_rl.agent.networks._residual import (
 from hackmatrix_rl.agent.networks._trunk import (
     PlainTrunk,
     TrunkActorCritic,
-    add_outcomes,
+    add_auxiliary_head,
 )
 
 __all__ = [
@@ -45,17 +45,17 @@ __all__ = [
     "REMAT",
     "VALUE_GAIN",
     "ActorCritic",
+    "AuxiliaryHead",
     "ConvActorCritic",
     "Dense",
     "GRUActorCritic",
     "MLPActorCritic",
-    "OutcomeHead",
     "PlainTrunk",
     "ResidualActorCritic",
     "TrunkActorCritic",
-    "add_outcomes",
+    "add_auxiliary_head",
     "build_network",
     "module_of",
     "rematerialized",
-    "start_anew",
+    "reset_carry",
 ]

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, PyTree
 
-from hackmatrix_rl.agent.precision import held_in_float32
+from hackmatrix_rl.agent.precision import accumulate_in_float32
 
 
 class ActorCritic(eqx.Module):
@@ -64,7 +64,9 @@ class ActorCritic(eqx.Module):
         Returns:
             Logits and values of every step.
         """
-        logits, value = unroll_steps(Look(self), self.initial_carry(), observations, carry, done)
+        logits, value = unroll_steps(
+            ApplyPolicy(self), self.initial_carry(), observations, carry, done
+        )
         return logits, value
 
     def begin(self, observations: PyTree[Array]) -> PyTree[Array]:
@@ -109,7 +111,7 @@ class ActorCritic(eqx.Module):
         raise ValueError(f"{type(self).__name__} has no blocks to recompute")
 
 
-class Look(eqx.Module):
+class ApplyPolicy(eqx.Module):
     """A policy's call, with the outputs apart from the carry: for `unroll_steps`."""
 
     policy: ActorCritic
@@ -154,19 +156,19 @@ def unroll_steps(
             lambda leaf: jnp.swapaxes(leaf.reshape(batch, num_steps, *leaf.shape[1:]), 0, 1), output
         )
 
-    held, narrow = held_in_float32(call)
+    held, narrow = accumulate_in_float32(call)
 
     def step(
         carry: PyTree[Array], inputs: tuple[PyTree[Array], Bool[Array, " batch"]]
     ) -> tuple[PyTree[Array], Any]:
         observation, ended = inputs
         output, carry = jax.vmap(narrow(held))(observation, carry)
-        return start_anew(carry, initial, ended), output
+        return reset_carry(carry, initial, ended), output
 
     return jax.lax.scan(step, carry, (observations, done))[1]
 
 
-def start_anew(
+def reset_carry(
     carry: PyTree[Array], initial: PyTree[Array], ended: Bool[Array, " batch"]
 ) -> PyTree[Array]:
     """The carries of a batch, put back to `initial` where an episode ended.

@@ -8,7 +8,7 @@ from jaxtyping import Array, Float, Float32, Int32, Key
 from hackmatrix_rl.agent.networks._layers import HIDDEN_GAIN, VALUE_GAIN, Dense
 
 
-class OutcomeHead(eqx.Module):
+class AuxiliaryHead(eqx.Module):
     """Predicts from a hidden layer and an action what the action will bring.
 
     Attributes:

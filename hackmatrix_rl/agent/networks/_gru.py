@@ -7,14 +7,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Float32, Key, PyTree
 
-from hackmatrix_rl.agent.networks._actor_critic import start_anew
+from hackmatrix_rl.agent.networks._actor_critic import reset_carry
 from hackmatrix_rl.agent.networks._layers import (
     HIDDEN_GAIN,
     Dense,
     Heads,
 )
 from hackmatrix_rl.agent.networks._trunk import TrunkActorCritic
-from hackmatrix_rl.agent.precision import held_in_float32
+from hackmatrix_rl.agent.precision import accumulate_in_float32
 from hackmatrix_rl.env import (
     EnvSpec,
     Features,
@@ -126,7 +126,7 @@ class GRUActorCritic(TrunkActorCritic):
     ) -> Float32[Array, "num_steps batch width"]:
         """As in the base class; only the memory itself is left in the loop over the steps."""
         driven = jax.vmap(jax.vmap(self._drive))(observations)
-        held, narrow = held_in_float32(self.cell)
+        held, narrow = accumulate_in_float32(self.cell)
 
         def step(
             memory: Float32[Array, "batch width"],
@@ -134,6 +134,6 @@ class GRUActorCritic(TrunkActorCritic):
         ) -> tuple[Float32[Array, "batch width"], Float32[Array, "batch width"]]:
             drive, ended = inputs
             memory = jax.vmap(narrow(held))(drive, memory)
-            return start_anew(memory, self.initial_carry(), ended), memory
+            return reset_carry(memory, self.initial_carry(), ended), memory
 
         return jax.lax.scan(step, carry, (driven, done))[1]

@@ -9,14 +9,14 @@ from jaxtyping import Array, Bool, Float, Float32, PyTree
 
 from hackmatrix_rl.agent.networks._actor_critic import (
     ActorCritic,
-    Look,
-    start_anew,
+    ApplyPolicy,
+    reset_carry,
 )
 from hackmatrix_rl.agent.networks._trunk import (
     PlainTrunk,
     TrunkActorCritic,
 )
-from hackmatrix_rl.agent.precision import held_in_float32
+from hackmatrix_rl.agent.precision import accumulate_in_float32
 
 REMAT = ("none", "blocks", "full")
 
@@ -76,7 +76,7 @@ class Recomputed(ActorCritic):
     ) -> tuple[Float32[Array, "num_steps batch num_actions"], Float32[Array, "num_steps batch"]]:
         """As the base class says, step by step, each computed again for the gradient."""
         logits, value = _unroll_recomputed(
-            Look(self.policy), self.initial_carry(), observations, carry, done
+            ApplyPolicy(self.policy), self.initial_carry(), observations, carry, done
         )
         return logits, value
 
@@ -110,7 +110,7 @@ def _unroll_recomputed(
 ) -> Any:
     """As `unroll_steps`, one step after another even where they are independent."""
     batch = done.shape[1]
-    held, narrow = held_in_float32(call)
+    held, narrow = accumulate_in_float32(call)
 
     # The steps of a scan are not merged with those of the backward pass: nothing to prevent.
     @partial(jax.checkpoint, prevent_cse=False)
@@ -119,6 +119,6 @@ def _unroll_recomputed(
     ) -> tuple[PyTree[Array], Any]:
         observation, ended = inputs
         output, carry = jax.vmap(narrow(held), axis_size=batch)(observation, carry)
-        return start_anew(carry, initial, ended), output
+        return reset_carry(carry, initial, ended), output
 
     return jax.lax.scan(step, carry, (observations, done))[1]

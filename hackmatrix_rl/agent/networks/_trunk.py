@@ -12,7 +12,7 @@ from hackmatrix_rl.agent.networks._actor_critic import (
     ActorCritic,
     unroll_steps,
 )
-from hackmatrix_rl.agent.networks._auxiliary_head import OutcomeHead
+from hackmatrix_rl.agent.networks._auxiliary_head import AuxiliaryHead
 from hackmatrix_rl.agent.networks._layers import Heads
 from hackmatrix_rl.env import EnvSpec
 
@@ -25,12 +25,12 @@ class TrunkActorCritic(ActorCritic):
 
     Attributes:
         heads: logits and value.
-        outcomes: a further head that acting has no use for (see `OutcomeLoss`); `None`
+        auxiliary: a further head that acting has no use for (see `AuxiliaryLoss`); `None`
             unless it was asked for.
     """
 
     heads: eqx.AbstractVar[Heads]
-    outcomes: OutcomeHead | None = eqx.field(default=None, kw_only=True)
+    auxiliary: AuxiliaryHead | None = eqx.field(default=None, kw_only=True)
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Refuses a class whose `unroll` would not do what its call does."""
@@ -67,7 +67,7 @@ class TrunkActorCritic(ActorCritic):
         )
         return hidden
 
-    def judge(
+    def apply_heads(
         self, hidden: Float[Array, "num_steps batch width"]
     ) -> tuple[Float32[Array, "num_steps batch num_actions"], Float32[Array, "num_steps batch"]]:
         """The heads over what `unroll_trunk` gave: logits and values."""
@@ -81,7 +81,7 @@ class TrunkActorCritic(ActorCritic):
         done: Bool[Array, "num_steps batch"],
     ) -> tuple[Float32[Array, "num_steps batch num_actions"], Float32[Array, "num_steps batch"]]:
         """Logits and values over whole sequences."""
-        return self.judge(self.unroll_trunk(observations, carry, done))
+        return self.apply_heads(self.unroll_trunk(observations, carry, done))
 
 
 class PlainTrunk(TrunkActorCritic):
@@ -99,7 +99,7 @@ class PlainTrunk(TrunkActorCritic):
         """Wraps a policy."""
         self.policy = policy
         self.heads = policy.heads
-        self.outcomes = policy.outcomes
+        self.auxiliary = policy.auxiliary
 
     def initial_carry(self) -> PyTree[Array]:
         """That of the policy."""
@@ -112,8 +112,10 @@ class PlainTrunk(TrunkActorCritic):
         return self.policy.trunk(observation, carry)
 
 
-def add_outcomes(policy: ActorCritic, spec: EnvSpec, *, key: Key[Array, ""]) -> TrunkActorCritic:
-    """The policy with a head that predicts what an action will bring (see `OutcomeLoss`).
+def add_auxiliary_head(
+    policy: ActorCritic, spec: EnvSpec, *, key: Key[Array, ""]
+) -> TrunkActorCritic:
+    """The policy with a head that predicts what an action will bring (see `AuxiliaryLoss`).
 
     Args:
         policy: acts as before; none of its numbers change.
@@ -131,10 +133,10 @@ def add_outcomes(policy: ActorCritic, spec: EnvSpec, *, key: Key[Array, ""]) -> 
         raise ValueError("the environment's spec names no parts of the reward")
     seen = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), spec.observation)
     hidden, _ = eqx.filter_eval_shape(policy.trunk, seen, policy.initial_carry())
-    head = OutcomeHead(hidden.shape[0], spec.num_actions, len(spec.terms), key=key)
+    head = AuxiliaryHead(hidden.shape[0], spec.num_actions, len(spec.terms), key=key)
     # Not `tree_at`, nor the constructor: a network that never set the field has no place for it
     # in its tree, and its constructor takes other arguments.
     added = object.__new__(type(policy))
-    for name, value in {**vars(policy), "outcomes": head}.items():
+    for name, value in {**vars(policy), "auxiliary": head}.items():
         object.__setattr__(added, name, value)
     return added

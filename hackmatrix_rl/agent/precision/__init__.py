@@ -15,7 +15,7 @@ from hackmatrix_rl.agent.precision._policy import (
 )
 from hackmatrix_rl.agent.precision._trainable import (
     NonTrainable,
-    held_in_float32,
+    accumulate_in_float32,
     parameters_of,
     split_trainable,
 )
@@ -26,7 +26,7 @@ __all__ = [
     "MixedPrecision",
     "NonTrainable",
     "PrecisionPolicy",
-    "held_in_float32",
+    "accumulate_in_float32",
     "parameters_of",
     "parse_parts",
     "parse_policy",

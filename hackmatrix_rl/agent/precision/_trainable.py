@@ -54,7 +54,7 @@ def parameter_paths(module: PyTree) -> dict[str, jax.Array]:
     return {jax.tree_util.keystr(path): leaf for path, leaf in leaves}
 
 
-def held_in_float32(module: M) -> tuple[M, Callable[[M], M]]:
+def accumulate_in_float32(module: M) -> tuple[M, Callable[[M], M]]:
     """A module to take into a loop, and the way back to the one to compute with inside it.
 
     The gradient of what a loop uses in each of its steps is a sum over the steps, in the

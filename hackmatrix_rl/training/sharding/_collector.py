@@ -10,10 +10,10 @@ from jax.sharding import Mesh
 from jaxtyping import Array, Key
 
 from hackmatrix_rl.agent import (
-    Actors,
+    CollectorState,
     Rollout,
     RolloutCollector,
-    start_actors,
+    start_collector,
 )
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.agent.precision import FLOAT32, PrecisionPolicy
@@ -26,8 +26,11 @@ from hackmatrix_rl.training.sharding._mesh import (
 
 Fields = dict[str, Any]
 
-# How the fields of `Actors` and `Rollout` are cut.
-ACTORS = {name: REPLICATED if name == "step" else BY_ENVIRONMENT for name in Actors.__annotations__}
+# How the fields of `CollectorState` and `Rollout` are cut.
+ACTORS = {
+    name: REPLICATED if name == "step" else BY_ENVIRONMENT
+    for name in CollectorState.__annotations__
+}
 ROLLOUT = {
     name: BY_ENVIRONMENT
     if name in ("initial_carry", "last_value", "episodes")
@@ -52,10 +55,10 @@ class ShardedCollector(RolloutCollector):
         self,
         policy: ActorCritic,
         environment: Environment,
-        actors: Actors,
+        actors: CollectorState,
         *,
         precision: PrecisionPolicy = FLOAT32,
-    ) -> tuple[Rollout, Actors]:
+    ) -> tuple[Rollout, CollectorState]:
         """Collects one rollout; see `RolloutCollector`."""
         parts, actors = self.collect_parts(policy, environment, actors, precision=precision)
         sums = jax.tree.map(lambda leaf: jnp.sum(leaf, axis=0), parts.pop("episodes"))
@@ -65,10 +68,10 @@ class ShardedCollector(RolloutCollector):
         self,
         policy: ActorCritic,
         environment: Environment,
-        actors: Actors,
+        actors: CollectorState,
         *,
         precision: PrecisionPolicy = FLOAT32,
-    ) -> tuple[Fields, Actors]:
+    ) -> tuple[Fields, CollectorState]:
         """What the devices do, each on its own.
 
         Returns:
@@ -80,7 +83,7 @@ class ShardedCollector(RolloutCollector):
 
         def play(policy: ActorCritic, environment: Environment, actors: Fields) -> Any:
             rollout, after = super(ShardedCollector, self).__call__(
-                policy, environment, Actors(**actors), precision=precision
+                policy, environment, CollectorState(**actors), precision=precision
             )
             episodes = jax.tree.map(lambda leaf: leaf[None], rollout.episodes)
             return {**vars(rollout), "episodes": episodes}, vars(after)
@@ -88,22 +91,22 @@ class ShardedCollector(RolloutCollector):
         rollout, after = self._on_each_device(
             play, policy, environment, vars(actors), takes=ACTORS, returns=(ROLLOUT, ACTORS)
         )
-        return rollout, Actors(**after)
+        return rollout, CollectorState(**after)
 
     def start(
         self, policy: ActorCritic, environment: Environment, keys: Key[Array, " num_envs"]
-    ) -> Actors:
-        """Starts one environment for each key; see `start_actors`."""
+    ) -> CollectorState:
+        """Starts one environment for each key; see `start_collector`."""
 
         def begin(
             policy: ActorCritic, environment: Environment, keys: Key[Array, " some"]
         ) -> Fields:
-            return vars(start_actors(environment, policy, keys))
+            return vars(start_collector(environment, policy, keys))
 
         fields = self._on_each_device(
             begin, policy, environment, keys, takes=BY_ENVIRONMENT, returns=ACTORS
         )
-        return Actors(**fields)
+        return CollectorState(**fields)
 
     def _on_each_device(
         self,

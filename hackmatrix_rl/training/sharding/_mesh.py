@@ -110,7 +110,7 @@ def check_axes(mesh: Mesh) -> None:
         )
 
 
-def in_words(lengths: Mapping[str, int]) -> str:
+def describe_mesh(lengths: Mapping[str, int]) -> str:
     """Axes as they are typed: `data=4,fsdp=2`; an `fsdp` of 1 is left out."""
     return ",".join(
         f"{name}={length}" for name, length in lengths.items() if length > 1 or name == DATA
@@ -144,7 +144,7 @@ def check_split(
     if num_envs % devices == 0 and (left or at_once % devices == 0):
         return
     mesh = spell("mesh")
-    over = f"{devices} devices ({mesh} {in_words(lengths)})"
+    over = f"{devices} devices ({mesh} {describe_mesh(lengths)})"
     said = f"{spell('num_envs')} {num_envs}"
     whole = devices * num_minibatches * grad_accum
     counts = sorted({num_envs // whole * whole, -(-num_envs // whole) * whole} - {0})

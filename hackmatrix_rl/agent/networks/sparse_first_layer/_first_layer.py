@@ -45,7 +45,7 @@ def product_of_steps(
     return _forward(split, rows, weight)[0]
 
 
-class Kept(eqx.Module):
+class FirstLayerCache(eqx.Module):
     """What lasts on some observations, multiplied already.
 
     Attributes:
@@ -57,16 +57,21 @@ class Kept(eqx.Module):
     product: Float[Array, "batch outputs"]
 
 
-def keep(split: Split, batch: PyTree[Array], weight: Float[Array, "inputs outputs"]) -> Kept:
+def keep(
+    split: Split, batch: PyTree[Array], weight: Float[Array, "inputs outputs"]
+) -> FirstLayerCache:
     """Multiplies what lasts on a batch of observations; arguments as those of `product_of_next`."""
     columns = _columns(split, batch)
-    inputs = jax.vmap(split.lasting)(batch).astype(weight.dtype)
-    return Kept(seen=split.seen(batch), product=inputs @ weight[columns.lasting])
+    inputs = jax.vmap(split.static)(batch).astype(weight.dtype)
+    return FirstLayerCache(seen=split.seen(batch), product=inputs @ weight[columns.static])
 
 
 def product_of_next(
-    split: Split, batch: PyTree[Array], weight: Float[Array, "inputs outputs"], kept: Kept
-) -> tuple[Float[Array, "batch outputs"], Kept]:
+    split: Split,
+    batch: PyTree[Array],
+    weight: Float[Array, "inputs outputs"],
+    kept: FirstLayerCache,
+) -> tuple[Float[Array, "batch outputs"], FirstLayerCache]:
     """The features of each observation of a batch times a weight, step by step.
 
     What lasts is multiplied for those alone on which it has changed, on a CPU.
@@ -82,24 +87,30 @@ def product_of_next(
     """
     columns = _columns(split, batch)
 
-    def few(batch: PyTree[Array], weight: Array, kept: Kept) -> tuple[Array, Kept]:
+    def few(
+        batch: PyTree[Array], weight: Array, kept: FirstLayerCache
+    ) -> tuple[Array, FirstLayerCache]:
         seen = split.seen(batch)
-        lasting = weight[columns.lasting]
+        static = weight[columns.static]
         size = kept.product.shape[0]
 
         def renew(changed: Chunk, product: Array) -> Array:
-            inputs = encoded(split.lasting, batch, changed.places).astype(weight.dtype)
+            inputs = encoded(split.static, batch, changed.places).astype(weight.dtype)
             there = jnp.where(changed.valid, changed.places, size)
-            return product.at[there].set(inputs @ lasting, mode="drop")
+            return product.at[there].set(inputs @ static, mode="drop")
 
         changed = rows_differ(seen, kept.seen)
         product = for_each_chunk(changed, chunk_of(size), renew, kept.product)
-        return _with_the_rest(split, batch, weight, product), Kept(seen=seen, product=product)
+        return _with_the_rest(split, batch, weight, product), FirstLayerCache(
+            seen=seen, product=product
+        )
 
-    def every(batch: PyTree[Array], weight: Array, kept: Kept) -> tuple[Array, Kept]:
+    def every(
+        batch: PyTree[Array], weight: Array, kept: FirstLayerCache
+    ) -> tuple[Array, FirstLayerCache]:
         return _plain(split, batch, weight), kept
 
-    found: tuple[Array, Kept] = jax.lax.platform_dependent(
+    found: tuple[Array, FirstLayerCache] = jax.lax.platform_dependent(
         batch, weight, kept, cpu=few, default=every
     )
     return found
@@ -117,12 +128,12 @@ def _columns(split: Split, rows: PyTree[Array]) -> Any:
     return split.columns(jax.tree.map(lambda leaf: leaf[0], rows))
 
 
-def _with_the_rest(split: Split, rows: PyTree[Array], weight: Array, lasting: Array) -> Array:
+def _with_the_rest(split: Split, rows: PyTree[Array], weight: Array, static: Array) -> Array:
     """The product of what lasts, with that of things and of all others added to it."""
     columns = _columns(split, rows)
     others = jax.vmap(split.others)(rows).astype(weight.dtype) @ weight[columns.others]
-    sums = (lasting + others).astype(jnp.float32)
-    sums = add_nonzeros(split.show, split.things(rows), weight[columns.things], sums)
+    sums = (static + others).astype(jnp.float32)
+    sums = add_nonzeros(split.show, split.sparse(rows), weight[columns.sparse], sums)
     return sums.astype(weight.dtype)
 
 
@@ -132,7 +143,7 @@ def _forward(
     def by_parts(rows: PyTree[Array], weight: Array) -> Array:
         columns = _columns(split, rows)
         starts = starts_of_runs(split.seen(rows))
-        product = product_of_runs(split.lasting, rows, starts, weight[columns.lasting])
+        product = product_of_runs(split.static, rows, starts, weight[columns.static])
         return _with_the_rest(split, rows, weight, product)
 
     product: Float[Array, "rows outputs"] = jax.lax.platform_dependent(
@@ -153,8 +164,8 @@ def _backward(
         starts = starts_of_runs(split.seen(rows))
         gradient = jnp.zeros(weight.shape, jnp.float32)
         for where, part in (
-            (columns.lasting, gradient_of_runs(split.lasting, rows, starts, change)),
-            (columns.things, gradient_of_nonzeros(split.show, split.things(rows), change)),
+            (columns.static, gradient_of_runs(split.static, rows, starts, change)),
+            (columns.sparse, gradient_of_nonzeros(split.show, split.sparse(rows), change)),
             (columns.others, jax.vmap(split.others)(rows).T @ change),
         ):
             gradient = gradient.at[where].set(part, unique_indices=True)

@@ -24,8 +24,8 @@ from hackmatrix_rl.env import (
 class Columns(NamedTuple):
     """Where in `Features.ravel()` each part of a split stands, in the part's own order."""
 
-    lasting: np.ndarray
-    things: np.ndarray
+    static: np.ndarray
+    sparse: np.ndarray
     others: np.ndarray
 
 
@@ -34,7 +34,7 @@ class Split:
     """The features of an observation in three parts.
 
     Those that last are the same for many steps in a row. Those of things are zero in most
-    cells. All functions but `show` are of one observation; `seen` and `things` of a batch, too.
+    cells. All functions but `show` are of one observation; `seen` and `sparse` of a batch, too.
 
     Attributes:
         encode: all features, as the environment has them.
@@ -49,8 +49,8 @@ class Split:
 
     encode: Callable[[PyTree[Array]], Features]
     seen: Callable[[PyTree[Array]], PyTree[Array]]
-    lasting: Callable[[PyTree[Array]], Float32[Array, " lasting"]]
-    things: Callable[[PyTree[Array]], UInt32[Array, "*batch cells"]]
+    static: Callable[[PyTree[Array]], Float32[Array, " lasting"]]
+    sparse: Callable[[PyTree[Array]], UInt32[Array, "*batch cells"]]
     show: Callable[[UInt32[Array, " some"]], Float32[Array, "some channels"]]
     others: Callable[[PyTree[Array]], Float32[Array, " others"]]
     columns: Callable[[PyTree[Array]], Columns]
@@ -118,8 +118,8 @@ def _columns(observation: CompactObservation) -> Columns:
     grid = every[: features.grid.size].reshape(-1, len(_CHANNELS) + 1)
     lasts = np.array([*map(_lasts, _CHANNELS)])
     return Columns(
-        lasting=grid[:, :-1][:, lasts].ravel(),
-        things=grid[:, :-1][:, ~lasts].ravel(),
+        static=grid[:, :-1][:, lasts].ravel(),
+        sparse=grid[:, :-1][:, ~lasts].ravel(),
         others=np.concatenate([grid[:, -1], every[features.grid.size :]]),
     )
 

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 
 from rich.table import Table
 
-from hackmatrix_rl.evaluation._estimate import Estimate
-from hackmatrix_rl.evaluation._evaluate import Evaluation
+from hackmatrix_rl.evaluation import Estimate, Evaluation
 
 # Name in the evaluation, and what the table calls it.
 ROWS = (

@@ -1,0 +1,35 @@
+from .agent import GAE as GAE
+from .agent import Batch as Batch
+from .agent import MaskedCategorical as MaskedCategorical
+from .agent import PPOLoss as PPOLoss
+from .agent import RolloutCollector as RolloutCollector
+from .agent import check_policy as check_policy
+from .agent.networks import ActorCritic as ActorCritic
+from .agent.networks import ConvActorCritic as ConvActorCritic
+from .agent.networks import GRUActorCritic as GRUActorCritic
+from .agent.networks import MLPActorCritic as MLPActorCritic
+from .agent.networks import ResidualActorCritic as ResidualActorCritic
+from .agent.networks import build_network as build_network
+from .agent.precision import PrecisionPolicy as PrecisionPolicy
+from .agent.precision import precision as precision
+from .checkpoints import load as load
+from .config import TrainConfig as TrainConfig
+from .env import CartPole as CartPole
+from .env import Environment as Environment
+from .env import EnvSpec as EnvSpec
+from .env import EpisodeStatistics as EpisodeStatistics
+from .env import HackMatrix as HackMatrix
+from .env import Timestep as Timestep
+from .env import check_environment as check_environment
+from .env import observe as observe
+from .errors import ConfigError as ConfigError
+from .evaluation import evaluate as evaluate
+from .game import GameConfig as GameConfig
+from .game import legal_actions as legal_actions
+from .game import new_game as new_game
+from .game import play as play
+from .runtime_types import check_types as check_types
+from .training import Trainer as Trainer
+from .training.sharding import mesh as mesh
+
+__version__: str
