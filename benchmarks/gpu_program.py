@@ -60,7 +60,7 @@ def main() -> None:
     from jax.sharding import NamedSharding
 
     from hackmatrix_rl.bench._environment_speed import (
-        Tally,
+        RandomPlayState,
         play_program,
     )
     from hackmatrix_rl.config import TrainConfig
@@ -100,7 +100,7 @@ def main() -> None:
         keys = jax.eval_shape(lambda size=size: env_keys(jax.random.key(0), size))
         state, timestep = jax.eval_shape(environment.reset, keys)
         count = jax.ShapeDtypeStruct((1,), np.int32)
-        tally = Tally(jax.ShapeDtypeStruct((1,), np.uint32), count, count)
+        tally = RandomPlayState(jax.ShapeDtypeStruct((1,), np.uint32), count, count)
         number = jax.ShapeDtypeStruct((), np.int32)
         given = shapes((state, timestep.mask, tally, keys), BY_ENVIRONMENT)
         began = time.perf_counter()

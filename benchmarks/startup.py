@@ -25,11 +25,11 @@ import equinox, jax
 marks.append(time.perf_counter())
 import hackmatrix_rl
 marks.append(time.perf_counter())
-from hackmatrix_rl.training.compilation_cache import enable_compilation_cache
-from hackmatrix_rl.training.compose import compose, run_keys
-from hackmatrix_rl.training.devices import cut_cpu
-from hackmatrix_rl.training.presets import make_config
-from hackmatrix_rl.training.program import compiler_options
+from hackmatrix_rl.system._compilation_cache import enable_compilation_cache
+from hackmatrix_rl.runs._compose import compose, run_keys
+from hackmatrix_rl.system._devices import cut_cpu
+from hackmatrix_rl.config._presets import make_config
+from hackmatrix_rl.training._program import compiler_options
 enable_compilation_cache()
 config = make_config(sys.argv[1], {})
 if config.cpu_devices is not None:

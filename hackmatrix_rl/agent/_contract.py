@@ -258,7 +258,7 @@ def _check_parameters(policy: ActorCritic) -> None:
             raise ValueError(
                 f"{type(policy).__name__}: {jax.tree_util.keystr(path)} is a NumPy array, which "
                 "is not learned; expected a parameter, jnp.asarray(...), or a constant, "
-                "hackmatrix_rl.agent.NonTrainable(...)"
+                "hackmatrix_rl.agent.precision.NonTrainable(...)"
             )
 
 

@@ -198,7 +198,9 @@ def test_a_network_is_looked_for_where_the_user_stands_and_nothing_else_is(tmp_p
     monkeypatch.setattr(sys, "path", list(before))
     (tmp_path / "net_here.py").write_text(NETWORK_IN_A_FILE.format(name="here"))
     (tmp_path / "later_of_here.py").write_text("")
-    (tmp_path / "helper_of_here.py").write_text("from hackmatrix_rl.agent import build_network")
+    (tmp_path / "helper_of_here.py").write_text(
+        "from hackmatrix_rl.agent.networks import build_network"
+    )
     build_network("mlp", BOARD, key=KEY)
     assert sys.path == before
     build_network("net_here:make", BOARD, key=KEY)

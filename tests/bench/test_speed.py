@@ -10,7 +10,7 @@ import hackmatrix_rl as hm
 from hackmatrix_rl.bench import compare_with_pgx
 from hackmatrix_rl.bench._environment_speed import (
     RandomPlay,
-    Tally,
+    RandomPlayState,
     random_legal,
 )
 from hackmatrix_rl.bench._pgx_environment import (
@@ -92,7 +92,7 @@ def test_the_checksum_depends_on_all_that_a_step_returns(part):
     before = getattr(timestep, part)
     value = ~before[-1] if part == "mask" else before[-1] + 1
     other = eqx.tree_at(lambda t: getattr(t, part), timestep, before.at[-1].set(value))
-    none = Tally(jnp.uint32(7), jnp.int32(0), jnp.int32(0))
+    none = RandomPlayState(jnp.uint32(7), jnp.int32(0), jnp.int32(0))
     assert int(none.take(timestep).checksum) != int(none.take(other).checksum)
 
 

@@ -10,6 +10,7 @@ import sys
 import jax
 import jax.numpy as jnp
 import pytest
+from checkpoints.kept import NEWEST, checkpoint_of, content, forge, forge_config, seal, unpack
 from cli.commands import assert_refused, invoke
 from etils import epath
 
@@ -35,13 +36,11 @@ from hackmatrix_rl.runs import (
     reopen_run_folder,
 )
 
-from .kept import NEWEST, checkpoint_of, content, forge, forge_config, seal, unpack
-
 pytestmark = pytest.mark.usefixtures("compile_quickly")
 
 MODULE = """
 from pathlib import Path
-from hackmatrix_rl.agent import build_network
+from hackmatrix_rl.agent.networks import build_network
 Path({sign!r}).touch()
 def factory(spec, *, width, key):
     return build_network("cells", spec, width=width, key=key)
@@ -386,8 +385,8 @@ PLACES = (
 
 LOAD = """
 import contextlib, sys
-from hackmatrix_rl.training.checkpoints import load
-from hackmatrix_rl.training.config import ConfigError
+from hackmatrix_rl.checkpoints import load
+from hackmatrix_rl.errors import ConfigError
 for checkpoint in sys.argv[1:]:
     with contextlib.suppress(ConfigError):  # not every file is read
         load(checkpoint)

@@ -76,7 +76,7 @@ def test_a_gpu_is_asked_through_its_driver_by_the_number_that_the_driver_knows(m
             rates._obj.gpu = 40
             return 0
 
-    monkeypatch.setattr("hackmatrix_rl.training.nvml._library", Driver)
+    monkeypatch.setattr("hackmatrix_rl.system._nvml._library", Driver)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5,7")
     assert gpu_utilization("gpu", 1) == 0.4
     assert asked == [7]

@@ -18,8 +18,8 @@ from hackmatrix_rl.runs import make_mesh
 REPORT = """
 import sys
 from unittest import mock
-from hackmatrix_rl.cli import train
-from hackmatrix_rl.training.compose import make_mesh
+from hackmatrix_rl.cli import _train as train
+from hackmatrix_rl.runs import make_mesh
 def look(settings, **_):
     import jax
     print(jax.device_count(), make_mesh(settings).size)

@@ -88,7 +88,7 @@ def service(folder):
 
 
 def test_a_service_that_never_lets_a_run_begin_is_refused(released, monkeypatch, tmp_path):
-    monkeypatch.setattr("hackmatrix_rl.runs.sinks.weights_and_biases._SLACK", 0.01)
+    monkeypatch.setattr("hackmatrix_rl.runs.sinks._weights_and_biases._SLACK", 0.01)
     asked = []
     library = wandb_at(
         0, init=lambda **_: released.wait(), teardown=lambda: asked.append(1) or released.wait()
@@ -100,7 +100,7 @@ def test_a_service_that_never_lets_a_run_begin_is_refused(released, monkeypatch,
 
 
 def test_a_service_that_never_lets_a_run_end_is_left(released, monkeypatch, tmp_path):
-    monkeypatch.setattr("hackmatrix_rl.runs.sinks.weights_and_biases._SLACK", 0.5)
+    monkeypatch.setattr("hackmatrix_rl.runs.sinks._weights_and_biases._SLACK", 0.5)
     run = SimpleNamespace(define_metric=lambda *_, **__: None, finish=released.wait)
     asked = []
     library = wandb_at(0, init=lambda **_: run, teardown=lambda: asked.append(1) or released.wait())

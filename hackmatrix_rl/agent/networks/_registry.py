@@ -61,7 +61,7 @@ def build_network(
     if not isinstance(network, ActorCritic):
         raise ValueError(
             f"network {name!r} built a {type(network).__name__}; it must build a subclass of "
-            "hackmatrix_rl.agent.ActorCritic"
+            "hackmatrix_rl.agent.networks.ActorCritic"
         )
     return network
 
