@@ -67,7 +67,7 @@ def main(steps: int) -> None:
     for metrics in trainer.train(steps, key=jax.random.key(1)):
         print(metrics.summary())
     kept = trainer.policy
-    computed = trainer.update.precision.cast_to_compute(kept)
+    computed = trainer.algorithm.precision.cast_to_compute(kept)
     for (path, leaf), cast in zip(
         jax.tree_util.tree_leaves_with_path(parameters_of(kept)),
         jax.tree.leaves(parameters_of(computed)),

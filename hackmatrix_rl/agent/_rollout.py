@@ -189,6 +189,12 @@ class RolloutCollector(eqx.Module):
         if self.num_steps < 1:
             raise ValueError(f"num_steps must be at least 1, not {self.num_steps}")
 
+    def start(
+        self, policy: ActorCritic, environment: Environment, keys: Key[Array, " num_envs"]
+    ) -> CollectorState:
+        """Starts one environment for each key; see `start_collector`."""
+        return start_collector(environment, policy, keys)
+
     def __call__(
         self,
         policy: ActorCritic,

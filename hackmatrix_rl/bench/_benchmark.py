@@ -32,7 +32,7 @@ from hackmatrix_rl.runs import (
     versions,
 )
 from hackmatrix_rl.system import peak_memory
-from hackmatrix_rl.training import Trainer, compiler_options
+from hackmatrix_rl.training import PPO, Trainer, compiler_options
 from hackmatrix_rl.training.sharding import REPLICATED, ROLLOUT
 
 
@@ -91,7 +91,7 @@ def benchmark(
     trainer.start(training_key)
     actors = trainer.state.actors
     play = RandomPlay(
-        trainer.update.environment,
+        trainer.environment,
         actors.environment,
         actors.mask,
         mesh=trainer.mesh,
@@ -154,7 +154,7 @@ class Replayed(RolloutCollector):
 
 
 def _bench_update(
-    trainer: Trainer, config: TrainConfig, repeats: int, clock: Callable[[], float]
+    trainer: Trainer[PPO], config: TrainConfig, repeats: int, clock: Callable[[], float]
 ) -> Speed:
     """An update without its collecting: advantages, and all epochs of minibatches.
 
@@ -162,7 +162,7 @@ def _bench_update(
     has to be compiled. How long learning takes does not depend on what happened, but for the
     network `mlp`, which learns sooner from empty boards: of that, see the whole updates.
     """
-    update, state = trainer.update, trainer.state
+    update, state = trainer.algorithm, trainer.state
     shapes = eqx.filter_eval_shape(
         update.collect, state.learner.policy, update.environment, state.actors
     )
@@ -197,7 +197,7 @@ def _zeros(shapes: PyTree, spec: PartitionSpec, mesh: Mesh) -> PyTree[Array]:
     return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype, device=sharding), shapes)
 
 
-def train_speed(trainer: Trainer, config: TrainConfig, repeats: int) -> Speed:
+def train_speed(trainer: Trainer[PPO], config: TrainConfig, repeats: int) -> Speed:
     """Whole dispatches, as training does them.
 
     Args:

@@ -31,7 +31,7 @@ from hackmatrix_rl.runs._compose import (
     run_keys,
 )
 from hackmatrix_rl.system import describe_device, peak_memory
-from hackmatrix_rl.training import Trainer
+from hackmatrix_rl.training import PPO, Trainer
 
 SECONDS_BETWEEN_NOTES = 60
 
@@ -48,14 +48,14 @@ class Contender:
     """
 
     name: str
-    trainer: Trainer
+    trainer: Trainer[PPO]
     network: Callable[[Key[Array, ""]], ActorCritic]
     total_timesteps: int
 
     @property
     def environment(self) -> Environment:
         """What it trains in."""
-        return self.trainer.update.environment
+        return self.trainer.environment
 
     def start(self, seed: int) -> None:
         """Begins anew."""
@@ -156,7 +156,7 @@ def contender(config: TrainConfig, name: str) -> Contender:
         ConfigError: if it cannot be built.
     """
     trainer = compose(config, key=run_keys(config.seed)[0])
-    spec = trainer.update.environment.spec
+    spec = trainer.environment.spec
 
     def network(key: Key[Array, ""]) -> ActorCritic:
         return build_policy(config, spec, key=key)

@@ -33,8 +33,8 @@ from hackmatrix_rl.training import (
     CHECKS,
     NANS,
     NOJIT,
+    PPO,
     Constant,
-    EagerTrainer,
     Linear,
     Loss,
     Schedule,
@@ -51,7 +51,7 @@ from hackmatrix_rl.training.sharding import (
 )
 
 
-def compose(config: TrainConfig, *, key: Key[Array, ""]) -> Trainer:
+def compose(config: TrainConfig, *, key: Key[Array, ""]) -> Trainer[PPO]:
     """Builds environment, network and trainer. Nothing is compiled yet.
 
     Args:
@@ -101,8 +101,7 @@ def compose(config: TrainConfig, *, key: Key[Array, ""]) -> Trainer:
             f"--debug nojit works on one device, not on {devices.size} (--mesh {config.mesh}). Use "
             "--mesh data=1 beside it."
         )
-    kind = EagerTrainer if config.debug == NOJIT else Trainer
-    return kind(
+    return Trainer(
         environment,
         policy,
         loss=loss,
@@ -121,6 +120,7 @@ def compose(config: TrainConfig, *, key: Key[Array, ""]) -> Trainer:
         offload_optimizer=config.offload_optimizer,
         updates_per_dispatch=config.updates_per_dispatch,
         mesh=devices,
+        eager=config.debug == NOJIT,
     )
 
 

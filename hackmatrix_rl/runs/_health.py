@@ -2,7 +2,7 @@
 
 | sign | what is done |
 |---|---|
-| a gradient that is not finite | its step is skipped and counted (`Update.learn`); a warning |
+| a gradient that is not finite | its step is skipped and counted (`PPO.learn`); a warning |
 | nothing finite in an update | a warning; after so many in a row, a stop |
 | entropy below the floor for ten updates | a warning |
 | an update that moves the policy beyond the alarm | a warning; a stop, if asked for |

@@ -13,7 +13,7 @@ from hackmatrix_rl.system import (
     bytes_of,
     size_of,
 )
-from hackmatrix_rl.training import Trainer, is_shape
+from hackmatrix_rl.training import PPO, Trainer, is_shape
 from hackmatrix_rl.training.sharding import HOST
 
 
@@ -45,21 +45,27 @@ class MemoryEstimate:
         return self.sure + self.learning
 
 
-def estimate_memory(trainer: Trainer) -> MemoryEstimate:
+def estimate_memory(trainer: Trainer[PPO]) -> MemoryEstimate:
     """Estimates what a trainer will need, from the shapes of what it will make.
 
     It takes the seconds that tracing a first reset takes, and no memory.
     """
     state = trainer.abstract_state()
-    spec, policy = trainer.update.environment.spec, state.learner.policy
-    num_steps = trainer.update.collect.num_steps
+    spec, policy = trainer.environment.spec, state.learner.policy
+    num_steps = trainer.algorithm.collect.num_steps
     devices = trainer.mesh.size
-    step = _step_bytes(spec) + 2 * len(trainer.update.collect.terms)
-    rollout = num_steps * math.ceil(trainer.num_envs / devices) * step
-    parts = trainer.update.batches.num_minibatches * trainer.update.grad_accum
+    step = _step_bytes(spec) + 2 * len(trainer.algorithm.collect.terms)
+    rollout = num_steps * math.ceil(trainer.algorithm.num_envs / devices) * step
+    parts = trainer.algorithm.batches.num_minibatches * trainer.algorithm.grad_accum
     shape, carry = spec.observation, jax.eval_shape(policy.initial_carry)
-    kept = _intermediates(policy, shape, carry) * num_steps * trainer.num_envs / devices / parts
-    if trainer.update.remat == "full":  # of one step at a time
+    kept = (
+        _intermediates(policy, shape, carry)
+        * num_steps
+        * trainer.algorithm.num_envs
+        / devices
+        / parts
+    )
+    if trainer.algorithm.remat == "full":  # of one step at a time
         kept /= num_steps
     parameters = _on_a_device(eqx.filter(policy, _is_inexact))
     return MemoryEstimate(

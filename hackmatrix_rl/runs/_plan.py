@@ -11,7 +11,7 @@ from jaxtyping import PyTree
 
 from hackmatrix_rl.agent.precision import parameters_of
 from hackmatrix_rl.config import TrainConfig
-from hackmatrix_rl.training import Trainer, compiler_options
+from hackmatrix_rl.training import PPO, Trainer, compiler_options
 from hackmatrix_rl.training.compiled import (
     Collective,
     collectives,
@@ -104,7 +104,7 @@ class Plan:
 
 
 def make_plan(
-    config: TrainConfig, trainer: Trainer, *, clock: Callable[[], float] = time.perf_counter
+    config: TrainConfig, trainer: Trainer[PPO], *, clock: Callable[[], float] = time.perf_counter
 ) -> Plan:
     """Compiles a run's program and looks at it. No environment is started.
 

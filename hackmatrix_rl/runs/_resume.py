@@ -182,7 +182,7 @@ def find_resumable_run(
 
 
 def restore_training(
-    trainer: Trainer, checkpoint: epath.Path, *, key: Key[Array, ""]
+    trainer: Trainer[Any], checkpoint: epath.Path, *, key: Key[Array, ""]
 ) -> tuple[str, ...]:
     """Puts a trainer where a checkpoint left off.
 
@@ -208,11 +208,13 @@ def restore_training(
     fresh = trainer.state
     notes: list[str] = []
 
-    names = [name for name in vars(fresh) if name != "actors"]
-    if stored.under(".actors").mismatch(fresh.actors) is None:
-        names.append("actors")
-    else:
-        notes.append("the games' number or sizes changed: fresh games begin")
+    resettable = trainer.algorithm.resettable
+    names = [name for name in vars(fresh) if name not in resettable]
+    for name in resettable:
+        if stored.under(f".{name}").mismatch(getattr(fresh, name)) is None:
+            names.append(name)
+        else:
+            notes.append("the games' number or sizes changed: fresh games begin")
     filled = []
     for name in names:
         part, like = stored.under(f".{name}"), getattr(fresh, name)

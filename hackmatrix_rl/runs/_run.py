@@ -4,6 +4,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from etils import epath
 from jaxtyping import Array, Key
@@ -57,7 +58,7 @@ class RunResult:
 
 def run(
     config: TrainConfig,
-    trainer: Trainer,
+    trainer: Trainer[Any],
     folder: RunFolder,
     *,
     resume: epath.Path | None = None,
@@ -138,13 +139,15 @@ def run(
         end = ExitCode.UNSAVED
     return RunResult(
         policy=trainer.policy,
-        environment=trainer.update.environment,
+        environment=trainer.environment,
         env_steps=int(trainer.state.env_steps),
         exit_code=end,
     )
 
 
-def _start(trainer: Trainer, key: Key[Array, ""], resume: epath.Path | None, sink: Sink) -> None:
+def _start(
+    trainer: Trainer[Any], key: Key[Array, ""], resume: epath.Path | None, sink: Sink
+) -> None:
     if resume is None:
         trainer.start(key)
         return
@@ -156,7 +159,7 @@ def _start(trainer: Trainer, key: Key[Array, ""], resume: epath.Path | None, sin
 
 def _train(
     config: TrainConfig,
-    trainer: Trainer,
+    trainer: Trainer[Any],
     saving: CheckpointScheduler,
     watch: RunMonitor,
     sink: Sink,

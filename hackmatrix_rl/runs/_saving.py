@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 from hackmatrix_rl.checkpoints import (
     CheckpointWriter,
@@ -91,7 +92,7 @@ class CheckpointScheduler:
         interval = self._config.save_interval
         return None if interval is None else interval - update % interval
 
-    def save(self, trainer: Trainer) -> None:
+    def save(self, trainer: Trainer[Any]) -> None:
         """Begins to save the state as it is."""
         state = trainer.state
         counters: dict[str, int | float] = {"env_steps": int(state.env_steps)}
@@ -101,11 +102,14 @@ class CheckpointScheduler:
         self._last_update = int(state.update)
         self._retry_at = None
         self._writer.save(
-            int(state.update), policy=state.learner.policy, training=state, counters=counters
+            int(state.update),
+            policy=trainer.algorithm.policy(state),
+            training=state,
+            counters=counters,
         )
         self._tell(self._writer.poll())
 
-    def finish(self, trainer: Trainer) -> None:
+    def finish(self, trainer: Trainer[Any]) -> None:
         """Saves the last state, and waits until that is done or has failed repeatedly."""
         self.settle()
         update = int(trainer.state.update)

@@ -1,5 +1,6 @@
 """Composition: the trainer and what a run is made of."""
 
+from hackmatrix_rl.training._algorithm import Algorithm, AlgorithmState, Dispatch
 from hackmatrix_rl.training._counter import (
     Counter,
 )
@@ -7,7 +8,6 @@ from hackmatrix_rl.training._debug import (
     CHECKS,
     NANS,
     NOJIT,
-    EagerTrainer,
     Reports,
     checked,
     reports_of,
@@ -24,6 +24,10 @@ from hackmatrix_rl.training._minibatches import (
 from hackmatrix_rl.training._optimizer import (
     adam,
 )
+from hackmatrix_rl.training._ppo import (
+    PPO,
+)
+from hackmatrix_rl.training._ppo_metrics import UpdateMetrics
 from hackmatrix_rl.training._program import (
     compiler_options,
     is_shape,
@@ -40,18 +44,17 @@ from hackmatrix_rl.training._state import (
 from hackmatrix_rl.training._trainer import (
     Trainer,
 )
-from hackmatrix_rl.training._update import (
-    Update,
-    UpdateMetrics,
-)
 
 __all__ = [
     "CHECKS",
     "NANS",
     "NOJIT",
+    "PPO",
+    "Algorithm",
+    "AlgorithmState",
     "Constant",
     "Counter",
-    "EagerTrainer",
+    "Dispatch",
     "Learner",
     "Linear",
     "Loss",
@@ -61,7 +64,6 @@ __all__ = [
     "Schedule",
     "TrainState",
     "Trainer",
-    "Update",
     "UpdateMetrics",
     "adam",
     "checked",

@@ -5,7 +5,6 @@ whole dispatch later, and then computes that again, from a state that was given 
 checks are put into the program, around the modules that it is made of.
 """
 
-import dataclasses
 import os
 from collections.abc import Callable
 from functools import partial
@@ -16,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import jaxtyping
 from jax.experimental import checkify
-from jaxtyping import Array, Bool, Float, Float32, Int32, Key, PyTree
+from jaxtyping import Array, Bool, Float, Float32, PyTree
 
 from hackmatrix_rl.agent import (
     GAE,
@@ -24,7 +23,6 @@ from hackmatrix_rl.agent import (
     Batch,
     LossMetrics,
     Rollout,
-    RolloutCollector,
     Targets,
     ValueScale,
 )
@@ -33,18 +31,11 @@ from hackmatrix_rl.agent.networks import (
     MLPActorCritic,
     PlainTrunk,
 )
-from hackmatrix_rl.env import (
-    Environment,
-    EnvSpec,
-    Timestep,
-)
 from hackmatrix_rl.training._gradients import (
     Loss,
     PreparedLoss,
 )
-from hackmatrix_rl.training._state import TrainState
 from hackmatrix_rl.training._trainer import Trainer
-from hackmatrix_rl.training._update import UpdateMetrics
 
 NANS, CHECKS, NOJIT = "nans", "checks", "nojit"
 COLLECTED, IN_LOSS, IN_GRADIENT = "collected", "loss", "gradient"
@@ -177,85 +168,10 @@ def checked(loss: Loss, gae: GAE, kind: str) -> tuple[CheckedLoss, CheckedGAE]:
     )
 
 
-def reports_of(trainer: Trainer) -> Reports | None:
+def reports_of(trainer: "Trainer[Any]") -> Reports | None:
     """Where a trainer's checks report to; `None` where it has none."""
-    loss = trainer.update.loss
+    loss = getattr(trainer.algorithm, "loss", None)
     return loss.reports if isinstance(loss, CheckedLoss) else None
-
-
-class EagerTrainer(Trainer):
-    """Does every operation by itself, so that breakpoints and `print` work in between.
-
-    The environment stays compiled: a game's step is thousands of operations.
-    """
-
-    _compiles = False  # so that a loss may look at numbers, of which tracing has none
-
-    def compile(self) -> float:
-        """Compiles nothing; reports 0 seconds."""
-        if self._program is None:
-            collect = self.update.collect
-            update = dataclasses.replace(
-                self.update,
-                environment=CompiledEnvironment(self.update.environment),
-                collect=RolloutCollector(collect.num_steps, terms=collect.terms),
-            )
-
-            def run(state: TrainState, count: int) -> tuple[TrainState, UpdateMetrics]:
-                with jax.disable_jit():
-                    state, sums = update(state)
-                    for _ in range(count - 1):
-                        state, report = update(state)
-                        sums = jax.tree.map(jnp.add, sums, report)
-                return state, sums
-
-            self._program = run
-        return 0.0
-
-
-class CompiledEnvironment(Environment):
-    """An environment whose steps are compiled even where compilation is off.
-
-    Attributes:
-        environment: to compile.
-    """
-
-    environment: Environment
-
-    @property
-    def spec(self) -> EnvSpec:
-        """The environment's."""
-        return self.environment.spec
-
-    @property
-    def truncates(self) -> bool:
-        """The environment's."""
-        return self.environment.truncates
-
-    def reset(self, keys: Key[Array, " num_envs"]) -> tuple[PyTree[Array], Timestep]:
-        """The environment's, compiled."""
-        with jax.disable_jit(False):
-            return _reset(self.environment, keys)
-
-    def step(
-        self,
-        state: PyTree[Array],
-        actions: Int32[Array, " num_envs"],
-        keys: Key[Array, " num_envs"],
-    ) -> tuple[PyTree[Array], Timestep]:
-        """The environment's, compiled."""
-        with jax.disable_jit(False):
-            return _step(self.environment, state, actions, keys)
-
-
-@eqx.filter_jit
-def _reset(environment: Environment, keys: Any) -> Any:
-    return environment.reset(keys)
-
-
-@eqx.filter_jit
-def _step(environment: Environment, state: Any, actions: Any, keys: Any) -> Any:
-    return environment.step(state, actions, keys)
 
 
 def _place(trace: Any) -> str:

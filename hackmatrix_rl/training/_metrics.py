@@ -3,9 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from hackmatrix_rl.agent import LossMetrics
-from hackmatrix_rl.training._update import UpdateMetrics
-
 
 @dataclass(frozen=True)
 class Metrics:
@@ -64,78 +61,6 @@ class Metrics:
         parts += [
             f"{name.replace('_', ' ')} {self.learning[name]:.3g}"
             for name in ("entropy", "approx_kl", "value_loss", "explained_variance")
+            if name in self.learning
         ]
         return "  ".join(parts)
-
-
-def read_metrics(
-    sums: UpdateMetrics,
-    *,
-    dispatched: int,
-    env_steps: int,
-    updates: int,
-    batch: int,
-    seconds: float,
-) -> Metrics:
-    """Metrics from what the updates of a dispatch reported, summed up.
-
-    Args:
-        sums: each leaf a scalar on the host, summed over the updates of the dispatch.
-        dispatched: number of these updates.
-        env_steps: since the start of training.
-        updates: since the start of training.
-        batch: environment steps of one update.
-        seconds: how long they took.
-    """
-    ended = float(sums.episodes.count)
-    episode: dict[str, float] = {}
-    reward: dict[str, float] = {}
-    if ended:
-        totals = {
-            "return": sums.episodes.total_reward,
-            "length": sums.episodes.length,
-            **sums.episodes.extra,
-        }
-        episode = {name: float(total) / ended for name, total in totals.items()}
-        reward = {name: float(total) / ended for name, total in sums.episodes.terms.items()}
-    losses = sums.learned.losses
-    means = {
-        "policy_loss": losses.policy_loss,
-        "value_loss": losses.value_loss,
-        "entropy": losses.entropy,
-        "approx_kl": losses.approx_kl,
-        "clip_fraction": losses.clip_fraction,
-        **losses.extra,
-        "gradient_norm": sums.learned.gradient_norm,
-        "explained_variance": sums.explained_variance,
-        "learning_rate": sums.learning_rate,
-        **sums.scaling,
-    }
-    learning: dict[str, int | float] = {
-        name: float(total) / dispatched for name, total in means.items()
-    }
-    learning |= _auxiliary(losses)
-    learning["gradient_steps"] = int(sums.learned.steps)
-    learning["skipped"] = int(sums.learned.skipped)
-    return Metrics(
-        env_steps=env_steps,
-        updates=updates,
-        seconds=seconds,
-        steps_per_second=dispatched * batch / max(seconds, 1e-9),
-        episodes=int(ended),
-        episode=episode,
-        reward=reward,
-        learning=learning,
-    )
-
-
-def _auxiliary(losses: LossMetrics) -> dict[str, float]:
-    """The parts of the auxiliary loss: sums over what was due, divided by how much that was."""
-    auxiliary = losses.auxiliary
-    if auxiliary is None or not float(auxiliary.due):
-        return {}
-    due = float(auxiliary.due)
-    return {
-        "aux_terms_loss": float(auxiliary.terms) / due,
-        "aux_end_loss": float(auxiliary.terminated) / due,
-    }

@@ -6,17 +6,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh
-from jaxtyping import Array, Int32
+from jaxtyping import Array, Int32, PyTree
 
 from hackmatrix_rl.system import cpu_options
-from hackmatrix_rl.training._state import TrainState
-from hackmatrix_rl.training._state_shardings import (
-    state_shardings,
-)
-from hackmatrix_rl.training._update import (
-    Update,
-    UpdateMetrics,
-)
+from hackmatrix_rl.training._algorithm import Algorithm, AlgorithmState, State
 from hackmatrix_rl.training.sharding import (
     constrain,
 )
@@ -25,8 +18,8 @@ T = TypeVar("T")
 
 
 def run_updates(
-    update: Update, state: TrainState, count: Int32[Array, ""]
-) -> tuple[TrainState, UpdateMetrics]:
+    algorithm: Algorithm[State], state: State, count: Int32[Array, ""]
+) -> tuple[State, PyTree[Array]]:
     """Does `count` updates, one after another, without leaving the device.
 
     The number is an argument of the program and not a part of it, so that one program does
@@ -35,21 +28,21 @@ def run_updates(
     Returns:
         The state after them, and the sum of what they reported.
     """
-    arrays, rest = eqx.partition((update, state), eqx.is_array)
+    arrays, rest = eqx.partition((algorithm, state), eqx.is_array)
     modules, arrays = arrays
 
     # Jitted, so that it is traced once for both uses.
     @jax.jit
-    def once(modules: Any, arrays: Any) -> tuple[Any, UpdateMetrics]:
-        update, state = eqx.combine((modules, arrays), rest)
-        state, report = update(state)
-        state = constrain(state, state_shardings(update.mesh, state, offload=update.offload))
+    def once(modules: Any, arrays: Any) -> tuple[Any, PyTree[Array]]:
+        algorithm, state = eqx.combine((modules, arrays), rest)
+        state, report = algorithm(state)
+        state = constrain(state, algorithm.shardings(state))
         return eqx.filter(state, eqx.is_array), report
 
     _, report = jax.eval_shape(once, modules, arrays)
     nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), report)
 
-    def body(_: Int32[Array, ""], carry: tuple[Any, UpdateMetrics]) -> tuple[Any, UpdateMetrics]:
+    def body(_: Int32[Array, ""], carry: tuple[Any, PyTree[Array]]) -> tuple[Any, PyTree[Array]]:
         arrays, sums = carry
         arrays, report = once(modules, arrays)
         return arrays, jax.tree.map(jnp.add, sums, report)
@@ -101,7 +94,7 @@ def located(shapes: T, shardings: Any) -> T:
     return tree
 
 
-def sizes_of(state: TrainState) -> tuple[Any, ...]:
+def sizes_of(state: AlgorithmState) -> tuple[Any, ...]:
     """What must be the same for one compiled program to serve two states."""
     leaves, structure = jax.tree.flatten(eqx.filter(state, eqx.is_array))
     return structure, [(leaf.shape, leaf.dtype) for leaf in leaves]

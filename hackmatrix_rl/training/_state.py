@@ -16,6 +16,7 @@ from hackmatrix_rl.agent import (
 )
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.agent.precision import parameters_of
+from hackmatrix_rl.training._algorithm import AlgorithmState
 from hackmatrix_rl.training._counter import Counter
 
 C = TypeVar("C")
@@ -72,8 +73,8 @@ class Learner(eqx.Module):
         return stepped
 
 
-class TrainState(eqx.Module):
-    """Everything that going on with training depends on.
+class TrainState(AlgorithmState):
+    """Everything that PPO continues from.
 
     Attributes:
         learner: what gradients change.

@@ -1,9 +1,9 @@
-"""Training: the modules composed, compiled once, and run."""
+"""The trainer: composes an algorithm, compiles its update once, and runs it."""
 
 import math
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import equinox as eqx
 import jax
@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from jax.sharding import Mesh, NamedSharding
-from jaxtyping import Array, Int32, Key
+from jaxtyping import Array, Int32, Key, PyTree
 
 from hackmatrix_rl.agent import (
     GAE,
@@ -26,18 +26,18 @@ from hackmatrix_rl.agent.networks import (
 from hackmatrix_rl.agent.precision import (
     FLOAT32,
     PrecisionPolicy,
-    parameters_of,
 )
 from hackmatrix_rl.env import (
     Environment,
     check_is_environment,
-    env_keys,
 )
 from hackmatrix_rl.errors import (
     check_key,
+    instance,
     whole,
 )
 from hackmatrix_rl.system import program_bytes
+from hackmatrix_rl.training._algorithm import Algorithm, AlgorithmState, Dispatch, State
 from hackmatrix_rl.training._arguments import (
     Sizes,
     check_modules,
@@ -47,12 +47,12 @@ from hackmatrix_rl.training._arguments import (
     optimizer_of,
     target_kl_of,
 )
-from hackmatrix_rl.training._counter import Counter
+from hackmatrix_rl.training._eager import Program, eager_program
 from hackmatrix_rl.training._gradients import Loss
 from hackmatrix_rl.training._metrics import (
     Metrics,
-    read_metrics,
 )
+from hackmatrix_rl.training._ppo import PPO
 from hackmatrix_rl.training._program import (
     compiler_options,
     is_shape,
@@ -62,17 +62,6 @@ from hackmatrix_rl.training._program import (
     sizes_of,
 )
 from hackmatrix_rl.training._schedules import Schedule
-from hackmatrix_rl.training._state import (
-    Learner,
-    TrainState,
-)
-from hackmatrix_rl.training._state_shardings import (
-    state_shardings,
-)
-from hackmatrix_rl.training._update import (
-    Update,
-    UpdateMetrics,
-)
 from hackmatrix_rl.training.sharding import (
     REPLICATED,
     ShardedCollector,
@@ -82,23 +71,22 @@ from hackmatrix_rl.training.sharding import (
     replicated_shardings,
 )
 
+A = TypeVar("A", bound=Algorithm[Any])
 
-class Trainer:
-    """Trains a policy in an environment by proximal policy optimization.
 
+class Trainer(Generic[A]):
+    """Trains a policy in an environment.
+
+    The constructor composes PPO from its modules; `Trainer.of` takes any other algorithm.
     Nothing is compiled or drawn before `train` (or `start` and `compile`).
 
     Attributes:
-        update: one update, of the modules that were handed in.
-        mesh: the devices that train.
-        num_envs: environments side by side, over all devices.
+        algorithm: what is repeated; of the constructor's modules, a `PPO`.
         updates_per_dispatch: updates that one call of the compiled program does.
     """
 
-    _compiles = True
-
     def __init__(
-        self,
+        self: "Trainer[PPO]",
         environment: Environment,
         policy: ActorCritic,
         *,
@@ -118,9 +106,10 @@ class Trainer:
         offload_optimizer: bool = False,
         updates_per_dispatch: int = 1,
         mesh: Mesh | str | None = None,
+        eager: bool = False,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """Composes the modules.
+        """Composes PPO of modules.
 
         Args:
             environment: to train in.
@@ -151,6 +140,8 @@ class Trainer:
             mesh: the devices to train on, of `hackmatrix_rl.mesh` or as a text for it
                 (`data=2`); `None`: one device. The games that are played and the minibatches
                 that are learned from do not depend on it.
+            eager: whether each operation runs by itself, uncompiled, so that breakpoints and
+                `print` work in the loss; the environment stays compiled. On one device.
             clock: seconds since some moment.
 
         Raises:
@@ -164,7 +155,7 @@ class Trainer:
         loss, gae, value_scale = losses_of(loss, gae, value_scale)
         optimizer, learning_rate = optimizer_of(optimizer, learning_rate)
         precision = precision_of(precision)
-        traced = loss if self._compiles else None
+        traced = None if eager else loss
         check_modules(environment, policy, traced, precision, sizes)
         rematerialized(policy, remat)  # says whether it can be done
         mesh = mesh_of(mesh, sizes)
@@ -172,12 +163,11 @@ class Trainer:
             check_offload(mesh.local_devices[0])
         # Only an auxiliary loss looks at the parts of the reward of single steps.
         auxiliary = getattr(loss, "auxiliary", None) is not None
-        self._collect = ShardedCollector(
-            sizes.num_steps, terms=environment.spec.terms if auxiliary else (), mesh=mesh
-        )
-        self.update = Update(
+        algorithm = PPO(
             environment=environment,
-            collect=self._collect,
+            collect=ShardedCollector(
+                sizes.num_steps, terms=environment.spec.terms if auxiliary else (), mesh=mesh
+            ),
             estimate=gae,
             loss=loss,
             precision=precision,
@@ -185,37 +175,86 @@ class Trainer:
             learning_rate=learning_rate,
             batches=sizes.minibatches,
             mesh=mesh,
+            num_envs=sizes.num_envs,
+            value_scale=value_scale,
             target_kl=target_kl_of(target_kl),
             grad_accum=sizes.grad_accum,
             remat=remat,
             offload=offload_optimizer,
         )
-        self.mesh = mesh
-        self.num_envs = sizes.num_envs
+        program = eager_program(algorithm) if eager else None
+        self._begin_with(algorithm, policy, updates_per_dispatch, clock, program)
+
+    @classmethod
+    def of(
+        cls,
+        algorithm: A,
+        policy: ActorCritic,
+        *,
+        updates_per_dispatch: int = 1,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> "Trainer[A]":
+        """A trainer that repeats any algorithm.
+
+        Args:
+            algorithm: to repeat.
+            policy: to start from; it is copied, not changed.
+            updates_per_dispatch: as in the constructor.
+            clock: as in the constructor.
+
+        Raises:
+            TypeError: an argument of the wrong kind.
+            ValueError: `updates_per_dispatch` is less than 1.
+        """
+        instance("algorithm", algorithm, Algorithm, "an Algorithm, such as PPO(...)")
+        check_is_policy(policy)
+        trainer: Trainer[A] = cls.__new__(cls)
+        trainer._begin_with(algorithm, policy, updates_per_dispatch, clock, None)
+        return trainer
+
+    def _begin_with(
+        self,
+        algorithm: A,
+        policy: ActorCritic,
+        updates_per_dispatch: int,
+        clock: Callable[[], float],
+        eager: Program | None,
+    ) -> None:
+        self.algorithm = algorithm
         self.updates_per_dispatch = whole("updates_per_dispatch", updates_per_dispatch)
         self._policy = policy
-        self._value_scale = value_scale
         self._clock = clock
-        self._state: TrainState | None = None
-        self._abstract: TrainState | None = None
-        self._starter: Callable[..., TrainState] | None = None
+        self._eager = eager
+        self._state: AlgorithmState | None = None
+        self._abstract: AlgorithmState | None = None
+        self._starter: Callable[..., AlgorithmState] | None = None
         self._program: Callable[..., Any] | None = None
         self._compiled: jax.stages.Compiled | None = None
 
     @property
+    def mesh(self) -> Mesh:
+        """The devices that train."""
+        return self.algorithm.mesh
+
+    @property
+    def environment(self) -> Environment:
+        """The environment that the policy is trained in."""
+        return self.algorithm.environment
+
+    @property
     def batch_size(self) -> int:
         """Environment steps of one update."""
-        return self.num_envs * self.update.collect.num_steps
+        return self.algorithm.steps_per_update
 
     @property
     def policy(self) -> ActorCritic:
         """A copy of the policy as it is now, on one device, wherever training has it."""
         if self._state is None:
             return self._policy
-        return gather(self._state.learner.policy, self.mesh)
+        return gather(self.algorithm.policy(self._state), self.mesh)
 
     @property
-    def state(self) -> TrainState:
+    def state(self) -> Any:
         """Everything that going on depends on. May be set, to go on from elsewhere.
 
         The arrays belong to the trainer: the next dispatch writes over them. Copy what is to
@@ -229,24 +268,24 @@ class Trainer:
         return self._state
 
     @state.setter
-    def state(self, state: TrainState) -> None:
+    def state(self, state: Any) -> None:
         placed = self.place(state)
         if self._state is None or sizes_of(placed) != sizes_of(self._state):
             self._program = None
         self._state = placed
 
-    def place(self, state: TrainState) -> TrainState:
+    def place(self, state: Any) -> Any:
         """A copy of a state on this trainer's mesh, from the host's memory or another mesh."""
         return place(state, self._shardings(state))
 
-    def _shardings(self, state: TrainState) -> Any:
-        return state_shardings(self.mesh, state, offload=self.update.offload)
+    def _shardings(self, state: Any) -> Any:
+        return self.algorithm.shardings(state)
 
-    def abstract_state(self) -> TrainState:
+    def abstract_state(self) -> Any:
         """The state that `start` makes, but for its arrays their shapes, dtypes and shardings."""
         if self._abstract is None:
-            given = (jax.random.key(0), self._policy, self.update)
-            shapes = eqx.filter_eval_shape(self._begin, *given)
+            given = (self.algorithm, jax.random.key(0), self._policy)
+            shapes = eqx.filter_eval_shape(_init, *given)
             arrays, rest = eqx.partition(shapes, is_shape)
             self._abstract = eqx.combine(located(arrays, self._shardings(shapes)), rest)
         return self._abstract
@@ -263,11 +302,12 @@ class Trainer:
         if policy is not None:
             self._policy = policy
         shapes, rest = eqx.partition(self.abstract_state(), is_shape)
-        given, code = eqx.partition((self._policy, self.update), eqx.is_array)
+        given, code = eqx.partition((self.algorithm, self._policy), eqx.is_array)
         if self._starter is None:
 
-            def begin(key: Key[Array, ""], given: Any) -> TrainState:
-                return eqx.filter(self._begin(key, *eqx.combine(given, code)), eqx.is_array)
+            def begin(key: Key[Array, ""], given: Any) -> Any:
+                algorithm, policy = eqx.combine(given, code)
+                return eqx.filter(_init(algorithm, key, policy), eqx.is_array)
 
             # Made where it is to lie: no device ever holds all of it.
             self._starter = jax.jit(
@@ -281,23 +321,6 @@ class Trainer:
             self._program = None
         self._state = eqx.combine(made, rest)
 
-    def _begin(self, key: Key[Array, ""], policy: ActorCritic, update: Update) -> TrainState:
-        actors_key, learner_key = jax.random.split(key)
-        keys = env_keys(actors_key, self.num_envs)
-        return TrainState(
-            learner=Learner(
-                policy=policy,
-                optimizer_state=update.optimizer.init(parameters_of(policy)),
-                value_scale=self._value_scale,
-                scaling=update.precision.initial_scaling(),
-                skipped=jnp.zeros((), jnp.int32),
-            ),
-            actors=self._collect.start(policy, update.environment, keys),
-            key=learner_key,
-            update=jnp.zeros((), jnp.int32),
-            env_steps=Counter.of(0),
-        )
-
     @property
     def compiled(self) -> bool:
         """Whether the program for the state as it is has been compiled."""
@@ -310,13 +333,15 @@ class Trainer:
             How many seconds it took.
         """
         began = self._clock()
+        if self._program is None and self._eager is not None:
+            self._program = self._eager
         if self._program is None:
             compiled = self.lower().compile(compiler_options(self.mesh))
             rest = eqx.filter(self.state, eqx.is_array, inverse=True)
-            modules = eqx.filter(self.update, eqx.is_array)
+            modules = eqx.filter(self.algorithm, eqx.is_array)
             modules = place(modules, replicated_shardings(self.mesh, modules))
 
-            def run(state: TrainState, count: int) -> tuple[TrainState, UpdateMetrics]:
+            def run(state: Any, count: int) -> tuple[Any, PyTree[Array]]:
                 arrays = eqx.filter(state, eqx.is_array)
                 arrays, sums = compiled(arrays, modules, np.int32(count))
                 return eqx.combine(arrays, rest), sums
@@ -335,14 +360,14 @@ class Trainer:
         """
         state = self.abstract_state() if self._state is None else shapes_of(self._state)
         arrays, rest = eqx.partition(state, is_shape)
-        modules, code = eqx.partition(shapes_of(self.update), is_shape)
+        modules, code = eqx.partition(shapes_of(self.algorithm), is_shape)
         # An environment's own arrays may be anywhere; they are placed on the mesh to run.
         modules = located(modules, replicated_shardings(self.mesh, modules))
         shardings = self._shardings(arrays)
 
         def program(arrays: Any, modules: Any, count: Int32[Array, ""]) -> Any:
-            update, state = eqx.combine(modules, code), eqx.combine(arrays, rest)
-            state, sums = run_updates(update, state, count)
+            algorithm, state = eqx.combine(modules, code), eqx.combine(arrays, rest)
+            state, sums = run_updates(algorithm, state, count)
             return eqx.filter(state, eqx.is_array), sums
 
         # The state is donated: the next one is written into its memory.
@@ -360,7 +385,7 @@ class Trainer:
         Its arguments, results and temporary arrays; `None` where the backend does not tell.
         """
         self.compile()
-        assert self._compiled is not None
+        assert self._compiled is not None, "an eager trainer has no compiled program"
         return program_bytes(self._compiled)
 
     def train(
@@ -405,11 +430,16 @@ class Trainer:
         began = self._clock()
         self._state, sums = self._program(self.state, updates)
         sums = jax.device_get(sums)
-        return read_metrics(
+        return self.algorithm.metrics(
             sums,
-            dispatched=updates,
-            env_steps=int(self.state.env_steps),
-            updates=int(self.state.update),
-            batch=self.batch_size,
-            seconds=self._clock() - began,
+            Dispatch(
+                count=updates,
+                updates=int(self.state.update),
+                env_steps=int(self.state.env_steps),
+                seconds=self._clock() - began,
+            ),
         )
+
+
+def _init(algorithm: Algorithm[State], key: Key[Array, ""], policy: ActorCritic) -> State:
+    return algorithm.init(key, policy)

@@ -262,13 +262,13 @@ def train(probe: Probe, *, updates: int = 100, **changes: Any) -> Trainer:
 def values(trainer: Trainer) -> np.ndarray:
     """The value of each state, in units of reward."""
     learner = trainer.state.learner
-    shown = trainer.update.environment.shown
+    shown = trainer.environment.shown
     _, value, _ = jax.vmap(lambda x: learner.policy(x, learner.policy.initial_carry()))(shown)
     return np.asarray(learner.value_scale.denormalize(value))
 
 
 def chances(trainer: Trainer) -> np.ndarray:
     """The probability of each action in each state."""
-    policy, probe = trainer.state.learner.policy, trainer.update.environment
+    policy, probe = trainer.state.learner.policy, trainer.environment
     logits, _, _ = jax.vmap(lambda x: policy(x, policy.initial_carry()))(probe.shown)
     return np.asarray(MaskedCategorical(logits, probe.legal).probs)

@@ -208,7 +208,7 @@ def test_parts_of_the_network_are_computed_as_the_config_says():
         network="mlp", width=4, precision="bf16", precision_parts=".heads.value*=f32"
     )
     trainer = compose_module.compose(config, key=jax.random.key(0))
-    cast = trainer.update.precision.cast_to_compute(trainer.policy)
+    cast = trainer.algorithm.precision.cast_to_compute(trainer.policy)
     assert cast.heads.value.weight.dtype == "float32"
     assert cast.heads.policy.weight.dtype == "bfloat16"
 

@@ -22,7 +22,7 @@ EVERYTHING_ON: dict[str, object] = {"precision": "f16", "aux_coefficient": 0.1}
 def logged_by(settings):
     """The names that a run with these settings logs, from shapes alone: nothing is compiled."""
     trainer = compose(make_config("debug", settings), key=jax.random.key(0))
-    _, report = eqx.filter_eval_shape(trainer.update, trainer.abstract_state())
+    _, report = eqx.filter_eval_shape(trainer.algorithm, trainer.abstract_state())
     # Ones: some episodes ended.
     sums = jax.tree.map(lambda leaf: np.ones(leaf.shape, leaf.dtype), report)
     metrics = read_metrics(sums, dispatched=1, env_steps=1, updates=1, batch=1, seconds=1.0)

@@ -57,7 +57,7 @@ def test_the_state_is_counted_to_the_byte(trainer):
 
 
 def test_the_rollout_is_counted_nearly(trainer):
-    update = trainer.update
+    update = trainer.algorithm
     rollout, _ = eqx.filter_eval_shape(
         update.collect, trainer.policy, update.environment, trainer.state.actors
     )

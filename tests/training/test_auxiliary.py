@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from agent import probes
 from agent.probes import make_trainer
+from hackmatrix_rl.training._update import Learned
 
 from hackmatrix_rl.agent import (
     AuxiliaryLoss,
@@ -20,7 +21,6 @@ from hackmatrix_rl.agent.networks import (
 )
 from hackmatrix_rl.training import UpdateMetrics
 from hackmatrix_rl.training._metrics import read_metrics
-from hackmatrix_rl.training._update import Learned
 
 KEY = jax.random.key(3)
 PROBE = probes.observation_matters()

@@ -19,7 +19,6 @@ from hackmatrix_rl.agent.networks import (
     MLPActorCritic,
 )
 from hackmatrix_rl.training import (
-    EagerTrainer,
     Trainer,
     checked,
     reports_of,
@@ -129,7 +128,7 @@ def test_checks_work_in_the_loops_of_a_program_whose_state_is_donated():
 seen: list[float] = []
 
 
-class ResumableRun(PPOLoss):
+class NotesNumbers(PPOLoss):
     """Takes down a number, as a person at a breakpoint would."""
 
     def __call__(self, policy, batch):
@@ -140,10 +139,17 @@ class ResumableRun(PPOLoss):
 def test_without_compilation_numbers_can_be_looked_at_and_the_result_is_the_same():
     probe = probes.value_only()
     results = []
-    for kind, loss in ((EagerTrainer, ResumableRun()), (Trainer, PPOLoss())):
+    for eager, loss in ((True, NotesNumbers()), (False, PPOLoss())):
         policy = MLPActorCritic(probe.spec, width=4, depth=1, key=jax.random.key(0))
-        trainer = kind(
-            probe, policy, loss=loss, num_envs=2, num_steps=1, num_minibatches=1, update_epochs=1
+        trainer = Trainer(
+            probe,
+            policy,
+            loss=loss,
+            num_envs=2,
+            num_steps=1,
+            num_minibatches=1,
+            update_epochs=1,
+            eager=eager,
         )
         trainer.start(jax.random.key(3))
         metrics = trainer.dispatch(1)

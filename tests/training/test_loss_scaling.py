@@ -76,7 +76,7 @@ def test_cartpole_is_learned_in_float16():
 def test_without_float16_no_loss_scale_is_logged():
     trainer = make_trainer(probes.value_only(), precision=precision("bf16"))
     trainer.start(KEY)
-    _, report = eqx.filter_eval_shape(trainer.update, trainer.state)
+    _, report = eqx.filter_eval_shape(trainer.algorithm, trainer.state)
     assert report.scaling == {}
     assert trainer.state.learner.scaling == ()
 

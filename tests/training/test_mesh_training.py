@@ -79,7 +79,7 @@ def shardings(tree) -> list[jax.sharding.Sharding]:
 
 def first_rollout(trainer: Trainer):
     """What the devices do from the first reset on, and the compiled program that did it."""
-    update, policy = trainer.update, trainer.policy
+    update, policy = trainer.algorithm, trainer.policy
     weights, rest = eqx.partition(policy, eqx.is_array)
 
     def program(key, weights):
@@ -234,7 +234,7 @@ def test_the_dealing_of_a_block_does_not_depend_on_how_many_there_are():
 def test_what_is_taken_from_blocks_is_what_is_selected():
     trainer = cartpole("data=1", GRUActorCritic)
     trainer.start(KEY)
-    update, state = trainer.update, trainer.state
+    update, state = trainer.algorithm, trainer.state
     rollout, _ = eqx.filter_jit(update.collect)(
         state.learner.policy, update.environment, state.actors
     )
@@ -256,7 +256,7 @@ class Unprepared(eqx.Module):
 def test_a_gradient_is_the_same_on_any_mesh(loss):
     trainer = cartpole("data=1")
     trainer.start(KEY)
-    update, state = trainer.update, trainer.state
+    update, state = trainer.algorithm, trainer.state
     rollout, _ = eqx.filter_jit(update.collect)(
         state.learner.policy, update.environment, state.actors
     )

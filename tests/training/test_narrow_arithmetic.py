@@ -46,7 +46,7 @@ def traced(policy="mlp", name="bf16", **changes):
     settings = {"value_scale": RunningScale(compress=True), "precision": precision(name)}
     trainer = make_trainer(BOARD, policy, **{**settings, **changes})
     trainer.start(jax.random.key(1))
-    arrays, rest = eqx.partition((trainer.update, trainer.state), eqx.is_array)
+    arrays, rest = eqx.partition((trainer.algorithm, trainer.state), eqx.is_array)
 
     def update(arrays):
         update, state = eqx.combine(arrays, rest)

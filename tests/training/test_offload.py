@@ -71,7 +71,7 @@ def moves(jaxpr, *, in_loop=False):
 
 def test_it_is_on_the_device_for_the_gradient_step_alone():
     trainer = started(True)
-    arrays, rest = eqx.partition((trainer.update, trainer.state), eqx.is_array)
+    arrays, rest = eqx.partition((trainer.algorithm, trainer.state), eqx.is_array)
 
     def update(arrays):
         update, state = eqx.combine(arrays, rest)

@@ -139,8 +139,8 @@ def test_the_learning_rate_follows_environment_steps():
 
 def test_precision_and_mesh_may_be_texts():
     trainer = make_trainer(probes.value_only(), precision="bf16", mesh="data=2")
-    assert trainer.update.precision == precision("bf16")
-    assert trainer.mesh == trainer.update.mesh == mesh("data=2")
+    assert trainer.algorithm.precision == precision("bf16")
+    assert trainer.mesh == trainer.algorithm.mesh == mesh("data=2")
 
 
 def test_a_learning_rate_of_zero_learns_nothing():
@@ -151,7 +151,7 @@ def test_a_learning_rate_of_zero_learns_nothing():
 
 def test_an_optimizer_of_ones_own_brings_its_own_learning_rate():
     trainer = started(learning_rate=None, optimizer=optax.sgd(0.0))
-    assert trainer.update.learning_rate == Constant(1.0)
+    assert trainer.algorithm.learning_rate == Constant(1.0)
     trainer.dispatch(1)
     assert_same(trainer.policy, trainer._policy)
 
@@ -179,7 +179,7 @@ class SometimesNaN(eqx.Module):
 
 
 def test_a_gradient_that_is_not_finite_is_skipped_and_counted():
-    class Marks(type(make_trainer(probes.value_only()).update.estimate)):
+    class Marks(type(make_trainer(probes.value_only()).algorithm.estimate)):
         def __call__(self, rollout, value_scale):
             targets = super().__call__(rollout, value_scale)
             marked = targets.advantage.at[0, 0].set(-100.0)

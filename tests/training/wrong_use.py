@@ -25,7 +25,7 @@ from hackmatrix_rl.evaluation import (
     Agent,
     RandomAgent,
 )
-from hackmatrix_rl.training import Linear
+from hackmatrix_rl.training import PPO, Linear
 
 KEY = jax.random.key(0)
 SEEN = jax.ShapeDtypeStruct((2,), jnp.float32)
@@ -254,7 +254,7 @@ CASES: dict[str, Callable[[], Any]] = {
     "num_steps_0": lambda: trainer(num_steps=0),
     "minibatches_0": lambda: trainer(num_minibatches=0),
     "dispatch_0": lambda: trainer(updates_per_dispatch=0),
-    "kl_limit_is_nan": lambda: trainer(target_kl=float("nan")),
+    "target_kl_is_nan": lambda: trainer(target_kl=float("nan")),
     "gae_class": lambda: trainer(gae=hm.GAE),
     "gamma": lambda: hm.GAE(gamma=1.5),
     "clip_is_nan": lambda: hm.PPOLoss(clip_coef=float("nan")),
@@ -269,6 +269,8 @@ CASES: dict[str, Callable[[], Any]] = {
     "several_keys": lambda: trainer().train(64, key=jax.random.split(KEY, 2)),
     "total_is_negative": lambda: trainer().train(-1, key=KEY),
     "total_is_text": lambda: trainer().train("64", key=KEY),
+    "of_a_number": lambda: hm.Trainer.of(3, net()),
+    "of_a_class": lambda: hm.Trainer.of(PPO, net()),
     # Evaluation.
     "evaluate_class": lambda: evaluate(RandomAgent),
     "evaluate_network_class": lambda: evaluate(hm.MLPActorCritic),

@@ -1,29 +1,32 @@
-"""One update of proximal policy optimization, on one screen."""
+"""Proximal policy optimization: one update on one screen."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
-from jax.sharding import Mesh
-from jaxtyping import Array, Bool, Float32, Int32, PyTree, UInt32
+from jax.sharding import Mesh, NamedSharding
+from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree, UInt32
 
 from hackmatrix_rl.agent import (
     GAE,
     Batch,
-    EpisodeSums,
-    LossMetrics,
     RolloutCollector,
+    ValueScale,
 )
-from hackmatrix_rl.agent.precision import PrecisionPolicy
-from hackmatrix_rl.env import Environment
+from hackmatrix_rl.agent.networks import ActorCritic
+from hackmatrix_rl.agent.precision import PrecisionPolicy, parameters_of
+from hackmatrix_rl.env import Environment, env_keys
+from hackmatrix_rl.training._algorithm import Algorithm, Dispatch
+from hackmatrix_rl.training._counter import Counter
 from hackmatrix_rl.training._gradients import (
     Loss,
     MinibatchGradient,
 )
+from hackmatrix_rl.training._metrics import Metrics
 from hackmatrix_rl.training._minibatches import Minibatches
+from hackmatrix_rl.training._ppo_metrics import Learned, UpdateMetrics, read_metrics
 from hackmatrix_rl.training._schedules import Schedule
 from hackmatrix_rl.training._state import (
     Learner,
@@ -32,6 +35,7 @@ from hackmatrix_rl.training._state import (
 )
 from hackmatrix_rl.training._state_shardings import (
     learner_shardings,
+    state_shardings,
 )
 from hackmatrix_rl.training.sharding import (
     constrain,
@@ -40,43 +44,10 @@ from hackmatrix_rl.training.sharding import (
 )
 
 
-class Learned(eqx.Module):
-    """What came of learning from minibatches.
+class PPO(Algorithm[TrainState]):
+    """Proximal policy optimization: one update collects, estimates and learns.
 
-    Attributes:
-        losses: as the loss reported them; means over the minibatches that were looked at,
-            which are all up to the one that exceeded the limit of the divergence.
-        gradient_norm: likewise, before any clipping.
-        steps: number of gradient steps taken.
-        skipped: number of those left out because the gradient was not finite.
-    """
-
-    losses: LossMetrics
-    gradient_norm: Float32[Array, ""]
-    steps: Int32[Array, ""]
-    skipped: Int32[Array, ""]
-
-
-class UpdateMetrics(eqx.Module):
-    """What an update tells, on the device. `Metrics` is what becomes of it on the host.
-
-    Attributes:
-        episodes: sums over the episodes that ended.
-        learned: what came of the minibatches.
-        explained_variance: of the values that acted (see `Targets`).
-        learning_rate: factor on the optimizer's changes.
-        scaling: what the precision policy tells of its loss scaling, after the update.
-    """
-
-    episodes: EpisodeSums
-    learned: Learned
-    explained_variance: Float32[Array, ""]
-    learning_rate: Float32[Array, ""]
-    scaling: Mapping[str, Float32[Array, ""]]
-
-
-class Update(eqx.Module):
-    """One update: collect, estimate, learn.
+    Source: Schulman et al. 2017, "Proximal policy optimization algorithms".
 
     Attributes:
         environment: to act in.
@@ -95,6 +66,8 @@ class Update(eqx.Module):
         remat: what is computed again in the backward pass (see `rematerialized`).
         offload: whether the optimizer's state comes from the host's memory for each gradient
             step, and goes back there.
+        num_envs: environments side by side, over all devices.
+        value_scale: the units of the network's value before the first update.
     """
 
     environment: Environment
@@ -106,10 +79,52 @@ class Update(eqx.Module):
     learning_rate: Schedule
     batches: Minibatches
     mesh: Mesh = eqx.field(static=True)
+    num_envs: int = eqx.field(static=True)
+    value_scale: ValueScale
     target_kl: float | None = eqx.field(static=True, default=None)
     grad_accum: int = eqx.field(static=True, default=1)
     remat: str = eqx.field(static=True, default="none")
     offload: bool = eqx.field(static=True, default=False)
+
+    @property
+    def steps_per_update(self) -> int:
+        """Environment steps of one rollout, over all environments."""
+        return self.num_envs * self.collect.num_steps
+
+    @property
+    def resettable(self) -> tuple[str, ...]:
+        """The environments: fresh games begin where their number or sizes change."""
+        return ("actors",)
+
+    def init(self, key: Key[Array, ""], policy: ActorCritic) -> TrainState:
+        """The state before the first update."""
+        actors_key, learner_key = jax.random.split(key)
+        keys = env_keys(actors_key, self.num_envs)
+        return TrainState(
+            learner=Learner(
+                policy=policy,
+                optimizer_state=self.optimizer.init(parameters_of(policy)),
+                value_scale=self.value_scale,
+                scaling=self.precision.initial_scaling(),
+                skipped=jnp.zeros((), jnp.int32),
+            ),
+            actors=self.collect.start(policy, self.environment, keys),
+            key=learner_key,
+            update=jnp.zeros((), jnp.int32),
+            env_steps=Counter.of(0),
+        )
+
+    def policy(self, state: TrainState) -> ActorCritic:
+        """The network that acts and learns."""
+        return state.learner.policy
+
+    def shardings(self, state: TrainState) -> PyTree[NamedSharding]:
+        """The learner is cut along `fsdp`, the environments along `data`."""
+        return state_shardings(self.mesh, state, offload=self.offload)
+
+    def metrics(self, report: UpdateMetrics, dispatch: Dispatch) -> Metrics:
+        """Means of the losses over the updates, and of the episodes that ended."""
+        return read_metrics(report, dispatch, batch=self.steps_per_update)
 
     def __call__(self, state: TrainState) -> tuple[TrainState, UpdateMetrics]:
         """The state after one update, and what happened in it."""

@@ -1,0 +1,91 @@
+"""Updates outside of a compiled program, operation by operation."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Int32, Key, PyTree
+
+from hackmatrix_rl.agent import RolloutCollector
+from hackmatrix_rl.env import Environment, EnvSpec, Timestep
+from hackmatrix_rl.training._algorithm import Algorithm
+from hackmatrix_rl.training._ppo import PPO
+
+Program = Callable[[Any, int], tuple[Any, PyTree[Array]]]
+
+
+def eager_program(algorithm: PPO) -> Program:
+    """A program that does every operation by itself, so that breakpoints and `print` work.
+
+    The environment stays compiled: a game's step is thousands of operations.
+
+    Args:
+        algorithm: on one device.
+
+    Returns:
+        From a state and a number of updates to the next state and the summed reports.
+    """
+    collect = algorithm.collect
+    update: Algorithm[Any] = dataclasses.replace(
+        algorithm,
+        environment=CompiledEnvironment(algorithm.environment),
+        collect=RolloutCollector(collect.num_steps, terms=collect.terms),
+    )
+
+    def run(state: Any, count: int) -> tuple[Any, PyTree[Array]]:
+        with jax.disable_jit():
+            state, sums = update(state)
+            for _ in range(count - 1):
+                state, report = update(state)
+                sums = jax.tree.map(jnp.add, sums, report)
+        return state, sums
+
+    return run
+
+
+class CompiledEnvironment(Environment):
+    """An environment whose steps are compiled even where compilation is off.
+
+    Attributes:
+        environment: to compile.
+    """
+
+    environment: Environment
+
+    @property
+    def spec(self) -> EnvSpec:
+        """The environment's."""
+        return self.environment.spec
+
+    @property
+    def truncates(self) -> bool:
+        """The environment's."""
+        return self.environment.truncates
+
+    def reset(self, keys: Key[Array, " num_envs"]) -> tuple[PyTree[Array], Timestep]:
+        """The environment's, compiled."""
+        with jax.disable_jit(False):
+            return _reset(self.environment, keys)
+
+    def step(
+        self,
+        state: PyTree[Array],
+        actions: Int32[Array, " num_envs"],
+        keys: Key[Array, " num_envs"],
+    ) -> tuple[PyTree[Array], Timestep]:
+        """The environment's, compiled."""
+        with jax.disable_jit(False):
+            return _step(self.environment, state, actions, keys)
+
+
+@eqx.filter_jit
+def _reset(environment: Environment, keys: Any) -> Any:
+    return environment.reset(keys)
+
+
+@eqx.filter_jit
+def _step(environment: Environment, state: Any, actions: Any, keys: Any) -> Any:
+    return environment.step(state, actions, keys)

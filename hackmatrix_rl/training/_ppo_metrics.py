@@ -1,0 +1,107 @@
+"""What PPO reports of its updates."""
+
+from collections.abc import Mapping
+
+import equinox as eqx
+from jaxtyping import Array, Float32, Int32
+
+from hackmatrix_rl.agent import EpisodeSums, LossMetrics
+from hackmatrix_rl.training._algorithm import Dispatch
+from hackmatrix_rl.training._metrics import Metrics
+
+
+class Learned(eqx.Module):
+    """What came of learning from minibatches.
+
+    Attributes:
+        losses: as the loss reported them; means over the minibatches that were looked at,
+            which are all up to the one that exceeded the limit of the divergence.
+        gradient_norm: likewise, before any clipping.
+        steps: number of gradient steps taken.
+        skipped: number of those left out because the gradient was not finite.
+    """
+
+    losses: LossMetrics
+    gradient_norm: Float32[Array, ""]
+    steps: Int32[Array, ""]
+    skipped: Int32[Array, ""]
+
+
+class UpdateMetrics(eqx.Module):
+    """What an update tells, on the device. `Metrics` is what becomes of it on the host.
+
+    Attributes:
+        episodes: sums over the episodes that ended.
+        learned: what came of the minibatches.
+        explained_variance: of the values that acted (see `Targets`).
+        learning_rate: factor on the optimizer's changes.
+        scaling: what the precision policy tells of its loss scaling, after the update.
+    """
+
+    episodes: EpisodeSums
+    learned: Learned
+    explained_variance: Float32[Array, ""]
+    learning_rate: Float32[Array, ""]
+    scaling: Mapping[str, Float32[Array, ""]]
+
+
+def read_metrics(sums: UpdateMetrics, dispatch: Dispatch, *, batch: int) -> Metrics:
+    """Metrics from what the updates of a dispatch reported, summed up.
+
+    Args:
+        sums: each leaf a scalar on the host, summed over the updates of the dispatch.
+        dispatch: how many updates these are, and when.
+        batch: environment steps of one update.
+    """
+    ended = float(sums.episodes.count)
+    episode: dict[str, float] = {}
+    reward: dict[str, float] = {}
+    if ended:
+        totals = {
+            "return": sums.episodes.total_reward,
+            "length": sums.episodes.length,
+            **sums.episodes.extra,
+        }
+        episode = {name: float(total) / ended for name, total in totals.items()}
+        reward = {name: float(total) / ended for name, total in sums.episodes.terms.items()}
+    losses = sums.learned.losses
+    means = {
+        "policy_loss": losses.policy_loss,
+        "value_loss": losses.value_loss,
+        "entropy": losses.entropy,
+        "approx_kl": losses.approx_kl,
+        "clip_fraction": losses.clip_fraction,
+        **losses.extra,
+        "gradient_norm": sums.learned.gradient_norm,
+        "explained_variance": sums.explained_variance,
+        "learning_rate": sums.learning_rate,
+        **sums.scaling,
+    }
+    learning: dict[str, int | float] = {
+        name: float(total) / dispatch.count for name, total in means.items()
+    }
+    learning |= _auxiliary(losses)
+    learning["gradient_steps"] = int(sums.learned.steps)
+    learning["skipped"] = int(sums.learned.skipped)
+    return Metrics(
+        env_steps=dispatch.env_steps,
+        updates=dispatch.updates,
+        seconds=dispatch.seconds,
+        steps_per_second=dispatch.count * batch / max(dispatch.seconds, 1e-9),
+        episodes=int(ended),
+        episode=episode,
+        reward=reward,
+        learning=learning,
+    )
+
+
+def _auxiliary(losses: LossMetrics) -> dict[str, float]:
+    """The parts of the auxiliary loss: sums over what was due, divided by how much that was."""
+    auxiliary = losses.auxiliary
+    if auxiliary is None or not float(auxiliary.due):
+        return {}
+    due = float(auxiliary.due)
+    return {
+        "aux_terms_loss": float(auxiliary.terms) / due,
+        "aux_end_loss": float(auxiliary.terminated) / due,
+    }

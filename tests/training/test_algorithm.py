@@ -1,0 +1,105 @@
+"""What runs a training knows an algorithm by its interface alone."""
+
+import signal
+from dataclasses import replace
+
+import jax
+import pytest
+
+from hackmatrix_rl.agent import RolloutCollector
+from hackmatrix_rl.agent.networks import MLPActorCritic
+from hackmatrix_rl.checkpoints import find_checkpoint, read_arrays
+from hackmatrix_rl.config import make_config
+from hackmatrix_rl.env import CartPole
+from hackmatrix_rl.runs import run
+from hackmatrix_rl.runs.sinks import Sink, read_json_lines
+from hackmatrix_rl.system import ExitCode
+from hackmatrix_rl.training import Algorithm, Trainer
+
+from .reinforce import Reinforce
+from .states import assert_same
+
+pytestmark = pytest.mark.usefixtures("compile_quickly")
+
+CONFIG = make_config(
+    "debug", {"num_envs": 8, "num_steps": 16, "total_timesteps": 8 * 16 * 6, "save_interval": 2}
+)
+
+
+def reinforce(num_envs=8):
+    environment = CartPole()
+    policy = MLPActorCritic(environment.spec, width=8, depth=1, key=jax.random.key(0))
+    algorithm = Reinforce(environment, RolloutCollector(16), num_envs)
+    return Trainer.of(algorithm, policy, updates_per_dispatch=2)
+
+
+class StopsAt(Sink):
+    """Presses Ctrl-C after some updates."""
+
+    def __init__(self, updates=None):
+        self.updates, self.notes = updates, []
+
+    def write(self, row):
+        if row["updates"] == self.updates:
+            signal.raise_signal(signal.SIGINT)
+
+    def note(self, message):
+        self.notes.append(message)
+
+    def close(self):
+        pass
+
+
+def folder_of(path):
+    return make_run_folder(replace(CONFIG, run_dir=str(path)))
+
+
+def test_another_algorithm_learns():
+    trainer = reinforce()
+    lengths = [
+        m.episode.get("length", 0.0) for m in trainer.train(8 * 16 * 60, key=jax.random.key(1))
+    ]
+    assert len(lengths) == 30
+    assert sum(lengths[-5:]) > 1.5 * sum(lengths[:5])
+
+
+def test_a_run_of_another_algorithm_stops_resumes_and_ends_in_the_same_bits(tmp_path):
+    straight, stopped, resumed = reinforce(), reinforce(), reinforce()
+    whole = folder_of(tmp_path / "straight")
+    assert run(CONFIG, straight, whole).exit_code is ExitCode.DONE
+
+    folder = folder_of(tmp_path / "stopped")
+    ended = run(CONFIG, stopped, folder, displays=[StopsAt(2)])
+    assert ended.exit_code == 128 + signal.SIGINT
+    assert int(stopped.state.update) == 2
+
+    checkpoint = find_checkpoint(folder.checkpoints)
+    display = StopsAt()
+    assert run(CONFIG, resumed, folder, resume=checkpoint, displays=[display]).env_steps == 768
+    assert any("resumed at update 2" in note for note in display.notes)
+    assert_same(resumed.state, straight.state)
+
+    rows = [each["updates"] for each in read_json_lines(folder.metrics)]
+    assert rows == [2, 4, 6]
+    names = read_arrays(find_checkpoint(folder.checkpoints), "training").arrays
+    assert any(name.startswith(".moments") for name in names)
+
+
+def test_its_games_begin_anew_where_their_number_changes(tmp_path):
+    first = reinforce()
+    folder = folder_of(tmp_path / "run")
+    run(CONFIG, first, folder, displays=[StopsAt(2)])
+    display = StopsAt()
+    checkpoint = find_checkpoint(folder.checkpoints)
+    result = run(CONFIG, reinforce(num_envs=4), folder, resume=checkpoint, displays=[display])
+    assert result.exit_code is ExitCode.DONE
+    assert any("fresh games begin" in note for note in display.notes)
+
+
+def test_an_algorithm_that_leaves_out_a_part_cannot_be_made():
+    class Half(Algorithm):
+        environment: CartPole
+        mesh: object
+
+    with pytest.raises(TypeError, match="abstract"):
+        Half(CartPole(), None)
