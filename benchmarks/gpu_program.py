@@ -66,7 +66,9 @@ def main() -> None:
     from hackmatrix_rl.config import TrainConfig
     from hackmatrix_rl.env import env_keys
     from hackmatrix_rl.runs import make_environment
-    from hackmatrix_rl.system import program_bytes
+    from hackmatrix_rl.training.compiled import (
+        program_bytes,
+    )
     from hackmatrix_rl.training.compiled._counts import (
         copies_of,
         program_counts,

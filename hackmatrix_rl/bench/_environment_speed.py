@@ -25,8 +25,10 @@ from hackmatrix_rl.env import (
     Timestep,
     env_keys,
 )
-from hackmatrix_rl.system import program_bytes
 from hackmatrix_rl.training import compiler_options
+from hackmatrix_rl.training.compiled import (
+    program_bytes,
+)
 from hackmatrix_rl.training.sharding import (
     BY_ENVIRONMENT,
     REPLICATED,

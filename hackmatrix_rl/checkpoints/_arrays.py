@@ -14,15 +14,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
+from hackmatrix_rl.errors import is_key
 from hackmatrix_rl.training.sharding import on_device
 
 T = TypeVar("T")
 Tree = TypeVar("Tree")
-
-
-def is_random_key(leaf: jax.Array | jax.ShapeDtypeStruct) -> bool:
-    """Whether a leaf holds typed random keys."""
-    return bool(jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key))
 
 
 def is_array(leaf: object) -> bool:
@@ -43,7 +39,7 @@ def arrays_to_store(tree: PyTree) -> dict[str, jax.Array]:
     is still being written.
     """
     return {
-        name: jax.random.key_data(leaf) if is_random_key(leaf) else jnp.copy(on_device(leaf))
+        name: jax.random.key_data(leaf) if is_key(leaf) else jnp.copy(on_device(leaf))
         for name, leaf in leaves_by_path(tree).items()
     }
 
@@ -53,7 +49,7 @@ def random_keys(tree: PyTree) -> dict[str, str]:
     return {
         name: str(jax.random.key_impl(leaf))
         for name, leaf in leaves_by_path(tree).items()
-        if is_random_key(leaf)
+        if is_key(leaf)
     }
 
 

@@ -13,6 +13,7 @@ from hackmatrix_rl.errors._values import (
     check_key,
     difference,
     instance,
+    is_key,
     same_structure,
     whole,
 )
@@ -37,6 +38,7 @@ __all__ = [
     "first_line",
     "flag",
     "instance",
+    "is_key",
     "is_ours",
     "path_in_words",
     "place",

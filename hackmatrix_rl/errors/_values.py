@@ -99,7 +99,7 @@ def check_key(key: Any) -> None:
         raise TypeError(
             f"key is {described(key)}; expected a random key: key=jax.random.key({number})"
         )
-    if not jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
+    if not is_key(key):
         raise TypeError(
             f"key is {described(key)}, as jax.random.PRNGKey makes it; expected a typed key: "
             "key=jax.random.key(0), or jax.random.wrap_key_data(key)"
@@ -147,3 +147,8 @@ def instance(name: str, value: Any, kind: type, example: str) -> None:
     raise TypeError(
         f"{name} is {described(value)}; expected an instance of {kind.__name__}: {name}={example}"
     )
+
+
+def is_key(leaf: Any) -> bool:
+    """Whether an array, or the shape of one, holds random keys."""
+    return bool(jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key))

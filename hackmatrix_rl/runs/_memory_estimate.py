@@ -14,7 +14,7 @@ from hackmatrix_rl.system import (
     size_of,
 )
 from hackmatrix_rl.training import PPO, Trainer, is_shape
-from hackmatrix_rl.training.sharding import HOST
+from hackmatrix_rl.training.sharding import bytes_per_device
 
 
 @dataclass(frozen=True)
@@ -45,13 +45,18 @@ class MemoryEstimate:
         return self.sure + self.learning
 
 
-def estimate_memory(trainer: Trainer[PPO]) -> MemoryEstimate:
+def estimate_memory(trainer: Trainer[Any]) -> MemoryEstimate:
     """Estimates what a trainer will need, from the shapes of what it will make.
 
-    It takes the seconds that tracing a first reset takes, and no memory.
+    It takes the seconds that tracing a first reset takes, and no memory. Of an algorithm other
+    than PPO the state alone is known before it is compiled.
     """
     state = trainer.abstract_state()
-    spec, policy = trainer.environment.spec, state.learner.policy
+    policy = trainer.algorithm.policy(state)
+    checkpoint = bytes_of(state) + bytes_of(policy)
+    if not isinstance(trainer.algorithm, PPO):
+        return MemoryEstimate(bytes_per_device(state), 0, 0, checkpoint)
+    spec = trainer.environment.spec
     num_steps = trainer.algorithm.collect.num_steps
     devices = trainer.mesh.size
     step = _step_bytes(spec) + 2 * len(trainer.algorithm.collect.terms)
@@ -67,12 +72,12 @@ def estimate_memory(trainer: Trainer[PPO]) -> MemoryEstimate:
     )
     if trainer.algorithm.remat == "full":  # of one step at a time
         kept /= num_steps
-    parameters = _on_a_device(eqx.filter(policy, _is_inexact))
+    parameters = bytes_per_device(eqx.filter(policy, _is_inexact))
     return MemoryEstimate(
-        state=_on_a_device(state),
+        state=bytes_per_device(state),
         rollout=rollout,
         learning=math.ceil(rollout / parts + kept) + 3 * parameters,
-        checkpoint=bytes_of(state) + bytes_of(policy),
+        checkpoint=checkpoint,
     )
 
 
@@ -102,16 +107,6 @@ def _step_bytes(spec: EnvSpec) -> int:
 
 def _is_inexact(leaf: Any) -> bool:
     return is_shape(leaf) and jax.numpy.issubdtype(leaf.dtype, jax.numpy.inexact)
-
-
-def _on_a_device(tree: Any) -> int:
-    """Bytes on one device, where arrays are cut over several or lie in the host's memory."""
-    total = 0
-    for leaf in jax.tree.leaves(tree):
-        if is_shape(leaf) and getattr(leaf.sharding, "memory_kind", None) != HOST:
-            cut = leaf.shape if leaf.sharding is None else leaf.sharding.shard_shape(leaf.shape)
-            total += size_of(cut, leaf.dtype)
-    return total
 
 
 def _intermediates(policy: Any, observation: Any, carry: Any) -> int:

@@ -3,20 +3,21 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
-import equinox as eqx
 import jax
-import numpy as np
 from jaxtyping import PyTree
 
 from hackmatrix_rl.agent.precision import parameters_of
 from hackmatrix_rl.config import TrainConfig
-from hackmatrix_rl.training import PPO, Trainer, compiler_options
+from hackmatrix_rl.system import format_bytes
+from hackmatrix_rl.training import Trainer, compiler_options
 from hackmatrix_rl.training.compiled import (
     Collective,
     collectives,
+    program_bytes,
 )
-from hackmatrix_rl.training.sharding import describe_mesh
+from hackmatrix_rl.training.sharding import bytes_per_device, describe_mesh
 
 
 @dataclass(frozen=True)
@@ -31,8 +32,8 @@ class Plan:
         memory_limit: bytes that a device has, where the backend tells.
         parameters: number of the network's parameters.
         observation: what is kept of each step: name, dtype and shape of each array.
-        learner_bytes: policy, optimizer and what else the learner has.
-        actors_bytes: environments and what else goes on between rollouts.
+        learner_bytes: policy, optimizer and whatever else is learned.
+        actors_bytes: the environments, and the policy's memory in them.
         program_bytes: all that the compiled program needs, those two included; `None` where
             the compiler does not tell.
         sent: collectives of one update.
@@ -84,11 +85,11 @@ class Plan:
         if self.program_bytes is None:
             return "this compiler does not tell"
         rest = self.program_bytes - self.learner_bytes - self.actors_bytes
-        limit = "" if self.memory_limit is None else f" of {_size(self.memory_limit)}"
+        limit = "" if self.memory_limit is None else f" of {format_bytes(self.memory_limit)}"
         return (
-            f"{_size(self.program_bytes)}{limit} on each device: learner "
-            f"{_size(self.learner_bytes)}, games {_size(self.actors_bytes)}, rollout and "
-            f"everything temporary {_size(rest)}"
+            f"{format_bytes(self.program_bytes)}{limit} on each device: learner "
+            f"{format_bytes(self.learner_bytes)}, games {format_bytes(self.actors_bytes)}, "
+            f"rollout and everything temporary {format_bytes(rest)}"
         )
 
     def _communication(self) -> str:
@@ -98,13 +99,13 @@ class Plan:
         times = sum(each.times for each in self.sent)
         kinds = sorted({each.kind for each in self.sent})
         return (
-            f"each device sends {_size(total)} an update, in {times:,} operations "
+            f"each device sends {format_bytes(round(total))} an update, in {times:,} operations "
             f"({', '.join(kinds)})"
         )
 
 
 def make_plan(
-    config: TrainConfig, trainer: Trainer[PPO], *, clock: Callable[[], float] = time.perf_counter
+    config: TrainConfig, trainer: Trainer[Any], *, clock: Callable[[], float] = time.perf_counter
 ) -> Plan:
     """Compiles a run's program and looks at it. No environment is started.
 
@@ -120,7 +121,7 @@ def make_plan(
     device = trainer.mesh.devices.flat[0]
     # Some backends tell nothing of their memory, and some compilers nothing of what they use.
     limit = (device.memory_stats() or {}).get("bytes_limit")
-    used = compiled.memory_analysis()
+    games = [getattr(state, name) for name in trainer.algorithm.resettable]
     return Plan(
         config=config,
         mesh=describe_mesh(trainer.mesh.shape),
@@ -128,15 +129,10 @@ def make_plan(
         devices=trainer.mesh.size,
         memory_limit=limit,
         parameters=sum(leaf.size for leaf in jax.tree.leaves(parameters_of(trainer.policy))),
-        observation=tuple(_described(state.actors.observation)),
-        learner_bytes=_bytes_on_a_device(state.learner),
-        actors_bytes=_bytes_on_a_device(state.actors),
-        program_bytes=None
-        if used is None
-        else used.argument_size_in_bytes
-        + used.output_size_in_bytes
-        - used.alias_size_in_bytes
-        + used.temp_size_in_bytes,
+        observation=tuple(_described(trainer.environment.spec.observation)),
+        learner_bytes=bytes_per_device(state) - bytes_per_device(games),
+        actors_bytes=bytes_per_device(games),
+        program_bytes=program_bytes(compiled),
         sent=tuple(collectives(compiled.as_text() or "", trainer.mesh.size)),
         compile_seconds=seconds,
     )
@@ -146,30 +142,6 @@ def _described(observation: PyTree) -> list[str]:
     """Each array of one observation: `.grid uint8[6, 6, 10]`."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(observation)
     return [
-        f"{jax.tree_util.keystr(path)} {leaf.dtype}{list(leaf.shape[1:])}".strip()
+        f"{jax.tree_util.keystr(path)} {leaf.dtype}{list(leaf.shape)}".strip()
         for path, leaf in leaves
     ]
-
-
-def _bytes_on_a_device(tree: PyTree) -> int:
-    """Bytes of the arrays that one device holds of a tree of shapes."""
-
-    def size(leaf: jax.ShapeDtypeStruct) -> int:
-        assert leaf.sharding is not None
-        held = int(np.prod(leaf.sharding.shard_shape(leaf.shape)))
-        if jax.numpy.issubdtype(leaf.dtype, jax.dtypes.prng_key):
-            words = jax.eval_shape(jax.random.key_data, leaf)
-            return held * words.shape[-1] * words.dtype.itemsize
-        return held * leaf.dtype.itemsize
-
-    leaves = jax.tree.leaves(eqx.filter(tree, lambda x: isinstance(x, jax.ShapeDtypeStruct)))
-    return sum(map(size, leaves))
-
-
-def _size(number: float) -> str:
-    """Bytes in words: `1.5 MiB`."""
-    for unit in ("B", "KiB", "MiB"):
-        if number < 1024:
-            return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
-        number /= 1024
-    return f"{number:.2f} GiB"

@@ -29,10 +29,10 @@ from hackmatrix_rl.system import (
     format_bytes,
     within,
 )
-from hackmatrix_rl.training import PPO, Trainer
+from hackmatrix_rl.training import Trainer
 
 
-def preflight(config: TrainConfig, trainer: Trainer[PPO], *, folder: str | None) -> list[str]:
+def preflight(config: TrainConfig, trainer: Trainer[Any], *, folder: str | None) -> list[str]:
     """Looks whether a run can work here: its services, its memory, its disk.
 
     That its folders can be written is seen when they are made, and its settings were checked

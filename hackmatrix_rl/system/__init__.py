@@ -66,7 +66,6 @@ from hackmatrix_rl.system._rendezvous import (
 from hackmatrix_rl.system._usage import (
     Usage,
     peak_memory,
-    program_bytes,
 )
 
 __all__ = [
@@ -100,7 +99,6 @@ __all__ = [
     "on_process_zero",
     "peak_memory",
     "process_index",
-    "program_bytes",
     "read_json",
     "select_device",
     "set_aside",

@@ -18,11 +18,7 @@ import numpy as np
 from jax.experimental import multihost_utils
 from jaxtyping import PyTree
 
-from hackmatrix_rl.errors import (
-    AgreedError,
-    ConfigError,
-    flag,
-)
+from hackmatrix_rl.errors import AgreedError, ConfigError, flag, is_key
 from hackmatrix_rl.system._devices import accelerator_present
 from hackmatrix_rl.system._exit_codes import ExitCode
 from hackmatrix_rl.system._rendezvous import (
@@ -296,13 +292,9 @@ def fingerprint(tree: PyTree) -> str:
     """A sum over all numbers of a tree; trees with one sum are bitwise the same."""
     digest = hashlib.sha256()
     for leaf in jax.tree.leaves(eqx.filter(tree, eqx.is_array)):
-        raw = jax.random.key_data(leaf) if _is_key(leaf) else leaf
+        raw = jax.random.key_data(leaf) if is_key(leaf) else leaf
         digest.update(np.asarray(raw).tobytes())
     return digest.hexdigest()
-
-
-def _is_key(leaf: Any) -> bool:
-    return bool(jax.numpy.issubdtype(leaf.dtype, jax.dtypes.prng_key))
 
 
 def _gather_json(mine: Any) -> list[Any]:

@@ -7,8 +7,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
-import jax
-
 from hackmatrix_rl.system._devices import chosen_devices
 from hackmatrix_rl.system._nvml import gpu_utilization
 
@@ -89,22 +87,6 @@ def peak_memory() -> int:
     if stats and "peak_bytes_in_use" in stats:
         return int(stats["peak_bytes_in_use"])
     return process_peak_bytes()
-
-
-def program_bytes(program: jax.stages.Compiled) -> int | None:
-    """Bytes that a compiled program needs on each device, as the compiler has it.
-
-    Its arguments, results and temporary arrays; `None` where the backend does not tell.
-    """
-    found = program.memory_analysis()
-    if found is None:
-        return None
-    return int(
-        found.argument_size_in_bytes
-        + found.output_size_in_bytes
-        - found.alias_size_in_bytes
-        + found.temp_size_in_bytes
-    )
 
 
 def _cores() -> int:

@@ -1,6 +1,10 @@
 """Composition: the trainer and what a run is made of."""
 
-from hackmatrix_rl.training._algorithm import Algorithm, AlgorithmState, Dispatch
+from hackmatrix_rl.training._algorithm import (
+    Algorithm,
+    AlgorithmState,
+    Dispatch,
+)
 from hackmatrix_rl.training._counter import (
     Counter,
 )
@@ -27,7 +31,9 @@ from hackmatrix_rl.training._optimizer import (
 from hackmatrix_rl.training._ppo import (
     PPO,
 )
-from hackmatrix_rl.training._ppo_metrics import UpdateMetrics
+from hackmatrix_rl.training._ppo_metrics import (
+    UpdateMetrics,
+)
 from hackmatrix_rl.training._program import (
     compiler_options,
     is_shape,

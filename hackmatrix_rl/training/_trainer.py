@@ -36,7 +36,6 @@ from hackmatrix_rl.errors import (
     instance,
     whole,
 )
-from hackmatrix_rl.system import program_bytes
 from hackmatrix_rl.training._algorithm import Algorithm, AlgorithmState, Dispatch, State
 from hackmatrix_rl.training._arguments import (
     Sizes,
@@ -62,6 +61,9 @@ from hackmatrix_rl.training._program import (
     sizes_of,
 )
 from hackmatrix_rl.training._schedules import Schedule
+from hackmatrix_rl.training.compiled import (
+    program_bytes,
+)
 from hackmatrix_rl.training.sharding import (
     REPLICATED,
     ShardedCollector,

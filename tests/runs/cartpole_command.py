@@ -7,11 +7,16 @@ import functools
 import os
 import sys
 import time
+from pathlib import Path
 from unittest import mock
 
 import jax
 
-from hackmatrix_rl.agent.networks import GRUActorCritic
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from training.reinforce import Reinforce
+
+from hackmatrix_rl.agent import RolloutCollector
+from hackmatrix_rl.agent.networks import GRUActorCritic, MLPActorCritic
 from hackmatrix_rl.cli import main
 from hackmatrix_rl.env import CartPole
 from hackmatrix_rl.runs import run
@@ -20,6 +25,7 @@ from hackmatrix_rl.training.sharding import mesh
 
 # How much faster than time this process's clock runs.
 CLOCK_RATE = float(os.environ.get("HACKMATRIX_TEST_CLOCK_RATE", "1"))
+ALGORITHM = os.environ.get("HACKMATRIX_TEST_ALGORITHM", "ppo")
 
 
 def clock():
@@ -28,6 +34,11 @@ def clock():
 
 def compose(config, *, key):
     environment = CartPole()
+    if ALGORITHM == "reinforce":
+        policy = MLPActorCritic(environment.spec, width=8, depth=1, key=key)
+        collect = RolloutCollector(config.num_steps)
+        algorithm = Reinforce(environment, collect, config.num_envs)
+        return Trainer.of(algorithm, policy, updates_per_dispatch=config.updates_per_dispatch)
     policy = GRUActorCritic(environment.spec, width=8, key=key)
     return Trainer(
         environment,

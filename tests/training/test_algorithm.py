@@ -11,7 +11,7 @@ from hackmatrix_rl.agent.networks import MLPActorCritic
 from hackmatrix_rl.checkpoints import find_checkpoint, read_arrays
 from hackmatrix_rl.config import make_config
 from hackmatrix_rl.env import CartPole
-from hackmatrix_rl.runs import run
+from hackmatrix_rl.runs import make_run_folder, run
 from hackmatrix_rl.runs.sinks import Sink, read_json_lines
 from hackmatrix_rl.system import ExitCode
 from hackmatrix_rl.training import Algorithm, Trainer
@@ -73,7 +73,7 @@ def test_a_run_of_another_algorithm_stops_resumes_and_ends_in_the_same_bits(tmp_
     assert ended.exit_code == 128 + signal.SIGINT
     assert int(stopped.state.update) == 2
 
-    checkpoint = find_checkpoint(folder.checkpoints)
+    checkpoint = find_checkpoint(folder.path)
     display = StopsAt()
     assert run(CONFIG, resumed, folder, resume=checkpoint, displays=[display]).env_steps == 768
     assert any("resumed at update 2" in note for note in display.notes)
@@ -81,7 +81,7 @@ def test_a_run_of_another_algorithm_stops_resumes_and_ends_in_the_same_bits(tmp_
 
     rows = [each["updates"] for each in read_json_lines(folder.metrics)]
     assert rows == [2, 4, 6]
-    names = read_arrays(find_checkpoint(folder.checkpoints), "training").arrays
+    names = read_arrays(find_checkpoint(folder.path), "training").arrays
     assert any(name.startswith(".moments") for name in names)
 
 
@@ -90,7 +90,7 @@ def test_its_games_begin_anew_where_their_number_changes(tmp_path):
     folder = folder_of(tmp_path / "run")
     run(CONFIG, first, folder, displays=[StopsAt(2)])
     display = StopsAt()
-    checkpoint = find_checkpoint(folder.checkpoints)
+    checkpoint = find_checkpoint(folder.path)
     result = run(CONFIG, reinforce(num_envs=4), folder, resume=checkpoint, displays=[display])
     assert result.exit_code is ExitCode.DONE
     assert any("fresh games begin" in note for note in display.notes)

@@ -4,8 +4,12 @@ from hackmatrix_rl.training.compiled._collectives import (
     Collective,
     collectives,
 )
+from hackmatrix_rl.training.compiled._memory import (
+    program_bytes,
+)
 
 __all__ = [
     "Collective",
     "collectives",
+    "program_bytes",
 ]

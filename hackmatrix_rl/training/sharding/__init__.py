@@ -29,6 +29,7 @@ from hackmatrix_rl.training.sharding._offload import (
     on_host,
 )
 from hackmatrix_rl.training.sharding._placement import (
+    bytes_per_device,
     constrain,
     each_array,
     fsdp_shardings,
@@ -46,6 +47,7 @@ __all__ = [
     "REPLICATED",
     "ROLLOUT",
     "ShardedCollector",
+    "bytes_per_device",
     "check_axes",
     "check_offload",
     "check_split",

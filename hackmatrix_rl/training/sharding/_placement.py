@@ -10,12 +10,15 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import PyTree
 
+from hackmatrix_rl.errors import is_key
+from hackmatrix_rl.system import size_of
 from hackmatrix_rl.training.sharding._mesh import (
     FSDP,
     REPLICATED,
 )
 from hackmatrix_rl.training.sharding._offload import (
     DEVICE,
+    HOST,
     on_device,
 )
 
@@ -62,6 +65,21 @@ def fsdp_shardings(mesh: Mesh, tree: PyTree) -> PyTree[NamedSharding]:
 def replicated_shardings(mesh: Mesh, tree: PyTree) -> PyTree[NamedSharding]:
     """The shardings of arrays that are whole on every device; `None` for what is no array."""
     return each_array(lambda _: NamedSharding(mesh, REPLICATED), tree)
+
+
+def bytes_per_device(tree: PyTree) -> int:
+    """Bytes that one device holds of a tree of shapes that know their shardings.
+
+    Arrays in the host's memory are left out.
+    """
+    total = 0
+    for leaf in jax.tree.leaves(tree):
+        if not isinstance(leaf, jax.ShapeDtypeStruct):
+            continue
+        if getattr(leaf.sharding, "memory_kind", None) != HOST:
+            cut = leaf.shape if leaf.sharding is None else leaf.sharding.shard_shape(leaf.shape)
+            total += size_of(cut, leaf.dtype)
+    return total
 
 
 def constrain(tree: T, shardings: PyTree[NamedSharding]) -> T:
@@ -128,7 +146,3 @@ def _local(leaf: jax.Array) -> jax.Array:
         words = _local(jax.random.key_data(leaf))
         return jax.random.wrap_key_data(words, impl=jax.random.key_impl(leaf))
     return jnp.array(np.asarray(leaf))
-
-
-def is_key(leaf: jax.Array) -> bool:
-    return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
