@@ -58,11 +58,11 @@ class PPO(Algorithm[TrainState]):
         optimizer: turns gradients into changes of the parameters.
         learning_rate: factor on these changes.
         batches: how a rollout is cut up.
-        mesh: the devices that share the work. Which of them does what follows from where the
-            state's arrays lie.
-        target_kl: once a minibatch's `approx_kl` exceeds it, neither that minibatch nor any
-            later one of the update is learned from; `None`: all are.
-        grad_accum: equal parts of a minibatch that are learned from one after another.
+        mesh: the devices that share the work. Where the state's arrays lie decides which
+            device does what.
+        target_kl: the first minibatch whose `approx_kl` exceeds it ends the update: neither it
+            nor a later one is learned from. `None`: no limit.
+        grad_accum: parts of a minibatch whose gradients are computed one after another.
         remat: what is computed again in the backward pass (see `rematerialized`).
         offload: whether the optimizer's state comes from the host's memory for each gradient
             step, and goes back there.
@@ -190,8 +190,7 @@ class PPO(Algorithm[TrainState]):
 
             looked_at = going
             if self.target_kl is not None:
-                # A divergence that is not a number does not end the update: the step is skipped
-                # below, and counted.
+                # NaN does not end the update: the step is skipped and counted below.
                 going = going & ~(losses.approx_kl > self.target_kl)
             norm = optax.tree.norm(gradient)
             finite = jnp.isfinite(norm)

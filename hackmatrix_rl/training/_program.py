@@ -20,13 +20,13 @@ T = TypeVar("T")
 def run_updates(
     algorithm: Algorithm[State], state: State, count: Int32[Array, ""]
 ) -> tuple[State, PyTree[Array]]:
-    """Does `count` updates, one after another, without leaving the device.
+    """Does `count` updates without leaving the device.
 
-    The number is an argument of the program and not a part of it, so that one program does
-    a whole dispatch as well as the remainder at the end.
+    The count is an argument of the program. One program therefore serves a whole dispatch and
+    the shorter one at the end.
 
     Returns:
-        The state after them, and the sum of what they reported.
+        The state after them, and the sum of their reports.
     """
     arrays, rest = eqx.partition((algorithm, state), eqx.is_array)
     modules, arrays = arrays
@@ -52,14 +52,14 @@ def run_updates(
 
 
 def compiler_options(mesh: Mesh, *, once: bool = False) -> dict[str, str | bool]:
-    """How programs for these devices are compiled.
+    """The options to compile programs for these devices with.
 
-    On a CPU, by what `compatibility` knows of this version of jaxlib; elsewhere, and where JAX is
-    told to do with less (`jax_disable_most_optimizations`), by XLA's own options.
+    A CPU gets the options that suit this version of jaxlib (`system/_compatibility.py`). Other
+    devices get XLA's own, and so does a JAX with `jax_disable_most_optimizations`.
 
     Args:
         mesh: the devices.
-        once: whether the program runs a single time, and compiling is all that it costs.
+        once: whether the program runs a single time: compiling is then its whole cost.
     """
     less = jax.config.read("jax_disable_most_optimizations")
     on_cpu = mesh.devices.flat[0].platform == "cpu"
@@ -72,7 +72,7 @@ def is_shape(leaf: Any) -> bool:
 
 
 def shapes_of(tree: T) -> T:
-    """The tree with shapes in place of arrays, and with where they lie."""
+    """The tree with shapes, which know their shardings, in place of arrays."""
 
     def shape(leaf: Any) -> Any:
         if not eqx.is_array(leaf):
@@ -85,7 +85,7 @@ def shapes_of(tree: T) -> T:
 
 
 def located(shapes: T, shardings: Any) -> T:
-    """The tree of shapes, each with where it lies."""
+    """The tree of shapes, each with its sharding."""
     tree: T = jax.tree.map(
         lambda leaf, sharding: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding),
         shapes,
@@ -95,6 +95,6 @@ def located(shapes: T, shardings: Any) -> T:
 
 
 def sizes_of(state: AlgorithmState) -> tuple[Any, ...]:
-    """What must be the same for one compiled program to serve two states."""
+    """Shapes and dtypes of a state. One compiled program serves states that share them."""
     leaves, structure = jax.tree.flatten(eqx.filter(state, eqx.is_array))
     return structure, [(leaf.shape, leaf.dtype) for leaf in leaves]

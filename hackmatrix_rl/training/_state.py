@@ -25,14 +25,14 @@ Y = TypeVar("Y")
 
 
 class Learner(eqx.Module):
-    """What gradients change.
+    """The policy and everything that changes with it.
 
     Attributes:
         policy: the network, its parameters in float32.
         optimizer_state: of the optimizer, for the policy's parameters.
         value_scale: units of the network's value.
-        scaling: state of the loss scaling; `()` where there is none.
-        skipped: gradient steps that were left out because a gradient was not finite.
+        scaling: state of the loss scaling; `()` without one.
+        skipped: gradient steps that were not taken because a gradient was not finite.
     """
 
     policy: ActorCritic
@@ -55,7 +55,7 @@ class Learner(eqx.Module):
             optimizer: turns the gradient into a change of the parameters.
             gradient: of the loss, shaped like the policy.
             learning_rate: factor on the optimizer's change.
-            take: whether to take the step at all; else everything stays as it is.
+            take: whether to take the step; if not, nothing changes.
         """
         parameters = parameters_of(self.policy)
         # Optax relies on implicit promotion of dtypes, which our own code does not.
@@ -77,8 +77,8 @@ class TrainState(AlgorithmState):
     """Everything that PPO continues from.
 
     Attributes:
-        learner: what gradients change.
-        actors: where the environments stand.
+        learner: the policy and everything that changes with it.
+        actors: the environments, between two rollouts.
         key: constant; every draw of the learner is a function of it and of `update`.
         update: number of updates done.
         env_steps: number of environment steps taken, over all environments.
@@ -92,11 +92,11 @@ class TrainState(AlgorithmState):
 
 
 def filter_scan(body: Callable[[C, X], tuple[C, Y]], initial: C, inputs: X) -> tuple[C, Y]:
-    """`jax.lax.scan` whose carry may hold what is no array (a network's functions, say).
+    """`jax.lax.scan` with a carry that may hold more than arrays (a network's functions, say).
 
     Args:
         body: from a carry and one input to the next carry and one output.
-        initial: the first carry. What is no array in it stays as it is.
+        initial: the first carry. Its arrays change, the rest stays.
         inputs: arrays with a leading axis to go along.
 
     Returns:
