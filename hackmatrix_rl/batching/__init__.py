@@ -1,7 +1,8 @@
-"""batching."""
+"""What makes code for one game fast in batches. Nothing here knows the game."""
 
 from hackmatrix_rl.batching._bits import (
     at_place,
+    bits_of,
     has_any,
     left,
     masked,
@@ -9,6 +10,7 @@ from hackmatrix_rl.batching._bits import (
     nth_bit,
     right,
     size_of,
+    union,
 )
 from hackmatrix_rl.batching._compaction import (
     Chunk,
@@ -17,11 +19,25 @@ from hackmatrix_rl.batching._compaction import (
 from hackmatrix_rl.batching._hashed_random import (
     Chance,
     below,
+    random_bit,
 )
 from hackmatrix_rl.batching._packed import (
     BitField,
     Packed,
     fields,
+)
+from hackmatrix_rl.batching._select import (
+    only_first,
+    pick,
+    ranks,
+    select,
+)
+from hackmatrix_rl.batching._sparse import (
+    first_indices,
+    first_success,
+    one_round_loop,
+    sparse_cond,
+    sparse_while_loop,
 )
 
 __all__ = [
@@ -31,13 +47,25 @@ __all__ = [
     "Packed",
     "at_place",
     "below",
+    "bits_of",
     "fields",
+    "first_indices",
+    "first_success",
     "for_each_chunk",
     "has_any",
     "left",
     "masked",
     "materialize",
     "nth_bit",
+    "one_round_loop",
+    "only_first",
+    "pick",
+    "random_bit",
+    "ranks",
     "right",
+    "select",
     "size_of",
+    "sparse_cond",
+    "sparse_while_loop",
+    "union",
 ]

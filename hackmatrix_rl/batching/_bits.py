@@ -46,6 +46,16 @@ def size_of(bits: UInt32[Array, "*shape"]) -> Int32[Array, "*shape"]:
     return lax.convert_element_type(lax.population_count(bits), jnp.int32)
 
 
+def bits_of(word: UInt32[Array, ""], count: int) -> Bool[Array, " count"]:
+    """The lowest `count` bits of a word, each as a flag."""
+    return ((word >> np.arange(count, dtype=np.uint32)) & 1) != 0
+
+
+def union(words: UInt32[Array, " n"]) -> UInt32[Array, ""]:
+    """The bits that any of the words has."""
+    return lax.reduce(words, np.uint32(0), lax.bitwise_or, (0,))
+
+
 def nth_bit(bits: UInt32[Array, "*shape"], index: Int32[Array, "*shape"]) -> Int32[Array, "*shape"]:
     """The place of the bit with that index among those that are set, the lowest first.
 

@@ -9,7 +9,9 @@ from jaxtyping import Array, Int32, Key, UInt32
 
 from hackmatrix_rl.batching._bits import (
     materialize,
+    nth_bit,
     right,
+    size_of,
 )
 
 _GOLDEN = np.uint32(0x9E3779B9)
@@ -67,3 +69,15 @@ def below(
     to 1 in 2**26.
     """
     return (((bits >> 6) * jnp.asarray(bound).astype(jnp.uint32)) >> 26).astype(jnp.int32)
+
+
+def random_bit(
+    bits: UInt32[Array, "*shape"], random: UInt32[Array, "*shape"]
+) -> Int32[Array, "*shape"]:
+    """The place of one of the bits that are set, each equally likely; 32 if none is set.
+
+    Args:
+        bits: the words to choose a bit of.
+        random: 32 random bits for each word.
+    """
+    return nth_bit(bits, below(random, size_of(bits)))

@@ -26,7 +26,7 @@ Carry = TypeVar("Carry", bound=PyTree)
 Operands = TypeVar("Operands", bound=PyTree)
 
 
-def while_loop(
+def sparse_while_loop(
     keep_going: Callable[[Carry, Operands], Bool[Array, ""]],
     body: Callable[[Carry, Operands], Carry],
     carry: Carry,
@@ -89,7 +89,7 @@ def one_round_loop(
     *,
     share: int,
 ) -> Carry:
-    """`while_loop` for a loop that few games enter, and nearly all of them leave after a round.
+    """`sparse_while_loop` for a loop that few games enter and that most leave after one round.
 
     Batched, each bufferful of games is taken through one round and written back.
     """

@@ -16,9 +16,7 @@ from jaxtyping import Array, Bool, Int32, Key, PyTree, UInt32
 
 from hackmatrix_rl.batching import (
     Chance,
-    below,
-    nth_bit,
-    size_of,
+    random_bit,
 )
 from hackmatrix_rl.env import (
     Environment,
@@ -112,7 +110,7 @@ def random_legal(
 ) -> Int32[Array, " num_envs"]:
     """A uniformly random legal action for each game.
 
-    The mask is one word, and the action is found by halving it: what is measured is the
+    The mask is one word, and the action is found by its bits: what is measured is the
     environment, so this must cost next to nothing (a running sum over the mask took eight times
     as long).
 
@@ -126,7 +124,7 @@ def random_legal(
 
     def one(mask: Bool[Array, " num_actions"], key: Key[Array, ""]) -> Int32[Array, ""]:
         legal = jnp.sum(jnp.where(mask, places, jnp.uint32(0)), dtype=jnp.uint32)
-        return nth_bit(legal, below(Chance.of(key).bits(), size_of(legal)))
+        return random_bit(legal, Chance.of(key).bits())
 
     return jax.vmap(one)(mask, keys)
 

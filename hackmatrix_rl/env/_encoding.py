@@ -12,7 +12,10 @@ import numpy as np
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float32, UInt32
 
-from hackmatrix_rl.batching import BitField
+from hackmatrix_rl.batching import (
+    BitField,
+    bits_of,
+)
 from hackmatrix_rl.env._environment import Features
 from hackmatrix_rl.env._observation import (
     CELL,
@@ -28,7 +31,6 @@ from hackmatrix_rl.game import (
     SIZE,
     GameConfig,
     State,
-    bits_of,
 )
 
 
@@ -36,8 +38,8 @@ class Observation(eqx.Module):
     """The classic encoding."""
 
     player: Float32[Array, "10"]
-    programs: Float32[Array, "23"]
-    grid: Float32[Array, "6 6 42"]
+    programs: Float32[Array, " num_programs"]
+    grid: Float32[Array, "6 6 channels"]
 
 
 def observe(config: GameConfig, state: State) -> Observation:

@@ -9,8 +9,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, Int32, Key
 
-from hackmatrix_rl.batching import Chance, materialize
-from hackmatrix_rl.batching import _sparse as sparse
+from hackmatrix_rl.batching import (
+    Chance,
+    materialize,
+    one_round_loop,
+    select,
+)
 from hackmatrix_rl.env._encoding import (
     Observation,
     classic_from_compact,
@@ -43,7 +47,6 @@ from hackmatrix_rl.game import (
     blank_position,
     legal_actions,
     new_game,
-    select,
     set_up_stage,
 )
 
@@ -72,7 +75,7 @@ class HackMatrixState(eqx.Module):
     """
 
     games: State
-    mask: Bool[Array, "*batch 28"]
+    mask: Bool[Array, "*batch num_actions"]
     tally: Tally
 
 
@@ -131,7 +134,7 @@ class HackMatrix(Environment):
     ) -> tuple[HackMatrixState, Timestep]:
         """Plays one action in each game, and resets those that ended.
 
-        An illegal action (any number outside 0..27, too) ends its episode, as the rules say.
+        An illegal action, or a number that is no action, ends its episode, as the rules say.
         """
         check_actions(actions, keys)
         return jax.vmap(self._step)(state, actions, keys)
@@ -205,7 +208,7 @@ class HackMatrix(Environment):
 
     def _go_on(
         self, game: State, completed: Bool[Array, ""], done: Bool[Array, ""], *, chance: Chance
-    ) -> tuple[Position, CompactObservation | Observation, Bool[Array, "28"]]:
+    ) -> tuple[Position, CompactObservation | Observation, Bool[Array, " num_actions"]]:
         """Sets up the next stage where one was completed, a new game where the last is over.
 
         Both are needed where a limit cuts an episode as a stage is completed: its last
@@ -235,7 +238,7 @@ class HackMatrix(Environment):
             lambda leaf: jnp.zeros(leaf.shape, leaf.dtype),
             jax.eval_shape(seen, game.position, can_undo),
         )
-        _, _, position, (observation, mask) = sparse.one_round_loop(
+        _, _, position, (observation, mask) = one_round_loop(
             lambda carry, _: carry[0] | carry[1],
             one,
             (completed, done, game.position, nothing),
@@ -247,9 +250,9 @@ class HackMatrix(Environment):
     def _timestep(
         self,
         observation: CompactObservation | Observation,
-        mask: Bool[Array, "28"],
+        mask: Bool[Array, " num_actions"],
         last_observation: CompactObservation | Observation,
-        last_mask: Bool[Array, "28"],
+        last_mask: Bool[Array, " num_actions"],
         last: Position,
         outcome: Outcome,
         reward: Float32[Array, ""],

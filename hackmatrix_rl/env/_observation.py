@@ -11,8 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int32, UInt32
 
-from hackmatrix_rl.batching import _sparse as sparse
-from hackmatrix_rl.batching import fields
+from hackmatrix_rl.batching import (
+    fields,
+    sparse_cond,
+)
 from hackmatrix_rl.game import (
     NUM_CELLS,
     Board,
@@ -59,13 +61,7 @@ class Sight(IntEnum):
 
 
 CELL = fields(
-    content=3,
-    value=5,
-    spawn_count=4,
-    credits=2,
-    energy=2,
-    siphoned=1,
-    siphon_center=1,
+    **{name: field.width for name, field in Board.FIELDS.items()},
     enemy=3,
     enemy_hp=2,
     enemy_stunned=1,
@@ -84,7 +80,7 @@ CELL = fields(
     transmission_type: 1 + its type, while SHOW is active.
     last_known: a hidden cryptog was last seen here.
 
-The first seven stand where `Board` has them.
+`Board` has its fields at the same places.
 """
 
 
@@ -97,7 +93,7 @@ class CompactObservation(eqx.Module):
         grid: a word a cell, see `CELL`; cell = row * 6 + col.
     """
 
-    numbers: Int32[Array, "*batch 12"]
+    numbers: Int32[Array, "*batch numbers"]
     programs: UInt32[Array, "*batch"]
     grid: UInt32[Array, "*batch 36"]
 
@@ -165,7 +161,7 @@ def _things(position: Position) -> UInt32[Array, "36"]:
         )
 
     crowded = position.enemies.present[_FEW:].any() | position.transmissions.present[_FEW:].any()
-    return sparse.sparse_cond(
+    return sparse_cond(
         crowded, lambda _, given: look(None, given), look(_FEW, given), given, share=8
     )
 

@@ -34,9 +34,6 @@ from hackmatrix_rl.game._play import (
     act,
     play,
 )
-from hackmatrix_rl.game._programs import (
-    Program,
-)
 from hackmatrix_rl.game._rewards import (
     TERM_NAMES,
     RewardTerms,
@@ -58,12 +55,11 @@ from hackmatrix_rl.game._state import (
     Enemies,
     EnemyType,
     Position,
+    Program,
     Slots,
     State,
     Transmissions,
-    bits_of,
     is_block,
-    select,
 )
 
 __all__ = [
@@ -95,7 +91,6 @@ __all__ = [
     "Transmissions",
     "act",
     "allowed",
-    "bits_of",
     "blank_position",
     "col_of",
     "empty_history",
@@ -107,7 +102,6 @@ __all__ = [
     "play",
     "row_and_column",
     "row_of",
-    "select",
     "set_up_stage",
     "to_arrays",
 ]

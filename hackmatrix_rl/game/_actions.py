@@ -6,8 +6,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32
 
-from hackmatrix_rl.batching import Chance, materialize
-from hackmatrix_rl.batching import _sparse as sparse
+from hackmatrix_rl.batching import (
+    Chance,
+    bits_of,
+    materialize,
+    pick,
+    select,
+    sparse_cond,
+)
 from hackmatrix_rl.game._board import (
     NUM_CELLS,
     NUM_DIRECTIONS,
@@ -24,7 +30,6 @@ from hackmatrix_rl.game._damage import (
 from hackmatrix_rl.game._effects import Given
 from hackmatrix_rl.game._history import newest
 from hackmatrix_rl.game._programs import (
-    Program,
     run_program,
     usable_programs,
 )
@@ -39,10 +44,8 @@ from hackmatrix_rl.game._state import (
     NUM_PROGRAMS,
     Content,
     Position,
+    Program,
     State,
-    bits_of,
-    pick,
-    select,
 )
 from hackmatrix_rl.game._view import View
 
@@ -56,8 +59,8 @@ NUM_ACTIONS = FIRST_PROGRAM + NUM_PROGRAMS
 PROGRAM_WASTE = -0.3
 
 
-def legal_actions(config: GameConfig, state: State) -> Bool[Array, "28"]:
-    """The mask: which of the 28 actions are legal.
+def legal_actions(config: GameConfig, state: State) -> Bool[Array, " num_actions"]:
+    """The mask: which of the actions are legal.
 
     Args:
         config: the game's capacities.
@@ -66,7 +69,7 @@ def legal_actions(config: GameConfig, state: State) -> Bool[Array, "28"]:
     return allowed(state.position, can_undo=state.history.count > 0)
 
 
-def allowed(position: Position, *, can_undo: Bool[Array, ""]) -> Bool[Array, "28"]:
+def allowed(position: Position, *, can_undo: Bool[Array, ""]) -> Bool[Array, " num_actions"]:
     """`legal_actions` of a position whose history holds a snapshot, or none."""
     view = View.of(position, can_undo=can_undo)
     open_ = ~view.blocks | view.enemies
@@ -79,7 +82,7 @@ def allowed(position: Position, *, can_undo: Bool[Array, ""]) -> Bool[Array, "28
     return bits_of(materialize(legal), NUM_ACTIONS)
 
 
-def is_legal(mask: Bool[Array, "28"], action: Int32[Array, ""]) -> Bool[Array, ""]:
+def is_legal(mask: Bool[Array, " num_actions"], action: Int32[Array, ""]) -> Bool[Array, ""]:
     """Whether the mask allows the action; a number that is no action is never legal."""
     return (mask & (np.arange(NUM_ACTIONS) == action)).any()
 
@@ -91,7 +94,7 @@ def apply_action(
 
     Args:
         state: one game.
-        action: 0..27.
+        action: 0 to `NUM_ACTIONS` - 1.
         legal: whether it is legal; the result means nothing where it is not.
         chance: source of what is left to chance.
     """
@@ -103,7 +106,7 @@ def apply_action(
 
     after, kills, collected, at_exit = move(position, action, moves)
 
-    after, kills, quality = sparse.sparse_cond(
+    after, kills, quality = sparse_cond(
         siphons | runs,
         _siphon_or_run,
         (after, kills, jnp.float32(0)),

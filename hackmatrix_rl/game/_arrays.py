@@ -7,8 +7,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, Bool, Int32
 
+from hackmatrix_rl.batching import union
 from hackmatrix_rl.game._board import (
     SIZE,
     col_of,
@@ -16,7 +17,6 @@ from hackmatrix_rl.game._board import (
 )
 from hackmatrix_rl.game._config import GameConfig
 from hackmatrix_rl.game._history import pack
-from hackmatrix_rl.game._siphon import union
 from hackmatrix_rl.game._state import (
     NOWHERE,
     NUM_PROGRAMS,
@@ -108,47 +108,55 @@ def to_arrays(state: State) -> dict[str, np.ndarray]:
 def _columns(state: State) -> dict[str, Array]:
     """The numbers of a game, unpacked: the entries of `PLAYER`, `GAME` and so on side by side."""
     position = state.position
-    player, board = position.player, position.board
     enemies, transmissions = position.enemies, position.transmissions
-    known = enemies.last_known != NOWHERE
-    columns = {
-        "player": [
-            row_of(player.cell), col_of(player.cell), player.hp, player.credits,
-            player.energy, player.data_siphons, player.score, player.attack_damage,
-        ],
-        "game": [
-            position.stage, position.turn, row_of(position.exit_cell), col_of(position.exit_cell),
-            position.show_activated, position.scheduled_tasks_disabled, position.step_active,
-            position.atk_plus_uses_this_stage, position.scheduled_task_interval,
-            position.next_scheduled_task_turn, position.pending_siphon_transmissions,
-            state.history.count,
-        ],
-        "enemies": [
-            enemies.type, row_of(enemies.cell), col_of(enemies.cell), enemies.hp,
-            enemies.disabled_turns, enemies.stunned,
-            jnp.where(known, row_of(enemies.last_known), -1),
-            jnp.where(known, col_of(enemies.last_known), -1),
-            enemies.from_scheduled_task, enemies.spawned_from_siphon,
-        ],
-        "transmissions": [
-            row_of(transmissions.cell), col_of(transmissions.cell), transmissions.turns_remaining,
-            transmissions.type, transmissions.from_scheduled_task,
-            transmissions.spawned_from_siphon,
-        ],
-        "cells": [
-            board.content, board.value, board.spawn_count, board.credits, board.energy,
-            board.siphoned, board.siphon_center,
-        ],
-    }  # fmt: skip
     return {
         "enemies present": enemies.present,
         "transmissions present": transmissions.present,
         "owned": position.owned.astype(jnp.int32),
-        **{
-            name: jnp.stack([value.astype(jnp.int32) for value in values], axis=-1)
-            for name, values in columns.items()
-        },
+        "player": _table(PLAYER, position.player),
+        "game": _table(GAME, position, snapshots=state.history.count),
+        "enemies": _table(ENEMY, enemies),
+        "transmissions": _table(TRANSMISSION, transmissions),
+        "cells": _table(CELL, position.board),
     }
+
+
+def _table(
+    columns: tuple[str, ...], things: Any, **others: Int32[Array, ""]
+) -> Int32[Array, "*n columns"]:
+    """The columns of things side by side: their fields by name, a cell as its row and column."""
+
+    def column(name: str) -> Array:
+        field, part = _field_of(name)
+        if part is None:
+            return others[name] if name in others else getattr(things, name)
+        cell = getattr(things, field)
+        place = row_of(cell) if part == "row" else col_of(cell)
+        return jnp.where(cell == NOWHERE, -1, place)
+
+    return jnp.stack([column(name).astype(jnp.int32) for name in columns], axis=-1)
+
+
+def _fields(columns: tuple[str, ...], table: Int32[Array, "*n columns"]) -> dict[str, Array]:
+    """The fields of things by name: what `_table` has put side by side."""
+    numbers = dict(zip(columns, jnp.moveaxis(table, -1, 0), strict=True))
+    values = {}
+    for name in columns:
+        field, part = _field_of(name)
+        if part is None:
+            values[field] = numbers[name]
+        elif part == "row":
+            row, col = numbers[name], numbers[name.removesuffix("row") + "col"]
+            values[field] = jnp.where((row < 0) | (col < 0), NOWHERE, row * SIZE + col)
+    return values
+
+
+def _field_of(column: str) -> tuple[str, str | None]:
+    """The field that a column belongs to, and which half of a cell it is."""
+    *name, part = column.split(" ")
+    if part not in ("row", "col"):
+        return column, None
+    return {"": "cell", "exit": "exit_cell"}.get(" ".join(name), " ".join(name)), part
 
 
 def _listed(table: np.ndarray, present: np.ndarray) -> np.ndarray:
@@ -167,11 +175,11 @@ def _to_device(arrays: dict[str, np.ndarray]) -> dict[str, Array]:
 @partial(jax.jit, static_argnums=0)
 def _build(config: GameConfig, now: dict[str, Array], top: dict[str, Array]) -> State:
     def one(now: dict[str, Array], top: dict[str, Array]) -> State:
-        game = dict(zip(GAME, now["game"], strict=True))
-        names = GAME if top["game"].size == len(GAME) else TOP_GAME
+        game = _fields(GAME, now["game"])
         position = _position(now, game)
-        remembered = _position(top, game | dict(zip(names, top["game"], strict=True)))
-        count = jnp.minimum(now["game"][GAME.index("snapshots")], config.history)
+        names = GAME if top["game"].size == len(GAME) else TOP_GAME
+        remembered = _position(top, game | _fields(names, top["game"]))
+        count = jnp.minimum(game["snapshots"], config.history)
         row = pack(remembered)
         ring = jnp.broadcast_to(row, (config.history, row.size))
         return State(position, History(ring, jnp.remainder(count, config.history), count))
@@ -180,47 +188,30 @@ def _build(config: GameConfig, now: dict[str, Array], top: dict[str, Array]) -> 
 
 
 def _position(arrays: dict[str, Array], game: dict[str, Array]) -> Position:
-    player = dict(zip(PLAYER, arrays["player"], strict=True))
-    cell = player.pop("row") * SIZE + player.pop("col")
-    enemy = dict(zip(ENEMY, arrays["enemies"].T, strict=True))
-    transmission = dict(zip(TRANSMISSION, arrays["transmissions"].T, strict=True))
-    cells = dict(zip(CELL, arrays["cells"].T, strict=True))
-    known = (enemy["last_known row"] >= 0) & (enemy["last_known col"] >= 0)
-    cell_known = enemy["last_known row"] * SIZE + enemy["last_known col"]
+    """The position of one record.
+
+    Args:
+        arrays: from `checked`.
+        game: the fields of the array `game`.
+    """
+
+    def present(name: str) -> Bool[Array, " n"]:
+        return jnp.arange(arrays[name].shape[0]) < arrays[f"num_{name}"]
+
+    flags = ("show_activated", "scheduled_tasks_disabled", "step_active")
+    bits = jnp.uint32(1) << jnp.arange(NUM_PROGRAMS, dtype=jnp.uint32)
     return Position(
-        player=Player(cell=cell, **player),
-        board=Board.of(**cells),
-        enemies=Enemies.of(
-            present=jnp.arange(enemy["type"].size) < arrays["num_enemies"],
-            type=enemy["type"],
-            cell=enemy["row"] * SIZE + enemy["col"],
-            hp=enemy["hp"],
-            disabled_turns=enemy["disabled_turns"],
-            stunned=enemy["stunned"],
-            last_known=jnp.where(known, cell_known, NOWHERE),
-            from_scheduled_task=enemy["from_scheduled_task"],
-            spawned_from_siphon=enemy["spawned_from_siphon"],
-        ),
+        player=Player(**_fields(PLAYER, arrays["player"])),
+        board=Board.of(**_fields(CELL, arrays["cells"])),
+        enemies=Enemies.of(present=present("enemies"), **_fields(ENEMY, arrays["enemies"])),
         transmissions=Transmissions.of(
-            present=jnp.arange(transmission["type"].size) < arrays["num_transmissions"],
-            type=transmission["type"],
-            cell=transmission["row"] * SIZE + transmission["col"],
-            turns_remaining=transmission["turns_remaining"],
-            from_scheduled_task=transmission["from_scheduled_task"],
-            spawned_from_siphon=transmission["spawned_from_siphon"],
+            present=present("transmissions"), **_fields(TRANSMISSION, arrays["transmissions"])
         ),
-        programs=union(
-            jnp.uint32(1) << jnp.arange(NUM_PROGRAMS, dtype=jnp.uint32), arrays["owned"] > 0
-        ),
-        stage=game["stage"],
-        turn=game["turn"],
-        exit_cell=game["exit row"] * SIZE + game["exit col"],
-        show_activated=game["show_activated"] != 0,
-        scheduled_tasks_disabled=game["scheduled_tasks_disabled"] != 0,
-        step_active=game["step_active"] != 0,
-        atk_plus_uses_this_stage=game["atk_plus_uses_this_stage"],
-        scheduled_task_interval=game["scheduled_task_interval"],
-        next_scheduled_task_turn=game["next_scheduled_task_turn"],
-        pending_siphon_transmissions=game["pending_siphon_transmissions"],
+        programs=union(jnp.where(arrays["owned"] > 0, bits, jnp.uint32(0))),
         dropped=jnp.int32(0),
+        **{
+            name: value != 0 if name in flags else value
+            for name, value in game.items()
+            if name != "snapshots"
+        },
     )

@@ -15,12 +15,14 @@ from jaxtyping import Array, Bool, Int32, UInt32
 
 from hackmatrix_rl.batching import (
     at_place,
+    below,
     has_any,
     left,
     masked,
     nth_bit,
     right,
     size_of,
+    union,
 )
 
 SIZE = 6
@@ -92,14 +94,14 @@ class CellSet(eqx.Module):
         each = jax.vmap(CellSet.of)(cells)
         none = jnp.uint32(0)
         return CellSet(
-            _union(jnp.where(present, each.low, none)), _union(jnp.where(present, each.high, none))
+            union(jnp.where(present, each.low, none)), union(jnp.where(present, each.high, none))
         )
 
     @staticmethod
     def from_array(members: Bool[Array, "36"]) -> "CellSet":
         """The cells where `members` holds."""
         bits = members.astype(jnp.uint32) << _BIT
-        return CellSet(_union(bits[:_WORD]), _union(bits[_WORD:]))
+        return CellSet(union(bits[:_WORD]), union(bits[_WORD:]))
 
     def to_array(self) -> Bool[Array, "36"]:
         """Whether each cell is a member."""
@@ -182,13 +184,13 @@ class CellSet(eqx.Module):
         )
         return bit + jnp.where(later, _WORD, 0)
 
+    def choose(self, random: UInt32[Array, ""]) -> Int32[Array, ""]:
+        """A member, each equally likely, by 32 random bits; the set must not be empty."""
+        return self.pick(below(random, self.size()))
+
 
 _BIT = np.tile(np.arange(_WORD, dtype=np.uint32), 2)
 _IN_LOW = np.arange(NUM_CELLS) < _WORD
-
-
-def _union(words: UInt32[Array, " n"]) -> UInt32[Array, ""]:
-    return lax.reduce(words, np.uint32(0), lax.bitwise_or, (0,))
 
 
 def constant_set(cells: tuple[int, ...]) -> CellSet:

@@ -12,6 +12,7 @@ from jaxtyping import Array, Bool, Int32, UInt32
 from hackmatrix_rl.batching import (
     Chance,
     below,
+    pick,
 )
 from hackmatrix_rl.game._board import (
     SIZE,
@@ -30,7 +31,6 @@ from hackmatrix_rl.game._state import (
     Position,
     by_type,
     is_block,
-    pick,
 )
 from hackmatrix_rl.game._view import View
 

@@ -8,8 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int32, UInt32
 
-from hackmatrix_rl.batching import Chance
-from hackmatrix_rl.batching import _sparse as sparse
+from hackmatrix_rl.batching import (
+    Chance,
+    only_first,
+    pick,
+    sparse_cond,
+    sparse_while_loop,
+)
 from hackmatrix_rl.game._board import (
     STEPS,
     CellSet,
@@ -29,15 +34,13 @@ from hackmatrix_rl.game._spawning import spawn_transmissions
 from hackmatrix_rl.game._state import (
     ENEMY_HP,
     ENEMY_SPEED,
-    FLAGS,
     NOWHERE,
+    ORIGIN,
     Enemies,
     EnemyType,
     Position,
     Transmissions,
     by_type,
-    first,
-    pick,
 )
 
 
@@ -65,7 +68,7 @@ def arrive(position: Position, takes_place: Bool[Array, ""]) -> Position:
     def one(carry: Carry, given: Transmissions) -> Carry:
         due, enemies, dropped = carry
         enemies = with_room(enemies, jnp.int32(1))
-        now = first(due)
+        now = only_first(due)
         word = pick(now, given.words)
         kind, cell = (Transmissions.FIELDS[name].read(word) for name in ("type", "cell"))
         arrival = Enemies.word(
@@ -75,13 +78,13 @@ def arrive(position: Position, takes_place: Bool[Array, ""]) -> Position:
             hp=by_type(ENEMY_HP, kind),
             disabled_turns=1,
             last_known=jnp.where(kind == EnemyType.CRYPTOG, cell, NOWHERE),
-            **{flag: Transmissions.FIELDS[flag].read(word) for flag in FLAGS},
+            **{flag: Transmissions.FIELDS[flag].read(word) for flag in ORIGIN},
         )
         slot = next_slot(enemies)
         fits = slot < enemies.size
         return due & ~now, put(enemies, slot, arrival), dropped + (~fits).astype(jnp.int32)
 
-    _, enemies, dropped = sparse.while_loop(
+    _, enemies, dropped = sparse_while_loop(
         lambda carry, _: carry[0].any(),
         one,
         (due, position.enemies, position.dropped),
@@ -183,7 +186,7 @@ def walk(
         enemies = enemies.replace(mover, cell=target, last_known=last_known)
         return next_turn(turns, now), enemies
 
-    _, enemies = sparse.while_loop(
+    _, enemies = sparse_while_loop(
         lambda carry, _: carry[0] != 0,
         one,
         (jnp.max(turns), enemies),
@@ -252,7 +255,7 @@ def spawn(position: Position, takes_place: Bool[Array, ""], *, chance: Chance) -
 
     stops = position.enemies.cells | position.board.blocks
     pending = position.pending_siphon_transmissions
-    transmissions, dropped = sparse.sparse_cond(
+    transmissions, dropped = sparse_cond(
         takes_place & (due | (pending > 0)),
         spawn_all,
         (position.transmissions, position.dropped),

@@ -1,16 +1,22 @@
 """Snapshots and UNDO (rules, section 7)."""
 
-from dataclasses import fields, replace
+from dataclasses import fields as dataclass_fields
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int32, UInt32
+from jaxtyping import Array, Bool, UInt32
 
+from hackmatrix_rl.batching import (
+    fields,
+    masked,
+)
 from hackmatrix_rl.game._config import GameConfig
 from hackmatrix_rl.game._state import (
-    FLAGS,
+    ALL_PROGRAMS,
     NUM_PROGRAMS,
+    ORIGIN,
     Board,
     Enemies,
     History,
@@ -20,20 +26,27 @@ from hackmatrix_rl.game._state import (
     Transmissions,
 )
 
+_FLAGS = ("show_activated", "scheduled_tasks_disabled")
+_NUMBERS = ("turn", "atk_plus_uses_this_stage")
+"""What a snapshot holds of a position beside its player, board, slots and programs."""
+
+_FLAG_WORD = fields(programs=NUM_PROGRAMS, **dict.fromkeys(_FLAGS, 1))
+
 
 def pack(position: Position) -> UInt32[Array, " snapshot_words"]:
     """A snapshot of the position as one row of words."""
-    flags = (
-        position.programs
-        | (position.show_activated.astype(jnp.uint32) << NUM_PROGRAMS)
-        | (position.scheduled_tasks_disabled.astype(jnp.uint32) << (NUM_PROGRAMS + 1))
-    )
-    numbers = [*_numbers(position.player), position.turn, position.atk_plus_uses_this_stage]
+    flags = position.programs
+    for name in _FLAGS:
+        flags = flags | _FLAG_WORD[name].placed(getattr(position, name))
+    numbers = [
+        *(getattr(position.player, field.name) for field in dataclass_fields(Player)),
+        *(getattr(position, name) for name in _NUMBERS),
+    ]
     return jnp.concatenate(
         [
             position.board.words,
-            _without_flags(position.enemies),
-            _without_flags(position.transmissions),
+            _without_origin(position.enemies),
+            _without_origin(position.transmissions),
             flags[None],
             jax.lax.bitcast_convert_type(jnp.stack(numbers), jnp.uint32),
         ]
@@ -45,28 +58,23 @@ def restore(position: Position, snapshot: UInt32[Array, " snapshot_words"]) -> P
     parts = (position.board, position.enemies, position.transmissions)
     ends = np.cumsum([part.words.size for part in parts] + [1])
     board, enemies, transmissions, flags, numbers = jnp.split(snapshot, ends)
-    *player, turn, atk_plus = jax.lax.bitcast_convert_type(numbers, jnp.int32)
+    values = list(jax.lax.bitcast_convert_type(numbers, jnp.int32))
+    player, others = values[: -len(_NUMBERS)], values[-len(_NUMBERS) :]
     return replace(
         position,
         player=Player(*player),
         board=Board(board),
         enemies=Enemies(enemies),
         transmissions=Transmissions(transmissions),
-        programs=flags[0] & jnp.uint32((1 << NUM_PROGRAMS) - 1),
-        turn=turn,
-        show_activated=((flags[0] >> NUM_PROGRAMS) & 1) != 0,
-        scheduled_tasks_disabled=((flags[0] >> (NUM_PROGRAMS + 1)) & 1) != 0,
-        atk_plus_uses_this_stage=atk_plus,
+        programs=masked(flags[0], ALL_PROGRAMS),
+        **dict(zip(_NUMBERS, others, strict=True)),
+        **{name: _FLAG_WORD[name].is_set(flags[0]) for name in _FLAGS},
     )
 
 
-def _numbers(player: Player) -> list[Int32[Array, ""]]:
-    return [getattr(player, field.name) for field in fields(player)]
-
-
-def _without_flags(slots: Slots) -> UInt32[Array, " n"]:
-    """UNDO loses them (a quirk)."""
-    return slots.replace(**dict.fromkeys(FLAGS, 0)).words
+def _without_origin(slots: Slots) -> UInt32[Array, " n"]:
+    """The words of the slots without where they came from: UNDO loses that (a quirk)."""
+    return slots.replace(**dict.fromkeys(ORIGIN, 0)).words
 
 
 def empty_history(config: GameConfig, position: Position) -> History:

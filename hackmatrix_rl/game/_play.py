@@ -7,7 +7,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, Key
 
-from hackmatrix_rl.batching import Chance
+from hackmatrix_rl.batching import (
+    Chance,
+    select,
+)
 from hackmatrix_rl.game._actions import (
     apply_action,
     is_legal,
@@ -29,7 +32,6 @@ from hackmatrix_rl.game._state import (
     MAX_HP,
     Position,
     State,
-    select,
 )
 
 
@@ -59,7 +61,7 @@ def play(
     Args:
         config: the game's capacities.
         state: one game.
-        action: 0..27; any other number is an illegal action.
+        action: 0 to `NUM_ACTIONS` - 1; any other number is an illegal action.
         key: source of everything that is left to chance.
 
     Returns:
@@ -73,13 +75,13 @@ def play(
 
 
 def act(
-    state: State, action: Int[Array, ""], mask: Bool[Array, "28"], *, chance: Chance
+    state: State, action: Int[Array, ""], mask: Bool[Array, " num_actions"], *, chance: Chance
 ) -> tuple[State, Outcome]:
     """`play` up to the set-up of the next stage, which is left to do where one was completed.
 
     Args:
         state: one game.
-        action: 0..27; any other number is an illegal action.
+        action: 0 to `NUM_ACTIONS` - 1; any other number is an illegal action.
         mask: `legal_actions` of `state`.
         chance: source of everything that is left to chance.
     """

@@ -5,13 +5,13 @@ To add a program, add a member to `Program` and a row to `SPECS`.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from enum import IntEnum
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int32, UInt32
 
+from hackmatrix_rl.batching import only_first
 from hackmatrix_rl.game import _effects as effects
 from hackmatrix_rl.game._board import (
     CellSet,
@@ -30,39 +30,10 @@ from hackmatrix_rl.game._state import (
     MAX_HP,
     EnemyType,
     Position,
-    first,
+    Program,
     is_block,
 )
 from hackmatrix_rl.game._view import View
-
-
-class Program(IntEnum):
-    """The programs in the order of their actions: action = 5 + program."""
-
-    PUSH = 0
-    PULL = 1
-    CRASH = 2
-    WARP = 3
-    POLY = 4
-    WAIT = 5
-    DEBUG = 6
-    ROW = 7
-    COL = 8
-    UNDO = 9
-    STEP = 10
-    SIPH_PLUS = 11
-    EXCH = 12
-    SHOW = 13
-    RESET = 14
-    CALM = 15
-    D_BOM = 16
-    DELAY = 17
-    ANTI_V = 18
-    SCORE = 19
-    REDUC = 20
-    ATK_PLUS = 21
-    HACK = 22
-
 
 Damage = Callable[[View], Int32[Array, " max_enemies"]]
 Motion = Callable[[View], Int32[Array, " max_enemies"]]
@@ -118,7 +89,7 @@ def _d_bom(view: View) -> Int32[Array, " max_enemies"]:
     cell = view.position.enemies.cell
     away = distance(cell, jnp.full_like(cell, view.position.player.cell))
     away = jnp.where(view.of_type(EnemyType.DAEMON), away, jnp.int32(127))
-    target = first(away == jnp.min(away))
+    target = only_first(away == jnp.min(away))
     center = CellSet.of_cells(cell, target)
     around = view.standing_on(center.surroundings() - center)
     return jnp.where(target, jnp.int32(127), around.astype(jnp.int32))
@@ -261,9 +232,7 @@ def _overlay(
     """`changed` where it runs, else `after`; what the effect leaves alone costs nothing."""
     # Only one program runs: where this one does, `after` is still what it was before.
     return jax.tree.map(
-        lambda old, new, materialize: (
-            materialize if new is old else jnp.where(runs, new, materialize)
-        ),
+        lambda old, new, kept: kept if new is old else jnp.where(runs, new, kept),
         before,
         changed,
         after,

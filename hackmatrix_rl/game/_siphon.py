@@ -2,11 +2,13 @@
 
 from dataclasses import replace
 
-import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, Shaped, UInt32
 
+from hackmatrix_rl.batching import (
+    pick,
+    union,
+)
 from hackmatrix_rl.game._board import (
     NUM_CELLS,
     SIZE,
@@ -18,7 +20,6 @@ from hackmatrix_rl.game._state import (
     Position,
     holds_data,
     holds_program,
-    pick,
 )
 
 SHORTEST_INTERVAL = 4
@@ -59,7 +60,7 @@ def siphon(position: Position) -> Position:
             siphoned=board.siphoned | cross.to_array(),
             siphon_center=board.siphon_center | here.to_array(),
         ),
-        programs=position.programs | union(program_bit(board), program),
+        programs=position.programs | union(jnp.where(program, program_bit(board), jnp.uint32(0))),
         pending_siphon_transmissions=position.pending_siphon_transmissions
         + total(board.spawn_count, block),
         scheduled_task_interval=jnp.maximum(interval, SHORTEST_INTERVAL),
@@ -134,9 +135,3 @@ def _crosses(values: Shaped[Array, "36"]) -> Shaped[Array, "5 36"]:
 def program_bit(board: Board) -> UInt32[Array, "36"]:
     """The bit that stands for a cell's program; meaningless where there is none."""
     return jnp.uint32(1) << board.value.astype(jnp.uint32)
-
-
-def union(words: UInt32[Array, " n"], where: Bool[Array, " n"]) -> UInt32[Array, ""]:
-    """The bits of all marked words."""
-    words = jnp.where(where, words, jnp.uint32(0))
-    return jax.lax.reduce(words, np.uint32(0), jax.lax.bitwise_or, (0,))

@@ -4,8 +4,9 @@ from typing import TypeVar
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int32, UInt32
+from jaxtyping import Array, Int32, UInt32
 
+from hackmatrix_rl.batching import ranks
 from hackmatrix_rl.game._state import Slots
 
 Things = TypeVar("Things", bound=Slots)
@@ -46,10 +47,3 @@ def put(things: Things, slot: Int32[Array, ""], word: UInt32[Array, ""]) -> Thin
     """Things with another word in one slot; unchanged if there is no such slot."""
     here = np.arange(things.size, dtype=np.int32) == slot
     return type(things)(jnp.where(here, word, things.words))
-
-
-def ranks(members: Bool[Array, " n"]) -> Int32[Array, " n"]:
-    """How many members there are before each place."""
-    n = members.shape[-1]
-    earlier = np.arange(n)[None, :] < np.arange(n)[:, None]
-    return jnp.sum(members[None, :] & earlier, axis=1, dtype=jnp.int32)

@@ -4,10 +4,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int32
 
-from hackmatrix_rl.batching import (
-    Chance,
-    below,
-)
+from hackmatrix_rl.batching import Chance
 from hackmatrix_rl.game._board import (
     NUM_CELLS,
     CellSet,
@@ -66,7 +63,7 @@ def spawn_transmissions(
             jnp.where(hidden, out_of_fire.low, free.low),
             jnp.where(hidden, out_of_fire.high, free.high),
         )
-        cell = choices.pick(below(chance.bits(2 * index), choices.size()))
+        cell = choices.choose(chance.bits(2 * index))
         word = Transmissions.word(
             present=1,
             type=(chance.bits(2 * index + 1) >> 30).astype(jnp.int32),

@@ -10,12 +10,13 @@ from jaxtyping import Array, Bool, Int32, Key, UInt32
 from hackmatrix_rl.batching import (
     Chance,
     below,
-    nth_bit,
+    first_success,
+    random_bit,
     size_of,
+    sparse_cond,
+    sparse_while_loop,
 )
-from hackmatrix_rl.batching import _sparse as sparse
 from hackmatrix_rl.game._board import (
-    CORNERS,
     NUM_CELLS,
     CellSet,
     constant_set,
@@ -29,8 +30,9 @@ from hackmatrix_rl.game._history import empty_history
 from hackmatrix_rl.game._programs import SPAWN_COSTS
 from hackmatrix_rl.game._spawning import spawn_transmissions
 from hackmatrix_rl.game._state import (
+    ALL_PROGRAMS,
     MAX_HP,
-    NUM_PROGRAMS,
+    MAX_POINTS,
     Board,
     Content,
     Player,
@@ -46,7 +48,6 @@ BLOCKS = (5, 11)
 MAX_LAYOUTS = 100
 AT_ONCE = 8
 """Layouts that are drawn side by side: the first that is accepted counts."""
-MAX_POINTS = 9
 
 
 def new_game(config: GameConfig, *, key: Key[Array, ""]) -> State:
@@ -68,7 +69,7 @@ def blank_position(config: GameConfig, *, chance: Chance) -> Position:
     bonus = below(chance.bits(0), 3)
     zero = jnp.int32(0)
     player = Player(
-        cell=corners().pick(below(chance.bits(1), len(CORNERS))),
+        cell=corners().choose(chance.bits(1)),
         hp=jnp.int32(MAX_HP),
         credits=jnp.where(bonus == 0, 10, zero),
         energy=jnp.where(bonus == 1, 11, zero),
@@ -128,7 +129,7 @@ def set_up_stage(position: Position, *, chance: Chance) -> Position:
 
 def set_up_if(condition: Bool[Array, ""], position: Position, *, chance: Chance) -> Position:
     """`set_up_stage` where the condition holds."""
-    return sparse.sparse_cond(
+    return sparse_cond(
         condition,
         lambda position, chance: set_up_stage(position, chance=chance),
         position,
@@ -140,7 +141,7 @@ def set_up_if(condition: Bool[Array, ""], position: Position, *, chance: Chance)
 def draw_exit(player_cell: Int32[Array, ""], *, chance: Chance) -> Int32[Array, ""]:
     """One of the corners on which the player does not stand, uniformly."""
     others = corners() - CellSet.of(player_cell)
-    return others.pick(below(chance.bits(), others.size()))
+    return others.choose(chance.bits())
 
 
 def draw_layout(
@@ -166,10 +167,10 @@ def draw_layout(
 
     def draw_some(carry: Carry, given: Given) -> Carry:
         tries, _, _ = carry
-        accepted, blocks = sparse.first_success(draw, tries + 1, given, count=AT_ONCE)
+        accepted, blocks = first_success(draw, tries + 1, given, count=AT_ONCE)
         return tries + AT_ONCE, accepted, blocks
 
-    _, accepted, blocks = sparse.while_loop(
+    _, accepted, blocks = sparse_while_loop(
         lambda carry, _: ~carry[1] & (carry[0] < MAX_LAYOUTS),
         draw_some,
         (jnp.int32(0), jnp.bool_(False), CellSet.empty()),
@@ -257,7 +258,7 @@ def distinct_programs(wanted: CellSet, *, chance: Chance) -> Board:
     def one(carry: Carry) -> Carry:
         index, wanted, unused, words = carry
         cell = wanted.pick(jnp.int32(0))
-        number = nth_bit(unused, below(chance.bits(index), size_of(unused)))
+        number = random_bit(unused, chance.bits(index))
         cost = jnp.asarray(SPAWN_COSTS)[number]
         here = (np.arange(NUM_CELLS) == cell) & wanted.any()
         return (
@@ -267,7 +268,7 @@ def distinct_programs(wanted: CellSet, *, chance: Chance) -> Board:
             jnp.where(here, Board.word(value=number, spawn_count=cost), words),
         )
 
-    unused = jnp.uint32((1 << NUM_PROGRAMS) - 1)
+    unused = jnp.uint32(ALL_PROGRAMS)
     start = (jnp.int32(0), wanted, unused, jnp.zeros(NUM_CELLS, jnp.uint32))
     return Board(jax.lax.while_loop(lambda carry: carry[1].any(), one, start)[-1])
 

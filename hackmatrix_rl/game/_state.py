@@ -1,16 +1,14 @@
 """A game as arrays (rules, section 1)."""
 
 from enum import IntEnum
-from typing import TypeVar
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array, Bool, Int32, PyTree, Shaped, UInt32
+from jaxtyping import Array, Bool, Int32, UInt32
 
 from hackmatrix_rl.batching import (
     Packed,
+    bits_of,
     fields,
 )
 from hackmatrix_rl.game._board import CellSet
@@ -18,9 +16,8 @@ from hackmatrix_rl.game._config import GameConfig
 
 LAST_STAGE = 8
 MAX_HP = 3
-NUM_PROGRAMS = 23
-
-Tree = TypeVar("Tree", bound=PyTree)
+MAX_POINTS = 9
+"""The most points of a data block."""
 
 
 class Content(IntEnum):
@@ -43,6 +40,38 @@ class EnemyType(IntEnum):
     GLITCH = 2
     CRYPTOG = 3
 
+
+class Program(IntEnum):
+    """The programs, in the order of their actions and of their bits."""
+
+    PUSH = 0
+    PULL = 1
+    CRASH = 2
+    WARP = 3
+    POLY = 4
+    WAIT = 5
+    DEBUG = 6
+    ROW = 7
+    COL = 8
+    UNDO = 9
+    STEP = 10
+    SIPH_PLUS = 11
+    EXCH = 12
+    SHOW = 13
+    RESET = 14
+    CALM = 15
+    D_BOM = 16
+    DELAY = 17
+    ANTI_V = 18
+    SCORE = 19
+    REDUC = 20
+    ATK_PLUS = 21
+    HACK = 22
+
+
+NUM_PROGRAMS = len(Program)
+ALL_PROGRAMS = (1 << NUM_PROGRAMS) - 1
+"""A bit for each program."""
 
 NUM_ENEMY_TYPES = len(EnemyType)
 ENEMY_HP = (2, 3, 2, 2)
@@ -67,7 +96,13 @@ class Board(Packed):
     """What the 36 cells hold, one word each; cell = row * 6 + col."""
 
     FIELDS = fields(
-        content=3, value=5, spawn_count=4, credits=2, energy=2, siphoned=1, siphon_center=1
+        content=3,
+        value=max(MAX_POINTS, NUM_PROGRAMS - 1).bit_length(),
+        spawn_count=4,
+        credits=2,
+        energy=2,
+        siphoned=1,
+        siphon_center=1,
     )
 
     @property
@@ -77,7 +112,7 @@ class Board(Packed):
 
     @property
     def value(self) -> Int32[Array, "36"]:
-        """Points of a data block, program number (0..22) of a program block, else 0."""
+        """Points of a data block, `Program` of a program block, else 0."""
         return self._read("value")
 
     @property
@@ -158,8 +193,8 @@ class Slots(Packed):
         return jnp.sum(self.present, dtype=jnp.int32)
 
 
-FLAGS = ("from_scheduled_task", "spawned_from_siphon")
-"""What transmissions and enemies carry of where they came from."""
+ORIGIN = ("from_scheduled_task", "spawned_from_siphon")
+"""The flags of a transmission or an enemy that say where it came from."""
 
 NOWHERE = 63
 """In place of a cell: none."""
@@ -237,7 +272,7 @@ class Position(eqx.Module):
     dropped: Int32[Array, ""]
 
     @property
-    def owned(self) -> Bool[Array, "23"]:
+    def owned(self) -> Bool[Array, " num_programs"]:
         """Which programs the player owns."""
         return bits_of(self.programs, NUM_PROGRAMS)
 
@@ -278,34 +313,12 @@ def holds_program(content: Int32[Array, "*shape"]) -> Bool[Array, "*shape"]:
     return (content == Content.PROGRAM) | (content == Content.HIDDEN_PROGRAM)
 
 
-def first(members: Bool[Array, " n"]) -> Bool[Array, " n"]:
-    """Only the first of the members."""
-    places = np.arange(members.shape[-1], 0, -1, dtype=np.int32)
-    left = jnp.where(members, places, 0)  # `argmax` takes several times as long on a CPU
-    return members & (left == jnp.max(left))
-
-
-def pick(chosen: Bool[Array, " n"], values: Shaped[Array, " n"]) -> Shaped[Array, ""]:
-    """The value of the one that is chosen, without a gather; no value may be negative."""
-    return jnp.max(jnp.where(chosen, values, jnp.zeros_like(values)))
-
-
 def by_type(
     table: tuple[int, int, int, int], kind: Int32[Array, "*shape"]
 ) -> Int32[Array, "*shape"]:
     """A table of the four enemy types, looked up without a gather; entries are below 256."""
     word = sum(entry << (8 * each) for each, entry in enumerate(table))
     return ((jnp.uint32(word) >> (8 * kind).astype(jnp.uint32)) & 255).astype(jnp.int32)
-
-
-def select(condition: Bool[Array, ""], yes: Tree, no: Tree) -> Tree:
-    """`yes` if `condition` holds, else `no`; what is the same in both costs nothing."""
-    return jax.tree.map(lambda a, b: a if a is b else jnp.where(condition, a, b), yes, no)
-
-
-def bits_of(word: UInt32[Array, ""], count: int) -> Bool[Array, " count"]:
-    """The lowest bits of a word, one by one."""
-    return ((word >> np.arange(count, dtype=np.uint32)) & 1) != 0
 
 
 def no_enemies(config: GameConfig) -> Enemies:

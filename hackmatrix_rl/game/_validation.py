@@ -11,12 +11,12 @@ from hackmatrix_rl.game._board import (
     SIZE,
 )
 from hackmatrix_rl.game._config import GameConfig
-from hackmatrix_rl.game._stage import MAX_POINTS
 from hackmatrix_rl.game._state import (
     ENEMY_HP,
     LAST_STAGE,
     LONGEST_WAIT,
     MAX_HP,
+    MAX_POINTS,
     NUM_ENEMY_TYPES,
     NUM_PROGRAMS,
     Board,

@@ -5,7 +5,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hackmatrix_rl.batching import _sparse as sparse
+from hackmatrix_rl.batching import (
+    first_indices,
+    first_success,
+    one_round_loop,
+    sparse_while_loop,
+)
 
 
 def collatz(number, _):
@@ -33,11 +38,11 @@ def expected(number, bonus):
 @pytest.mark.parametrize(
     ("loop", "how"),
     [
-        (sparse.while_loop, {"shares": (1,)}),
-        (sparse.while_loop, {"shares": (8,)}),
-        (sparse.while_loop, {"shares": (1, 4, 16)}),
-        (sparse.one_round_loop, {"share": 8}),
-        (sparse.one_round_loop, {"share": 1000}),
+        (sparse_while_loop, {"shares": (1,)}),
+        (sparse_while_loop, {"shares": (8,)}),
+        (sparse_while_loop, {"shares": (1, 4, 16)}),
+        (one_round_loop, {"share": 8}),
+        (one_round_loop, {"share": 1000}),
     ],
 )
 def test_a_batch_goes_as_each_game_alone(loop, how):
@@ -59,7 +64,7 @@ def test_the_first_members_are_found_in_order(size):
         for width in (1, 7, size):
             places = np.flatnonzero(members)[:width]
             wanted = np.pad(places, (0, width - len(places)), constant_values=size)
-            found = sparse.first_indices(jnp.asarray(members), width)
+            found = first_indices(jnp.asarray(members), width)
             np.testing.assert_array_equal(found, wanted)
 
 
@@ -68,7 +73,7 @@ def test_the_first_attempt_that_succeeds_counts():
         return number * 3 % 7 > threshold, number
 
     def run(threshold):
-        return sparse.first_success(attempt, jnp.int32(1), threshold, count=6)
+        return first_success(attempt, jnp.int32(1), threshold, count=6)
 
     thresholds = jnp.arange(7, dtype=jnp.int32)
     found, number = jax.vmap(run)(thresholds)
