@@ -55,6 +55,7 @@ Result = tuple[Position, Int32[Array, ""], Float32[Array, ""]]
 SIPHON = NUM_DIRECTIONS
 FIRST_PROGRAM = SIPHON + 1
 NUM_ACTIONS = FIRST_PROGRAM + NUM_PROGRAMS
+assert NUM_ACTIONS <= 32, "the legal actions are the bits of one word"
 
 PROGRAM_WASTE = -0.3
 

@@ -1,6 +1,6 @@
-"""The 23 programs: a table of costs, conditions and effects (rules, section 6).
+"""The programs: a table of costs, conditions and effects (rules, section 6).
 
-To add a program, add a member to `Program` and a row to `SPECS`.
+To add a program, add a member to `Program` and a row to `SPECS`. Numbers and shapes follow.
 """
 
 from collections.abc import Callable
@@ -28,6 +28,7 @@ from hackmatrix_rl.game._effects import (
 from hackmatrix_rl.game._state import (
     LAST_STAGE,
     MAX_HP,
+    Board,
     EnemyType,
     Position,
     Program,
@@ -54,6 +55,9 @@ class Spec:
         destroys: the cells whose enemies, and the cells whose transmissions, are destroyed.
         moves: the cell that each enemy wants to go to.
         effect: what else it does.
+
+    Raises:
+        ValueError: `spawn_cost` does not fit in a block's spawn_count.
     """
 
     credits: int
@@ -64,6 +68,11 @@ class Spec:
     destroys: Destruction | None = None
     moves: Motion | None = None
     effect: Effect | None = None
+
+    def __post_init__(self) -> None:
+        largest = Board.FIELDS["spawn_count"].largest
+        if not 1 <= self.spawn_cost <= largest:
+            raise ValueError(f"spawn_cost must be within 1..{largest}, not {self.spawn_cost}")
 
 
 def _always(view: View) -> Bool[Array, ""]:
