@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float32, Int32
+from jaxtyping import Array, Bool, Float32, Int32, UInt32
 
 from hackmatrix_rl.batching import (
     Chance,
@@ -27,7 +27,6 @@ from hackmatrix_rl.game._damage import (
     cut,
     strike,
 )
-from hackmatrix_rl.game._effects import Given
 from hackmatrix_rl.game._history import newest
 from hackmatrix_rl.game._programs import (
     run_program,
@@ -111,7 +110,7 @@ def apply_action(
         siphons | runs,
         _siphon_or_run,
         (after, kills, jnp.float32(0)),
-        (siphons, program, Given(chance=chance, snapshot=newest(state.history))),
+        (siphons, program, newest(state.history), chance),
         share=32,
     )
 
@@ -133,11 +132,14 @@ def apply_action(
     return after, event
 
 
-def _siphon_or_run(carry: Result, given: tuple[Bool[Array, ""], Int32[Array, ""], Given]) -> Result:
-    """What is neither a step nor an attack, in one: both are rare in most play."""
+def _siphon_or_run(
+    carry: Result,
+    given: tuple[Bool[Array, ""], Int32[Array, ""], UInt32[Array, " snapshot_words"], Chance],
+) -> Result:
+    """A siphon or a program. Both are rare in most play, so they share a buffer."""
     position, kills, quality = carry
-    siphons, program, rest = given
-    ran, more = run_program(position, program, rest)
+    siphons, program, snapshot, chance = given
+    ran, more = run_program(position, program, snapshot, chance=chance)
     return (
         select(siphons, siphon(position), ran),
         jnp.where(siphons, kills, more),

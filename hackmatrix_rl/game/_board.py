@@ -22,7 +22,6 @@ from hackmatrix_rl.batching import (
     nth_bit,
     right,
     size_of,
-    union,
 )
 
 SIZE = 6
@@ -93,15 +92,13 @@ class CellSet(eqx.Module):
         """The cells of all entries that are present."""
         each = jax.vmap(CellSet.of)(cells)
         none = jnp.uint32(0)
-        return CellSet(
-            union(jnp.where(present, each.low, none)), union(jnp.where(present, each.high, none))
-        )
+        return _union_of(jnp.where(present, each.low, none), jnp.where(present, each.high, none))
 
     @staticmethod
     def from_array(members: Bool[Array, "36"]) -> "CellSet":
         """The cells where `members` holds."""
         bits = members.astype(jnp.uint32) << _BIT
-        return CellSet(union(bits[:_WORD]), union(bits[_WORD:]))
+        return _union_of(bits[:_WORD], bits[_WORD:])
 
     def to_array(self) -> Bool[Array, "36"]:
         """Whether each cell is a member."""
@@ -191,6 +188,19 @@ class CellSet(eqx.Module):
 
 _BIT = np.tile(np.arange(_WORD, dtype=np.uint32), 2)
 _IN_LOW = np.arange(NUM_CELLS) < _WORD
+
+
+def _union_of(low: UInt32[Array, " n"], high: UInt32[Array, " n"]) -> CellSet:
+    """The union of sets, by one reduction."""
+    none = np.uint32(0)
+    return CellSet(
+        *lax.reduce(
+            (low, high),
+            (none, none),
+            lambda a, b: (lax.bitwise_or(a[0], b[0]), lax.bitwise_or(a[1], b[1])),
+            (0,),
+        )
+    )
 
 
 def constant_set(cells: tuple[int, ...]) -> CellSet:

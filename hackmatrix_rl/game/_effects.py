@@ -35,16 +35,30 @@ from hackmatrix_rl.game._state import (
 from hackmatrix_rl.game._view import View
 
 
+class Target(eqx.Module):
+    """A random enemy or transmission.
+
+    Attributes:
+        cell: where it is; 0 if there is none.
+        is_enemy: whether it is an enemy.
+    """
+
+    cell: Int32[Array, ""]
+    is_enemy: Bool[Array, ""]
+
+
 class Given(eqx.Module):
     """What an effect may use beside the position.
 
     Attributes:
-        chance: source of what is left to chance.
+        chance: source of random words.
         snapshot: the newest one of the history.
+        target: a random enemy or transmission.
     """
 
     chance: Chance
     snapshot: UInt32[Array, " snapshot_words"]
+    target: Target
 
 
 Effect: TypeAlias = Callable[[View, Given], tuple[Position, Int32[Array, ""]]]
@@ -85,31 +99,29 @@ def crash(position: Position) -> Position:
     return replace(position, board=board)
 
 
-def warp(view: View, given: Given) -> tuple[Position, Int32[Array, ""]]:
-    """Moves the player onto a random enemy or transmission."""
-    cell, _ = warp_target(view, given)
-    player = replace(view.position.player, cell=cell)
-    return replace(view.position, player=player), jnp.int32(0)
-
-
-def warp_target(view: View, given: Given) -> tuple[Int32[Array, ""], Bool[Array, ""]]:
-    """The cell of a random enemy or transmission, and whether it is an enemy."""
-    enemies, transmissions = view.position.enemies, view.position.transmissions
+def random_target(position: Position, *, chance: Chance) -> Target:
+    """One of all enemies and transmissions, each equally likely."""
+    enemies, transmissions = position.enemies, position.transmissions
     present = jnp.concatenate([enemies.present, transmissions.present])
     cells = jnp.concatenate([enemies.cell, transmissions.cell])
     # 25 random bits above a number that breaks ties.
     numbers = np.arange(1, present.size + 1, dtype=np.uint32)
-    lots = ((given.chance.words(present.size) >> 7) << 7) | numbers
+    lots = ((chance.words(present.size) >> 7) << 7) | numbers
     lots = jnp.where(present, lots, jnp.uint32(0))
     target = present & (lots == jnp.max(lots))
-    return pick(target, cells), target[: enemies.size].any()
+    return Target(cell=pick(target, cells), is_enemy=target[: enemies.size].any())
+
+
+def warp(view: View, given: Given) -> tuple[Position, Int32[Array, ""]]:
+    """Moves the player onto the target."""
+    player = replace(view.position.player, cell=given.target.cell)
+    return replace(view.position, player=player), jnp.int32(0)
 
 
 def warp_destroys(view: View, given: Given) -> tuple[CellSet, CellSet]:
-    """What is of the target's kind and on its cell."""
-    cell, is_enemy = warp_target(view, given)
-    there = CellSet.of(cell)
-    return there.where(is_enemy), there.where(~is_enemy)
+    """The target's cell: enemies there if the target is one, else transmissions."""
+    there = CellSet.of(given.target.cell)
+    return there.where(given.target.is_enemy), there.where(~given.target.is_enemy)
 
 
 def poly(view: View, given: Given) -> tuple[Position, Int32[Array, ""]]:

@@ -260,7 +260,7 @@ def spawn(position: Position, takes_place: Bool[Array, ""], *, chance: Chance) -
         spawn_all,
         (position.transmissions, position.dropped),
         (position.player.cell, stops, due, pending, chance),
-        share=16,
+        share=8,
     )
     next_turn = position.turn + position.scheduled_task_interval
     return replace(

@@ -11,7 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int32, UInt32
 
-from hackmatrix_rl.batching import only_first
+from hackmatrix_rl.batching import (
+    Chance,
+    only_first,
+)
 from hackmatrix_rl.game import _effects as effects
 from hackmatrix_rl.game._board import (
     CellSet,
@@ -192,9 +195,19 @@ def usable_programs(view: View) -> UInt32[Array, ""]:
 
 
 def run_program(
-    position: Position, program: Int32[Array, ""], given: Given
+    position: Position,
+    program: Int32[Array, ""],
+    snapshot: UInt32[Array, " snapshot_words"],
+    *,
+    chance: Chance,
 ) -> tuple[Position, Int32[Array, ""]]:
     """Pays for a program and applies its effect.
+
+    Args:
+        position: before.
+        program: a `Program`; the position must allow it.
+        snapshot: the newest one of the history.
+        chance: source of random words.
 
     Returns:
         The position after and the kills that count. The enemy turn after WAIT, and the stage
@@ -207,6 +220,7 @@ def run_program(
         energy=player.energy - jnp.asarray(ENERGY)[program],
     )
     view = View.of(position, can_undo=jnp.bool_(True))
+    given = Given(chance, snapshot, effects.random_target(position, chance=chance))
 
     damage = jnp.zeros_like(position.enemies.hp)
     wanted = position.enemies.cell

@@ -1,11 +1,15 @@
 """Siphoning (rules, section 4, and `siphon_quality` of section 9)."""
 
+import functools
+import operator
 from dataclasses import replace
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, Shaped, UInt32
 
 from hackmatrix_rl.batching import (
+    fields,
     pick,
     union,
 )
@@ -68,43 +72,43 @@ def siphon(position: Position) -> Position:
     )
 
 
+_AT_STAKE = fields(credits=8, energy=8, blocks=8)
+"""Sums over a cross, in one word: at most 15 credits, 15 energy and 5 blocks."""
+
+
 def siphon_quality(position: Position) -> Float32[Array, ""]:
-    """The penalty for siphoning here where another cell has all of this and more."""
+    """The penalty for siphoning here although another cell gives all of this and more."""
     board = position.board
     unsiphoned = ~board.siphoned
     data = holds_data(board.content) & unsiphoned
     program = holds_program(board.content) & unsiphoned
     bit = program_bit(board)
     new_program = program & ((position.programs & bit) == 0)
-    loose = unsiphoned & ~holds_data(board.content) & ~holds_program(board.content)
     no_block = ~board.blocks.to_array()
+    loose = unsiphoned & no_block
+    center = CellSet.of(position.player.cell)
+    at_hand = (data | program) & (center | center.neighbours()).to_array()
 
     # A cross has at most five blocks: the multiset of points is nine counts of three bits.
     count = jnp.uint32(1) << (3 * (board.value.astype(jnp.uint32) - 1))
-
-    def over_cross(values: Array, where: Bool[Array, "36"]) -> Array:
-        return _crosses(jnp.where(where, values, jnp.zeros_like(values)))
-
-    points = jnp.sum(over_cross(count, data), axis=0)
-    programs = over_cross(bit, new_program)
-    programs = programs[0] | programs[1] | programs[2] | programs[3] | programs[4]
-    credits_ = jnp.sum(over_cross(board.credits, loose), axis=0, dtype=jnp.int32)
-    energy = jnp.sum(over_cross(board.energy, loose), axis=0, dtype=jnp.int32)
-    points, programs, credits_, energy = (
-        jnp.where(no_block, x, jnp.zeros_like(x)) for x in (points, programs, credits_, energy)
+    stake = (
+        _AT_STAKE["credits"].placed(jnp.where(loose, board.credits, 0))
+        | _AT_STAKE["energy"].placed(jnp.where(loose, board.energy, 0))
+        | _AT_STAKE["blocks"].placed(at_hand)
     )
+    none = jnp.uint32(0)
+    points = jnp.sum(_crosses(jnp.where(data, count, none)), axis=0, dtype=jnp.uint32)
+    programs = functools.reduce(operator.or_, _crosses(jnp.where(new_program, bit, none)))
+    stake = jnp.sum(_crosses(stake), axis=0, dtype=jnp.uint32)
+    points, programs, stake = (jnp.where(no_block, x, none) for x in (points, programs, stake))
 
-    here = jnp.arange(NUM_CELLS, dtype=jnp.int32) == position.player.cell
-    own_points, own_programs, own_credits, own_energy = (
-        pick(here, x) for x in (points, programs, credits_, energy)
-    )
+    here = np.arange(NUM_CELLS) == position.player.cell
+    own_points, own_programs, own_stake = (pick(here, x) for x in (points, programs, stake))
+    credits_, energy = (_AT_STAKE[name].read(stake) for name in ("credits", "energy"))
+    own_credits, own_energy = (_AT_STAKE[name].read(own_stake) for name in ("credits", "energy"))
 
-    # With blocks at stake, only cells that reach all of this cross's unsiphoned blocks count.
-    at_stake = (own_points != 0) | (own_programs != 0)
-    center = CellSet.of(position.player.cell)
-    cross = (center | center.neighbours()).to_array()
-    at_hand = (data | program) & cross
-    reached = jnp.sum(_crosses(at_hand), axis=0, dtype=jnp.int32)
+    # If this cross reaches unsiphoned blocks, only cells that reach the same blocks count.
+    reached = _AT_STAKE["blocks"].read(stake) == _AT_STAKE["blocks"].read(own_stake)
     better = (
         no_block
         & (points == own_points)
@@ -112,7 +116,7 @@ def siphon_quality(position: Position) -> Float32[Array, ""]:
         & (credits_ >= own_credits)
         & (energy >= own_energy)
         & ((credits_ > own_credits) | (energy > own_energy))
-        & (~at_stake | (reached == jnp.sum(at_hand, dtype=jnp.int32)))
+        & (((own_points == 0) & (own_programs == 0)) | reached)
     )
     missed = pick(better, credits_) - own_credits + pick(better, energy) - own_energy
     return jnp.where(better.any(), -0.5 * 0.05 * missed.astype(jnp.float32), jnp.float32(0))
