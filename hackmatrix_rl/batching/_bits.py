@@ -1,7 +1,7 @@
-"""Bits of words.
+"""Bits of 32-bit words.
 
-These are XLA's own operations. The operators of arrays do the same, but each of them takes JAX ten
-times as long to trace, and a step of the game has thousands.
+These functions call XLA's operations directly. The operators of arrays do the same, but JAX takes
+ten times as long to trace one, and a step of the game has thousands.
 """
 
 from typing import TypeVar
@@ -25,12 +25,12 @@ def right(words: UInt32[Array, "*shape"], places: int) -> UInt32[Array, "*shape"
 
 
 def masked(words: UInt32[Array, "*shape"], mask: int) -> UInt32[Array, "*shape"]:
-    """The bits of words that a mask has, too."""
+    """Words with only the bits that are also in the mask."""
     return lax.bitwise_and(words, np.uint32(mask))
 
 
 def at_place(places: Int32[Array, "*shape"]) -> UInt32[Array, "*shape"]:
-    """Words with one bit; without any where the place is negative or above 31."""
+    """Words with the one bit at `places`; 0 where the place is negative or above 31."""
     return lax.shift_left(
         lax.full_like(places, 1, jnp.uint32), lax.convert_element_type(places, jnp.uint32)
     )
@@ -57,24 +57,24 @@ def union(words: UInt32[Array, " n"]) -> UInt32[Array, ""]:
 
 
 def nth_bit(bits: UInt32[Array, "*shape"], index: Int32[Array, "*shape"]) -> Int32[Array, "*shape"]:
-    """The place of the bit with that index among those that are set, the lowest first.
+    """The place of the set bit with this index, counted from the lowest; 32 if there is none.
 
-    32 if there are not so many. Counted by a reduction, which XLA works out once: a search by
-    halves would be repeated in every loop that reads the place.
+    A reduction counts the bits, because XLA computes a reduction once. XLA would repeat a binary
+    search in every loop that reads the place.
     """
     up_to = bits[..., None] & _UP_TO.reshape((1,) * bits.ndim + (-1,))
     return jnp.sum(size_of(up_to) <= index[..., None], axis=-1, dtype=jnp.int32)
 
 
 _UP_TO = np.array([(2 << place) - 1 for place in range(32)], np.uint32)
-"""All bits up to each."""
+"""For each place a word with all bits up to it."""
 
 
 def materialize(values: Values) -> Values:
-    """The same values, which XLA is to work out once and to keep.
+    """The same values, but XLA computes them once and stores them.
 
-    It would repeat in every loop that reads them what is cheap by itself, and what leads to it.
-    On CPU XLA takes the barrier out again once it has found what is computed twice.
+    Otherwise XLA repeats a cheap computation, and all that leads to it, in every loop that reads
+    the result. On CPU XLA removes the barrier after it has merged equal computations.
     """
-    kept_values: Values = lax.optimization_barrier(values)
-    return kept_values
+    stored: Values = lax.optimization_barrier(values)
+    return stored

@@ -1,4 +1,4 @@
-"""Chance: integers and orders without division, sorting, or a hash for every draw."""
+"""Random words by hashing, and integers from them without division or rejection."""
 
 import equinox as eqx
 import jax
@@ -15,15 +15,19 @@ from hackmatrix_rl.batching._bits import (
 )
 
 _GOLDEN = np.uint32(0x9E3779B9)
-"""2**32 over the golden ratio: steps of it keep the words of neighbouring draws far apart."""
+"""2**32 over the golden ratio: multiples of it are far apart for neighbouring numbers."""
 
 
 class Chance(eqx.Module):
-    """A source of random words: 64 bits, usually of a JAX key.
+    """A source of random words, made of the 64 bits of a JAX key.
 
-    The words of a source are a mixing hash of its bits and their numbers. That takes a tenth
-    of the time of JAX's own generator, of which the game would need some 60 words a step; the
-    bits themselves come from it, new ones for every game and step.
+    Word number n is a mixing hash of the source's bits and n. This takes a tenth of the time of
+    JAX's generator, and a step of the game needs some 60 words. The key itself comes from JAX's
+    generator and is new for every game and step.
+
+    Attributes:
+        low: the lower 32 bits.
+        high: the upper 32 bits.
     """
 
     low: UInt32[Array, ""]
@@ -31,27 +35,27 @@ class Chance(eqx.Module):
 
     @staticmethod
     def of(key: Key[Array, ""]) -> "Chance":
-        """The source of a key, which must not be used for anything else."""
+        """The source of a key. Use the key for nothing else."""
         data = jax.random.key_data(key)
         return Chance(data[-2], data[-1])
 
     def fold_in(self, number: int | Int32[Array, ""]) -> "Chance":
-        """One of many sources that follow from this one, independent of each other."""
+        """A source derived from this one by a number; different numbers give independent sources."""
         low = mix(self.low ^ mix(jnp.asarray(number).astype(jnp.uint32) * _GOLDEN + _GOLDEN))
         return Chance(*materialize((low, mix(self.high + low))))
 
     def words(self, count: int, first: int | Int32[Array, ""] = 0) -> UInt32[Array, " count"]:
-        """Random words; those from `first` on, where there are more."""
+        """The random words with the numbers `first` to `first + count - 1`."""
         return self.bits(jnp.arange(count, dtype=jnp.int32) + first)
 
     def bits(self, number: int | Int32[Array, "*shape"] = 0) -> UInt32[Array, "*shape"]:
-        """The random word with that number, or each of several."""
+        """The random word with this number, or one for each of several numbers."""
         step = jnp.asarray(number).astype(jnp.uint32) * _GOLDEN
         return mix(mix(step + self.low) ^ self.high)
 
 
 def mix(word: UInt32[Array, "*shape"]) -> UInt32[Array, "*shape"]:
-    """A word whose every bit depends on every bit of the one that is given; no two collide.
+    """A hash of a word: every bit depends on every bit of the input, and no two words collide.
 
     Source: "lowbias32" of C. Wellons, Prospecting for Hash Functions (2018).
     """
@@ -63,10 +67,9 @@ def mix(word: UInt32[Array, "*shape"]) -> UInt32[Array, "*shape"]:
 def below(
     bits: UInt32[Array, "*shape"], bound: int | Int32[Array, "*shape"]
 ) -> Int32[Array, "*shape"]:
-    """An integer uniform on 0..bound-1 from 32 random bits, for bounds up to 64.
+    """A uniform integer in 0..bound-1 from 32 random bits, for bounds up to 64.
 
-    The top 26 bits times the bound fit in a word, so that each value's probability is right
-    to 1 in 2**26.
+    The top 26 bits times the bound fit in a word, so each probability is exact to 1 in 2**26.
     """
     return (((bits >> 6) * jnp.asarray(bound).astype(jnp.uint32)) >> 26).astype(jnp.int32)
 
@@ -74,10 +77,10 @@ def below(
 def random_bit(
     bits: UInt32[Array, "*shape"], random: UInt32[Array, "*shape"]
 ) -> Int32[Array, "*shape"]:
-    """The place of one of the bits that are set, each equally likely; 32 if none is set.
+    """The place of a random set bit, each equally likely; 32 if no bit is set.
 
     Args:
-        bits: the words to choose a bit of.
+        bits: the words.
         random: 32 random bits for each word.
     """
     return nth_bit(bits, below(random, size_of(bits)))

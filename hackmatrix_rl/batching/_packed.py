@@ -1,7 +1,7 @@
-"""Several small numbers in one word.
+"""Several small numbers in one 32-bit word.
 
-A game is a few hundred small numbers. One word for everything about a cell, an enemy or a
-transmission means that a loop reads, writes, gathers and scatters one array in place of nine.
+A game consists of a few hundred small numbers. If one word holds all numbers of a cell, say, a
+loop reads, writes, gathers and scatters one array instead of nine.
 """
 
 from dataclasses import dataclass
@@ -19,15 +19,15 @@ from hackmatrix_rl.batching._bits import (
     right,
 )
 
-Things = TypeVar("Things", bound="Packed")
+Records = TypeVar("Records", bound="Packed")
 
 
 @dataclass(frozen=True)
 class BitField:
-    """Where in a word a number stands.
+    """The bits of a word that hold one number.
 
     Attributes:
-        shift: its lowest bit.
+        shift: place of the lowest bit.
         width: number of bits.
     """
 
@@ -41,7 +41,7 @@ class BitField:
 
     @property
     def mask(self) -> int:
-        """Its bits in the word."""
+        """A word with these bits set."""
         return self.largest << self.shift
 
     def read(self, words: UInt32[Array, "*shape"]) -> Int32[Array, "*shape"]:
@@ -53,15 +53,15 @@ class BitField:
         return has_any(masked(words, self.mask))
 
     def placed(self, values: ArrayLike) -> UInt32[Array, "*shape"]:
-        """A word with the number alone, which must fit."""
+        """Words that hold these numbers and nothing else; the numbers must fit."""
         return left(lax.convert_element_type(values, jnp.uint32), self.shift)
 
 
 def fields(**widths: int) -> dict[str, BitField]:
-    """Fields of a word, one behind the other from the lowest bit.
+    """Fields of these widths side by side, from the lowest bit up.
 
     Raises:
-        ValueError: if they do not fit in 32 bits.
+        ValueError: they do not fit in 32 bits.
     """
     table, shift = {}, 0
     for name, width in widths.items():
@@ -73,11 +73,11 @@ def fields(**widths: int) -> dict[str, BitField]:
 
 
 class Packed(eqx.Module):
-    """Things of one kind, a word each.
+    """Records of one kind, one word each.
 
     Attributes:
-        words: the numbers of each thing.
-        FIELDS: where they stand in its word.
+        words: one word for each record.
+        FIELDS: by name, the bits of a word that hold each number.
     """
 
     FIELDS: ClassVar[dict[str, BitField]]
@@ -85,22 +85,22 @@ class Packed(eqx.Module):
     words: UInt32[Array, "*n"]
 
     @classmethod
-    def of(cls: type[Things], **values: ArrayLike) -> Things:
-        """Things from their numbers, which must fit; what is not named is 0."""
+    def of(cls: type[Records], **values: ArrayLike) -> Records:
+        """Records with these numbers, which must fit; fields that are not named are 0."""
         return cls(cls.word(**values))
 
     @classmethod
     def word(cls, **values: ArrayLike) -> UInt32[Array, "*shape"]:
-        """The words of things; see `of`."""
+        """The words alone of the records that `of` makes."""
         word = jnp.uint32(0)
         for name, value in values.items():
             word = word | cls.FIELDS[name].placed(value)
         return word
 
     def replace(
-        self: Things, where: Bool[Array, "*n"] | bool = True, /, **values: ArrayLike
-    ) -> Things:
-        """The same things with other numbers, at the marked places."""
+        self: Records, where: Bool[Array, "*n"] | bool = True, /, **values: ArrayLike
+    ) -> Records:
+        """The same records with other numbers in the named fields, where `where` holds."""
         mask = 0
         for name in values:
             mask |= self.FIELDS[name].mask

@@ -1,9 +1,9 @@
-"""Loops that cost a batch only what its games need.
+"""Loops whose cost follows the number of games that need them.
 
-Under `jax.vmap`, `lax.cond` computes both branches for every game and `lax.while_loop` runs
-every game until the last one is done. Most of this game is rare (a stage ends once in 15
-steps, a program is seldom played), so the loops here gather the games that are still at it
-into a smaller buffer, work there, and scatter them back.
+Under `jax.vmap`, `lax.cond` computes both branches for every game, and `lax.while_loop` runs
+every game until the last one is done. If few games need a branch or another round, that is
+wasteful. The loops here gather those games into a smaller buffer, work there, and scatter the
+results back.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from hackmatrix_rl.batching._bits import (
     size_of,
 )
 
-_MOST_PAIRED = 4096  # words that are compared each with each: 16 MB of pairs, 131,072 games
+_MOST_PAIRED = 4096  # words to compare in pairs: 16 MB of pairs, 131,072 games
 
 Carry = TypeVar("Carry", bound=PyTree)
 Operands = TypeVar("Operands", bound=PyTree)
@@ -34,16 +34,17 @@ def sparse_while_loop(
     *,
     shares: tuple[int, ...],
 ) -> Carry:
-    """`jax.lax.while_loop` whose batched form leaves finished games alone.
+    """`jax.lax.while_loop` that in a batch does not compute rounds for finished games.
 
     Args:
-        keep_going: whether the loop goes on, for one game.
-        body: one round, for one game.
-        carry: what the rounds change.
-        operands: what they only read.
-        shares: widths of the buffers as divisors of the batch: with `(1, 8)`, all games go
-            round together until at most an eighth of them is left, which goes on alone.
-            The last share works off any number of games, one bufferful after another.
+        keep_going: whether one game needs another round.
+        body: one round of one game.
+        carry: the values that a round changes.
+        operands: the values that a round only reads.
+        shares: widths of the buffers as divisors of the batch. With `(1, 8)`, all games go
+            through rounds together until at most an eighth of them is left; these go on in a
+            buffer of an eighth of the width. The last width takes any number of games, one
+            bufferful after another.
 
     Returns:
         The carry after the last round.
@@ -69,7 +70,7 @@ def sparse_cond(
     """`function(value, operands)` if `condition` holds, else `value`.
 
     Under `jax.vmap` the function runs only on the games whose condition holds, in buffers
-    of one `share`-th of the batch.
+    of the batch size divided by `share`.
     """
     _, result = one_round_loop(
         lambda carry, _: carry[0],
@@ -91,7 +92,7 @@ def one_round_loop(
 ) -> Carry:
     """`sparse_while_loop` for a loop that few games enter and that most leave after one round.
 
-    Batched, each bufferful of games is taken through one round and written back.
+    In a batch, each bufferful of games goes through one round and is written back.
     """
 
     def batched(keep_going: Any, body: Any, carry: Carry, operands: Operands, size: int) -> Carry:
@@ -111,8 +112,8 @@ def _loop(
     operands: Operands,
     batched: Callable[[Any, Any, Carry, Operands, int], Carry],
 ) -> Carry:
-    """`jax.lax.while_loop` for one game, `batched` for so many of them."""
-    # Traced once, and not for every width of buffer again.
+    """`jax.lax.while_loop` for one game, `batched` for a batch of games."""
+    # Traced once, not once for every width of buffer.
     keep_going, body = jax.jit(keep_going), jax.jit(body)
 
     @custom_vmap
@@ -137,20 +138,21 @@ def first_success(
     *,
     count: int,
 ) -> tuple[Bool[Array, ""], Carry]:
-    """Several attempts at something, side by side, of which the first that succeeds counts.
+    """Makes several attempts side by side and takes the first that succeeds.
 
-    Batched, the attempts lie behind one another as so many more games. (`jax.vmap` inside a
-    game would make them the innermost axis, which is too short for a processor's vectors:
-    that takes ten times as long.)
+    In a batch, the attempts lie one after another along the axis of games. `jax.vmap` inside a
+    game would make them the innermost axis. That axis is too short for a processor's vectors
+    and takes ten times as long.
 
     Args:
-        attempt: from its number to whether it succeeded, and what it led to.
+        attempt: from the number of an attempt to whether it succeeded, and its result.
         first: number of the first attempt.
-        operands: what else it looks at.
-        count: how many.
+        operands: the values that an attempt reads.
+        count: number of attempts.
 
     Returns:
-        Whether one succeeded, and what that one led to (else the last one).
+        Whether an attempt succeeded, and the result of the first one that did. If none did, the
+        result of the last one.
     """
 
     @custom_vmap
@@ -177,7 +179,7 @@ def first_success(
 
 
 def _earliest(results: PyTree, count: int) -> PyTree:
-    """Of the attempts on the first axis, the first that succeeded, or else the last."""
+    """The first attempt (along the first axis) that succeeded, or else the last one."""
     *earlier, (found, value) = (jax.tree.map(lambda x, i=i: x[i], results) for i in range(count))
     for success, one in reversed(earlier):
         value = jax.tree.map(lambda new, old, won=success: _where(won, new, old), one, value)
@@ -194,7 +196,7 @@ def _work_off(
     width: int,
     enough: int,
 ) -> Carry:
-    """Rounds in buffers of `width` games, until at most `enough` games want another."""
+    """Rounds in buffers of `width` games, until at most `enough` games need another."""
     active = jax.vmap(keep_going)
 
     def rounds(part: Carry, given: Operands, valid: Bool[Array, " width"] | None) -> Carry:
@@ -228,11 +230,11 @@ def _in_buffers(
     enough: int,
     work: Callable[[Carry, Operands, Bool[Array, " width"]], Carry],
 ) -> Carry:
-    """Gathers active games, works on them and puts them back, until at most `enough` are left."""
+    """Gathers active games, works on them, scatters them back, until at most `enough` are left."""
 
     def one_buffer(state: tuple[Bool[Array, " size"], Carry]) -> PyTree:
         going, carry = state
-        # Without a sign, so that nothing is done about negative ones.
+        # Unsigned: negative indices are not wrapped.
         index = materialize(first_indices(going, width).astype(jnp.uint32))
         inside = jnp.minimum(index, jnp.uint32(size - 1))
 
@@ -276,9 +278,9 @@ def _sums_before(numbers: Int32[Array, " n"]) -> Int32[Array, " n"]:
 
 
 def _spread(size: int, batched: PyTree, carry: Carry, operands: Operands) -> tuple[Carry, Operands]:
-    """Carry and operands with a batch axis each."""
+    """Carry and operands, each leaf with a batch axis."""
 
-    def spread(x: Any, is_batched: bool) -> Array:  # a constant, too
+    def spread(x: Any, is_batched: bool) -> Array:  # `x` may be a constant
         return x if is_batched else jnp.broadcast_to(x, (size, *jnp.shape(x)))
 
     return jax.tree.map(spread, carry, batched[0]), jax.tree.map(spread, operands, batched[1])

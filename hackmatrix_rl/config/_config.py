@@ -21,7 +21,7 @@ DEFAULT_MINIBATCHES = 8
 MOST_EPISODES = 10_000_000
 KEPT = most(1_000_000, "each save looks through all of them")
 TURNS = most(65_536, "no game lasts for so many turns")
-THINGS = most(GameConfig.MOST_THINGS, "draws among things number them in 7 bits")
+CAPACITY = most(GameConfig.MAX_CAPACITY, "WARP numbers enemies and transmissions in 7 bits")
 
 
 @no_type_check  # at run time, that is: it checks its own types, with messages for users
@@ -87,14 +87,14 @@ class TrainConfig:
         "Game",
         "Room for enemies in a game; spawns beyond are dropped and counted.",
         minimum=1,
-        **THINGS,
+        **CAPACITY,
     )
     max_transmissions: int = option(
         GameConfig.max_transmissions,
         "Game",
         "Room for transmissions in a game, likewise.",
         minimum=1,
-        **THINGS,
+        **CAPACITY,
     )
     history: int = option(
         GameConfig.history, "Game", "Turns that UNDO can take back.", minimum=1, **TURNS

@@ -221,7 +221,7 @@ class HackMatrix(Environment):
         can_undo = game.history.count > 0
 
         def seen(position: Position, can_undo: Bool[Array, ""]) -> Any:
-            return self._see(position), allowed(position, can_undo=can_undo)
+            return self._see(position, is_rare=True), allowed(position, can_undo=can_undo)
 
         def one(carry: Any, given: Any) -> Any:
             next_stage, new_game, position, last = carry
@@ -284,12 +284,16 @@ class HackMatrix(Environment):
             ),
         )
 
-    def _see(self, position: Position) -> CompactObservation | Observation:
-        return _see(position, self.observation)
+    def _see(
+        self, position: Position, *, is_rare: bool = False
+    ) -> CompactObservation | Observation:
+        return _see(position, self.observation, is_rare=is_rare)
 
 
-def _see(position: Position, form: str) -> CompactObservation | Observation:
-    compact = compact_observation(position)
+def _see(
+    position: Position, form: str, *, is_rare: bool = False
+) -> CompactObservation | Observation:
+    compact = compact_observation(position, is_rare=is_rare)
     return compact if form == "compact" else classic_from_compact(compact)
 
 

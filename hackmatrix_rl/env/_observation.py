@@ -102,8 +102,14 @@ class CompactObservation(eqx.Module):
         return CELL[name].read(self.grid)
 
 
-def compact_observation(position: Position) -> CompactObservation:
-    """What is seen of one position, as integers."""
+def compact_observation(position: Position, *, is_rare: bool = False) -> CompactObservation:
+    """What is seen of one position, as integers.
+
+    Args:
+        position: what is looked at.
+        is_rare: whether only a few games of a batch are looked at. This is another program for
+            the same observation: it looks at all slots at once, and is shorter to compile.
+    """
     player, board = position.player, position.board
     numbers = {
         Number.ROW: row_of(player.cell),
@@ -122,7 +128,7 @@ def compact_observation(position: Position) -> CompactObservation:
     return CompactObservation(
         numbers=jnp.stack([numbers[number] for number in Number]),
         programs=position.programs,
-        grid=_board(board) | _things(position),
+        grid=_board(board) | _things(position, is_rare=is_rare),
     )
 
 
@@ -145,7 +151,7 @@ _FEW = 6
 """Slots that are looked at in every game; most games never have more."""
 
 
-def _things(position: Position) -> UInt32[Array, "36"]:
+def _things(position: Position, *, is_rare: bool) -> UInt32[Array, "36"]:
     """The enemies and transmissions that are seen."""
     given = (
         position.enemies,
@@ -160,6 +166,8 @@ def _things(position: Position) -> UInt32[Array, "36"]:
             Transmissions(transmissions.words[:some]), show
         )
 
+    if is_rare:
+        return look(None, given)
     crowded = position.enemies.present[_FEW:].any() | position.transmissions.present[_FEW:].any()
     return sparse_cond(
         crowded, lambda _, given: look(None, given), look(_FEW, given), given, share=8

@@ -1,4 +1,4 @@
-"""The rules of HackMatrix: one game, as pure functions of its state."""
+"""The rules of HackMatrix: pure functions of the state of one game."""
 
 from hackmatrix_rl.game._actions import (
     FIRST_PROGRAM,

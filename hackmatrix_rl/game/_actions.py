@@ -60,17 +60,17 @@ PROGRAM_WASTE = -0.3
 
 
 def legal_actions(config: GameConfig, state: State) -> Bool[Array, " num_actions"]:
-    """The mask: which of the actions are legal.
+    """The mask: whether each action is legal.
 
     Args:
         config: the game's capacities.
-        state: one game; use `jax.vmap` for several.
+        state: one game; use `jax.vmap` for a batch.
     """
     return allowed(state.position, can_undo=state.history.count > 0)
 
 
 def allowed(position: Position, *, can_undo: Bool[Array, ""]) -> Bool[Array, " num_actions"]:
-    """`legal_actions` of a position whose history holds a snapshot, or none."""
+    """`legal_actions` of a position; `can_undo` says whether its history holds a snapshot."""
     view = View.of(position, can_undo=can_undo)
     open_ = ~view.blocks | view.enemies
     here = CellSet.of(position.player.cell)
@@ -83,20 +83,20 @@ def allowed(position: Position, *, can_undo: Bool[Array, ""]) -> Bool[Array, " n
 
 
 def is_legal(mask: Bool[Array, " num_actions"], action: Int32[Array, ""]) -> Bool[Array, ""]:
-    """Whether the mask allows the action; a number that is no action is never legal."""
+    """Whether the mask allows the action; a number that is not an action is never legal."""
     return (mask & (np.arange(NUM_ACTIONS) == action)).any()
 
 
 def apply_action(
     state: State, action: Int32[Array, ""], legal: Bool[Array, ""], *, chance: Chance
 ) -> tuple[Position, Event]:
-    """Sections 4 and 6: what the action itself does, before stage set-up and enemy turn.
+    """The effect of the action itself, before enemy turn and stage set-up (sections 4 and 6).
 
     Args:
         state: one game.
         action: 0 to `NUM_ACTIONS` - 1.
-        legal: whether it is legal; the result means nothing where it is not.
-        chance: source of what is left to chance.
+        legal: whether it is legal; if not, the result means nothing.
+        chance: source of random words.
     """
     position = state.position
     moves = legal & (action < SIPHON)
@@ -150,11 +150,11 @@ def _siphon_or_run(
 def move(
     position: Position, direction: Int32[Array, ""], takes_place: Bool[Array, ""]
 ) -> tuple[Position, Int32[Array, ""], Bool[Array, ""], Bool[Array, ""]]:
-    """A direction: an attack along the line, or a step. Nothing changes unless it takes place.
+    """A move: an attack along the line, or a step. Nothing changes unless it takes place.
 
     Returns:
-        The position after, the kills that count, whether a pickup was collected, and whether
-        the player stepped onto an exit.
+        The position after, the kills that count, whether the player collected a pickup, and
+        whether the player stepped onto the exit.
     """
     player, enemies, transmissions = position.player, position.enemies, position.transmissions
     target, at_transmission = look(position, direction)
@@ -185,7 +185,7 @@ def move(
 def look(
     position: Position, direction: Int32[Array, ""]
 ) -> tuple[Int32[Array, ""], Bool[Array, ""]]:
-    """The first target along a direction.
+    """The first enemy or transmission along a direction.
 
     Returns:
         Its cell (-1 if there is none), and whether it is a transmission.

@@ -1,4 +1,4 @@
-"""Positions in and out, in the layout of the recordings (tests/data/conformance/README.md)."""
+"""Positions as arrays, in the layout of the recordings (tests/data/conformance/README.md)."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -42,30 +42,30 @@ from hackmatrix_rl.game._validation import (
 )
 
 PADDING = 40
-"""Rows of the enemy and transmission arrays; more where a config has room for more."""
+"""Rows of the arrays of enemies and transmissions; a config with more capacity has more rows."""
 
 
 def from_arrays(config: GameConfig, arrays: Mapping[str, Any]) -> State:
     """A game, or a batch of games, from a recorded position.
 
-    What is accepted can be played, and `to_arrays` gives it back, but for the order in which
-    programs were acquired.
+    Every accepted position can be played. `to_arrays` returns the same arrays, except for the
+    order in which programs were acquired.
 
     Args:
-        config: the capacities; more enemies or transmissions than fit in them are an error, and
-            of a longer history the newest snapshots are kept.
+        config: the capacities. More enemies or transmissions than these are an error. Of a
+            longer history only the newest snapshots are kept.
         arrays: `player`, `game`, `owned`, `enemies`, `num_enemies`, `transmissions`,
-            `num_transmissions` and `cells`, with or without a leading batch axis; arrays of
-            integers, or what NumPy makes such arrays of. Rows of `enemies` and
-            `transmissions` behind the last one that is counted are ignored. With the prefix
-            `top_`, optionally, the newest snapshot. Older ones that `game` counts are unknown
-            and stand as copies of it (of the position, where there is no `top_`). Other names
-            are ignored.
+            `num_transmissions` and `cells`, with or without a leading batch axis. They are
+            arrays of integers, or anything that NumPy converts to such arrays. Rows of
+            `enemies` and `transmissions` beyond the counted ones are ignored. The same names
+            with the prefix `top_` may give the newest snapshot. Older snapshots that `game`
+            counts are unknown: they become copies of the newest one, or of the position if
+            there is no `top_`. Other names are ignored.
 
     Raises:
-        ValueError: if an array is missing or has another shape, or if a position is
-            impossible or does not fit; the message names the record, the field and its bounds.
-        TypeError: if `arrays` is no mapping.
+        ValueError: an array is missing or has the wrong shape, or a position is impossible or
+            exceeds the capacities. The message names the record, the field and its bounds.
+        TypeError: `arrays` is not a mapping.
     """
     if not isinstance(arrays, Mapping):
         raise TypeError(f"arrays must be a mapping of names to arrays, not {type(arrays).__name__}")
@@ -80,10 +80,10 @@ def from_arrays(config: GameConfig, arrays: Mapping[str, Any]) -> State:
 
 
 def to_arrays(state: State) -> dict[str, np.ndarray]:
-    """The layout that `from_arrays` reads, from one game or a batch of games.
+    """The arrays that `from_arrays` reads, from one game or a batch of games.
 
-    The snapshots themselves are left out; `game` counts those that are held. The order in
-    which programs were acquired is not kept: owned ones are numbered in the order of actions.
+    The snapshots are left out; `game` holds their number. The order in which programs were
+    acquired is not known: `owned` numbers them in the order of actions.
     """
     if state.history.count.ndim == 0:
         lead = jax.tree.map(lambda x: x[None], state)
@@ -106,7 +106,7 @@ def to_arrays(state: State) -> dict[str, np.ndarray]:
 @jax.jit
 @jax.vmap
 def _columns(state: State) -> dict[str, Array]:
-    """The numbers of a game, unpacked: the entries of `PLAYER`, `GAME` and so on side by side."""
+    """The arrays of a game before its empty slots are removed; the columns are `PLAYER` and so on."""
     position = state.position
     enemies, transmissions = position.enemies, position.transmissions
     return {
@@ -122,15 +122,15 @@ def _columns(state: State) -> dict[str, Array]:
 
 
 def _table(
-    columns: tuple[str, ...], things: Any, **others: Int32[Array, ""]
+    columns: tuple[str, ...], record: Any, **others: Int32[Array, ""]
 ) -> Int32[Array, "*n columns"]:
-    """The columns of things side by side: their fields by name, a cell as its row and column."""
+    """The fields that the columns name, side by side; a cell takes two columns, row and column."""
 
     def column(name: str) -> Array:
         field, part = _field_of(name)
         if part is None:
-            return others[name] if name in others else getattr(things, name)
-        cell = getattr(things, field)
+            return others[name] if name in others else getattr(record, name)
+        cell = getattr(record, field)
         place = row_of(cell) if part == "row" else col_of(cell)
         return jnp.where(cell == NOWHERE, -1, place)
 
@@ -138,7 +138,7 @@ def _table(
 
 
 def _fields(columns: tuple[str, ...], table: Int32[Array, "*n columns"]) -> dict[str, Array]:
-    """The fields of things by name: what `_table` has put side by side."""
+    """The fields by name from the columns of a table: the inverse of `_table`."""
     numbers = dict(zip(columns, jnp.moveaxis(table, -1, 0), strict=True))
     values = {}
     for name in columns:
@@ -152,7 +152,7 @@ def _fields(columns: tuple[str, ...], table: Int32[Array, "*n columns"]) -> dict
 
 
 def _field_of(column: str) -> tuple[str, str | None]:
-    """The field that a column belongs to, and which half of a cell it is."""
+    """The field of a column and, if the field is a cell, which half of it: "row" or "col"."""
     *name, part = column.split(" ")
     if part not in ("row", "col"):
         return column, None
@@ -160,7 +160,7 @@ def _field_of(column: str) -> tuple[str, str | None]:
 
 
 def _listed(table: np.ndarray, present: np.ndarray) -> np.ndarray:
-    """The entries that are present, first come first, padded with zeros."""
+    """The rows that are present, in order, padded with zeros."""
     table = table * present[..., None]
     order = np.argsort(~present, axis=1, kind="stable")
     table = np.take_along_axis(table, order[..., None], axis=1)

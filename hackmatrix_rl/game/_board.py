@@ -1,7 +1,7 @@
 """The board's geometry, and sets of cells as bits (rules, section 1).
 
 A set of cells is two words of 18 bits, three rows each. One wave of a search over the whole
-board is then a handful of shifts, for any number of games at once.
+board takes a few shifts, for any number of games at once.
 """
 
 from enum import IntEnum
@@ -29,7 +29,7 @@ NUM_CELLS = SIZE * SIZE
 CORNERS = (0, SIZE - 1, NUM_CELLS - SIZE, NUM_CELLS - 1)
 
 _WAVES = 3
-"""Steps of a search between two looks at whether it is over: most paths are shorter."""
+"""Steps of a search between two checks of whether it is over: most paths are shorter."""
 
 _WORD = NUM_CELLS // 2
 _FULL = (1 << _WORD) - 1
@@ -38,7 +38,7 @@ _LAST_COL = _FIRST_COL << (SIZE - 1)
 
 
 class Direction(IntEnum):
-    """The four directions in their fixed order, which breaks all ties."""
+    """The four directions. Their order breaks all ties."""
 
     UP = 0
     DOWN = 1
@@ -48,16 +48,16 @@ class Direction(IntEnum):
 
 NUM_DIRECTIONS = len(Direction)
 STEPS = (SIZE, -SIZE, -1, 1)
-"""What a step in each direction adds to the number of a cell."""
+"""By direction, what a step adds to the number of a cell."""
 
 
 def row_of(cell: Int32[Array, "*shape"]) -> Int32[Array, "*shape"]:
-    """Row of a cell; row 0 is the bottom."""
-    return (cell * 43) >> 8  # a division by 6, for -1 to 63
+    """Row of a cell; row 0 is at the bottom."""
+    return (cell * 43) >> 8  # divides by 6, for -1 to 63
 
 
 def col_of(cell: Int32[Array, "*shape"]) -> Int32[Array, "*shape"]:
-    """Column of a cell; column 0 is the left."""
+    """Column of a cell; column 0 is at the left."""
     return cell - row_of(cell) * SIZE
 
 
@@ -123,7 +123,7 @@ class CellSet(eqx.Module):
         )
 
     def where(self, condition: Bool[Array, ""]) -> "CellSet":
-        """This set if `condition` holds, else no cell."""
+        """This set if `condition` holds, else the empty set."""
         nothing = np.uint32(0)
         return CellSet(
             jnp.where(condition, self.low, nothing), jnp.where(condition, self.high, nothing)
@@ -138,13 +138,13 @@ class CellSet(eqx.Module):
         return size_of(self.low) + size_of(self.high)
 
     def has(self, cell: Int32[Array, "*shape"]) -> Bool[Array, "*shape"]:
-        """Whether `cell` (or each of several) is a member; a cell off the board is not."""
+        """Whether a cell, or each of several, is a member; a cell off the board is not."""
         low = self.low >> cell.astype(jnp.uint32)
         high = self.high >> (cell - _WORD).astype(jnp.uint32)
         return (((low | high) & 1) != 0) & (cell >= 0)
 
     def shifted(self, direction: Direction) -> "CellSet":
-        """Every member moved one cell; what leaves the board is gone."""
+        """Every member moved by one cell; members that leave the board are dropped."""
         low, high = self.low, self.high
         if direction == Direction.UP:
             carried = right(low, _WORD - SIZE)
@@ -173,7 +173,7 @@ class CellSet(eqx.Module):
         return row | column.shifted(Direction.UP) | column.shifted(Direction.DOWN)
 
     def pick(self, index: Int32[Array, ""]) -> Int32[Array, ""]:
-        """The member with that index, counted from cell 0; the set must have so many."""
+        """The member with this index, counted from cell 0; the set must be larger than the index."""
         in_low = size_of(self.low)
         later = index >= in_low
         bit = nth_bit(
@@ -204,7 +204,7 @@ def _union_of(low: UInt32[Array, " n"], high: UInt32[Array, " n"]) -> CellSet:
 
 
 def constant_set(cells: tuple[int, ...]) -> CellSet:
-    """A set that is known when the program is compiled."""
+    """A set that is known at compile time."""
     low = sum(1 << cell for cell in cells if cell < _WORD)
     high = sum(1 << (cell - _WORD) for cell in cells if cell >= _WORD)
     return CellSet(jnp.uint32(low), jnp.uint32(high))
@@ -215,20 +215,20 @@ def corners() -> CellSet:
     return constant_set(CORNERS)
 
 
-# The 32 cells that are no corner, as the bits of one word: four of the lowest row, twelve in
+# The 32 cells that are not corners are the bits of one word: four of the lowest row, twelve of
 # each half of the middle, four of the highest row.
 _EDGE, _MIDDLE = 0xF, 0xFFF
 
 
 def inner_bits(cells: CellSet) -> UInt32[Array, ""]:
-    """The cells of a set that are no corners, a bit each; see `inner_cells`."""
+    """The members that are not corners, one bit each; `inner_cells` is the inverse."""
     low = ((cells.low >> 1) & _EDGE) | (((cells.low >> SIZE) & _MIDDLE) << 4)
     high = (cells.high & _MIDDLE) | (((cells.high >> 13) & _EDGE) << 12)
     return low | (high << 16)
 
 
 def inner_cells(bits: UInt32[Array, ""]) -> CellSet:
-    """The set that `inner_bits` has written down."""
+    """The set that `inner_bits` turned into bits."""
     low = ((bits & _EDGE) << 1) | (((bits >> 4) & _MIDDLE) << SIZE)
     high = ((bits >> 16) & _MIDDLE) | ((bits >> 28) << 13)
     return CellSet(low, high)
@@ -247,7 +247,7 @@ def row_and_column(cell: Int32[Array, ""]) -> tuple[CellSet, CellSet]:
 def step_from(
     cell: Int32[Array, "*shape"], direction: Int32[Array, "*shape"]
 ) -> tuple[Int32[Array, "*shape"], Int32[Array, "*shape"]]:
-    """What a step in a direction adds to a cell, and how many steps the board has room for."""
+    """What a step in a direction adds to a cell, and how many steps stay on the board."""
     row, col = row_of(cell), col_of(cell)
     vertical = direction <= Direction.DOWN
     forward = (direction == Direction.UP) | (direction == Direction.RIGHT)
@@ -257,7 +257,7 @@ def step_from(
 
 
 def first_neighbour(cell: Int32[Array, ""], members: CellSet) -> Int32[Array, ""]:
-    """The neighbouring cell that is a member, first in direction order; `cell` if none is."""
+    """The first neighbour, in direction order, that is a member; `cell` if none is."""
     here = CellSet.of(cell)
     found = cell
     for direction in reversed(Direction):
@@ -281,7 +281,7 @@ def path_length(
 ) -> Int32[Array, ""]:
     """Steps of a shortest orthogonal path around `blocks`; 0 if there is none.
 
-    A block under `start` or `goal` does not matter.
+    A block on `start` or `goal` does not matter.
     """
     target = CellSet.of(start)
     free = ~blocks | target
@@ -304,18 +304,18 @@ def path_length(
 
 
 def first_steps(start: Int32[Array, ""], goal: CellSet, free: CellSet) -> CellSet:
-    """With which neighbours of `start` the shortest orthogonal paths into `goal` begin.
+    """The neighbours of `start` with which the shortest orthogonal paths to `goal` begin.
 
     Args:
         start: where the paths begin; need not be free.
-        goal: where they end: a set of at most one cell, empty if it may not be entered.
-        free: the cells that may be walked on.
+        goal: where they end: a set of at most one cell, empty if no enemy may enter it.
+        free: the cells that a path may use.
 
     Returns:
-        The neighbours; none where there is no path of at least one step.
+        The neighbours; the empty set if there is no path of at least one step.
     """
-    # The search grows from the goal and halts at the wave that first touches a neighbour of
-    # `start`: the members among the neighbours are then all equally near.
+    # The search grows from the goal and stops at the wave that first touches a neighbour of
+    # `start`. All neighbours that it has reached then are equally near.
     beside = CellSet.of(start).neighbours()
     return flood(goal, free, until=beside) & beside
 
@@ -323,13 +323,13 @@ def first_steps(start: Int32[Array, ""], goal: CellSet, free: CellSet) -> CellSe
 def flood(
     start: CellSet, free: CellSet, *, until: CellSet, barrier: CellSet | None = None
 ) -> CellSet:
-    """Spreads from `start` over free cells, a step at a time, up to the first touch of `until`.
+    """Spreads from `start` over free cells, one step at a time, until it touches `until`.
 
     Args:
-        start: where it begins.
+        start: where the search begins.
         free: the cells that it may enter.
         until: the cells that end it.
-        barrier: cells that may be entered but not left; none by default.
+        barrier: cells that it may enter but not leave; none by default.
 
     Returns:
         The cells reached.
@@ -348,5 +348,5 @@ def flood(
 
 
 def _grows(reached: CellSet, before: CellSet, until: CellSet) -> Bool[Array, ""]:
-    """Whether the last waves reached something new, but nothing of `until`."""
+    """Whether the last waves reached new cells, but none of `until`."""
     return (reached - before).any() & ~(reached & until).any()

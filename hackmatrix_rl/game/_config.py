@@ -1,4 +1,4 @@
-"""Static sizes of a game."""
+"""The sizes of a game that are fixed when it is compiled."""
 
 from dataclasses import dataclass, fields
 from typing import ClassVar
@@ -6,24 +6,24 @@ from typing import ClassVar
 
 @dataclass(frozen=True)
 class GameConfig:
-    """How much room a game has.
+    """Capacities of a game.
 
-    The game itself bounds none of these; a compiled program has to. A spawn that finds no
-    room is dropped and counted in `Position.dropped`. The defaults were chosen by measuring
-    how often they bind (docs/architecture.md, "Capacities").
+    The rules set no such limits, but a compiled program needs fixed shapes. A spawn that finds
+    no room is dropped and counted in `Position.dropped`. The defaults follow from measuring how
+    often a limit is reached (docs/architecture.md, "Capacities").
 
     Attributes:
-        max_enemies: enemies on the board at once.
-        max_transmissions: transmissions on the board at once.
-        history: snapshots kept for UNDO; the oldest is forgotten first.
-        MOST_THINGS: largest room for enemies, and for transmissions: a draw among all of both
-            tells them apart by 7 bits.
+        max_enemies: the most enemies on the board at once.
+        max_transmissions: the most transmissions on the board at once.
+        history: number of snapshots for UNDO; a new snapshot replaces the oldest.
+        MAX_CAPACITY: the largest `max_enemies` and `max_transmissions`: WARP numbers all enemies
+            and transmissions with 7 bits.
 
     Raises:
-        ValueError: if a size is not a positive integer, or there is room for too many things.
+        ValueError: a size is not a positive integer, or a capacity exceeds `MAX_CAPACITY`.
     """
 
-    MOST_THINGS: ClassVar[int] = 63
+    MAX_CAPACITY: ClassVar[int] = 63
 
     max_enemies: int = 24
     max_transmissions: int = 24
@@ -35,7 +35,7 @@ class GameConfig:
             if not isinstance(size, int) or isinstance(size, bool) or size < 1:
                 raise ValueError(f"{field.name} must be a positive integer, not {size!r}")
         for name in ("max_enemies", "max_transmissions"):
-            if getattr(self, name) > self.MOST_THINGS:
+            if getattr(self, name) > self.MAX_CAPACITY:
                 raise ValueError(
-                    f"{name} must be at most {self.MOST_THINGS}, not {getattr(self, name)}"
+                    f"{name} must be at most {self.MAX_CAPACITY}, not {getattr(self, name)}"
                 )

@@ -17,15 +17,15 @@ from hackmatrix_rl.game._state import (
     Transmissions,
 )
 
-Things = TypeVar("Things", bound=Slots)
+SomeSlots = TypeVar("SomeSlots", bound=Slots)
 
 
 def hit(enemies: Enemies, damage: Int32[Array, " max_enemies"]) -> tuple[Enemies, Int32[Array, ""]]:
-    """Takes hp from enemies: who survives is stunned, who does not is removed.
+    """Damages enemies. Survivors are stunned, the others are removed.
 
     Args:
-        enemies: before.
-        damage: for each slot; 0 where the enemy is not hit.
+        enemies: the enemies before.
+        damage: hp to take from each slot; 0 if the enemy is not hit.
 
     Returns:
         The enemies after, and the number of kills that count.
@@ -41,7 +41,7 @@ def hit(enemies: Enemies, damage: Int32[Array, " max_enemies"]) -> tuple[Enemies
 def strike(
     enemies: Enemies, cell: Int32[Array, ""], damage: Int32[Array, ""]
 ) -> tuple[Enemies, Int32[Array, ""]]:
-    """`hit` for the first enemy on a cell alone; -1: for none."""
+    """`hit` for only the first enemy on a cell; cell -1 hits none."""
     slot = first_at(enemies, cell)
     victim = Enemies(word_at(enemies, slot))
     left = victim.hp - jnp.minimum(damage, victim.hp)
@@ -54,22 +54,23 @@ def strike(
 def cut(
     transmissions: Transmissions, cell: Int32[Array, ""]
 ) -> tuple[Transmissions, Int32[Array, ""]]:
-    """Destroys the first transmission on a cell; -1: none. Returns the kills that count, too."""
+    """Destroys the first transmission on a cell (-1: none); also returns the kills that count."""
     slot = first_at(transmissions, cell)
     gone = Transmissions(word_at(transmissions, slot))
     counts = (slot < transmissions.size) & ~gone.from_scheduled_task
     return put(transmissions, slot, gone.replace(present=0).words), counts.astype(jnp.int32)
 
 
-def destroy(things: Things, cells: CellSet) -> tuple[Things, Int32[Array, ""]]:
+def destroy(slots: SomeSlots, cells: CellSet) -> tuple[SomeSlots, Int32[Array, ""]]:
     """Removes all enemies, or all transmissions, on some cells.
 
     Returns:
-        Those that are left, and the kills: one for each cell, by the first that was there.
+        The ones that are left, and the kills that count: at most one for each cell, decided by the
+        first one there.
     """
-    gone = things.present & cells.has(things.cell)
-    kills = _kills_by_cell(gone, things.cell, things.from_scheduled_task)
-    return things.replace(present=things.present & ~gone), kills
+    gone = slots.present & cells.has(slots.cell)
+    kills = _kills_by_cell(gone, slots.cell, slots.from_scheduled_task)
+    return slots.replace(present=slots.present & ~gone), kills
 
 
 def _kills_by_cell(

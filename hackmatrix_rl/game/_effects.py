@@ -1,4 +1,4 @@
-"""What programs do beside dealing damage (rules, section 6)."""
+"""The effects of programs other than damage (rules, section 6)."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -62,11 +62,11 @@ class Given(eqx.Module):
 
 
 Effect: TypeAlias = Callable[[View, Given], tuple[Position, Int32[Array, ""]]]
-"""From a position, its cost already paid, to the position after and the kills that count."""
+"""From a position whose cost is already paid to the position after and the kills that count."""
 
 
 def changing(change: Callable[[Position], Position]) -> Effect:
-    """An effect that needs neither chance nor the past, and kills nobody."""
+    """An effect that uses neither chance nor the history, and kills nothing."""
 
     def effect(view: View, given: Given) -> tuple[Position, Int32[Array, ""]]:
         return change(view.position), jnp.int32(0)
@@ -75,7 +75,7 @@ def changing(change: Callable[[Position], Position]) -> Effect:
 
 
 def gaining(**amounts: int) -> Effect:
-    """Adds to the named numbers of the player."""
+    """An effect that adds to the named numbers of the player."""
 
     def change(position: Position) -> Position:
         player = position.player
@@ -86,12 +86,12 @@ def gaining(**amounts: int) -> Effect:
 
 
 def setting(flag: str) -> Effect:
-    """Sets one flag of the position."""
+    """An effect that sets one flag of the position."""
     return changing(lambda position: replace(position, **{flag: jnp.bool_(True)}))
 
 
 def crash(position: Position) -> Position:
-    """Blocks vanish from the 8 cells around the player."""
+    """Removes the blocks from the 8 cells around the player."""
     here = CellSet.of(position.player.cell)
     around = (here.surroundings() - here).to_array()
     wiped = around & is_block(position.board.content)
@@ -125,7 +125,7 @@ def warp_destroys(view: View, given: Given) -> tuple[CellSet, CellSet]:
 
 
 def poly(view: View, given: Given) -> tuple[Position, Int32[Array, ""]]:
-    """Every enemy becomes one of the three other types; damage taken stays taken."""
+    """Turns every enemy into one of the three other types; the damage it has taken stays."""
     enemies = view.position.enemies
     bits = given.chance.words(enemies.size)
     kind = (enemies.type + 1 + below(bits, NUM_ENEMY_TYPES - 1)) & (NUM_ENEMY_TYPES - 1)
@@ -142,7 +142,7 @@ def poly(view: View, given: Given) -> tuple[Position, Int32[Array, ""]]:
 
 
 def push(view: View) -> Int32[Array, " n"]:
-    """One step away from the player, in row and in column."""
+    """The cell each enemy wants to go to: one step away from the player, in row and in column."""
     cell, player = view.position.enemies.cell, view.position.player.cell
     row, col = row_of(cell), col_of(cell)
     wanted_row = jnp.clip(row + jnp.sign(row - row_of(player)), 0, SIZE - 1)
@@ -151,7 +151,7 @@ def push(view: View) -> Int32[Array, " n"]:
 
 
 def pull(view: View) -> Int32[Array, " n"]:
-    """One step towards the player, but never onto its cell."""
+    """The cell each enemy wants to go to: one step towards the player, never onto its cell."""
     cell, player = view.position.enemies.cell, view.position.player.cell
     row, col = row_of(cell), col_of(cell)
     row_gap, col_gap = row_of(player) - row, col_of(player) - col
@@ -163,7 +163,7 @@ def pull(view: View) -> Int32[Array, " n"]:
 
 
 def moved(enemies: Enemies, wanted: Int32[Array, " n"]) -> Enemies:
-    """Enemies go where they want, but for a cell that one before them has gone to."""
+    """Moves enemies to the cells they want, unless an earlier enemy wants the same cell."""
     wants = enemies.present & (wanted != enemies.cell)
     slots = np.arange(wants.size)
     earlier = slots[None, :] < slots[:, None]
@@ -178,13 +178,13 @@ def undo(view: View, given: Given) -> tuple[Position, Int32[Array, ""]]:
 
 
 def delay(position: Position) -> Position:
-    """Every transmission takes 3 turns more."""
+    """Delays every transmission by 3 turns."""
     later = jnp.minimum(position.transmissions.turns_remaining + 3, LONGEST_WAIT)
     return replace(position, transmissions=position.transmissions.replace(turns_remaining=later))
 
 
 def reduce_spawns(position: Position) -> Position:
-    """Every unsiphoned block calls one transmission less."""
+    """Lowers the spawn_count of every unsiphoned block by 1."""
     board = position.board
     fewer = jnp.maximum(board.spawn_count - 1, 0)
     open_ = is_block(board.content) & ~board.siphoned

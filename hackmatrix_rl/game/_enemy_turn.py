@@ -45,10 +45,10 @@ from hackmatrix_rl.game._state import (
 
 
 def enemy_turn(position: Position, takes_place: Bool[Array, ""], *, chance: Chance) -> Position:
-    """One enemy turn where it takes place: the player's action ended, and STEP holds it not up.
+    """One enemy turn if it takes place: the action ended the turn and STEP does not skip it.
 
-    Elsewhere nothing changes: each step has nobody to whom it applies. (To work out the turn
-    and then choose between two positions takes longer.)
+    Otherwise nothing changes, because no part of the turn finds an enemy or transmission to act
+    on. This is faster than computing the turn and then selecting one of two positions.
     """
     position = replace(position, turn=position.turn + takes_place.astype(jnp.int32))
     position = arrive(position, takes_place)
@@ -58,7 +58,7 @@ def enemy_turn(position: Position, takes_place: Bool[Array, ""], *, chance: Chan
 
 
 def arrive(position: Position, takes_place: Bool[Array, ""]) -> Position:
-    """Step 2: transmissions whose time is up become enemies, the others count down."""
+    """Step 2: due transmissions become enemies, the others count down."""
     transmissions = position.transmissions
     left = transmissions.turns_remaining
     due = transmissions.present & (left <= 1) & takes_place
@@ -111,8 +111,8 @@ def move_enemies(position: Position, takes_place: Bool[Array, ""], *, chance: Ch
     def one_step(step: Int32[Array, ""], carry: Carry) -> Carry:
         able, hp, enemies = carry
         able = able & (by_type(ENEMY_SPEED, enemies.type) > step)
-        # Only its own move changes where an enemy stands, so whether it will attack is known
-        # before the order is drawn, and attacks need no order among themselves.
+        # An enemy's cell changes only by its own move. So whether it attacks is known before the
+        # order is drawn, and the order of attacks does not matter.
         attacking = able & beside.has(enemies.cell)
         able = able & ~attacking
         turns = walking_order(enemies, able, chance=chance.fold_in(step))
@@ -130,22 +130,25 @@ _SLOT_BITS, _SEAT_BITS = 7, 8
 def walking_order(
     enemies: Enemies, walkers: Bool[Array, " max_enemies"], *, chance: Chance
 ) -> UInt32[Array, " max_enemies"]:
-    """A word for each walker, the highest first to go; 0 for who does not walk.
+    """A word for each walker, 0 for the other enemies. The walker with the largest word is first.
 
-    Below the lot stand cell and type, so that the largest word says all about who is next.
+    The lower bits hold cell and type, so the largest word tells all about the next walker.
     """
     seat = (enemies.cell << 2 | enemies.type).astype(jnp.uint32)
     return jnp.where(walkers, random_lots(enemies.size, chance=chance) | seat, jnp.uint32(0))
 
 
 def random_lots(size: int, *, chance: Chance) -> UInt32[Array, " size"]:
-    """Distinct random words, whose order is uniform; their lowest 8 bits are 0.
+    """Distinct random words in uniformly random order; their lowest 8 bits are 0.
 
-    17 random bits above the thing's number, at least 1: ties, which the number breaks, are 1
-    in 131,072.
+    17 random bits stand above the slot's number plus 1. The number breaks ties, which have
+    probability 1 in 131,072.
+
+    Raises:
+        ValueError: `size` does not fit in the bits for the number.
     """
     if size >= 1 << _SLOT_BITS:
-        raise ValueError(f"an order of {size} things does not fit; at most 127 do")
+        raise ValueError(f"size must be at most 127 for an order in one word, not {size}")
     below = _SLOT_BITS + _SEAT_BITS
     numbers = np.arange(1, size + 1, dtype=np.uint32) << _SEAT_BITS
     return ((chance.words(size) >> below) << below) | numbers
@@ -158,11 +161,11 @@ def walk(
     blocks: CellSet,
     transmissions: CellSet,
 ) -> Enemies:
-    """Moves the walkers one cell each, one after another.
+    """Moves each walker by one cell, one after another.
 
     Args:
-        enemies: before.
-        turns: `walking_order`.
+        enemies: the enemies before.
+        turns: the order, from `walking_order`.
         goal: the player's cell.
         blocks: the cells with a block.
         transmissions: the cells with a transmission.
@@ -197,16 +200,16 @@ def walk(
 
 
 def next_turn(turns: UInt32[Array, " n"], now: UInt32[Array, ""]) -> UInt32[Array, ""]:
-    """The largest word below the one whose turn is over; 0 if there is none."""
+    """The word of the next walker: the largest below `now`; 0 if there is none."""
     return jnp.max(jnp.where(turns < now, turns, jnp.uint32(0)))
 
 
 def next_cell(
     cell: Int32[Array, ""], goal: Int32[Array, ""], walls: CellSet, occupied: CellSet
 ) -> Int32[Array, ""]:
-    """Where an enemy that stands on `cell` goes ("How an enemy moves")."""
+    """The cell to which an enemy on `cell` moves (section 5, "How an enemy moves")."""
     here, target = CellSet.of(cell), CellSet.of(goal)
-    # The goal is never occupied, but a block on it counts; and from it no path leads to it.
+    # The goal is never occupied, but a block on it counts. A path needs at least one step.
     open_target = target - walls - here
     free = ~walls - (occupied - target)
     beside = here.neighbours()
@@ -235,7 +238,7 @@ def nearest_neighbour(
 
 
 def spawn(position: Position, takes_place: Bool[Array, ""], *, chance: Chance) -> Position:
-    """Steps 4 and 5: the scheduled task, and what siphons have called."""
+    """Steps 4 and 5: the transmissions of the scheduled task, and those that siphons called."""
     due = ~position.scheduled_tasks_disabled & (position.turn >= position.next_scheduled_task_turn)
     due = due & takes_place
     Carry = tuple[Transmissions, Int32[Array, ""]]

@@ -28,13 +28,13 @@ from hackmatrix_rl.game._state import (
 
 _FLAGS = ("show_activated", "scheduled_tasks_disabled")
 _NUMBERS = ("turn", "atk_plus_uses_this_stage")
-"""What a snapshot holds of a position beside its player, board, slots and programs."""
+"""The fields of a position in a snapshot, beside player, board, slots and programs."""
 
 _FLAG_WORD = fields(programs=NUM_PROGRAMS, **dict.fromkeys(_FLAGS, 1))
 
 
 def pack(position: Position) -> UInt32[Array, " snapshot_words"]:
-    """A snapshot of the position as one row of words."""
+    """A snapshot: the position as one row of words."""
     flags = position.programs
     for name in _FLAGS:
         flags = flags | _FLAG_WORD[name].placed(getattr(position, name))
@@ -54,7 +54,7 @@ def pack(position: Position) -> UInt32[Array, " snapshot_words"]:
 
 
 def restore(position: Position, snapshot: UInt32[Array, " snapshot_words"]) -> Position:
-    """The position with everything that the snapshot holds put back."""
+    """The position with everything in the snapshot restored."""
     parts = (position.board, position.enemies, position.transmissions)
     ends = np.cumsum([part.words.size for part in parts] + [1])
     board, enemies, transmissions, flags, numbers = jnp.split(snapshot, ends)
@@ -73,19 +73,19 @@ def restore(position: Position, snapshot: UInt32[Array, " snapshot_words"]) -> P
 
 
 def _without_origin(slots: Slots) -> UInt32[Array, " n"]:
-    """The words of the slots without where they came from: UNDO loses that (a quirk)."""
+    """The words of the slots without their origin: UNDO loses it (a quirk of the game)."""
     return slots.replace(**dict.fromkeys(ORIGIN, 0)).words
 
 
 def empty_history(config: GameConfig, position: Position) -> History:
-    """A history without snapshots, with room for `config.history` of them."""
+    """A history without snapshots and with room for `config.history` of them."""
     row = jax.eval_shape(pack, position)
     ring = jnp.zeros((config.history, *row.shape), row.dtype)
     return History(ring=ring, next_slot=jnp.int32(0), count=jnp.int32(0))
 
 
 def newest(history: History) -> UInt32[Array, " snapshot_words"]:
-    """The newest snapshot; meaningless where there is none."""
+    """The newest snapshot; its words mean nothing if there is none."""
     size = history.ring.shape[0]
     slot = jnp.where(history.next_slot == 0, size - 1, history.next_slot - 1)
     return jax.lax.dynamic_index_in_dim(history.ring, slot, keepdims=False)
@@ -98,9 +98,9 @@ def remember(
     push: Bool[Array, ""],
     pop: Bool[Array, ""],
 ) -> History:
-    """The history after an action: a snapshot pushed, or the newest one taken off, or neither."""
+    """The history after an action that pushes a snapshot, pops the newest one, or does neither."""
     size = history.ring.shape[0]
-    # One write a game, in place: a row beyond the ring is a write that is dropped.
+    # One write for each game, in place. A write to a row beyond the ring is dropped.
     slot = jnp.where(push, history.next_slot, size)
     ring = history.ring.at[slot].set(pack(position), mode="drop")
     step = push.astype(jnp.int32) - pop.astype(jnp.int32)

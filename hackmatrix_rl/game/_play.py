@@ -36,14 +36,14 @@ from hackmatrix_rl.game._state import (
 
 
 class Outcome(eqx.Module):
-    """What an action led to, beside the new state.
+    """The results of an action, beside the new state.
 
     Attributes:
-        terms: the reward by its parts; `terms.total()` is the reward.
-        legal: the action was legal. If not, nothing changed and the episode is over.
-        died: the player's hp is 0; the episode is over.
-        won: stage 8 was completed; the episode is over.
-        completed: a stage was completed.
+        terms: the terms of the reward; `terms.total()` is the reward.
+        legal: whether the action was legal. If not, nothing changed and the episode is over.
+        died: whether the player's hp is 0; then the episode is over.
+        won: whether the action completed stage 8; then the episode is over.
+        completed: whether the action completed a stage.
     """
 
     terms: RewardTerms
@@ -56,16 +56,16 @@ class Outcome(eqx.Module):
 def play(
     config: GameConfig, state: State, action: Int[Array, ""], *, key: Key[Array, ""]
 ) -> tuple[State, Outcome]:
-    """One action of one game; works under `jax.vmap` and `jax.jit`.
+    """Plays one action of one game; works under `jax.vmap` and `jax.jit`.
 
     Args:
         config: the game's capacities.
         state: one game.
         action: 0 to `NUM_ACTIONS` - 1; any other number is an illegal action.
-        key: source of everything that is left to chance.
+        key: source of randomness.
 
     Returns:
-        The game after the action and what it led to.
+        The game after the action, and the results of the action.
     """
     chance = Chance.of(key)
     mask = legal_actions(config, state)
@@ -77,13 +77,13 @@ def play(
 def act(
     state: State, action: Int[Array, ""], mask: Bool[Array, " num_actions"], *, chance: Chance
 ) -> tuple[State, Outcome]:
-    """`play` up to the set-up of the next stage, which is left to do where one was completed.
+    """`play` without the set-up of the next stage, which the caller does if one was completed.
 
     Args:
         state: one game.
         action: 0 to `NUM_ACTIONS` - 1; any other number is an illegal action.
         mask: `legal_actions` of `state`.
-        chance: source of everything that is left to chance.
+        chance: source of random words.
     """
     action = action.astype(jnp.int32)
     legal = is_legal(mask, action)
@@ -109,7 +109,7 @@ def act(
 def turn_after(
     position: Position, event: Event, *, chance: Chance
 ) -> tuple[Position, Bool[Array, ""]]:
-    """Section 5: the enemy turn where one follows, and whether it was not held up by STEP."""
+    """Section 5: the enemy turn if one follows, and whether it took place (STEP may skip it)."""
     held_up = event.ends_turn & position.step_active
     turned = event.ends_turn & ~position.step_active
     after = enemy_turn(position, turned, chance=chance)
@@ -117,7 +117,7 @@ def turn_after(
 
 
 def complete(position: Position, event: Event) -> Position:
-    """Section 8: hp, and the number of the next stage, whose set-up is yet to be done."""
+    """Section 8: hp and the number of the next stage, whose set-up comes later."""
     player = position.player
     healed = jnp.where(event.completed, jnp.minimum(player.hp + 1, MAX_HP), player.hp)
     goes_on = event.completed & ~event.won

@@ -49,15 +49,15 @@ class Spec:
     """One program.
 
     Attributes:
-        credits: cost; `energy` likewise.
-        energy: cost.
+        credits: cost in credits.
+        energy: cost in energy.
         spawn_cost: spawn_count of a block that holds it.
-        usable: its condition, beside being owned and affordable.
-        damage: how much hp it takes from each enemy. All programs that deal damage share
-            one application of it; those that destroy, and those that move enemies, likewise.
-        destroys: the cells whose enemies, and the cells whose transmissions, are destroyed.
+        usable: its condition, apart from being owned and affordable.
+        damage: hp that it takes from each enemy. All programs with damage share the code that
+            applies it. The same holds for `destroys` and `moves`.
+        destroys: the cells whose enemies, and the cells whose transmissions, it destroys.
         moves: the cell that each enemy wants to go to.
-        effect: what else it does.
+        effect: everything else it does.
 
     Raises:
         ValueError: `spawn_cost` does not fit in a block's spawn_count.
@@ -87,7 +87,7 @@ def _any_enemy(view: View) -> Bool[Array, ""]:
 
 
 def _attacks(where: Callable[[View], Bool[Array, " max_enemies"]]) -> Damage:
-    """Damage with the player's strength."""
+    """The player's attack damage to the enemies that `where` marks."""
 
     def damage(view: View) -> Int32[Array, " max_enemies"]:
         strength = jnp.minimum(view.position.player.attack_damage, 127).astype(jnp.int32)
@@ -97,7 +97,7 @@ def _attacks(where: Callable[[View], Bool[Array, " max_enemies"]]) -> Damage:
 
 
 def _d_bom(view: View) -> Int32[Array, " max_enemies"]:
-    """Destroys the nearest daemon; the enemies around it take 1."""
+    """Destroys the nearest daemon and takes 1 hp from the enemies around it."""
     cell = view.position.enemies.cell
     away = distance(cell, jnp.full_like(cell, view.position.player.cell))
     away = jnp.where(view.of_type(EnemyType.DAEMON), away, jnp.int32(127))
@@ -184,7 +184,7 @@ SPAWN_COSTS = np.array([SPECS[program].spawn_cost for program in Program], np.in
 
 
 def usable_programs(view: View) -> UInt32[Array, ""]:
-    """Which programs are owned, can be paid and have their condition met: a bit each."""
+    """The programs that are owned, affordable and usable, one bit each."""
     position = view.position
     credits_, energy = position.player.credits, position.player.energy
     usable = jnp.uint32(0)
@@ -210,8 +210,8 @@ def run_program(
         chance: source of random words.
 
     Returns:
-        The position after and the kills that count. The enemy turn after WAIT, and the stage
-        that WARP may complete, are the caller's.
+        The position after and the kills that count. The caller plays the enemy turn after WAIT
+        and completes the stage after WARP.
     """
     player = position.player
     position = _with_player(
@@ -252,8 +252,8 @@ def run_program(
 def _overlay(
     runs: Bool[Array, ""], before: Position, changed: Position, after: Position
 ) -> Position:
-    """`changed` where it runs, else `after`; what the effect leaves alone costs nothing."""
-    # Only one program runs: where this one does, `after` is still what it was before.
+    """`changed` if it runs, else `after`; a leaf that the effect does not change costs nothing."""
+    # Only one program runs. If it is this one, `after` still equals `before`.
     return jax.tree.map(
         lambda old, new, kept: kept if new is old else jnp.where(runs, new, kept),
         before,

@@ -17,14 +17,14 @@ from hackmatrix_rl.game._state import (
 )
 
 STAGE_COMPLETION = np.array([1, 2, 4, 8, 16, 32, 64, 100], np.float32)
-"""By the stage completed, 1 to 8."""
+"""The term for completing each stage, 1 to 8."""
 _DEATH_PENALTY = np.array(
     [-0.5 * STAGE_COMPLETION[: stage - 1].sum() for stage in range(1, LAST_STAGE + 1)], np.float32
 )
 
 
 class RewardTerms(eqx.Module):
-    """The 15 parts of the reward of one action, in the order of the rules."""
+    """The terms of the reward of one action, in the order of the rules."""
 
     step_penalty: Float32[Array, "*batch"]
     stage_completion: Float32[Array, "*batch"]
@@ -47,7 +47,7 @@ class RewardTerms(eqx.Module):
         return {name: getattr(self, name) for name in TERM_NAMES}
 
     def as_array(self) -> Float32[Array, "*batch 15"]:
-        """The terms side by side on a last axis."""
+        """The terms, stacked along a last axis."""
         return jnp.stack(list(self.as_dict().values()), axis=-1)
 
     def total(self) -> Float32[Array, "*batch"]:
@@ -59,16 +59,16 @@ TERM_NAMES = tuple(field.name for field in fields(RewardTerms))
 
 
 class Event(eqx.Module):
-    """What an action caused, beside the new position.
+    """The results of an action, beside the new position.
 
     Attributes:
-        kills: kills that count.
-        collected: a data-siphon pickup was collected by walking.
-        completed: the stage was completed.
-        won: it was the last one.
-        died: hp is 0 after everything.
-        ends_turn: the enemy turn follows.
-        popped: a snapshot was taken off the history.
+        kills: number of kills that count.
+        collected: whether the player walked onto a data-siphon pickup.
+        completed: whether the stage was completed.
+        won: whether it was the last stage.
+        died: whether hp is 0 at the end of the action.
+        ends_turn: whether the enemy turn follows.
+        popped: whether UNDO took a snapshot off the history.
         quality: the term siphon_quality.
         waste: the term program_waste.
     """
@@ -85,7 +85,7 @@ class Event(eqx.Module):
 
 
 def reward_terms(before: Position, after: Position, event: Event) -> RewardTerms:
-    """The terms for an action that led from one position to the other and was legal."""
+    """The terms of a legal action that led from one position to another."""
 
     def real(value: Int32[Array, ""]) -> Float32[Array, ""]:
         return value.astype(jnp.float32)
@@ -121,5 +121,5 @@ def reward_terms(before: Position, after: Position, event: Event) -> RewardTerms
 
 
 def distance_to_exit(position: Position) -> Int32[Array, ""]:
-    """Steps from the player to the exit cell around blocks; 0 if there is no way."""
+    """Steps from the player to the exit around blocks; 0 if there is no path."""
     return path_length(position.player.cell, position.exit_cell, position.board.blocks)

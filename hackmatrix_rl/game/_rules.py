@@ -1,9 +1,9 @@
-"""Which rules these are."""
+"""The version of the rules."""
 
 RULES_VERSION = 1
-"""Raised by hand with every change after which a game goes, or is worth, something else.
+"""Raised by hand with every change of what happens in a game or of the reward.
 
-That is: what an action does, when it is legal, what chance does and how likely, the terms of
-the reward. A faster way to the same game leaves it as it is. What was learned or recorded under
-one number is not played under another.
+Such a change concerns what an action does, when it is legal, what is random and with which
+probability, or a term of the reward. A faster implementation of the same game does not raise it.
+A policy or recording made under one version is not used under another.
 """

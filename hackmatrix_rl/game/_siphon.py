@@ -28,7 +28,7 @@ from hackmatrix_rl.game._state import (
 
 SHORTEST_INTERVAL = 4
 RESPITE = 5
-"""Turns that a siphon puts off the next scheduled task."""
+"""Turns by which a siphon delays the next scheduled task."""
 
 
 def siphon(position: Position) -> Position:
@@ -123,7 +123,7 @@ def siphon_quality(position: Position) -> Float32[Array, ""]:
 
 
 def _crosses(values: Shaped[Array, "36"]) -> Shaped[Array, "5 36"]:
-    """The values of each cell's cross: its own and its neighbours' (0 off the board)."""
+    """The values of each cell's cross: its own and its four neighbours' (0 off the board)."""
     grid = jnp.pad(values.reshape(SIZE, SIZE), 1)
     middle = slice(1, SIZE + 1)
     cross = [
@@ -137,5 +137,5 @@ def _crosses(values: Shaped[Array, "36"]) -> Shaped[Array, "5 36"]:
 
 
 def program_bit(board: Board) -> UInt32[Array, "36"]:
-    """The bit that stands for a cell's program; meaningless where there is none."""
+    """The bit of each cell's program; it means nothing if the cell has none."""
     return jnp.uint32(1) << board.value.astype(jnp.uint32)

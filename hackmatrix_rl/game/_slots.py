@@ -1,4 +1,4 @@
-"""Arrivals, at the end of the order (rules, section 1)."""
+"""Arrivals go to the end of the order (rules, section 1)."""
 
 from typing import TypeVar
 
@@ -9,41 +9,41 @@ from jaxtyping import Array, Int32, UInt32
 from hackmatrix_rl.batching import ranks
 from hackmatrix_rl.game._state import Slots
 
-Things = TypeVar("Things", bound=Slots)
+SomeSlots = TypeVar("SomeSlots", bound=Slots)
 
 
-def next_slot(things: Slots) -> Int32[Array, ""]:
-    """The slot behind the last one taken: where an arrival goes to keep the order."""
-    slots = np.arange(1, things.size + 1, dtype=np.int32)
-    return jnp.max(jnp.where(things.present, slots, 0))
+def next_slot(slots: Slots) -> Int32[Array, ""]:
+    """The slot after the last one taken. An arrival goes there, which keeps the order."""
+    numbers = np.arange(1, slots.size + 1, dtype=np.int32)
+    return jnp.max(jnp.where(slots.present, numbers, 0))
 
 
-def first_at(things: Slots, cell: Int32[Array, ""]) -> Int32[Array, ""]:
-    """The slot of the first thing on a cell; `things.size` where there is none."""
-    slots = np.arange(things.size, dtype=np.int32)
-    return jnp.min(jnp.where(things.present & (things.cell == cell), slots, things.size))
+def first_at(slots: Slots, cell: Int32[Array, ""]) -> Int32[Array, ""]:
+    """The first taken slot on a cell; `slots.size` if there is none."""
+    numbers = np.arange(slots.size, dtype=np.int32)
+    return jnp.min(jnp.where(slots.present & (slots.cell == cell), numbers, slots.size))
 
 
-def word_at(things: Slots, slot: Int32[Array, ""]) -> UInt32[Array, ""]:
+def word_at(slots: Slots, slot: Int32[Array, ""]) -> UInt32[Array, ""]:
     """The word in a slot; 0 if there is no such slot."""
-    here = np.arange(things.size, dtype=np.int32) == slot
-    return jnp.max(jnp.where(here, things.words, jnp.uint32(0)))
+    here = np.arange(slots.size, dtype=np.int32) == slot
+    return jnp.max(jnp.where(here, slots.words, jnp.uint32(0)))
 
 
-def with_room(things: Things, arrivals: Int32[Array, ""]) -> Things:
-    """The same things in the same order, closed up where arrivals would not fit behind them."""
-    full = next_slot(things) + arrivals > things.size
-    return type(things)(jnp.where(full, closed_up(things).words, things.words))
+def with_room(slots: SomeSlots, arrivals: Int32[Array, ""]) -> SomeSlots:
+    """The slots, closed up if the arrivals would not fit behind the last one taken."""
+    full = next_slot(slots) + arrivals > slots.size
+    return type(slots)(jnp.where(full, closed_up(slots).words, slots.words))
 
 
-def closed_up(things: Things) -> Things:
-    """The same things in the same order, without empty slots between."""
-    place = jnp.where(things.present, ranks(things.present), -1)
-    there = np.arange(things.size, dtype=np.int32)[:, None] == place[None, :]
-    return type(things)(jnp.max(jnp.where(there, things.words[None, :], jnp.uint32(0)), axis=1))
+def closed_up(slots: SomeSlots) -> SomeSlots:
+    """The slots in the same order, the empty ones at the end."""
+    place = jnp.where(slots.present, ranks(slots.present), -1)
+    there = np.arange(slots.size, dtype=np.int32)[:, None] == place[None, :]
+    return type(slots)(jnp.max(jnp.where(there, slots.words[None, :], jnp.uint32(0)), axis=1))
 
 
-def put(things: Things, slot: Int32[Array, ""], word: UInt32[Array, ""]) -> Things:
-    """Things with another word in one slot; unchanged if there is no such slot."""
-    here = np.arange(things.size, dtype=np.int32) == slot
-    return type(things)(jnp.where(here, word, things.words))
+def put(slots: SomeSlots, slot: Int32[Array, ""], word: UInt32[Array, ""]) -> SomeSlots:
+    """The slots with another word in one of them; unchanged if there is no such slot."""
+    here = np.arange(slots.size, dtype=np.int32) == slot
+    return type(slots)(jnp.where(here, word, slots.words))

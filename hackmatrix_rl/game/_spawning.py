@@ -35,19 +35,19 @@ def spawn_transmissions(
 
     Args:
         slots: the transmissions before.
-        player_cell: where the player stands.
+        player_cell: the player's cell.
         stops: the cells with an enemy or a block.
-        scheduled: spawn one that is flagged from_scheduled_task, first.
-        from_siphon: then so many that are flagged spawned_from_siphon.
-        unflagged: then so many without a flag.
-        chance: source of the cells and types.
+        scheduled: whether to spawn one with the flag from_scheduled_task, first.
+        from_siphon: how many to spawn then with the flag spawned_from_siphon.
+        unflagged: how many to spawn then without a flag.
+        chance: source of random cells and types.
 
     Returns:
         The transmissions after, and how many found no room.
     """
     before_siphon = scheduled.astype(jnp.int32)
     before_unflagged = before_siphon + from_siphon
-    # No cell takes two of them, so that of more than there are cells none finds one.
+    # A cell takes only one new transmission, so there are never more than cells.
     total = jnp.minimum(before_unflagged + unflagged, NUM_CELLS)
     taken = stops | CellSet.of(player_cell) | slots.cells
     seen = line_of_sight(player_cell, stops)
@@ -77,7 +77,7 @@ def spawn_transmissions(
         taken = taken | CellSet.of(cell).where(found)
         return index + 1, taken, slot + found.astype(jnp.int32), slots
 
-    assert NUM_ENEMY_TYPES == 4  # a type takes two bits above
+    assert NUM_ENEMY_TYPES == 4  # two random bits are a type
     slots = with_room(slots, total)
     start = (jnp.int32(0), taken, next_slot(slots), slots)
     _, _, slot, slots = jax.lax.while_loop(lambda carry: carry[0] < total, one, start)

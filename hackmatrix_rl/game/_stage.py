@@ -47,7 +47,7 @@ FIRST_INTERVAL = 12
 BLOCKS = (5, 11)
 MAX_LAYOUTS = 100
 AT_ONCE = 8
-"""Layouts that are drawn side by side: the first that is accepted counts."""
+"""Number of layouts drawn side by side; the first acceptable one counts."""
 
 
 def new_game(config: GameConfig, *, key: Key[Array, ""]) -> State:
@@ -98,7 +98,7 @@ def blank_position(config: GameConfig, *, chance: Chance) -> Position:
 
 
 def set_up_stage(position: Position, *, chance: Chance) -> Position:
-    """Section 3, for the stage that `position.stage` already names."""
+    """Sets up stage number `position.stage` (section 3)."""
     exit_cell = draw_exit(position.player.cell, chance=chance.fold_in(0))
     occupied = position.enemies.cells | position.transmissions.cells
     blocks = draw_layout(position.player.cell, exit_cell, occupied, chance=chance.fold_in(1))
@@ -128,7 +128,7 @@ def set_up_stage(position: Position, *, chance: Chance) -> Position:
 
 
 def set_up_if(condition: Bool[Array, ""], position: Position, *, chance: Chance) -> Position:
-    """`set_up_stage` where the condition holds."""
+    """`set_up_stage` if the condition holds."""
     return sparse_cond(
         condition,
         lambda position, chance: set_up_stage(position, chance=chance),
@@ -139,7 +139,7 @@ def set_up_if(condition: Bool[Array, ""], position: Position, *, chance: Chance)
 
 
 def draw_exit(player_cell: Int32[Array, ""], *, chance: Chance) -> Int32[Array, ""]:
-    """One of the corners on which the player does not stand, uniformly."""
+    """A uniformly random corner other than the player's."""
     others = corners() - CellSet.of(player_cell)
     return others.choose(chance.bits())
 
@@ -151,7 +151,7 @@ def draw_layout(
     *,
     chance: Chance,
 ) -> CellSet:
-    """Where the blocks stand: one number of them, and layouts drawn until one is accepted."""
+    """The cells of the blocks. Their number is drawn once, layouts until one is acceptable."""
     allowed = ~(corners() | occupied)
     number = BLOCKS[0] + below(chance.bits(), BLOCKS[1] - BLOCKS[0] + 1)
     number = jnp.minimum(number, allowed.size())
@@ -186,13 +186,14 @@ _DRAWS_A_WORD, _WORDS_A_LAYOUT = 6, 4
 def draw_cells(
     allowed: CellSet, number: Int32[Array, ""], *, chance: Chance
 ) -> tuple[CellSet, Bool[Array, ""]]:
-    """`number` distinct cells among the allowed ones, none of them a corner, uniformly.
+    """`number` distinct cells among the allowed ones that are not corners, uniformly.
 
-    Cells are drawn one by one, and those that are not allowed or were drawn before count for
-    nothing. All cells fare alike in this, so that a complete layout is a uniform one.
+    Cells are drawn one by one. A cell that is not allowed or was drawn before is ignored. This
+    treats all cells alike, so every complete layout is equally likely.
 
     Returns:
-        The cells, and whether 24 draws gave so many: for 11 of all 32 they nearly always do.
+        The cells, and whether 24 draws found `number` of them. For 11 of all 32 cells they nearly
+        always do.
     """
     open_ = inner_bits(allowed)
 
@@ -210,9 +211,9 @@ def draw_cells(
 def acceptable(
     blocks: CellSet, player_cell: Int32[Array, ""], exit_cell: Int32[Array, ""]
 ) -> Bool[Array, ""]:
-    """Whether the free cells are connected, and no block is walled in by blocks."""
+    """Whether the free cells are connected and every block has a free neighbour."""
     free = ~blocks
-    # The exit is reached but not walked through, unless it is at (0, 0): the original's quirk.
+    # A path may end at the exit but not pass it, unless it is at (0, 0): a quirk of the original.
     no_thoroughfare = CellSet.of(exit_cell) - constant_set((0,))
     reached = flood(CellSet.of(player_cell), free, until=CellSet.empty(), barrier=no_thoroughfare)
     unreached = free - reached
@@ -227,10 +228,10 @@ def draw_contents(
     *,
     chance: Chance,
 ) -> Board:
-    """What the blocks are; the exit; pickups on the two corners left over."""
+    """The board with the contents of the blocks, the exit, and pickups on the other corners."""
     is_block = blocks.to_array()
     kind = chance.words(NUM_CELLS)
-    # The top bit says data or program; the bits below it whether the block is hidden.
+    # The top bit chooses data or program, the bits below it whether the block is hidden.
     program = is_block & (kind >> 31 == 1)
     hidden = below(kind << 1, 10) == 0
     points = 1 + below(chance.words(NUM_CELLS, first=NUM_CELLS), MAX_POINTS)
@@ -252,7 +253,7 @@ def draw_contents(
 
 
 def distinct_programs(wanted: CellSet, *, chance: Chance) -> Board:
-    """A program, and its spawn_count, on each of some cells: all different, uniformly."""
+    """Distinct random programs, with their spawn_count, on the wanted cells."""
     Carry = tuple[Int32[Array, ""], CellSet, UInt32[Array, ""], UInt32[Array, "36"]]
 
     def one(carry: Carry) -> Carry:
@@ -276,10 +277,10 @@ def distinct_programs(wanted: CellSet, *, chance: Chance) -> Board:
 def draw_resources(
     board: Board, exit_cell: Int32[Array, ""], blocks: CellSet, *, chance: Chance
 ) -> Board:
-    """1, 2 or 3 credits or energy on every cell without a block but the exit."""
+    """1, 2 or 3 credits or energy on every cell except blocks and the exit."""
     bits = chance.words(NUM_CELLS)
     share = below(bits, 20)
     amount = 1 + (share >= 9).astype(jnp.int32) + (share >= 18).astype(jnp.int32)
     amount = jnp.where((~(blocks | CellSet.of(exit_cell))).to_array(), amount, 0)
-    credit = (bits & 1) == 0  # `below` leaves out the lowest bits
+    credit = (bits & 1) == 0  # `below` does not use the lowest bits
     return board.replace(credits=jnp.where(credit, amount, 0), energy=jnp.where(credit, 0, amount))

@@ -81,7 +81,7 @@ ENEMY_SPEED = (2, 1, 1, 1)
 
 
 class Player(eqx.Module):
-    """The player. `hp` is 0..3; nothing bounds the rest from above."""
+    """The player. `hp` is 0..3; the other numbers have no upper bound."""
 
     cell: Int32[Array, ""]
     hp: Int32[Array, ""]
@@ -93,7 +93,7 @@ class Player(eqx.Module):
 
 
 class Board(Packed):
-    """What the 36 cells hold, one word each; cell = row * 6 + col."""
+    """The contents of the 36 cells, one word each; cell = row * 6 + col."""
 
     FIELDS = fields(
         content=3,
@@ -117,12 +117,12 @@ class Board(Packed):
 
     @property
     def spawn_count(self) -> Int32[Array, "36"]:
-        """Transmissions that siphoning the block calls; 0 without a block."""
+        """Number of transmissions that siphoning the block calls; 0 without a block."""
         return self._read("spawn_count")
 
     @property
     def credits(self) -> Int32[Array, "36"]:
-        """0..3; where they are not 0, there is no energy."""
+        """0..3; a cell with credits has no energy."""
         return self._read("credits")
 
     @property
@@ -132,12 +132,12 @@ class Board(Packed):
 
     @property
     def siphoned(self) -> Bool[Array, "36"]:
-        """Whether the cell was siphoned."""
+        """Whether a siphon has reached the cell."""
         return self._is("siphoned")
 
     @property
     def siphon_center(self) -> Bool[Array, "36"]:
-        """Whether the player stood here to siphon."""
+        """Whether the player has siphoned from here."""
         return self._is("siphon_center")
 
     @property
@@ -147,9 +147,9 @@ class Board(Packed):
 
 
 class Slots(Packed):
-    """Things in order of arrival: the order of the slots, some of which may be empty.
+    """Enemies or transmissions in order of arrival; slots between them may be empty.
 
-    What an empty slot's word says beside `present` means nothing.
+    In an empty slot only `present` means something.
     """
 
     @property
@@ -169,22 +169,22 @@ class Slots(Packed):
 
     @property
     def cell(self) -> Int32[Array, "*n"]:
-        """Where it is."""
+        """The cell it is on."""
         return self._read("cell")
 
     @property
     def from_scheduled_task(self) -> Bool[Array, "*n"]:
-        """It came by a scheduled task: no kill is counted for it."""
+        """Whether a scheduled task brought it; then its kill does not count."""
         return self._is("from_scheduled_task")
 
     @property
     def spawned_from_siphon(self) -> Bool[Array, "*n"]:
-        """It came by a siphon."""
+        """Whether a siphon brought it."""
         return self._is("spawned_from_siphon")
 
     @property
     def cells(self) -> CellSet:
-        """The cells with one of them."""
+        """The cells with at least one of them."""
         return CellSet.of_cells(self.cell, self.present)
 
     @property
@@ -197,7 +197,7 @@ ORIGIN = ("from_scheduled_task", "spawned_from_siphon")
 """The flags of a transmission or an enemy that say where it came from."""
 
 NOWHERE = 63
-"""In place of a cell: none."""
+"""Stands for no cell."""
 
 
 class Enemies(Slots):
@@ -215,22 +215,22 @@ class Enemies(Slots):
 
     @property
     def disabled_turns(self) -> Int32[Array, "*n"]:
-        """Turns until it moves; 0..7."""
+        """Turns until it may move; 0..7."""
         return self._read("disabled_turns")
 
     @property
     def stunned(self) -> Bool[Array, "*n"]:
-        """It skips the coming turn."""
+        """Whether it skips the next turn."""
         return self._is("stunned")
 
     @property
     def last_known(self) -> Int32[Array, "*n"]:
-        """Cell where a cryptog was last seen; `NOWHERE` for an enemy that never was one."""
+        """Cell where a cryptog was last seen; `NOWHERE` if the enemy never was a cryptog."""
         return self._read("last_known")
 
 
 class Transmissions(Slots):
-    """Enemies on their way, in order of arrival."""
+    """Enemies that will appear soon, in order of arrival."""
 
     FIELDS = fields(
         type=2, cell=6, from_scheduled_task=1, spawned_from_siphon=1, present=1, turns_remaining=21
@@ -238,20 +238,34 @@ class Transmissions(Slots):
 
     @property
     def turns_remaining(self) -> Int32[Array, "*n"]:
-        """Turns until the enemy appears, counting the last one as 1; see `LONGEST_WAIT`."""
+        """Turns until the enemy appears; 1 is the last turn before. At most `LONGEST_WAIT`."""
         return self._read("turns_remaining")
 
 
 LONGEST_WAIT = Transmissions.FIELDS["turns_remaining"].largest
-"""More turns than that no transmission waits: some 700,000 plays of DELAY."""
+"""The most turns that a transmission waits. Only some 700,000 plays of DELAY reach it."""
 
 
 class Position(eqx.Module):
-    """Everything that is on the table now: a game without its past.
+    """The present state of a game, without its history.
 
     Attributes:
-        programs: the programs that the player owns, a bit each; see `owned`.
-        dropped: spawns that found no room in `GameConfig`'s capacities, over the game.
+        player: the player's cell and numbers.
+        board: the contents of the cells.
+        enemies: the enemies on the board.
+        transmissions: the enemies that will appear.
+        programs: the programs that the player owns, one bit each; see `owned`.
+        stage: 1 to 8.
+        turn: turns played in this stage.
+        exit_cell: the cell of the exit.
+        show_activated: whether SHOW is active.
+        scheduled_tasks_disabled: whether CALM is active.
+        step_active: whether STEP skips the next enemy turn.
+        atk_plus_uses_this_stage: how often ATK+ was played in this stage.
+        scheduled_task_interval: turns between scheduled tasks.
+        next_scheduled_task_turn: the turn of the next scheduled task.
+        pending_siphon_transmissions: transmissions that siphons have called.
+        dropped: spawns that found no room in `GameConfig`'s capacities, over the whole game.
     """
 
     player: Player
@@ -278,12 +292,12 @@ class Position(eqx.Module):
 
 
 class History(eqx.Module):
-    """Snapshots for UNDO in a ring (`game/history.py`).
+    """Snapshots for UNDO in a ring buffer (`game/_history.py`).
 
     Attributes:
-        ring: one snapshot a row.
-        next_slot: the row that the next snapshot goes to.
-        count: how many snapshots are held.
+        ring: one snapshot for each row.
+        next_slot: the row of the next snapshot.
+        count: number of snapshots held.
     """
 
     ring: UInt32[Array, "history snapshot_words"]
@@ -304,19 +318,19 @@ def is_block(content: Int32[Array, "*shape"]) -> Bool[Array, "*shape"]:
 
 
 def holds_data(content: Int32[Array, "*shape"]) -> Bool[Array, "*shape"]:
-    """Whether it is a data block, known or hidden."""
+    """Whether a cell's content is a data block, known or hidden."""
     return (content == Content.DATA) | (content == Content.HIDDEN_DATA)
 
 
 def holds_program(content: Int32[Array, "*shape"]) -> Bool[Array, "*shape"]:
-    """Whether it is a program block, known or hidden."""
+    """Whether a cell's content is a program block, known or hidden."""
     return (content == Content.PROGRAM) | (content == Content.HIDDEN_PROGRAM)
 
 
 def by_type(
     table: tuple[int, int, int, int], kind: Int32[Array, "*shape"]
 ) -> Int32[Array, "*shape"]:
-    """A table of the four enemy types, looked up without a gather; entries are below 256."""
+    """The entry of each type in a table of the four; no gather. Entries must be below 256."""
     word = sum(entry << (8 * each) for each, entry in enumerate(table))
     return ((jnp.uint32(word) >> (8 * kind).astype(jnp.uint32)) & 255).astype(jnp.int32)
 

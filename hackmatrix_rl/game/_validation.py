@@ -1,4 +1,4 @@
-"""What a recorded position must be like to be one (see `arrays.py`)."""
+"""Checks of recorded positions (see `_arrays.py`)."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -50,12 +50,12 @@ NAMES = (
 """The arrays of a position."""
 
 LARGEST = 1_000_000_000
-"""The most that a number which the rules do not bound (credits, a turn) may come in as.
+"""The largest accepted value of a number that the rules do not bound (credits, a turn).
 
-A position's numbers are int32, which end at 2,147,483,647. What is ever added up are two of them
-(credits and energy; a turn and an interval), and a move adds at most 45 to any (the points of a
-cross of five blocks; the transmissions that it calls). So no number wraps around within the next
-three million moves.
+The numbers of a position are int32, which end at 2,147,483,647. The game adds at most two of them
+(credits and energy; a turn and an interval). A move adds at most 45 to a number (the points of a
+cross of five blocks, or the transmissions that they call). So no number wraps around within the
+next three million moves.
 """
 
 _ENDS = _ON_BOARD = (0, SIZE - 1)
@@ -77,16 +77,16 @@ _RANGES = {
 def read(
     arrays: Mapping[str, Any], prefix: str, *, batched: bool, records: int | None = None
 ) -> dict[str, np.ndarray]:
-    """The arrays of one position with a batch axis, of the right shapes and of whole numbers.
+    """The arrays of one position with a batch axis, checked to be integers of the right shapes.
 
     Args:
-        arrays: as given to `from_arrays`.
-        prefix: of the names of this position's arrays.
+        arrays: the arrays given to `from_arrays`.
+        prefix: prefix of the names of this position's arrays.
         batched: whether the arrays have a batch axis.
-        records: how many there must be; as many as `player` has by default.
+        records: the required number of records; by default the number in `player`.
 
     Raises:
-        ValueError: naming the array.
+        ValueError: an array is missing or has the wrong shape or dtype; the message names it.
     """
     shapes = {
         "player": (len(PLAYER),), "game": (len(TOP_GAME if prefix else GAME),),
@@ -115,10 +115,10 @@ def read(
 
 
 def as_array(arrays: Mapping[str, Any], name: str) -> np.ndarray:
-    """The array of a name.
+    """The array with this name.
 
     Raises:
-        ValueError: if there is none, or NumPy makes no array of what there is.
+        ValueError: there is none, or NumPy cannot convert it to an array.
     """
     if name not in arrays:
         raise ValueError(f"{name} is missing")
@@ -126,22 +126,26 @@ def as_array(arrays: Mapping[str, Any], name: str) -> np.ndarray:
         return np.asarray(arrays[name])
     except (ValueError, TypeError) as error:
         raise ValueError(
-            f"{name} is no array of numbers: {' '.join(str(error).split())}"
+            f"{name} is not an array of numbers: {' '.join(str(error).split())}"
         ) from error
 
 
 def checked(
     arrays: Mapping[str, np.ndarray], prefix: str, config: GameConfig
 ) -> dict[str, np.ndarray]:
-    """One position as int32, found possible and small enough, its unused rows zero.
+    """One position as int32, checked to be possible and within the capacities.
 
     Args:
         arrays: from `read`.
-        prefix: of the names of this position's arrays, for messages.
-        config: the capacities; the tables come out with so many rows.
+        prefix: prefix of the names of this position's arrays, for messages.
+        config: the capacities.
+
+    Returns:
+        The arrays. Tables have as many rows as the capacity; unused rows are 0.
 
     Raises:
-        ValueError: naming the record, the field, its value and what is allowed.
+        ValueError: a value is not allowed. The message names the record, the field, its value
+            and what is allowed.
     """
     used = {
         name: _used_rows(prefix + name, arrays[name], arrays[f"num_{name}"], capacity)
@@ -185,7 +189,7 @@ def _capacities(config: GameConfig) -> dict[str, int]:
 
 
 def _used_rows(name: str, table: np.ndarray, number: np.ndarray, capacity: int) -> np.ndarray:
-    """Which rows of a table count; what stands in the others means nothing."""
+    """The rows of a table that are in use; the others mean nothing."""
     count, rows = f"num_{name}", table.shape[1]
     if name.startswith("top_"):
         count = f"top_num_{name.removeprefix('top_')}"
@@ -217,16 +221,16 @@ def _check_cells(name: str, cells: np.ndarray) -> None:
     _refuse(program & (value > last), name, "program", value, f"not within 0..{last}")
     for column in ("value", "spawn_count"):
         bad = ~(data | program) & (columns[column] != 0)
-        _refuse(bad, name, column, columns[column], "not 0, as it is without a block")
+        _refuse(bad, name, column, columns[column], "but must be 0 in a cell without a block")
     bad = (columns["credits"] > 0) & (columns["energy"] > 0)
-    _refuse(bad, name, "energy", columns["energy"], "not 0, as it is beside credits")
+    _refuse(bad, name, "energy", columns["energy"], "but must be 0 in a cell with credits")
     bad = (content == Content.EXIT) & ~np.isin(np.arange(NUM_CELLS), CORNERS)
     corners = ", ".join(map(str, CORNERS))
     _refuse(bad, name, "content", content, f"not allowed there: exits are in cells {corners}")
 
 
 def _refuse(bad: np.ndarray, name: str, column: str, values: np.ndarray, why: str) -> None:
-    """Raises for the first bad value, if there is one."""
+    """Raises `ValueError` for the first bad value, if there is one."""
     for record, *row in np.argwhere(bad)[:1].tolist():
         where = f"{name}[{row[0]}]" if row else name
         field = f"{column} of {where}" if column else where

@@ -1,4 +1,4 @@
-"""What conditions and effects of programs look at, worked out once a step."""
+"""What conditions and effects of programs read, computed once a step."""
 
 import equinox as eqx
 from jaxtyping import Array, Bool
@@ -14,15 +14,18 @@ from hackmatrix_rl.game._state import (
 
 
 class View(eqx.Module):
-    """A position seen from where the player stands.
+    """A position as seen from the player's cell.
 
     Attributes:
-        position: what is looked at.
+        position: the position.
         can_undo: whether the history holds a snapshot.
-        enemies: the cells with an enemy; `transmissions` and `blocks` likewise.
+        enemies: the cells with an enemy.
+        transmissions: the cells with a transmission.
+        blocks: the cells with a block.
         here: the player's cell.
         around: the 8 cells around it.
-        row: the player's row; `column` likewise.
+        row: the cells of the player's row.
+        column: the cells of the player's column.
     """
 
     position: Position
@@ -37,7 +40,7 @@ class View(eqx.Module):
 
     @staticmethod
     def of(position: Position, *, can_undo: Bool[Array, ""]) -> "View":
-        """Looks at a position whose history holds a snapshot, or none."""
+        """The view of a position; `can_undo` says whether its history holds a snapshot."""
         cell = position.player.cell
         here = CellSet.of(cell)
         row, column = row_and_column(cell)

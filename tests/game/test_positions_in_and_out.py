@@ -190,7 +190,7 @@ def test_fractions_are_refused():
 @pytest.mark.parametrize("thing", [None, "text", [[1, 2], [3]], {"a": 1}, [[2**70]], 3])
 def test_what_is_no_array_of_integers_is_named(thing):
     for name in ("player", "enemies"):
-        with pytest.raises(ValueError, match=rf"^{name} (has|is no array)"):
+        with pytest.raises(ValueError, match=rf"^{name} (has|is not an array)"):
             from_arrays(CONFIG, positions() | {name: thing})
 
 
