@@ -1,4 +1,4 @@
-"""What makes code for one game fast in batches. Nothing here knows the game."""
+"""Code for one game becomes fast in batches. Nothing here knows the rules of a game."""
 
 from hackmatrix_rl.batching._bits import (
     at_place,

@@ -40,7 +40,7 @@ class Chance(eqx.Module):
         return Chance(data[-2], data[-1])
 
     def fold_in(self, number: int | Int32[Array, ""]) -> "Chance":
-        """A source derived from this one by a number; different numbers give independent sources."""
+        """A source derived from this one; different numbers give independent sources."""
         low = mix(self.low ^ mix(jnp.asarray(number).astype(jnp.uint32) * _GOLDEN + _GOLDEN))
         return Chance(*materialize((low, mix(self.high + low))))
 

@@ -91,7 +91,7 @@ class Packed(eqx.Module):
 
     @classmethod
     def word(cls, **values: ArrayLike) -> UInt32[Array, "*shape"]:
-        """The words alone of the records that `of` makes."""
+        """The words of the records that `of` makes."""
         word = jnp.uint32(0)
         for name, value in values.items():
             word = word | cls.FIELDS[name].placed(value)

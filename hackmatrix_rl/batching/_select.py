@@ -21,7 +21,7 @@ def pick(chosen: Bool[Array, " n"], values: Shaped[Array, " n"]) -> Shaped[Array
 
 
 def only_first(flags: Bool[Array, " n"]) -> Bool[Array, " n"]:
-    """The flags with the first set one alone."""
+    """Only the first flag that is set."""
     places = np.arange(flags.shape[-1], 0, -1, dtype=np.int32)
     places_left = jnp.where(flags, places, 0)  # `argmax` takes several times as long on a CPU
     return flags & (places_left == jnp.max(places_left))

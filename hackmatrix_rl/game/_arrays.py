@@ -106,7 +106,7 @@ def to_arrays(state: State) -> dict[str, np.ndarray]:
 @jax.jit
 @jax.vmap
 def _columns(state: State) -> dict[str, Array]:
-    """The arrays of a game before its empty slots are removed; the columns are `PLAYER` and so on."""
+    """The arrays of a game, with its empty slots."""
     position = state.position
     enemies, transmissions = position.enemies, position.transmissions
     return {

@@ -173,7 +173,7 @@ class CellSet(eqx.Module):
         return row | column.shifted(Direction.UP) | column.shifted(Direction.DOWN)
 
     def pick(self, index: Int32[Array, ""]) -> Int32[Array, ""]:
-        """The member with this index, counted from cell 0; the set must be larger than the index."""
+        """The member with this index, counted from cell 0; the set must have so many members."""
         in_low = size_of(self.low)
         later = index >= in_low
         bit = nth_bit(

@@ -28,7 +28,7 @@ from hackmatrix_rl.game._state import (
 
 _FLAGS = ("show_activated", "scheduled_tasks_disabled")
 _NUMBERS = ("turn", "atk_plus_uses_this_stage")
-"""The fields of a position in a snapshot, beside player, board, slots and programs."""
+"""The fields of a position in a snapshot, besides player, board, slots and programs."""
 
 _FLAG_WORD = fields(programs=NUM_PROGRAMS, **dict.fromkeys(_FLAGS, 1))
 

@@ -36,7 +36,7 @@ from hackmatrix_rl.game._state import (
 
 
 class Outcome(eqx.Module):
-    """The results of an action, beside the new state.
+    """The results of an action, besides the new state.
 
     Attributes:
         terms: the terms of the reward; `terms.total()` is the reward.

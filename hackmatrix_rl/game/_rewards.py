@@ -59,7 +59,7 @@ TERM_NAMES = tuple(field.name for field in fields(RewardTerms))
 
 
 class Event(eqx.Module):
-    """The results of an action, beside the new position.
+    """The results of an action, besides the new position.
 
     Attributes:
         kills: number of kills that count.
