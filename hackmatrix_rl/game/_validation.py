@@ -221,9 +221,9 @@ def _check_cells(name: str, cells: np.ndarray) -> None:
     _refuse(program & (value > last), name, "program", value, f"not within 0..{last}")
     for column in ("value", "spawn_count"):
         bad = ~(data | program) & (columns[column] != 0)
-        _refuse(bad, name, column, columns[column], "but must be 0 in a cell without a block")
+        _refuse(bad, name, column, columns[column], "not 0: the cell has no block")
     bad = (columns["credits"] > 0) & (columns["energy"] > 0)
-    _refuse(bad, name, "energy", columns["energy"], "but must be 0 in a cell with credits")
+    _refuse(bad, name, "energy", columns["energy"], "not 0: the cell has credits")
     bad = (content == Content.EXIT) & ~np.isin(np.arange(NUM_CELLS), CORNERS)
     corners = ", ".join(map(str, CORNERS))
     _refuse(bad, name, "content", content, f"not allowed there: exits are in cells {corners}")

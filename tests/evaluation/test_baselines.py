@@ -18,7 +18,7 @@ from hackmatrix_rl.evaluation import (
     Runner,
     evaluate_all,
 )
-from hackmatrix_rl.game import GameConfig
+from hackmatrix_rl.game import NUM_ACTIONS, GameConfig
 
 DRAWS = 4000
 UP, DOWN, LEFT, RIGHT, SIPHON = range(5)
@@ -46,7 +46,7 @@ def seen(player, exit_cell, *, blocks=(), enemies=()):
 
 
 def legal(*actions):
-    return jnp.zeros(28, bool).at[jnp.array(actions, int)].set(True)
+    return jnp.zeros(NUM_ACTIONS, bool).at[jnp.array(actions, int)].set(True)
 
 
 def frequencies(player, observation, mask):
@@ -56,12 +56,12 @@ def frequencies(player, observation, mask):
         return player.act(observation, mask, player.initial_carry(), key=key)[0]
 
     actions = jax.jit(jax.vmap(act))(jax.random.split(jax.random.key(0), DRAWS))
-    return np.bincount(np.asarray(actions), minlength=28) / DRAWS
+    return np.bincount(np.asarray(actions), minlength=NUM_ACTIONS) / DRAWS
 
 
 def assert_near(got, expected):
     """Within 4.5 standard deviations of a frequency: 28 actions, one false alarm in 5,000."""
-    want = np.zeros(28)
+    want = np.zeros(NUM_ACTIONS)
     for action, chance in expected.items():
         want[action] = chance
     assert (np.abs(got - want) <= 4.5 * np.sqrt(want * (1 - want) / DRAWS)).all(), got

@@ -10,6 +10,7 @@ from game.mutations import assert_names_a_field
 from game.recordings import CONFIG, POSITION, canonical, differences, load, report, rows
 from game.replay import BATCH
 from hackmatrix_rl.game import (
+    NUM_PROGRAMS,
     GameConfig,
     from_arrays,
     to_arrays,
@@ -75,7 +76,7 @@ def test_other_arrays_are_ignored():
         ("cells", (8, 0), 7, "content of cells[8]"),
         ("cells", (8, slice(0, 2)), (1, 10), "points of cells[8]"),
         ("cells", (8, slice(0, 2)), (3, 0), "points of cells[8]"),
-        ("cells", (8, slice(0, 2)), (2, 23), "program of cells[8]"),
+        ("cells", (8, slice(0, 2)), (2, NUM_PROGRAMS), "program of cells[8]"),
         ("cells", (35, 3), 4, "credits of cells[35]"),
         ("cells", (35, 5), 2, "siphoned of cells[35]"),
         ("cells", (8, slice(0, 3)), (0, 5, 0), "value of cells[8] is 5"),
