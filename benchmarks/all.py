@@ -127,7 +127,7 @@ def communication_table(rows: Any) -> list[str]:
         return f"{count / 2**20:.2f} MiB"
 
     return markdown(
-        ("mesh", "operations", "sent by a device", "of which gathered parameters"),
+        ("mesh", "operations", "sent by a device", "gathered parameters"),
         (
             (
                 f"`{row['mesh']}`",
