@@ -1,20 +1,20 @@
-"""Names of files and folders that cannot be any."""
+"""Checks of the names of files and folders."""
 
 from hackmatrix_rl.errors import (
     ConfigError,
     shortened,
 )
 
-# What Linux and macOS take, less room for what lies in a run's folder.
+# Limits of Linux and macOS, minus room for the files of a run's folder.
 _LONGEST_PART, _LONGEST = 255, 3500
 
 
 def check_path(path: str | None, said: str) -> None:
-    """Raises a ConfigError if no file or folder can have a name.
+    """Raises a ConfigError if no file or folder can have this name.
 
     Args:
-        path: the name, of a remote place (`gs://...`) too; `None` will do.
-        said: the flag or argument that gave it.
+        path: the name, also a remote one (`gs://...`); `None` passes.
+        said: the flag or argument with the name.
     """
     if path is None:
         return
