@@ -93,7 +93,7 @@ def test_a_damaged_checkpoint_is_set_aside_and_not_lost(tmp_path):
     (newest / "manifest.json").unlink()
     stopped = find_resumable_run(str(tmp_path / "run"))
     assert stopped.update == 4
-    assert "half-written" in stopped.notes[0]
+    assert "incomplete" in stopped.notes[0]
     go_on(tmp_path)
     names = {path.name for path in (tmp_path / "run" / "checkpoints").iterdir()}
     assert names == {"4", "8", "8.damaged"}

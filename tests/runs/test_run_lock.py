@@ -127,7 +127,7 @@ def test_a_checkpoint_of_another_run_is_passed_over_where_there_is_one_of_its_ow
     told = []
     assert find_checkpoint("one", report=told.append).name == "2"
     assert told == [
-        f"far/4: of another run (two-2, not {made.wandb_id}); it is passed over",
+        f"far/4: of another run (two-2, not {made.wandb_id}); it is skipped",
     ]
 
 

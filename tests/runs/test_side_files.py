@@ -251,7 +251,7 @@ def test_a_file_where_a_checkpoint_should_be_is_passed_over_and_set_aside(mine):
     (mine / "checkpoints" / "4").write_text("")
     told = []
     assert find_checkpoint("mine", report=told.append).name == "2"
-    assert told == ["runs/mine/checkpoints/4: no folder; it is passed over"]
+    assert told == ["runs/mine/checkpoints/4: no folder; it is skipped"]
     _, (note,) = reopen("mine")
     assert "4: no folder" in note
     assert (mine / "checkpoints" / "4.damaged").is_file()
@@ -271,7 +271,7 @@ def test_a_damaged_manifest_is_a_damaged_checkpoint(mine, content):
     told = []
     assert find_checkpoint("mine", report=told.append).name == "2"
     assert told == [
-        "runs/mine/checkpoints/4: damaged: its manifest cannot be read; it is passed over"
+        "runs/mine/checkpoints/4: damaged: its manifest cannot be read; it is skipped"
     ]
 
 
