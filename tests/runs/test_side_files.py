@@ -290,13 +290,13 @@ def test_a_run_without_a_wandb_id_gets_one(mine):
     (mine / "run.json").unlink()
     folder, notes = reopen("mine")
     assert folder.wandb_id.startswith("mine-")
-    assert f"tells no wandb id; the run is {folder.wandb_id} from here on" in notes[0]
+    assert f"has no wandb id; the run is {folder.wandb_id} from here on" in notes[0]
     assert find_resumable_run(folder.wandb_id).path.name == "mine"
 
 
 def test_a_checkpoint_that_tells_no_run_does_not_make_a_folder_again(mine):
     save("far", 2, {})
-    with pytest.raises(ConfigError, match="far holds no checkpoint that tells its run"):
+    with pytest.raises(ConfigError, match="far holds no checkpoint that names its run"):
         find_resumable_run("lost", "far")
 
 
