@@ -160,7 +160,7 @@ def test_a_file_system_without_locks_is_told_and_goes_on(here, monkeypatch, numb
     monkeypatch.setattr(fcntl, "flock", flock)
     made = make_run_folder(config(run_dir="run"))
     assert made.config.is_file()
-    assert "--run-dir run: there are no locks on this file system" in made.notes[0]
+    assert "--run-dir run: this file system has no locks" in made.notes[0]
 
 
 def test_a_lock_whose_file_was_removed_is_not_held_and_can_be_taken_by_another(here):

@@ -270,9 +270,7 @@ def test_a_damaged_manifest_is_a_damaged_checkpoint(mine, content):
     (mine / "checkpoints" / "4" / "manifest.json").write_text(content)
     told = []
     assert find_checkpoint("mine", report=told.append).name == "2"
-    assert told == [
-        "runs/mine/checkpoints/4: damaged: its manifest cannot be read; it is skipped"
-    ]
+    assert told == ["runs/mine/checkpoints/4: damaged: its manifest cannot be read; it is skipped"]
 
 
 @pytest.mark.parametrize("damage", ["empty", "garbled", "list", "folder"])
