@@ -25,9 +25,7 @@ def draw_curve(metrics: Path, picture: Path, *, title: str) -> bool:
     Returns:
         Whether the file has anything to draw.
     """
-    from matplotlib.figure import (
-        Figure,
-    )  # slow to import, and only the end needs it
+    from matplotlib.figure import Figure  # slow to import, and only the end needs it
 
     rows = [row for row in read_json_lines(metrics) if row.get("env_steps") is not None]
     # Not pyplot: this needs no global state and no display.
