@@ -2,9 +2,9 @@
 
     python benchmarks/memory.py [--network residual --depth 8] [--games 128] [--json FILE]
 
-The temporary memory is XLA's figure for the compiled gradient (`memory_analysis`): everything except
-its arguments (parameters, minibatch) and results. The minibatch has the shapes of HackMatrix; no
-game is compiled or played.
+The temporary memory is XLA's figure for the compiled gradient (`memory_analysis`): everything
+except its arguments (parameters, minibatch) and results. The minibatch has the shapes of
+HackMatrix; no game is compiled or played.
 """
 
 import argparse
