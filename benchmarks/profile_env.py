@@ -3,10 +3,10 @@
     python benchmarks/profile_env.py [--games 4096] [--parts mask action] [--json FILE]
 
 First, the games play `--steps` random legal steps. Then each part of a step is compiled and timed
-alone, on all games, and the whole step as well. Alone, a part cannot fuse with its neighbours and must read
-and write memory, so the sum is more than the step: compare the parts. The parts take turns: other
-work on the machine slows all of them. `instructions`, `fusions`, `loops` and `copies` are counts of
-the compiled program.
+alone, on all games, and the whole step as well. Alone, a part cannot fuse with its neighbours and
+must read and write memory, so the sum is more than the step: compare the parts. The parts take
+turns: other work on the machine slows all of them. `instructions`, `fusions`, `loops` and `copies`
+are counts of the compiled program.
 """
 
 import argparse
