@@ -132,7 +132,7 @@ def random_legal(
 
 @runtime_checkable
 class Timed(Protocol):
-    """An object whose runs can be timed.
+    """An object with runs that can be timed.
 
     Attributes:
         compile_seconds: time to trace and compile, which is not part of a run.

@@ -135,7 +135,7 @@ def check_playable(folder: epath.Path, metadata: Mapping[str, Any]) -> None:
         )
         raise ConfigError(
             f"{folder}: of another game: {said}. It was written by hackmatrix-rl "
-            f"{_writer(metadata)}. Use the version that wrote it, or train anew."
+            f"{_writer(metadata)}. Use the version that wrote it, or train a new one."
         )
 
 
@@ -150,7 +150,7 @@ def check_resumable(folder: epath.Path, metadata: Mapping[str, Any]) -> None:
         raise ConfigError(
             f"{folder}: checkpoint format {metadata['format']}, written by hackmatrix-rl "
             f"{_writer(metadata)}. Its policy can still be played (hackmatrix-rl eval), but to "
-            "go on with the training use the version that wrote it, or start anew."
+            "resume the training use the version that wrote it, or start a new run."
         )
     check_playable(folder, metadata)
 
@@ -158,7 +158,7 @@ def check_resumable(folder: epath.Path, metadata: Mapping[str, Any]) -> None:
 def _writer(metadata: Mapping[str, Any]) -> str:
     """The version that wrote a checkpoint, by its own claim."""
     versions = metadata.get("versions", {})
-    told = versions.get("hackmatrix-rl", "0.1.0") if isinstance(versions, dict) else None
-    if isinstance(told, str) and re.fullmatch(r"[\w.+!-]{1,40}", told, re.ASCII):
-        return told
+    claimed = versions.get("hackmatrix-rl", "0.1.0") if isinstance(versions, dict) else None
+    if isinstance(claimed, str) and re.fullmatch(r"[\w.+!-]{1,40}", claimed, re.ASCII):
+        return claimed
     return "of unknown version"

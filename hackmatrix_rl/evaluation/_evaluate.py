@@ -156,8 +156,7 @@ def evaluate_all(
     for batch in range(math.ceil(episodes / num_envs)):
         keys = env_keys(key, num_envs, first=batch * num_envs)
         parts.append(jax.device_get(_first_episodes(players, environment, keys, max_steps)))
-    # The last batch may play too many episodes. The last environments are dropped, whatever
-    # their results.
+    # The last batch may play too many episodes. The last environments are dropped.
     totals, done = jax.tree.map(
         lambda *leaves: np.concatenate(leaves, axis=1)[:, :episodes], *parts
     )

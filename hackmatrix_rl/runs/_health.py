@@ -81,7 +81,7 @@ class Health:
 
     @property
     def sound(self) -> bool:
-        """Whether the newest dispatch was finite, so that its state is a good checkpoint."""
+        """Whether the newest dispatch was finite. Only then its state is a good checkpoint."""
         return not self._in_a_row["nonfinite"]
 
     def look(self, metrics: Metrics) -> Sequence[Finding]:

@@ -87,7 +87,7 @@ def check_played(environment: HackMatrix, games: int) -> None:
     available = available_memory()
     if available is not None and games * one > available[0]:
         raise ConfigError(
-            f"--num-envs {games}: so many games need at least {format_bytes(games * one)}, but "
+            f"--num-envs {games}: these games need at least {format_bytes(games * one)}, but "
             f"there are {format_bytes(available[0])} of {available[1]}. Use a smaller --num-envs."
         )
 
@@ -116,18 +116,18 @@ def check_memory(
     )
     if available is None:
         return [line]
-    room, whose = available
+    room, kind = available
     if needed.sure > room:
         fits = _envs_that_fit(config, needed, room)
         advice = f"Use --num-envs {fits}" if fits else "Use a smaller --num-steps or --history"
         raise ConfigError(
             f"--num-envs {config.num_envs} with --num-steps {config.num_steps} needs at least "
-            f"{format_bytes(needed.sure)} a device, but there are {format_bytes(room)} of {whose}. "
+            f"{format_bytes(needed.sure)} a device, but there are {format_bytes(room)} of {kind}. "
             f"{advice}, or more devices."
         )
     tight = needed.total > room
     advice = "; it may not fit: if so, use more --num-minibatches" if tight else ""
-    return [f"{line}; of {format_bytes(room)} {whose}{advice}"]
+    return [f"{line}; of {format_bytes(room)} {kind}{advice}"]
 
 
 def check_disk(

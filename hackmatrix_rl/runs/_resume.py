@@ -276,7 +276,7 @@ def _check_own(path: Path, checkpoint: epath.Path, metadata: Mapping[str, Any]) 
 
 
 def _folder_by_checkpoints(wandb_id: str) -> Path | None:
-    """The folder under `runs/` whose checkpoints have a wandb id, if its `run.json` has none."""
+    """The folder under `runs/` with this wandb id only in its checkpoints, or `None`."""
     for path in run_folders():
         if "wandb_id" not in stored_identity(path):
             runs = [run_of(each) for each in checkpoints_in(_checkpoints_of(path))]

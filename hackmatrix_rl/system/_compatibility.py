@@ -44,7 +44,7 @@ def cpu_options(
 
     Args:
         version: the version of jaxlib.
-        once: whether the program runs only once, so that only compile time counts.
+        once: whether the program runs only once; then only compile time counts.
     """
     options = dict(CPU_OPTIONS.get(version, _NONE))
     if once and options:

@@ -55,7 +55,7 @@ Loss = PreparedLoss | Callable[[ActorCritic, Batch], tuple[Float32[Array, ""], L
 class MinibatchGradient(eqx.Module):
     """Takes the gradient of a loss on a minibatch.
 
-    On a mesh, each device takes the gradient of its own environments (in parts if asked for),
+    On a mesh, each device takes the gradient of its own environments (perhaps in parts),
     and the gradients are averaged once, in float32. A loss without `prepare` may use the whole
     minibatch at once; then the compiler decides about the communication.
 

@@ -126,7 +126,7 @@ def _place(leaf: jax.Array | np.ndarray, sharding: NamedSharding) -> jax.Array:
     is_ours = sharding.is_fully_addressable
     if isinstance(leaf, jax.Array) and (is_ours or not leaf.is_fully_addressable):
         # A copy, because training overwrites the arrays on the mesh. `device_put` can share
-        # buffers on the same device, even if told not to.
+        # buffers on the same device, even with `may_alias=False`.
         copied = jnp.copy(jax.device_put(on_device(leaf), sharding.with_memory_kind(DEVICE)))
         return jax.device_put(copied, sharding)
     if isinstance(leaf, jax.Array) and is_key(leaf):
