@@ -79,10 +79,10 @@ def not_plain(folder: epath.Path) -> str | None:
     here = [(name, folder / name) for name in (NAME, NAME + ".part") if (folder / name).exists()]
     for name, path in (*here, *_files(folder)):
         if os.path.islink(path):
-            return f"damaged: {name} is a link; copy what it leads to (cp -rL)"
+            return f"damaged: {name} is a link; copy its target (cp -rL)"
         # Only `epath` sees remote paths, and it treats a pipe as a file.
         if os.path.exists(path) and not os.path.isfile(path):
-            return f"damaged: {name} is no file"
+            return f"damaged: {name} is not a file"
     return None
 
 

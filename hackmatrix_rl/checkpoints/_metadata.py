@@ -108,7 +108,7 @@ def _mapping_trouble(value: object, kind: Any, names: tuple[str, ...] = ()) -> s
 
 def _game_trouble(value: object) -> str | None:
     if not isinstance(value, dict):
-        return "missing: nothing says which rules it is for"
+        return "missing: the checkpoint does not name its rules"
     try:
         GameIdentity.of(value)
     except ValueError as error:

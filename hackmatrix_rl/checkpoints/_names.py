@@ -22,9 +22,9 @@ def name_trouble(name: object, *, longest: int = LONGEST) -> str | None:
         return f"must be text, not {type(name).__name__}"
     shown = repr(name if len(name) <= 60 else f"{name[:60]}...")
     if not name or name in (".", ".."):
-        return f"{shown} names no folder"
+        return f"{shown} is not the name of a folder"
     if any(sign in "/\\" or ord(sign) < 32 for sign in name):
-        return f"{shown} holds a separator or a control character: a path is no name"
+        return f"{shown} holds a separator or a control character: it must be a plain name"
     try:
         size = len(os.fsencode(name))
     except UnicodeEncodeError:

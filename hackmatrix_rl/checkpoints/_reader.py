@@ -185,7 +185,7 @@ def _restored(folder: epath.Path, part: str) -> dict[str, np.ndarray]:
         restored = reader.restore(folder, ocp.args.Composite(**{part: arguments}))[part]
     odd = [name for name, array in restored.items() if not isinstance(array, np.ndarray)]
     if odd:
-        raise ValueError(f"{odd[0]!r} is no array")
+        raise ValueError(f"{odd[0]!r} is not an array")
     return restored
 
 

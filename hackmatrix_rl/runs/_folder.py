@@ -326,7 +326,7 @@ def _mend(folder: RunFolder) -> list[str]:
     for file in (folder.metrics, folder.log, folder.curve, folder.summary):
         usable = file.is_file() and os.access(file, os.R_OK | os.W_OK)
         if os.path.lexists(file) and not usable:
-            notes.append(f"{file}: is no file to write to; it is now {set_aside(file).name}")
+            notes.append(f"{file}: is not a writable file; it is now {set_aside(file).name}")
     return notes
 
 

@@ -130,7 +130,7 @@ def _starts_in(file: Path) -> list[dict[str, Any]]:
         return []
     starts = content.get("starts")
     if not isinstance(starts, list) or not all(_is_start(start) for start in starts):
-        raise DamagedFileError("is no list of starts")
+        raise DamagedFileError("is not a list of starts")
     return starts
 
 

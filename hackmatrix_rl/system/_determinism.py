@@ -46,7 +46,7 @@ def make_deterministic() -> None:
     given = [each.partition("=")[2] or "true" for each in flags if each.split("=")[0] == GPU_FLAG]
     if given and given[-1].lower() not in ("true", "1"):
         raise ConfigError(
-            f"--deterministic: XLA_FLAGS holds {GPU_FLAG}={given[-1]}. Take that out of XLA_FLAGS."
+            f"--deterministic: XLA_FLAGS holds {GPU_FLAG}={given[-1]}. Remove it from XLA_FLAGS."
         )
     if given:
         return

@@ -88,8 +88,8 @@ def connect(
         return False
     if missing and len(missing) < len(given):
         raise ConfigError(
-            f"{', '.join(missing)} missing: give all of {', '.join(given)}, or none of them where "
-            "SLURM, Open MPI or a TPU pod tells."
+            f"{', '.join(missing)} missing: give all of {', '.join(given)}, or none of them if "
+            "SLURM, Open MPI or a TPU pod sets them."
         )
     if process_id is not None and num_processes is not None and process_id >= num_processes:
         raise ConfigError(

@@ -22,7 +22,7 @@ def check_path(path: str | None, said: str) -> None:
     if any(ord(each) < 32 for each in path):
         wrong = "a line break or another control character is in it"
     elif len(path.encode(errors="surrogateescape")) > _LONGEST:
-        wrong = f"it has {len(path)} characters; at most {_LONGEST} will do"
+        wrong = f"it has {len(path)} characters; at most {_LONGEST} are possible"
     elif any(
         len(part.encode(errors="surrogateescape")) > _LONGEST_PART for part in path.split("/")
     ):

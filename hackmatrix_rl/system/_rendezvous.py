@@ -101,5 +101,5 @@ def _why(seconds: float, coordinator: str | None, process_id: int | None) -> str
         return f"--coordinator {coordinator}: no process 0 there {late}: {error.strerror or error}."
     return (
         f"--coordinator {coordinator}: something answers there, but the run did not come together "
-        f"{late}: it is no process 0, or others are missing."
+        f"{late}: it is not process 0, or other processes are missing."
     )

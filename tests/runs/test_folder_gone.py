@@ -100,7 +100,7 @@ def test_a_folder_that_vanished_is_told_and_made_again_whole(here):
     folder, status, thief, held = train({4: look_and_vanish}, save_interval_minutes=None)
     assert status is ExitCode.DONE
     assert held, "another process could write it"
-    (said,) = thief.said("was removed while")
+    (said,) = thief.said("was removed during")
     assert said == (
         "runs/mine: was removed during the run. Made again: lock, config.json, run.json, "
         "versions.json, metrics.jsonl, log.txt"

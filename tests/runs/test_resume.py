@@ -166,7 +166,7 @@ def test_a_run_that_is_being_written_is_refused(tmp_path):
         with pytest.raises(ConfigError, match=r"--resume-run .*run: is still being written by pr"):
             find_resumable_run(str(tmp_path / "run"), lock=RunLock())
     # Free by now: there is just no checkpoint.
-    with pytest.raises(ConfigError, match="no checkpoint to go on from"):
+    with pytest.raises(ConfigError, match="no checkpoint to resume from"):
         find_resumable_run(str(tmp_path / "run"), lock=RunLock())
 
 

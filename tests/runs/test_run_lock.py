@@ -172,7 +172,7 @@ def test_a_lock_whose_file_was_removed_is_not_held_and_can_be_taken_by_another(h
     assert not mine.ours(folder)
     other.take("--run-dir", folder)
     assert not mine.ours(folder)
-    with pytest.raises(OSError, match="is written by process"):
+    with pytest.raises(OSError, match="is now written by process"):
         mine.renew(folder)
     mine.close()
     assert other.ours(folder), "closing one lock does not remove another's file"

@@ -225,7 +225,7 @@ def test_what_cannot_be_read_is_set_aside(mine, monkeypatch):
     )
     _, notes = reopen("mine")
     (note,) = notes
-    assert "log.txt: is no file to write to; it is now log.txt.damaged" in note
+    assert "log.txt: is not a writable file; it is now log.txt.damaged" in note
 
 
 def unreadable(*_):
