@@ -66,8 +66,8 @@ def main(steps: int) -> None:
     )
     for metrics in trainer.train(steps, key=jax.random.key(1)):
         print(metrics.summary())
-    kept = trainer.policy
-    computed = trainer.algorithm.precision.cast_to_compute(kept)
+    policy = trainer.policy
+    computed = trainer.algorithm.precision.cast_to_compute(policy)
     for (path, leaf), cast in zip(
         jax.tree_util.tree_leaves_with_path(parameters_of(policy)),
         jax.tree.leaves(parameters_of(computed)),

@@ -54,7 +54,7 @@ class Contender:
 
     @property
     def environment(self) -> Environment:
-        """What it trains in."""
+        """The environment of the training."""
         return self.trainer.environment
 
     def start(self, seed: int) -> None:

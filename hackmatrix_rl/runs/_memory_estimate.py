@@ -46,10 +46,10 @@ class MemoryEstimate:
 
 
 def estimate_memory(trainer: Trainer[Any]) -> MemoryEstimate:
-    """Estimates what a trainer will need, from the shapes of what it will make.
+    """Estimates a trainer's memory from the shapes of its arrays.
 
-    It takes the seconds that tracing a first reset takes, and no memory. Of an algorithm other
-    than PPO the state alone is known before it is compiled.
+    This traces a reset, which takes seconds but no memory. For algorithms other than PPO it
+    knows only the state.
     """
     state = trainer.abstract_state()
     policy = trainer.algorithm.policy(state)
@@ -70,7 +70,7 @@ def estimate_memory(trainer: Trainer[Any]) -> MemoryEstimate:
         / devices
         / parts
     )
-    if trainer.algorithm.remat == "full":  # of one step at a time
+    if trainer.algorithm.remat == "full":  # one step at a time
         kept /= num_steps
     parameters = bytes_per_device(eqx.filter(policy, _is_inexact))
     return MemoryEstimate(

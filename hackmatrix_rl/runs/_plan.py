@@ -31,11 +31,11 @@ class Plan:
         devices: number of devices.
         memory_limit: memory of a device, if the backend has a figure.
         parameters: number of the network's parameters.
-        observation: what is kept of each step: name, dtype and shape of each array.
-        learner_bytes: policy, optimizer and whatever else is learned.
-        actors_bytes: the environments, and the policy's memory in them.
-        program_bytes: all that the compiled program needs, those two included; `None` where
-            the compiler does not tell.
+        observation: name, dtype and shape of each array of an observation.
+        learner_bytes: policy, optimizer state and the rest of the learner.
+        actors_bytes: environments, with the policy's memory in them.
+        program_bytes: memory of the compiled program, with the two above; `None` if the
+            compiler has no figure.
         sent: collectives of one update.
         compile_seconds: time to trace and compile.
     """

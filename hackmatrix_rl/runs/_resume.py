@@ -213,7 +213,7 @@ def restore_training(
         if stored.under(f".{name}").mismatch(getattr(fresh, name)) is None:
             names.append(name)
         else:
-            notes.append("the games' number or sizes changed: fresh games begin")
+            notes.append("the games' number or sizes changed: new games start")
     filled = []
     for name in names:
         part, like = stored.under(f".{name}"), getattr(fresh, name)

@@ -93,7 +93,7 @@ class CheckpointScheduler:
         return None if interval is None else interval - update % interval
 
     def save(self, trainer: Trainer[Any]) -> None:
-        """Begins to save the state as it is."""
+        """Starts to save the current state."""
         state = trainer.state
         counters: dict[str, int | float] = {"env_steps": int(state.env_steps)}
         if (mean := self._returns.take()) is not None:
@@ -110,7 +110,7 @@ class CheckpointScheduler:
         self._tell(self._writer.poll())
 
     def finish(self, trainer: Trainer[Any]) -> None:
-        """Saves the last state, and waits until that is done or has failed repeatedly."""
+        """Saves the last state, and waits until that succeeds or fails repeatedly."""
         self.settle()
         update = int(trainer.state.update)
         for _ in range(_LAST_ATTEMPTS):
