@@ -1,10 +1,10 @@
-"""Runs all benchmarks and writes what they find into RESULTS.md.
+"""Runs all benchmarks and writes their results into RESULTS.md.
 
     python benchmarks/all.py [--only environment pgx] [--json FOLDER] [--results FILE]
 
-Each runs in a process of its own and writes JSON. Its table in RESULTS.md, between the markers
-`<!-- name -->` and `<!-- /name -->`, is written anew with machine, versions and command as soon as
-it is done; everything else in that file stays as it is. All of it takes an hour or so on two cores.
+Each benchmark runs in its own process and writes JSON. When it is done, its table in RESULTS.md
+between the markers `<!-- name -->` and `<!-- /name -->` is replaced, with machine, versions and
+command. The rest of that file stays as it is. Everything takes about an hour on two cores.
 """
 
 import argparse
@@ -29,7 +29,7 @@ SHOWN = ("python", "jax", "jaxlib", "equinox", "optax", "pgx")
 
 
 class Benchmark(NamedTuple):
-    """A command that takes `--json FILE`, how its figures become a table, a module it needs."""
+    """A command with `--json FILE`, the function for its table, and a module it needs."""
 
     command: tuple[str, ...]
     table: Callable[[Any], list[str]]
@@ -42,7 +42,7 @@ def markdown(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> list[
 
 
 def spread(figures: dict[str, Any], unit: float = 1) -> str:
-    """Median, and smallest and largest in brackets."""
+    """The median, with smallest and largest in brackets."""
     median, least, most = (figures[name] * unit for name in ("median", "min", "max"))
     return f"{median:,.0f} ({least:,.0f} to {most:,.0f})"
 
@@ -127,7 +127,7 @@ def communication_table(rows: Any) -> list[str]:
         return f"{count / 2**20:.2f} MiB"
 
     return markdown(
-        ("mesh", "operations", "sent by a device", "of which gathered parameters"),
+        ("mesh", "operations", "sent by a device", "gathered parameters"),
         (
             (
                 f"`{row['mesh']}`",
@@ -166,8 +166,8 @@ def footprint_table(found: Any) -> list[str]:
     update = f"an update of {found['games']:,} games x {found['steps']} steps"
     rows = (
         (f"{found['held']:,} games with their histories", found["held_bytes"]),
-        (f"{update}, as the compiler has it", found["compiled_bytes"]),
-        (f"{update}, the process at most", found["process_bytes"]),
+        (f"{update}, by the compiler's figure", found["compiled_bytes"]),
+        (f"{update}, peak of the process", found["process_bytes"]),
     )
     return markdown(("", "GiB"), ((what, f"{size / 2**30:.2f}") for what, size in rows))
 
@@ -188,7 +188,7 @@ def gpu_program_table(rows: Any) -> list[str]:
 
 
 BENCH = ("-m", "hackmatrix_rl", "bench", "--repeats", "9")
-# PPO as it is often set up, with a network of two layers on the whole observation.
+# A common setup of PPO, with a network of two layers on the whole observation.
 WELL_KNOWN = (
     *("--network", "mlp", "--width", "256", "--depth", "2", "--num-envs", "256"),
     *("--num-steps", "128", "--update-epochs", "4", "--num-minibatches", "4"),
@@ -218,10 +218,10 @@ def markers(name: str) -> tuple[str, str]:
 
 
 def replaced(text: str, name: str, lines: Sequence[str]) -> str:
-    """A page with other lines between the markers of a name.
+    """A page with new lines between the markers of a name.
 
     Raises:
-        ValueError: the markers are not there, once each and in order.
+        ValueError: the page has not exactly one pair of markers in order.
     """
     first, last = markers(name)
     before, found, rest = text.partition(first)
@@ -234,7 +234,7 @@ def replaced(text: str, name: str, lines: Sequence[str]) -> str:
 def installed(module: str) -> bool:
     try:
         return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:  # of the package that it would be in
+    except ModuleNotFoundError:  # its parent package is missing
         return False
 
 
@@ -256,7 +256,7 @@ def machine() -> str:
 
 
 def block(benchmark: Benchmark, figures: Any, seconds: float) -> list[str]:
-    """What stands between the markers."""
+    """The lines between the markers."""
     found = versions()
     packages = ", ".join(f"{name} {found[name]}" for name in SHOWN if name in found)
     made = commit(FOLDER.parent / "hackmatrix_rl") or "unknown"

@@ -1,11 +1,11 @@
-"""What the devices send each other in an update, as XLA's CPU compiler has it.
+"""The traffic between devices in an update, from a program of XLA's CPU compiler.
 
     python benchmarks/communication.py [--devices 8 64 512] [--fsdp 1 8] [--json FILE]
 
-Compiles the update of the cpu preset's network for so many pretended CPU devices, each number in
-a process of its own, and reads the collectives from the compiled program. Nothing is run. Each
-device has few games and steps: what is sent depends on the parameters and on the number of
-minibatches, not on them. The compiler of a TPU or GPU may choose other collectives.
+It compiles the update of the cpu preset's network for pretended CPU devices, each number in its own
+process, and reads the collectives from the compiled program. Nothing runs. Each device has few
+games and steps: the traffic depends only on the parameters and the number of minibatches. The
+compiler of a TPU or GPU may choose other collectives.
 """
 
 import argparse
@@ -23,12 +23,12 @@ def main() -> None:
     parser.add_argument("--devices", type=int, nargs="+", default=[8, 64, 512])
     parser.add_argument("--fsdp", type=int, nargs="+", default=[1, 8], help="devices along fsdp")
     parser.add_argument("--json", type=Path, help="also write the figures here")
-    parser.add_argument("--one", help=argparse.SUPPRESS)  # a mesh: what each process does
+    parser.add_argument("--one", help=argparse.SUPPRESS)  # the mesh of a child process
     options = parser.parse_args()
     if options.one is not None:
         print(json.dumps(measure(options.one)))
         return
-    print("mesh                 operations  sent by a device  of which gathers  compile s")
+    print("mesh                 operations  sent by a device           gathers  compile s")
     rows = []
     for devices in options.devices:
         for fsdp in options.fsdp:
@@ -57,7 +57,7 @@ def main() -> None:
 
 def measure(mesh: str) -> dict[str, object]:
     """The communication of an update on one mesh, in this process."""
-    # After the number of devices is set: JAX looks when it is imported.
+    # Imported after the number of devices is set, because JAX reads it at import.
     from hackmatrix_rl.agent.precision import parameters_of
     from hackmatrix_rl.config import make_config
     from hackmatrix_rl.runs import (

@@ -1,12 +1,12 @@
-"""What the options of the CPU's compiler gain, in turns in one process.
+"""The gain of the CPU compiler's options, measured in turns in one process.
 
     python benchmarks/compiler_options.py [--games 1024] [--repeats 9] [--json FILE]
     python benchmarks/compiler_options.py --check [--games 1 8 64]
 
-The first measures random play of the whole game. The second trains a few updates with the options
-that this version of jaxlib gets, for each number of games, each in a process of its own, since a
-compiler that fails ends the process. A version that passes may stand in `CPU_OPTIONS`
-(`hackmatrix_rl/training/compatibility.py`).
+The first command measures random play of the whole game. The second trains a few updates with the
+options for this version of jaxlib, for each number of games in its own process, because a compiler
+failure ends the process. A version that passes may stand in `CPU_OPTIONS`
+(`hackmatrix_rl/system/_compatibility.py`).
 """
 
 import argparse
@@ -29,7 +29,7 @@ OPTIONS = {
     "both": TUNED,
 }
 
-# Runs in a process of its own.
+# Runs in its own process.
 TRAINING = """
 import sys, jax, hackmatrix_rl as hm
 games, devices = map(int, sys.argv[1:])
@@ -43,7 +43,7 @@ for metrics in trainer.train(games * 32, key=jax.random.key(1)):
 
 
 def check(games: list[int]) -> int:
-    """Trains on one device and, where the games divide, on eight; the number of failures."""
+    """Trains on one device and, if the games divide, on eight; returns the number of failures."""
     failures = 0
     for number, devices in [(n, d) for n in games for d in (1, 8) if n % d == 0]:
         flags = f"--xla_force_host_platform_device_count={devices}"

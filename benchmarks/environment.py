@@ -1,15 +1,15 @@
-"""How fast the whole game is played, over the number of games side by side.
+"""The speed of the whole game by number of games.
 
     python benchmarks/environment.py [--sizes 256 1024 4096] [--devices 2] [--json FILE]
 
-Random legal play with resets under training's capacities. Observation, mask and reward of
-every step go into a checksum that is returned; compilation is measured apart. On a CPU, the
+Random legal play with resets under training's capacities. Observation, mask and reward of every
+step enter a checksum that the program returns. Compilation is measured separately. On a CPU, the
 games are split over `--devices` devices of one core each.
 
-Each size has two rows: games from the first stage on, and games that start at `--stage`, where
-there are more enemies. Random play soon loses there, and what follows is a first stage again.
-So late games begin anew for each run, which is timed once their enemies have arrived, and short;
-`restarted` is how many of them, in percent, were over before its end.
+Each size has two rows: games from the first stage on, and games that start at `--stage`, with more
+enemies. Random play soon loses there and continues in stage 1. So late games start again for each
+run. A late run is timed after their enemies have arrived, and is short. `restarted` is the
+percentage of games that ended in it.
 """
 
 import argparse
@@ -40,7 +40,7 @@ def main() -> None:
             parser.error(f"--sizes {size} does not divide over --devices {options.devices}.")
     jax.config.update("jax_num_cpu_devices", options.devices)
 
-    # After the number of devices is set: these ask for it.
+    # Imported after the number of devices is set, because these modules ask for it.
     from hackmatrix_rl.bench._speed_curve import SpeedCurve
     from hackmatrix_rl.config import TrainConfig
     from hackmatrix_rl.runs import make_environment

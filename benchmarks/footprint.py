@@ -1,10 +1,10 @@
-"""What many games, and a whole training update, need of memory.
+"""The memory of many games, and of a whole training update.
 
     python benchmarks/footprint.py [--held 16384] [--games 2048 --steps 256] [--json FILE]
 
-The games' states are counted from their shapes. The update is that of the preset for the CPU with
-so many games and steps: what the compiler says it needs, and the most that this process, which
-does two of them, has held.
+The games' states are counted from their shapes. The update is that of the CPU preset with the given
+games and steps: the compiler's figure, and the peak memory of this process, which runs two
+updates.
 """
 
 import argparse
@@ -28,13 +28,13 @@ GIB = 2**30
 
 
 def held_bytes(environment, games: int) -> int:
-    """Bytes of the states of so many games, histories and all."""
+    """Bytes of the states of some games with their histories."""
     state, _ = jax.eval_shape(environment.reset, env_keys(jax.random.key(0), games))
     return sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(state))
 
 
 def main() -> None:
-    """Counts, compiles, updates twice, and prints what that took."""
+    """Counts, compiles, updates twice, and prints the memory."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--held", type=int, default=16384, help="games whose states are counted")
     parser.add_argument("--games", type=int, default=2048, help="of the update")
@@ -57,8 +57,8 @@ def main() -> None:
     held = figures["held_bytes"] / GIB
     print(f"{options.held:,} games with their histories: {held:.2f} GiB")
     print(f"an update of {options.games:,} games x {options.steps} steps on {devices} devices:")
-    print(f"    as the compiler has it  {figures['compiled_bytes'] / GIB:.2f} GiB")
-    print(f"    at most, this process   {figures['process_bytes'] / GIB:.2f} GiB")
+    print(f"    the compiler's figure   {figures['compiled_bytes'] / GIB:.2f} GiB")
+    print(f"    peak of this process    {figures['process_bytes'] / GIB:.2f} GiB")
     if options.json is not None:
         options.json.write_text(json.dumps({**vars(options), **figures}, default=str) + "\n")
 

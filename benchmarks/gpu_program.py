@@ -1,10 +1,10 @@
-"""What a step of the environment is compiled to for an H100; there need be none.
+"""The compiled program of an environment step for an H100, on a machine without one.
 
     pip install '.[cuda]' && python benchmarks/gpu_program.py [--sizes 4096 65536] [--json FILE]
 
-XLA compiles for a GPU that is described to it. Nothing is run, and kernels are not tuned, so there
-are no speeds here: only how many kernels of generated code a step has (`fusions`), how many loops
-and copies, and the memory of the program.
+XLA compiles for the description of a GPU. Nothing runs and kernels are not tuned, so this gives no
+speeds: only the number of generated kernels in a step (`fusions`), of loops and of copies, and the
+memory of the program.
 """
 
 import argparse
@@ -50,10 +50,10 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, nargs="+", default=[4096, 65536])
     parser.add_argument("--json", type=Path, help="also write the figures here")
     options = parser.parse_args()
-    # The plugin is asked to compile alone: neither a driver nor CUDA's libraries are needed.
+    # The plugin only compiles, so it needs neither a driver nor CUDA's libraries.
     os.environ |= {"JAX_PLATFORMS": "cpu", "JAX_SKIP_CUDA_CONSTRAINTS_CHECK": "1"}
 
-    # After that is set: JAX looks when it is imported.
+    # Imported after that is set, because JAX reads it at import.
     import jax
     import numpy as np
     from jax.experimental import topologies
@@ -116,7 +116,7 @@ def main() -> None:
         counts = program_counts(program)
         row = {
             "num_envs": size,
-            # What is read and written is not told of programs for a GPU.
+            # Programs for a GPU have no figures for bytes read and written.
             **{name: getattr(counts, name) for name in COUNTED},
             "copies_of_history": copies_of(text, ring),
             "history_in_place": updated_in_place(text, ring),

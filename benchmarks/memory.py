@@ -1,9 +1,9 @@
-"""What a minibatch's gradient needs of memory and time, with each measure that saves memory.
+"""Memory and time of a minibatch's gradient, with each measure that saves memory.
 
     python benchmarks/memory.py [--network residual --depth 8] [--games 128] [--json FILE]
 
-The temporary memory is what XLA says of the compiled gradient (`memory_analysis`): all that it
-holds beside its arguments (parameters, minibatch) and results. The minibatch has the shapes of
+The temporary memory is XLA's figure for the compiled gradient (`memory_analysis`): everything
+except its arguments (parameters, minibatch) and results. The minibatch has the shapes of
 HackMatrix; no game is compiled or played.
 """
 
@@ -37,7 +37,7 @@ MEASURES = {
 
 
 def blank_batch(spec, policy, *, steps: int, games: int) -> Batch:
-    """A minibatch of the right shapes, in which nothing happens."""
+    """An empty minibatch of the right shapes."""
 
     def zeros(shape, dtype):
         return jnp.zeros((steps, games, *shape), dtype)

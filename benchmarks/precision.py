@@ -1,9 +1,9 @@
-"""How long one gradient of the loss takes, by network, width and precision.
+"""The time of one gradient of the loss, by network, width and precision.
 
 python benchmarks/precision.py --sizes cells:128 mlp:256 mlp:2048 --repeats 9
 
-The precisions take turns, so that whatever else keeps the machine busy hits all of them. The
-batch is made up (nothing but zeros, every action legal): how long it takes does not depend on it.
+The precisions take turns: other work on the machine slows all of them. The batch is made up (only
+zeros, every action legal), because the time does not depend on its numbers.
 """
 
 import argparse
@@ -46,7 +46,7 @@ def made_up(environment: HackMatrix, steps: int, games: int) -> Batch:
 
 
 def gradient(name: str, network: Any, batch: Batch) -> tuple[Any, float]:
-    """A compiled gradient to call, and how many seconds compiling took."""
+    """A compiled gradient, and the seconds of compiling."""
     policy = precision(name)
     arrays, rest = eqx.partition((network, batch, policy.initial_scaling()), eqx.is_array)
 
@@ -83,7 +83,7 @@ def main() -> None:
             for each, (call, _) in programs.items():
                 began = time.perf_counter()
                 jax.block_until_ready(call())
-                if repeat:  # the first is to warm up
+                if repeat:  # the first one warms up
                     seconds[each].append(time.perf_counter() - began)
         for each, (_, compiling) in programs.items():
             times = seconds[each]

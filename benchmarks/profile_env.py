@@ -1,12 +1,12 @@
-"""Where a step of the environment spends its time: each part alone, on games that were played.
+"""Where a step of the environment spends its time: each part alone, on played games.
 
     python benchmarks/profile_env.py [--games 4096] [--parts mask action] [--json FILE]
 
-The games are played for `--steps` steps of random legal play first. Then each part of a step is
-compiled and timed alone, on all of them, and the whole step beside. Alone, a part cannot be fused
-with its neighbours and must read and write memory, so the sum is more than the step; what matters
-is where most of it is. The parts take turns, so that whatever else keeps the machine busy hits
-all of them. `instructions`, `fusions`, `loops` and `copies` are counted in the compiled program.
+First, the games play `--steps` random legal steps. Then each part of a step is compiled and timed
+alone, on all games, and the whole step as well. Alone, a part cannot fuse with its neighbours and
+must read and write memory, so the sum is more than the step: compare the parts. The parts take
+turns: other work on the machine slows all of them. `instructions`, `fusions`, `loops` and `copies`
+are counts of the compiled program.
 """
 
 import argparse
@@ -54,11 +54,11 @@ from hackmatrix_rl.training.compiled._counts import program_counts
 from hackmatrix_rl.training.sharding import single_device
 
 SECONDS = 0.05
-"""How long one timing of a part takes, at least."""
+"""The least duration of one timing of a part."""
 
 
 class Batch(NamedTuple):
-    """What the parts are given: a step of games that were played, each leaf of a batch."""
+    """The inputs of the parts: one step of played games, each leaf of a batch."""
 
     environment: HackMatrix
     state: Any
@@ -73,7 +73,7 @@ class Batch(NamedTuple):
 
 
 class Part(NamedTuple):
-    """One part: what is compiled, what it is given, and whether it writes over its first."""
+    """One part: its function and arguments, and whether it overwrites the first argument."""
 
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
@@ -82,7 +82,7 @@ class Part(NamedTuple):
 
 
 def by_chance(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function whose last argument is a key in place of the chance that it takes."""
+    """A function with a key as its last argument instead of a `Chance`."""
     return lambda *arguments: function(*arguments[:-1], chance=Chance.of(arguments[-1]))
 
 
@@ -128,7 +128,7 @@ def parts(b: Batch) -> dict[str, Part]:
 
 
 def played(environment: HackMatrix, num_games: int, steps: int) -> Batch:
-    """Games after so many steps of random play, and what the next step makes of them."""
+    """Games after some steps of random play, and the results of the next step."""
 
     @jax.jit
     def step(state: Any, mask: Any, keys: Any, index: Any) -> tuple[Any, Timestep, Any, Any]:
@@ -160,11 +160,11 @@ def played(environment: HackMatrix, num_games: int, steps: int) -> Batch:
 
 
 class Timed:
-    """A part, compiled, and its timings in seconds."""
+    """A compiled part and its timings in seconds."""
 
     def __init__(self, part: Part) -> None:
         self.part = part
-        # Donated arguments are lost: each part has a copy of its own.
+        # Donated arguments are lost, so each part has its own copy.
         self._arguments = jax.tree.map(jnp.copy, part.arguments)
         began = time.perf_counter()
         jitted = jax.jit(part.function, donate_argnums=(0,) if part.in_place else ())

@@ -1,9 +1,9 @@
-"""How long a training takes to begin: imports, modules, and compiling, cold and from the cache.
+"""The start of a training: imports, modules, and compiling, cold and from the cache.
 
     python benchmarks/startup.py [--preset cpu] [--repeats 3] [--json FILE]
 
-Each start is a process of its own. The first of a pair finds an empty cache of compiled programs,
-the second what the first has left there.
+Each start is its own process. The first of a pair finds an empty cache of compiled programs, the
+second finds the programs of the first.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from pathlib import Path
 
 PARTS = ("import jax, equinox", "import hackmatrix_rl", "modules", "begin", "trace", "compile")
 
-# Imports are timed in a process that has imported nothing else.
+# Imports are timed in a new process.
 CHILD = """
 import json, sys, time
 marks = [time.perf_counter()]

@@ -1,7 +1,7 @@
-"""An environment of one's own, trained with the same modules as HackMatrix.
+"""A custom environment, trained with the same modules as HackMatrix.
 
-A corridor of eight cells: the prize lies at one of its ends, which end is shown at the start alone,
-so that the network has to remember it.
+A corridor has eight cells, and the prize lies at one of its ends. Only the first observation shows
+which end, so the network has to remember it.
 
 python own_environment.py [STEPS]
 """
@@ -23,7 +23,7 @@ LIMIT = 30
 
 
 class Corridors(eqx.Module):
-    """Where a batch of games stands."""
+    """The state of a batch of games."""
 
     place: jax.Array
     prize_right: jax.Array
@@ -54,7 +54,7 @@ class Corridor(hm.Environment):
         reward = jnp.where(at_end, jnp.where(right == state.prize_right, 1.0, -1.0), 0.0)
         truncated = ~at_end & (after.step >= LIMIT)
         done = at_end | truncated
-        # Those whose episode ended start anew; what ended is still told of in the timestep.
+        # Games that ended start again; the timestep still reports their last position.
         games = jax.tree.map(lambda new, old: jnp.where(done, new, old), self.start(keys), after)
         return games, self.timestep(games, after, reward, at_end, truncated)
 
@@ -81,7 +81,7 @@ class Corridor(hm.Environment):
             last_observation=self.see(last),
             last_mask=mask,
             terms={},
-            # All of an episode's reward comes with its last step.
+            # The only reward of an episode comes with its last step.
             episode=EpisodeStatistics(total_reward=reward, length=last.step, extra={}),
         )
 

@@ -1,4 +1,4 @@
-"""A network of one's own, trained on HackMatrix.
+"""A custom network, trained on HackMatrix.
 
 python own_network.py [STEPS]
 hackmatrix-rl train --network own_network:Residual
@@ -14,7 +14,7 @@ import hackmatrix_rl as hm
 
 
 class Residual(hm.ActorCritic):
-    """Dense layers that each add to what came before."""
+    """Dense layers, each added to its input."""
 
     encode: object = eqx.field(static=True)
     first: eqx.nn.Linear
@@ -29,7 +29,7 @@ class Residual(hm.ActorCritic):
         self.first = eqx.nn.Linear(features, width, key=keys[0])
         self.blocks = [eqx.nn.Linear(width, width, key=key) for key in keys[3:]]
         policy = eqx.nn.Linear(width, spec.num_actions, key=keys[1])
-        # Nearly uniform at the start: a policy that begins with opinions explores less.
+        # A nearly uniform policy at the start explores more.
         self.policy = eqx.tree_at(lambda layer: layer.weight, policy, 0.01 * policy.weight)
         self.value = eqx.nn.Linear(width, "scalar", key=keys[2])
 
@@ -37,7 +37,7 @@ class Residual(hm.ActorCritic):
         return ()  # no memory
 
     def __call__(self, observation, carry):
-        # Computing in the dtype of the parameters lets `--precision bf16` work here, too.
+        # The parameters' dtype decides, so `--precision bf16` works here, too.
         features = self.encode(observation).ravel().astype(self.first.weight.dtype)
         hidden = jax.nn.relu(self.first(features))
         for block in self.blocks:

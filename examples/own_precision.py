@@ -1,7 +1,7 @@
-"""A precision policy of one's own, trained on CartPole.
+"""A custom precision policy, trained on CartPole.
 
-The network computes in float16 but for its heads, under a loss scale that never moves. Only
-`cast_to_compute` has to be written; the rest is what a policy that scales losses adds.
+The network computes in float16 except for its heads, with a constant loss scale. Only
+`cast_to_compute` is required; the other methods scale the loss.
 
 python own_precision.py [STEPS]
 """
@@ -22,7 +22,7 @@ from hackmatrix_rl.env import CartPole
 
 class HalfBody(hm.PrecisionPolicy):
     def cast_to_compute(self, module):
-        # Parameters alone: no counters, no running statistics.
+        # Only parameters: no counters, no running statistics.
         parameters, rest = split_trainable(module)
 
         def cast(path, leaf):
@@ -32,19 +32,19 @@ class HalfBody(hm.PrecisionPolicy):
         return eqx.combine(jax.tree_util.tree_map_with_path(cast, parameters), rest)
 
     def initial_scaling(self):
-        # An array: it is part of the training state, and so of a checkpoint.
+        # An array, because it is part of the training state and of checkpoints.
         return jnp.float32(1024.0)
 
     def grad(self, loss, scaling=()):
-        def scaled(network, *arguments):
-            value, told = loss(network, *arguments)
-            return scaling * value, told
+        def scaled_loss(network, *arguments):
+            value, metrics = loss(network, *arguments)
+            return scaling * value, metrics
 
-        scaled_gradient = super().grad(scaled)
+        scaled_gradient = super().grad(scaled_loss)
 
         def gradient(network, *arguments):
-            found, told = scaled_gradient(network, *arguments)
-            return jax.tree.map(lambda leaf: leaf / scaling, found), told
+            scaled, metrics = scaled_gradient(network, *arguments)
+            return jax.tree.map(lambda leaf: leaf / scaling, scaled), metrics
 
         return gradient
 
@@ -66,10 +66,10 @@ def main(steps: int) -> None:
     )
     for metrics in trainer.train(steps, key=jax.random.key(1)):
         print(metrics.summary())
-    kept = trainer.policy
-    computed = trainer.algorithm.precision.cast_to_compute(kept)
+    policy = trainer.policy
+    computed = trainer.algorithm.precision.cast_to_compute(policy)
     for (path, leaf), cast in zip(
-        jax.tree_util.tree_leaves_with_path(parameters_of(kept)),
+        jax.tree_util.tree_leaves_with_path(parameters_of(policy)),
         jax.tree.leaves(parameters_of(computed)),
         strict=True,
     ):

@@ -39,7 +39,7 @@ def main(turns: int) -> None:
     for number in range(turns):
         keys = jax.random.split(jax.random.key(number + 1), GAMES)
         games, outcome = turn(games, keys)
-        # `play` goes on with games that are over; what they earn then does not count.
+        # `play` continues games that are over; their later rewards do not count.
         terms += jnp.where(over[:, None], 0.0, jax.vmap(lambda t: t.as_array())(outcome.terms))
         over |= outcome.died | outcome.won
 

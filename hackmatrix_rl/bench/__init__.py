@@ -1,4 +1,4 @@
-"""bench."""
+"""Speed measurements: environment, learning, training, and pgx beside them."""
 
 from hackmatrix_rl.bench._benchmark import (
     LEARNING_SIZES,

@@ -1,4 +1,4 @@
-"""How fast a machine is: the environment, learning, and training as a whole."""
+"""The speed of a machine: environment, learning, and whole updates."""
 
 import dataclasses
 import time
@@ -38,17 +38,17 @@ from hackmatrix_rl.training.sharding import REPLICATED, ROLLOUT
 
 @dataclass(frozen=True)
 class Benchmark:
-    """Everything that was measured, and what on.
+    """The results of a benchmark.
 
     Attributes:
-        speeds: by name: `env`, `update`, `train`.
-        checksum: over all observations, masks and rewards of the env runs.
-        dropped_spawns: spawns that found no room in the games that ended there.
+        speeds: speeds by name: `env`, `update`, `train`.
+        checksum: checksum of all observations, masks and rewards of the env runs.
+        dropped_spawns: spawns without room, in the games that ended during the env runs.
         env_episodes: number of these games.
-        peak_memory_bytes: of the device; on a CPU, of the process.
-        device: kind, platform and number.
-        versions: of what computes.
-        sizes: settings that speed depends on.
+        peak_memory_bytes: peak memory of the device; on a CPU, of the process.
+        device: kind, platform and number of the devices.
+        versions: versions of the packages.
+        sizes: settings that change the speed.
     """
 
     speeds: Mapping[str, Speed]
@@ -61,7 +61,7 @@ class Benchmark:
     sizes: Mapping[str, Any]
 
     def as_dict(self) -> dict[str, Any]:
-        """As `bench --json` writes it."""
+        """The form of `bench --json`."""
         parts: dict[str, Any] = {name: speed.as_dict() for name, speed in self.speeds.items()}
         parts["env"] |= {
             "checksum": self.checksum,
@@ -79,10 +79,10 @@ class Benchmark:
 def benchmark(
     config: TrainConfig, *, repeats: int, clock: Callable[[], float] = time.perf_counter
 ) -> Benchmark:
-    """Measures speed with a run's sizes: its capacities, games side by side, network.
+    """Measures speed with the sizes of a run: capacities, number of games, network.
 
     Args:
-        config: the sizes.
+        config: the settings with the sizes.
         repeats: runs of each measurement.
         clock: seconds since some moment.
     """
@@ -130,13 +130,13 @@ LEARNING_SIZES = (
 
 
 def chosen_sizes(config: TrainConfig, names: Sequence[str]) -> dict[str, Any]:
-    """The named settings of a config that are not `None`."""
+    """The named settings of a config, without those that are `None`."""
     every = config.as_dict()
     return {name: every[name] for name in names if every[name] is not None}
 
 
 class Replayed(RolloutCollector):
-    """Hands out a rollout that is there already, in place of collecting one."""
+    """Returns a stored rollout instead of collecting one."""
 
     rollout: Rollout
     actors: CollectorState
@@ -149,18 +149,18 @@ class Replayed(RolloutCollector):
         *,
         precision: PrecisionPolicy = FLOAT32,
     ) -> tuple[Rollout, CollectorState]:
-        """The rollout that is there."""
+        """The stored rollout."""
         return self.rollout, self.actors
 
 
 def _bench_update(
     trainer: Trainer[PPO], config: TrainConfig, repeats: int, clock: Callable[[], float]
 ) -> Speed:
-    """An update without its collecting: advantages, and all epochs of minibatches.
+    """Measures an update without collecting: advantages, and all epochs of minibatches.
 
-    The rollout is empty (its numbers are 0, every action is legal), so that no second collector
-    has to be compiled. How long learning takes does not depend on what happened, but for the
-    network `mlp`, which learns sooner from empty boards: of that, see the whole updates.
+    The rollout is empty (its numbers are 0, every action is legal), so no second collector is
+    compiled. The time of learning does not depend on the games, except for the network `mlp`:
+    it is faster on empty boards, so compare its whole updates.
     """
     update, state = trainer.algorithm, trainer.state
     shapes = eqx.filter_eval_shape(
@@ -201,9 +201,9 @@ def train_speed(trainer: Trainer[PPO], config: TrainConfig, repeats: int) -> Spe
     """Whole dispatches, as training does them.
 
     Args:
-        trainer: that has been started.
-        config: that it was composed of.
-        repeats: dispatches that count; one more comes first.
+        trainer: a started trainer.
+        config: the settings of the trainer.
+        repeats: number of measured dispatches, after one that is not measured.
     """
     compile_seconds = trainer.compile()
     trainer.dispatch(config.updates_per_dispatch)
@@ -212,6 +212,6 @@ def train_speed(trainer: Trainer[PPO], config: TrainConfig, repeats: int) -> Spe
 
 
 def device_of(mesh: Mesh) -> dict[str, Any]:
-    """What a mesh is made of, for a report."""
+    """The devices of a mesh, for a report."""
     first = mesh.devices.flat[0]
     return {"platform": first.platform, "kind": first.device_kind, "count": mesh.size}

@@ -1,4 +1,4 @@
-"""How fast an environment is: random legal play, on a mesh."""
+"""The speed of an environment: random legal play, on a mesh."""
 
 import functools
 import statistics
@@ -35,11 +35,11 @@ from hackmatrix_rl.training.sharding import (
 
 @dataclass(frozen=True)
 class Speed:
-    """Runs of one measurement.
+    """The runs of one measurement.
 
     Attributes:
-        steps_per_second: environment steps in a second, of each run.
-        compile_seconds: tracing and compiling, which is in none of the runs.
+        steps_per_second: environment steps per second, of each run.
+        compile_seconds: time to trace and compile, which is not part of a run.
     """
 
     steps_per_second: tuple[float, ...]
@@ -47,7 +47,7 @@ class Speed:
 
     @property
     def median(self) -> float:
-        """The middle run."""
+        """The median of the runs."""
         return statistics.median(self.steps_per_second)
 
     @property
@@ -61,12 +61,12 @@ class Speed:
         return max(self.steps_per_second)
 
     def ratios_to(self, other: "Speed") -> tuple[float, ...]:
-        """Of each pair of neighbouring runs, this one's speed divided by the other's."""
+        """The ratio of this speed to the other, for each pair of neighbouring runs."""
         pairs = zip(self.steps_per_second, other.steps_per_second, strict=True)
         return tuple(mine / theirs for mine, theirs in pairs)
 
     def as_dict(self) -> dict[str, Any]:
-        """As `bench --json` writes it."""
+        """The form of `bench --json`."""
         return {
             "steps_per_second": {
                 "median": self.median,
@@ -79,11 +79,11 @@ class Speed:
 
 
 class RandomPlayState(eqx.Module):
-    """What the steps of the env runs came to.
+    """Sums over the steps of random play.
 
     Attributes:
-        checksum: every number of every observation, mask and reward goes into it.
-        dropped: spawns that found no room, in the episodes that ended.
+        checksum: checksum of every number of every observation, mask and reward.
+        dropped: spawns without room, in the episodes that ended.
         episodes: number of these episodes.
     """
 
@@ -92,7 +92,7 @@ class RandomPlayState(eqx.Module):
     episodes: Int32[Array, "*devices"]
 
     def take(self, timestep: Timestep) -> "RandomPlayState":
-        """The tally with one step taken in."""
+        """The sums with one more step."""
         leaves = jax.tree.leaves((timestep.observation, timestep.mask))
         sums = [jnp.sum(leaf.astype(jnp.int32)).astype(jnp.uint32) for leaf in leaves]
         bits = jax.lax.bitcast_convert_type(jnp.sum(timestep.reward), jnp.uint32)
@@ -110,12 +110,11 @@ def random_legal(
 ) -> Int32[Array, " num_envs"]:
     """A uniformly random legal action for each game.
 
-    The mask is one word, and the action is found by its bits: what is measured is the
-    environment, so this must cost next to nothing (a running sum over the mask took eight times
-    as long).
+    This must cost little, because the environment is measured. So the mask is one word, and the
+    action is found by its bits (a running sum over the mask took eight times as long).
 
     Raises:
-        ValueError: there are more than 32 actions.
+        ValueError: the mask has more than 32 actions.
     """
     num_actions = mask.shape[1]
     if num_actions > 32:
@@ -131,28 +130,28 @@ def random_legal(
 
 @runtime_checkable
 class Timed(Protocol):
-    """What can be timed run by run.
+    """An object with runs that can be timed.
 
     Attributes:
-        compile_seconds: tracing and compiling, which is in no run.
+        compile_seconds: time to trace and compile, which is not part of a run.
     """
 
     compile_seconds: float
 
     def run(self, steps: int) -> float:
-        """Takes so many steps in each environment and tells how many it took in a second."""
+        """Takes `steps` steps in each environment and returns environment steps per second."""
 
 
 class RandomPlay:
     """Random legal play with resets, compiled for some games and timed run by run.
 
-    Everything that a step returns is used. The games are split over the devices of a mesh, which
-    exchange nothing while they play.
+    Every result of a step is used. The games are split over the devices of a mesh; the devices
+    send nothing to each other during play.
 
     Attributes:
-        program: a run, compiled: any number of steps of all games.
-        compile_seconds: tracing and compiling, which is in no run.
-        memory: bytes that the program needs on each device; `None` where nobody tells.
+        program: the compiled run: any number of steps of all games.
+        compile_seconds: time to trace and compile, which is not part of a run.
+        memory: bytes of the program on each device; `None` if unknown.
     """
 
     def __init__(
@@ -169,12 +168,12 @@ class RandomPlay:
         """Compiles the play.
 
         Args:
-            environment: to step.
-            state: of the games to start from; copied.
+            environment: the environment to step.
+            state: state of the games at the start; copied.
             mask: their legal actions.
             mesh: devices that share the games evenly.
-            seed: of the actions and of all chance.
-            options: of the compiler; by default those of training.
+            seed: seed of the actions and of all chance.
+            options: options of the compiler; by default those of training.
             clock: seconds since some moment.
         """
         self._num_envs = mask.shape[0]
@@ -195,25 +194,25 @@ class RandomPlay:
 
     @property
     def tally(self) -> RandomPlayState:
-        """What all steps since the last `clear` came to."""
+        """The sums over all steps since the last `clear`."""
         return jax.tree.map(lambda leaf: jnp.sum(leaf, dtype=leaf.dtype), self._tally)
 
     def begin(self, state: PyTree[Array], mask: Bool[Array, "num_envs num_actions"]) -> None:
-        """Goes on from a copy of other games: a run writes over its own."""
+        """Continues from a copy of other games, because a run overwrites its games."""
         games = jax.device_put((state, mask), self._by_environment, may_alias=False)
         self._games = jax.block_until_ready(games)
 
     def clear(self) -> None:
-        """Forgets what the steps so far came to."""
+        """Resets the sums."""
         nothing = jnp.zeros(self._devices, jnp.int32)
         tally = RandomPlayState(nothing.astype(jnp.uint32), nothing, nothing)
         self._tally = jax.device_put(tally, self._by_environment, may_alias=False)
 
     def run(self, steps: int) -> float:
-        """Plays so many steps of each game, from where the last run ended.
+        """Plays `steps` steps of each game from the end of the last run.
 
         Returns:
-            Environment steps in a second.
+            Environment steps per second.
         """
         arguments = self._arguments(steps)
         began = self._clock()
@@ -229,10 +228,10 @@ class RandomPlay:
 
 
 def play_program(environment: Environment, mesh: Mesh) -> Any:
-    """Steps of random play, jitted: of all games, which are given away and handed back.
+    """A jitted function that plays random steps of all games; it donates their state.
 
     Args:
-        environment: to step.
+        environment: the environment to step.
         mesh: devices that share the games evenly.
     """
     split = (BY_ENVIRONMENT,) * 3
@@ -245,7 +244,7 @@ def play_program(environment: Environment, mesh: Mesh) -> Any:
             check_vma=False,
         ),
         donate_argnums=(0, 1, 2),
-        out_shardings=NamedSharding(mesh, BY_ENVIRONMENT),  # of empty arrays, too
+        out_shardings=NamedSharding(mesh, BY_ENVIRONMENT),  # also for empty arrays
     )
 
 
@@ -273,12 +272,12 @@ def _play(
 
 
 def speed_of(play: RandomPlay, *, steps: int, repeats: int) -> Speed:
-    """The speed of some runs.
+    """Measures the speed of random play.
 
     Args:
-        play: whose.
-        steps: of each game in a run.
-        repeats: runs that count. One more comes first, which starts with young games.
+        play: the play to measure.
+        steps: steps of each game in a run.
+        repeats: number of measured runs, after one that starts with new games.
     """
     play.run(steps)
     return Speed(tuple(play.run(steps) for _ in range(repeats)), play.compile_seconds)

@@ -1,4 +1,4 @@
-"""All that is worth measuring on a machine, part by part: `bench --full`."""
+"""The full benchmark of a machine, part by part: `bench --full`."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,9 +31,9 @@ from hackmatrix_rl.system import available_memory, chosen_devices
 
 PRECISIONS = ("f32", "bf16")
 TRAINED_FROM = 1024
-"""Games from which on training is measured, too."""
+"""The least number of games for a measurement of training."""
 COPIES = 4
-"""Of all games, that a point of the curve needs: both starts, those that play, and a next start."""
+"""Copies of all games in memory: both starts, the playing games, and the next start."""
 OUT_OF_MEMORY = "RESOURCE_EXHAUSTED"
 
 
@@ -43,11 +43,11 @@ class Part:
 
     Attributes:
         name: `env`, `late` (games that start at a late stage) or `train`.
-        num_envs: games side by side.
-        precision: that training computes in.
-        speed: the runs; `None` where nothing could be measured.
-        failure: why not.
-        figures: what else was found, by name; memory in bytes on each device.
+        num_envs: number of games.
+        precision: precision of the training.
+        speed: the runs; `None` after a failure.
+        failure: reason of the failure.
+        figures: further figures by name; memory in bytes on each device.
     """
 
     name: str
@@ -59,32 +59,32 @@ class Part:
 
     @property
     def label(self) -> str:
-        """Its name for people: `train bf16 1,024`."""
+        """The name for people: `train bf16 1,024`."""
         return " ".join(filter(None, (self.name, self.precision, f"{self.num_envs:,}")))
 
     @property
     def memory(self) -> int | None:
-        """Bytes that its program needs on each device; `None` where nobody tells."""
+        """Bytes of the program on each device; `None` if unknown."""
         return self.figures.get("memory")
 
     def as_dict(self) -> dict[str, Any]:
-        """As `bench --full --json` writes it."""
+        """The form of `bench --full --json`."""
         named = {"part": self.name, "num_envs": self.num_envs, "precision": self.precision}
         found = {} if self.speed is None else self.speed.as_dict()
         return named | {"failure": self.failure} | dict(self.figures) | found
 
 
 def default_sizes() -> tuple[int, ...]:
-    """Powers of 4 from 64: to 16,384 on a CPU, to 65,536 on anything faster."""
+    """Powers of 4 from 64: to 16,384 on a CPU, to 65,536 on other devices."""
     last = 7 if chosen_devices()[0].platform == "cpu" else 8
     return tuple(4**power for power in range(3, last + 1))
 
 
 def check_sizes(config: TrainConfig, sizes: Sequence[int]) -> None:
-    """Looks whether everything can be measured with these numbers of games.
+    """Checks that everything can be measured with these numbers of games.
 
     Raises:
-        ConfigError: if the games do not divide over devices or minibatches.
+        ConfigError: the games do not divide over devices or minibatches.
     """
     try:
         meshes = [make_mesh(replace(config, num_envs=size)) for size in trained_sizes(sizes)]
@@ -100,7 +100,7 @@ def check_sizes(config: TrainConfig, sizes: Sequence[int]) -> None:
 
 
 def trained_sizes(sizes: Sequence[int]) -> list[int]:
-    """With how many games training is measured."""
+    """The numbers of games for measurements of training."""
     return [size for size in sizes if size >= TRAINED_FROM] or [max(sizes)]
 
 
@@ -113,12 +113,12 @@ def full_benchmark(
 ) -> Iterator[Part]:
     """Measures the environment by number of games, also at a late stage, then training.
 
-    Training is measured in each of `PRECISIONS` with each of `trained_sizes`. What finds no
-    room is told as such, and the rest goes on.
+    Training is measured in each of `PRECISIONS` with each of `trained_sizes`. A part without
+    enough memory reports its failure, and the others continue.
 
     Args:
-        config: everything but the number of games and the precision.
-        sizes: numbers of games side by side.
+        config: the settings except the number of games and the precision.
+        sizes: numbers of games.
         repeats: runs of each part.
         clock: seconds since some moment.
     """
@@ -170,7 +170,7 @@ def _train_part(config: TrainConfig, repeats: int) -> Part:
     network_key, training_key = run_keys(config.seed)
     try:
         trainer = compose(config, key=network_key)
-    except ConfigError as error:  # far too many games: nothing else was left to refuse
+    except ConfigError as error:  # far too many games; all other errors came before
         return replace(part, failure=str(error))
     room = available_memory()
     needed = estimate_memory(trainer).sure
@@ -185,7 +185,7 @@ def _train_part(config: TrainConfig, repeats: int) -> Part:
 
 
 def _out_of_memory(error: jax.errors.JaxRuntimeError) -> str:
-    """What to report where memory ran out; anything else is raised again."""
+    """The reason for a report after memory ran out; other errors are raised again."""
     if OUT_OF_MEMORY not in str(error):
         raise error
     return str(error).splitlines()[0]

@@ -1,4 +1,4 @@
-"""A game of pgx as an environment: something well known to measure speed against."""
+"""A pgx game as an environment, for a comparison of speed."""
 
 from importlib.util import find_spec
 from typing import Any
@@ -20,10 +20,10 @@ from hackmatrix_rl.errors import (
 
 
 def require_pgx() -> None:
-    """Looks whether pgx can be used here.
+    """Checks that pgx is installed.
 
     Raises:
-        ConfigError: if the package is missing.
+        ConfigError: the package is missing.
     """
     if find_spec("pgx") is None:
         raise ConfigError(
@@ -33,14 +33,14 @@ def require_pgx() -> None:
 
 
 def pgx_environment(name: str) -> "PgxEnvironment":
-    """A game of pgx for one player.
+    """A pgx game for one player.
 
     Args:
-        name: as `pgx.make` takes it.
+        name: name of the game for `pgx.make`.
 
     Raises:
-        ConfigError: if pgx is not installed.
-        ValueError: if more than one player plays it.
+        ConfigError: pgx is not installed.
+        ValueError: the game has more than one player.
     """
     require_pgx()
     import pgx
@@ -52,11 +52,11 @@ def pgx_environment(name: str) -> "PgxEnvironment":
 
 
 class PgxState(eqx.Module):
-    """A batch of games under way.
+    """The state of a batch of games.
 
     Attributes:
         games: pgx's own state.
-        total_reward: of the episode so far.
+        total_reward: reward of the episode so far.
         length: steps of the episode so far.
     """
 
@@ -69,7 +69,7 @@ class PgxEnvironment(Environment):
     """A pgx game, batched, reset by pgx's own `auto_reset`.
 
     Attributes:
-        game: a `pgx.Env` of one player.
+        game: a `pgx.Env` for one player.
 
     Source: Koyamada et al. 2023, "Pgx: hardware-accelerated parallel game simulators for
     reinforcement learning".
@@ -85,7 +85,7 @@ class PgxEnvironment(Environment):
 
     @property
     def truncates(self) -> bool:
-        """Never: `auto_reset` keeps no last observation to go on from."""
+        """Never: `auto_reset` has no last observation to bootstrap from."""
         return False
 
     def reset(self, keys: Key[Array, " num_envs"]) -> tuple[PgxState, Timestep]:
@@ -102,10 +102,10 @@ class PgxEnvironment(Environment):
         actions: Int32[Array, " num_envs"],
         keys: Key[Array, " num_envs"],
     ) -> tuple[PgxState, Timestep]:
-        """Plays one action in each game, and resets those that ended."""
+        """Plays one action in each game, and resets the games that ended."""
         from pgx.experimental import auto_reset
 
-        # pgx was written for the promotion that is JAX's default.
+        # pgx needs JAX's default promotion.
         with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
             games = jax.vmap(auto_reset(self.game.step, self.game.init))(state.games, actions, keys)
         total_reward, length = state.total_reward + games.rewards[:, 0], state.length + 1

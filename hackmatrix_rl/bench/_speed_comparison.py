@@ -1,4 +1,4 @@
-"""The environment beside one of pgx: both in one process, in turns, so that noise hits both."""
+"""Compares the environment with a pgx game: in one process, in turns, with the same noise."""
 
 import math
 import statistics
@@ -34,22 +34,22 @@ from hackmatrix_rl.runs import (
 
 PGX_GAME = "minatar-asterix"
 STEPS = 128
-"""Of each game in a run."""
+"""Steps of each game in a run."""
 
 
 @dataclass(frozen=True)
 class SpeedComparison:
-    """Two environments that were measured in turns.
+    """The speeds of two environments, measured in turns.
 
     Attributes:
-        speeds: by name, ours first.
-        ratios: ours to the other's, of each pair of neighbouring runs.
-        checksums: over all observations, masks and rewards, by name.
-        dropped_spawns: spawns that found no room in our games that ended.
-        episodes: games that ended, by name.
-        device: kind, platform and number.
-        versions: of what computes.
-        sizes: settings that speed depends on.
+        speeds: speeds by name, HackMatrix first.
+        ratios: HackMatrix's speed divided by the other's, for each pair of neighbouring runs.
+        checksums: checksums of all observations, masks and rewards, by name.
+        dropped_spawns: spawns without room, in the HackMatrix games that ended.
+        episodes: number of games that ended, by name.
+        device: kind, platform and number of the devices.
+        versions: versions of the packages.
+        sizes: settings that change the speed.
     """
 
     speeds: dict[str, Speed]
@@ -63,11 +63,11 @@ class SpeedComparison:
 
     @property
     def ratio(self) -> float:
-        """The middle one."""
+        """The median of the ratios."""
         return statistics.median(self.ratios)
 
     def as_dict(self) -> dict[str, Any]:
-        """As `bench --compare pgx --json` writes it."""
+        """The form of `bench --compare pgx --json`."""
         environments = {
             name: speed.as_dict()
             | {"checksum": self.checksums[name], "episodes": self.episodes[name]}
@@ -91,18 +91,21 @@ class SpeedComparison:
 def compare_with_pgx(
     config: TrainConfig, *, repeats: int, clock: Callable[[], float] = time.perf_counter
 ) -> SpeedComparison:
-    """Measures random play of our environment and of a pgx game in turns.
+    """Measures random play of HackMatrix and of a pgx game in turns.
 
-    Both have as many games, split over the same devices; what every step returns goes into a
-    checksum. Ours is compiled as in training, the other as JAX compiles by itself.
+    Both have the same number of games on the same devices, and a checksum over the results of
+    every step. HackMatrix is compiled as in training, pgx with JAX's default options.
 
     Args:
-        config: capacities, games side by side, devices, seed.
-        repeats: runs of each that count. One more of each comes first.
+        config: capacities, number of games, devices, seed.
+        repeats: measured runs of each, after one that is not measured.
         clock: seconds since some moment.
 
+    Returns:
+        The speeds and their ratios.
+
     Raises:
-        ConfigError: if pgx is not installed, or the games do not divide over the devices.
+        ConfigError: pgx is not installed, or the games do not divide over the devices.
     """
     name = f"pgx {PGX_GAME}"
     environments: dict[str, Environment] = {
@@ -121,7 +124,7 @@ def compare_with_pgx(
             timestep.mask,
             mesh=devices,
             seed=config.seed,
-            # Ours were chosen for our programs; JAX's own suit the other better.
+            # Our options suit our programs; JAX's own suit pgx better.
             options=None if each == "env" else {},
             clock=clock,
         )
@@ -140,12 +143,15 @@ def compare_with_pgx(
 
 
 def in_turns(plays: Mapping[str, Timed], *, steps: int, repeats: int) -> dict[str, Speed]:
-    """The speeds of several that take turns, run by run.
+    """Measures the speeds of several objects in turns, run by run.
 
     Args:
-        plays: by name.
-        steps: of each game in a run.
-        repeats: runs of each that count. One more of each comes first.
+        plays: the objects by name.
+        steps: steps of each game in a run.
+        repeats: measured runs of each, after one that is not measured.
+
+    Returns:
+        The speeds by name.
     """
     for play in plays.values():
         play.run(steps)

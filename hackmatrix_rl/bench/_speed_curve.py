@@ -1,4 +1,4 @@
-"""How the environment's speed depends on the number of games, and on how far they have come."""
+"""The environment's speed by number of games and by stage."""
 
 import operator
 import time
@@ -32,10 +32,10 @@ from hackmatrix_rl.game import (
 
 LATE_STAGE = 6
 ARRIVAL_STEPS, LATE_STEPS = 2, 6
-"""Of each late game: until its enemies are there, and then in a run, which is so short since
-random play soon loses, and what follows is a first stage."""
+"""Steps of each late game: until its enemies arrive, and then in a run. The run is short,
+because random play soon loses and continues in stage 1."""
 ALL_STEPS = 2**17
-"""Of all games together in a run, within the limits: so that there is something to time."""
+"""Steps of all games together in a run, within the limits below."""
 STEPS = (32, 512)
 
 
@@ -44,13 +44,13 @@ class Point:
     """One point of a curve.
 
     Attributes:
-        num_envs: games side by side.
-        stage: in which they start.
-        steps: of each game in a run.
+        num_envs: number of games.
+        stage: stage at the start of the games.
+        steps: steps of each game in a run.
         speed: the runs.
-        memory: bytes that the program needs on each device; `None` where nobody tells.
-        checksum: over all observations, masks and rewards.
-        dropped_spawns: spawns that found no room in the games that ended.
+        memory: bytes of the program on each device; `None` if unknown.
+        checksum: checksum of all observations, masks and rewards.
+        dropped_spawns: spawns without room, in the games that ended.
         episodes: number of these games.
     """
 
@@ -65,11 +65,11 @@ class Point:
 
     @property
     def restarted(self) -> float:
-        """Games that ended, as a share of the games of all runs: each goes on in stage 1."""
+        """Share of the games of all runs that ended and continued in stage 1."""
         return self.episodes / (self.num_envs * len(self.speed.steps_per_second))
 
     def as_dict(self) -> dict[str, Any]:
-        """As benchmarks write it."""
+        """The form of the benchmarks' JSON."""
         plain = {name: value for name, value in vars(self).items() if name != "speed"}
         return plain | self.speed.as_dict()
 
@@ -77,12 +77,12 @@ class Point:
 def games_at_stage(
     environment: HackMatrix, keys: Key[Array, " num_envs"], stage: Int32[Array, ""]
 ) -> tuple[HackMatrixState, Timestep]:
-    """A game for each key whose player has just come to a stage with what a new game gives.
+    """New games that start at a given stage, one for each key.
 
     Args:
-        environment: that will play them.
-        keys: of the games.
-        stage: 1 to 8.
+        environment: the environment that will play them.
+        keys: keys of the games.
+        stage: the stage, 1 to 8.
     """
 
     def one(key: Key[Array, ""]) -> State:
@@ -99,15 +99,15 @@ def games_at_stage(
 
 
 class SpeedCurve:
-    """The speed of play by number of games, from the first stage on and at a late one.
+    """The speed of play by number of games, from the first stage on and at a late stage.
 
     Args:
-        environment: to step.
-        largest: number of games side by side that will be asked for.
-        mesh: devices that share them evenly.
-        repeats: runs that count.
-        seed: of all chance.
-        late_stage: where the late games start.
+        environment: the environment to step.
+        largest: the largest number of games.
+        mesh: devices that share the games evenly.
+        repeats: number of measured runs.
+        seed: seed of all chance.
+        late_stage: stage at the start of the late games.
         clock: seconds since some moment.
     """
 
@@ -125,7 +125,7 @@ class SpeedCurve:
         self._environment, self._mesh, self._clock = environment, mesh, clock
         self._repeats, self._seed, self._late_stage = repeats, seed, late_stage
         begin = jax.jit(lambda keys, stage: games_at_stage(environment, keys, stage))
-        # Compiled once, for the largest: a game depends on its own key alone.
+        # Compiled once, for the largest number: a game depends only on its own key.
         keys = env_keys(jax.random.key(seed), largest)
         self._starts = []
         for stage in (1, late_stage):
@@ -135,12 +135,15 @@ class SpeedCurve:
     def points(self, num_envs: int) -> tuple[Point, Point]:
         """Two points, measured by the same compiled program.
 
-        Young games go on from run to run; one run more comes first. Late ones begin anew for
-        each run. It is timed once their enemies have arrived, and is short: `Point.restarted`
-        says how many were over before its end.
+        Games from stage 1 continue from run to run, after one run that is not measured. Late
+        games start again for each run. A late run is timed after their enemies have arrived,
+        and is short: `Point.restarted` is the share of games that ended in it.
 
         Args:
-            num_envs: games side by side.
+            num_envs: number of games.
+
+        Returns:
+            The points from stage 1 on and at the late stage.
         """
         first_games = operator.itemgetter(slice(num_envs))
         young, late = (jax.tree.map(first_games, start) for start in self._starts)
@@ -162,7 +165,7 @@ class SpeedCurve:
 
 
 def bytes_a_game(environment: HackMatrix) -> int:
-    """Bytes that the state of one game takes, its history included."""
+    """Bytes of the state of one game with its history."""
     state, _ = jax.eval_shape(
         environment.reset, jax.eval_shape(lambda: env_keys(jax.random.key(0), 1))
     )

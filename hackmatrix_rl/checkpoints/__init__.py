@@ -1,4 +1,4 @@
-"""Training state on disk, and back."""
+"""Checkpoints: the training state on disk."""
 
 from hackmatrix_rl.checkpoints._arrays import (
     Stored,

@@ -1,7 +1,7 @@
 """Trees as arrays by path, and back.
 
-A module is never stored as such: its array leaves are, each under its path in the tree
-(`.layers[0].weight`), so that a checkpoint can be read without the code that made it.
+A checkpoint stores the array leaves of a module, each under its path in the tree
+(`.layers[0].weight`). So it can be read without the code that made it.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ Tree = TypeVar("Tree")
 
 
 def is_array(leaf: object) -> bool:
-    """Whether a leaf is an array, or the shape of one."""
+    """Whether a leaf is an array or the shape of one."""
     return eqx.is_array(leaf) or isinstance(leaf, jax.ShapeDtypeStruct)
 
 
@@ -33,10 +33,10 @@ def leaves_by_path(tree: PyTree) -> dict[str, jax.Array]:
 
 
 def arrays_to_store(tree: PyTree) -> dict[str, jax.Array]:
-    """The array leaves by path, in memory of their own; random keys as their raw words.
+    """Copies of the array leaves by path; random keys as their raw words.
 
-    The copies matter: training gives the state's memory to the next state, while a checkpoint
-    is still being written.
+    Copies are needed because training donates the state's memory to the next state during the
+    write.
     """
     return {
         name: jax.random.key_data(leaf) if is_key(leaf) else jnp.copy(on_device(leaf))
@@ -45,7 +45,7 @@ def arrays_to_store(tree: PyTree) -> dict[str, jax.Array]:
 
 
 def random_keys(tree: PyTree) -> dict[str, str]:
-    """Which leaves are random keys, and of which generator."""
+    """The generator of each leaf that is a random key, by path."""
     return {
         name: str(jax.random.key_impl(leaf))
         for name, leaf in leaves_by_path(tree).items()
@@ -55,22 +55,22 @@ def random_keys(tree: PyTree) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Stored:
-    """Arrays as they lie in a checkpoint.
+    """The arrays of a checkpoint.
 
     Attributes:
-        arrays: in host memory, by path; random keys as their raw words.
-        keys: which of them are random keys, and of which generator.
+        arrays: arrays in host memory, by path; random keys as their raw words.
+        keys: the generator of each array that is a random key, by path.
     """
 
     arrays: Mapping[str, np.ndarray]
     keys: Mapping[str, str]
 
     def under(self, path: str) -> "Stored":
-        """What lies under a path, by the rest of its path."""
+        """The arrays under a path, by the rest of their paths."""
         return Stored(_under(path, self.arrays), _under(path, self.keys))
 
     def mismatch(self, like: PyTree) -> str | None:
-        """The first way in which a tree is not what is stored, in words; `None` if it is."""
+        """The first difference between a tree and the stored arrays, in words, or `None`."""
         wanted = leaves_by_path(like)
         if wanted.keys() != self.arrays.keys():
             odd = sorted(wanted.keys() ^ self.arrays.keys())[0]
@@ -85,11 +85,11 @@ class Stored:
         """A tree with the stored arrays in it.
 
         Args:
-            like: a tree of the same structure; what is not an array is taken from it. Its
-                arrays may be mere shapes.
+            like: a tree of the same structure; all leaves that are not arrays come from it. Its
+                arrays may be shapes.
 
         Raises:
-            ValueError: the stored arrays do not fit it.
+            ValueError: the stored arrays do not fit the tree.
         """
         if (wrong := self.mismatch(like)) is not None:
             raise ValueError(wrong)

@@ -1,4 +1,4 @@
-"""What storage libraries print from threads of their own, kept off the terminal."""
+"""Messages from the threads of storage libraries, kept off the terminal."""
 
 import gc
 import logging
@@ -13,10 +13,10 @@ _LOGGERS = ("absl", "asyncio")
 
 
 class Complaints:
-    """While entered, collects what Orbax logs and what its threads and TensorStore's raise.
+    """A context that collects Orbax's log and the errors of Orbax's and TensorStore's threads.
 
-    A save that fails is reported in one line by who saves; beside it, the libraries print pages
-    of tracebacks. One of each kind is kept. Errors of other threads are printed as ever.
+    The caller reports a failed save in one line, but the libraries print pages of tracebacks.
+    This keeps one of each kind. Errors of other threads are printed as usual.
     """
 
     def __init__(self) -> None:
@@ -37,18 +37,18 @@ class Complaints:
         trace: TracebackType | None,
     ) -> None:
         if self._texts:
-            gc.collect()  # tasks that failed are told of when they are thrown away
+            gc.collect()  # failed tasks are reported when they are collected
         for name in _LOGGERS:
             logging.getLogger(name).removeFilter(self._keep)
         sys.unraisablehook, threading.excepthook = self._before
 
     def take(self) -> list[str]:
-        """What was collected, each traceback once."""
+        """The collected texts, each traceback once."""
         texts, self._texts = list(self._texts.values()), {}
         return texts
 
     def _add(self, text: str) -> None:
-        # They differ in names and numbers, but not in how their last lines begin.
+        # They differ in names and numbers, but their last lines start alike.
         last = text.strip().splitlines()[-1]
         self._texts.setdefault(re.split(r"[\"\d]", last)[0], text)
 
@@ -60,7 +60,7 @@ class Complaints:
         return False
 
     def _from_library(self, raised: Any) -> None:
-        """TensorStore says of no object that it raised, and so does nobody else here."""
+        """Only TensorStore raises here without an object."""
         if raised.object is None:
             self._add("".join(traceback.format_exception(raised.exc_value)))
         else:

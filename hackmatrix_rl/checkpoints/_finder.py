@@ -1,4 +1,4 @@
-"""Checkpoints found: the newest, or the best, that is whole and of the run that is meant."""
+"""Finds the newest or the best whole checkpoint of a run."""
 
 import re
 import warnings
@@ -32,7 +32,7 @@ from hackmatrix_rl.system import (
     read_json,
 )
 
-_UPDATE = re.compile("0|[1-9][0-9]*")  # what checkpoints are called
+_UPDATE = re.compile("0|[1-9][0-9]*")  # names of checkpoints
 
 Report = Callable[[str], None]
 
@@ -40,17 +40,17 @@ Report = Callable[[str], None]
 def find_checkpoint(
     run: str | Path, *, best: bool = False, report: Report = warnings.warn
 ) -> epath.Path:
-    """The folder of the newest whole checkpoint that a path or a run's name leads to.
+    """The folder of the newest whole checkpoint under a path or a run's name.
 
     Args:
-        run: as for `load`.
-        best: the one with the highest mean return instead.
-        report: is told which checkpoints are damaged and passed over.
+        run: a run as for `load`.
+        best: takes the checkpoint with the highest mean return instead.
+        report: takes a message about each skipped checkpoint.
 
     Raises:
-        ConfigError: if there is none.
+        ConfigError: there is no such checkpoint.
     """
-    check_path(str(run), "no checkpoint can be called")
+    check_path(str(run), "the checkpoint")
     for place in (epath.Path(run), epath.Path("runs") / run):
         if not place.is_dir():
             continue
@@ -81,13 +81,13 @@ def whole_checkpoint(
     *,
     of: str | None = None,
 ) -> epath.Path | None:
-    """The newest (or best) checkpoint in a folder that is neither half-written nor damaged.
+    """The newest (or best) checkpoint in a folder that is neither incomplete nor damaged.
 
     Args:
-        folder: of the checkpoints.
-        best: the one with the highest mean return instead.
-        report: is told what is passed over.
-        of: the wandb id of the run that it must be of, if that is known.
+        folder: folder of the checkpoints.
+        best: takes the checkpoint with the highest mean return instead.
+        report: takes a message about each skipped checkpoint.
+        of: wandb id of the run, if known; checkpoints of other runs are skipped.
     """
     candidates = checkpoints_in(folder)[::-1]
     if best:
@@ -96,7 +96,7 @@ def whole_checkpoint(
         wrong = _trouble(candidate) or _of_another_run(candidate, of)
         if wrong is None:
             return candidate
-        report(f"{candidate}: {wrong}; it is passed over")
+        report(f"{candidate}: {wrong}; it is skipped")
     return None
 
 
@@ -109,13 +109,13 @@ def checkpoints_in(folder: epath.Path) -> list[epath.Path]:
 
 
 def run_of(folder: epath.Path) -> dict[str, str]:
-    """By what names the run of a checkpoint is known; without those that can be no names.
+    """The id and aliases of a checkpoint's run, without invalid names.
 
-    `read_metadata` says what is wrong with them. Empty if the checkpoint cannot tell.
+    `read_metadata` reports invalid names. Empty if the checkpoint has none.
     """
     try:
         content = read_json(metadata_file(folder)) or {}
-    except DamagedFileError:  # then the checkpoint is damaged, which is found when it is used
+    except DamagedFileError:  # reported when the checkpoint is used
         return {}
     run = content.get("run")
     pairs = run.items() if isinstance(run, dict) else ()
@@ -137,44 +137,44 @@ def _of_another_run(folder: epath.Path, of: str | None) -> str | None:
 
 
 def mean_return(folder: epath.Path) -> float | None:
-    """The mean return that a checkpoint's metadata tells of, if any."""
+    """The mean return in a checkpoint's metadata, if any."""
     try:
         counters = (read_json(metadata_file(folder)) or {}).get("counters")
-    except DamagedFileError:  # found when the checkpoint is used
+    except DamagedFileError:  # reported when the checkpoint is used
         return None
     score = counters.get("mean_return") if isinstance(counters, dict) else None
     return score if isinstance(score, int | float) else None
 
 
 def _score(folder: epath.Path) -> float:
-    # Sorting must not read the metadata of what is half-written.
+    # Sorting must not read the metadata of an incomplete checkpoint.
     score = mean_return(folder) if (folder / MANIFEST).exists() else None
     return float("-inf") if score is None else score
 
 
 def _trouble(folder: epath.Path) -> str | None:
-    """What keeps a checkpoint from being used, in words."""
+    """Why a checkpoint cannot be used, in words, or `None`."""
     if (folder / METADATA_1).exists() and not (folder / METADATA).exists():
         return not_plain(folder)  # format 1 had no manifest
     return damage(folder)
 
 
 def _named_by_config(run: epath.Path, report: Report) -> epath.Path | None:
-    """Where a run put its checkpoints, if that is outside of its folder."""
+    """The checkpoint folder in a run's config, if any."""
     named = _informed(run / "config.json", report).get("checkpoint_dir")
     return epath.Path(named) if isinstance(named, str) and named else None
 
 
 def _known_as(run: epath.Path, report: Report) -> str | None:
-    """The wandb id of the run in a folder, if there is one that tells."""
+    """The wandb id in a run's `run.json`, if any."""
     found = _informed(run / "run.json", report).get("wandb_id")
     return found if isinstance(found, str) else None
 
 
 def _informed(file: epath.Path, report: Report) -> dict[str, Any]:
-    """What a run's JSON file says. Its checkpoints are whole without it."""
+    """The content of a run's JSON file. The checkpoints do not need it."""
     try:
         return read_json(file) or {}
     except DamagedFileError as error:
-        report(f"{file}: {error}; it is passed over")
+        report(f"{file}: {error}; it is skipped")
         return {}

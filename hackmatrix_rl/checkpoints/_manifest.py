@@ -1,8 +1,7 @@
-"""What makes a checkpoint whole: a list of its files with their SHA-256 sums.
+"""The manifest of a checkpoint: its files with their SHA-256 sums.
 
-The manifest is written last, after everything else is in place. A folder without one is half
-a checkpoint. One whose sums differ has been damaged since: Orbax itself would read it without
-a word.
+The manifest is written last. A folder without one is incomplete. A folder with wrong sums is
+damaged; Orbax itself would read it without an error.
 """
 
 import hashlib
@@ -27,7 +26,7 @@ def write_manifest(folder: epath.Path) -> int:
     """Writes the sums of all files in a checkpoint's folder.
 
     Args:
-        folder: of a checkpoint that is otherwise complete; may be remote.
+        folder: folder of a checkpoint with all other files, also remote.
 
     Returns:
         The size of the files in bytes.
@@ -39,10 +38,10 @@ def write_manifest(folder: epath.Path) -> int:
 
 
 def damage(folder: epath.Path) -> str | None:
-    """What is wrong with a checkpoint's files, in words; `None` if nothing is.
+    """What is wrong with a checkpoint's files, in words, or `None`.
 
     Args:
-        folder: of the checkpoint; may be remote.
+        folder: folder of the checkpoint, also remote.
     """
     if not folder.is_dir():
         return "no folder"
@@ -53,7 +52,7 @@ def damage(folder: epath.Path) -> str | None:
     except DamagedFileError:
         return "damaged: its manifest cannot be read"
     if manifest is None:
-        return "half-written: it has no manifest"
+        return "incomplete: it has no manifest"
     sums = manifest.get("sha256")
     if not isinstance(sums, dict):
         return "damaged: its manifest cannot be read"
@@ -70,23 +69,25 @@ def damage(folder: epath.Path) -> str | None:
 
 
 def not_plain(folder: epath.Path) -> str | None:
-    """What in a checkpoint's folder is no plain file, in words: a link may lead anywhere.
+    """The first entry of a checkpoint's folder that is not a plain file, in words, or `None`.
+
+    A link could lead anywhere.
 
     Args:
-        folder: of the checkpoint; may be remote.
+        folder: folder of the checkpoint, also remote.
     """
     here = [(name, folder / name) for name in (NAME, NAME + ".part") if (folder / name).exists()]
     for name, path in (*here, *_files(folder)):
         if os.path.islink(path):
-            return f"damaged: {name} is a link; copy what it leads to (cp -rL)"
-        # Remote paths exist for `epath` alone, which takes a pipe for a file.
+            return f"damaged: {name} is a link; copy its target (cp -rL)"
+        # Only `epath` sees remote paths, and it treats a pipe as a file.
         if os.path.exists(path) and not os.path.isfile(path):
-            return f"damaged: {name} is no file"
+            return f"damaged: {name} is not a file"
     return None
 
 
 def _files(folder: epath.Path) -> Iterator[tuple[str, epath.Path]]:
-    """All files but the manifest, by their names within the folder."""
+    """All files except the manifest, by their names within the folder."""
     waiting = [folder]
     while waiting:
         for path in sorted(waiting.pop().iterdir()):

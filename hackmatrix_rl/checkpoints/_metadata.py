@@ -1,7 +1,7 @@
-"""What a checkpoint says of itself, checked before anything is made of it.
+"""The metadata of a checkpoint, checked before use.
 
 The file may come from anywhere. Its values become settings (which check themselves), numbers
-and names; none becomes code, and no name a path that leads elsewhere.
+and names. No value becomes code, and no name becomes a path out of the folder.
 """
 
 import json
@@ -24,31 +24,30 @@ from hackmatrix_rl.errors import (
 )
 
 FORMAT = 4
-"""Of the checkpoints that are written.
+"""The format of new checkpoints.
 
-Format 1 had no manifest and no run in its metadata; up to format 2, HackMatrix held its games in
-other arrays; up to format 3 nothing said of which game a checkpoint is.
+Format 1 had no manifest and no run in its metadata. Up to format 2, HackMatrix stored its games in
+other arrays. Up to format 3, checkpoints did not name their game.
 """
 PLAYABLE_FORMATS = (1, 2, 3, 4)
-"""Formats whose policy can be read."""
+"""Formats with a readable policy."""
 RESUMABLE_FORMATS = (3, 4)
-"""Formats that training can go on from."""
+"""Formats that training can resume from."""
 METADATA = "metadata.json"
-METADATA_1 = "metadata/metadata"  # where format 1 had it
+METADATA_1 = "metadata/metadata"  # in format 1
 PARTS = ("policy", "training")
 
 
 def metadata_file(folder: epath.Path) -> epath.Path:
-    """Where a checkpoint of any format has its metadata, if it has any."""
+    """The place of the metadata in a checkpoint of any format."""
     return folder / METADATA_1 if (folder / METADATA_1).exists() else folder / METADATA
 
 
 def read_metadata(folder: epath.Path) -> dict[str, Any]:
-    """The JSON beside a checkpoint's arrays.
+    """The metadata of a checkpoint.
 
     Raises:
-        ConfigError: if it is of a format that this version does not know, or holds what no
-            version writes.
+        ConfigError: this version does not know the format, or no version writes such content.
     """
     file = metadata_file(folder)
     try:
@@ -88,7 +87,7 @@ def _troubles(metadata: Mapping[str, Any]) -> dict[str, str | None]:
         for part in PARTS:
             troubles[f"random_keys.{part}"] = _mapping_trouble(metadata["random_keys"][part], str)
     if troubles["run"] is None:
-        # Up to format 3, `--run-dir .` had no name: it is none to make a folder from.
+        # Up to format 3, `--run-dir .` gave an empty name, which cannot name a folder.
         if run.get("run_id", "") != "":
             troubles["run_id"] = name_trouble(run["run_id"])
         if "wandb_id" in run:
@@ -109,7 +108,7 @@ def _mapping_trouble(value: object, kind: Any, names: tuple[str, ...] = ()) -> s
 
 def _game_trouble(value: object) -> str | None:
     if not isinstance(value, dict):
-        return "missing: nothing says which rules it is for"
+        return "missing: the checkpoint does not name its rules"
     try:
         GameIdentity.of(value)
     except ValueError as error:
@@ -118,13 +117,13 @@ def _game_trouble(value: object) -> str | None:
 
 
 def check_playable(folder: epath.Path, metadata: Mapping[str, Any]) -> None:
-    """Raises a ConfigError if a checkpoint is of another game than this version plays.
+    """Raises a ConfigError if a checkpoint is for another game than this version's.
 
-    Those of formats up to 3 do not say; they are read where their arrays fit.
+    Formats up to 3 do not name their game; they load if their arrays fit.
 
     Args:
-        folder: of the checkpoint.
-        metadata: as `read_metadata` gave it.
+        folder: folder of the checkpoint.
+        metadata: the result of `read_metadata`.
     """
     if "game" not in metadata:
         return
@@ -136,30 +135,30 @@ def check_playable(folder: epath.Path, metadata: Mapping[str, Any]) -> None:
         )
         raise ConfigError(
             f"{folder}: of another game: {said}. It was written by hackmatrix-rl "
-            f"{_writer(metadata)}. Use the version that wrote it, or train anew."
+            f"{_writer(metadata)}. Use the version that wrote it, or train a new one."
         )
 
 
 def check_resumable(folder: epath.Path, metadata: Mapping[str, Any]) -> None:
-    """Raises a ConfigError unless training can go on from a checkpoint of this format and game.
+    """Raises a ConfigError unless training can resume from this format and game.
 
     Args:
-        folder: of the checkpoint.
-        metadata: as `read_metadata` gave it.
+        folder: folder of the checkpoint.
+        metadata: the result of `read_metadata`.
     """
     if metadata["format"] not in RESUMABLE_FORMATS:
         raise ConfigError(
             f"{folder}: checkpoint format {metadata['format']}, written by hackmatrix-rl "
             f"{_writer(metadata)}. Its policy can still be played (hackmatrix-rl eval), but to "
-            "go on with the training use the version that wrote it, or start anew."
+            "resume the training use the version that wrote it, or start a new run."
         )
     check_playable(folder, metadata)
 
 
 def _writer(metadata: Mapping[str, Any]) -> str:
-    """The version that wrote a checkpoint, as far as its word can be taken."""
+    """The version that wrote a checkpoint, by its own claim."""
     versions = metadata.get("versions", {})
-    told = versions.get("hackmatrix-rl", "0.1.0") if isinstance(versions, dict) else None
-    if isinstance(told, str) and re.fullmatch(r"[\w.+!-]{1,40}", told, re.ASCII):
-        return told
+    claimed = versions.get("hackmatrix-rl", "0.1.0") if isinstance(versions, dict) else None
+    if isinstance(claimed, str) and re.fullmatch(r"[\w.+!-]{1,40}", claimed, re.ASCII):
+        return claimed
     return "of unknown version"

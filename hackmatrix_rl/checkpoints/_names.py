@@ -1,30 +1,30 @@
-"""Names that come out of files: of a file's name nothing may lead out of its folder."""
+"""Checks of names that come from files: no name may lead out of its folder."""
 
 import os
 
 LONGEST = 255
-"""Bytes that a file's name may have."""
+"""Most bytes of a file's name."""
 LONGEST_ID = LONGEST + 9
-"""Bytes of a run's id: the name of its folder, and eight digits more."""
+"""Most bytes of a run's id: the name of its folder, a separator and eight digits."""
 
 
 def name_trouble(name: object, *, longest: int = LONGEST) -> str | None:
-    """What keeps something from being the name of one file or folder, in words.
+    """Why a value cannot name one file or folder, in words.
 
     Args:
-        name: as read.
-        longest: bytes that it may have.
+        name: the value.
+        longest: most bytes that it may have.
 
     Returns:
-        `None` if nothing does.
+        The reason, or `None` for a valid name.
     """
     if not isinstance(name, str):
         return f"must be text, not {type(name).__name__}"
     shown = repr(name if len(name) <= 60 else f"{name[:60]}...")
     if not name or name in (".", ".."):
-        return f"{shown} names no folder"
+        return f"{shown} is not the name of a folder"
     if any(sign in "/\\" or ord(sign) < 32 for sign in name):
-        return f"{shown} holds a separator or a control character: a path is no name"
+        return f"{shown} holds a separator or a control character: it must be a plain name"
     try:
         size = len(os.fsencode(name))
     except UnicodeEncodeError:

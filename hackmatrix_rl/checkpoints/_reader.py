@@ -1,16 +1,16 @@
-"""Checkpoints read.
+"""Reads checkpoints.
 
-A checkpoint is a folder named after the update it was made at, with
+A checkpoint is a folder with the number of its update as its name. It holds
 
-- `policy`: the arrays of the policy alone, which is all that playing needs;
-- `training`: the arrays of the whole training state, random keys and environments included,
-  which is all that going on needs;
-- `metadata.json`: the format's version, the game, the config, the run, the counters, and which
-  arrays are random keys; see `checkpoints/metadata.py`;
-- `manifest.json`: written last; see `checkpoints/manifest.py`.
+- `policy`: the arrays of the policy: enough to play;
+- `training`: the arrays of the whole training state, with random keys and environments: enough
+  to resume;
+- `metadata.json`: format version, game, config, run, counters, and which arrays are random keys
+  (`_metadata.py`);
+- `manifest.json`: written last (`_manifest.py`).
 
-Code is never stored: the config says how to build it. Where that would import a module of
-somebody's own, it is done only for those who say that they trust it (docs/security.md).
+A checkpoint stores no code: the config says how to build the modules. A custom module is imported
+only if the caller trusts it (docs/security.md).
 """
 
 import dataclasses
@@ -57,14 +57,14 @@ from hackmatrix_rl.errors import (
 
 @dataclass(frozen=True)
 class Loaded:
-    """A trained policy, and what it was trained with.
+    """A trained policy with its environment and config.
 
     Attributes:
-        policy: ready to act.
-        environment: what it was trained on.
-        config: what it was trained with.
-        folder: of the checkpoint.
-        metadata: as stored beside it: `update`, `counters`, `versions` ...
+        policy: the policy, ready to act.
+        environment: the environment of its training.
+        config: the config of its training.
+        folder: folder of the checkpoint.
+        metadata: the stored metadata: `update`, `counters`, `versions` ...
     """
 
     policy: ActorCritic
@@ -83,26 +83,28 @@ def load(
     best: bool = False,
     report: Report = warnings.warn,
 ) -> Loaded:
-    """Loads the newest policy of a run, or that of one checkpoint.
+    """Loads the newest policy of a run, or the policy of one checkpoint.
 
-    A damaged checkpoint is named, and the one before it used.
+    A damaged checkpoint is reported, and the one before it is used.
 
     Args:
-        run: a run's folder, its name under `runs/`, a folder of checkpoints (which may be
-            remote: `gs://...`), or one checkpoint.
-        policy: a network of the same shape to fill in, where the config cannot build it
-            because it was composed by hand; its own numbers do not matter. No code that the
-            config names is imported then.
-        network: what to build in place of the network that the config names; where that is
-            `module:factory`, the same again, or what has become of it.
-        trust_code: import the `module:factory` that the config names, which runs it: only if
-            you trust whoever wrote it.
-        best: take the checkpoint with the highest mean return rather than the newest.
-        report: is told which checkpoints are damaged and passed over.
+        run: a run's folder, its name under `runs/`, a folder of checkpoints (also remote:
+            `gs://...`), or one checkpoint.
+        policy: a network of the same shapes to fill, for networks that the config cannot build.
+            Its own numbers do not matter. The config's code is then not imported.
+        network: the network to build instead of the config's. For a custom network, give its
+            `module:factory` here.
+        trust_code: imports the `module:factory` of the config, which runs its code. Use it only
+            if you trust the author.
+        best: takes the checkpoint with the highest mean return instead of the newest.
+        report: takes a message about each skipped checkpoint.
+
+    Returns:
+        The policy with its environment, config and metadata.
 
     Raises:
-        ConfigError: if there is no checkpoint, it is not of this format, game or network, or
-            its network is code that nobody said to trust.
+        ConfigError: there is no checkpoint; its format, game or network does not fit; or its
+            network is custom code without trust.
     """
     folder = find_checkpoint(run, best=best, report=report)
     metadata = read_metadata(folder)
@@ -125,7 +127,7 @@ def load(
 
 
 def _to_device(policy: ActorCritic) -> ActorCritic:
-    """The policy with arrays of JAX, which its own code works on."""
+    """The policy with JAX arrays, as its code expects."""
     return jax.tree.map(
         lambda leaf: jnp.asarray(leaf) if isinstance(leaf, np.ndarray) else leaf, policy
     )
@@ -135,15 +137,15 @@ def restore(folder: epath.Path, part: str, like: Tree) -> Tree:
     """A part of a checkpoint as a tree.
 
     Args:
-        folder: of one checkpoint.
+        folder: folder of the checkpoint.
         part: `policy` or `training`.
-        like: a tree of the same structure; what is not an array is taken from it.
+        like: a tree of the same structure; all leaves that are not arrays come from it.
 
     Returns:
-        The tree with arrays in host memory; JAX moves them where they are used.
+        The tree with arrays in host memory; JAX moves them to the device on use.
 
     Raises:
-        ConfigError: if the checkpoint's arrays do not fit it.
+        ConfigError: the checkpoint's arrays do not fit the tree.
     """
     stored = read_arrays(folder, part)
     if (wrong := stored.mismatch(like)) is not None:
@@ -152,14 +154,14 @@ def restore(folder: epath.Path, part: str, like: Tree) -> Tree:
 
 
 def read_arrays(folder: epath.Path, part: str) -> Stored:
-    """The arrays of a part, in host memory: whatever devices wrote them.
+    """The arrays of a part, in host memory, from any kind of device.
 
     Args:
-        folder: of one checkpoint.
+        folder: folder of the checkpoint.
         part: `policy` or `training`.
 
     Raises:
-        ConfigError: if they cannot be read.
+        ConfigError: the arrays cannot be read.
     """
     keys = read_metadata(folder)["random_keys"][part]
     place = absolute(folder)
@@ -167,7 +169,7 @@ def read_arrays(folder: epath.Path, part: str) -> Stored:
         arrays = _restored(place, part)
         for name, generator in keys.items():
             jax.eval_shape(partial(jax.random.wrap_key_data, impl=generator), arrays[name])
-    except Exception as error:  # Orbax has no one error for what it cannot read
+    except Exception as error:  # Orbax has no single error for this
         said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
         raise ConfigError(f"{folder}: its {part} cannot be read: {said}") from error
     return Stored(arrays, keys)
@@ -183,12 +185,12 @@ def _restored(folder: epath.Path, part: str) -> dict[str, np.ndarray]:
         restored = reader.restore(folder, ocp.args.Composite(**{part: arguments}))[part]
     odd = [name for name, array in restored.items() if not isinstance(array, np.ndarray)]
     if odd:
-        raise ValueError(f"{odd[0]!r} is no array")
+        raise ValueError(f"{odd[0]!r} is not an array")
     return restored
 
 
 def _check_array_names(file: epath.Path) -> None:
-    """Refuses names of arrays that Orbax would make paths out of the checkpoint of."""
+    """Refuses names of arrays that Orbax would turn into paths out of the checkpoint."""
     described = json.loads(file.read_text())["tree_metadata"]
     for entry in described.values():
         name = ".".join(str(each["key"]) for each in entry["key_metadata"])
@@ -206,6 +208,6 @@ def _reader() -> ocp.Checkpointer:
 
 
 def absolute(folder: epath.PathLike) -> epath.Path:
-    """A folder as Orbax takes it, which takes no relative paths; a remote one as it is."""
+    """An absolute path, because Orbax takes no relative ones; a remote path as it is."""
     text = os.fspath(folder)
     return epath.Path(text if "://" in text else os.path.abspath(text))

@@ -1,4 +1,4 @@
-"""Writing checkpoints beside the training, and saying at once when that fails."""
+"""Writes checkpoints during training, and reports a failure at once."""
 
 import errno
 import os
@@ -41,18 +41,18 @@ from hackmatrix_rl.system import (
 )
 
 _UNFINISHED = ".orbax-checkpoint-tmp"
-_TIMEOUT_SECONDS = 300  # for processes to wait for one another at the end of a save
+_TIMEOUT_SECONDS = 300  # how long processes wait for one another at the end of a save
 
 
 @dataclass(frozen=True)
 class SaveResult:
-    """What became of one save.
+    """The result of one save.
 
     Attributes:
-        update: that was saved.
-        seconds: how long it took in all; training went on meanwhile.
-        size: of the checkpoint in bytes; 0 where another process measured it.
-        error: why it failed; `None` if it did not.
+        update: the number of the update.
+        seconds: duration of the save; training continued meanwhile.
+        size: bytes of the checkpoint; 0 if another process measured it.
+        error: why it failed, or `None`.
     """
 
     update: int
@@ -62,19 +62,19 @@ class SaveResult:
 
 
 class CheckpointWriter:
-    """Writes checkpoints into one folder, one at a time, and forgets the oldest.
+    """Writes checkpoints into one folder, one at a time, and deletes the oldest.
 
-    The state is copied at once and written in the background; `poll` tells how that ended.
-    With several processes, each calls every method at the same update and writes what it
-    holds; process 0 completes the checkpoint and clears old ones away.
+    A save copies the state at once and writes it in the background; `poll` returns the results.
+    With several processes, each calls every method at the same update and writes its own
+    arrays. Process 0 completes the checkpoint and deletes old ones.
 
     Args:
-        folder: made if it is missing; may be remote (`gs://...`).
-        keep: how many of the newest stay.
-        keep_best: whether the one with the highest mean return stays as well.
-        config: stored with each, to build the same modules from.
-        run: stored with each: by what names the run is known. Checkpoints of another run are
-            neither written among nor removed.
+        folder: the folder, made if it is missing; also remote (`gs://...`).
+        keep: how many of the newest checkpoints stay.
+        keep_best: whether the checkpoint with the highest mean return stays as well.
+        config: stored with each checkpoint, to build the same modules again.
+        run: stored with each checkpoint: the run's id and aliases. The writer does not write
+            beside checkpoints of another run, and does not delete them.
         hold: called before each save; raises an OSError if the folder may not be written.
     """
 
@@ -98,8 +98,8 @@ class CheckpointWriter:
         self._id = self._run.get("wandb_id")
         options = ocp.options.AsyncOptions(
             timeout_secs=_TIMEOUT_SECONDS,
-            # In the background, a folder that cannot be made leaves threads that wait for it,
-            # and a process that does not end.
+            # In the background, a folder that cannot be made would leave waiting threads, and
+            # the process would not end.
             create_directories_asynchronously=False,
         )
         self._checkpointer = ocp.AsyncCheckpointer(
@@ -110,7 +110,7 @@ class CheckpointWriter:
             ),
             async_options=options,
         )
-        # Looked up once: several processes must not come to different answers later.
+        # Read once: several processes must not get different answers later.
         self._there = {int(path.name) for path in self._whole()}
         self._writing: threading.Thread | None = None
         self._outcomes: list[SaveResult] = []
@@ -139,16 +139,16 @@ class CheckpointWriter:
         training: PyTree,
         counters: Mapping[str, int | float],
     ) -> None:
-        """Begins to write one checkpoint, once the one before is finished.
+        """Starts to write one checkpoint, after the last one is finished.
 
-        One of the same update that was there when this was made stays.
+        A checkpoint of the same update that existed before this writer stays as it is.
 
         Args:
-            update: number of updates done; names the folder.
-            policy: what acts.
-            training: whatever going on needs; its array leaves are stored.
-            counters: further numbers to find in the metadata (environment steps ...).
-                `mean_return` is what `keep_best` looks at.
+            update: number of updates; names the folder.
+            policy: the policy that acts.
+            training: the state that a resume needs; its array leaves are stored.
+            counters: further numbers for the metadata (environment steps ...). `keep_best` uses
+                `mean_return`.
         """
         self._join()
         if update in self._there:
@@ -174,7 +174,7 @@ class CheckpointWriter:
                 name: ocp.args.StandardSave(arrays_to_store(part)) for name, part in parts.items()
             }
             self._checkpointer.save(folder, ocp.args.Composite(**items))
-        except Exception as error:  # whatever it is: reported by `poll`, and training goes on
+        except Exception as error:  # any error: `poll` reports it, and training continues
             self._outcomes.append(SaveResult(update, time.monotonic() - began, 0, error))
             return
         self._writing = threading.Thread(
@@ -183,41 +183,41 @@ class CheckpointWriter:
         self._writing.start()
 
     def poll(self) -> list[SaveResult]:
-        """How the saves ended that have ended since the last call; does not wait."""
+        """The results of the saves since the last call, without waiting."""
         if not self.busy:
             self._join()
         outcomes, self._outcomes = self._outcomes, []
         return outcomes
 
     def forget(self) -> None:
-        """Has nothing to keep of what was there when this was made: it was removed."""
+        """Forgets the checkpoints that existed before this writer, because they were removed."""
         self._there.clear()
 
     def wait(self) -> list[SaveResult]:
-        """Waits for the save that is being written, and tells how it and others ended."""
+        """Waits for the current save, and returns the results since the last call."""
         self._join()
         return self.poll()
 
     def close(self) -> None:
-        """Finishes what was begun."""
+        """Finishes the current save."""
         self._join()
         self._checkpointer.close()
 
     def _finish(
         self, folder: epath.Path, update: int, metadata: Mapping[str, Any], began: float
     ) -> None:
-        """Waits for the arrays to be written, and makes the checkpoint whole."""
+        """Waits for the arrays, and then completes the checkpoint."""
         size = 0
         error: Exception | None = None
         try:
-            # Only waiting tells of every failure: `check_for_errors` looks before the
-            # background thread has noticed some of them.
+            # Only waiting shows every failure: `check_for_errors` can look before the
+            # background thread has noticed one.
             self._checkpointer.wait_until_finished()
             if jax.process_index() == 0:
                 write_json(folder / METADATA, metadata, indent=1)
                 size = write_manifest(folder)
                 self._forget_the_oldest()
-        except Exception as failure:  # handed to the training thread by `poll`
+        except Exception as failure:  # `poll` passes it to the training thread
             error = failure
         self._outcomes.append(SaveResult(update, time.monotonic() - began, size, error))
 
@@ -227,7 +227,7 @@ class CheckpointWriter:
             self._writing = None
 
     def _clear_the_way(self, folder: epath.Path) -> None:
-        """Removes what an earlier failure left at the place of a checkpoint."""
+        """Removes the remains of an earlier failure from the place of a checkpoint."""
         if jax.process_index() != 0:
             return
         if self._hold is not None:
@@ -246,9 +246,9 @@ class CheckpointWriter:
                     set_aside(path)
 
     def _whole(self) -> list[epath.Path]:
-        """This run's checkpoints that were completed, oldest first; sums are not looked at.
+        """This run's complete checkpoints, oldest first; sums are not checked.
 
-        One that is a link is none of ours: what it leads to is not to be cleared away.
+        A link is not ours: its target must not be deleted.
         """
         return [
             path
@@ -259,7 +259,7 @@ class CheckpointWriter:
         ]
 
     def _other_run(self, checkpoint: epath.Path) -> str | None:
-        """The wandb id of a checkpoint's run, if that is not the one that this writes."""
+        """The wandb id of a checkpoint's run, if it is another run."""
         found = run_of(checkpoint).get("wandb_id", self._id)
         return None if self._id is None or found == self._id else found
 
@@ -272,6 +272,6 @@ class CheckpointWriter:
             stay.add(max(known, key=lambda path: known[path]))
         for path in whole:
             if path not in stay:
-                # First the manifest: a kill halfway leaves a checkpoint that is known as none.
+                # The manifest goes first: after a kill halfway the rest counts as incomplete.
                 (path / MANIFEST).unlink()
                 path.rmtree()

@@ -1,4 +1,4 @@
-"""errors."""
+"""Errors for users, and checks of the values that users pass in."""
 
 from hackmatrix_rl.errors._errors import (
     AgreedError,

@@ -1,4 +1,4 @@
-"""The errors that a user is meant to see, each in one line."""
+"""The errors for users, each in one line."""
 
 from typing import Any
 
@@ -6,24 +6,24 @@ _SHOWN = 60  # characters of a value that a message repeats
 
 
 class ConfigError(ValueError):
-    """A setting that cannot work; the message names the flag and what would work."""
+    """A setting that cannot work. The message names the flag and what would work."""
 
 
 class AgreedError(ConfigError):
-    """A mistake that all processes of a run know of, so that each may end in its own time."""
+    """A mistake that all processes of a run know: each can end without the others."""
 
 
 class DamagedFileError(ValueError):
-    """A file that does not hold what it should; the message says what is wrong with it."""
+    """A file with wrong content. The message says what is wrong."""
 
 
 def flag(name: str) -> str:
-    """The command line's spelling of a field: `num_envs` is `--num-envs`."""
+    """The flag of a field: `num_envs` is `--num-envs`."""
     return "--" + name.replace("_", "-")
 
 
 def shortened(value: Any) -> str:
-    """A value as a message shows it: text as it is, and of anything long the beginning."""
+    """A value for a message: text without quotes, and only the beginning of a long value."""
     if isinstance(value, int) and value.bit_length() > 1000:
         return f"a number of {value.bit_length()} bits"  # Python refuses to write it out
     text = value if isinstance(value, str) else repr(value)

@@ -1,4 +1,4 @@
-"""Single values that a user hands in, checked: arrays, keys, actions, counts."""
+"""Checks of single values from users: arrays, keys, actions, counts."""
 
 from typing import Any
 
@@ -22,19 +22,19 @@ def check_array(
     axes: int | None = None,
     hint: str = "",
 ) -> None:
-    """Raises unless a value is an array of a dtype and a shape.
+    """Raises unless a value is an array with a given dtype and shape.
 
     Args:
-        said: the beginning of the message; what the value is follows.
-        value: an array, its shape, or anything.
-        dtype: that it must have.
-        shape: likewise; `None` for any.
-        axes: how many axes it must have, where `shape` is not said.
-        hint: the line to change, where the shape is wrong.
+        said: the beginning of the message, before the description of the value.
+        value: an array, the shape of one, or any other value.
+        dtype: the required dtype.
+        shape: the required shape; `None` for any.
+        axes: the required number of axes if `shape` is `None`.
+        hint: the line to change if the shape is wrong.
 
     Raises:
-        TypeError: it is no array.
-        ValueError: it is another one.
+        TypeError: the value is not an array.
+        ValueError: its shape or dtype is wrong.
     """
     wanted = f"{axes} axes" if shape is None else f"shape {shape}"
     expected = f"one {dtype}, of shape ()" if shape == () else f"{dtype} of {wanted}"
@@ -59,7 +59,7 @@ def same_structure(one: Any, other: Any) -> bool:
 
 
 def difference(name: str, before: Any, after: Any) -> str | None:
-    """What shape, dtype or structure of a tree is another after a step; `None`: nothing is."""
+    """The first change of shape, dtype or structure of a tree after a step, or `None`."""
     if not same_structure(before, after):
         return f"{name} was {summary(before)} and is {summary(after)}"
     pairs = zip(jax.tree.leaves_with_path(before), jax.tree.leaves(after), strict=True)
@@ -70,15 +70,15 @@ def difference(name: str, before: Any, after: Any) -> str | None:
 
 
 def check_actions(actions: Any, keys: Any) -> None:
-    """Raises unless there is one whole number for each environment.
+    """Raises unless the actions are one whole number for each environment.
 
     Args:
-        actions: that `step` was handed.
-        keys: likewise; they tell how many environments there are.
+        actions: the argument of `step`.
+        keys: the other argument of `step`, one key for each environment.
 
     Raises:
-        TypeError: they are no whole numbers.
-        ValueError: they are not as many.
+        TypeError: the actions are not whole numbers.
+        ValueError: their number is wrong.
     """
     if not (hasattr(actions, "dtype") and jnp.issubdtype(actions.dtype, jnp.integer)):
         raise TypeError(
@@ -93,7 +93,7 @@ def check_actions(actions: Any, keys: Any) -> None:
 
 
 def check_key(key: Any) -> None:
-    """Raises a TypeError unless this is one random key of the new style."""
+    """Raises a TypeError unless this is one typed random key."""
     if not hasattr(key, "dtype"):
         number = key if isinstance(key, int) and not isinstance(key, bool) else 0
         raise TypeError(
@@ -109,16 +109,16 @@ def check_key(key: Any) -> None:
 
 
 def whole(name: str, value: Any, minimum: int = 1) -> int:
-    """An argument that counts something.
+    """Checks an argument that counts something, and returns it.
 
     Args:
-        name: of the argument.
-        value: that was given.
-        minimum: the least that makes sense.
+        name: name of the argument.
+        value: its value.
+        minimum: the smallest valid value.
 
     Raises:
-        TypeError: it is no whole number.
-        ValueError: it is too small.
+        TypeError: the value is not a whole number.
+        ValueError: the value is too small.
     """
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         is_whole = isinstance(value, float) and value.is_integer()
@@ -133,10 +133,10 @@ def instance(name: str, value: Any, kind: type, example: str) -> None:
     """Raises a TypeError unless an argument is an instance of a class.
 
     Args:
-        name: of the argument.
-        value: that was given.
+        name: name of the argument.
+        value: its value.
         kind: the class.
-        example: what to write.
+        example: a correct value, as code.
     """
     if isinstance(value, kind):
         return

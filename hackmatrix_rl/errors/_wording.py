@@ -1,4 +1,4 @@
-"""How the checks of what a user hands in name values and lines of code."""
+"""Words for values and lines of code in error messages."""
 
 import inspect
 import os
@@ -28,11 +28,11 @@ def described(value: Any) -> str:
 
 
 def place(owner: Any, method: str) -> str:
-    """A method with the line that it is written in: `MyNet.__call__ (nets.py:12)`.
+    """A method with its file and line: `MyNet.__call__ (nets.py:12)`.
 
     Args:
-        owner: of whose class it is a method; or a function, whatever the method.
-        method: its name.
+        owner: an instance of the method's class, or a function (then `method` is ignored).
+        method: name of the method.
     """
     name, found = f"{type(owner).__name__}.{method}", getattr(type(owner), method, None)
     if inspect.isfunction(owner):
@@ -48,9 +48,9 @@ def place(owner: Any, method: str) -> str:
     return f"{name} ({file}:{code.co_firstlineno})"
 
 
-def is_ours(thing: Any) -> bool:
-    """Whether a thing's class is part of this package, whose tests hold it to its contract."""
-    return type(thing).__module__.partition(".")[0] == __name__.partition(".")[0]
+def is_ours(value: Any) -> bool:
+    """Whether a value's class is part of this package. The package's tests check such classes."""
+    return type(value).__module__.partition(".")[0] == __name__.partition(".")[0]
 
 
 def path_in_words(name: str, path: Any) -> str:
@@ -71,6 +71,6 @@ def summary(tree: Any, most: int = 4) -> str:
 
 
 def first_line(error: Exception) -> str:
-    """What an error says, without what follows its first line."""
+    """The type and the first line of an error."""
     said = str(error).strip().partition("\n")[0]
     return f"{type(error).__name__}: {said.rstrip('.')}"

@@ -1,4 +1,4 @@
-"""Two scripted players: what an agent has to beat."""
+"""Two scripted players that an agent has to beat."""
 
 from abc import abstractmethod
 
@@ -22,14 +22,14 @@ from hackmatrix_rl.game import (
 )
 
 WHIM = 0.15
-"""How often the runner does anything at all."""
+"""Probability that the runner takes a random action."""
 
 
 class Script(Agent):
     """A player without memory."""
 
     def initial_carry(self) -> PyTree[Array]:
-        """Nothing to remember."""
+        """No memory."""
         return ()
 
     def act(
@@ -40,7 +40,7 @@ class Script(Agent):
         *,
         key: Key[Array, ""],
     ) -> tuple[Int32[Array, ""], PyTree[Array]]:
-        """Chooses an action; the carry stays as it is."""
+        """Chooses an action and leaves the carry as it is."""
         return self.choose(observation, mask, key=key), carry
 
     @abstractmethod
@@ -51,7 +51,7 @@ class Script(Agent):
         *,
         key: Key[Array, ""],
     ) -> Int32[Array, ""]:
-        """Chooses an action from what is seen and what is legal."""
+        """Chooses an action from the observation and the mask."""
 
 
 class RandomAgent(Script):
@@ -64,17 +64,19 @@ class RandomAgent(Script):
         *,
         key: Key[Array, ""],
     ) -> Int32[Array, ""]:
-        """A uniformly random legal action; action 0 where none is legal."""
+        """A uniformly random legal action; action 0 if none is legal."""
         return any_of(mask, key=key)
 
 
 class Runner(Script):
-    """Makes for the exit and hits what stands in the way; plays HackMatrix only.
+    """Runs to the exit and hits enemies in the way; plays only HackMatrix.
 
-    With probability 0.15 a uniformly random legal action. Else the first legal direction, in
-    direction order, whose neighbouring cell holds an enemy; else the legal direction whose
-    neighbouring cell has the shortest path around blocks to the exit, ties uniformly; else
-    any legal action, uniformly.
+    It takes the first of these that applies:
+
+    1. with probability 0.15 a uniformly random legal action;
+    2. the first legal direction, in direction order, with an enemy on the neighbouring cell;
+    3. the legal direction with the shortest path around blocks to the exit, ties uniformly;
+    4. a uniformly random legal action.
     """
 
     def choose(
@@ -84,10 +86,10 @@ class Runner(Script):
         *,
         key: Key[Array, ""],
     ) -> Int32[Array, ""]:
-        """The next step of the run.
+        """The next action.
 
         Raises:
-            ValueError: if the observation is not HackMatrix's compact one.
+            ValueError: the observation is not HackMatrix's compact one.
         """
         if not isinstance(observation, CompactObservation):
             raise ValueError(
@@ -99,14 +101,14 @@ class Runner(Script):
         cells = row * SIZE + col + np.array(STEPS, np.int32)
         directions = mask[:NUM_DIRECTIONS]
 
-        # Beside the player no cryptog is hidden: all enemies there are seen.
+        # A cryptog beside the player is visible, so the observation shows all enemies there.
         enemies = CellSet.from_array(observation.plane("enemy") != 0)
         fights = directions & enemies.has(cells)
         content = observation.plane("content")
         open_ = (content == Sight.EMPTY) | (content == Sight.PICKUP) | (content == Sight.EXIT)
 
-        # The search spreads from the exit and halts where it first touches a cell that can be
-        # stepped on: those it has reached by then are all equally near.
+        # The search spreads from the exit and stops at the first cell next to the player. All
+        # such cells that it has reached by then are equally near.
         reached = flood(
             CellSet.from_array(content == Sight.EXIT),
             CellSet.from_array(open_),
@@ -121,6 +123,6 @@ class Runner(Script):
 
 
 def any_of(choices: Bool[Array, " n"], *, key: Key[Array, ""]) -> Int32[Array, ""]:
-    """One of the choices, uniformly; 0 where there is none."""
+    """One of the choices, uniformly; 0 if there is none."""
     lots = (jax.random.bits(key, choices.shape, jnp.uint32) >> 1).astype(jnp.int32)
     return jnp.argmax(jnp.where(choices, lots, np.int32(-1))).astype(jnp.int32)

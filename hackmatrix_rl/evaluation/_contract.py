@@ -1,4 +1,4 @@
-"""What may be handed to `evaluate`, checked before anything is traced or played."""
+"""Checks of the arguments of `evaluate`, before it traces or plays anything."""
 
 from typing import Any
 
@@ -27,15 +27,15 @@ from hackmatrix_rl.evaluation._player import Agent
 
 
 def check_environment_and_players(environment: Any, players: Any) -> None:
-    """Raises unless each of the players can play in the environment, by their shapes.
+    """Raises unless each player's shapes fit the environment.
 
     Args:
-        environment: to play in.
-        players: networks and scripts.
+        environment: the environment to play in.
+        players: networks and scripted players.
 
     Raises:
-        TypeError: something is of the wrong kind.
-        ValueError: something has the wrong shape or dtype.
+        TypeError: an argument has the wrong type.
+        ValueError: an array has the wrong shape or dtype.
     """
     check_is_environment(environment)
     if not is_ours(environment):
@@ -65,7 +65,7 @@ def check_is_player(player: Any) -> None:
 
 
 def _check_shapes(player: Agent, environment: Environment) -> None:
-    """What a player of the user's own chooses for one observation."""
+    """Raises unless a custom player returns an action and a carry of the right shapes."""
     spec: EnvSpec = environment.spec
     said = place(player, "act")
 

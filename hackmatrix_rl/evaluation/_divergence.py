@@ -1,4 +1,4 @@
-"""How differently two policies act on what they both see."""
+"""The divergence of two policies on the same observations."""
 
 import equinox as eqx
 import jax
@@ -26,18 +26,21 @@ def policy_divergence(
     num_envs: int = 128,
     num_steps: int = 64,
 ) -> float:
-    """Mean KL(policy || other) in nats over observations that `policy` comes by.
+    """Mean KL(policy || other) in nats over the observations of `policy`.
 
-    `policy` acts, from the start of fresh episodes on; both then look at all that it saw, in
-    float32 and under the same masks.
+    `policy` plays from the start of new episodes. Then both policies compute their
+    probabilities on its observations, in float32 and under the same masks.
 
     Args:
-        policy: acts.
-        other: is compared.
-        environment: to act in.
+        policy: the policy that plays.
+        other: the policy to compare.
+        environment: the environment to play in.
         key: decides all episodes and draws.
-        num_envs: environments side by side.
-        num_steps: steps of each.
+        num_envs: number of environments.
+        num_steps: steps of each environment.
+
+    Returns:
+        The divergence, at least 0.
     """
     actors = start_collector(environment, policy, env_keys(key, num_envs))
     return float(_mean_divergence(policy, other, environment, actors, RolloutCollector(num_steps)))

@@ -15,9 +15,9 @@ class Estimate:
     """A mean and its 95% confidence interval.
 
     Attributes:
-        mean: of the sample.
-        low: lower end of the interval; NaN where one value is all there is.
-        high: upper end, likewise.
+        mean: the mean of the sample.
+        low: lower end of the interval; NaN for a single value.
+        high: upper end; NaN for a single value.
     """
 
     mean: float
@@ -25,17 +25,17 @@ class Estimate:
     high: float
 
     def as_dict(self) -> dict[str, object]:
-        """As `eval --json` writes it; an end that is not known is null."""
+        """The form of `eval --json`; an unknown end is null."""
         ends = [None if math.isnan(end) else end for end in (self.low, self.high)]
         return {"mean": self.mean, "ci95": ends}
 
 
 def mean_of(values: ArrayLike) -> Estimate:
-    """The mean of independent values, its interval by the normal approximation.
+    """The mean of independent values, with an interval by the normal approximation.
 
-    The interval is the mean plus and minus 1.96 standard errors. Sound from some dozens of
-    values on; where very few of them make up most of the sum (a rare victory), it is too
-    narrow until there are many of those.
+    The interval is the mean plus and minus 1.96 standard errors. It needs some dozens of values.
+    If few large values make up most of the sum (rare victories), it is too narrow until there
+    are many of them.
     """
     numbers = np.asarray(values, np.float64)
     mean = float(numbers.mean())
@@ -46,9 +46,9 @@ def mean_of(values: ArrayLike) -> Estimate:
 
 
 def rate_of(happened: ArrayLike) -> Estimate:
-    """How often something happens, with Wilson's interval.
+    """The rate of an event, with Wilson's interval.
 
-    The normal approximation would claim certainty where it never (or always) happened.
+    The normal approximation would claim certainty for an event that happened never or always.
 
     Source: Wilson 1927, "Probable inference, the law of succession, and statistical inference".
     """

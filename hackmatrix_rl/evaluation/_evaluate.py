@@ -1,4 +1,4 @@
-"""How well a policy plays: whole episodes, counted without favour."""
+"""How well a policy plays, over whole episodes and without a bias to short ones."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -36,13 +36,14 @@ from hackmatrix_rl.evaluation._player import (
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What came of some episodes.
+    """The results of some episodes.
 
     Attributes:
-        episodes: how many.
+        episodes: number of episodes.
         values: by name, one number for each episode: `return`, `length`, and the
             environment's own (`stage`, `score`, `won` ...).
-        unfinished: episodes that the limit of steps ended; they count as they stood then.
+        unfinished: number of episodes that the step limit ended; their numbers are those at the
+            limit.
     """
 
     episodes: int
@@ -54,12 +55,12 @@ class Evaluation:
         return rate_of(self.values[name]) if name == "won" else mean_of(self.values[name])
 
     def histogram(self, name: str) -> dict[int, int]:
-        """How many episodes had each of the (whole) numbers that occur."""
+        """Number of episodes for each whole number that occurs."""
         numbers, counts = np.unique(self.values[name].astype(np.int64), return_counts=True)
         return dict(zip(numbers.tolist(), counts.tolist(), strict=True))
 
     def as_dict(self) -> dict[str, Any]:
-        """As `eval --json` writes it, with what the environment tells of it."""
+        """The form of `eval --json`, with the numbers that the environment has."""
         found: dict[str, Any] = {"episodes": self.episodes}
         for name in ("return", "length", "score", "stage"):
             if name in self.values:
@@ -82,24 +83,23 @@ def evaluate(
     greedy: bool = False,
     max_steps: int = 20_000,
 ) -> Evaluation:
-    """Plays `episodes` episodes and says what came of them.
+    """Plays episodes and returns their results.
 
-    One environment plays each episode, its first, to the end: taking whichever episodes end
-    first would favour short ones. The games played depend on the key alone, not on
-    `num_envs`.
+    Each environment plays only its first episode, to the end: the episodes that end first would
+    favour short ones. The games depend only on the key, not on `num_envs`.
 
     Args:
-        policy: a network, whose actions are drawn as in training, or a scripted player.
-        environment: to play in.
-        episodes: how many to play; at least 1.
+        policy: a network (its actions are drawn as in training) or a scripted player.
+        environment: the environment to play in.
+        episodes: number of episodes, at least 1.
         key: decides all games and all draws.
-        num_envs: how many are played side by side; more needs more memory.
-        greedy: let a network take its likeliest action instead.
-        max_steps: no episode is played further than that; see `Evaluation.unfinished`.
+        num_envs: number of games at the same time; more games need more memory.
+        greedy: a network takes its likeliest action instead.
+        max_steps: step limit of an episode; see `Evaluation.unfinished`.
 
     Raises:
-        TypeError: an argument is of the wrong kind.
-        ValueError: there is nothing to play, or policy and environment do not fit together.
+        TypeError: an argument has the wrong type.
+        ValueError: a count is below 1, or policy and environment do not fit together.
     """
     together = evaluate_all(
         {"policy": policy},
@@ -123,25 +123,25 @@ def evaluate_all(
     greedy: bool = False,
     max_steps: int = 20_000,
 ) -> dict[str, Evaluation]:
-    """Evaluates several policies at once, on games that begin alike.
+    """Evaluates several policies at once, on games with the same starts.
 
     The environment is compiled once for all of them.
 
     Args:
-        policies: by name; see `evaluate` for these and for the other arguments.
-        environment: to play in.
-        episodes: how many for each policy.
+        policies: networks or scripted players by name.
+        environment: the environment to play in.
+        episodes: number of episodes for each policy, at least 1.
         key: decides all games and all draws.
-        num_envs: how many are played side by side for each policy.
-        greedy: let networks take their likeliest action.
-        max_steps: no episode is played further than that.
+        num_envs: number of games at the same time, for each policy.
+        greedy: networks take their likeliest action.
+        max_steps: step limit of an episode; see `Evaluation.unfinished`.
 
     Returns:
-        What came of it, by name.
+        The results by name.
 
     Raises:
-        TypeError: an argument is of the wrong kind.
-        ValueError: there is nothing to play, or policy and environment do not fit together.
+        TypeError: an argument has the wrong type.
+        ValueError: a count is below 1, or policy and environment do not fit together.
     """
     for name, value in {"episodes": episodes, "num_envs": num_envs, "max_steps": max_steps}.items():
         whole(name, value)
@@ -156,8 +156,7 @@ def evaluate_all(
     for batch in range(math.ceil(episodes / num_envs)):
         keys = env_keys(key, num_envs, first=batch * num_envs)
         parts.append(jax.device_get(_first_episodes(players, environment, keys, max_steps)))
-    # The last batch may have played more than was asked for: the last environments are left
-    # out, whatever their episodes came to.
+    # The last batch may play too many episodes. The last environments are dropped.
     totals, done = jax.tree.map(
         lambda *leaves: np.concatenate(leaves, axis=1)[:, :episodes], *parts
     )
@@ -190,7 +189,7 @@ def _first_episodes(
     keys: Key[Array, " num_envs"],
     max_steps: int,
 ) -> tuple[EpisodeStatistics, Bool[Array, "num_players num_envs"]]:
-    """The totals of each environment's first episode by player, and whether it ended."""
+    """The totals of each environment's first episode, by player, and whether it ended."""
     num_envs = keys.shape[0]
     all_keys = jnp.tile(keys, len(players))
     fold = jax.vmap(jax.random.fold_in, in_axes=(0, None))
@@ -214,7 +213,7 @@ def _first_episodes(
         pair = jax.vmap(jax.random.split)(fold(all_keys, play.step + 1))
         actions, carries = act(play, pair[:, 0])
         state, timestep = environment.step(play.state, actions, pair[:, 1])
-        # Kept up to the step that ends the first episode, and no further.
+        # The totals stop changing when the first episode ends.
         totals = jax.tree.map(
             lambda new, old: jnp.where(play.done, old, new), timestep.episode, play.totals
         )
@@ -245,7 +244,7 @@ def _first_episodes(
 
 
 def _act(player: Agent) -> Callable[..., tuple[Array, PyTree[Array]]]:
-    """`player.act` with its key by position, as `jax.vmap` wants it."""
+    """`player.act` with its key by position, for `jax.vmap`."""
     return lambda observation, mask, carry, key: player.act(observation, mask, carry, key=key)
 
 

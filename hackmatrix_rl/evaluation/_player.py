@@ -1,4 +1,4 @@
-"""Whatever can choose actions: a network, or a script."""
+"""Players: a network or a script that chooses actions."""
 
 from abc import abstractmethod
 
@@ -10,7 +10,7 @@ from hackmatrix_rl.agent.networks import ActorCritic
 
 
 class Agent(eqx.Module):
-    """Chooses actions in ONE environment; callers use `jax.vmap`."""
+    """Chooses actions in one environment; callers use `jax.vmap`."""
 
     @abstractmethod
     def initial_carry(self) -> PyTree[Array]:
@@ -28,9 +28,9 @@ class Agent(eqx.Module):
         """Chooses an action.
 
         Args:
-            observation: what to act on.
+            observation: one observation.
             mask: the legal actions.
-            carry: what the last call returned, or `initial_carry()`.
+            carry: the carry of the last call, or `initial_carry()`.
             key: randomness of the choice.
 
         Returns:
@@ -39,18 +39,18 @@ class Agent(eqx.Module):
 
 
 class PolicyAgent(Agent):
-    """Plays as a network says.
+    """Plays with a network.
 
     Attributes:
         policy: the network.
-        greedy: take the likeliest action, instead of drawing one as training does.
+        greedy: takes the likeliest action instead of drawing one as in training.
     """
 
     policy: ActorCritic
     greedy: bool = eqx.field(static=True, default=False)
 
     def initial_carry(self) -> PyTree[Array]:
-        """The network's."""
+        """The network's initial carry."""
         return self.policy.initial_carry()
 
     def act(

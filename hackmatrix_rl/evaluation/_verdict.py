@@ -1,4 +1,4 @@
-"""Whether one way of training is as good as another, and whether that can be said at all."""
+"""Whether one way of training is as good as another, or whether the data cannot tell."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ MOST_SEEDS = 1000
 
 
 class Verdict(StrEnum):
-    """What a comparison came to."""
+    """The result of a comparison."""
 
     WITHIN = "within"
     WORSE = "worse"
@@ -28,19 +28,19 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Judgement:
-    """A verdict, and what it rests on.
+    """A verdict and its evidence.
 
     Attributes:
         verdict: whether the candidate is within the tolerance of the baseline.
-        tolerance: share of the baseline's return that the candidate may fall short by.
+        tolerance: share of the baseline's return that the candidate may lose.
         baseline: mean return of the baseline.
         candidate: mean return of the candidate.
-        difference: of the candidate from the baseline, seed by seed.
+        difference: candidate minus baseline, seed by seed.
         seeds: number of seeds.
         reason: the verdict in words.
         seeds_wanted: about how many seeds would show that the candidate is within the
-            tolerance, if the differences stay what they are; `None` where it was shown, or
-            no number of seeds would.
+            tolerance, with the same mean and spread; `None` if the verdict is clear, or if no
+            number of seeds would show it.
     """
 
     verdict: Verdict
@@ -53,7 +53,7 @@ class Judgement:
     seeds_wanted: int | None
 
     def as_dict(self) -> dict[str, Any]:
-        """As `compare --json` prints it."""
+        """The form of `compare --json`."""
         return {
             "verdict": str(self.verdict),
             "tolerance": self.tolerance,
@@ -64,7 +64,7 @@ class Judgement:
 
 
 def mean_over_seeds(means: ArrayLike) -> Estimate:
-    """The mean over training runs, with Student's interval: few runs say little.
+    """The mean over training runs, with Student's interval, which is wide for few runs.
 
     Args:
         means: one number for each seed.
@@ -80,24 +80,25 @@ def mean_over_seeds(means: ArrayLike) -> Estimate:
 def judge(
     baseline: Sequence[ArrayLike], candidate: Sequence[ArrayLike], *, tolerance: float = 0.03
 ) -> Judgement:
-    """Says whether the candidate's return is within a tolerance of the baseline's.
+    """Decides whether the candidate's return is within a tolerance of the baseline's.
 
-    Within: it falls short by no more than `tolerance` times the size of the baseline's
-    return, whatever its sign; more return is always within. It is shown if the whole 95%
-    interval of `candidate - baseline + tolerance * |baseline|` lies at or above 0, refuted if
-    it lies below 0, and not shown if it reaches over 0. Where the sign of the baseline's
-    return is not clear (seeds differ in it; of one seed, its interval holds 0), a share of it
-    means little, and the verdict has to hold with either sign.
+    The verdict depends on the 95% interval of `candidate - baseline + tolerance * |baseline|`:
+    within if the whole interval lies at or above 0, worse if it lies below 0, otherwise not
+    shown. A higher return is always within. If the sign of the baseline's return is not clear
+    (seeds differ in sign; for one seed, its interval contains 0), the verdict must hold for
+    either sign, because a share of such a return is no tolerance.
 
-    With two seeds or more, a seed is one observation (its mean return over the episodes),
-    baseline and candidate are paired by seed, and intervals are Student's. With one seed,
-    episodes are the observations (paired: they begin alike), and the verdict speaks of that
-    seed alone.
+    With two or more seeds, each seed is one observation (its mean return), paired between
+    baseline and candidate, and the interval is Student's. With one seed, episodes are the
+    observations, paired by their starts, and the verdict holds for that seed only.
 
     Args:
         baseline: for each seed, the returns of its episodes.
-        candidate: likewise, of the same seeds and episodes that begin alike.
+        candidate: the same for the candidate: the same seeds, and episodes with the same starts.
         tolerance: share of the baseline's return, at least 0.
+
+    Returns:
+        The verdict with its evidence.
 
     Raises:
         ValueError: seeds or episodes do not pair up.
@@ -118,7 +119,7 @@ def judge(
         ends = mean(one_each)
         signs = [sign for sign in (1, -1) if not max(sign * ends.low, sign * ends.high) < 0]
     difference = mean(other_each - one_each)
-    # What is left of the tolerance, one number for each observation.
+    # The unused tolerance, one number for each observation.
     left = [other_each - one_each + tolerance * sign * one_each for sign in signs]
     estimates = [mean(values) for values in left]
     if difference.low >= 0 or all(estimate.low >= 0 for estimate in estimates):
@@ -129,7 +130,7 @@ def judge(
         verdict, said = Verdict.NOT_SHOWN, "was not shown to be"
     reason = f"the candidate {said} within {tolerance:.0%} of the baseline's return, {unit}"
     if len(estimates) > 1:
-        reason += "; that return may as well be 0, of which a share means little"
+        reason += "; that return may be 0, so a share of it is no tolerance"
     wanted = _seeds_wanted(left) if verdict is Verdict.NOT_SHOWN and len(one) > 1 else None
     return Judgement(
         verdict=verdict,
@@ -144,7 +145,7 @@ def judge(
 
 
 def _seeds_wanted(left: list[np.ndarray]) -> int | None:
-    """The least number of seeds at which such means and spreads would show the tolerance met."""
+    """The least number of seeds that would show `within`, with these means and spreads."""
     for count in range(2, MOST_SEEDS + 1):
         if all(
             values.mean() >= _quantile(count) * values.std(ddof=1) / math.sqrt(count)

@@ -1,4 +1,4 @@
-"""runs."""
+"""Runs: folder, saving, resuming, checks, comparison, monitoring."""
 
 from hackmatrix_rl.runs._compare import (
     Comparison,

@@ -1,4 +1,4 @@
-"""Two ways of training side by side: speed, memory, and what they learn."""
+"""Two ways of training side by side: speed, memory and return."""
 
 import math
 import statistics
@@ -41,10 +41,10 @@ class Contender:
     """One of two ways of training.
 
     Attributes:
-        name: what to call it.
-        trainer: trains; compiled once for all seeds.
+        name: its name in messages.
+        trainer: the trainer, compiled once for all seeds.
         network: makes an untrained network from a key.
-        total_timesteps: environment steps to train for.
+        total_timesteps: length of the training in environment steps.
     """
 
     name: str
@@ -54,35 +54,35 @@ class Contender:
 
     @property
     def environment(self) -> Environment:
-        """What it trains in."""
+        """The environment of the training."""
         return self.trainer.environment
 
     def start(self, seed: int) -> None:
-        """Begins anew."""
+        """Starts a new training."""
         network_key, training_key = run_keys(seed)
         self.trainer.start(training_key, self.network(network_key))
 
     @property
     def steps(self) -> int:
-        """Environment steps that were taken."""
+        """Environment steps so far."""
         return int(self.trainer.state.env_steps)
 
     def missing(self) -> int:
-        """Updates that are left to do."""
+        """Number of updates to the end."""
         return max(0, math.ceil((self.total_timesteps - self.steps) / self.trainer.batch_size))
 
 
 @dataclass
 class Measured:
-    """What training one contender came to, over all seeds.
+    """The results of one contender, over all seeds.
 
     Attributes:
-        compile_seconds: of its program, from its modules to something that runs.
-        memory_bytes: see `Trainer.program_memory`.
-        steps_per_second: of each dispatch.
-        skipped: gradient steps that were left out because they were not finite.
-        returns: for each seed, the returns of the episodes of its evaluation.
-        policies: for each seed, as it was at the end.
+        compile_seconds: time to trace and compile its program.
+        memory_bytes: memory of its program; see `Trainer.program_memory`.
+        steps_per_second: speed of each dispatch.
+        skipped: gradient steps skipped because they were not finite.
+        returns: for each seed, the returns of its evaluation's episodes.
+        policies: for each seed, the trained policy.
     """
 
     compile_seconds: float
@@ -94,7 +94,7 @@ class Measured:
 
     @property
     def speed(self) -> float:
-        """Median of the environment steps a second over all dispatches."""
+        """Median of the environment steps per second over all dispatches."""
         return statistics.median(self.steps_per_second)
 
 
@@ -103,14 +103,15 @@ class Comparison:
     """Two contenders, the baseline first.
 
     Attributes:
-        names: of both.
-        measured: of both.
+        names: names of both.
+        measured: results of both.
         judgement: whether the second is as good as the first.
-        divergence: for each seed, KL(baseline || candidate) in nats on what the baseline sees.
-        divergence_of_seeds: the same between each seed's baseline and the next seed's: how
-            much chance alone makes of it. Empty for one seed.
-        peak_bytes: most memory in use, both contenders together; see `usage.peak_memory`.
-        device: what it was measured on, in words.
+        divergence: for each seed, KL(baseline || candidate) in nats on the baseline's
+            observations.
+        divergence_of_seeds: the same between the baselines of neighbouring seeds: the part of
+            chance. Empty for one seed.
+        peak_bytes: peak memory of both contenders together; see `system.peak_memory`.
+        device: the device in words.
     """
 
     names: tuple[str, str]
@@ -122,7 +123,7 @@ class Comparison:
     device: str
 
     def as_dict(self) -> dict[str, Any]:
-        """As `compare --json` prints it."""
+        """The form of `compare --json`."""
         estimates = (self.judgement.baseline, self.judgement.candidate)
         sides = [
             {
@@ -150,10 +151,10 @@ class Comparison:
 
 
 def contender(config: TrainConfig, name: str) -> Contender:
-    """The contender that a config speaks of. Nothing is compiled yet.
+    """The contender of a config. Nothing is compiled yet.
 
     Raises:
-        ConfigError: if it cannot be built.
+        ConfigError: the contender cannot be built.
     """
     trainer = compose(config, key=run_keys(config.seed)[0])
     spec = trainer.environment.spec
@@ -174,29 +175,32 @@ def compare(
     note: Callable[[str], None] = lambda message: None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Comparison:
-    """Trains two contenders side by side, plays with what they learned, and judges.
+    """Trains two contenders side by side, plays with their policies, and gives a verdict.
 
-    They take turns at the device, dispatch by dispatch, and take turns at going first, so
-    that whatever else keeps the machine busy hits both. Both train from the same seeds, and
-    play the same games of the baseline's environment, drawing their actions in float32.
+    They take turns, dispatch by dispatch, and also in who goes first: other work on the machine
+    slows both. Both train from the same seeds. Both policies play the same games of the
+    baseline's environment and draw their actions in float32.
 
     Args:
-        baseline: what the other is held against.
-        candidate: is judged.
-        seeds: of training; at least one.
-        episodes: to play with each policy.
-        tolerance: share of the baseline's return that the candidate may fall short by.
-        note: takes a line about what is going on.
+        baseline: the reference.
+        candidate: the contender to judge.
+        seeds: seeds of the trainings; at least one.
+        episodes: number of games with each policy.
+        tolerance: share of the baseline's return that the candidate may lose.
+        note: takes messages about progress.
         clock: seconds since some moment.
 
+    Returns:
+        The measurements and the verdict.
+
     Raises:
-        ConfigError: if they do not train in environments that look alike.
+        ConfigError: the two environments have different observations or actions.
     """
     contenders = (baseline, candidate)
     if _seen(baseline) != _seen(candidate):
         raise ConfigError(
-            f"{baseline.name} and {candidate.name} train in environments that do not look alike: "
-            "their returns cannot be compared. Use the same game."
+            f"{baseline.name} and {candidate.name} train in environments with different "
+            "observations or actions: their returns cannot be compared. Use the same game."
         )
     measured = []
     for each in contenders:
@@ -218,7 +222,7 @@ def compare(
         )
         for place, result in enumerate(measured):
             result.returns.append(found[str(place)].values["return"])
-    note("comparing what the policies do where the baseline goes ...")
+    note("comparing the policies on the baseline's observations ...")
     one, other = measured
     return Comparison(
         names=(baseline.name, candidate.name),
@@ -232,7 +236,7 @@ def compare(
 
 
 def _seen(each: Contender) -> tuple[Any, ...]:
-    """Number of actions, and shapes of what is observed."""
+    """Number of actions, and shapes of the observation."""
     spec = each.environment.spec
     leaves, structure = jax.tree.flatten(spec.observation)
     return spec.num_actions, structure, [(leaf.shape, leaf.dtype) for leaf in leaves]
@@ -246,7 +250,7 @@ def _train(
     note: Callable[[str], None],
     clock: Callable[[], float],
 ) -> None:
-    """Trains each to its end, one dispatch of each in turn; `first` begins."""
+    """Trains each to its end, one dispatch of each in turn, starting with `first`."""
     for each in contenders:
         each.start(seed)
     turn, said = first, clock()

@@ -1,4 +1,4 @@
-"""From a config to the modules that it speaks of."""
+"""Builds the modules of a config."""
 
 from collections.abc import Sequence
 
@@ -55,20 +55,19 @@ def compose(config: TrainConfig, *, key: Key[Array, ""]) -> Trainer[PPO]:
     """Builds environment, network and trainer. Nothing is compiled yet.
 
     Args:
-        config: what to build.
+        config: the settings.
         key: randomness of the network's weights.
 
     Raises:
-        ConfigError: if there is no such network or no such mesh here, or it cannot do what is
-            asked.
+        ConfigError: the network or the mesh does not exist here, or cannot do what the config
+            asks for.
     """
     if config.deterministic:
         make_deterministic()
     devices = make_mesh(config)
     environment = make_environment(config)
     check_games(config, environment.spec, devices=devices.size)
-    # The optimizer holds two numbers for each parameter, on the same device unless it is told to
-    # lie elsewhere.
+    # The optimizer holds two numbers for each parameter, on the same device by default.
     apart = config.offload_optimizer or devices.shape[FSDP] > 1
     policy = build_policy(config, environment.spec, key=key, copies=1 if apart else 3)
     computes = precision(config.precision, config.precision_table)
@@ -98,8 +97,8 @@ def compose(config: TrainConfig, *, key: Key[Array, ""]) -> Trainer[PPO]:
         loss, gae = checked(loss, gae, config.debug)
     if config.debug == NOJIT and devices.size > 1:
         raise ConfigError(
-            f"--debug nojit works on one device, not on {devices.size} (--mesh {config.mesh}). Use "
-            "--mesh data=1 beside it."
+            f"--debug nojit works on one device, not on {devices.size} (--mesh {config.mesh}). Add "
+            "--mesh data=1."
         )
     return Trainer(
         environment,
@@ -125,15 +124,15 @@ def compose(config: TrainConfig, *, key: Key[Array, ""]) -> Trainer[PPO]:
 
 
 def make_environment(config: TrainConfig) -> HackMatrix:
-    """The environment that a config speaks of."""
+    """The environment of a config."""
     return HackMatrix(config.game(), max_steps=config.max_steps)
 
 
 def make_mesh(config: TrainConfig) -> Mesh:
-    """The devices that a config speaks of.
+    """The mesh of a config.
 
     Raises:
-        ConfigError: if they are not there, or the run's games do not divide over them.
+        ConfigError: the devices do not exist, or the games do not divide over them.
     """
     text = config.mesh
     if text == AUTO and config.cpu_devices is not None and is_single_process():
@@ -147,7 +146,7 @@ def make_mesh(config: TrainConfig) -> Mesh:
 
 
 def _as_many_as_fit(config: TrainConfig, devices: Sequence[jax.Device]) -> str:
-    """`auto` where a CPU was cut into devices for speed alone: fewer will do as well."""
+    """`auto` for a CPU that was cut into devices only for speed: as many as divide the games."""
     if devices[0].platform != "cpu":
         return AUTO
     at_once = config.num_envs // (config.minibatches * config.grad_accum)
@@ -166,7 +165,7 @@ def _check_offload(devices: Mesh) -> None:
 
 
 def run_keys(seed: int) -> tuple[Key[Array, ""], Key[Array, ""]]:
-    """The keys of a run: of the network's weights, and of training."""
+    """The keys of a run: for the network's weights, and for training."""
     network, training = jax.random.split(jax.random.key(seed))
     return network, training
 

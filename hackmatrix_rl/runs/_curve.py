@@ -5,7 +5,7 @@ from pathlib import Path
 
 from hackmatrix_rl.runs.sinks import read_json_lines
 
-# Name in the metrics, and what stands beside its axis.
+# Name in the metrics, and label of the axis.
 PANELS = (
     ("return", "mean return"),
     ("stage", "mean stage reached"),
@@ -15,20 +15,20 @@ PANELS = (
 
 
 def draw_curve(metrics: Path, picture: Path, *, title: str) -> bool:
-    """Draws what a run learned over its environment steps.
+    """Draws the metrics of a run over its environment steps.
 
     Args:
-        metrics: a file that `JsonLines` wrote.
-        picture: where to write the picture; its ending decides the format.
-        title: stands above it.
+        metrics: a file of `JsonLines`.
+        picture: path of the picture; its ending decides the format.
+        title: title above the picture.
 
     Returns:
-        Whether there was anything to draw.
+        Whether the file has anything to draw.
     """
-    from matplotlib.figure import Figure  # most of a second to import, and needed at the end
+    from matplotlib.figure import Figure  # slow to import, and only the end needs it
 
     rows = [row for row in read_json_lines(metrics) if row.get("env_steps") is not None]
-    # A figure of its own, not pyplot's: no global state and no display needed.
+    # Not pyplot: this needs no global state and no display.
     figure = Figure(figsize=(9, 6), layout="constrained")
     figure.suptitle(title)
     drawn = False

@@ -1,4 +1,4 @@
-"""A run's own folder, and what lies in it."""
+"""A run's folder and its files."""
 
 import os
 import secrets
@@ -30,20 +30,19 @@ from hackmatrix_rl.system import (
 )
 
 RUNS = Path("runs")
-"""Where runs are made and looked for, unless another place is named."""
+"""The default folder of runs."""
 
 
 @dataclass(frozen=True)
 class RunFolder:
-    """Where a run keeps what it makes.
+    """The folder of a run.
 
     Attributes:
-        path: the folder itself; its name is the run's id.
-        checkpoints: folder of the checkpoints, in it unless chosen otherwise; may be remote.
-        wandb_id: the run's id on Weights & Biases: unlike a folder's name, no other run on
-            any machine has it.
-        process: which of the run's processes writes; all but process 0 have a log alone.
-        notes: what people should know of how it was found, in lines.
+        path: the folder; its name is the run's id.
+        checkpoints: folder of the checkpoints, inside `path` by default; also remote.
+        wandb_id: the run's id on Weights & Biases, unique over all machines.
+        process: number of this process; all processes except 0 write only a log.
+        notes: messages for people.
     """
 
     path: Path
@@ -59,7 +58,7 @@ class RunFolder:
 
     @property
     def identity(self) -> dict[str, str]:
-        """By what names the run is known."""
+        """The run's id and aliases."""
         return {"run_id": self.run_id, "wandb_id": self.wandb_id}
 
     @property
@@ -69,12 +68,12 @@ class RunFolder:
 
     @property
     def run(self) -> Path:
-        """JSON: by what names the run is known."""
+        """JSON: the run's id and aliases."""
         return self.path / "run.json"
 
     @property
     def versions(self) -> Path:
-        """JSON: what the run was made by, at each of its starts."""
+        """JSON: software and hardware of each start."""
         return self.path / "versions.json"
 
     @property
@@ -84,7 +83,7 @@ class RunFolder:
 
     @property
     def log(self) -> Path:
-        """What was shown, with the time of day; each process has its own."""
+        """The messages with the time of day; each process has its own log."""
         name = "log.txt" if self.process == 0 else f"log-process-{self.process}.txt"
         return self.path / name
 
@@ -95,11 +94,11 @@ class RunFolder:
 
     @property
     def summary(self) -> Path:
-        """JSON: how the policy plays, beside random and runner."""
+        """JSON: results of the policy, and of random and runner."""
         return self.path / "summary.json"
 
     def as_dict(self) -> dict[str, Any]:
-        """The fields, as JSON can hold them."""
+        """The fields in a form for JSON."""
         return {
             "path": str(self.path),
             "checkpoints": str(self.checkpoints),
@@ -108,19 +107,19 @@ class RunFolder:
         }
 
     @classmethod
-    def seen_by(cls, process: int, told: Mapping[str, Any]) -> "RunFolder":
-        """The folder as one of the run's processes has it; made where it is not there.
+    def seen_by(cls, process: int, fields: Mapping[str, Any]) -> "RunFolder":
+        """The folder in one of the run's processes, made if it is missing.
 
         Args:
-            process: which.
-            told: `as_dict` of process 0.
+            process: number of the process.
+            fields: `as_dict` of process 0.
         """
         folder = cls(
-            path=Path(told["path"]),
-            checkpoints=epath.Path(told["checkpoints"]),
-            wandb_id=told["wandb_id"],
+            path=Path(fields["path"]),
+            checkpoints=epath.Path(fields["checkpoints"]),
+            wandb_id=fields["wandb_id"],
             process=process,
-            notes=tuple(told["notes"]) if process == 0 else (),
+            notes=tuple(fields["notes"]) if process == 0 else (),
         )
         folder.path.mkdir(parents=True, exist_ok=True)  # hosts may share no disk
         return folder
@@ -132,17 +131,20 @@ def make_run_folder(
     lock: RunLock | None = None,
     now: Callable[[], datetime] = datetime.now,
 ) -> RunFolder:
-    """Makes the folder of a new run and writes its config down.
+    """Makes the folder of a new run and writes its config.
 
     Args:
-        config: may name the folders.
-        lock: takes the locks of the folders, which are held before anything is written and
-            until it is closed. By default they are free again on return.
-        now: tells the time, for the default name; tests hand in their own.
+        config: the settings, perhaps with the folders' names.
+        lock: takes the locks of the folders before anything is written, and holds them until it
+            is closed. By default they are free again on return.
+        now: the time for the default name; tests pass their own.
+
+    Returns:
+        The folder.
 
     Raises:
-        ConfigError: if a folder cannot be written, or already holds a run. Nothing is left
-            behind then, once the lock is withdrawn.
+        ConfigError: a folder cannot be written, or already holds a run. After
+            `RunLock.withdraw` nothing is left.
     """
     if lock is None:
         with RunLock() as own:
@@ -166,19 +168,22 @@ def make_run_folder(
 def reopen_run_folder(
     config: TrainConfig, path: Path, identity: Mapping[str, str], *, lock: RunLock | None = None
 ) -> RunFolder:
-    """Opens the folder of a run that is to go on, and writes its config down anew.
+    """Opens the folder of a resumed run and writes its config again.
 
-    A machine that was taken away may have taken the folder with it, while the checkpoints lay
-    elsewhere: then it is made again. What lies in it and cannot be used is set aside.
+    If the folder was lost with its machine and the checkpoints lie elsewhere, this makes it
+    again. Unusable files in it are renamed.
 
     Args:
-        config: to go on with.
-        path: of the run.
-        identity: as a checkpoint of the run tells it.
+        config: the settings of the resumed run.
+        path: the run's folder.
+        identity: the run's id and aliases, from a checkpoint.
         lock: as for `make_run_folder`; it may hold the folders already.
 
+    Returns:
+        The folder.
+
     Raises:
-        ConfigError: if a folder cannot be written.
+        ConfigError: a folder cannot be written.
     """
     if lock is None:
         with RunLock() as own:
@@ -200,7 +205,7 @@ def find_run_folder(run: str) -> Path | None:
     """The folder of a run, by its path, its name under `runs/`, or its wandb id.
 
     Args:
-        run: one of these.
+        run: a path, name or id.
     """
     for place in (Path(run), RUNS / run):
         if any((place / name).exists() for name in ("config.json", "run.json", "checkpoints")):
@@ -217,35 +222,35 @@ def run_folders() -> list[Path]:
 
 
 def stored_identity(path: Path) -> dict[str, str]:
-    """By what names a run's folder says that it is known; empty if it cannot tell.
+    """The id and aliases in a run's folder; empty without them.
 
     Args:
-        path: of the run.
+        path: the run's folder.
     """
     try:
         content = read_json(path / "run.json")
-    except DamagedFileError:  # the checkpoints tell as well
+    except DamagedFileError:  # the checkpoints have them as well
         return {}
     return {name: value for name, value in (content or {}).items() if isinstance(value, str)}
 
 
 def new_wandb_id(path: Path) -> str:
-    """An id that no other run on any machine has.
+    """A new id, unique over all machines.
 
     Args:
-        path: of the run.
+        path: the run's folder.
     """
     return f"{_name(path)}-{secrets.token_hex(4)}"
 
 
 def check_run_folder(config: TrainConfig) -> None:
-    """Refuses what `make_run_folder` would, and leaves nothing behind.
+    """Raises the errors of `make_run_folder` and leaves nothing behind.
 
     Args:
-        config: may name the folders.
+        config: the settings, perhaps with the folders' names.
 
     Raises:
-        ConfigError: if a folder cannot be written, or already holds a run.
+        ConfigError: a folder cannot be written, or already holds a run.
     """
     path = Path(config.run_dir) if config.run_dir else RUNS
     checkpoints = _checkpoints(config, path)
@@ -259,7 +264,7 @@ def check_run_folder(config: TrainConfig) -> None:
 def _check_free(path: Path, checkpoints: epath.Path) -> None:
     if any((path / name).exists() for name in ("config.json", "run.json", "metrics.jsonl")):
         raise ConfigError(
-            f"--run-dir {path}: holds a run already. Choose another folder, or go on with it: "
+            f"--run-dir {path}: holds a run already. Choose another folder, or resume it: "
             f"--resume-run {path}"
         )
     if checkpoints.is_dir() and any(each.name != LOCK for each in checkpoints.iterdir()):
@@ -269,7 +274,7 @@ def _check_free(path: Path, checkpoints: epath.Path) -> None:
 
 
 def _name(path: Path) -> str:
-    """The name of a folder, however its path is written (`.`)."""
+    """The name of a folder, also for a path such as `.`."""
     return Path(os.path.abspath(path)).name
 
 
@@ -278,7 +283,7 @@ def _checkpoints(config: TrainConfig, path: Path) -> epath.Path:
 
 
 def _take_dated(lock: RunLock, now: datetime) -> Path:
-    """`runs/2030-01-31_12-00-59`, with a number behind it where that is taken."""
+    """`runs/2030-01-31_12-00-59`, with a number after it if that exists."""
     name = now.strftime("%Y-%m-%d_%H-%M-%S")
     for number in count(1):
         path = RUNS / (name if number == 1 else f"{name}_{number}")
@@ -306,22 +311,22 @@ def _write_down(config: TrainConfig, folder: RunFolder) -> None:
 
 
 def _mend(folder: RunFolder) -> list[str]:
-    """Sets aside what cannot be used, and says in lines what is written anew."""
+    """Renames unusable files, and returns messages about them."""
     notes, missing = [], []
     for file in (folder.config, folder.run):
         try:
             if read_json(file) is None:
                 missing.append(file.name)
         except DamagedFileError as error:
-            notes.append(f"{file}: {error}; it is now {set_aside(file).name}, and written anew")
+            notes.append(f"{file}: {error}; it is now {set_aside(file).name}, and written again")
     if missing:
-        notes.append(f"{folder.path}: {' and '.join(missing)} missing; written anew")
+        notes.append(f"{folder.path}: {' and '.join(missing)} missing; written again")
     if not os.path.lexists(folder.metrics):
-        notes.append(f"{folder.metrics}: is missing; the rows of before are lost")
+        notes.append(f"{folder.metrics}: is missing; earlier rows are lost")
     for file in (folder.metrics, folder.log, folder.curve, folder.summary):
         usable = file.is_file() and os.access(file, os.R_OK | os.W_OK)
         if os.path.lexists(file) and not usable:
-            notes.append(f"{file}: is no file to write to; it is now {set_aside(file).name}")
+            notes.append(f"{file}: is not a writable file; it is now {set_aside(file).name}")
     return notes
 
 
@@ -329,7 +334,7 @@ def _make_writable(folder: epath.Path, option: str) -> None:
     probe = folder / f".{secrets.token_hex(4)}.probe"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        # The only sure test: permission bits say little of mounts, quotas and buckets.
+        # Only a write is a sure test: permission bits miss mounts, quotas and buckets.
         probe.write_text("")
         probe.unlink()
     except OSError as error:

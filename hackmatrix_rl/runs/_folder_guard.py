@@ -1,4 +1,4 @@
-"""A run's folders, looked after while the run goes on."""
+"""Keeps a run's folders in place during the run."""
 
 import errno
 from pathlib import Path
@@ -20,11 +20,11 @@ from hackmatrix_rl.system import (
 
 
 class FolderGuard(Place):
-    """Makes a run's folders again where they are removed while the run goes on.
+    """Makes a run's folders again if they are removed during the run.
 
     Args:
-        folder: the run's.
-        lock: on its folders; an empty one where they are not locked.
+        folder: the run's folder.
+        lock: the lock on its folders; an empty one for unlocked folders.
     """
 
     def __init__(self, folder: RunFolder, lock: RunLock) -> None:
@@ -34,10 +34,10 @@ class FolderGuard(Place):
         self._again: list[str] = []
 
     def check(self) -> None:
-        """Makes the run's folder again if it was removed, with the files that are written once.
+        """Makes the run's folder again if it was removed, with its small files.
 
         Raises:
-            OSError: it cannot be made, or another run is in its place.
+            OSError: the folder cannot be made, or another run is in its place.
         """
         folder = self._folder
         if folder.process > 0:
@@ -47,7 +47,7 @@ class FolderGuard(Place):
             self._refuse_another_run()
             self._lock.renew(folder.path)
             self._again.append(LOCK)
-        folder.path.mkdir(parents=True, exist_ok=True)  # where nothing is locked
+        folder.path.mkdir(parents=True, exist_ok=True)  # for unlocked folders
         for file in (folder.config, folder.run, folder.versions):
             if not file.exists():
                 if file in self._contents:
@@ -57,32 +57,29 @@ class FolderGuard(Place):
                 self._contents[file] = file.read_text(encoding="utf-8")
 
     def made_again(self, what: str) -> None:
-        """Takes the name of a file that was removed and is whole again, or what it has lost."""
+        """Takes the name of a file that was removed and made again, with any loss."""
         self._again.append(what)
 
     def take_notes(self) -> list[str]:
-        """What was made again since the last call, in a line; empty if nothing was."""
+        """One line with everything made again since the last call, or an empty list."""
         again, self._again = self._again, []
         if not again:
             return []
-        return [
-            f"{self._folder.path}: was removed while the run goes on. Made again: "
-            f"{', '.join(again)}"
-        ]
+        return [f"{self._folder.path}: was removed during the run. Made again: {', '.join(again)}"]
 
     @property
     def checkpoints_gone(self) -> bool:
-        """Whether the folder of the checkpoints was removed."""
+        """Whether the checkpoint folder was removed."""
         folder = self._folder.checkpoints
         if self._folder.process > 0 or is_remote(folder):
             return False
         return not (folder.is_dir() and self._lock.ours(folder))
 
     def hold_checkpoints(self) -> None:
-        """Makes the folder of the checkpoints again if it was removed.
+        """Makes the checkpoint folder again if it was removed.
 
         Raises:
-            OSError: it cannot be made, or another process writes it by now.
+            OSError: the folder cannot be made, or another process writes it now.
         """
         folder = self._folder.checkpoints
         if self.checkpoints_gone:
@@ -95,6 +92,6 @@ class FolderGuard(Place):
         try:
             found = (read_json(file) or {}).get("wandb_id", self._folder.wandb_id)
         except DamagedFileError:
-            return  # it tells of no other run
+            return  # it names no other run
         if found != self._folder.wandb_id:
-            raise OSError(errno.EEXIST, f"holds another run by now ({found})", file.parent)
+            raise OSError(errno.EEXIST, f"holds another run now ({found})", file.parent)

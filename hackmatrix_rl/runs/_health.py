@@ -1,14 +1,14 @@
-"""Signs that a training is going wrong, and what each is answered with.
+"""Signs of a training that goes wrong, and the reaction to each.
 
-| sign | what is done |
+| sign | reaction |
 |---|---|
 | a gradient that is not finite | its step is skipped and counted (`PPO.learn`); a warning |
 | nothing finite in an update | a warning; after so many in a row, a stop |
 | entropy below the floor for ten updates | a warning |
-| an update that moves the policy beyond the alarm | a warning; a stop, if asked for |
-| spawns that found no room | a warning that names what to raise |
+| an update that moves the policy beyond the alarm | a warning; a stop on request |
+| spawns that found no room | a warning that names the flags to raise |
 
-A stop keeps the last good checkpoint: nothing is saved any more.
+A stop keeps the last good checkpoint and saves nothing more.
 """
 
 import math
@@ -20,17 +20,17 @@ from hackmatrix_rl.config import TrainConfig
 from hackmatrix_rl.training import Metrics
 
 ENTROPY_PATIENCE = 10
-"""Updates in a row below the floor that make a collapse: one alone may be chance."""
+"""Updates in a row below the floor before a warning: a single one may be chance."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that people should know.
+    """A message about a sign.
 
     Attributes:
         kind: `nonfinite`, `entropy`, `kl` or `dropped`.
-        message: one line: what was seen, and what may help.
-        stop: whether training is to end here, without another checkpoint.
+        message: one line with the sign and what may help.
+        stop: whether training must end here, without another checkpoint.
     """
 
     kind: str
@@ -39,17 +39,18 @@ class Finding:
 
 
 class Health:
-    """Looks at the metrics of each dispatch. Pure: it knows no clock, no file and no device.
+    """Checks the metrics of each dispatch, without clock, file or device.
 
-    The same warning comes at its 1st, 2nd, 4th, 8th ... occurrence, so that it neither goes
-    unseen nor floods the log. A dispatch counts as so many updates as it did.
+    A warning comes at its 1st, 2nd, 4th, 8th ... occurrence: it is visible and does not flood
+    the log. A dispatch counts as its number of updates.
 
     Args:
-        stop_after_nonfinite: updates in a row without anything finite that end the training;
-            `None`: none do.
-        entropy_floor: nats; `None`: no floor.
-        kl_alarm: divergence in an update; `None`: no alarm.
-        stop_after_kl: updates in a row beyond the alarm that end the training; `None`: none do.
+        stop_after_nonfinite: training stops after this many updates in a row without anything
+            finite; `None`: never.
+        entropy_floor: entropy in nats; `None`: no floor.
+        kl_alarm: KL of an update in nats; `None`: no alarm.
+        stop_after_kl: training stops after this many updates in a row beyond the alarm; `None`:
+            never.
     """
 
     def __init__(
@@ -70,7 +71,7 @@ class Health:
 
     @classmethod
     def of(cls, config: TrainConfig) -> "Health":
-        """With the limits of a config."""
+        """The checks with the limits of a config."""
         return cls(
             stop_after_nonfinite=config.stop_after_nonfinite,
             entropy_floor=config.entropy_floor,
@@ -80,12 +81,12 @@ class Health:
 
     @property
     def sound(self) -> bool:
-        """Whether the newest dispatch was finite: what is worth saving as a good checkpoint."""
+        """Whether the newest dispatch was finite. Only then its state is a good checkpoint."""
         return not self._in_a_row["nonfinite"]
 
     def look(self, metrics: Metrics) -> Sequence[Finding]:
-        """What there is to say about a dispatch; mostly nothing."""
-        # At the first look, of a resumed run maybe, it is not known how many there were.
+        """The findings of a dispatch, usually none."""
+        # At the first call the number of updates is unknown: the run may be a resumed one.
         updates = 1 if self._updates is None else max(1, metrics.updates - self._updates)
         self._updates = metrics.updates
         found = [
@@ -120,11 +121,11 @@ class Health:
                 "checkpoint is kept. Try --debug nans, a lower --learning-rate, --precision f32.",
                 stop=True,
             )
-        return self._warning("nonfinite", f"{where}: {what}. --debug nans tells where.")
+        return self._warning("nonfinite", f"{where}: {what}. --debug nans shows where.")
 
     def _entropy(self, metrics: Metrics, updates: int) -> Finding | None:
         entropy, floor = metrics.learning.get("entropy"), self._entropy_floor
-        # Where no step was taken, no entropy was measured.
+        # Without a step there is no entropy.
         if floor is None or entropy is None or not metrics.learning.get("gradient_steps", 1):
             return None
         if self._count("entropy", entropy < floor, updates) < ENTROPY_PATIENCE:
@@ -132,8 +133,7 @@ class Health:
         return self._warning(
             "entropy",
             f"update {metrics.updates:,}: entropy {entropy:.2g} nats, below {floor:g} "
-            "(--entropy-floor): the policy hardly tries anything. Try a higher "
-            "--ent-coef.",
+            "(--entropy-floor): the policy hardly explores. Try a higher --ent-coef.",
         )
 
     def _kl(self, metrics: Metrics, updates: int) -> Finding | None:
@@ -166,7 +166,7 @@ class Health:
         )
 
     def _count(self, kind: str, happened: bool, updates: int) -> int:
-        """How many updates in a row it has happened."""
+        """Number of updates in a row with this sign."""
         self._in_a_row[kind] = self._in_a_row[kind] + updates if happened else 0
         return self._in_a_row[kind]
 

@@ -1,4 +1,4 @@
-"""One process at a time writes a run: its folder, and the folder of its checkpoints."""
+"""Locks: only one process at a time writes a run's folder and its checkpoint folder."""
 
 import contextlib
 import errno
@@ -20,21 +20,21 @@ from hackmatrix_rl.system import (
 )
 
 LOCK = "lock"
-"""Name of the file in a folder that is locked."""
+"""Name of the lock file in a folder."""
 
-# What `flock` says on file systems that have no locks.
+# Errors of `flock` on file systems without locks.
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
-_ATTEMPTS = 100  # while others remove and make the same folder
-_SHOWN = 200  # bytes of what a lock says of its holder
+_ATTEMPTS = 100  # attempts while other processes remove and make the same folder
+_SHOWN = 200  # bytes of a lock file that a message repeats
 
 
 class RunLock:
-    """Folders that this process alone writes.
+    """Folders that only this process writes.
 
-    A folder is free again when its lock is closed, or when the process dies, however it does.
+    A folder is free again when its lock is closed, or when the process dies in any way.
 
     Attributes:
-        notes: what people should know, in lines.
+        notes: messages for people.
     """
 
     def __init__(self) -> None:
@@ -57,16 +57,16 @@ class RunLock:
             self.close()
 
     def take(self, option: str, folder: epath.PathLike, *, new: bool = False) -> None:
-        """Locks a folder, which is made if it is missing. Does not wait.
+        """Locks a folder and makes it if it is missing. Does not wait.
 
         Args:
-            option: that named it, for messages.
-            folder: to lock; nothing is done to one that is locked by this already.
+            option: the flag that named the folder, for messages.
+            folder: the folder; a second call for the same folder does nothing.
             new: the folder must not exist.
 
         Raises:
-            ConfigError: if a live process holds it, or it cannot be written.
-            FileExistsError: if it is there, but was to be new.
+            ConfigError: a live process holds the folder, or it cannot be written.
+            FileExistsError: the folder exists, but must be new.
         """
         if is_remote(folder):
             self._note_no_locks(option, folder)
@@ -91,37 +91,37 @@ class RunLock:
             self._note_no_locks(option, place)
 
     def ours(self, folder: epath.PathLike) -> bool:
-        """Whether a folder that was locked still has its lock; true of one that never was."""
+        """Whether a locked folder still has its lock; true for a folder that was never locked."""
         held = self._held.get(Path(folder))
         return held is None or _same(Path(folder) / LOCK, held.file)
 
     def renew(self, folder: epath.PathLike) -> None:
-        """Locks a folder anew that was removed; makes it if need be.
+        """Makes a removed folder again if needed, and locks it.
 
         Raises:
-            OSError: it cannot be made, or another process holds it by now.
+            OSError: the folder cannot be made, or another process holds it now.
         """
         place = Path(folder)
         lost = self._held[place]
         try:
             self._held[place] = _lock(place, self._made)
         except BlockingIOError as error:
-            raise OSError(errno.EBUSY, f"is written by {error.strerror} by now", place) from error
+            raise OSError(errno.EBUSY, f"is now written by {error.strerror}", place) from error
         os.close(lost.file)
 
     def close(self) -> None:
-        """Lets go of all folders."""
+        """Frees all folders."""
         for folder, held in self._held.items():
-            # Without locks, the file may be another's as well.
+            # Without locks, the file may also belong to another process.
             if held.locked and _same(folder / LOCK, held.file):
-                # A disk that takes no changes any more keeps the file, which locks nothing.
+                # On a read-only disk the file stays, but it locks nothing.
                 with contextlib.suppress(OSError):
                     (folder / LOCK).unlink()
             os.close(held.file)
         self._held.clear()
 
     def withdraw(self) -> None:
-        """Lets go of all folders, and removes those that were made for it, if they are empty."""
+        """Frees all folders, and removes those that it made if they are empty."""
         self.close()
         for folder in reversed(self._made):
             if folder.is_dir() and not any(folder.iterdir()):
@@ -133,8 +133,8 @@ class RunLock:
 
     def _note_no_locks(self, option: str, folder: epath.PathLike) -> None:
         self.notes.append(
-            f"{option} {folder}: there are no locks on this file system, so nothing keeps a second "
-            "run from writing there at the same time."
+            f"{option} {folder}: this file system has no locks, so a second run could write there "
+            "at the same time."
         )
 
 
@@ -144,8 +144,8 @@ class _Held:
 
     Attributes:
         file: descriptor of the lock file.
-        locked: whether it is; not on a file system without locks.
-        notes: what had to be done about what was there.
+        locked: whether it is locked; false on a file system without locks.
+        notes: messages about renamed files.
     """
 
     file: int
@@ -154,7 +154,7 @@ class _Held:
 
 
 def unwritable(option: str, folder: epath.PathLike, error: OSError) -> ConfigError:
-    """What to say of a folder that cannot be written."""
+    """The error for a folder that cannot be written."""
     return ConfigError(
         f"{option} {os.fspath(folder)}: cannot be written: {error.strerror or error}. "
         "Choose another folder."
@@ -165,24 +165,24 @@ def _lock(folder: Path, made: list[Path], *, new: bool = False) -> _Held:
     """Locks a folder.
 
     Args:
-        folder: made if it is missing.
-        made: takes the folders that were made for it, outermost first.
+        folder: the folder, made if it is missing.
+        made: takes the folders that were made, outermost first.
         new: the folder must not exist.
 
     Raises:
-        BlockingIOError: another process holds it; `strerror` says which.
-        FileExistsError: it is there, but was to be new.
+        BlockingIOError: another process holds the folder; `strerror` names it.
+        FileExistsError: the folder exists, but must be new.
     """
     for _ in range(_ATTEMPTS):
         try:
             _make_folders(folder, made, new=new and folder not in made)
             notes = _clear_the_way(folder / LOCK)
             file = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        except FileNotFoundError:  # removed in between by a process that withdrew
+        except FileNotFoundError:  # removed meanwhile by another process
             continue
         try:
             locked = _flock(file)
-            # The file that is locked may have been removed before the lock was given.
+            # Another process may have removed the file before this lock.
             if _same(folder / LOCK, file):
                 os.ftruncate(file, 0)
                 os.pwrite(file, f"process {os.getpid()} on {socket.gethostname()}".encode(), 0)
@@ -204,7 +204,7 @@ def _make_folders(folder: Path, made: list[Path], *, new: bool) -> None:
         try:
             each.mkdir()
         except FileExistsError:
-            # Another process was faster.
+            # Another process made it first.
             if (new and each == folder) or not each.is_dir():
                 raise
         else:
@@ -212,7 +212,7 @@ def _make_folders(folder: Path, made: list[Path], *, new: bool) -> None:
 
 
 def _flock(file: int) -> bool:
-    """Locks an open file; false where there are no locks."""
+    """Locks an open file; false on a file system without locks."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
@@ -226,17 +226,17 @@ def _flock(file: int) -> bool:
 
 
 def _clear_the_way(lock: Path) -> list[str]:
-    """Sets aside what is no file, and opens what the owner cannot read."""
+    """Renames a lock that is not a file, and makes an unreadable one readable."""
     if lock.is_dir():
         return [f"{lock.name} was a folder; it is now {set_aside(lock).name}"]
     if lock.exists() and not os.access(lock, os.R_OK | os.W_OK):
-        # Not set aside: it may be held.
+        # Not renamed, because a process may hold it.
         lock.chmod(0o644)
     return []
 
 
 def _same(path: Path, file: int) -> bool:
-    """Whether a path leads to an open file."""
+    """Whether a path is that of an open file."""
     try:
         return os.path.samestat(path.stat(), os.fstat(file))
     except OSError as error:

@@ -1,4 +1,4 @@
-"""How much memory training needs, from shapes alone: before anything is compiled."""
+"""Estimates the memory of training from shapes, before anything is compiled."""
 
 import math
 from dataclasses import dataclass
@@ -19,14 +19,14 @@ from hackmatrix_rl.training.sharding import bytes_per_device
 
 @dataclass(frozen=True)
 class MemoryEstimate:
-    """Bytes on the device that holds most.
+    """Bytes on the fullest device.
 
     Attributes:
-        state: of the training state, which is there all the time.
-        rollout: of one rollout with what is computed for it, which is there while learning.
-        learning: of a minibatch, the gradient, and what the network keeps for it: an upper
-            bound, for the compiler computes some of it anew or never stores it.
-        checkpoint: of one checkpoint on disk, before it is compressed; of all devices.
+        state: the training state, which is always there.
+        rollout: one rollout with its advantages and targets, which is there during learning.
+        learning: a minibatch, the gradient, and the intermediate results of the network. This
+            is an upper bound: the compiler recomputes some of it or never stores it.
+        checkpoint: one checkpoint on disk before compression, over all devices.
     """
 
     state: int
@@ -36,20 +36,20 @@ class MemoryEstimate:
 
     @property
     def sure(self) -> int:
-        """What no compiler can do without."""
+        """Bytes that every compiler needs."""
         return self.state + self.rollout
 
     @property
     def total(self) -> int:
-        """Everything, roughly; the compiled figure is nearer the truth."""
+        """A rough total; the figure of the compiler is more exact."""
         return self.sure + self.learning
 
 
 def estimate_memory(trainer: Trainer[Any]) -> MemoryEstimate:
-    """Estimates what a trainer will need, from the shapes of what it will make.
+    """Estimates a trainer's memory from the shapes of its arrays.
 
-    It takes the seconds that tracing a first reset takes, and no memory. Of an algorithm other
-    than PPO the state alone is known before it is compiled.
+    This traces a reset, which takes seconds but no memory. For algorithms other than PPO it
+    knows only the state.
     """
     state = trainer.abstract_state()
     policy = trainer.algorithm.policy(state)
@@ -70,7 +70,7 @@ def estimate_memory(trainer: Trainer[Any]) -> MemoryEstimate:
         / devices
         / parts
     )
-    if trainer.algorithm.remat == "full":  # of one step at a time
+    if trainer.algorithm.remat == "full":  # one step at a time
         kept /= num_steps
     parameters = bytes_per_device(eqx.filter(policy, _is_inexact))
     return MemoryEstimate(
@@ -82,25 +82,25 @@ def estimate_memory(trainer: Trainer[Any]) -> MemoryEstimate:
 
 
 def least_memory(game: GameConfig, spec: EnvSpec, *, games: int, num_steps: int) -> MemoryEstimate:
-    """What some games need at the least, by arithmetic alone: nothing is traced for it.
+    """The least memory of some games, by arithmetic and without tracing.
 
     Args:
-        game: sizes of each game.
-        spec: of the environment.
-        games: on a device.
-        num_steps: of a rollout; 0 if there is none.
+        game: capacities of each game.
+        spec: spec of the environment.
+        games: number of games on a device.
+        num_steps: steps of a rollout; 0 without one.
     """
-    # Of its state the snapshots alone, and of those a word for each thing.
+    # Count only the snapshots, and in them one word for each enemy and transmission.
     state = games * game.history * 4 * (game.max_enemies + game.max_transmissions)
     rollout = games * num_steps * _step_bytes(spec)
     return MemoryEstimate(state=state, rollout=rollout, learning=0, checkpoint=state)
 
 
 def _step_bytes(spec: EnvSpec) -> int:
-    """Bytes of a step as `Rollout` keeps it, with what is computed for it.
+    """Bytes of a step in a `Rollout`, with its advantage and targets.
 
-    What was seen, the mask, the action, four float32 and two flags. Then advantage, value and
-    target.
+    A step has observation, mask, action, four float32 and two flags. Then come advantage, value
+    and target.
     """
     return bytes_of(spec.observation) + spec.num_actions + 4 + 4 * 4 + 2 + 3 * 4
 
@@ -110,7 +110,7 @@ def _is_inexact(leaf: Any) -> bool:
 
 
 def _intermediates(policy: Any, observation: Any, carry: Any) -> int:
-    """Bytes of everything that the network computes for one observation."""
+    """Bytes of all intermediate results of the network for one observation."""
     arrays, code = eqx.partition(policy, is_shape)
 
     def forward(arrays: Any, observation: Any, carry: Any) -> Any:
@@ -126,7 +126,7 @@ def _outputs(jaxpr: Any) -> int:
     for equation in jaxpr.eqns:
         inner = [each for each in map(_program, equation.params.values()) if each is not None]
         if inner:
-            # A loop keeps what each of its turns computes.
+            # A loop keeps the results of each of its rounds.
             turns = equation.params.get("length", 1)
             total += turns * sum(_outputs(each) for each in inner)
         else:
@@ -135,7 +135,7 @@ def _outputs(jaxpr: Any) -> int:
 
 
 def _program(parameter: Any) -> Any:
-    """The program that a parameter of an equation is, if it is one."""
+    """The inner program in a parameter of an equation, if any."""
     if hasattr(parameter, "jaxpr"):
         parameter = parameter.jaxpr
     return parameter if hasattr(parameter, "eqns") else None

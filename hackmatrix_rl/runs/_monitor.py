@@ -1,4 +1,4 @@
-"""Everything that looks at a run while it goes on."""
+"""The monitor of a running training."""
 
 from contextlib import ExitStack
 from types import TracebackType
@@ -16,16 +16,16 @@ from hackmatrix_rl.training import Metrics, Reports
 
 
 class RunMonitor:
-    """Logs each dispatch with what it took of the machine, and says what looks wrong.
+    """Logs each dispatch with the use of the machine, and reports signs of trouble.
 
-    Entered when a run starts; writes down what it is made by.
+    On entry, at the start of a run, it records software and hardware.
 
     Args:
-        config: thresholds, and what to record.
-        folder: the run's.
+        config: thresholds, and what to profile.
+        folder: the run's folder.
         sink: takes rows and messages.
-        reports: what checks inside of the program found (`--debug`); any of it is a stop.
-        usage: of the machine; tests hand in their own.
+        reports: findings of the checks inside the program (`--debug`); any finding is a stop.
+        usage: use of the machine; tests pass their own.
         guard: makes the run's folder again if it is removed.
     """
 
@@ -55,7 +55,7 @@ class RunMonitor:
             try:
                 for change in record_start(self._versions):
                     self._sink.note(change)
-            except OSError as error:  # worth having, but no reason to fail
+            except OSError as error:  # useful, but not required
                 self._sink.note(f"could not write {self._versions}: {error}")
         self._leave.enter_context(self._profiler)
         return self
@@ -70,14 +70,14 @@ class RunMonitor:
 
     @property
     def sound(self) -> bool:
-        """Whether the state is worth saving: not while nothing is finite, nor after a stop."""
+        """Whether the state may be saved: not while nothing is finite, and not after a stop."""
         return self._health.sound and not self._stopped
 
     def look(self, metrics: Metrics) -> bool:
-        """Takes in what a dispatch reported.
+        """Logs and checks the metrics of a dispatch.
 
         Returns:
-            Whether training is to stop here, without another checkpoint.
+            Whether training must stop here, without another checkpoint.
         """
         self._sink.write({**metrics.as_dict(), **self._usage.read()})
         for line in self._guard.take_notes():

@@ -1,4 +1,4 @@
-"""The sinks that a run's settings ask for."""
+"""Opens the sinks of a run."""
 
 from collections.abc import Sequence
 
@@ -23,18 +23,21 @@ def open_sinks(
     *,
     place: Place | None = None,
 ) -> Fanout:
-    """Opens everything that a run reports to: files of its own always, services if asked for.
+    """Opens the run's files, and the services that its settings ask for.
 
-    With several processes, all but process 0 have a log alone.
+    With several processes, all except process 0 have only a log.
 
     Args:
-        config: which ones.
-        folder: the run's.
+        config: the settings.
+        folder: the run's folder.
         displays: further sinks, which come first.
-        place: looks after the run's folder.
+        place: keeps the run's folder in place.
+
+    Returns:
+        All sinks as one.
 
     Raises:
-        ConfigError: if a service refuses.
+        ConfigError: a service refuses.
     """
     log = LogFile(folder.log, total_timesteps=config.total_timesteps, place=place)
     if folder.process > 0:

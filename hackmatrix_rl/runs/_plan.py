@@ -1,4 +1,4 @@
-"""What a run would do and need, found out without doing it."""
+"""The plan of a run: what it would do and need, without doing it."""
 
 import time
 from collections.abc import Callable
@@ -22,22 +22,22 @@ from hackmatrix_rl.training.sharding import bytes_per_device, describe_mesh
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run would do and need. Bytes are those of one device.
+    """The plan of a run. Bytes are those of one device.
 
     Attributes:
-        config: of the run.
-        mesh: in words.
+        config: the settings of the run.
+        mesh: the mesh in words.
         device: kind of each device.
-        devices: how many.
-        memory_limit: bytes that a device has, where the backend tells.
+        devices: number of devices.
+        memory_limit: memory of a device, if the backend has a figure.
         parameters: number of the network's parameters.
-        observation: what is kept of each step: name, dtype and shape of each array.
-        learner_bytes: policy, optimizer and whatever else is learned.
-        actors_bytes: the environments, and the policy's memory in them.
-        program_bytes: all that the compiled program needs, those two included; `None` where
-            the compiler does not tell.
+        observation: name, dtype and shape of each array of an observation.
+        learner_bytes: policy, optimizer state and the rest of the learner.
+        actors_bytes: environments, with the policy's memory in them.
+        program_bytes: memory of the compiled program, with the two above; `None` if the
+            compiler has no figure.
         sent: collectives of one update.
-        compile_seconds: how long it took to trace and compile.
+        compile_seconds: time to trace and compile.
     """
 
     config: TrainConfig
@@ -54,7 +54,7 @@ class Plan:
     compile_seconds: float
 
     def lines(self) -> list[str]:
-        """The plan for people to read, a line for each part."""
+        """The plan in words, a line for each part."""
         config, devices = self.config, self.devices
         envs, steps, parts = config.num_envs, config.num_steps, config.minibatches
         each, minibatch = envs // devices, envs // parts
@@ -83,7 +83,7 @@ class Plan:
 
     def _memory(self) -> str:
         if self.program_bytes is None:
-            return "this compiler does not tell"
+            return "unknown: this compiler has no figure"
         rest = self.program_bytes - self.learner_bytes - self.actors_bytes
         limit = "" if self.memory_limit is None else f" of {format_bytes(self.memory_limit)}"
         return (
@@ -107,11 +107,11 @@ class Plan:
 def make_plan(
     config: TrainConfig, trainer: Trainer[Any], *, clock: Callable[[], float] = time.perf_counter
 ) -> Plan:
-    """Compiles a run's program and looks at it. No environment is started.
+    """Compiles a run's program and reads its plan. No environment starts.
 
     Args:
-        config: of the run.
-        trainer: as `compose` built it from the config.
+        config: the settings of the run.
+        trainer: the result of `compose` for this config.
         clock: seconds since some moment.
     """
     began = clock()
@@ -119,7 +119,7 @@ def make_plan(
     seconds = clock() - began
     state = trainer.abstract_state()
     device = trainer.mesh.devices.flat[0]
-    # Some backends tell nothing of their memory, and some compilers nothing of what they use.
+    # Some backends have no figure for their memory, and some compilers none for a program.
     limit = (device.memory_stats() or {}).get("bytes_limit")
     games = [getattr(state, name) for name in trainer.algorithm.resettable]
     return Plan(
@@ -139,7 +139,7 @@ def make_plan(
 
 
 def _described(observation: PyTree) -> list[str]:
-    """Each array of one observation: `.grid uint8[6, 6, 10]`."""
+    """Each array of one observation: `.grid uint32[36]`."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(observation)
     return [
         f"{jax.tree_util.keystr(path)} {leaf.dtype}{list(leaf.shape)}".strip()

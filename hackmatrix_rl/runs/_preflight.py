@@ -1,4 +1,4 @@
-"""What can be known to fail is found before anything is compiled."""
+"""Checks before a run compiles anything: services, memory, disk."""
 
 import http.client
 import math
@@ -35,19 +35,18 @@ from hackmatrix_rl.training import Trainer
 def preflight(config: TrainConfig, trainer: Trainer[Any], *, folder: str | None) -> list[str]:
     """Looks whether a run can work here: its services, its memory, its disk.
 
-    That its folders can be written is seen when they are made, and its settings were checked
-    when the config was.
+    Other code checks the settings, and that the folders can be written.
 
     Args:
-        config: of the run.
-        trainer: composed of it, not started.
-        folder: of the checkpoints; it need not exist. `None` for the current folder.
+        config: the settings of the run.
+        trainer: a trainer from this config that has not started.
+        folder: folder of the checkpoints, which may not exist yet; `None` for the current folder.
 
     Returns:
-        Lines to show: what it will need, and what looks tight.
+        Lines to show: what the run will need, and what looks tight.
 
     Raises:
-        ConfigError: if it cannot work.
+        ConfigError: the run cannot work.
     """
     if config.tensorboard:
         require_tensorboard()
@@ -59,15 +58,15 @@ def preflight(config: TrainConfig, trainer: Trainer[Any], *, folder: str | None)
 
 
 def check_games(config: TrainConfig, spec: EnvSpec, *, devices: int) -> None:
-    """Refuses far too many games before any are traced, which takes memory too.
+    """Refuses far too many games before tracing, because tracing needs memory too.
 
     Args:
-        config: says how many.
-        spec: of their environment.
-        devices: that share them.
+        config: the settings of the run.
+        spec: spec of the environment.
+        devices: number of devices that share the games.
 
     Raises:
-        ConfigError: if they cannot fit.
+        ConfigError: the games cannot fit.
     """
     games = math.ceil(config.num_envs / devices)
     needed = least_memory(config.game(), spec, games=games, num_steps=config.num_steps)
@@ -75,20 +74,20 @@ def check_games(config: TrainConfig, spec: EnvSpec, *, devices: int) -> None:
 
 
 def check_played(environment: HackMatrix, games: int) -> None:
-    """Refuses far too many games side by side, where nothing is learned from them.
+    """Refuses far too many games at the same time, without training.
 
     Args:
-        environment: to play in.
-        games: as `--num-envs` says.
+        environment: the environment to play in.
+        games: number of games (`--num-envs`).
 
     Raises:
-        ConfigError: if they cannot fit.
+        ConfigError: the games cannot fit.
     """
     one = least_memory(environment.config, environment.spec, games=1, num_steps=0).sure
     available = available_memory()
     if available is not None and games * one > available[0]:
         raise ConfigError(
-            f"--num-envs {games}: so many games need at least {format_bytes(games * one)}, but "
+            f"--num-envs {games}: these games need at least {format_bytes(games * one)}, but "
             f"there are {format_bytes(available[0])} of {available[1]}. Use a smaller --num-envs."
         )
 
@@ -96,17 +95,20 @@ def check_played(environment: HackMatrix, games: int) -> None:
 def check_memory(
     config: TrainConfig, needed: MemoryEstimate, available: tuple[int, str] | None
 ) -> list[str]:
-    """Compares what is needed with what there is.
+    """Compares the needed memory with the available memory.
 
-    Only what is sure to be needed is a reason to refuse; the rest is an upper bound.
+    Only a sure need is a reason to refuse; the rest is an upper bound.
 
     Args:
-        config: to say what would fit.
-        needed: on the device that holds most.
-        available: bytes there, and whose they are; `None` where nobody tells.
+        config: the settings, for the advice.
+        needed: memory on the fullest device.
+        available: free bytes and the kind of memory in words; `None` if unknown.
+
+    Returns:
+        One line to show.
 
     Raises:
-        ConfigError: if it cannot fit.
+        ConfigError: the run cannot fit.
     """
     line = (
         f"Memory a device, estimated: state {format_bytes(needed.state)}, rollout "
@@ -114,18 +116,18 @@ def check_memory(
     )
     if available is None:
         return [line]
-    room, whose = available
+    room, kind = available
     if needed.sure > room:
         fits = _envs_that_fit(config, needed, room)
         advice = f"Use --num-envs {fits}" if fits else "Use a smaller --num-steps or --history"
         raise ConfigError(
             f"--num-envs {config.num_envs} with --num-steps {config.num_steps} needs at least "
-            f"{format_bytes(needed.sure)} a device, but there are {format_bytes(room)} of {whose}. "
+            f"{format_bytes(needed.sure)} a device, but there are {format_bytes(room)} of {kind}. "
             f"{advice}, or more devices."
         )
     tight = needed.total > room
     advice = "; it may not fit: if so, use more --num-minibatches" if tight else ""
-    return [f"{line}; of {format_bytes(room)} {whose}{advice}"]
+    return [f"{line}; of {format_bytes(room)} {kind}{advice}"]
 
 
 def check_disk(
@@ -134,16 +136,19 @@ def check_disk(
     folder: str,
     usage: Callable[[Path], Any] = shutil.disk_usage,
 ) -> list[str]:
-    """Looks whether all checkpoints that are kept find room, and one more being written.
+    """Checks that the disk has room for all kept checkpoints and one more during a save.
 
     Args:
-        config: says how many are kept.
-        checkpoint: bytes of one.
-        folder: theirs; a remote one (`gs://...`) is not looked at.
-        usage: of the disk that holds a folder.
+        config: the settings, with the number of checkpoints to keep.
+        checkpoint: bytes of one checkpoint.
+        folder: folder of the checkpoints; a remote one (`gs://...`) is not checked.
+        usage: use of the disk that holds a folder.
+
+    Returns:
+        One line to show.
 
     Raises:
-        ConfigError: if they do not.
+        ConfigError: the disk has not enough room.
     """
     if "://" in folder:
         return []
@@ -166,15 +171,15 @@ def check_disk(
 
 
 def require_wandb(*, timeout: float = 10.0) -> None:
-    """Looks whether Weights & Biases can be used: a login, and a service that answers.
+    """Checks that Weights & Biases works: a login, and a service that answers.
 
     Args:
-        timeout: seconds to wait for the service, for all of its answer.
+        timeout: seconds to wait for the whole answer of the service.
 
     Raises:
-        ConfigError: if it cannot.
+        ConfigError: there is no login or no answer.
     """
-    import wandb  # seconds to import, and rarely asked for
+    import wandb  # takes seconds to import, and few runs use it
 
     offline = "--wandb-mode offline keeps everything here for `wandb sync`."
     if os.environ.get("WANDB_MODE", "online") != "online":
@@ -192,13 +197,13 @@ def require_wandb(*, timeout: float = 10.0) -> None:
     try:
         within(timeout, lambda: urllib.request.urlopen(address, timeout=timeout).close())
     except urllib.error.HTTPError:
-        return  # it answers
+        return  # the service answers
     except (OSError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", error)
         raise ConfigError(f"--wandb: {address} cannot be reached: {reason}. {offline}") from error
 
 
 def _envs_that_fit(config: TrainConfig, needed: MemoryEstimate, room: int) -> int:
-    """The most environments, in whole minibatches, that surely need less than there is."""
+    """The largest number of environments, in whole minibatches, that surely fits."""
     unit = config.minibatches
     return int(config.num_envs * 0.8 * room / needed.sure) // unit * unit

@@ -1,4 +1,4 @@
-"""A profiler's trace of some updates."""
+"""A profiler trace of some updates."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -12,13 +12,12 @@ from hackmatrix_rl.training import Metrics
 class Profiler:
     """Records some updates with JAX's profiler.
 
-    The first dispatch is left out: memory is touched and caches are filled in it. Those after
-    it are recorded whole, until there are enough updates in them; a run that ends before is
-    recorded to its end.
+    It skips the first dispatch, which touches memory and fills caches. Then it records whole
+    dispatches until it has enough updates, or to the end of the run.
 
     Args:
-        updates: how many to record; `None`: none at all.
-        folder: of the trace, for TensorBoard's profiler, xprof or Perfetto.
+        updates: number of updates to record; `None`: no recording.
+        folder: folder of the trace, for TensorBoard's profiler, xprof or Perfetto.
         report: takes a line when the trace is written.
     """
 
@@ -42,7 +41,7 @@ class Profiler:
             self._stop(self._began)
 
     def look(self, metrics: Metrics) -> None:
-        """Begins or ends the recording; to be called after each dispatch."""
+        """Starts or ends the recording. Call it after each dispatch."""
         self._newest = metrics.updates
         if self._wanted is None:
             return

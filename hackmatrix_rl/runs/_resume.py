@@ -1,4 +1,4 @@
-"""Going on with a run that was stopped."""
+"""Resuming a run."""
 
 import os
 from collections.abc import Mapping
@@ -46,14 +46,14 @@ from hackmatrix_rl.training import Trainer
 
 @dataclass(frozen=True)
 class ResumableRun:
-    """A run that can go on.
+    """A run that can resume.
 
     Attributes:
-        path: the run's folder; it may be gone.
-        checkpoint: to go on from: the newest that is whole.
-        damaged: checkpoints that are newer, but cannot be used.
-        metadata: of the checkpoint.
-        notes: what people should know, in lines.
+        path: the run's folder; it may be missing.
+        checkpoint: the newest whole checkpoint.
+        damaged: newer checkpoints that cannot be used.
+        metadata: metadata of the checkpoint.
+        notes: messages for people.
     """
 
     path: Path
@@ -63,16 +63,16 @@ class ResumableRun:
     notes: tuple[str, ...]
 
     def config(self, changes: Mapping[str, Any]) -> TrainConfig:
-        """The run's settings with some changed.
+        """The run's settings with some changes.
 
-        Checkpoints go on where this one was found, whatever the stored settings say: a run
-        that someone sent must not name a folder of the reader's.
+        New checkpoints go where this one was found, whatever the stored settings say: a run
+        from another person must not name one of the user's folders.
 
         Args:
             changes: fields of `TrainConfig`.
 
         Raises:
-            ConfigError: if a value cannot work.
+            ConfigError: a value cannot work.
         """
         found = self.checkpoint.parent
         inside = found == epath.Path(self.path / "checkpoints")
@@ -80,25 +80,25 @@ class ResumableRun:
         return config_from_dict({**self.metadata["config"], **place, **changes})
 
     def check_trusted(self, changes: Mapping[str, Any], *, trust_code: bool) -> None:
-        """Refuses to go on if that imports code that a file names, unless it is trusted.
+        """Refuses to import code that the checkpoint names, unless the user trusts it.
 
         Args:
-            changes: as for `config`; a network among them is the user's own word.
-            trust_code: whether they say that they trust the run.
+            changes: changed settings; the user's own `network` among them needs no trust.
+            trust_code: whether the user trusts the run.
 
         Raises:
-            ConfigError: if it would, and nobody said to.
+            ConfigError: a resume would import such code without trust.
         """
         if "network" not in changes:
             check_trusted(self.config(changes), self.checkpoint, trust_code=trust_code)
 
     @property
     def update(self) -> int:
-        """Number of updates done at the checkpoint."""
+        """Number of updates at the checkpoint."""
         return int(self.metadata["update"])
 
     def as_dict(self) -> dict[str, Any]:
-        """The fields, as JSON can hold them."""
+        """The fields in a form for JSON."""
         return {
             "path": str(self.path),
             "checkpoint": str(self.checkpoint),
@@ -108,18 +108,18 @@ class ResumableRun:
         }
 
     @classmethod
-    def of(cls, told: Mapping[str, Any]) -> "ResumableRun":
-        """What `as_dict` told, possibly in another process."""
+    def of(cls, fields: Mapping[str, Any]) -> "ResumableRun":
+        """The run from the result of `as_dict`, perhaps of another process."""
         return cls(
-            path=Path(told["path"]),
-            checkpoint=epath.Path(told["checkpoint"]),
-            damaged=tuple(epath.Path(folder) for folder in told["damaged"]),
-            metadata=told["metadata"],
-            notes=tuple(told["notes"]),
+            path=Path(fields["path"]),
+            checkpoint=epath.Path(fields["checkpoint"]),
+            damaged=tuple(epath.Path(folder) for folder in fields["damaged"]),
+            metadata=fields["metadata"],
+            notes=tuple(fields["notes"]),
         )
 
     def set_damaged_aside(self) -> None:
-        """Renames what cannot be used, so that it is neither lost nor in the way."""
+        """Renames damaged checkpoints: they are neither lost nor in the way."""
         for folder in self.damaged:
             set_aside(folder)
 
@@ -131,12 +131,12 @@ def find_resumable_run(
 
     Args:
         run: the run's folder, its name under `runs/`, or its wandb id.
-        checkpoint_dir: where its checkpoints are, if its folder is gone and cannot tell.
-        lock: takes the locks of the run's folders, before any checkpoint is chosen.
+        checkpoint_dir: folder of its checkpoints, if the run's folder is missing.
+        lock: takes the locks of the run's folders, before a checkpoint is chosen.
 
     Raises:
-        ConfigError: if there is no such run or no checkpoint to go on from, or another process
-            writes it.
+        ConfigError: there is no such run or no usable checkpoint, or another process writes the
+            run.
     """
     check_path(run, "--resume-run")
     check_path(checkpoint_dir, "--checkpoint-dir")
@@ -144,7 +144,7 @@ def find_resumable_run(
     if path is None and checkpoint_dir is None:
         raise ConfigError(
             f"--resume-run {run}: no such run. Give a run's folder, its name under {RUNS}/ or its "
-            "wandb run id; with --checkpoint-dir too, if the folder is gone."
+            "wandb run id; with --checkpoint-dir too, if the folder is missing."
         )
     if path is not None:
         _check_links(path, run, given=checkpoint_dir)
@@ -159,8 +159,8 @@ def find_resumable_run(
     if checkpoint is None:
         passed = f" ({'; '.join(notes)})" if notes else ""
         raise ConfigError(
-            f"--resume-run {run}: no checkpoint to go on from in {folder}{passed}. Give "
-            "--checkpoint-dir if they are elsewhere, or start anew with another --run-dir."
+            f"--resume-run {run}: no checkpoint to resume from in {folder}{passed}. Give "
+            "--checkpoint-dir if they are elsewhere, or start again with another --run-dir."
         )
     metadata = read_metadata(checkpoint)
     check_resumable(checkpoint, metadata)
@@ -169,7 +169,7 @@ def find_resumable_run(
     wandb_id = stored_identity(path).get("wandb_id") or run_of(checkpoint).get("wandb_id")
     if wandb_id is None:
         wandb_id = new_wandb_id(path)
-        notes.append(f"{checkpoint}: tells no wandb id; the run is {wandb_id} from here on")
+        notes.append(f"{checkpoint}: has no wandb id; the run is {wandb_id} from here on")
     _refuse_others(folder, wandb_id)
     newer = [each for each in checkpoints_in(folder) if int(each.name) > int(checkpoint.name)]
     return ResumableRun(
@@ -184,26 +184,25 @@ def find_resumable_run(
 def restore_training(
     trainer: Trainer[Any], checkpoint: epath.Path, *, key: Key[Array, ""]
 ) -> tuple[str, ...]:
-    """Puts a trainer where a checkpoint left off.
+    """Restores a trainer's state from a checkpoint.
 
-    Parameters, optimizer and counters must fit. Games go on where they stood if their number
-    and sizes are the same; otherwise fresh ones begin, unlike any that the run has begun
-    before.
+    Parameters, optimizer and counters must fit. Games continue if their number and sizes are
+    the same. Otherwise new games start, different from all earlier games of the run.
 
     Args:
-        trainer: composed, not started.
-        checkpoint: to go on from.
-        key: of the run's training; what fresh games are drawn from.
+        trainer: a trainer that has not started.
+        checkpoint: the checkpoint to resume from.
+        key: the key of the run's training; new games are drawn from it.
 
     Returns:
-        What could not be taken over, in lines for people.
+        Messages about parts that could not be restored.
 
     Raises:
-        ConfigError: if the checkpoint's arrays do not fit the trainer's modules.
+        ConfigError: the checkpoint's arrays do not fit the trainer's modules.
     """
     stored = read_arrays(checkpoint, "training")
     update = int(read_metadata(checkpoint)["update"])
-    # Fresh games, where they are needed, differ from those that the first update began.
+    # New games must differ from those of the first update.
     trainer.start(jax.random.fold_in(key, update))
     fresh = trainer.state
     notes: list[str] = []
@@ -214,7 +213,7 @@ def restore_training(
         if stored.under(f".{name}").mismatch(getattr(fresh, name)) is None:
             names.append(name)
         else:
-            notes.append("the games' number or sizes changed: fresh games begin")
+            notes.append("the games' number or sizes changed: new games start")
     filled = []
     for name in names:
         part, like = stored.under(f".{name}"), getattr(fresh, name)
@@ -230,42 +229,41 @@ def restore_training(
 
 
 def _checkpoints_of(path: Path, checkpoint_dir: str | None = None) -> epath.Path:
-    """Where a run's checkpoints are: as said, as its config says, or in its folder."""
+    """A run's checkpoint folder: the argument, the one in its config, or the default."""
     if checkpoint_dir is not None:
         return epath.Path(checkpoint_dir)
     try:
         named = (read_json(path / "config.json") or {}).get("checkpoint_dir")
-    except DamagedFileError:  # set aside when the folder is opened
+    except DamagedFileError:  # renamed when the folder is opened
         named = None
     return epath.Path(named if isinstance(named, str) and named else path / "checkpoints")
 
 
 def _check_links(path: Path, run: str, *, given: str | None) -> None:
-    """Refuses a run's folder in which writing would write elsewhere.
+    """Refuses a run's folder with links that lead out of it: writing would write elsewhere.
 
-    A folder that someone sent may hold links to files of the reader's.
+    A folder from another person may hold links to the user's files.
     """
     inside = path.resolve()
     for entry in sorted(path.iterdir()):
         if given is not None and entry.name == "checkpoints":
             continue
         if not Path(os.path.realpath(entry)).is_relative_to(inside):
-            instead = "Put the file itself there, or take the link away."
+            instead = "Put the file itself there, or remove the link."
             if entry.name == "checkpoints":
-                instead = "Give what it leads to as --checkpoint-dir, if that is meant."
+                instead = "If you want that folder, give its target as --checkpoint-dir."
             raise ConfigError(
                 f"--resume-run {run}: {entry.name} in it is a link that leads out of the folder. "
                 + instead
             )
         if entry.exists() and not (entry.is_file() or entry.is_dir()):
             raise ConfigError(
-                f"--resume-run {run}: {entry.name} in it is neither a file nor a folder. Take it "
-                "away."
+                f"--resume-run {run}: {entry.name} in it is neither a file nor a folder. Remove it."
             )
 
 
 def _check_own(path: Path, checkpoint: epath.Path, metadata: Mapping[str, Any]) -> None:
-    """Refuses checkpoints elsewhere that only the folder's `config.json` says are the run's."""
+    """Refuses checkpoints in another folder, if only `config.json` names that folder."""
     if Path(checkpoint.parent).resolve().is_relative_to(path.resolve()):
         return
     run = metadata.get("run", {})
@@ -273,12 +271,12 @@ def _check_own(path: Path, checkpoint: epath.Path, metadata: Mapping[str, Any]) 
         raise ConfigError(
             f"--resume-run {path}: its config.json names {checkpoint.parent} for its checkpoints, "
             f"but those are of the run {run.get('run_id')!r}, and its run.json does not say that "
-            f"it is the same. If that is meant, give --checkpoint-dir {checkpoint.parent}."
+            f"it is the same. If you want them, give --checkpoint-dir {checkpoint.parent}."
         )
 
 
 def _folder_by_checkpoints(wandb_id: str) -> Path | None:
-    """The folder of a run under `runs/` that cannot tell its wandb id itself."""
+    """The folder under `runs/` with this wandb id only in its checkpoints, or `None`."""
     for path in run_folders():
         if "wandb_id" not in stored_identity(path):
             runs = [run_of(each) for each in checkpoints_in(_checkpoints_of(path))]
@@ -288,15 +286,15 @@ def _folder_by_checkpoints(wandb_id: str) -> Path | None:
 
 
 def _run_in(folder: epath.Path, run: str) -> str:
-    """The name of the run whose checkpoints are in a folder; it must be the one meant."""
+    """The name of the run in a checkpoint folder; it must be the given run."""
     known = [(each, names) for each in checkpoints_in(folder) if (names := run_of(each))]
     if not known:
         raise ConfigError(
             f"--resume-run {run}: no such run, and --checkpoint-dir {folder} holds no checkpoint "
-            "that tells its run."
+            "that names its run."
         )
     newest, names = known[-1]
-    read_metadata(newest)  # refuses names that no version writes
+    read_metadata(newest)  # refuses invalid names
     if "run_id" not in names:
         raise ConfigError(
             f"--checkpoint-dir {folder}: {newest.name} does not name its run. Give the run's "

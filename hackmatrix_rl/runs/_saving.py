@@ -1,4 +1,4 @@
-"""When a run saves, and what it does when that fails."""
+"""When a run saves, and what happens after a failed save."""
 
 import math
 from collections.abc import Callable
@@ -14,26 +14,26 @@ from hackmatrix_rl.system import any_process
 from hackmatrix_rl.training import Metrics, Trainer
 
 RETRY_SECONDS = 60.0
-"""How long after a failure a save is tried again, if none is due before."""
+"""How long after a failure the next save starts, if none is due before."""
 _LAST_ATTEMPTS = 3
 
 
 class CheckpointScheduler:
-    """Keeps a run's checkpoints coming.
+    """Decides when a run saves, and repeats failed saves.
 
-    A save that fails stops nothing: it is told of at once and tried again. What cannot be
-    saved in the end shows in `unsaved`.
+    A failed save does not stop training: a message reports it, and the next attempt follows.
+    `unsaved` shows a failure at the end.
 
     Attributes:
-        unsaved: whether the newest save failed, and none has succeeded since.
+        unsaved: whether the newest save failed.
 
     Args:
-        config: says how often.
-        writer: writes.
-        update: number of updates done when the run begins, or goes on.
+        config: the settings with the interval.
+        writer: writes the checkpoints.
+        update: number of updates at the start, or at the resume.
         note: takes messages for people.
         clock: seconds since some moment.
-        guard: knows when the folder of the checkpoints is removed.
+        guard: knows whether the checkpoint folder was removed.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class CheckpointScheduler:
         self.unsaved = False
 
     def watch(self, metrics: Metrics) -> None:
-        """Takes in the metrics of a dispatch, and how saves ended meanwhile."""
+        """Takes the metrics of a dispatch, and the results of saves since the last call."""
         self._returns.add(metrics)
         self._tell(self._writer.poll())
         self._look_after_folder()
@@ -69,7 +69,7 @@ class CheckpointScheduler:
         """Whether to save now.
 
         Args:
-            update: number of updates done.
+            update: number of updates so far.
         """
         if update == self._last_update:
             return False
@@ -79,21 +79,21 @@ class CheckpointScheduler:
         if self._config.save_interval is not None:
             return update % self._config.save_interval == 0
         if self._writer.busy:
-            return False  # by the clock there is never a second one to wait for the first
+            return False  # with the clock, no save waits for another
         minutes = self._config.save_interval_minutes
         return minutes is not None and now - self._last >= 60 * minutes
 
     def updates_until_due(self, update: int) -> int | None:
-        """Updates to do before the next save that is counted in updates, if any is.
+        """Updates before the next save, if saves are counted in updates.
 
         Args:
-            update: number of updates done.
+            update: number of updates so far.
         """
         interval = self._config.save_interval
         return None if interval is None else interval - update % interval
 
     def save(self, trainer: Trainer[Any]) -> None:
-        """Begins to save the state as it is."""
+        """Starts to save the current state."""
         state = trainer.state
         counters: dict[str, int | float] = {"env_steps": int(state.env_steps)}
         if (mean := self._returns.take()) is not None:
@@ -110,7 +110,7 @@ class CheckpointScheduler:
         self._tell(self._writer.poll())
 
     def finish(self, trainer: Trainer[Any]) -> None:
-        """Saves the last state, and waits until that is done or has failed repeatedly."""
+        """Saves the last state, and waits until that succeeds or fails repeatedly."""
         self.settle()
         update = int(trainer.state.update)
         for _ in range(_LAST_ATTEMPTS):
@@ -120,7 +120,7 @@ class CheckpointScheduler:
             self.settle()
 
     def settle(self) -> None:
-        """Waits for a save that was begun. What any process failed to write has failed."""
+        """Waits for the current save. It has failed if any process failed to write."""
         self._tell(self._writer.wait())
         self._look_after_folder()
         self.unsaved = any_process(self.unsaved)
@@ -129,12 +129,12 @@ class CheckpointScheduler:
             self._writer.forget()
 
     def _look_after_folder(self) -> None:
-        """Has the state saved at once where the checkpoints were removed."""
+        """Makes the next save due at once if the checkpoints were removed."""
         if self._gone or not self._guard.checkpoints_gone:
             return
         self._gone = self.unsaved = True
         self._retry_at = self._clock()
-        self._note("The folder of the checkpoints was removed. The next one is saved at once.")
+        self._note("The checkpoint folder was removed. The next checkpoint is saved at once.")
 
     def _tell(self, outcomes: list[SaveResult]) -> None:
         for outcome in outcomes:
@@ -151,14 +151,14 @@ class CheckpointScheduler:
 
 
 class _MeanReturn:
-    """Mean return of the episodes that ended since it was last asked for."""
+    """Mean return of the episodes since the last `take`."""
 
     def __init__(self) -> None:
         self._total = 0.0
         self._episodes = 0
 
     def add(self, metrics: Metrics) -> None:
-        # What is not a number would outlive the dispatch that reported it.
+        # A NaN would stay in the sum after its dispatch.
         if metrics.episodes and math.isfinite(metrics.episode["return"]):
             self._total += metrics.episode["return"] * metrics.episodes
             self._episodes += metrics.episodes
@@ -170,6 +170,6 @@ class _MeanReturn:
 
 
 def _in_words(error: Exception) -> str:
-    """An error in one line; storage libraries write pages."""
+    """An error in one line, because storage libraries write pages."""
     line = str(error).strip().splitlines()[0] if str(error).strip() else ""
     return f"{type(error).__name__}: {line[:300]}".rstrip(": ")

@@ -1,8 +1,8 @@
-"""The proof that a resumed run is the run that was stopped.
+"""The proof that a resumed run ends as the run that never stopped.
 
-Three processes and a kill: one run is trained straight through; a second is killed by SIGKILL
-after a checkpoint halfway, and resumed twice, once with the compiled programs of the run before
-at hand and once without. All three must end in the same bits.
+One run trains without a stop. A second run is killed by SIGKILL after a checkpoint halfway and
+resumed twice: with the compiled programs of the first in the cache, and without. All three must
+end in the same bits.
 """
 
 import dataclasses
@@ -34,22 +34,22 @@ _LOOK_SECONDS = 0.02
 
 
 class ProofError(RuntimeError):
-    """The experiment itself did not work; nothing is said of resuming."""
+    """The experiment itself failed, so it shows nothing about resuming."""
 
 
 @dataclass(frozen=True)
 class ResumeProof:
-    """What came of the experiment.
+    """The result of the experiment.
 
     Attributes:
-        differences: for each way of resuming, the first leaf of the final state in which it
-            differs from the run that was never stopped; `None` where all bits are the same.
-        leaves: number of arrays compared.
+        differences: for each way of resuming, the first difference of its final state from the
+            run that never stopped, or `None`.
+        leaves: number of compared arrays.
         size: their size in bytes.
-        updates: of each run.
-        killed_at: the update whose checkpoint was gone on from.
-        device: what computed, in words.
-        versions: of the libraries, in words.
+        updates: number of updates of each run.
+        killed_at: the update of the checkpoint before the kill.
+        device: the device in words.
+        versions: versions of the libraries, in words.
     """
 
     differences: dict[str, str | None]
@@ -62,11 +62,11 @@ class ResumeProof:
 
     @property
     def same(self) -> bool:
-        """Whether all ends are bitwise the same."""
+        """Whether all final states have the same bits."""
         return not any(self.differences.values())
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything by name, as JSON can hold it."""
+        """The fields in a form for JSON."""
         return {"same": self.same, **dataclasses.asdict(self)}
 
 
@@ -79,18 +79,21 @@ def verify_resume(
     train: Sequence[str] = TRAIN,
     timeout: float = 3600.0,
 ) -> ResumeProof:
-    """Trains straight, and stopped and resumed, in processes of their own, and compares.
+    """Trains with and without a stop, each in its own process, and compares the final states.
 
     Args:
-        config: what to train; its length, folders and intervals of saving are set here.
-        updates: before the kill, and again after it.
-        folder: an empty one for all that is made.
-        report: is told how it goes.
+        config: the settings; this function sets length, folders and save intervals.
+        updates: number of updates before the kill, and again after it.
+        folder: an empty folder for all files.
+        report: takes messages about progress.
         train: the command that trains.
-        timeout: seconds that each process may take.
+        timeout: time limit of each process in seconds.
+
+    Returns:
+        The result of the comparison.
 
     Raises:
-        ProofError: if a process failed, or ended before it could be killed.
+        ProofError: a process failed, or ended before the kill.
     """
     config = dataclasses.replace(
         config,
@@ -121,7 +124,7 @@ def verify_resume(
         copy = folder / name.replace(" ", "_")
         shutil.copytree(stopped, copy)
         report(f"resuming with a {name} ...")
-        # What the run names was named to this process.
+        # The user named the network to this process.
         resumed = _spawn([*train, "--resume-run", str(copy), "--trust-code"], cache, copy)
         _finish(resumed, timeout, copy)
         ends[name] = _end(copy, 2 * updates)
@@ -140,13 +143,13 @@ def verify_resume(
 
 
 def _toml(config: TrainConfig) -> str:
-    """The settings as a file that `--config` reads; JSON's plain values are TOML's too."""
+    """The settings as a file for `--config`; plain JSON values are valid TOML."""
     values = {name: "none" if value is None else value for name, value in config.as_dict().items()}
     return "".join(f"{name} = {json.dumps(value)}\n" for name, value in values.items())
 
 
 def _output(run: Path) -> Path:
-    """Where what a process prints is kept."""
+    """The file with the output of a process."""
     return run.with_name(run.name + ".txt")
 
 
@@ -156,7 +159,7 @@ def _spawn(command: Sequence[str], cache: Path, run: Path) -> "subprocess.Popen[
             command,
             stdout=output,
             stderr=subprocess.STDOUT,
-            # The settings are in the file already; what they were made of must not come again.
+            # The file has all settings already: the variable must not change them again.
             env={
                 **os.environ,
                 "JAX_COMPILATION_CACHE_DIR": str(cache),
@@ -177,7 +180,7 @@ def _finish(process: "subprocess.Popen[bytes]", timeout: float, run: Path) -> No
 
 
 def _kill_after(process: "subprocess.Popen[bytes]", sign: Path, timeout: float, run: Path) -> None:
-    """Kills a process as soon as a file is there."""
+    """Kills a process as soon as a file exists."""
     end = time.monotonic() + timeout
     while not sign.exists():
         if process.poll() is not None:
@@ -192,13 +195,11 @@ def _kill_after(process: "subprocess.Popen[bytes]", sign: Path, timeout: float, 
         time.sleep(_LOOK_SECONDS)
     process.kill()
     if process.wait() != -signal.SIGKILL:
-        raise ProofError(
-            f"{run.name} had ended before it could be killed; give it more to do (--updates)"
-        )
+        raise ProofError(f"{run.name} had ended before it could be killed; use more --updates")
 
 
 def _end(run: Path, update: int) -> Stored:
-    """The training state that a run ended in."""
+    """The final training state of a run."""
     checkpoint = find_checkpoint(run)
     reached = read_metadata(checkpoint)["update"]
     if reached != update:
@@ -207,11 +208,11 @@ def _end(run: Path, update: int) -> Stored:
 
 
 def first_difference(one: Stored, other: Stored) -> str | None:
-    """The first leaf that is not bitwise the same, in words; `None` if all are.
+    """The first difference between two training states in their bits, in words, or `None`.
 
     Args:
-        one: arrays of a training state.
-        other: those of another.
+        one: arrays of one state.
+        other: arrays of the other state.
     """
     if one.arrays.keys() != other.arrays.keys():
         odd = sorted(one.arrays.keys() ^ other.arrays.keys())[0]
@@ -225,7 +226,7 @@ def first_difference(one: Stored, other: Stored) -> str | None:
                 f"{name}: {array.dtype}{list(array.shape)} against "
                 f"{against.dtype}{list(against.shape)}"
             )
-        # Bits, not values: a NaN is the same as itself, and -0 is not 0.
+        # Compare bits, not values: a NaN equals itself, and -0 is not 0.
         bits, against_bits = (np.ascontiguousarray(x).view(np.uint8) for x in (array, against))
         if not np.array_equal(bits, against_bits):
             where = np.argmax(np.ravel(_differs(array, against)))
@@ -235,7 +236,7 @@ def first_difference(one: Stored, other: Stored) -> str | None:
 
 
 def _differs(array: np.ndarray, against: np.ndarray) -> np.ndarray:
-    """Where two arrays differ in their bits."""
+    """For each number of two arrays, whether their bits differ."""
     size = array.dtype.itemsize
     bits, others = (
         np.ascontiguousarray(x).reshape(-1).view(np.uint8).reshape(-1, size)

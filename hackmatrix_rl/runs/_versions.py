@@ -1,4 +1,4 @@
-"""What a run was made by: written down at each of its starts."""
+"""Software and hardware of a run, recorded at each start."""
 
 import os
 import platform
@@ -40,7 +40,7 @@ PACKAGES = (
 
 
 def versions() -> dict[str, str]:
-    """Python and the packages that are installed, by name."""
+    """Versions of Python and of the installed packages, by name."""
     found = {"python": platform.python_version()}
     for name in PACKAGES:
         try:
@@ -51,10 +51,10 @@ def versions() -> dict[str, str]:
 
 
 def describe_start(command: Sequence[str] | None = None) -> dict[str, Any]:
-    """Everything about a start that its outcome may depend on.
+    """Everything about a start that can change its results.
 
     Args:
-        command: as typed; by default this process's.
+        command: the command line; by default that of this process.
     """
     devices = chosen_devices()
     return {
@@ -80,9 +80,9 @@ def describe_start(command: Sequence[str] | None = None) -> dict[str, Any]:
 
 
 def commit(folder: Path) -> str | None:
-    """The commit that a folder's code is at, `+` behind it where it was changed since.
+    """The commit of a folder's code, with a `+` if files have changed since.
 
-    `None` where the folder is part of no checkout, or there is no git.
+    `None` if the folder is not part of a checkout, or without git.
     """
 
     def git(*arguments: str) -> str:
@@ -91,7 +91,7 @@ def commit(folder: Path) -> str | None:
         return done.stdout.strip()
 
     try:
-        # A package that is installed inside of somebody's checkout is not that checkout's.
+        # A package that is installed inside another checkout does not belong to it.
         git("ls-files", "--error-unmatch", "__init__.py")
         return git("rev-parse", "HEAD") + ("+" if git("status", "--porcelain", ".") else "")
     except (OSError, subprocess.SubprocessError):
@@ -102,35 +102,35 @@ def record_start(file: Path) -> list[str]:
     """Adds this start to a run's list of starts.
 
     Args:
-        file: JSON, the run folder's `versions.json`; made at the first start.
+        file: `versions.json` of the run's folder; made at the first start.
 
     Returns:
-        What differs from the start before, a line each; empty at the first. A list that
-        cannot be read is set aside, which is a line too.
+        The changes since the last start, a line for each; empty at the first start. An
+        unreadable list is renamed, and a line says so.
     """
     notes: list[str] = []
     try:
         starts = _starts_in(file)
     except DamagedFileError as error:
         starts = []
-        notes.append(f"{file}: {error}; it is now {set_aside(file).name}, and begun anew")
+        notes.append(f"{file}: {error}; it is now {set_aside(file).name}, and a new list begins")
     now = describe_start()
     write_json(file, {"starts": [*starts, now]})
     return notes + (_differences(starts[-1], now) if starts else [])
 
 
 def _starts_in(file: Path) -> list[dict[str, Any]]:
-    """The starts that were written down before.
+    """The recorded starts.
 
     Raises:
-        DamagedFileError: if they cannot be read.
+        DamagedFileError: the list cannot be read.
     """
     content = read_json(file)
     if content is None:
         return []
     starts = content.get("starts")
     if not isinstance(starts, list) or not all(_is_start(start) for start in starts):
-        raise DamagedFileError("is no list of starts")
+        raise DamagedFileError("is not a list of starts")
     return starts
 
 
@@ -149,9 +149,9 @@ def _differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
         for name in sorted({*before[part], *now[part]}):
             was, is_now = before[part].get(name, "none"), now[part].get(name, "none")
             if was != is_now:
-                lines.append(f"since the start before, {name} went from {was} to {is_now}")
+                lines.append(f"since the last start, {name} went from {was} to {is_now}")
     if before["commit"] != now["commit"]:
         lines.append(
-            f"since the start before, the code went from {before['commit']} to {now['commit']}"
+            f"since the last start, the code went from {before['commit']} to {now['commit']}"
         )
     return lines

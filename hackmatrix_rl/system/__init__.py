@@ -1,4 +1,4 @@
-"""system."""
+"""The machine: devices, processes, files, memory, signals, versions of other packages."""
 
 from hackmatrix_rl.system._compatibility import (
     cpu_options,

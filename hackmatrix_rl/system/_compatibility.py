@@ -1,9 +1,9 @@
-"""What depends on versions of other packages: all of it stands here.
+"""Everything that depends on versions of other packages.
 
-XLA ends the process where an option of the compiler meets a program that it cannot compile, so
-nothing can be caught. An option is therefore used only with versions of jaxlib that compiled and
-ran the package's programs with it (`python benchmarks/compiler_options.py --check`). Any other
-version compiles with XLA's own options.
+If XLA cannot compile a program with an option, it ends the process, and no exception can be
+caught. So an option is used only with versions of jaxlib that compiled and ran the package's
+programs with it (`python benchmarks/compiler_options.py --check`). Any other version compiles with
+XLA's own options.
 """
 
 from collections.abc import Mapping
@@ -18,9 +18,9 @@ Options = Mapping[str, str | bool]
 _LEVEL = "xla_backend_optimization_level"
 _NONE: Options = MappingProxyType({})
 
-# LLVM's first level of optimization: the program is as fast as at the third, for its loops are
-# vectorized and its products computed elsewhere, and compiling is a third faster. And reductions of
-# more than 32 numbers stay one loop each, where XLA would make three of them.
+# At LLVM's first level of optimization compiling is a third faster, and the program is as fast as
+# at the third: XLA vectorizes loops itself and passes products to a library. The second option
+# keeps reductions of more than 32 numbers one loop each; XLA would make three.
 _FASTER: Options = MappingProxyType(
     {_LEVEL: "1", "xla_disable_hlo_passes": "tree_reduction_rewriter"}
 )
@@ -34,17 +34,17 @@ CPU_OPTIONS: Mapping[str, Options] = MappingProxyType(
         "0.12.0.1": _NONE,
     }
 )
-"""Options of the CPU's compiler by version of jaxlib: those versions that were tested."""
+"""Options of the CPU's compiler, by each tested version of jaxlib."""
 
 
 def cpu_options(
     version: str = jaxlib.version.__version__, *, once: bool = False
 ) -> dict[str, str | bool]:
-    """Options of the CPU's compiler that this version of jaxlib is known to bear.
+    """Options of the CPU's compiler that work with a version of jaxlib.
 
     Args:
-        version: of jaxlib.
-        once: whether the program runs a single time, and compiling is all that it costs.
+        version: the version of jaxlib.
+        once: whether the program runs only once; then only compile time counts.
     """
     options = dict(CPU_OPTIONS.get(version, _NONE))
     if once and options:
@@ -53,10 +53,10 @@ def cpu_options(
 
 
 def untested_version(version: str = jaxlib.version.__version__) -> str | None:
-    """One line about a version of jaxlib that was not tested; `None` for one that was.
+    """One line about an untested version of jaxlib; `None` for a tested one.
 
     Args:
-        version: of jaxlib.
+        version: the version of jaxlib.
     """
     if version in CPU_OPTIONS:
         return None
@@ -68,17 +68,17 @@ def untested_version(version: str = jaxlib.version.__version__) -> str | None:
 
 
 def wandb_timeouts(settings: type, *, seconds: float) -> dict[str, Any]:
-    """Settings of Weights & Biases that limit how long it waits, as far as its version has them.
+    """Time limits among the settings of Weights & Biases, if its version has them.
 
     Args:
         settings: the library's class of settings.
-        seconds: to wait at the start, and again at the end. Up to wandb 0.25 there is no limit
-            of the library's own at the end.
+        seconds: time to wait at the start, and again at the end. Up to wandb 0.25 the library
+            has no limit at the end.
     """
     known = {name for each in settings.__mro__ for name in getattr(each, "__annotations__", ())}
     return {name: seconds for name in ("init_timeout", "finish_timeout") if name in known}
 
 
 def backend_started() -> bool:
-    """Whether JAX has started a device. There is no public way to ask."""
+    """Whether JAX has started a device. JAX has no public function for this."""
     return bool(xla_bridge.backends_are_initialized())

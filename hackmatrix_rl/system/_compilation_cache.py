@@ -1,4 +1,4 @@
-"""Compiled programs kept between runs, so that a second start does not compile anew."""
+"""A cache of compiled programs: a second start does not compile again."""
 
 import os
 from pathlib import Path
@@ -6,19 +6,19 @@ from typing import Any
 
 import jax
 
-# JAX's own limit, a second, leaves out most of what a start compiles beside the update.
+# JAX's own limit of a second would leave out most programs of a start except the update.
 _MIN_SECONDS = 0.1
 
 
 def enable_compilation_cache() -> Path | None:
     """Turns JAX's persistent cache on, in the user's cache folder.
 
-    What took less than a tenth of a second to compile is not kept. A folder named by
-    `JAX_COMPILATION_CACHE_DIR` is used instead, and an empty name there switches the cache off.
-    Only this user can write into the folder made here: what lies in it is loaded and run.
+    Programs that compile in less than a tenth of a second are not cached.
+    `JAX_COMPILATION_CACHE_DIR` names another folder; an empty name switches the cache off. Only
+    this user can write into the folder made here, because its programs are loaded and run.
 
     Returns:
-        The folder, or `None` where there is none.
+        The folder, or `None` without a cache.
     """
     if "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS" not in os.environ:
         jax.config.update("jax_persistent_cache_min_compile_time_secs", _MIN_SECONDS)
@@ -32,7 +32,7 @@ def enable_compilation_cache() -> Path | None:
     folder = home / "hackmatrix_rl" / "compiled"
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    except OSError:  # a home that cannot be written is no reason not to train
+    except OSError:  # training works without a writable home
         return None
     jax.config.update("jax_compilation_cache_dir", str(folder))
     return folder

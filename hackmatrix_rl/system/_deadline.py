@@ -1,4 +1,4 @@
-"""Calls into libraries that may never come back."""
+"""Calls into libraries that may never return."""
 
 import threading
 from collections.abc import Callable
@@ -8,17 +8,17 @@ T = TypeVar("T")
 
 
 def within(seconds: float, act: Callable[[], T]) -> T:
-    """What a call returns, or raises, if it does so in time.
+    """Returns or raises what a call does, if it ends in time.
 
-    A timeout of a socket is for each of its reads: a server that sends a byte now and then holds
-    such a call for ever. One that is late is left to itself, in a thread that holds up no exit.
+    The timeout of a socket limits a single read: a server that sends a byte now and then can
+    delay such a call for ever. A late call continues in a thread that does not delay the exit.
 
     Args:
-        seconds: for the whole of it.
+        seconds: time limit of the whole call.
         act: the call.
 
     Raises:
-        TimeoutError: if it is late.
+        TimeoutError: the call is late.
     """
     results: list[T] = []
     errors: list[BaseException] = []

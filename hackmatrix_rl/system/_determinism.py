@@ -1,13 +1,12 @@
-"""What makes a run repeat bit for bit.
+"""Settings that make a run repeat bit for bit.
 
-| on | what is needed |
+| on | requirement |
 |---|---|
 | CPU | nothing: the same program on the same machine gives the same bits |
 | TPU | nothing: XLA's programs for it use no atomics and are not tuned by timing |
-| GPU | a flag that XLA reads once, when it starts: no atomics, and no choice of kernels by timing |
+| GPU | a flag that XLA reads at its start: no atomics, and no choice of kernels by timing |
 
-Random draws do not depend on how arrays are cut over devices in any case
-(`jax_threefry_partitionable`).
+Random draws never depend on how arrays are cut over devices (`jax_threefry_partitionable`).
 
 Source: OpenXLA, "Determinism (GPU)"; `xla_gpu_deterministic_ops` includes
 `xla_gpu_exclude_nondeterministic_ops` and switches autotuning off.
@@ -27,13 +26,13 @@ GPU_FLAG = "--xla_gpu_deterministic_ops"
 
 
 def make_deterministic() -> None:
-    """Sets what runs need to repeat; to be called before JAX computes anything.
+    """Makes runs repeatable. Call it before JAX computes anything.
 
-    Called again, it checks that all is as it has to be.
+    A second call checks the settings again.
 
     Raises:
-        ConfigError: if JAX has started on a GPU without the flag, or the environment asks for
-            the opposite.
+        ConfigError: JAX has started on a GPU without the flag, or the environment asks for the
+            opposite.
     """
     settings: Any = jax.config  # its attributes are made at run time
     if settings.jax_default_prng_impl != "threefry2x32":
@@ -43,11 +42,11 @@ def make_deterministic() -> None:
         )
     jax.config.update("jax_threefry_partitionable", True)
     flags = os.environ.get("XLA_FLAGS", "").split()
-    # A bare flag means true, and of several the last one counts.
+    # A bare flag means true. The last of several flags counts.
     given = [each.partition("=")[2] or "true" for each in flags if each.split("=")[0] == GPU_FLAG]
     if given and given[-1].lower() not in ("true", "1"):
         raise ConfigError(
-            f"--deterministic: XLA_FLAGS holds {GPU_FLAG}={given[-1]}. Take that out of XLA_FLAGS."
+            f"--deterministic: XLA_FLAGS holds {GPU_FLAG}={given[-1]}. Remove it from XLA_FLAGS."
         )
     if given:
         return

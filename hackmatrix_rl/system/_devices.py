@@ -1,4 +1,4 @@
-"""Which device a run computes on, and what to say where a better one goes unused."""
+"""The device of a run, and a message if a better one is unused."""
 
 import os
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from hackmatrix_rl.errors import (
     ConfigError,
 )
 
-# What shows that hardware is there, whatever the installed JAX makes of it.
+# Files that show the hardware, even if the installed JAX cannot use it.
 _SIGNS = {
     "gpu": ("/dev/nvidia0", "/proc/driver/nvidia/version"),
     "tpu": ("/dev/accel0", "/dev/vfio/0"),
@@ -19,16 +19,16 @@ _EXTRAS = {"gpu": "cuda", "tpu": "tpu"}
 
 
 def select_device(device: str) -> str:
-    """Makes a kind of device the one that computations run on.
+    """Makes JAX compute on a kind of device.
 
     Args:
         device: `cpu`, `gpu`, `tpu`, or `auto` for JAX's own choice.
 
     Returns:
-        The kind that was chosen: `cpu`, `gpu` or `tpu`.
+        The chosen kind: `cpu`, `gpu` or `tpu`.
 
     Raises:
-        ConfigError: if JAX sees no such device here.
+        ConfigError: JAX sees no such device here.
     """
     if device == "auto":
         return jax.default_backend()
@@ -40,18 +40,18 @@ def select_device(device: str) -> str:
             f"--device {device} (or --preset {device}): JAX sees no {device.upper()} here, only "
             f"{jax.default_backend()}. {advice}"
         ) from error
-    # One of this process's own: with several, `found` names those of all of them.
+    # A device of this process: `found` names the devices of all processes.
     jax.config.update("jax_default_device", jax.local_devices(backend=found[0].platform)[0])
     return device
 
 
 def cut_cpu(devices: int) -> None:
-    """Makes the CPU count as several devices, if nobody else has said how many it is.
+    """Makes the CPU count as several devices, unless JAX's own settings say how many it is.
 
-    They share its cores. Before any device is started.
+    The devices share its cores. Call this before any device starts.
 
     Args:
-        devices: how many.
+        devices: number of devices.
     """
     settings: Any = jax.config  # its attributes are made at run time
     in_flags = "xla_force_host_platform_device_count" in os.environ.get("XLA_FLAGS", "")
@@ -60,21 +60,21 @@ def cut_cpu(devices: int) -> None:
 
 
 def accelerator_present(kind: str, exists: Callable[[str], bool] = os.path.exists) -> bool:
-    """Whether hardware of a kind is there, whatever the installed JAX makes of it.
+    """Whether the machine has such hardware, even if the installed JAX cannot use it.
 
     Args:
         kind: `gpu` or `tpu`.
-        exists: tells whether a path exists; tests hand in their own.
+        exists: whether a path exists; tests pass their own.
     """
     return any(exists(sign) for sign in _SIGNS[kind])
 
 
 def unseen_accelerator(backend: str, exists: Callable[[str], bool] = os.path.exists) -> str | None:
-    """What to install, where a GPU or TPU is present that the installed JAX cannot see.
+    """What to install if the installed JAX cannot see a GPU or TPU of this machine.
 
     Args:
-        backend: what JAX computes on.
-        exists: tells whether a path exists; tests hand in their own.
+        backend: the backend that JAX uses.
+        exists: whether a path exists; tests pass their own.
     """
     if backend != "cpu":
         return None
@@ -88,11 +88,11 @@ def unseen_accelerator(backend: str, exists: Callable[[str], bool] = os.path.exi
 
 
 def why_device(chosen: str, best: str) -> str:
-    """One line: what is computed on, and why that.
+    """One line that names the device and gives the reason.
 
     Args:
-        chosen: `tpu`, `gpu` or `cpu`.
-        best: the first of these that JAX sees here.
+        chosen: the kind in use: `tpu`, `gpu` or `cpu`.
+        best: the first of these kinds that JAX sees here.
     """
     if chosen != best:
         named = "as --device or --preset says"
@@ -104,7 +104,7 @@ def why_device(chosen: str, best: str) -> str:
 
 
 def chosen_devices() -> list[jax.Device]:
-    """The devices of the kind that computations run on."""
+    """This process's devices of the kind that JAX computes on."""
     settings: Any = jax.config  # its attributes are made at run time
     default = settings.jax_default_device
     devices: list[jax.Device] = jax.local_devices(
@@ -114,6 +114,6 @@ def chosen_devices() -> list[jax.Device]:
 
 
 def describe_device() -> str:
-    """The devices that are there, in words: `cpu (1 x cpu)`."""
+    """The devices in words: `cpu (1 x cpu)`."""
     devices = chosen_devices()
     return f"{devices[0].platform} ({len(devices)} x {devices[0].device_kind})"

@@ -1,24 +1,24 @@
-"""How a run tells the shell what became of it."""
+"""Exit statuses."""
 
 from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """Exit status of `hackmatrix-rl train`. What each asks for stands beside it."""
+    """Exit status of `hackmatrix-rl train`, and what to do next."""
 
     DONE = 0
     """Trained to the end, and everything is saved."""
     CRASHED = 1
-    """An error of the program; the traceback was printed. Resume when it is understood."""
+    """An error of the program; the traceback was printed. Understand it, then resume."""
     BAD_INPUT = 2
-    """A setting that cannot work; nothing was begun."""
+    """A setting that cannot work; nothing was started."""
     UNHEALTHY = 3
-    """Stopped because training had gone wrong; the last good checkpoint is kept."""
+    """Stopped because training went wrong; the last good checkpoint is kept."""
     UNSAVED = 4
-    """Trained on, but what came last could not be written to disk. Make room, then resume."""
+    """Trained, but could not write the last results to disk. Make room, then resume."""
     PEER_LOST = 5
     """Another process of the run was lost. Start all of them again with `--resume-run`."""
     INTERRUPTED = 130
-    """SIGINT (Ctrl-C): saved and ended. Resume whenever you like."""
+    """SIGINT (Ctrl-C): saved and ended. Resume at any time."""
     TERMINATED = 143
-    """SIGTERM: likewise. This is what a machine that is taken away sends."""
+    """SIGTERM: the same. Machines send it before they shut down."""

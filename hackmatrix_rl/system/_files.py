@@ -1,4 +1,4 @@
-"""Small files of a run: written whole or not at all, and read without trust in what they hold."""
+"""Small files of a run: written whole or not at all, and read without trust in their content."""
 
 import errno
 import json
@@ -13,7 +13,7 @@ from hackmatrix_rl.errors import DamagedFileError
 
 AnyPath = TypeVar("AnyPath", Path, epath.Path)
 
-# What file systems say that cannot flush a folder; a rename is then as safe as they make it.
+# Errors of file systems that cannot flush a folder; a rename is then as safe as they allow.
 _NO_FOLDER_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EBADF)
 
 
@@ -23,14 +23,14 @@ def is_remote(path: epath.PathLike) -> bool:
 
 
 def write_whole(path: epath.PathLike, text: str) -> None:
-    """Writes a small file so that it is there whole or not at all, also after a power cut.
+    """Writes a small file whole or not at all, also through a power cut.
 
     Args:
-        path: may be remote: object stores show a file only when it is whole.
-        text: its content.
+        path: place of the file, also remote: object stores show only whole files.
+        text: content of the file.
 
     Raises:
-        OSError: it cannot be written; what was there before stays.
+        OSError: the file cannot be written; the old file stays.
     """
     if is_remote(path):
         epath.Path(path).write_text(text)
@@ -51,15 +51,15 @@ def write_whole(path: epath.PathLike, text: str) -> None:
 
 
 def write_json(path: epath.PathLike, content: Mapping[str, Any], *, indent: int = 2) -> None:
-    """Writes a JSON file by `write_whole`."""
+    """Writes a JSON file with `write_whole`."""
     write_whole(path, json.dumps(content, indent=indent, allow_nan=False) + "\n")
 
 
 def read_json(path: epath.PathLike) -> dict[str, Any] | None:
-    """The JSON object in a file; `None` if there is no such file.
+    """The JSON object in a file; `None` without such a file.
 
     Raises:
-        DamagedFileError: if the file holds anything else, or cannot be read.
+        DamagedFileError: the file has other content, or cannot be read.
     """
     try:
         content = epath.Path(path).read_bytes()
@@ -81,10 +81,10 @@ def read_json(path: epath.PathLike) -> dict[str, Any] | None:
 
 
 def set_aside(path: AnyPath) -> AnyPath:
-    """Renames what cannot be used, so that it is neither lost nor in the way.
+    """Renames an unusable file: it is neither lost nor in the way.
 
     Returns:
-        Its new place: `NAME.damaged`, with a number behind it where that is taken.
+        The new path: `NAME.damaged`, with a number after it if that exists.
     """
     aside, number = path.with_name(f"{path.name}.damaged"), 1
     while aside.exists() or os.path.lexists(aside):
@@ -95,7 +95,7 @@ def set_aside(path: AnyPath) -> AnyPath:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Makes a rename in a folder last."""
+    """Makes a rename in a folder permanent."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,4 +1,4 @@
-"""Several processes as one run: how they find one another, and what they agree on."""
+"""Several processes as one run: how they connect, and how they agree."""
 
 import hashlib
 import importlib.util
@@ -29,20 +29,20 @@ from hackmatrix_rl.system._rendezvous import (
 )
 
 HEARTBEAT_SECONDS = 60
-"""How long a process may be silent before the others count it as lost."""
+"""How long a process may be silent before it counts as lost."""
 
-# What errors say when the other end of a connection is gone.
+# Words in errors after the other end of a connection is gone.
 _LOSS = ("Gloo", "NCCL", "UNAVAILABLE", "Connection", "coordination service", "eartbeat")
 
 
 @dataclass(frozen=True)
 class Requests:
-    """What a process would like to happen now.
+    """What a process asks for at this update.
 
     Attributes:
-        stop: number of the signal that asked it to stop; 0 if none did.
-        save: a checkpoint is due by its clock.
-        unhealthy: training has gone wrong.
+        stop: number of the signal that asks for a stop; 0 without one.
+        save: a checkpoint is due.
+        unhealthy: training went wrong.
     """
 
     stop: int = 0
@@ -59,22 +59,22 @@ def connect(
     connect_seconds: int = CONNECT_SECONDS,
     environment: Mapping[str, str] = os.environ,
 ) -> bool:
-    """Joins the other processes of a run, if there are any. Before any device is started.
+    """Joins the other processes of a run, if any. Call it before any device starts.
 
     Args:
-        coordinator: `host:port` of process 0; with the two below, where nothing tells.
-        num_processes: of the run; 1 for a process that stays alone whatever the environment
-            says.
-        process_id: which of them this is, from 0.
+        coordinator: `host:port` of process 0. Give it with the next two arguments if no launcher
+            sets them.
+        num_processes: number of processes; 1 trains alone, whatever the environment says.
+        process_id: number of this process, from 0.
         heartbeat_seconds: how long a process may be silent before it counts as lost.
-        connect_seconds: how long to wait for the others; later this process ends, with status 2.
-        environment: variables that a launcher set.
+        connect_seconds: how long to wait for the others; then this process ends with status 2.
+        environment: the environment variables, also those of a launcher.
 
     Returns:
-        Whether this is one of several.
+        Whether the run has several processes.
 
     Raises:
-        ConfigError: if the arguments do not make up a run, or the others cannot be reached.
+        ConfigError: the arguments are not those of one run, or the others cannot be reached.
     """
     given = {
         "--coordinator": coordinator,
@@ -88,8 +88,8 @@ def connect(
         return False
     if missing and len(missing) < len(given):
         raise ConfigError(
-            f"{', '.join(missing)} missing: give all of {', '.join(given)}, or none of them where "
-            "SLURM, Open MPI or a TPU pod tells."
+            f"{', '.join(missing)} missing: give all of {', '.join(given)}, or none of them if "
+            "SLURM, Open MPI or a TPU pod sets them."
         )
     if process_id is not None and num_processes is not None and process_id >= num_processes:
         raise ConfigError(
@@ -100,7 +100,7 @@ def connect(
         parse_address(coordinator)
         if process_id == 0:
             check_port_is_free(coordinator)
-    # Its handler of SIGTERM would take the place of ours, which saves first.
+    # Its handler of SIGTERM would replace ours, which saves first.
     jax.config.update("jax_enable_preemption_service", False)
     try:
         with in_time(connect_seconds, coordinator, process_id):
@@ -108,10 +108,10 @@ def connect(
                 coordinator,
                 num_processes,
                 process_id,
-                # Longer than `in_time` waits: after it JAX aborts.
+                # Longer than `in_time` waits, because JAX aborts after it.
                 initialization_timeout=connect_seconds + 60,
                 heartbeat_timeout_seconds=heartbeat_seconds,
-                # Process 0 plays the games of the summary while the others wait at the end.
+                # At the end process 0 plays the games of the summary, and the others wait.
                 shutdown_timeout_seconds=3600,
             )
     except (ValueError, RuntimeError) as error:
@@ -124,28 +124,28 @@ def connect(
 
 
 def launched_together(environment: Mapping[str, str]) -> bool:
-    """Whether a launcher says that this is one of several processes.
+    """Whether a launcher started several processes.
 
     Args:
-        environment: variables that a launcher set.
+        environment: the environment variables.
     """
     counts = ("SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE")
     if any(int(environment.get(name) or 1) > 1 for name in counts):
         return True
     workers = environment.get("TPU_WORKER_HOSTNAMES", "")
-    # On a TPU's own machine JAX asks the machine who the others are.
+    # On a TPU's own machine JAX asks the machine for the other processes.
     on_tpu = accelerator_present("tpu") and importlib.util.find_spec("libtpu") is not None
     return "," in workers or on_tpu
 
 
 @contextmanager
 def ending_with_the_others(note: Callable[[str], None]) -> Iterator[None]:
-    """Ends this process at once where an error means that it cannot go on with the others.
+    """Ends this process at once after an error, if the run has several processes.
 
-    An ordinary end would wait for them, and they for this one.
+    An ordinary end would wait for the others, and they for this one.
 
     Args:
-        note: takes messages for people, and has written them when it returns.
+        note: writes a message for people before it returns.
     """
     try:
         yield
@@ -163,89 +163,89 @@ def ending_with_the_others(note: Callable[[str], None]) -> Iterator[None]:
 
 
 def leave(code: ExitCode) -> NoReturn:
-    """Ends this process without waiting for the others of the run, who notice it."""
+    """Ends this process without waiting for the others. They notice it."""
     sys.stdout.flush()
     sys.stderr.flush()
     if jax.process_index() == 0:
-        # The others lose their connection with process 0: time for them to say their own.
+        # Without process 0 the others lose their connection. Leave them time for their messages.
         time.sleep(2.0)
     os._exit(code)
 
 
 def disconnect() -> None:
-    """Leaves the run when all of its processes do."""
+    """Leaves the run together with all its processes."""
     if not is_single_process():
         jax.distributed.shutdown()
 
 
 def is_single_process() -> bool:
-    """Whether this process is all of the run. Asking starts no device."""
+    """Whether the run has only this process. This starts no device."""
     return not jax.distributed.is_initialized()
 
 
 def process_index() -> int:
-    """Which of the run's processes this is."""
+    """Number of this process in the run, from 0."""
     return int(jax.process_index())
 
 
 def is_process_zero() -> bool:
-    """Whether this is process 0, which alone writes metrics and talks to services."""
+    """Whether this is process 0. Only process 0 writes metrics and talks to services."""
     return process_index() == 0
 
 
 def agree(mine: Requests) -> Requests:
-    """What is to happen, the same in every process.
+    """One decision for all processes.
 
-    Clocks differ and a signal may reach one process alone, while each save and each update is
-    a joint act: one process that went its own way would leave the others waiting. Process 0
-    says when to save and whether training is healthy; a signal that reached any process counts.
+    All processes save and update together; a process that acts alone would make the others
+    wait. But clocks differ, and a signal may reach only one process. So process 0 decides when
+    to save and whether training is healthy, and a signal to any process counts.
 
     Args:
-        mine: what this process would like.
+        mine: what this process asks for.
     """
     if is_single_process():
         return mine
-    wishes = np.array([mine.stop, mine.save, mine.unhealthy], np.int32)
-    everyone = np.asarray(multihost_utils.process_allgather(wishes))
+    numbers = np.array([mine.stop, mine.save, mine.unhealthy], np.int32)
+    everyone = np.asarray(multihost_utils.process_allgather(numbers))
     return Requests(
         stop=int(everyone[:, 0].max()), save=bool(everyone[0, 1]), unhealthy=bool(everyone[0, 2])
     )
 
 
 def any_process(mine: bool) -> bool:
-    """Whether something is so in any process."""
+    """Whether a flag is set in any process."""
     return mine if is_single_process() else any(_gather_json(mine))
 
 
 def on_process_zero(act: Callable[[], Any]) -> Any:
-    """Does something in process 0 alone, and tells all processes what came of it.
+    """Calls a function only in process 0 and returns its result in all processes.
 
     Args:
-        act: returns what JSON can hold.
+        act: the function; its result must fit into JSON.
 
     Raises:
         AgreedError: in all processes, if `act` raised a ConfigError.
     """
     if is_single_process():
         return act()
-    told: dict[str, Any] = {}
+    answer: dict[str, Any] = {}
     if is_process_zero():
         try:
-            told = {"result": act()}
+            answer = {"result": act()}
         except ConfigError as error:
-            told = {"refused": str(error)}
-    told = _gather_json(told)[0]
-    if "refused" in told:
-        raise AgreedError(told["refused"])
-    return told["result"]
+            answer = {"refused": str(error)}
+    answer = _gather_json(answer)[0]
+    if "refused" in answer:
+        raise AgreedError(answer["refused"])
+    return answer["result"]
 
 
 def check_same(settings: Mapping[str, Any], policy: PyTree) -> None:
-    """Checks that all processes are about to do the same.
+    """Checks that all processes have the same settings and the same initial network.
 
     Args:
-        settings: what this process was told to do: plain values by the name of the field.
-        policy: the network that it starts from.
+        settings: the settings of this process, plain values by field.
+        policy: its initial network.
 
     Raises:
         AgreedError: in all processes, if one differs; it names the process and the field.
@@ -264,13 +264,13 @@ def check_same(settings: Mapping[str, Any], policy: PyTree) -> None:
 
 
 def check_shared(path: Any) -> None:
-    """Checks that a folder is one that all processes see.
+    """Checks that all processes see a folder.
 
     Args:
-        path: of the folder; process 0 has made it.
+        path: the folder; process 0 has made it.
 
     Raises:
-        AgreedError: in all processes, if one does not see what process 0 writes there.
+        AgreedError: in all processes, if one does not see a file that process 0 writes there.
     """
     if is_single_process():
         return
@@ -289,7 +289,7 @@ def check_shared(path: Any) -> None:
 
 
 def fingerprint(tree: PyTree) -> str:
-    """A sum over all numbers of a tree; trees with one sum are bitwise the same."""
+    """A hash over all numbers of a tree. Trees with equal hashes have the same bits."""
     digest = hashlib.sha256()
     for leaf in jax.tree.leaves(eqx.filter(tree, eqx.is_array)):
         raw = jax.random.key_data(leaf) if is_key(leaf) else leaf
@@ -298,7 +298,7 @@ def fingerprint(tree: PyTree) -> str:
 
 
 def _gather_json(mine: Any) -> list[Any]:
-    """What each process handed in, by its number."""
+    """The value of each process, in the order of their numbers."""
     text = json.dumps(mine).encode()
     sizes = np.asarray(multihost_utils.process_allgather(np.array([len(text)], np.int32)))
     padded = np.zeros((int(sizes.max()),), np.uint8)

@@ -1,4 +1,4 @@
-"""Being asked to stop, at a moment when stopping is sound."""
+"""Signals that ask for a stop, handled between two dispatches."""
 
 import os
 import signal
@@ -11,13 +11,12 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interrupts:
-    """While entered, the first Ctrl-C (or SIGTERM) is only noted; a second one ends at once.
+    """A context that records the first Ctrl-C (or SIGTERM); a second one ends at once.
 
-    A signal that arrives while the compiled program runs would leave a state that was half
-    given away, so the loop looks here between two dispatches. A second signal ends the process
-    without finishing anything, with the exit status that a shell expects of it (128 and the
-    signal's number); complete checkpoints stay complete. Does nothing outside of the main
-    thread, where signals do not arrive.
+    A stop inside the compiled program would lose the donated state. So the loop looks here
+    between two dispatches. A second signal ends the process at once with the shell's usual exit
+    status (128 plus the signal's number); complete checkpoints stay complete. Outside the main
+    thread this does nothing, because signals arrive only there.
     """
 
     def __init__(self) -> None:
@@ -42,13 +41,13 @@ class Interrupts:
 
     @property
     def received(self) -> int:
-        """Number of the signal that asked to stop; 0 if none did."""
+        """Number of the signal that asked for a stop; 0 without one."""
         return self._received
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         if self._received:
-            # Threads that write a checkpoint would hold an ordinary exit up. The message
-            # goes out unbuffered: a buffer may be locked by what was interrupted here.
+            # Threads that write a checkpoint would delay an ordinary exit. The message is
+            # unbuffered, because the interrupted code may hold the lock of a buffer.
             os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, b"Ended at once.\n")
             os._exit(128 + number)
         self._received = number

@@ -1,4 +1,4 @@
-"""How much memory there is, and how much arrays take of it."""
+"""Available memory, and the memory of arrays."""
 
 import math
 import os
@@ -12,10 +12,9 @@ from hackmatrix_rl.system._devices import chosen_devices
 
 
 def available_memory() -> tuple[int, str] | None:
-    """Bytes that a device of this process can still take, and whose they are, in words.
+    """Free bytes for each device of this process, and the kind of memory in words.
 
-    Devices of a CPU share the memory of the machine, or of the container. `None` where nobody
-    tells.
+    Devices of a CPU share the memory of the machine, or of the container. `None` if unknown.
     """
     devices = chosen_devices()
     if devices[0].platform == "cpu":
@@ -31,7 +30,7 @@ def _limits(devices: list[jax.Device]) -> list[Mapping[str, int]]:
 
 
 def _free_ram(read: Callable[[Path], str] = Path.read_text) -> int | None:
-    """The smaller of what the machine has free and what the container may still take."""
+    """The free memory of the machine or of the container, whichever is smaller."""
     found: list[int] = []
     try:
         lines = read(Path("/proc/meminfo")).splitlines()
@@ -56,7 +55,7 @@ def _free_ram(read: Callable[[Path], str] = Path.read_text) -> int | None:
 
 
 def bytes_of(tree: Any) -> int:
-    """Bytes of all arrays of a tree, or of shapes in their place."""
+    """Bytes of all arrays, or shapes of arrays, in a tree."""
     return sum(
         size_of(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(tree) if hasattr(leaf, "dtype")
     )

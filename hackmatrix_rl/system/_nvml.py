@@ -1,4 +1,4 @@
-"""How busy an NVIDIA GPU is, from the driver's own library."""
+"""Utilization of an NVIDIA GPU, from the driver's own library."""
 
 import ctypes
 import functools
@@ -11,17 +11,17 @@ class _Utilization(ctypes.Structure):
 
 
 def gpu_utilization(platform: str, local: int | None) -> float | None:
-    """Share of the driver's last sample period in which a GPU was at work, 0 to 1.
+    """Busy share of a GPU in the driver's last sample period, 0 to 1.
 
     Source: NVIDIA, "NVML API reference", nvmlDeviceGetUtilizationRates.
 
     Args:
-        platform: of the device.
-        local: its number among those that this process sees.
+        platform: platform of the device.
+        local: number of the device among those that this process sees.
 
     Returns:
-        The share, or `None` for other devices, where the driver's library is missing, and where
-        it does not tell (parts of a GPU, for one).
+        The share. `None` for other devices, without the driver's library, and if the library has
+        no figure (for example for parts of a GPU).
     """
     if platform not in ("gpu", "cuda"):
         return None
@@ -38,7 +38,7 @@ def gpu_utilization(platform: str, local: int | None) -> float | None:
 
 @functools.cache
 def _library() -> Any | None:
-    """The driver's library, started; `None` where there is none."""
+    """The driver's library, started; `None` without one."""
     try:
         library = ctypes.CDLL("libnvidia-ml.so.1")
     except OSError:

@@ -1,20 +1,20 @@
-"""Names of files and folders that cannot be any."""
+"""Checks of the names of files and folders."""
 
 from hackmatrix_rl.errors import (
     ConfigError,
     shortened,
 )
 
-# What Linux and macOS take, less room for what lies in a run's folder.
+# Limits of Linux and macOS, minus room for the files of a run's folder.
 _LONGEST_PART, _LONGEST = 255, 3500
 
 
 def check_path(path: str | None, said: str) -> None:
-    """Raises a ConfigError if no file or folder can have a name.
+    """Raises a ConfigError if no file or folder can have this name.
 
     Args:
-        path: the name, of a remote place (`gs://...`) too; `None` will do.
-        said: the flag or argument that gave it.
+        path: the name, also a remote one (`gs://...`); `None` passes.
+        said: the flag or argument with the name.
     """
     if path is None:
         return
@@ -22,7 +22,7 @@ def check_path(path: str | None, said: str) -> None:
     if any(ord(each) < 32 for each in path):
         wrong = "a line break or another control character is in it"
     elif len(path.encode(errors="surrogateescape")) > _LONGEST:
-        wrong = f"it has {len(path)} characters; at most {_LONGEST} will do"
+        wrong = f"it has {len(path)} characters; at most {_LONGEST} are possible"
     elif any(
         len(part.encode(errors="surrogateescape")) > _LONGEST_PART for part in path.split("/")
     ):

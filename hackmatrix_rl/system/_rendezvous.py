@@ -1,4 +1,4 @@
-"""The processes of a run come together in time, or one line says why they did not."""
+"""The processes of a run connect in time, or one line says why they did not."""
 
 import os
 import socket
@@ -15,7 +15,8 @@ from hackmatrix_rl.system._exit_codes import ExitCode
 CONNECT_SECONDS = 60
 """How long processes wait for one another at the start."""
 
-_FIRST_WAITS_ON = 3.0  # seconds: the others, which lose their connection with it, end before it
+# Seconds that process 0 waits longer: without it the others would lose their connection.
+_FIRST_WAITS_ON = 3.0
 _ADVICE = (
     "Start all processes at about the same time, with the same --coordinator and --num-processes; "
     "--connect-timeout waits longer, --num-processes 1 trains alone."
@@ -26,7 +27,7 @@ def parse_address(coordinator: str) -> tuple[str, int]:
     """Host and port of `host:port`.
 
     Raises:
-        ConfigError: if it is nothing of the kind.
+        ConfigError: the text is not of this form.
     """
     host, _, port = coordinator.rpartition(":")
     known = port.isascii() and port.isdecimal() and len(port) <= 5 and 0 < int(port) < 2**16
@@ -38,13 +39,13 @@ def parse_address(coordinator: str) -> tuple[str, int]:
 
 
 def check_port_is_free(coordinator: str) -> None:
-    """Looks whether process 0 can listen: JAX would end with a segmentation fault.
+    """Checks that process 0 can listen. JAX would end with a segmentation fault.
 
     Args:
-        coordinator: `host:port`; any address of this host will be listened at.
+        coordinator: `host:port`; process 0 listens at all addresses of this host.
 
     Raises:
-        ConfigError: if it cannot.
+        ConfigError: process 0 cannot listen there.
     """
     _, port = parse_address(coordinator)
     family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
@@ -63,14 +64,14 @@ def check_port_is_free(coordinator: str) -> None:
 
 @contextmanager
 def in_time(seconds: float, coordinator: str | None, process_id: int | None) -> Iterator[None]:
-    """Ends this process, with one line, if what is done meanwhile takes too long.
+    """Ends this process, with one line, if the body of the context takes too long.
 
-    JAX itself would abort. Nothing has begun that would have to be finished.
+    JAX itself would abort. Nothing has started that needs a proper end.
 
     Args:
-        seconds: that it may take.
-        coordinator: `host:port` of process 0, if it was given.
-        process_id: which process this is, if it was given.
+        seconds: time limit.
+        coordinator: `host:port` of process 0, if given.
+        process_id: number of this process, if given.
     """
 
     def give_up() -> None:
@@ -100,5 +101,5 @@ def _why(seconds: float, coordinator: str | None, process_id: int | None) -> str
         return f"--coordinator {coordinator}: no process 0 there {late}: {error.strerror or error}."
     return (
         f"--coordinator {coordinator}: something answers there, but the run did not come together "
-        f"{late}: it is no process 0, or others are missing."
+        f"{late}: it is not process 0, or other processes are missing."
     )

@@ -1,4 +1,4 @@
-"""What a run takes of the machine, as metrics."""
+"""The use of the machine by a run, as metrics."""
 
 import os
 import resource
@@ -13,24 +13,23 @@ from hackmatrix_rl.system._nvml import gpu_utilization
 
 @runtime_checkable
 class Device(Protocol):
-    """What is asked of a `jax.Device`."""
+    """The part of `jax.Device` that `Usage` reads."""
 
     platform: str
     local_hardware_id: int | None
 
     def memory_stats(self) -> Mapping[str, int] | None:
-        """Bytes by name, where the backend tells."""
+        """Bytes by name, if the backend has them."""
 
 
 class Usage:
-    """Memory and utilisation, looked up when asked. What cannot be had here is left out.
+    """Memory and utilization at each call of `read`, without unavailable figures.
 
     Args:
-        devices: whose memory to look at; by default those of this process that compute.
-        utilization: share of time that a GPU was busy of late, or `None`, by platform and
-                number.
+        devices: the devices to read; by default the compute devices of this process.
+        utilization: recent busy share of a GPU by platform and number, or `None`.
         clock: seconds since some moment.
-        busy: CPU seconds that this process has used.
+        busy: CPU seconds of this process.
     """
 
     def __init__(
@@ -47,10 +46,10 @@ class Usage:
         self._before = clock(), busy()
 
     def read(self) -> dict[str, float]:
-        """The metrics: see docs/metrics.md for each.
+        """The metrics, as docs/metrics.md defines them.
 
-        Memory is of the device that holds most, utilisation the mean over devices.
-        That of the CPU is since the last call.
+        Memory is that of the fullest device. Utilization is the mean over devices; that of the
+        CPU covers the time since the last call.
         """
         found = {"process_memory_peak_bytes": float(process_peak_bytes())}
         now = self._clock(), self._busy()
@@ -76,13 +75,13 @@ class Usage:
 
 
 def process_peak_bytes() -> int:
-    """The most memory that this process has held."""
+    """Peak memory of this process in bytes."""
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
 def peak_memory() -> int:
-    """Bytes at the highest: of the first device, or of the process where it does not tell."""
+    """Peak bytes of the first device, or of the process if the device has no figure."""
     stats = chosen_devices()[0].memory_stats()
     if stats and "peak_bytes_in_use" in stats:
         return int(stats["peak_bytes_in_use"])
@@ -90,7 +89,7 @@ def peak_memory() -> int:
 
 
 def _cores() -> int:
-    """Cores that this process may use."""
+    """Number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -1,4 +1,4 @@
-"""Counting far."""
+"""A counter beyond 32 bits."""
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -6,7 +6,7 @@ from jaxtyping import Array, Float32, UInt32
 
 
 class Counter(eqx.Module):
-    """A count of up to 2^64, in two words: JAX has no 64-bit integers unless told to.
+    """A count below 2^64 in two words, because JAX has no 64-bit integers by default.
 
     Attributes:
         high: multiples of 2^32.
@@ -18,11 +18,11 @@ class Counter(eqx.Module):
 
     @classmethod
     def of(cls, count: int) -> "Counter":
-        """A counter that stands at `count`."""
+        """A counter with the value `count`."""
         return cls(high=jnp.uint32(count >> 32), low=jnp.uint32(count & 0xFFFFFFFF))
 
     def add(self, more: int) -> "Counter":
-        """The counter `more` (less than 2^32) further on."""
+        """The counter plus `more`, which is less than 2^32."""
         low = self.low + jnp.uint32(more)
         carried = (low < self.low).astype(jnp.uint32)
         return type(self)(high=self.high + carried, low=low)

@@ -1,4 +1,4 @@
-"""The gradient of a loss on a minibatch, taken with more or less memory."""
+"""The gradient of a loss on a minibatch, with more or less memory."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -32,22 +32,21 @@ from hackmatrix_rl.training.sharding import (
 
 @runtime_checkable
 class PreparedLoss(Protocol):
-    """A loss that has to see a minibatch as a whole before it is cut into parts.
+    """A loss that must see a whole minibatch before it is cut into parts.
 
-    A loss without `prepare` is handed one part after another as it is: whatever it
-    normalises over its batch is then normalised over a part.
+    A loss without `prepare` gets one part after another, so it normalises over a part.
     """
 
     def prepare(self, batch: Batch) -> "tuple[Loss, Batch]":
-        """The loss and the batch to cut: the mean over equal parts is that of the whole."""
+        """A loss and a batch for which the mean over equal parts equals the loss of the whole."""
         ...
 
     def __call__(self, policy: ActorCritic, batch: Batch) -> tuple[Float32[Array, ""], LossMetrics]:
-        """The loss of a policy on a batch, whole."""
+        """The loss of a policy on a whole batch."""
         ...
 
 
-# Fields of a batch without an axis of steps, and how they are cut.
+# Specs of the batch's fields without an axis of steps.
 _BATCH = {"initial_carry": BY_ENVIRONMENT, "number": REPLICATED}
 
 Loss = PreparedLoss | Callable[[ActorCritic, Batch], tuple[Float32[Array, ""], LossMetrics]]
@@ -56,18 +55,18 @@ Loss = PreparedLoss | Callable[[ActorCritic, Batch], tuple[Float32[Array, ""], L
 class MinibatchGradient(eqx.Module):
     """Takes the gradient of a loss on a minibatch.
 
-    On a mesh, each device takes that of its own environments, in parts if so wanted, and they
-    are averaged once, in float32. A loss without `prepare` may look at anything in the
-    minibatch at once; the compiler then decides when the devices exchange what.
+    On a mesh, each device takes the gradient of its own environments (perhaps in parts),
+    and the gradients are averaged once, in float32. A loss without `prepare` may use the whole
+    minibatch at once; then the compiler decides about the communication.
 
     Attributes:
-        loss: what to descend.
-        precision: in which dtype the network computes.
-        parts: the minibatch is cut along its environments into so many equal parts, which
-            are learned from one after another; their gradients are averaged in float32.
-        remat: what of the network's inside is computed again (see `rematerialized`).
-        mesh: devices that the minibatch is cut over, and parameters may be; these are gathered
-            to compute. `None`: there is one.
+        loss: the loss.
+        precision: the dtypes of the network's computation.
+        parts: number of equal parts of the minibatch, cut along its environments. Their
+            gradients are computed one after another and averaged in float32.
+        remat: the parts of the network to recompute (see `rematerialized`).
+        mesh: the devices that share the minibatch, and perhaps the parameters, which are
+            gathered for the computation. `None`: one device.
     """
 
     loss: Loss
@@ -85,15 +84,15 @@ class MinibatchGradient(eqx.Module):
     def __call__(
         self, policy: ActorCritic, batch: Batch, scaling: PyTree[Array]
     ) -> tuple[Any, LossMetrics]:
-        """The gradient, shaped like the policy, and what the loss told.
+        """The gradient, in the structure of the policy, and the metrics of the loss.
 
         Args:
-            policy: its parameters in float32.
+            policy: the policy with parameters in float32.
             batch: the minibatch.
             scaling: state of the loss scaling.
 
         Raises:
-            ValueError: the minibatch cannot be cut into equal parts.
+            ValueError: the minibatch does not divide into equal parts.
         """
         if not isinstance(self.loss, PreparedLoss):
             return self._in_parts(self.loss, policy, batch, scaling)
@@ -116,7 +115,7 @@ class MinibatchGradient(eqx.Module):
                 REPLICATED,
                 {name: _BATCH.get(name, BY_STEP_AND_ENVIRONMENT) for name in fields},
             ),
-            out_specs=BY_ENVIRONMENT,  # one after another, as the environments are
+            out_specs=BY_ENVIRONMENT,  # one after another, like the environments
             check_vma=False,
         )(arrays, fields)
         mean: tuple[Any, LossMetrics] = jax.tree.map(lambda leaf: jnp.mean(leaf, axis=0), found)
@@ -128,7 +127,7 @@ class MinibatchGradient(eqx.Module):
         """The mean over the parts."""
 
         def evaluate(policy: ActorCritic, batch: Batch) -> tuple[Float32[Array, ""], LossMetrics]:
-            if self.mesh is not None:  # after the cast: less is sent in 16 bits
+            if self.mesh is not None:  # after the cast, because 16 bits are less to send
                 policy = constrain(policy, replicated_shardings(self.mesh, policy))
             return loss(rematerialized(policy, self.remat), batch)
 
@@ -137,10 +136,10 @@ class MinibatchGradient(eqx.Module):
             return gradient(policy, batch)
 
         def add_part(sums: PyTree[Array], part: Int32[Array, ""]) -> tuple[PyTree[Array], None]:
-            found, told = gradient(policy, part_of(batch, part, self.parts))
-            if self.mesh is not None:  # where parameters are cut, no device adds up all of it
+            found, metrics = gradient(policy, part_of(batch, part, self.parts))
+            if self.mesh is not None:  # with cut parameters, each device adds up only its part
                 found = constrain(found, fsdp_shardings(self.mesh, found))
-            return jax.tree.map(jnp.add, sums, (found, told)), None
+            return jax.tree.map(jnp.add, sums, (found, metrics)), None
 
         shapes = eqx.filter_eval_shape(gradient, policy, part_of(batch, 0, self.parts))
         nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
@@ -151,18 +150,18 @@ class MinibatchGradient(eqx.Module):
 
 
 def part_of(batch: Batch, part: Int32[Array, ""] | int, parts: int) -> Batch:
-    """One of several equal parts of a batch: every so-manieth environment.
+    """One of several equal parts of a batch: only every `parts`-th environment.
 
-    Where the environments are cut over devices in blocks, each device so has its share of
-    every part, and nothing has to be moved.
+    If the environments are cut over devices in blocks, each device has its share of every part,
+    and nothing moves.
 
     Args:
-        batch: to cut.
-        part: which, from 0.
-        parts: into how many.
+        batch: the batch.
+        part: number of the part, from 0.
+        parts: number of parts.
 
     Raises:
-        ValueError: they would not be equal.
+        ValueError: the environments do not divide into equal parts.
     """
 
     def take(leaf: Array, axis: int) -> Array:

@@ -1,4 +1,4 @@
-"""What training reports, on the host."""
+"""The metrics of training, on the host."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,25 +6,25 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Metrics:
-    """What happened in one dispatch: the updates between two looks at the device.
+    """The metrics of one dispatch: of the updates in one call of the compiled program.
 
     Attributes:
         env_steps: environment steps since the start of training, over all environments.
         updates: updates since the start of training.
-        seconds: how long the dispatch took, without compilation.
-        steps_per_second: environment steps of the dispatch in a second.
-        episodes: number of episodes that ended in it.
-        episode: means over these episodes; empty if there were none. `return` (undiscounted),
+        seconds: duration of the dispatch, without compilation.
+        steps_per_second: environment steps of the dispatch per second.
+        episodes: number of episodes that ended in the dispatch.
+        episode: means over these episodes; empty without episodes. `return` (undiscounted),
             `length` (steps), and the environment's own numbers.
-        reward: by the name of a part of the reward, what was collected of it in the dispatch
-            divided by the number of episodes that ended in it; empty likewise.
+        reward: by reward term, its sum over the dispatch divided by the number of these
+            episodes; empty without episodes.
         learning: means over the updates. `policy_loss`, `value_loss`, `entropy`, `approx_kl`,
             `clip_fraction` (see `LossMetrics`), `gradient_norm` (before clipping),
             `explained_variance` (see `Targets`), `learning_rate`, `loss_scale` (under float16;
-            after each update); `gradient_steps` and `skipped` (steps left out because a
+            after each update); `gradient_steps` and `skipped` (steps skipped because a
             gradient was not finite) are totals. `aux_terms_loss` and `aux_end_loss` (see
-            `AuxiliaryMetrics`) are means over the minibatches at which they were computed, and
-            missing where none was.
+            `AuxiliaryMetrics`) are means over the minibatches that compute them, and missing
+            without such a minibatch.
     """
 
     env_steps: int
@@ -37,7 +37,7 @@ class Metrics:
     learning: Mapping[str, int | float] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, int | float]:
-        """Everything by name; parts of the reward as `reward/<name>`."""
+        """All numbers by name; reward terms as `reward/<name>`."""
         return {
             "env_steps": self.env_steps,
             "updates": self.updates,
@@ -50,7 +50,7 @@ class Metrics:
         }
 
     def summary(self) -> str:
-        """The most telling numbers in one line."""
+        """The most important numbers in one line."""
         parts = [f"{self.env_steps:>12,} steps", f"{self.steps_per_second:>9,.0f}/s"]
         shown = {"return": 2, "length": 1, "stage": 2}
         parts += [

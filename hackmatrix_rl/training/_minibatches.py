@@ -1,4 +1,4 @@
-"""Cutting a batch into minibatches."""
+"""Cuts a batch into minibatches."""
 
 import equinox as eqx
 import jax
@@ -7,20 +7,18 @@ from jaxtyping import Array, Int32, Key, UInt32
 
 
 class Minibatches(eqx.Module):
-    """Several passes over a batch, each in several minibatches.
+    """Several epochs over a batch, each in several minibatches.
 
-    The batch is cut along the axis of environments: a minibatch holds all steps of some
-    environments, so that networks with memory learn from whole sequences. Each pass deals
-    the environments out anew.
+    A minibatch has all steps of some environments, so networks with memory learn from whole
+    sequences. Each epoch assigns the environments to minibatches again.
 
-    They lie in blocks of `num_minibatches` neighbours, and each block deals one of its own
-    to each minibatch, in an order of its own. So which environments come together is a
-    matter of the key alone, and on a mesh, where each device holds whole blocks, a minibatch
-    is put together without sending anything.
+    `num_minibatches` neighbouring environments form a block, and each block gives one
+    environment to each minibatch, in a random order. So the assignment depends only on the key.
+    On a mesh each device holds whole blocks, so devices send nothing to form a minibatch.
 
     Attributes:
-        num_minibatches: parts of a pass; must divide the number of environments.
-        update_epochs: passes.
+        num_minibatches: minibatches in an epoch; must divide the number of environments.
+        update_epochs: number of epochs.
     """
 
     num_minibatches: int = eqx.field(static=True, default=4)
@@ -33,15 +31,15 @@ class Minibatches(eqx.Module):
 
     @property
     def count(self) -> int:
-        """Minibatches in all passes."""
+        """Number of minibatches over all epochs."""
         return self.num_minibatches * self.update_epochs
 
     def check(self, num_envs: int, *, parts: int = 1) -> None:
-        """Raises a ValueError unless `num_envs` environments can be dealt out evenly.
+        """Raises a ValueError unless the environments divide into minibatches and their parts.
 
         Args:
             num_envs: environments in the batch.
-            parts: equal parts that each minibatch is to be cut into in turn.
+            parts: equal parts of each minibatch.
         """
         if num_envs % self.num_minibatches:
             raise ValueError(
@@ -62,13 +60,13 @@ class Minibatches(eqx.Module):
 
         Args:
             num_envs: environments in the batch.
-            key: the only thing that the dealing depends on.
+            key: decides the assignment.
 
         Returns:
-            Their numbers; the i-th of a minibatch is of the i-th block.
+            The numbers of the environments; the i-th of a minibatch is from the i-th block.
 
         Raises:
-            ValueError: they cannot be dealt out evenly.
+            ValueError: the environments do not divide into minibatches.
         """
         self.check(num_envs)
         blocks = num_envs // self.num_minibatches

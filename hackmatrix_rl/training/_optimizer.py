@@ -1,22 +1,22 @@
-"""The optimizer that is used unless another one is handed in."""
+"""The default optimizer."""
 
 import optax
 
 
 def adam(max_grad_norm: float = 0.5) -> optax.GradientTransformation:
-    """Adam with learning rate 1, on gradients shortened to a norm.
+    """Adam with learning rate 1 on clipped gradients.
 
-    The learning rate is a `Schedule` of the trainer's, which multiplies the changes.
+    The trainer multiplies the step by its learning rate, a `Schedule`.
 
     Source: Kingma and Ba 2015; the epsilon is that of OpenAI's PPO.
 
     Args:
-        max_grad_norm: gradients longer than that, over all parameters, are shortened.
+        max_grad_norm: largest Euclidean norm of the gradient over all parameters.
 
     Raises:
-        ValueError: the norm is not positive.
+        ValueError: `max_grad_norm` is not positive.
     """
-    if not max_grad_norm > 0:  # nor is NaN
+    if not max_grad_norm > 0:  # also refuses NaN
         raise ValueError(f"max_grad_norm must be positive, not {max_grad_norm}")
     return optax.chain(
         optax.clip_by_global_norm(max_grad_norm),

@@ -1,4 +1,4 @@
-"""What PPO reports of its updates."""
+"""The metrics of PPO's updates."""
 
 from collections.abc import Mapping
 
@@ -11,14 +11,14 @@ from hackmatrix_rl.training._metrics import Metrics
 
 
 class Learned(eqx.Module):
-    """What came of learning from minibatches.
+    """The report of learning from minibatches.
 
     Attributes:
-        losses: as the loss reported them; means over the minibatches that were looked at,
-            which are all up to the one that exceeded the limit of the divergence.
-        gradient_norm: likewise, before any clipping.
-        steps: number of gradient steps taken.
-        skipped: number of those left out because the gradient was not finite.
+        losses: metrics of the loss; means over the minibatches with a finite gradient, to the
+            first one that exceeds `target_kl`.
+        gradient_norm: norm before clipping; a mean over the same minibatches.
+        steps: number of gradient steps.
+        skipped: number of steps skipped because the gradient was not finite.
     """
 
     losses: LossMetrics
@@ -28,14 +28,14 @@ class Learned(eqx.Module):
 
 
 class UpdateMetrics(eqx.Module):
-    """What an update tells, on the device. `Metrics` is what becomes of it on the host.
+    """The report of an update, on the device. `Metrics` is its form on the host.
 
     Attributes:
         episodes: sums over the episodes that ended.
-        learned: what came of the minibatches.
-        explained_variance: of the values that acted (see `Targets`).
-        learning_rate: factor on the optimizer's changes.
-        scaling: what the precision policy tells of its loss scaling, after the update.
+        learned: the report of the minibatches.
+        explained_variance: explained variance of the rollout's values (see `Targets`).
+        learning_rate: factor on the optimizer's step.
+        scaling: metrics of the loss scaling, after the update.
     """
 
     episodes: EpisodeSums
@@ -46,11 +46,11 @@ class UpdateMetrics(eqx.Module):
 
 
 def read_metrics(sums: UpdateMetrics, dispatch: Dispatch, *, batch: int) -> Metrics:
-    """Metrics from what the updates of a dispatch reported, summed up.
+    """Computes the metrics of a dispatch from sums over its updates.
 
     Args:
-        sums: each leaf a scalar on the host, summed over the updates of the dispatch.
-        dispatch: how many updates these are, and when.
+        sums: reports of the updates, each leaf a scalar on the host summed over the dispatch.
+        dispatch: number and position of these updates.
         batch: environment steps of one update.
     """
     ended = float(sums.episodes.count)
@@ -96,7 +96,7 @@ def read_metrics(sums: UpdateMetrics, dispatch: Dispatch, *, batch: int) -> Metr
 
 
 def _auxiliary(losses: LossMetrics) -> dict[str, float]:
-    """The parts of the auxiliary loss: sums over what was due, divided by how much that was."""
+    """The parts of the auxiliary loss, averaged over the minibatches that compute them."""
     auxiliary = losses.auxiliary
     if auxiliary is None or not float(auxiliary.due):
         return {}

@@ -8,19 +8,19 @@ from jaxtyping import Array, Float32
 
 
 class Schedule(eqx.Module):
-    """A number as a function of how much experience there has been.
+    """A number as a function of environment steps.
 
-    It depends on environment steps rather than on gradient steps, so that it means the same
-    whatever the number of epochs and minibatches, and after a restart with another batch.
+    Unlike gradient steps, environment steps mean the same for any number of epochs and
+    minibatches, and after a resume with another batch.
     """
 
     @abstractmethod
     def __call__(self, env_steps: Float32[Array, ""]) -> Float32[Array, ""]:
-        """The number after so many steps, over all environments."""
+        """The number after `env_steps` steps over all environments."""
 
 
 class Constant(Schedule):
-    """Always the same.
+    """A constant number.
 
     Attributes:
         value: the number.
@@ -34,12 +34,12 @@ class Constant(Schedule):
 
 
 class Linear(Schedule):
-    """From one number to another on a straight line, and then the other.
+    """A line from one number to another, constant after its end.
 
     Attributes:
         initial: the number at the start.
         final: the number from `over` steps on.
-        over: environment steps that the way takes.
+        over: length of the line in environment steps.
     """
 
     initial: float = eqx.field(static=True)
@@ -51,6 +51,6 @@ class Linear(Schedule):
             raise ValueError(f"a linear schedule must go over at least 1 step, not {self.over}")
 
     def __call__(self, env_steps: Float32[Array, ""]) -> Float32[Array, ""]:
-        """The number after so many steps."""
+        """The number after `env_steps` steps."""
         part = jnp.minimum(env_steps / float(self.over), 1.0)
         return self.initial + (self.final - self.initial) * part

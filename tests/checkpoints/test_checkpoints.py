@@ -189,7 +189,7 @@ def spoil_manifest(folder):
 @pytest.mark.parametrize(
     ("harm", "words"),
     [
-        (remove_manifest, "half-written: it has no manifest"),
+        (remove_manifest, "incomplete: it has no manifest"),
         (remove_a_file, r"damaged: .* is missing"),
         (flip, r"damaged: .* is not what was written"),
         (cut_short, r"damaged: .* is not what was written"),
@@ -203,7 +203,7 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(tmp_path, harm
     told = []
     assert find_checkpoint(tmp_path, report=told.append).name == "1"
     assert len(told) == 1
-    assert re.search(f"2: {words}; it is passed over", told[0])
+    assert re.search(f"2: {words}; it is skipped", told[0])
     with pytest.raises(ConfigError, match=words):
         load(tmp_path / "2")
 

@@ -71,7 +71,7 @@ from .commands import assert_refused, invoke
         (["eval", "random", "--episodes", "10000000000"], ["--episodes", "10000000"]),
         (
             ["eval", "random", "--num-envs", "100000000", "--episodes", "10000000"],
-            ["--num-envs 10000000: so many games need at least"],
+            ["--num-envs 10000000: these games need at least"],
         ),
         (["bench", "--repeats", "10000000000"], ["--repeats"]),
         (["bench", "--full", "--sizes", "9" * 5000], ["--sizes", "not understood"]),

@@ -79,7 +79,7 @@ def assert_answered(arguments: list[str], answer: tuple[int, str, str], *named: 
     status, out, err = answer
     # Beside it, half-written and damaged checkpoints are told of.
     lines = err.splitlines(keepends=True)
-    err = "".join(line for line in lines if not line.endswith("; it is passed over\n"))
+    err = "".join(line for line in lines if not line.endswith("; it is skipped\n"))
     left = sorted(path.name for path in room().iterdir())
     for path in room().iterdir():
         shutil.rmtree(path) if path.is_dir() else path.unlink()

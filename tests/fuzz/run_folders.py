@@ -60,7 +60,7 @@ def check(each: tuple[list[Damage], bool]) -> None:
             status, out, err = run_here(arguments, REPLACED)
             lines = err.splitlines(keepends=True)
             error = "".join(lines[-1:]) if status else ""
-            # Before it stands which files were passed over.
+            # Before it stands which files were skipped.
             told = lines[:-1] if status else lines
             assert all(str(place) in line for line in told), err
             assert_answered(arguments, (status, out, error), str(place), "--resume-run")

@@ -112,7 +112,7 @@ def test_environments_that_do_not_look_alike_are_refused():
     cartpole = CartPole()
     trainer = Trainer(cartpole, MLPActorCritic(cartpole.spec, width=4, key=jax.random.key(0)))
     other = Contender("cartpole", trainer, network, 1)
-    with pytest.raises(ConfigError, match="do not look alike"):
+    with pytest.raises(ConfigError, match="different observations or actions"):
         compare(contender("probe"), other, seeds=(0,), episodes=4)
 
 

@@ -199,7 +199,7 @@ def test_a_run_folder_that_is_removed_is_made_again_and_gone_on_with_by_its_name
     shutil.rmtree(run, ignore_errors=True)
     status, output = finish(process)
     assert status == 0, output
-    assert "runs/mine: was removed while the run goes on. Made again: " in output
+    assert "runs/mine: was removed during the run. Made again: " in output
     names = {path.name for path in run.iterdir()}
     assert names == {path.name for path in straight.iterdir()}
     assert first_difference(end_of(straight), end_of(run)) is None

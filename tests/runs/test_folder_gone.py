@@ -100,12 +100,12 @@ def test_a_folder_that_vanished_is_told_and_made_again_whole(here):
     folder, status, thief, held = train({4: look_and_vanish}, save_interval_minutes=None)
     assert status is ExitCode.DONE
     assert held, "another process could write it"
-    (said,) = thief.said("was removed while")
+    (said,) = thief.said("was removed during")
     assert said == (
-        "runs/mine: was removed while the run goes on. Made again: lock, config.json, run.json, "
+        "runs/mine: was removed during the run. Made again: lock, config.json, run.json, "
         "versions.json, metrics.jsonl, log.txt"
     )
-    assert thief.said("The folder of the checkpoints was removed. The next one is saved at once.")
+    assert thief.said("The checkpoint folder was removed. The next checkpoint is saved at once.")
     assert updates(folder) == [2, 4, 6, 8]
     assert {name: (folder.path / name).read_text() for name in before} == before
     log = folder.log.read_text()
@@ -152,7 +152,7 @@ def test_a_separate_checkpoint_folder_that_vanished_is_made_again(here):
     )
     assert status is ExitCode.DONE
     assert held
-    assert thief.said("The folder of the checkpoints was removed.")
+    assert thief.said("The checkpoint folder was removed.")
     assert not thief.said("Made again")
     assert {path.name for path in Path("far").iterdir()} == {"4", "8"}
 
@@ -167,7 +167,7 @@ def test_another_run_in_its_place_is_left_alone(here):
 
     folder, status, thief, _ = train({4: replace}, save_interval=8)
     assert status is ExitCode.UNSAVED
-    assert thief.said("JsonLines cannot write: [Errno 17] holds another run by now (mine-")
+    assert thief.said("JsonLines cannot write: [Errno 17] holds another run now (mine-")
     assert thief.said("COULD NOT SAVE update 4: OSError: [Errno 16] is written by process")
     assert read_json(folder.run)["wandb_id"] == made[0].wandb_id
     assert {path.name for path in folder.path.iterdir()} == {
@@ -247,5 +247,5 @@ def test_what_cannot_be_read_any_more_is_told_to_be_lost(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "pread", stale)
     sink.write({"updates": 2})
     sink.close()
-    assert told == ["metrics.jsonl (without what it held before: Stale file handle)"]
+    assert told == ["metrics.jsonl (without its earlier content: Stale file handle)"]
     assert read_json_lines(path) == [{"updates": 2}]

@@ -11,7 +11,8 @@ import pytest
 from hackmatrix_rl.config import make_config
 from hackmatrix_rl.runs import compose
 from hackmatrix_rl.system import Usage
-from hackmatrix_rl.training._metrics import read_metrics
+from hackmatrix_rl.training import Dispatch
+from hackmatrix_rl.training._ppo_metrics import read_metrics
 
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
 
@@ -25,7 +26,8 @@ def logged_by(settings):
     _, report = eqx.filter_eval_shape(trainer.algorithm, trainer.abstract_state())
     # Ones: some episodes ended.
     sums = jax.tree.map(lambda leaf: np.ones(leaf.shape, leaf.dtype), report)
-    metrics = read_metrics(sums, dispatched=1, env_steps=1, updates=1, batch=1, seconds=1.0)
+    dispatch = Dispatch(count=1, updates=1, env_steps=1, seconds=1.0)
+    metrics = read_metrics(sums, dispatch, batch=1)
     return set(metrics.as_dict())
 
 

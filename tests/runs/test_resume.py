@@ -93,7 +93,7 @@ def test_a_damaged_checkpoint_is_set_aside_and_not_lost(tmp_path):
     (newest / "manifest.json").unlink()
     stopped = find_resumable_run(str(tmp_path / "run"))
     assert stopped.update == 4
-    assert "half-written" in stopped.notes[0]
+    assert "incomplete" in stopped.notes[0]
     go_on(tmp_path)
     names = {path.name for path in (tmp_path / "run" / "checkpoints").iterdir()}
     assert names == {"4", "8", "8.damaged"}
@@ -111,7 +111,7 @@ def test_another_number_of_games_keeps_what_was_learned_and_begins_fresh_games(t
     before = final(tmp_path)
     go_on(tmp_path, total_timesteps=512, num_envs=32)
     log = (tmp_path / "run" / "log.txt").read_text()
-    assert "the games' number or sizes changed: fresh games begin" in log
+    assert "the games' number or sizes changed: new games start" in log
     go_on(tmp_path, total_timesteps=1024, num_envs=32)
     config = json.loads((tmp_path / "run" / "config.json").read_text())
     assert config["num_envs"] == 32
@@ -127,7 +127,7 @@ def test_fresh_games_are_not_those_that_the_run_began_with(tmp_path):
     trainer, first = trainer_of(config), trainer_of(config)
     notes = restore_training(trainer, find_checkpoint(tmp_path / "run"), key=KEY)
     first.start(KEY)
-    assert notes == ("the games' number or sizes changed: fresh games begin",)
+    assert notes == ("the games' number or sizes changed: new games start",)
     keys = [jax.random.key_data(t.state.actors.keys) for t in (trainer, first)]
     assert not np.array_equal(*keys)
 
@@ -166,7 +166,7 @@ def test_a_run_that_is_being_written_is_refused(tmp_path):
         with pytest.raises(ConfigError, match=r"--resume-run .*run: is still being written by pr"):
             find_resumable_run(str(tmp_path / "run"), lock=RunLock())
     # Free by now: there is just no checkpoint.
-    with pytest.raises(ConfigError, match="no checkpoint to go on from"):
+    with pytest.raises(ConfigError, match="no checkpoint to resume from"):
         find_resumable_run(str(tmp_path / "run"), lock=RunLock())
 
 

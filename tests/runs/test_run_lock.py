@@ -127,7 +127,7 @@ def test_a_checkpoint_of_another_run_is_passed_over_where_there_is_one_of_its_ow
     told = []
     assert find_checkpoint("one", report=told.append).name == "2"
     assert told == [
-        f"far/4: of another run (two-2, not {made.wandb_id}); it is passed over",
+        f"far/4: of another run (two-2, not {made.wandb_id}); it is skipped",
     ]
 
 
@@ -160,7 +160,7 @@ def test_a_file_system_without_locks_is_told_and_goes_on(here, monkeypatch, numb
     monkeypatch.setattr(fcntl, "flock", flock)
     made = make_run_folder(config(run_dir="run"))
     assert made.config.is_file()
-    assert "--run-dir run: there are no locks on this file system" in made.notes[0]
+    assert "--run-dir run: this file system has no locks" in made.notes[0]
 
 
 def test_a_lock_whose_file_was_removed_is_not_held_and_can_be_taken_by_another(here):
@@ -172,7 +172,7 @@ def test_a_lock_whose_file_was_removed_is_not_held_and_can_be_taken_by_another(h
     assert not mine.ours(folder)
     other.take("--run-dir", folder)
     assert not mine.ours(folder)
-    with pytest.raises(OSError, match="is written by process"):
+    with pytest.raises(OSError, match="is now written by process"):
         mine.renew(folder)
     mine.close()
     assert other.ours(folder), "closing one lock does not remove another's file"

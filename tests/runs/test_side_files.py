@@ -225,7 +225,7 @@ def test_what_cannot_be_read_is_set_aside(mine, monkeypatch):
     )
     _, notes = reopen("mine")
     (note,) = notes
-    assert "log.txt: is no file to write to; it is now log.txt.damaged" in note
+    assert "log.txt: is not a writable file; it is now log.txt.damaged" in note
 
 
 def unreadable(*_):
@@ -251,7 +251,7 @@ def test_a_file_where_a_checkpoint_should_be_is_passed_over_and_set_aside(mine):
     (mine / "checkpoints" / "4").write_text("")
     told = []
     assert find_checkpoint("mine", report=told.append).name == "2"
-    assert told == ["runs/mine/checkpoints/4: no folder; it is passed over"]
+    assert told == ["runs/mine/checkpoints/4: no folder; it is skipped"]
     _, (note,) = reopen("mine")
     assert "4: no folder" in note
     assert (mine / "checkpoints" / "4.damaged").is_file()
@@ -270,9 +270,7 @@ def test_a_damaged_manifest_is_a_damaged_checkpoint(mine, content):
     (mine / "checkpoints" / "4" / "manifest.json").write_text(content)
     told = []
     assert find_checkpoint("mine", report=told.append).name == "2"
-    assert told == [
-        "runs/mine/checkpoints/4: damaged: its manifest cannot be read; it is passed over"
-    ]
+    assert told == ["runs/mine/checkpoints/4: damaged: its manifest cannot be read; it is skipped"]
 
 
 @pytest.mark.parametrize("damage", ["empty", "garbled", "list", "folder"])
@@ -290,13 +288,13 @@ def test_a_run_without_a_wandb_id_gets_one(mine):
     (mine / "run.json").unlink()
     folder, notes = reopen("mine")
     assert folder.wandb_id.startswith("mine-")
-    assert f"tells no wandb id; the run is {folder.wandb_id} from here on" in notes[0]
+    assert f"has no wandb id; the run is {folder.wandb_id} from here on" in notes[0]
     assert find_resumable_run(folder.wandb_id).path.name == "mine"
 
 
 def test_a_checkpoint_that_tells_no_run_does_not_make_a_folder_again(mine):
     save("far", 2, {})
-    with pytest.raises(ConfigError, match="far holds no checkpoint that tells its run"):
+    with pytest.raises(ConfigError, match="far holds no checkpoint that names its run"):
         find_resumable_run("lost", "far")
 
 

@@ -333,7 +333,7 @@ def test_a_link_in_a_checkpoint_is_refused(run, tmp_path, name):
 
 def test_what_is_no_file_in_a_checkpoint_is_refused(run):
     os.mkfifo(checkpoint_of(run) / "policy" / "pipe")
-    with pytest.raises(ConfigError, match="policy/pipe is no file"):
+    with pytest.raises(ConfigError, match="policy/pipe is not a file"):
         load(checkpoint_of(run))
 
 

@@ -135,7 +135,7 @@ def test_each_start_of_a_run_is_kept_and_what_changed_is_said(tmp_path, monkeypa
     assert record_start(file) == []
     assert record_start(file) == []
     monkeypatch.setenv("XLA_FLAGS", "--new")
-    assert record_start(file) == ["since the start before, XLA_FLAGS went from none to --new"]
+    assert record_start(file) == ["since the last start, XLA_FLAGS went from none to --new"]
     starts = json.loads(file.read_text())["starts"]
     assert [start["environment"].get("XLA_FLAGS") for start in starts] == [None, None, "--new"]
 

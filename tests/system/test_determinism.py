@@ -44,7 +44,7 @@ def test_once_jax_runs_on_a_gpu_without_it_that_is_refused_with_what_to_do(monke
 
 def test_an_environment_that_asks_for_the_opposite_is_refused(monkeypatch):
     monkeypatch.setenv("XLA_FLAGS", f"{GPU_FLAG}=false")
-    with pytest.raises(ConfigError, match=r"Take that out of XLA_FLAGS"):
+    with pytest.raises(ConfigError, match=r"Remove it from XLA_FLAGS"):
         make_deterministic()
 
 

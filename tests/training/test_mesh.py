@@ -53,7 +53,7 @@ def test_a_text_names_the_axes(text, lengths):
         ("data=two", "not understood"),
         ("data=2,", "not understood"),
         ("date=2", "no axis 'date'. Use data and fsdp. Did you mean data?"),
-        ("data=2,data=2", "data is there twice"),
+        ("data=2,data=2", "data is given twice"),
     ],
 )
 def test_a_text_that_is_no_mesh_is_an_error(text, says):

@@ -1,4 +1,4 @@
-"""Where a run's metrics and messages go."""
+"""Sinks: they take a run's metrics and messages."""
 
 from hackmatrix_rl.runs.sinks._appended import (
     Place,

@@ -1,4 +1,4 @@
-"""A file that grows, and is made again whole if it is removed meanwhile."""
+"""A growing file that is made again if it is removed."""
 
 import errno
 import os
@@ -10,34 +10,34 @@ _CHUNK = 1 << 20
 
 
 class Place:
-    """What a growing file has to do with the folder that it is in; this one does nothing."""
+    """The folder of a growing file; this base class does nothing."""
 
     def check(self) -> None:
-        """Looks after the folder, before anything is written.
+        """Makes the folder again if needed, before anything is written.
 
         Raises:
-            OSError: it is not there, and cannot be made again.
+            OSError: the folder is missing and cannot be made again.
         """
 
     def made_again(self, what: str) -> None:
-        """Takes the name of a file that was removed and is whole again, or what it has lost."""
+        """Takes the name of a file that was removed and made again, with any loss."""
 
 
 class AppendedFile:
-    """Appends at once. What the disk does not take waits in memory for the next time.
+    """Appends at once. Data that the disk refuses waits in memory for the next call.
 
-    A file that was removed is still there for the process that has it open: its content is
-    copied to the same place again.
+    A process that has a file open can still read it after its removal: this copies the content
+    to the same place again.
 
     Args:
-        path: the file; made if it is missing, continued if it is there.
-        place: looks after the folder.
+        path: the file, made if it is missing, continued otherwise.
+        place: keeps the folder in place.
     """
 
     def __init__(self, path: Path, place: Place | None = None) -> None:
         self._path = path
         self._place = Place() if place is None else place
-        # Unbuffered: what could not be written is ours to keep.
+        # Unbuffered: this object keeps the data that could not be written.
         self._file = path.open("a+b", buffering=0)
         self._waiting = b""
 
@@ -45,7 +45,7 @@ class AppendedFile:
         """Appends.
 
         Raises:
-            OSError: it could not be written yet.
+            OSError: the data could not be written yet.
         """
         self._waiting += data
         self._place.check()
@@ -55,7 +55,7 @@ class AppendedFile:
             self._waiting = self._waiting[self._file.write(self._waiting) :]
 
     def close(self) -> None:
-        """Writes what waits, and closes the file.
+        """Writes the waiting data and closes the file.
 
         Raises:
             OSError: something could not be written.
@@ -76,16 +76,16 @@ class AppendedFile:
     def _make_again(self) -> None:
         unfinished = self._path.with_name(self._path.name + ".part")
         with unfinished.open("w+b", buffering=0):
-            pass  # not one that an earlier attempt began
+            pass  # removes the content of an earlier attempt
         again = unfinished.open("a+b", buffering=0)
         lost = ""
         try:
             try:
                 self._copy_to(again.fileno())
             except _UnreadableError as error:
-                lost = f" (without what it held before: {error})"
+                lost = f" (without its earlier content: {error})"
             if os.path.lexists(self._path):
-                set_aside(self._path)  # another file, which is not ours to write
+                set_aside(self._path)  # another file, which does not belong to this run
             unfinished.replace(self._path)
         except OSError:
             again.close()
@@ -109,4 +109,4 @@ class AppendedFile:
 
 
 class _UnreadableError(Exception):
-    """The content of a file that was removed is not there any more."""
+    """The content of a removed file is lost."""

@@ -1,4 +1,4 @@
-"""Which metrics people see while a run goes on, and how they are written."""
+"""The metrics that people see during a run, and their formats."""
 
 import math
 from collections.abc import Callable
@@ -36,7 +36,7 @@ COLUMNS: tuple[tuple[str, str, Callable[[float], str]], ...] = (
 
 
 def shown(row: Row) -> list[tuple[str, str]]:
-    """Labels and texts of the columns that the row has; a number not known yet is a dash."""
+    """Labels and texts of the columns in the row; an unknown number is a dash."""
     return [
         (label, write(row[name]) if math.isfinite(row[name]) else "-")
         for label, name, write in COLUMNS
@@ -45,7 +45,7 @@ def shown(row: Row) -> list[tuple[str, str]]:
 
 
 def one_line(row: Row, total_timesteps: int) -> str:
-    """The row as a line: how far the run is, then the columns."""
+    """The row as a line: progress, then the columns."""
     done = min(1.0, row["env_steps"] / total_timesteps)
     parts = [f"{done:4.0%}", f"{row['env_steps']:,.0f} steps", _left(row, total_timesteps)]
     return "  ".join([*parts, *(f"{label} {text}" for label, text in shown(row))])
@@ -59,7 +59,7 @@ def _left(row: Row, total_timesteps: int) -> str:
 
 
 def duration(seconds: float) -> str:
-    """`1:02:03` or `2:03`; nothing below zero."""
+    """`1:02:03` or `2:03`; at least zero."""
     whole = max(0, round(seconds))
     hours, minutes, rest = whole // 3600, whole // 60 % 60, whole % 60
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -20,14 +20,14 @@ from hackmatrix_rl.system import (
 
 
 class JsonLines(Sink):
-    """Appends each row to a file at once, so that a killed run loses nothing.
+    """Appends each row to a file at once: a killed run loses nothing.
 
-    NaN and infinities, which JSON does not have, are written as null. Messages are not kept.
-    What a full disk does not take is kept in memory and written with a later row.
+    NaN and infinities become null, because JSON has no such numbers. Messages are not kept. Rows
+    that a full disk refuses wait in memory for a later row.
 
     Args:
-        path: the file; made if it is missing, continued if it is there.
-        place: looks after the folder that it is in.
+        path: the file, made if it is missing, continued otherwise.
+        place: keeps the file's folder in place.
     """
 
     def __init__(self, path: Path, place: Place | None = None) -> None:
@@ -37,13 +37,13 @@ class JsonLines(Sink):
         """Appends one line.
 
         Raises:
-            OSError: it could not be written yet.
+            OSError: the line could not be written yet.
         """
         numbers = {name: value if math.isfinite(value) else None for name, value in row.items()}
         self._file.append(json.dumps(numbers, allow_nan=False).encode() + b"\n")
 
     def note(self, message: str) -> None:
-        """Keeps nothing, as the file holds numbers alone; but looks after the file."""
+        """Keeps no message, because the file holds only numbers; makes the file again if needed."""
         self._file.append(b"")
 
     def close(self) -> None:
@@ -56,24 +56,24 @@ class JsonLines(Sink):
 
 
 def read_json_lines(path: Path) -> list[dict[str, Any]]:
-    """The rows of a file that `JsonLines` wrote.
+    """The rows of a file of `JsonLines`.
 
-    A last line cut short by a crash is left out, and so is every line that is no row.
+    Lines that are not rows are left out, also a last line that a crash cut short.
     """
     return _rows_and_rest(path)[0]
 
 
 def forget_rows_after(path: Path, update: int) -> list[str]:
-    """Takes the rows of later updates out of a file: a run that goes on will write them anew.
+    """Removes the rows of later updates from a file, because a resumed run writes them again.
 
-    A file with damaged lines is set aside, and the rows that can be read stay.
+    A file with damaged lines is renamed, and the readable rows stay.
 
     Args:
-        path: a file that `JsonLines` wrote; it may be missing.
-        update: the last one whose row stays.
+        path: a file of `JsonLines`; it may be missing.
+        update: the last update with a row that stays.
 
     Returns:
-        What people should know, in lines.
+        Messages for people.
     """
     if not path.exists():
         return []
@@ -92,11 +92,11 @@ def forget_rows_after(path: Path, update: int) -> list[str]:
 
 
 def _rows_and_rest(path: Path) -> tuple[list[dict[str, Any]], int]:
-    """The rows of a file, and how many of its lines are none."""
+    """The rows of a file, and the number of damaged lines."""
     *lines, last = path.read_bytes().split(b"\n")
     rows = [_row(line) for line in lines]
     good = [row for row in rows if row is not None]
-    # A row that a crash cut short is no damage.
+    # A row that a crash cut short does not count as damage.
     odd_end = bool(last) and not last.startswith(b"{")
     return good, len(rows) - len(good) + odd_end
 

@@ -1,4 +1,4 @@
-"""A run's log: what was shown, with the time of day."""
+"""A run's log: rows and messages with the time of day."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -19,10 +19,10 @@ class LogFile(Sink):
     """Appends messages and one line for each row to a text file.
 
     Args:
-        path: the file; continued if it is there.
-        total_timesteps: length of the run, to say how far it is.
-        now: tells the time; tests hand in their own.
-        place: looks after the folder that it is in.
+        path: the file, continued if it exists.
+        total_timesteps: length of the run, for the progress.
+        now: the time; tests pass their own.
+        place: keeps the file's folder in place.
     """
 
     def __init__(
@@ -45,14 +45,14 @@ class LogFile(Sink):
         """Appends the message.
 
         Raises:
-            OSError: it could not be written yet.
+            OSError: the message could not be written yet.
         """
         time = self._now().isoformat(sep=" ", timespec="seconds")
         lines = "".join(f"{time}  {line}\n" for line in message.splitlines())
         self._file.append(lines.encode(errors="replace"))
 
     def detail(self, message: str) -> None:
-        """Appends the pages."""
+        """Appends the message."""
         self.note(message)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""A sink that may be slow or broken, at a distance."""
+"""A queue before a sink that may be slow or broken."""
 
 import queue
 import threading
@@ -11,16 +11,16 @@ from hackmatrix_rl.runs.sinks._sink import (
 
 
 class Queued(Sink):
-    """Hands everything on in a thread of its own, so that training never waits.
+    """Passes everything on in a separate thread: training never waits.
 
-    What does not fit into the queue is dropped and counted: said when it begins, and in total
-    at the end. What the sink raises is said once and counted likewise.
+    Rows and messages that do not fit into the queue are dropped and counted. One message comes
+    at the first of them, one at the end. Errors of the sink are reported once and counted.
 
     Args:
-        sink: what may be slow or broken. After this it is used by the thread alone.
-        capacity: rows and messages that may wait.
-        patience: seconds that `close` waits for what is left to be handed on.
-        report: takes what there is to say; called by the thread that writes and closes.
+        sink: the slow or broken sink. From now on only the thread uses it.
+        capacity: largest number of waiting rows and messages.
+        patience: seconds that `close` waits for the rest of the queue.
+        report: takes messages; called by the thread that writes and closes.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class Queued(Sink):
         self._capacity = capacity
         self._patience = patience
         self._report = report
-        # Unbounded itself, so that there is always room for the end; `_put` keeps the bound.
+        # Unbounded, so the end always finds room; `_put` keeps the bound.
         self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._errors: queue.SimpleQueue[Exception] = queue.SimpleQueue()
         self._failed = self._dropped = 0
@@ -48,7 +48,7 @@ class Queued(Sink):
 
     @property
     def dropped(self) -> int:
-        """Rows and messages that found no room."""
+        """Number of dropped rows and messages."""
         return self._dropped
 
     def write(self, row: Row) -> None:
@@ -61,7 +61,7 @@ class Queued(Sink):
         self._put(lambda: self._sink.note(message))
 
     def close(self) -> None:
-        """Waits, but not for ever, until all is handed on and the sink is closed."""
+        """Waits, with a limit, until the queue is empty and the sink is closed."""
         if self._closed:
             return
         self._closed = True
@@ -69,7 +69,7 @@ class Queued(Sink):
         self._thread.join(self._patience)
         self._tell_failure()
         if self._thread.is_alive():
-            left = max(0, self._jobs.qsize() - 1)  # the last is the mark of the end
+            left = max(0, self._jobs.qsize() - 1)  # the last entry marks the end
             self._report(
                 f"{self._name}: gave up after {self._patience:g} s; {left} rows and messages "
                 "were still waiting"
@@ -90,12 +90,11 @@ class Queued(Sink):
         self._dropped += 1
         if self._dropped == 1:
             self._report(
-                f"{self._name}: does not keep up; rows are dropped from here on until it does. "
-                "Training goes on."
+                f"{self._name}: does not keep up; rows are dropped until it does. Training goes on."
             )
 
     def _tell_failure(self) -> None:
-        """In the caller's thread: sinks are not written from two threads."""
+        """Reports in the caller's thread, because only one thread writes to sinks."""
         if self._failure_told or self._errors.empty():
             return
         self._failure_told = True
@@ -111,6 +110,6 @@ class Queued(Sink):
     def _attempt(self, job: Callable[[], None]) -> None:
         try:
             job()
-        except Exception as error:  # whatever a library raises: told, counted, survived
+        except Exception as error:  # any error of a library: reported and counted
             self._failed += 1
             self._errors.put(error)

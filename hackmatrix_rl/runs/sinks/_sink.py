@@ -1,10 +1,10 @@
-"""What a place for metrics is to the rest of the package."""
+"""The interface of sinks."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-# One log interval: numbers by name. A number that is not known yet is NaN.
+# One log interval: numbers by name. An unknown number is NaN.
 Row = Mapping[str, float]
 
 
@@ -20,50 +20,50 @@ class Sink(ABC):
         """Takes one line for people to read."""
 
     def detail(self, message: str) -> None:
-        """Takes pages, which only the log keeps."""
+        """Takes a long message, which only the log keeps."""
         return
 
     @abstractmethod
     def close(self) -> None:
-        """Finishes what was begun; nothing is written afterwards."""
+        """Finishes. Nothing is written afterwards."""
 
 
 class Fanout(Sink):
     """Several sinks as one.
 
-    One that cannot write to its disk holds up neither the others nor the training: the others
-    are told when that begins and ends.
+    A sink that cannot write to its disk does not stop the others or the training. The others
+    get a message when this starts and when it ends.
 
     Args:
-        sinks: each gets everything, in this order.
+        sinks: the sinks; each gets everything, in this order.
     """
 
     def __init__(self, sinks: Sequence[Sink]) -> None:
-        self._sinks = list(sinks)  # those that are not closed
+        self._sinks = list(sinks)  # the open sinks
         self._failing: list[Sink] = []
 
     @property
     def failing(self) -> bool:
-        """Whether some sink could not take what it was handed last."""
+        """Whether some sink could not write the last row or message."""
         return bool(self._failing)
 
     def write(self, row: Row) -> None:
-        """Hands the row to each."""
+        """Passes the row to each sink."""
         for sink in self._sinks:
             self._attempt(sink, partial(sink.write, row))
 
     def note(self, message: str) -> None:
-        """Hands the line to each."""
+        """Passes the line to each sink."""
         for sink in self._sinks:
             self._attempt(sink, partial(sink.note, message))
 
     def detail(self, message: str) -> None:
-        """Hands the pages to each."""
+        """Passes the long message to each sink."""
         for sink in self._sinks:
             self._attempt(sink, partial(sink.detail, message))
 
     def close(self) -> None:
-        """Closes each, the last first."""
+        """Closes each sink, the last one first."""
         while self._sinks:
             sink = self._sinks.pop()
             self._attempt(sink, sink.close)

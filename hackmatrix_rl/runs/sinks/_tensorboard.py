@@ -19,10 +19,10 @@ from hackmatrix_rl.runs.sinks._sink import (
 
 
 def require_tensorboard() -> None:
-    """Looks whether events can be written here.
+    """Checks that the package for events is installed.
 
     Raises:
-        ConfigError: if the package that writes them is missing.
+        ConfigError: the package is missing.
     """
     if find_spec("tensorboardX") is None:
         raise ConfigError(
@@ -34,16 +34,16 @@ def require_tensorboard() -> None:
 class TensorBoard(Sink):
     """Writes each row as scalars, by environment steps, into an event file.
 
-    Each start of a run writes a file of its own. It says from which step on it holds, so that
-    TensorBoard hides what was logged beyond that step before the run was resumed.
+    Each start of a run writes its own file. The file names its first step, and TensorBoard then
+    hides older events from that step on.
 
     Args:
-        folder: of the event files; made if it is missing.
+        folder: folder of the event files, made if it is missing.
         now: seconds since 1970.
-        place: looks after the folder that it is in.
+        place: keeps the folder's parent in place.
 
     Raises:
-        ConfigError: if the package that writes them is missing.
+        ConfigError: the package for events is missing.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class TensorBoard(Sink):
         place: Place | None = None,
     ) -> None:
         require_tensorboard()
-        # Imported late: it belongs to an extra.
+        # Imported late, because the package belongs to an extra.
         from tensorboardX.event_file_writer import EventsWriter
         from tensorboardX.proto import event_pb2, summary_pb2
 
@@ -69,11 +69,11 @@ class TensorBoard(Sink):
     def _begin(self) -> None:
         self._started = False
         self._folder.mkdir(parents=True, exist_ok=True)
-        # The process's number: two starts within a second are two files.
+        # With the process's number two starts within a second make two files.
         self._writer = self._file(str(self._folder / "events"), f".{os.getpid()}")
 
     def write(self, row: Row) -> None:
-        """Writes the numbers that are known, and flushes. A file that was removed begins anew."""
+        """Writes the finite numbers and flushes. After a removal, a new file begins."""
         if not self._folder.exists():
             self._place.check()
             self._writer.close()
@@ -93,7 +93,7 @@ class TensorBoard(Sink):
         self._writer.flush()
 
     def note(self, message: str) -> None:
-        """Keeps nothing: the events are numbers alone."""
+        """Keeps nothing, because events are only numbers."""
 
     def close(self) -> None:
         """Closes the file."""

@@ -1,4 +1,4 @@
-"""A run's progress on the terminal: a live display, or plain lines where there is none."""
+"""A run's progress: a live display on a terminal, plain lines elsewhere."""
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -24,7 +24,7 @@ from hackmatrix_rl.runs.sinks._sink import (
 
 
 def terminal(console: Console, *, total_timesteps: int) -> Sink:
-    """The display that suits where the output goes."""
+    """The display that suits the output."""
     kind = LiveTerminal if console.is_terminal else PlainTerminal
     return kind(console, total_timesteps=total_timesteps)
 
@@ -33,8 +33,8 @@ class PlainTerminal(Sink):
     """One line for each row: for files, pipes and build logs.
 
     Args:
-        console: where to write.
-        total_timesteps: length of the run, to say how far it is and how long it has to go.
+        console: the output.
+        total_timesteps: length of the run, for progress and time left.
     """
 
     def __init__(self, console: Console, *, total_timesteps: int) -> None:
@@ -50,13 +50,13 @@ class PlainTerminal(Sink):
         self._console.print(message, markup=False, highlight=False, soft_wrap=True)
 
     def close(self) -> None:
-        """Has nothing to finish."""
+        """Does nothing."""
 
 
 class LiveTerminal(Sink):
     """A progress bar with the time left, and the newest row below it.
 
-    It stands from the first row or message on.
+    It appears with the first row or message.
 
     Args:
         console: a terminal.
@@ -104,5 +104,5 @@ class LiveTerminal(Sink):
         self._console.print(message, markup=False, highlight=False, soft_wrap=True)
 
     def close(self) -> None:
-        """Leaves the last state of the display standing."""
+        """Stops the display; its last state stays."""
         self._live.stop()

@@ -16,26 +16,26 @@ from hackmatrix_rl.runs.sinks._sink import (
 )
 from hackmatrix_rl.system import wandb_timeouts, within
 
-_SLACK = 10.0  # seconds for the library itself to start, and to end
+_SLACK = 10.0  # seconds for the library to start, and to end
 
 
 class WeightsAndBiases(Sink):
-    """Logs each row, by environment steps. The library is imported only when this is made.
+    """Logs each row, by environment steps. The constructor imports the library.
 
-    A run of the same id is continued. Rows that a resumed run logs again do no harm: the
-    service draws them over environment steps, which may go back.
+    A run with the same id continues. Rows that a resumed run logs again do no harm: the service
+    draws them over environment steps, which may go back.
 
     Args:
-        project: the project there.
-        run_id: id of the run there; differs from all others in the project.
-        name: of the run, for people.
-        folder: where the library keeps its own files.
+        project: name of the project.
+        run_id: id of the run, unique in the project.
+        name: name of the run, for people.
+        folder: folder of the library's files.
         config: settings to store with the run.
         mode: `online`, or `offline` to keep everything in the folder.
         patience: seconds to wait for the service at the start, and again at the end.
 
     Raises:
-        ConfigError: if the service refuses (no login, no network).
+        ConfigError: the service refuses (no login, no network).
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class WeightsAndBiases(Sink):
         mode: Literal["online", "offline"] = "online",
         patience: float = 30.0,
     ) -> None:
-        import wandb  # seconds to import, and rarely asked for
+        import wandb  # takes seconds to import, and few runs use it
 
         self._patience = patience
         timeouts = wandb_timeouts(wandb.Settings, seconds=patience)
@@ -74,19 +74,19 @@ class WeightsAndBiases(Sink):
             raise ConfigError(
                 f"--wandb: {said}. Log in with `wandb login`, or use --wandb-mode offline."
             ) from error
-        # Steps of its own may only grow, and a resumed run goes back to its checkpoint.
+        # The library's own steps must grow, but a resumed run goes back to its checkpoint.
         self._run.define_metric("env_steps")
         self._run.define_metric("*", step_metric="env_steps")
 
     def write(self, row: Row) -> None:
-        """Logs the numbers that are known."""
+        """Logs the finite numbers."""
         self._run.log({name: value for name, value in row.items() if math.isfinite(value)})
 
     def note(self, message: str) -> None:
-        """Keeps nothing: the library records the terminal itself."""
+        """Keeps nothing, because the library records the terminal."""
 
     def close(self) -> None:
-        """Waits until everything is sent, or the patience is at its end."""
+        """Waits until everything is sent, or the time is over."""
         try:
             within(_SLACK + self._patience, self._run.finish)
         finally:
@@ -94,11 +94,8 @@ class WeightsAndBiases(Sink):
 
 
 def _let_go() -> None:
-    """Ends the library's own process, or leaves it alone: the library would wait for it at exit.
-
-    Once it was asked to end, nothing waits for it any more.
-    """
+    """Asks the library's own process to end. Otherwise the library would wait for it at exit."""
     import wandb
 
-    with suppress(TimeoutError):  # what there was to say of the service has been said
+    with suppress(TimeoutError):  # the service's error was reported before
         within(_SLACK, wandb.teardown)

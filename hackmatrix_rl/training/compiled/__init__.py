@@ -1,4 +1,4 @@
-"""training.compiled."""
+"""Facts about a compiled program: its collectives and its size."""
 
 from hackmatrix_rl.training.compiled._collectives import (
     Collective,

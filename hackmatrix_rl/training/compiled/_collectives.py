@@ -1,4 +1,4 @@
-"""What the devices of a mesh send each other, read from a compiled program."""
+"""The traffic between the devices of a mesh, read from a compiled program."""
 
 import math
 import re
@@ -14,7 +14,7 @@ _KINDS = (
     "collective-permute",
     "collective-broadcast",
 )
-# `f32[8]{0} all-reduce(`; where the compiler goes on meanwhile, `-start(`, and later `-done(`.
+# `f32[8]{0} all-reduce(`; an asynchronous one is `-start(`, and later `-done(`.
 _COLLECTIVE = re.compile(rf"= (?P<result>.*?) (?P<kind>{'|'.join(_KINDS)})(?P<start>-start)?\(")
 _HEADER = re.compile(r"^(?P<entry>ENTRY )?%?(?P<name>[\w.\-]+) .*\{$")
 _CALLED = re.compile(
@@ -31,10 +31,10 @@ class Collective:
 
     Attributes:
         kind: `all-reduce`, `all-gather` ...
-        arrays: dtype and shape of what it gives each device.
-        devices: that take part with one another.
-        times: how often the program does it. A loop counts as often as it goes round where
-            the compiler knows that, and once where it does not (the updates of a dispatch).
+        arrays: dtype and shape of each result on a device.
+        devices: number of devices in a group.
+        times: how often the program runs it. A loop counts all its rounds if the compiler knows
+            their number, otherwise one (the updates of a dispatch).
     """
 
     kind: str
@@ -44,12 +44,12 @@ class Collective:
 
     @property
     def result_bytes(self) -> int:
-        """Size of what it gives each device, once."""
+        """Bytes of one result on each device."""
         return sum(_item_bytes(dtype) * math.prod(shape) for dtype, shape in self.arrays)
 
     @property
     def sent_bytes(self) -> float:
-        """What each device sends, all times together, if the devices form a ring.
+        """Bytes that each device sends, over all times, if the devices form a ring.
 
         Source: Thakur, Rabenseifner and Gropp 2005, "Optimization of collective communication
         operations in MPICH".
@@ -69,9 +69,9 @@ def collectives(program: str, devices: int) -> list[Collective]:
     """The collective operations of a program.
 
     Args:
-        program: its text, as `jax.stages.Compiled.as_text` gives it. In a program that was
-            lowered and not compiled, they are not there yet.
-        devices: that it runs on.
+        program: text of the compiled program (`jax.stages.Compiled.as_text`). A program that is
+            only lowered has no collectives yet.
+        devices: number of devices that run it.
     """
     lines, entry = _computations(program)
     found: list[Collective] = []
@@ -97,7 +97,7 @@ def collectives(program: str, devices: int) -> list[Collective]:
 
 
 def _computations(program: str) -> tuple[dict[str, list[str]], str]:
-    """The lines of each computation by its name, and the name of the first to run."""
+    """The lines of each computation by name, and the name of the entry computation."""
     lines: dict[str, list[str]] = {}
     entry, current = "", None
     for line in program.splitlines():
@@ -121,13 +121,13 @@ def _results(text: str, kind: str, started: bool) -> tuple[tuple[str, tuple[int,
         (dtype, tuple(int(length) for length in shape.split(",") if length))
         for dtype, shape in _ARRAY.findall(text)
     ]
-    if started and kind != "all-reduce":  # what goes in is named before what comes out
+    if started and kind != "all-reduce":  # inputs come before results
         arrays = arrays[len(arrays) // 2 :]
     return tuple(arrays)
 
 
 def _group_size(line: str, devices: int) -> int:
-    """How many devices take part with one another, in each way that XLA writes it."""
+    """The number of devices in a group, in each notation of XLA."""
     if (lists := re.search(r"replica_groups=\{\{([\d,]+)\}", line)) is not None:
         return len(lists[1].split(","))
     if (table := re.search(r"replica_groups=\[\d+,(\d+)\]", line)) is not None:
@@ -140,4 +140,4 @@ def _group_size(line: str, devices: int) -> int:
 
 def _item_bytes(dtype: str) -> int:
     bits = re.search(r"\d+", dtype)
-    return 1 if bits is None else -(-int(bits[0]) // 8)  # `pred` has a byte
+    return 1 if bits is None else -(-int(bits[0]) // 8)  # `pred` takes a byte

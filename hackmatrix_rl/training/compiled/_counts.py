@@ -1,4 +1,4 @@
-"""How much a compiled program is: counts that do not depend on the machine's speed."""
+"""The size of a compiled program, independent of the machine's speed."""
 
 import re
 from dataclasses import dataclass
@@ -12,17 +12,17 @@ _PARAMETER = re.compile(r"= (?P<type>\S+) parameter\((?P<number>\d+)\)")
 
 @dataclass(frozen=True)
 class ProgramCounts:
-    """What the compiler made of a program.
+    """Counts of a compiled program.
 
-    A loop's body counts once, however often it goes round.
+    A loop's body counts once, for any number of rounds.
 
     Attributes:
-        flops: floating-point and integer operations, as the compiler estimates them.
-        bytes_accessed: read and written, likewise.
-        instructions: of all computations, those inside fusions included.
-        fusions: loops of generated code that make one array or a few.
+        flops: floating-point and integer operations, by the compiler's estimate.
+        bytes_accessed: bytes read and written, by the compiler's estimate.
+        instructions: instructions of all computations, also inside fusions.
+        fusions: loops of generated code with one or a few result arrays.
         loops: `while` loops.
-        copies: of whole arrays.
+        copies: copies of whole arrays.
     """
 
     flops: float
@@ -34,7 +34,7 @@ class ProgramCounts:
 
 
 def program_counts(program: jax.stages.Compiled) -> ProgramCounts:
-    """Counts what is in a compiled program."""
+    """Counts the parts of a compiled program."""
     cost = program.cost_analysis() or {}
     names = _INSTRUCTION.findall(program.as_text() or "")
     return ProgramCounts(
@@ -51,22 +51,22 @@ def copies_of(program: str, array: jax.ShapeDtypeStruct) -> int:
     """How often a program copies arrays of a shape and dtype.
 
     Args:
-        program: its text, as `jax.stages.Compiled.as_text` gives it.
-        array: what to look for.
+        program: text of the compiled program (`jax.stages.Compiled.as_text`).
+        array: the shape and dtype.
     """
     copied = re.compile(rf"= {re.escape(_hlo_type(array))}\S* copy(?:-start)?\(")
     return len(copied.findall(program))
 
 
 def updated_in_place(program: str, array: jax.ShapeDtypeStruct) -> bool:
-    """Whether all arguments of a shape and dtype give their memory to a result.
+    """Whether all arguments of a shape and dtype donate their memory to a result.
 
     Args:
-        program: its text, as `jax.stages.Compiled.as_text` gives it.
-        array: what to look for; there must be such an argument.
+        program: text of the compiled program (`jax.stages.Compiled.as_text`).
+        array: the shape and dtype.
 
     Raises:
-        ValueError: there is none.
+        ValueError: the program has no such argument.
     """
     entry = program[program.index("\nENTRY ") :]
     wanted = _hlo_type(array)
@@ -80,7 +80,7 @@ def updated_in_place(program: str, array: jax.ShapeDtypeStruct) -> bool:
 
 
 def _hlo_type(array: jax.ShapeDtypeStruct) -> str:
-    """As XLA writes it: `u8[1024,16,600]`."""
+    """A shape and dtype in XLA's notation: `u8[1024,16,600]`."""
     kind = {"u": "u", "i": "s", "f": "f", "b": "pred"}[array.dtype.kind]
     bits = "" if kind == "pred" else str(8 * array.dtype.itemsize)
     return f"{kind}{bits}[{','.join(map(str, array.shape))}]"

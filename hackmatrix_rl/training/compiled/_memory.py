@@ -1,12 +1,12 @@
-"""What a compiled program needs of memory."""
+"""The memory of a compiled program."""
 
 import jax
 
 
 def program_bytes(program: jax.stages.Compiled) -> int | None:
-    """Bytes that a compiled program needs on each device, as the compiler has it.
+    """Bytes that a compiled program needs on each device, by the compiler's own figures.
 
-    Its arguments, results and temporary arrays; `None` where the backend does not tell.
+    They cover arguments, results and temporary arrays. `None` if the backend has no figures.
     """
     found = program.memory_analysis()
     if found is None:

@@ -1,4 +1,4 @@
-"""training.sharding."""
+"""Meshes of devices: what each device holds, and how arrays get there."""
 
 from hackmatrix_rl.training.sharding._collector import (
     ROLLOUT,

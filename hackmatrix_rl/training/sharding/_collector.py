@@ -1,4 +1,4 @@
-"""Collecting on a mesh: each device plays its own environments and knows of no other."""
+"""Collecting on a mesh: each device plays its own environments."""
 
 from collections.abc import Callable
 from typing import Any
@@ -40,10 +40,10 @@ ROLLOUT = {
 
 
 class ShardedCollector(RolloutCollector):
-    """A `RolloutCollector` that does on each device of a mesh what it would do on one.
+    """A `RolloutCollector` on each device of a mesh.
 
-    Nothing is sent while the environments are played: the policy is whole on every device
-    before, and what the devices counted is added up afterwards.
+    The devices send nothing during play. Each device has the whole policy before, and their
+    episode sums are added up afterwards.
 
     Attributes:
         mesh: the devices; they share the environments evenly.
@@ -72,13 +72,13 @@ class ShardedCollector(RolloutCollector):
         *,
         precision: PrecisionPolicy = FLOAT32,
     ) -> tuple[Fields, CollectorState]:
-        """What the devices do, each on its own.
+        """Collects on each device.
 
         Returns:
-            The fields of the rollout, in which `episodes` has a leading axis of devices; and
-            where the environments stand after it.
+            The fields of the rollout, with a leading axis of devices in `episodes`; and the
+            state of the environments after it.
         """
-        # Cast first: where parameters are cut along `fsdp`, less is gathered.
+        # Cast first: then less is gathered if parameters are cut along `fsdp`.
         policy = precision.cast_to_compute(policy)
 
         def play(policy: ActorCritic, environment: Environment, actors: Fields) -> Any:
@@ -118,7 +118,7 @@ class ShardedCollector(RolloutCollector):
         takes: Any,
         returns: Any,
     ) -> Any:
-        """Calls a function with its device's part of what is given, and the rest whole."""
+        """Calls a function on each device with its part of `given`; the rest is whole."""
         arrays, code = eqx.partition((policy, environment), eqx.is_array)
 
         def on_one(arrays: Any, given: Any) -> Any:
@@ -130,6 +130,6 @@ class ShardedCollector(RolloutCollector):
             mesh=self.mesh,
             in_specs=(REPLICATED, takes),
             out_specs=returns,
-            check_vma=False,  # what varies over devices is said by the specs
+            check_vma=False,  # the specs say what varies over devices
         )
         return mapped(arrays, given)

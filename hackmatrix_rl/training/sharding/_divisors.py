@@ -1,13 +1,13 @@
-"""Numbers that divide another."""
+"""Divisors of a number."""
 
 import math
 
 
 def divisors(number: int) -> list[int]:
-    """All numbers that divide one, the smallest first; in as many rounds as its root.
+    """All divisors of a number, the smallest first; takes about the root of the number in rounds.
 
     Args:
-        number: at least 1.
+        number: a whole number, at least 1.
     """
     small = [n for n in range(1, math.isqrt(number) + 1) if number % n == 0]
     return sorted({*small, *(number // n for n in small)})

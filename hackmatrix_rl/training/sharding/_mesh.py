@@ -1,8 +1,8 @@
-"""Meshes: the devices that train together, and what each of them holds.
+"""Meshes: the devices that train together.
 
-A mesh has two axes. Environments, rollouts and minibatches are cut over both, so that no
-device repeats what another does. Parameters and the optimizer's state are the same on all
-devices along `data`, and cut along `fsdp` (fully sharded data parallelism).
+A mesh has two axes. Environments, rollouts and minibatches are cut over both: no device repeats
+the work of another. Parameters and the optimizer's state are the same on all devices along
+`data`, and cut along `fsdp` (fully sharded data parallelism).
 
 Source: Rajbhandari et al. 2020, "ZeRO: memory optimizations toward training trillion
 parameter models".
@@ -21,23 +21,23 @@ DATA, FSDP = "data", "fsdp"
 AXES = (DATA, FSDP)
 AUTO = "auto"
 
-# What is cut by environments, as an axis of an array.
+# Specs for arrays with an axis of environments.
 BY_ENVIRONMENT = PartitionSpec(AXES)
 BY_STEP_AND_ENVIRONMENT = PartitionSpec(None, AXES)
 REPLICATED = PartitionSpec()
 
 
 def parse_mesh(text: str) -> dict[str, int] | None:
-    """The length of each axis that a text such as `data=4,fsdp=2` speaks of.
+    """The length of each axis in a text such as `data=4,fsdp=2`.
 
     Args:
-        text: `auto`, or axes with their lengths; an axis that is not named has length 1.
+        text: `auto`, or axes with their lengths; a missing axis has length 1.
 
     Returns:
-        Both axes, or `None` for `auto`, which only the devices that are there can tell.
+        Both axes, or `None` for `auto`, which depends on the devices.
 
     Raises:
-        ValueError: the text is nothing of the kind.
+        ValueError: the text is not a mesh.
     """
     if text.strip() == AUTO:
         return None
@@ -48,7 +48,7 @@ def parse_mesh(text: str) -> dict[str, int] | None:
             near = difflib.get_close_matches(name, AXES, n=1)
             hint = f" Did you mean {near[0]}?" if near else ""
             raise ValueError(f"mesh {text}: no axis {name!r}. Use data and fsdp.{hint}")
-        # `isdecimal` alone would take digits of any script.
+        # `isdecimal` alone would accept digits of any script.
         plain = number.isascii() and number.isdecimal() and len(number) < 20
         if not (equals and plain and int(number) >= 1):
             raise ValueError(
@@ -56,21 +56,24 @@ def parse_mesh(text: str) -> dict[str, int] | None:
                 "of devices)."
             )
         if name in lengths:
-            raise ValueError(f"mesh {text}: {name} is there twice. Use it once.")
+            raise ValueError(f"mesh {text}: {name} is given twice. Use it once.")
         lengths[name] = int(number)
     return {name: lengths.get(name, 1) for name in AXES}
 
 
 def mesh(text: str = AUTO, devices: Sequence[jax.Device] | None = None) -> Mesh:
-    """The mesh that a text speaks of.
+    """The mesh of a text.
 
     Args:
         text: `auto` for all devices along `data`, or axes with their lengths.
-        devices: to take them from, the first ones first; by default all of the kind that
-            computations run on.
+        devices: the available devices, used in this order; by default all of the kind that JAX
+            computes on.
+
+    Returns:
+        A mesh with the axes `data` and `fsdp`.
 
     Raises:
-        ValueError: there are not so many devices, or the text is no mesh.
+        ValueError: there are too few devices, or the text is not a mesh.
     """
     if devices is None:
         devices = _all_devices()
@@ -97,21 +100,21 @@ def mesh(text: str = AUTO, devices: Sequence[jax.Device] | None = None) -> Mesh:
 
 
 def single_device() -> Mesh:
-    """A mesh of the one device that computations run on unless told otherwise."""
+    """A mesh of JAX's default device."""
     return mesh("data=1")
 
 
 def check_axes(mesh: Mesh) -> None:
-    """Raises a ValueError unless a mesh has the axes that training speaks of."""
+    """Raises a ValueError unless a mesh has the axes `data` and `fsdp`."""
     if tuple(mesh.axis_names) != AXES:
         raise ValueError(
-            f"mesh: its axes are {', '.join(map(str, mesh.axis_names))}, not data and fsdp. Make "
-            'it by hm.mesh("data=4,fsdp=2")'
+            f"mesh: its axes are {', '.join(map(str, mesh.axis_names))}, not data and fsdp. Use "
+            'hm.mesh("data=4,fsdp=2")'
         )
 
 
 def describe_mesh(lengths: Mapping[str, int]) -> str:
-    """Axes as they are typed: `data=4,fsdp=2`; an `fsdp` of 1 is left out."""
+    """The axes as text: `data=4,fsdp=2`; an `fsdp` of 1 is left out."""
     return ",".join(
         f"{name}={length}" for name, length in lengths.items() if length > 1 or name == DATA
     )
@@ -127,17 +130,17 @@ def check_split(
 ) -> None:
     """Raises unless environments, minibatches and their parts can be cut over a mesh.
 
-    What does not divide without any mesh is for others to refuse.
+    Other checks refuse numbers that do not divide even without a mesh.
 
     Args:
-        lengths: of the mesh's axes.
-        num_envs: environments side by side.
-        num_minibatches: parts of a pass over them.
+        lengths: lengths of the mesh's axes.
+        num_envs: number of environments.
+        num_minibatches: minibatches in an epoch.
         grad_accum: parts of a minibatch.
-        spell: how the reader spells an argument (as a flag, say).
+        spell: turns the name of an argument into its form in messages (for example a flag).
 
     Raises:
-        ValueError: they cannot; it says what would work.
+        ValueError: they do not divide; the message says what would work.
     """
     devices = lengths[DATA] * lengths[FSDP]
     at_once, left = divmod(num_envs, num_minibatches * grad_accum)
@@ -164,11 +167,11 @@ def check_split(
 
 
 def most_devices(environments: int, devices: int) -> int:
-    """The largest number of devices that environments divide over; of all, or of a part."""
+    """The largest number of devices, up to `devices`, that divides the environments."""
     if environments % devices == 0:
         return devices
     fitting = [n for n in divisors(environments) if n < devices]
-    # Rather a part of the devices that leaves no odd ones over.
+    # Prefer a number that also divides the number of devices.
     return max([n for n in fitting if n > 1 and devices % n == 0] or fitting)
 
 

@@ -1,7 +1,7 @@
-"""The optimizer's state in the memory of the host, and on the device only while it is used.
+"""The optimizer's state in the memory of the host, and on the device only during its use.
 
-Adam keeps two numbers for each parameter. They are needed for a moment in each gradient step;
-between those, while activations fill the device, the host can hold them.
+Adam keeps two numbers for each parameter and needs them only for a moment in each gradient step.
+In between, activations fill the device, and the host can hold the state.
 
 Source: Ren et al. 2021, "ZeRO-Offload: democratizing billion-scale model training".
 """
@@ -20,12 +20,12 @@ T = TypeVar("T")
 
 
 def memory_kinds(device: jax.Device) -> tuple[str, ...]:
-    """The kinds of memory that a device's arrays may lie in."""
+    """The kinds of memory for a device's arrays."""
     return tuple(memory.kind for memory in device.addressable_memories())
 
 
 def check_offload(device: jax.Device) -> None:
-    """Raises a ValueError unless a device's arrays may lie in pinned memory of its host."""
+    """Raises a ValueError unless a device can keep arrays in pinned memory of its host."""
     kinds = memory_kinds(device)
     if HOST not in kinds:
         raise ValueError(
@@ -37,10 +37,10 @@ def check_offload(device: jax.Device) -> None:
 def on_host(shardings: PyTree[NamedSharding], tree: PyTree) -> PyTree[NamedSharding]:
     """The same shardings, but in the host's memory.
 
-    Counters stay on the device: not every backend has scalars elsewhere.
+    Counters stay on the device, because some backends have scalars only there.
 
     Args:
-        shardings: of each array.
+        shardings: sharding of each array.
         tree: the arrays, or their shapes.
     """
 
@@ -54,11 +54,11 @@ def on_host(shardings: PyTree[NamedSharding], tree: PyTree) -> PyTree[NamedShard
 
 
 def move(tree: T, shardings: PyTree[NamedSharding]) -> T:
-    """Inside a compiled program: the tree with its arrays in the memory that is asked for.
+    """Inside a compiled program: moves the arrays of a tree to the memory of their shardings.
 
     Args:
-        tree: of arrays; counters stay where they are.
-        shardings: of each array.
+        tree: a tree of arrays; counters stay where they are.
+        shardings: sharding of each array.
     """
     arrays, rest = eqx.partition(tree, eqx.is_array)
     moved: T = eqx.combine(jax.tree.map(_move, arrays, shardings), rest)
@@ -70,7 +70,7 @@ def _move(leaf: jax.Array, sharding: NamedSharding) -> jax.Array:
 
 
 def on_device(leaf: jax.Array) -> jax.Array:
-    """An array in a device's own memory: itself, unless it lies in the host's."""
+    """An array in a device's own memory; a copy only if it lies on the host."""
     if leaf.sharding.memory_kind != HOST:
         return leaf
     return jax.device_put(leaf, leaf.sharding.with_memory_kind(DEVICE))

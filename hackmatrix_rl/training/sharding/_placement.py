@@ -1,4 +1,4 @@
-"""Where on a mesh each array of a tree lies, and how it gets there."""
+"""The place of each array of a tree on a mesh, and the ways to get it there."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -24,22 +24,22 @@ from hackmatrix_rl.training.sharding._offload import (
 
 T = TypeVar("T")
 
-# Smaller arrays cost more to gather than their memory is worth.
+# Smaller arrays would save little memory and cost more to gather.
 SMALLEST_SPLIT = 4096
 
 
 def fsdp_spec(shape: tuple[int, ...], parts: int) -> PartitionSpec:
     """How an array of the learner is cut along `fsdp`.
 
-    Its shape alone decides, so that the optimizer's moments lie as their parameter does.
+    Only the shape decides, so the optimizer's moments are cut like their parameter.
 
     Args:
-        shape: of the array.
-        parts: devices along the axis.
+        shape: shape of the array.
+        parts: devices along `fsdp`.
 
     Returns:
-        The spec that cuts its longest axis that divides (the first of several), or none where
-        it has no such axis or fewer than `SMALLEST_SPLIT` elements.
+        A spec that cuts the longest axis divisible by `parts` (the first of several). Without
+        such an axis, or with fewer than `SMALLEST_SPLIT` elements, the array stays whole.
     """
     divides = [axis for axis, length in enumerate(shape) if length and length % parts == 0]
     if parts == 1 or not divides or int(np.prod(shape)) < SMALLEST_SPLIT:
@@ -49,21 +49,21 @@ def fsdp_spec(shape: tuple[int, ...], parts: int) -> PartitionSpec:
 
 
 def fsdp_shardings(mesh: Mesh, tree: PyTree) -> PyTree[NamedSharding]:
-    """Where a learner's arrays lie, or a gradient's: cut along `fsdp`, the same along `data`.
+    """Shardings for a learner or a gradient: cut along `fsdp`, the same along `data`.
 
     Args:
-        mesh: of the devices.
+        mesh: the mesh of the devices.
         tree: arrays, or their shapes.
 
     Returns:
-        A sharding for each array, `None` for what is none.
+        A sharding for each array, `None` for other leaves.
     """
     parts = mesh.shape[FSDP]
     return each_array(lambda leaf: NamedSharding(mesh, fsdp_spec(leaf.shape, parts)), tree)
 
 
 def replicated_shardings(mesh: Mesh, tree: PyTree) -> PyTree[NamedSharding]:
-    """The shardings of arrays that are whole on every device; `None` for what is no array."""
+    """Shardings that keep each array whole on every device; `None` for other leaves."""
     return each_array(lambda _: NamedSharding(mesh, REPLICATED), tree)
 
 
@@ -83,20 +83,20 @@ def bytes_per_device(tree: PyTree) -> int:
 
 
 def constrain(tree: T, shardings: PyTree[NamedSharding]) -> T:
-    """Inside a compiled program: the tree with its arrays lying so."""
+    """Inside a compiled program: constrains the arrays of a tree to shardings."""
     arrays, rest = eqx.partition(tree, eqx.is_array)
     placed: T = eqx.combine(jax.lax.with_sharding_constraint(arrays, shardings), rest)
     return placed
 
 
 def place(tree: T, shardings: PyTree[NamedSharding]) -> T:
-    """A tree whose arrays are new ones and lie on a mesh, wherever the old ones were.
+    """Copies the arrays of a tree onto a mesh, from any place.
 
-    Every process hands in the same values, and keeps what its devices hold.
+    Every process passes the same values, and keeps the part of its devices.
 
     Args:
-        tree: of NumPy arrays, arrays on devices of this process, or arrays on any mesh.
-        shardings: of each array.
+        tree: NumPy arrays, arrays on devices of this process, or arrays on any mesh.
+        shardings: sharding of each array.
     """
     arrays, rest = eqx.partition(tree, eqx.is_array)
     placed: T = eqx.combine(jax.tree.map(_place, arrays, shardings), rest)
@@ -104,16 +104,16 @@ def place(tree: T, shardings: PyTree[NamedSharding]) -> T:
 
 
 def gather(tree: T, mesh: Mesh) -> T:
-    """A tree with new arrays, whole, and on this process's own default device."""
+    """Copies the arrays of a tree, whole, to this process's default device."""
     arrays, rest = eqx.partition(tree, eqx.is_array)
-    # Every process takes part in this, where the arrays are cut over several.
+    # Every process takes part if the arrays are cut over several processes.
     whole = jax.jit(lambda arrays: arrays, out_shardings=NamedSharding(mesh, REPLICATED))(arrays)
     local: T = eqx.combine(jax.tree.map(_local, whole), rest)
     return local
 
 
 def each_array(where: Callable[[Any], NamedSharding], tree: PyTree) -> PyTree[NamedSharding]:
-    """A sharding for each array of a tree, or shape in its place; `None` for what is no array."""
+    """A sharding for each array or shape in a tree; `None` for other leaves."""
 
     def one(leaf: Any) -> NamedSharding | None:
         has_shape = eqx.is_array(leaf) or isinstance(leaf, jax.ShapeDtypeStruct)
@@ -125,8 +125,8 @@ def each_array(where: Callable[[Any], NamedSharding], tree: PyTree) -> PyTree[Na
 def _place(leaf: jax.Array | np.ndarray, sharding: NamedSharding) -> jax.Array:
     is_ours = sharding.is_fully_addressable
     if isinstance(leaf, jax.Array) and (is_ours or not leaf.is_fully_addressable):
-        # A copy: what lies on the mesh is written over by training. `device_put` shares buffers
-        # where a device keeps what it has, even if told not to.
+        # A copy, because training overwrites the arrays on the mesh. `device_put` can share
+        # buffers on the same device, even with `may_alias=False`.
         copied = jnp.copy(jax.device_put(on_device(leaf), sharding.with_memory_kind(DEVICE)))
         return jax.device_put(copied, sharding)
     if isinstance(leaf, jax.Array) and is_key(leaf):
