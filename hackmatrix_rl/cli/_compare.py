@@ -2,13 +2,14 @@
 
 import dataclasses
 import json
+from functools import partial
 from pathlib import Path
 
 import click
 from rich.console import Console
 from rich.table import Table
 
-from hackmatrix_rl.cli._settings import settled_config
+from hackmatrix_rl.cli._command import Command
 from hackmatrix_rl.config import (
     MOST_EPISODES,
     TrainConfig,
@@ -22,6 +23,7 @@ from hackmatrix_rl.evaluation import Estimate, Verdict
 from hackmatrix_rl.runs import (
     Comparison,
     compare,
+    config_here,
     contender,
 )
 from hackmatrix_rl.system import select_device
@@ -30,7 +32,7 @@ STATUS = {Verdict.WITHIN: 0, Verdict.WORSE: 10, Verdict.NOT_SHOWN: 11}
 MIB = 2**20
 
 
-@click.command("compare")
+@click.command("compare", cls=Command)
 @click.argument("files", nargs=-1, metavar="[A.toml] [B.toml]", type=click.Path(path_type=Path))
 @click.option(
     "--precision",
@@ -120,9 +122,10 @@ def chosen_configs(
             f"compare takes two settings files, A.toml B.toml, not {len(files)}; or --precision "
             "and one or none."
         )
-    settled = [settled_config(preset, read_settings(file)) for file in files]
+    warn = partial(click.echo, err=True)
+    settled = [config_here(preset, read_settings(file, report=warn)) for file in files]
     if precision:
-        base = settled[0] if settled else settled_config(preset, {})
+        base = settled[0] if settled else config_here(preset, {})
         found = [(name, dataclasses.replace(base, precision=name)) for name in ("f32", "bf16")]
     else:
         same = files[0].stem == files[1].stem

@@ -9,6 +9,7 @@ from rich.console import Console
 
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.checkpoints import load
+from hackmatrix_rl.cli._command import Command
 from hackmatrix_rl.cli._settings import trust_option
 from hackmatrix_rl.cli._summary import (
     summary_table,
@@ -31,7 +32,7 @@ from hackmatrix_rl.system import enable_compilation_cache
 BASELINES: dict[str, type[Agent]] = {"random": RandomAgent, "runner": Runner}
 
 
-@click.command("eval")
+@click.command("eval", cls=Command)
 @click.argument("target", metavar="RUN_OR_CHECKPOINT|random|runner")
 @click.option(
     "--episodes",

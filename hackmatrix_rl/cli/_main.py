@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 import click
-from click.exceptions import NoSuchCommand
+from click.exceptions import NoSuchCommand, NoSuchOption
 
 from hackmatrix_rl.cli._added_flags import added_flags
 from hackmatrix_rl.cli._output import (
@@ -45,6 +45,15 @@ class Commands(click.Group):
         module, name = _COMMANDS[cmd_name].split(":")
         command: click.Command = getattr(import_module(module), name)
         return command
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parses what stands before the command."""
+        try:
+            return super().parse_args(ctx, args)
+        except NoSuchOption as error:
+            name = error.option_name
+            said = f"No such option '{name}'. Flags follow a command: hackmatrix-rl train {name}"
+            raise NoSuchOption(name, said, ctx=ctx) from error
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -1,7 +1,5 @@
 """`hackmatrix-rl train`."""
 
-from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +24,6 @@ from hackmatrix_rl.config import (
     TrainConfig,
 )
 from hackmatrix_rl.errors import (
-    AgreedError,
     ConfigError,
 )
 from hackmatrix_rl.evaluation import (
@@ -35,37 +32,18 @@ from hackmatrix_rl.evaluation import (
     evaluate_all,
 )
 from hackmatrix_rl.runs import (
-    ResumableRun,
     RunFolder,
-    RunLock,
     RunResult,
-    check_run_folder,
-    compose,
-    find_resumable_run,
-    make_plan,
-    make_run_folder,
-    preflight,
-    reopen_run_folder,
-    run,
-    run_keys,
+    launch,
 )
 from hackmatrix_rl.runs.sinks import terminal
 from hackmatrix_rl.system import (
     ExitCode,
-    any_process,
-    check_same,
-    check_shared,
     chosen_devices,
     connect,
-    cut_cpu,
     describe_device,
     disconnect,
-    enable_compilation_cache,
     is_process_zero,
-    make_deterministic,
-    on_process_zero,
-    process_index,
-    select_device,
     unseen_accelerator,
     untested_version,
     why_device,
@@ -123,52 +101,32 @@ def train(
         heartbeat_seconds=heartbeat_timeout,
         connect_seconds=connect_timeout,
     )
-    with RunLock() as lock:
-        stopped = None
-        if resume_run is None:
-            settings = chosen_config(context, preset, config)
-        elif preset is not None:
-            raise ConfigError(
-                "--preset cannot be given with --resume-run: the run's own settings stand. Give "
-                "the options that are to change instead."
-            )
-        else:
-            changes = given_settings(context, config)
-            if changes.get("deterministic"):
-                make_deterministic()  # before processes speak to one another over their devices
-            find = partial(_find, resume_run, changes, trust_code, lock)
-            stopped = ResumableRun.of(on_process_zero(find))
-            _check_trusted_by_all(stopped, changes, trust_code)
-            settings = stopped.config(changes)
-            if settings.deterministic:
-                make_deterministic()
-            if settings.cpu_devices is not None:
-                cut_cpu(settings.cpu_devices)
-            select_device(settings.device)
-        enable_compilation_cache()
-        trainer = compose(settings, key=run_keys(settings.seed)[0])
-        check_same(settings.as_dict(), trainer.policy)
-        place = settings.run_dir if stopped is None else str(stopped.path)
-        look = partial(preflight, settings, trainer, folder=settings.checkpoint_dir or place)
-        needs = on_process_zero(look)
+    changes = {}
+    settings = None
+    if resume_run is None:
+        settings = chosen_config(context, preset, config)
+    elif preset is not None:
+        raise ConfigError(
+            "--preset cannot be given with --resume-run: the run's own settings stand. Give "
+            "the options that are to change instead."
+        )
+    else:
+        changes = given_settings(context, config)
+    prepared = launch(settings, resume_run=resume_run, changes=changes, trust_code=trust_code)
+    with prepared as ready:
         if dry_run:
-            lock.withdraw()
-            if stopped is None:
-                on_process_zero(partial(check_run_folder, settings))
-            plan = make_plan(settings, trainer)
+            plan = ready.plan()
             if is_process_zero():
-                click.echo("\n".join([*(stopped.notes if stopped else ()), *needs, *plan.lines()]))
+                click.echo("\n".join([*ready.notes, *ready.needs, *plan.lines()]))
             disconnect()
             return int(ExitCode.DONE)
-        told = on_process_zero(partial(_open, settings, stopped, lock))
-        folder = RunFolder.seen_by(process_index(), told)
-        check_shared(folder.checkpoints)
+        settings = ready.config
+        folder = ready.open_folder()
         console = Console(quiet=not is_process_zero())
         display = terminal(console, total_timesteps=settings.total_timesteps)
-        for line in (*(stopped.notes if stopped else ()), *describe(settings, folder), *needs):
+        for line in (*ready.notes, *describe(settings, folder), *ready.needs):
             display.note(line)
-        checkpoint = None if stopped is None else stopped.checkpoint
-        result = run(settings, trainer, folder, resume=checkpoint, displays=[display], lock=lock)
+        result = ready.run(folder, displays=[display])
         status = result.exit_code
         if settings.eval_episodes and status is ExitCode.DONE and is_process_zero():
             status = summarize(settings, folder, result, console)
@@ -176,36 +134,6 @@ def train(
         console.print(line, highlight=False, soft_wrap=True)
     disconnect()
     return int(status)
-
-
-def _find(run: str, changes: Mapping[str, Any], trust_code: bool, lock: RunLock) -> dict[str, Any]:
-    """A stopped run that may be gone on with, locked against other processes."""
-    stopped = find_resumable_run(run, changes.get("checkpoint_dir"), lock=lock)
-    stopped.check_trusted(changes, trust_code=trust_code)
-    return stopped.as_dict()
-
-
-def _check_trusted_by_all(
-    stopped: ResumableRun, changes: Mapping[str, Any], trust_code: bool
-) -> None:
-    """Refuses in all processes what one of them was not told to trust."""
-    refused = None
-    try:
-        stopped.check_trusted(changes, trust_code=trust_code)
-    except ConfigError as error:
-        refused = str(error)
-    if any_process(refused is not None):
-        raise AgreedError(refused or "--trust-code is missing in another process of the run.")
-
-
-def _open(settings: TrainConfig, stopped: ResumableRun | None, lock: RunLock) -> dict[str, Any]:
-    """The run's folder, locked and ready to be written."""
-    if stopped is None:
-        folder = make_run_folder(settings, lock=lock)
-    else:
-        folder = reopen_run_folder(settings, stopped.path, stopped.metadata["run"], lock=lock)
-        stopped.set_damaged_aside()
-    return folder.as_dict()
 
 
 def advice(config: TrainConfig, folder: RunFolder, result: RunResult) -> list[str]:

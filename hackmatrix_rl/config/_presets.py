@@ -8,11 +8,11 @@ from typing import Any
 from hackmatrix_rl.config._config import (
     TrainConfig,
 )
-from hackmatrix_rl.config._files import closest
 from hackmatrix_rl.config._options import (
     check_range,
     typed,
 )
+from hackmatrix_rl.config._renamed import closest
 from hackmatrix_rl.errors import (
     ConfigError,
 )
@@ -98,8 +98,8 @@ def make_config(preset: str, settings: Mapping[str, Any]) -> TrainConfig:
     """
     if preset not in PRESETS:
         raise ConfigError(
-            f"--preset {preset}: unknown. Use {', '.join(preset_names())}."
-            + closest(preset, preset_names())
+            f"--preset {preset}: unknown. Use {', '.join(preset_names())}. "
+            f"{closest(preset, preset_names())}".rstrip()
         )
     chosen = dict(PRESETS[preset])
     if settings.get("minibatch_size") is not None:
