@@ -69,10 +69,7 @@ def read_settings(path: Path, *, report: Callable[[str], object] = warnings.warn
             meant = advice_for(name, is_flag=False) or closest(name, known)
             raise ConfigError(f"{said}: unknown setting {shortened(repr(key))}. {meant}".rstrip())
         settings[name] = None if value == "none" and RENAMED.get(name, name) in optional else value
-    try:
-        settings, old = rename(settings)
-    except ConfigError as error:
-        raise ConfigError(f"{said}: {error}") from error
+    settings, old = rename(settings, source=said)
     for name in old:
         report(f"{said}: {renamed_line(name, is_flag=False)}")
     if not isinstance(settings.get("preset", ""), str):

@@ -146,11 +146,14 @@ def closest(name: str, known: Iterable[str]) -> str:
     return f"Did you mean {near[0]}?" if near else ""
 
 
-def rename(settings: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+def rename(
+    settings: Mapping[str, Any], *, source: str = ""
+) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Settings under today's names.
 
     Args:
         settings: values by the names of today or of an earlier version.
+        source: where they come from, for the error.
 
     Returns:
         The settings, and the old names among those that were given.
@@ -159,7 +162,10 @@ def rename(settings: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]
         ConfigError: if a setting has a value under both names.
     """
     old = tuple(name for name in settings if name in RENAMED)
-    check_one_name(old, settings)
+    try:
+        check_one_name(old, settings)
+    except ConfigError as error:
+        raise ConfigError(f"{source}: {error}" if source else str(error)) from error
     return {RENAMED.get(name, name): value for name, value in settings.items()}, old
 
 

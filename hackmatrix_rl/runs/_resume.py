@@ -166,7 +166,7 @@ def find_resumable_run(
         )
     metadata = read_metadata(checkpoint)
     check_resumable(checkpoint, metadata)
-    settings, old_names = rename(metadata["config"])
+    settings, old_names = rename(metadata["config"], source=str(checkpoint))
     if old_names:
         notes.append(stored_line(checkpoint, old_names))
     if checkpoint_dir is None:
