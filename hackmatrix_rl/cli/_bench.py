@@ -29,6 +29,7 @@ from hackmatrix_rl.cli._settings import (
     GroupedOptions,
     chosen_config,
     config_options,
+    settings_epilog,
 )
 from hackmatrix_rl.config import (
     TrainConfig,
@@ -42,40 +43,45 @@ from hackmatrix_rl.system import check_path, write_json
 COMPARED_GAMES = 1024
 
 
-@click.command(cls=GroupedOptions)
+SETTINGS = ("Game", "Devices", "Collecting", "Network", "Learning")
+"""Groups of settings that matter for speed."""
+
+
+@click.command(cls=GroupedOptions, epilog=settings_epilog(SETTINGS))
 @click.option(
     "--compare",
     type=click.Choice(["pgx"]),
-    help="Measure the environment beside pgx's minatar-asterix instead, in turns, with "
+    help="Instead, measure the environment and pgx's minatar-asterix in turns, with "
     f"{COMPARED_GAMES:,} games of each unless --num-envs is given.",
 )
 @click.option(
     "--full",
     is_flag=True,
-    help="Measure the environment over the number of games, also at late stages, and training in "
-    "f32 and bf16, instead.",
+    help="Instead, measure the environment at many numbers of games, early and late in them, and "
+    "training in f32 and bf16.",
 )
 @click.option(
     "--sizes",
     metavar="N,N,...",
-    help="With --full: games side by side.  [default: powers of 4 from 64 to 16,384; gpu, tpu: to "
-    "65,536]",
+    help="With --full: numbers of games in parallel.  [default: powers of 4 from 64 to 16,384; "
+    "gpu, tpu: to 65,536]",
 )
 @click.option(
     "--json",
     "json_file",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Also write the figures as JSON; with --full after each part.",
+    help="Also write the results as JSON; --full writes them after each part.",
 )
 @click.option(
     "--repeats",
     type=click.IntRange(1, 10_000),
     default=5,
     show_default=True,
-    help="Runs of each measurement; median, smallest and largest are reported.",
+    metavar="NUMBER",
+    help="Runs of each measurement; the report has their median, smallest and largest.",
 )
-@config_options(groups=("Devices", "Game", "Collecting", "Network", "Learning"))
+@config_options(SETTINGS, in_help=False)
 @click.pass_context
 def bench(
     context: click.Context,
@@ -89,19 +95,19 @@ def bench(
     config: Path | None,
     **_: Any,
 ) -> None:
-    """Measure speed: environment, learning, and training as a whole.
+    """Measure the speed of the environment, of learning, and of training.
 
     \b
-    env     random legal play with resets; everything a step returns is used
-    update  estimating advantages and learning from a rollout
-    train   whole updates as `train` does them
+    env     random legal actions, with resets
+    update  advantages, and learning from a rollout
+    train   whole updates, as `train` does them
 
-    Steps are environment steps: a step of all games counts once for each. Compilation is
-    measured apart, without the cache that `train` uses.
+    A step is one action in one game. Compile time is measured separately, without the cache
+    that `train` uses.
 
     \b
-    hackmatrix-rl bench --compare pgx            beside an environment that is well known
-    hackmatrix-rl bench --full --json full.json  all that is worth measuring on this machine
+    hackmatrix-rl bench --compare pgx            beside a well-known environment
+    hackmatrix-rl bench --full --json full.json  everything, over the number of games
     """
     if full and compare is not None:
         raise ConfigError("--full and --compare are two measurements. Use one at a time.")

@@ -37,31 +37,34 @@ MIB = 2**20
 @click.option(
     "--precision",
     is_flag=True,
-    help="Compare f32 with bf16, of A.toml or of the preset.",
+    help="Compare f32 with bf16, both with the settings of A.toml or of the preset.",
 )
 @click.option(
     "--preset",
     metavar="|".join(preset_names()),
-    help="Settings that suit a device, for both; before what files say.  [default: auto]",
+    help="Settings for a kind of device, for both; the files override it.  [default: auto]",
 )
 @click.option(
     "--seeds",
     type=click.IntRange(1, 1000),
     default=3,
     show_default=True,
-    help="Trainings of each, from A's seed on. One alone says nothing about other seeds.",
+    metavar="NUMBER",
+    help="Trainings of each, from A's seed on. One seed says nothing about others.",
 )
 @click.option(
     "--total-timesteps",
     type=click.IntRange(min=1),
-    help="Train both for so many actions, whatever the files say.",
+    metavar="NUMBER",
+    help="Actions to train each of them on, whatever the files say.",
 )
 @click.option(
     "--episodes",
     type=click.IntRange(2, MOST_EPISODES),
     default=1000,
     show_default=True,
-    help="Games to play with each policy.",
+    metavar="NUMBER",
+    help="Games that each policy plays.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 def compare_command(
@@ -73,12 +76,12 @@ def compare_command(
     episodes: int,
     as_json: bool,
 ) -> int:
-    """Train by two settings files side by side: is B as good as A?
+    """Train with two settings files: is B as good as A?
 
-    Both are trained from the same seeds, taking turns at the device, and then play the same
-    games. B is within 3% of A's return if the 95% interval of the difference says so; it is not
-    if that says so; else it is not shown. More return is always within. With several seeds,
-    each is one observation; few seeds give wide intervals.
+    A and B train from the same seeds, in turns on the same device, and then play the same
+    games. B is within 3% of A's return if the whole 95% interval of the difference is. B is not
+    within 3% if the whole interval lies below. Otherwise it is not shown. A higher return
+    always counts as within. Each seed is one observation; few seeds give wide intervals.
 
     Exit status: 0 within 3%; 10 not within 3%; 11 not shown; 2 a setting that cannot work.
     """
@@ -114,7 +117,7 @@ def chosen_configs(
     """Names and configs of baseline and candidate.
 
     Raises:
-        ConfigError: if it is not clear which they are, or a setting cannot work.
+        ConfigError: if the files do not tell which they are, or a setting cannot work.
     """
     wanted = (0, 1) if precision else (2,)
     if len(files) not in wanted:

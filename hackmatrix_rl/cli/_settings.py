@@ -49,9 +49,9 @@ PROCESS_OPTIONS = (
 
 
 class Value(click.ParamType[Any]):
-    """Text for one field: `none` where it may be, and `12_000_000` or `1.2e7` for whole numbers.
+    """The text of one field: `none` if allowed; a whole number also as `12_000_000` or `1.2e7`.
 
-    Ranges are checked by `TrainConfig`, for files and flags alike.
+    `TrainConfig` checks ranges, for files and flags alike.
     """
 
     def __init__(self, each: "dataclasses.Field[Any]") -> None:
@@ -104,14 +104,14 @@ def config_options(
     presets = click.option(
         "--preset",
         metavar="|".join(preset_names()),
-        help=f"Settings that suit a device; auto looks which there is.  [default: {preset}]",
+        help=f"Settings for a kind of device; auto finds the device.  [default: {preset}]",
     )
     file = click.option(
         "--config",
         type=click.Path(path_type=Path),
         metavar="FILE.toml",
-        help="Settings from a TOML file, under the names of these options. Options on the "
-        "command line go before the file, the file before the preset.",
+        help="Settings from a TOML file, under the names of the flags. Flags override the file, "
+        "and the file overrides the preset.",
     )
 
     def decorate(command: F) -> F:
@@ -151,7 +151,7 @@ def _option(each: "dataclasses.Field[Any]", *, shown: bool) -> Callable[[F], F]:
 
 
 def _defaults(each: "dataclasses.Field[Any]") -> str:
-    """`[default: 512; gpu, tpu: 4096]`: the default, and the presets that change it."""
+    """`[default: 512; gpu, tpu: 4096]`: the default, and what presets change it to."""
     shown = [] if each.default is None else [f"default: {_shown(each.default)}"]
     changed: dict[str, list[str]] = {}
     for preset, settings in PRESETS.items():
@@ -172,13 +172,14 @@ def trust_option(command: F) -> F:
     return click.option(
         "--trust-code",
         is_flag=True,
-        help="Import and run the code that a stored run names as its network (my_module:factory): "
-        "only if you trust whoever wrote it. To name it again by --network does as well.",
+        help="Import and run the code that a stored run names as its network (my_module:factory). "
+        "Use it only if you trust whoever wrote the run. Naming the network by --network also "
+        "allows it.",
     )(command)
 
 
 def process_options(command: F) -> F:
-    """Gives a command what says which of several processes it is."""
+    """Gives a command the flags that tell which of several processes it is."""
     for option in (
         click.option(
             "--heartbeat-timeout",
@@ -194,25 +195,25 @@ def process_options(command: F) -> F:
             default=CONNECT_SECONDS,
             show_default=True,
             metavar="SECONDS",
-            help="How long processes wait for one another at the start.",
+            help="How long the processes wait for each other at the start.",
         ),
         click.option(
             "--process-id",
             type=click.IntRange(0, MOST_PROCESSES - 1),
             metavar="N",
-            help="Which of them, from 0.",
+            help="The number of this process, from 0.",
         ),
         click.option(
             "--num-processes",
             type=click.IntRange(1, MOST_PROCESSES),
             metavar="N",
-            help="Processes of the run; 1 trains alone, whatever the launcher says.",
+            help="Number of processes in the run; 1 trains alone, whatever the launcher says.",
         ),
         click.option(
             "--coordinator",
             metavar="HOST:PORT",
-            help="Where process 0 listens. These three are found by themselves on TPU pods and "
-            "under SLURM and Open MPI.",
+            help="Address of process 0. TPU pods, SLURM and Open MPI set this and the next two "
+            "themselves.",
         ),
     ):
         command = option(command)
@@ -223,7 +224,7 @@ class GroupedOptions(Command):
     """A command whose help shows the options of each group under a heading."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Writes the options, group by group; those of no group come first."""
+        """Writes the options, group by group; options without a group come first."""
         headings = {each.name: each.metadata["group"] for each in dataclasses.fields(TrainConfig)}
         headings |= dict.fromkeys(PROCESS_OPTIONS, "Several processes")
         sections: dict[str, list[tuple[str, str]]] = {"Options": []}

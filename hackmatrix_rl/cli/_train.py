@@ -56,14 +56,14 @@ from hackmatrix_rl.system import (
 @click.option(
     "--resume-run",
     metavar="ID",
-    help="Go on with a run that was stopped: its folder, its name under runs/, or its wandb run "
-    "id. Its settings stand, but for those given beside this.",
+    help="Resume a stopped run: its folder, its name under runs/, or its wandb run id. It keeps "
+    "its settings; give those that are to change.",
 )
 @trust_option
 @click.option(
     "--dry-run",
     is_flag=True,
-    help="Check everything, compile, say what the run would do and need, and stop.",
+    help="Check everything, compile, print what the run would do and need, and stop.",
 )
 @process_options
 @click.pass_context
@@ -82,14 +82,14 @@ def train(
     heartbeat_timeout: int,
     **_: Any,
 ) -> int:
-    """Train an agent by masked PPO.
+    """Train an agent by PPO with masked actions.
 
-    Without options: a preset for the device that is there; on two CPU cores about ten
-    minutes. Ctrl-C (or SIGTERM) saves what was learned so far and ends, a second one ends at
-    once.
+    Without options, the preset for this machine's device sets everything; on two CPU cores it
+    takes about ten minutes. Ctrl-C (or SIGTERM) saves the run and ends it; a second one ends it
+    at once.
 
     Exit status: 0 trained to the end; 2 a setting that cannot work; 3 stopped because training
-    had gone wrong; 4 what came last could not be saved; 5 (or 134) another process of the run
+    went wrong; 4 the end of the run could not be saved; 5 (or 134) another process of the run
     was lost; 130 or 143 saved and ended by Ctrl-C or SIGTERM.
     """
     if not dry_run:

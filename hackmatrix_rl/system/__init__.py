@@ -6,6 +6,8 @@ from hackmatrix_rl.system._compatibility import (
     wandb_timeouts,
 )
 from hackmatrix_rl.system._compilation_cache import (
+    cached_programs,
+    compilation_cache,
     enable_compilation_cache,
 )
 from hackmatrix_rl.system._deadline import (
@@ -79,10 +81,12 @@ __all__ = [
     "any_process",
     "available_memory",
     "bytes_of",
+    "cached_programs",
     "check_path",
     "check_same",
     "check_shared",
     "chosen_devices",
+    "compilation_cache",
     "connect",
     "cpu_options",
     "cut_cpu",
