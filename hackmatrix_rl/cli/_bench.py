@@ -1,6 +1,5 @@
 """`hackmatrix-rl bench`."""
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -38,7 +37,7 @@ from hackmatrix_rl.errors import (
     ConfigError,
 )
 from hackmatrix_rl.runs import make_mesh, versions
-from hackmatrix_rl.system import check_path, write_json
+from hackmatrix_rl.system import check_output_file, write_json
 
 COMPARED_GAMES = 1024
 
@@ -119,7 +118,7 @@ def bench(
     defaults = {} if compare is None else {"num_envs": COMPARED_GAMES}
     settings = chosen_config(context, preset, config, defaults)
     if json_file is not None:
-        check_output_file(json_file)
+        check_output_file(json_file, "--json")
     if full:
         bench_all(settings, default_sizes() if numbers is None else numbers, repeats, json_file)
         return
@@ -135,30 +134,14 @@ def bench(
     Console().print(table)
 
 
-def check_output_file(file: Path) -> None:
-    """Looks whether a file can be written, before minutes go into what is to be in it.
-
-    Raises:
-        ConfigError: if it cannot.
-    """
-    check_path(str(file), "--json")
-    folder = file.absolute().parent
-    if not folder.is_dir():
-        raise ConfigError(f"--json {file}: there is no folder {file.parent}.")
-    if file.exists() and not file.is_file():
-        raise ConfigError(f"--json {file}: is no file. Use another name.")
-    if not os.access(folder, os.W_OK):
-        raise ConfigError(f"--json {file}: {folder} cannot be written. Use another folder.")
-
-
 def parse_sizes(text: str) -> tuple[int, ...]:
-    """Numbers of games from a text such as `64,1024`.
+    """Numbers of games from text such as `64,1024`.
 
     Raises:
-        ConfigError: the text is nothing of the kind.
+        ConfigError: the text is not a list of numbers.
     """
     parts = [part.strip() for part in text.split(",")]
-    # `isdecimal` alone would take digits of any script.
+    # `isdecimal` alone accepts digits of every script.
     if not all(p.isascii() and p.isdecimal() and len(p) < 20 and int(p) >= 1 for p in parts):
         raise ConfigError(f"--sizes {text}: not understood. Use whole numbers: --sizes 64,1024.")
     return tuple(sorted({int(part) for part in parts}))
@@ -167,7 +150,7 @@ def parse_sizes(text: str) -> tuple[int, ...]:
 def bench_all(
     settings: TrainConfig, sizes: Sequence[int], repeats: int, json_file: Path | None
 ) -> None:
-    """`--full`: shows each part when it is done, and writes all that are done so far."""
+    """`--full`: shows each part when it is done, and writes all parts so far."""
     check_sizes(settings, sizes)
     console = Console()
     report: dict[str, Any] = {
@@ -192,7 +175,7 @@ def bench_all(
 
 
 def full_table(parts: Sequence[Part], device: Mapping[str, Any]) -> Table:
-    """All parts for people to read."""
+    """All parts, as a table."""
     table = _speeds_table({}, title=f"{device['kind']} x {device['count']}")
     table.add_column("MiB a device", justify="right")
     for part in parts:
@@ -203,7 +186,7 @@ def full_table(parts: Sequence[Part], device: Mapping[str, Any]) -> Table:
 
 
 def bench_table(found: Benchmark) -> Table:
-    """The figures for people to read."""
+    """The results, as a table."""
     device, sizes = found.device, found.sizes
     table = _speeds_table(
         found.speeds,
@@ -218,7 +201,7 @@ def bench_table(found: Benchmark) -> Table:
 
 
 def comparison_table(found: SpeedComparison) -> Table:
-    """The figures of two environments for people to read."""
+    """The results of two environments, as a table."""
     device, sizes = found.device, found.sizes
     table = _speeds_table(
         found.speeds,

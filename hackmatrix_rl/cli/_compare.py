@@ -94,8 +94,8 @@ def compare_command(
     contenders = [contender(config, name) for name, config in configs]
     messages = Console(stderr=True)
     first = configs[0][1].seed
-    dataclasses.replace(configs[0][1], seed=first + seeds - 1)  # refuses what is no seed
-    # Without the compilation cache of `train`: how long compiling takes is measured.
+    dataclasses.replace(configs[0][1], seed=first + seeds - 1)  # refuses seeds beyond the last
+    # Without the compilation cache of `train`: compile time is measured.
     found = compare(
         *contenders,
         seeds=range(first, first + seeds),
@@ -141,13 +141,13 @@ def chosen_configs(
 
 
 def comparison_table(found: Comparison) -> Table:
-    """The figures for people to read."""
+    """The results, as a table."""
     table = Table(
         title=f"{found.device}, {found.judgement.seeds} seeds",
-        caption="Memory is of the compiled program on one device, as the compiler has it; the most "
-        f"in use, by both together (on a CPU: by the process), was {found.peak_bytes / MIB:,.0f} "
-        f"MiB. KL({found.names[0]} || ...) is in nats, on what {found.names[0]} sees; in its own "
-        "column it is that from the next seed's.",
+        caption="Memory is what the compiler reports for the program on one device. Both together "
+        f"(on a CPU: the process) used {found.peak_bytes / MIB:,.0f} MiB at most. "
+        f"KL({found.names[0]} || ...) is in nats, on observations of {found.names[0]}; its own "
+        "column compares it with the next seed's.",
         title_justify="left",
         caption_justify="left",
     )
@@ -176,7 +176,7 @@ def comparison_table(found: Comparison) -> Table:
 
 
 def verdict_line(found: Comparison) -> str:
-    """The verdict, the difference it rests on, and what would show more."""
+    """The verdict, the difference behind it, and how many seeds would show more."""
     judgement = found.judgement
     line = (
         f"{str(judgement.verdict).upper()}: {judgement.reason} "

@@ -36,7 +36,7 @@ from hackmatrix_rl.system import (
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-GROUPS = ("Run", "Devices", "Game", "Collecting", "Network", "Learning", "Memory", "Watching")
+GROUPS = ("Run", "Game", "Devices", "Collecting", "Network", "Learning", "Memory", "Watching")
 
 MOST_PROCESSES = 65_536
 PROCESS_OPTIONS = (
@@ -164,6 +164,8 @@ def _defaults(each: "dataclasses.Field[Any]") -> str:
 def _shown(value: Any) -> str:
     if value is None:
         return "none"
+    if isinstance(value, bool):
+        return "on" if value else "off"
     return f"{value:,}".replace(",", "_") if type(value) is int else str(value)
 
 

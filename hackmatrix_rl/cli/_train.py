@@ -137,8 +137,8 @@ def train(
 
 
 def advice(config: TrainConfig, folder: RunFolder, result: RunResult) -> list[str]:
-    """What to do next, after a run has ended."""
-    # Code is imported for those who name it.
+    """What to do after a run has ended, in lines."""
+    # A user who names the network's code may import it.
     own = f" --network {config.network}" if module_of(config.network) else ""
     see = f"See it play:  hackmatrix-rl eval {folder.path}{own}"
     go_on = f"Go on:  hackmatrix-rl train --resume-run {folder.path}{own}"
@@ -164,10 +164,10 @@ def describe(config: TrainConfig, folder: RunFolder) -> list[str]:
 def summarize(
     config: TrainConfig, folder: RunFolder, result: RunResult, console: Console
 ) -> ExitCode:
-    """Shows how the policy plays beside random and runner, and writes it down.
+    """Shows how the policy plays, beside random and runner, and writes that down.
 
     Returns:
-        How the run ended: `UNSAVED` if that could not be written.
+        How the run ended: `UNSAVED` if the summary could not be written.
     """
     console.print(f"Playing {config.eval_episodes:,} games with each policy ...", highlight=False)
     evaluations = evaluate_all(

@@ -1,4 +1,4 @@
-"""Settings from outside: a TOML file, or the JSON that lies in a run's folder."""
+"""Settings from a TOML file, or from the JSON in a run's folder."""
 
 import dataclasses
 import stat
@@ -55,7 +55,9 @@ def read_settings(path: Path, *, report: Callable[[str], object] = warnings.warn
         raise ConfigError(f"{said}: {error.strerror or error}.") from error
     except RecursionError as error:
         raise ConfigError(f"{said}: nested too deeply. Settings need no tables.") from error
-    except ValueError as error:  # no TOML, no UTF-8, a number of thousands of digits, a bad path
+    except (
+        ValueError
+    ) as error:  # not TOML, not UTF-8, a number of thousands of digits, or a bad path
         raise ConfigError(f"{said}: not valid TOML: {error}.") from error
     fields = dataclasses.fields(TrainConfig)
     known = [each.name for each in fields] + ["preset"]
@@ -79,18 +81,18 @@ def read_settings(path: Path, *, report: Callable[[str], object] = warnings.warn
 
 
 def _read(path: Path) -> bytes:
-    """The bytes of a file or a pipe; what is larger than settings are is not read to its end."""
+    """The bytes of a file or a pipe. It does not read on where no settings are that long."""
     if stat.S_ISCHR(path.stat().st_mode) or stat.S_ISBLK(path.stat().st_mode):
-        raise OSError("is a device, no file")
+        raise OSError("is a device, not a file")
     with path.open("rb") as file:
         content = file.read(_MOST_BYTES + 1)
     if len(content) > _MOST_BYTES:
-        raise OSError(f"is larger than {_MOST_BYTES:,} bytes, which is no file of settings")
+        raise OSError(f"is larger than {_MOST_BYTES:,} bytes, too large for settings")
     return content
 
 
 def _flat(content: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Keys and values of all tables, in the file's order; not recursive, however deep it is."""
+    """Keys and values of all tables, in the file's order; without recursion, at any depth."""
     pairs: list[tuple[str, Any]] = []
     tables = [iter(content.items())]
     while tables:

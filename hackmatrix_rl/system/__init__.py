@@ -60,6 +60,7 @@ from hackmatrix_rl.system._memory import (
     size_of,
 )
 from hackmatrix_rl.system._paths import (
+    check_output_file,
     check_path,
 )
 from hackmatrix_rl.system._rendezvous import (
@@ -82,6 +83,7 @@ __all__ = [
     "available_memory",
     "bytes_of",
     "cached_programs",
+    "check_output_file",
     "check_path",
     "check_same",
     "check_shared",
