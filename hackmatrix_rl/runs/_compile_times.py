@@ -82,6 +82,7 @@ class CompileTimes:
         times.pop(self._kind, None)  # so that the latest stand last
         times[self._kind] = {**self._known, came: round(seconds, 2)}
         try:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
             write_json(self._file, dict(list(times.items())[-_MOST:]))
         except OSError as error:
             self.notes.append(f"could not write {self._file}: {error.strerror or error}")

@@ -51,8 +51,11 @@ def compilation_cache() -> Path | None:
 
 
 def cached_programs() -> frozenset[str]:
-    """The names of the programs in the cache; empty if there is no folder to look into."""
+    """The names of the programs in the cache; empty if nobody can look into it."""
     folder = compilation_cache()
-    if folder is None or not folder.is_dir():
+    if folder is None:
         return frozenset()
-    return frozenset(name for name in os.listdir(folder) if name.endswith(_PROGRAM))
+    try:
+        return frozenset(name for name in os.listdir(folder) if name.endswith(_PROGRAM))
+    except OSError:  # missing before the first program; JAX warns of a folder that it cannot read
+        return frozenset()

@@ -141,6 +141,21 @@ def test_the_file_does_not_grow_for_ever(cache, monkeypatch):
     assert times(width=3).line() == "compiling ... (3.0 s last time)"
 
 
+def test_a_cache_that_is_not_there_yet_is_made(cache):
+    cache.rmdir()
+    compile_once(cache, 2.0)
+    assert times().line() == "compiling ... (2.0 s last time)"
+
+
+def test_a_file_in_place_of_the_cache_is_told(cache):
+    cache.rmdir()
+    cache.write_text("")
+    each = times()
+    assert each.line() == FIRST
+    each.keep(2.0)
+    assert each.notes == [f"could not write {cache / FILE}: File exists"]
+
+
 def test_without_a_cache_nothing_is_kept(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     before = jax.config.jax_compilation_cache_dir
