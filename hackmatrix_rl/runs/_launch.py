@@ -66,7 +66,7 @@ class Launch:
     config: TrainConfig
     notes: tuple[str, ...]
     needs: tuple[str, ...]
-    _trainer: Trainer
+    _trainer: Trainer[Any]
     _resumed: ResumableRun | None
     _lock: RunLock
 

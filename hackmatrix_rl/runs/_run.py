@@ -193,7 +193,9 @@ def _train(
         saving.watch(metrics)
 
 
-def _compile(config: TrainConfig, trainer: Trainer, sink: Sink, clock: Callable[[], float]) -> None:
+def _compile(
+    config: TrainConfig, trainer: Trainer[Any], sink: Sink, clock: Callable[[], float]
+) -> None:
     """Compiles, and says how long that took last time and takes this time."""
     times = CompileTimes(config, trainer.mesh)
     sink.note(times.line())

@@ -65,7 +65,9 @@ def test_its_training_goes_on(run):
     result = invoke("train", "--resume-run", run, "--total-timesteps", 1024)
     assert result.exit_code == 0, result.output
     # Both have the names of 0.1; what goes on has those of today.
-    assert "read under the old names num_epochs (now update_epochs), " in " ".join(result.output.split())
+    assert "read under the old names num_epochs (now update_epochs), " in " ".join(
+        result.output.split()
+    )
     assert json.loads((run / "config.json").read_text())["gamma"] == 0.99
     newest = find_checkpoint(run)
     metadata = read_metadata(newest)
