@@ -64,7 +64,6 @@ def test_a_foreign_flag_is_answered_with_ours(name):
         (["train", "--cuda"], "Use --device gpu."),
         (["train", "--learning_rate", "1"], "Did you mean --learning-rate?"),
         (["train", "--gama", "1"], "No such option '--gama'. Did you mean --gamma?"),
-        (["train", "--discoun", "1"], "No such option '--discoun'."),
         (["train", "--episodes", "1"], "a flag of hackmatrix-rl eval and hackmatrix-rl compare."),
         (["train", "--json"], "It is a flag of hackmatrix-rl eval and hackmatrix-rl bench and"),
         (["bench", "--n-envs", "1"], "Use --num-envs."),
@@ -88,5 +87,6 @@ def test_an_unknown_flag_is_answered_with_the_right_one(arguments, said):
     assert_refused(invoke(*arguments), said)
 
 
-def test_nothing_is_suggested_that_is_like_nothing():
-    assert invoke("train", "--qqqq").stderr == "Error: No such option '--qqqq'.\n"
+@pytest.mark.parametrize("typed", ["--qqqq", "--discoun"])
+def test_neither_an_old_name_nor_anything_unlike_is_suggested(typed):
+    assert invoke("train", typed).stderr == f"Error: No such option '{typed}'.\n"
