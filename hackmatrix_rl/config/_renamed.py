@@ -142,8 +142,13 @@ def advice_for(name: str, *, is_flag: bool) -> str:
 
 def closest(name: str, known: Iterable[str]) -> str:
     """`Did you mean ...?` if some known name is similar to an unknown one; else empty."""
-    near = get_close_matches(name.lower(), list(known), n=1)
-    return f"Did you mean {near[0]}?" if near else ""
+    known = list(known)
+    # A mistyped old name is answered with the new one.
+    meant = {each: each for each in known}
+    for old, new in RENAMED.items():
+        meant |= {spell(old): spell(new) for spell in (str, flag) if spell(new) in known}
+    near = get_close_matches(name.lower(), meant, n=1)
+    return f"Did you mean {meant[near[0]]}?" if near else ""
 
 
 def rename(

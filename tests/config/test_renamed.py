@@ -110,6 +110,7 @@ def test_an_old_and_a_new_name_together_are_refused(tmp_path):
         ("NUM_ENVS", "unknown setting 'NUM_ENVS'. Did you mean num_envs?"),
         ("cuda", "unknown setting 'cuda'. Use device = \"gpu\"."),
         ("batch_size", "Use minibatch_size for the actions of a minibatch; an update learns from "),
+        ("discoun", "unknown setting 'discoun'. Did you mean gamma?"),
         ("colour", "unknown setting 'colour'."),
     ],
 )
