@@ -1,4 +1,4 @@
-"""Flags from a variable of the environment."""
+"""Flags from an environment variable."""
 
 import os
 import shlex
@@ -13,11 +13,11 @@ def added_flags(command: click.Command, environment: Mapping[str, str] = os.envi
     """The flags of `HACKMATRIX_RL_FLAGS` that a command knows.
 
     Args:
-        command: that is about to run.
-        environment: holds the variable, or does not.
+        command: the one that is about to run.
+        environment: the variables.
 
     Raises:
-        click.UsageError: the variable holds something else than flags.
+        click.UsageError: the variable holds anything but flags.
     """
     try:
         words = shlex.split(environment.get(VARIABLE, ""))
@@ -26,7 +26,7 @@ def added_flags(command: click.Command, environment: Mapping[str, str] = os.envi
     for word in words:
         if not word.startswith("--"):
             raise click.UsageError(
-                f"{VARIABLE}: {word!r} is no flag. Write each as --name or --name=value."
+                f"{VARIABLE}: {word!r} is not a flag. Write each as --name or --name=value."
             )
     known = {
         name

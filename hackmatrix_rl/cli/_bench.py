@@ -1,6 +1,5 @@
 """`hackmatrix-rl bench`."""
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -29,6 +28,7 @@ from hackmatrix_rl.cli._settings import (
     GroupedOptions,
     chosen_config,
     config_options,
+    settings_epilog,
 )
 from hackmatrix_rl.config import (
     TrainConfig,
@@ -37,45 +37,50 @@ from hackmatrix_rl.errors import (
     ConfigError,
 )
 from hackmatrix_rl.runs import make_mesh, versions
-from hackmatrix_rl.system import check_path, write_json
+from hackmatrix_rl.system import check_output_file, write_json
 
 COMPARED_GAMES = 1024
 
 
-@click.command(cls=GroupedOptions)
+SETTINGS = ("Game", "Devices", "Collecting", "Network", "Learning")
+"""Groups of settings that matter for speed."""
+
+
+@click.command(cls=GroupedOptions, epilog=settings_epilog(SETTINGS))
 @click.option(
     "--compare",
     type=click.Choice(["pgx"]),
-    help="Measure the environment beside pgx's minatar-asterix instead, in turns, with "
+    help="Instead, measure the environment and pgx's minatar-asterix in turns, with "
     f"{COMPARED_GAMES:,} games of each unless --num-envs is given.",
 )
 @click.option(
     "--full",
     is_flag=True,
-    help="Measure the environment over the number of games, also at late stages, and training in "
-    "f32 and bf16, instead.",
+    help="Instead, measure the environment at many numbers of games, early and late in them, and "
+    "training in f32 and bf16.",
 )
 @click.option(
     "--sizes",
     metavar="N,N,...",
-    help="With --full: games side by side.  [default: powers of 4 from 64 to 16,384; gpu, tpu: to "
-    "65,536]",
+    help="With --full: numbers of games in parallel.  [default: powers of 4 from 64 to 16,384; "
+    "gpu, tpu: to 65,536]",
 )
 @click.option(
     "--json",
     "json_file",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Also write the figures as JSON; with --full after each part.",
+    help="Also write the results as JSON; --full writes them after each part.",
 )
 @click.option(
     "--repeats",
     type=click.IntRange(1, 10_000),
     default=5,
     show_default=True,
-    help="Runs of each measurement; median, smallest and largest are reported.",
+    metavar="NUMBER",
+    help="Runs of each measurement; the report has their median, smallest and largest.",
 )
-@config_options(groups=("Devices", "Game", "Collecting", "Network", "Learning"))
+@config_options(SETTINGS, in_help=False)
 @click.pass_context
 def bench(
     context: click.Context,
@@ -89,19 +94,19 @@ def bench(
     config: Path | None,
     **_: Any,
 ) -> None:
-    """Measure speed: environment, learning, and training as a whole.
+    """Measure the speed of the environment, of learning, and of training.
 
     \b
-    env     random legal play with resets; everything a step returns is used
-    update  estimating advantages and learning from a rollout
-    train   whole updates as `train` does them
+    env     random legal actions, with resets
+    update  advantages, and learning from a rollout
+    train   whole updates, as `train` does them
 
-    Steps are environment steps: a step of all games counts once for each. Compilation is
-    measured apart, without the cache that `train` uses.
+    A step is one action in one game. Compile time is measured separately, without the cache
+    that `train` uses.
 
     \b
-    hackmatrix-rl bench --compare pgx            beside an environment that is well known
-    hackmatrix-rl bench --full --json full.json  all that is worth measuring on this machine
+    hackmatrix-rl bench --compare pgx            beside a well-known environment
+    hackmatrix-rl bench --full --json full.json  everything, over the number of games
     """
     if full and compare is not None:
         raise ConfigError("--full and --compare are two measurements. Use one at a time.")
@@ -113,7 +118,7 @@ def bench(
     defaults = {} if compare is None else {"num_envs": COMPARED_GAMES}
     settings = chosen_config(context, preset, config, defaults)
     if json_file is not None:
-        check_output_file(json_file)
+        check_output_file(json_file, "--json")
     if full:
         bench_all(settings, default_sizes() if numbers is None else numbers, repeats, json_file)
         return
@@ -129,30 +134,14 @@ def bench(
     Console().print(table)
 
 
-def check_output_file(file: Path) -> None:
-    """Looks whether a file can be written, before minutes go into what is to be in it.
-
-    Raises:
-        ConfigError: if it cannot.
-    """
-    check_path(str(file), "--json")
-    folder = file.absolute().parent
-    if not folder.is_dir():
-        raise ConfigError(f"--json {file}: there is no folder {file.parent}.")
-    if file.exists() and not file.is_file():
-        raise ConfigError(f"--json {file}: is no file. Use another name.")
-    if not os.access(folder, os.W_OK):
-        raise ConfigError(f"--json {file}: {folder} cannot be written. Use another folder.")
-
-
 def parse_sizes(text: str) -> tuple[int, ...]:
-    """Numbers of games from a text such as `64,1024`.
+    """Numbers of games from text such as `64,1024`.
 
     Raises:
-        ConfigError: the text is nothing of the kind.
+        ConfigError: the text is not a list of numbers.
     """
     parts = [part.strip() for part in text.split(",")]
-    # `isdecimal` alone would take digits of any script.
+    # `isdecimal` alone accepts digits of every script.
     if not all(p.isascii() and p.isdecimal() and len(p) < 20 and int(p) >= 1 for p in parts):
         raise ConfigError(f"--sizes {text}: not understood. Use whole numbers: --sizes 64,1024.")
     return tuple(sorted({int(part) for part in parts}))
@@ -161,7 +150,7 @@ def parse_sizes(text: str) -> tuple[int, ...]:
 def bench_all(
     settings: TrainConfig, sizes: Sequence[int], repeats: int, json_file: Path | None
 ) -> None:
-    """`--full`: shows each part when it is done, and writes all that are done so far."""
+    """`--full`: shows each part when it is done, and writes all parts so far."""
     check_sizes(settings, sizes)
     console = Console()
     report: dict[str, Any] = {
@@ -186,7 +175,7 @@ def bench_all(
 
 
 def full_table(parts: Sequence[Part], device: Mapping[str, Any]) -> Table:
-    """All parts for people to read."""
+    """All parts, as a table."""
     table = _speeds_table({}, title=f"{device['kind']} x {device['count']}")
     table.add_column("MiB a device", justify="right")
     for part in parts:
@@ -197,7 +186,7 @@ def full_table(parts: Sequence[Part], device: Mapping[str, Any]) -> Table:
 
 
 def bench_table(found: Benchmark) -> Table:
-    """The figures for people to read."""
+    """The results, as a table."""
     device, sizes = found.device, found.sizes
     table = _speeds_table(
         found.speeds,
@@ -212,7 +201,7 @@ def bench_table(found: Benchmark) -> Table:
 
 
 def comparison_table(found: SpeedComparison) -> Table:
-    """The figures of two environments for people to read."""
+    """The results of two environments, as a table."""
     device, sizes = found.device, found.sizes
     table = _speeds_table(
         found.speeds,

@@ -2,13 +2,14 @@
 
 import dataclasses
 import json
+from functools import partial
 from pathlib import Path
 
 import click
 from rich.console import Console
 from rich.table import Table
 
-from hackmatrix_rl.cli._settings import settled_config
+from hackmatrix_rl.cli._command import Command
 from hackmatrix_rl.config import (
     MOST_EPISODES,
     TrainConfig,
@@ -22,6 +23,7 @@ from hackmatrix_rl.evaluation import Estimate, Verdict
 from hackmatrix_rl.runs import (
     Comparison,
     compare,
+    config_here,
     contender,
 )
 from hackmatrix_rl.system import select_device
@@ -30,36 +32,39 @@ STATUS = {Verdict.WITHIN: 0, Verdict.WORSE: 10, Verdict.NOT_SHOWN: 11}
 MIB = 2**20
 
 
-@click.command("compare")
+@click.command("compare", cls=Command)
 @click.argument("files", nargs=-1, metavar="[A.toml] [B.toml]", type=click.Path(path_type=Path))
 @click.option(
     "--precision",
     is_flag=True,
-    help="Compare f32 with bf16, of A.toml or of the preset.",
+    help="Compare f32 with bf16, both with the settings of A.toml or of the preset.",
 )
 @click.option(
     "--preset",
     metavar="|".join(preset_names()),
-    help="Settings that suit a device, for both; before what files say.  [default: auto]",
+    help="Settings for a kind of device, for both; the files override it.  [default: auto]",
 )
 @click.option(
     "--seeds",
     type=click.IntRange(1, 1000),
     default=3,
     show_default=True,
-    help="Trainings of each, from A's seed on. One alone says nothing about other seeds.",
+    metavar="NUMBER",
+    help="Trainings of each, from A's seed on. One seed says nothing about others.",
 )
 @click.option(
     "--total-timesteps",
     type=click.IntRange(min=1),
-    help="Train both for so many actions, whatever the files say.",
+    metavar="NUMBER",
+    help="Actions to train each of them on, whatever the files say.",
 )
 @click.option(
     "--episodes",
     type=click.IntRange(2, MOST_EPISODES),
     default=1000,
     show_default=True,
-    help="Games to play with each policy.",
+    metavar="NUMBER",
+    help="Games that each policy plays.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 def compare_command(
@@ -71,12 +76,12 @@ def compare_command(
     episodes: int,
     as_json: bool,
 ) -> int:
-    """Train by two settings files side by side: is B as good as A?
+    """Train with two settings files: is B as good as A?
 
-    Both are trained from the same seeds, taking turns at the device, and then play the same
-    games. B is within 3% of A's return if the 95% interval of the difference says so; it is not
-    if that says so; else it is not shown. More return is always within. With several seeds,
-    each is one observation; few seeds give wide intervals.
+    A and B train from the same seeds, in turns on the same device, and then play the same
+    games. B is within 3% of A's return if the whole 95% interval of the difference is. B is not
+    within 3% if the whole interval lies below. Otherwise it is not shown. A higher return
+    always counts as within. Each seed is one observation; few seeds give wide intervals.
 
     Exit status: 0 within 3%; 10 not within 3%; 11 not shown; 2 a setting that cannot work.
     """
@@ -89,8 +94,8 @@ def compare_command(
     contenders = [contender(config, name) for name, config in configs]
     messages = Console(stderr=True)
     first = configs[0][1].seed
-    dataclasses.replace(configs[0][1], seed=first + seeds - 1)  # refuses what is no seed
-    # Without the compilation cache of `train`: how long compiling takes is measured.
+    dataclasses.replace(configs[0][1], seed=first + seeds - 1)  # refuses seeds beyond the last
+    # Without the compilation cache of `train`: compile time is measured.
     found = compare(
         *contenders,
         seeds=range(first, first + seeds),
@@ -112,7 +117,7 @@ def chosen_configs(
     """Names and configs of baseline and candidate.
 
     Raises:
-        ConfigError: if it is not clear which they are, or a setting cannot work.
+        ConfigError: if the files do not tell which they are, or a setting cannot work.
     """
     wanted = (0, 1) if precision else (2,)
     if len(files) not in wanted:
@@ -120,9 +125,10 @@ def chosen_configs(
             f"compare takes two settings files, A.toml B.toml, not {len(files)}; or --precision "
             "and one or none."
         )
-    settled = [settled_config(preset, read_settings(file)) for file in files]
+    warn = partial(click.echo, err=True)
+    settled = [config_here(preset, read_settings(file, report=warn)) for file in files]
     if precision:
-        base = settled[0] if settled else settled_config(preset, {})
+        base = settled[0] if settled else config_here(preset, {})
         found = [(name, dataclasses.replace(base, precision=name)) for name in ("f32", "bf16")]
     else:
         same = files[0].stem == files[1].stem
@@ -135,13 +141,13 @@ def chosen_configs(
 
 
 def comparison_table(found: Comparison) -> Table:
-    """The figures for people to read."""
+    """The results, as a table."""
     table = Table(
         title=f"{found.device}, {found.judgement.seeds} seeds",
-        caption="Memory is of the compiled program on one device, as the compiler has it; the most "
-        f"in use, by both together (on a CPU: by the process), was {found.peak_bytes / MIB:,.0f} "
-        f"MiB. KL({found.names[0]} || ...) is in nats, on what {found.names[0]} sees; in its own "
-        "column it is that from the next seed's.",
+        caption="Memory is what the compiler reports for the program on one device. Both together "
+        f"(on a CPU: the process) used {found.peak_bytes / MIB:,.0f} MiB at most. "
+        f"KL({found.names[0]} || ...) is in nats, on observations of {found.names[0]}; its own "
+        "column compares it with the next seed's.",
         title_justify="left",
         caption_justify="left",
     )
@@ -170,7 +176,7 @@ def comparison_table(found: Comparison) -> Table:
 
 
 def verdict_line(found: Comparison) -> str:
-    """The verdict, the difference it rests on, and what would show more."""
+    """The verdict, the difference behind it, and how many seeds would show more."""
     judgement = found.judgement
     line = (
         f"{str(judgement.verdict).upper()}: {judgement.reason} "

@@ -9,6 +9,7 @@ from rich.console import Console
 
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.checkpoints import load
+from hackmatrix_rl.cli._command import Command
 from hackmatrix_rl.cli._settings import trust_option
 from hackmatrix_rl.cli._summary import (
     summary_table,
@@ -31,11 +32,12 @@ from hackmatrix_rl.system import enable_compilation_cache
 BASELINES: dict[str, type[Agent]] = {"random": RandomAgent, "runner": Runner}
 
 
-@click.command("eval")
+@click.command("eval", cls=Command)
 @click.argument("target", metavar="RUN_OR_CHECKPOINT|random|runner")
 @click.option(
     "--episodes",
     type=click.IntRange(1, MOST_EPISODES),
+    metavar="NUMBER",
     default=1000,
     show_default=True,
     help="Games to play.",
@@ -43,29 +45,30 @@ BASELINES: dict[str, type[Agent]] = {"random": RandomAgent, "runner": Runner}
 @click.option(
     "--seed",
     type=click.IntRange(0, 2**32 - 1),
+    metavar="NUMBER",
     default=0,
     show_default=True,
-    help="Decides the games and all draws.",
+    help="Seed of the games and of the policy's draws.",
 )
-@click.option("--greedy", is_flag=True, help="Take the likeliest action instead of drawing one.")
+@click.option("--greedy", is_flag=True, help="Take the most likely action instead of drawing one.")
 @click.option(
     "--num-envs",
     type=click.IntRange(1, COUNTED),
+    metavar="NUMBER",
     default=1024,
     show_default=True,
-    help="Games side by side; fewer need less memory. The result does not depend on it.",
+    help="Games played in parallel; fewer need less memory. The result does not depend on it.",
 )
 @click.option(
     "--best",
     is_flag=True,
-    help="Of a run, the checkpoint with the highest mean return (kept by train --keep-best) "
-    "rather than the newest.",
+    help="Use the run's checkpoint with the highest mean return (kept by train --keep-best) "
+    "instead of the newest.",
 )
 @click.option(
     "--network",
-    metavar="text",
-    help="Name the run's network again: of one of your own (my_module:factory), this says that it "
-    "may be imported.",
+    metavar="TEXT",
+    help="The run's network. Naming your own (my_module:factory) allows it to be imported.",
 )
 @trust_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
@@ -80,14 +83,14 @@ def evaluate_command(
     trust_code: bool,
     as_json: bool,
 ) -> None:
-    """Say how well a policy plays: return, stage reached, win rate, score, length.
+    """Measure how well a policy plays: return, stage reached, win rate, score, length.
 
-    The policy is the newest checkpoint of a run (its folder, or its name under runs/), one
-    checkpoint, or a scripted one: random (uniform over legal actions) or runner (fights what
-    stands beside it and walks to the exit).
+    The policy is a run (its folder, or its name under runs/; its newest checkpoint plays), one
+    checkpoint, or a script: random draws among the legal actions, runner fights what stands
+    next to it and walks to the exit.
 
-    Every game is played to its end, the first of its environment, so that short games are not
-    favoured. Intervals are 95%: normal approximation for means, Wilson's for the win rate.
+    Each environment plays one game to its end, so that short games do not count more.
+    Intervals are 95%: normal approximation for means, Wilson's for the win rate.
     """
     policy, environment = player_and_environment(
         target, network=network, trust_code=trust_code, best=best
@@ -118,19 +121,19 @@ def player_and_environment(
     trust_code: bool = False,
     best: bool = False,
 ) -> tuple[ActorCritic | Agent, HackMatrix]:
-    """What to evaluate, and in what.
+    """The policy to evaluate, and its environment.
 
-    A trained policy plays under the limits that it was trained with, a scripted one under
-    those of the default config.
+    A trained policy plays under the limits of its training, a script under those of the default
+    config.
 
     Args:
-        target: a run, a checkpoint, or the name of a scripted player.
-        network: as for `load`, like what follows.
+        target: a run, a checkpoint, or the name of a script.
+        network: as for `load`.
         trust_code: whether code that the run names may be imported.
-        best: whether to take the checkpoint with the highest mean return.
+        best: whether to use the checkpoint with the highest mean return.
 
     Raises:
-        ConfigError: if there is no such thing, or its code is not trusted.
+        ConfigError: if there is no such policy, or its code is not trusted.
     """
     if target in BASELINES:
         return BASELINES[target](), make_environment(TrainConfig())

@@ -1,4 +1,4 @@
-"""How a command that was handed something bad ends."""
+"""How a command ends that got a bad setting."""
 
 import sys
 from typing import NoReturn
@@ -17,10 +17,10 @@ from hackmatrix_rl.system import (
 
 
 def refuse(error: ValueError) -> NoReturn:
-    """Says in one line what is wrong with a setting, and ends.
+    """Says in one line what is wrong with a setting, and ends the process.
 
     Args:
-        error: what was raised; if it is no `ConfigError`, it is raised again.
+        error: the exception; it is raised again if it is not a `ConfigError`.
     """
     if not isinstance(error, ConfigError):
         raise error

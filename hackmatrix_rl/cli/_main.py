@@ -1,4 +1,4 @@
-"""`hackmatrix-rl`: the commands, and how they fail."""
+"""`hackmatrix-rl`: its commands, and how they fail."""
 
 import os
 import sys
@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 import click
-from click.exceptions import NoSuchCommand
+from click.exceptions import NoSuchCommand, NoSuchOption
 
 from hackmatrix_rl.cli._added_flags import added_flags
 from hackmatrix_rl.cli._output import (
@@ -16,7 +16,7 @@ from hackmatrix_rl.cli._output import (
     own_streams,
 )
 
-# Where each command is, imported when it is asked for: help need not wait for JAX.
+# Where each command is. It is imported when needed: the help does not wait for JAX.
 _COMMANDS = {
     "train": "hackmatrix_rl.cli._train:train",
     "eval": "hackmatrix_rl.cli._eval:evaluate_command",
@@ -28,37 +28,46 @@ _COMMANDS = {
 
 EXIT_SECONDS = 15.0
 UNWRITTEN = 4
-"""Exit status of a command whose output is its result, and could not be written."""
+"""Exit status of a command that could not write its result to standard output."""
 
 
 class Commands(click.Group):
-    """A group whose commands answer a bad value with one line and exit status 2."""
+    """The commands; each answers a bad value with one line and exit status 2."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names of the commands."""
         return list(_COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of a name, with all that it needs imported."""
+        """The command with a name; imports all that it needs."""
         if cmd_name not in _COMMANDS:
             return None
         module, name = _COMMANDS[cmd_name].split(":")
         command: click.Command = getattr(import_module(module), name)
         return command
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parses what stands before the command."""
+        try:
+            return super().parse_args(ctx, args)
+        except NoSuchOption as error:
+            name = error.option_name
+            said = f"No such option '{name}'. Flags follow a command: hackmatrix-rl train {name}"
+            raise NoSuchOption(name, said, ctx=ctx) from error
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that is called; of one that is not there it says what is near."""
+        """The command that is called, or an error that names a similar one."""
         try:
             name, command, rest = super().resolve_command(ctx, args)
         except NoSuchCommand as error:
             raise NoSuchCommand(args[0], possibilities=_COMMANDS, ctx=ctx) from error
-        # Last, since the last of several values counts.
+        # At the end: the last of several values counts.
         return name, command, rest if command is None else rest + added_flags(command)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Nothing: the text above tells of the commands, and asking them would import all."""
+        """Writes nothing: the text above lists the commands, and asking them would import all."""
 
     def main(
         self,
@@ -68,7 +77,7 @@ class Commands(click.Group):
         standalone_mode: bool = True,
         **extra: Any,
     ) -> Any:
-        """Runs a command; a mistake of the user's is no traceback."""
+        """Runs a command. A mistake of the user gives one line, not a traceback."""
         if not standalone_mode:
             return super().main(args, prog_name, complete_var, False, **extra)
         own_process = own_streams()
@@ -106,9 +115,9 @@ class Commands(click.Group):
 
 
 def _leave_in_time(code: str | int | None) -> None:
-    """Ends the process if what libraries still do at exit takes long.
+    """Ends the process if libraries take long at exit.
 
-    Weights & Biases would send the last of its telemetry, to a service that may never answer.
+    Weights & Biases sends the last of its telemetry then, to a service that may never answer.
     """
     status = code if isinstance(code, int) else 0
     timer = threading.Timer(EXIT_SECONDS, os._exit, (status,))
@@ -128,13 +137,14 @@ def main(context: click.Context) -> None:
 
     \b
     hackmatrix-rl train                 train for about ten minutes on two CPU cores
-    hackmatrix-rl eval runs/...         how well what was trained plays
+    hackmatrix-rl eval runs/...         how well a trained policy plays
     hackmatrix-rl bench                 how fast this machine is
     hackmatrix-rl compare A.toml B.toml whether B is as good as A, and how fast
-    hackmatrix-rl verify-resume         proof that a resumed run is the run that was stopped
+    hackmatrix-rl verify-resume         proof that resuming a run changes no bit of it
 
-    Flags in the variable HACKMATRIX_RL_FLAGS (`--num-envs=16 --num-steps=4`) are added to every
-    command that knows them, and win over the command line: to try any command at a small size.
+    The environment variable HACKMATRIX_RL_FLAGS (`--num-envs=16 --num-steps=4`) adds flags to
+    every command that knows them. They override the command line, to try any command at a small
+    size.
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())

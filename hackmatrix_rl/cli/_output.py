@@ -1,4 +1,4 @@
-"""Standard output and error that may be full, closed, or read by nobody."""
+"""Standard output and error, which may be full, closed, or a pipe that nobody reads."""
 
 import errno
 import io
@@ -10,19 +10,20 @@ STDOUT, STDERR = 1, 2
 
 
 class OutputLostError(Exception):
-    """Standard output cannot be written, and what it was to show is the command's result.
+    """Standard output cannot be written, and the command's result belongs there.
 
-    No OSError: libraries end the process at a closed pipe, or take it for an error of theirs.
+    It is not an OSError: libraries end the process at a closed pipe, or take the error for
+    theirs.
     """
 
 
 class _Stream(io.FileIO):
-    """A standard stream that fails once at the most; what comes after that is dropped.
+    """A standard stream that fails at most once; later writes are dropped.
 
     Args:
         descriptor: of the stream.
         needed: whether a failure is an error.
-        closed: whether it was closed when the process began: then the descriptor leads nowhere.
+        closed: whether it was closed when the process began; its descriptor leads nowhere then.
     """
 
     def __init__(self, descriptor: int, *, needed: bool, closed: bool) -> None:
@@ -32,7 +33,7 @@ class _Stream(io.FileIO):
         self._lost = False
 
     def write(self, data: Any, /) -> int:
-        """Writes, or does as if it had."""
+        """Writes, or drops the data after a failure."""
         if self._lost:
             return len(data)
         try:
@@ -50,19 +51,19 @@ class _Stream(io.FileIO):
 
 
 def spare_output() -> None:
-    """From here on a failure of standard output stops nothing; standard error tells of it once."""
+    """Makes failures of standard output stop nothing; standard error tells of the first one."""
     raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
     if isinstance(raw, _Stream):
         raw.needed = False
 
 
 def own_streams() -> bool:
-    """Puts streams of ours in the place of the process's own, for as long as it lives.
+    """Replaces the process's standard streams by ours, until it ends.
 
-    Where somebody else has put theirs (a test, a notebook), they stay.
+    Streams that a test or a notebook put there stay.
 
     Returns:
-        Whether they were put there: the process is this command's alone.
+        Whether they were replaced: the process belongs to this command alone.
     """
     if sys.stdout is not sys.__stdout__ or sys.stderr is not sys.__stderr__:
         return False
@@ -73,9 +74,9 @@ def own_streams() -> bool:
 
 
 def _fill_gaps() -> list[int]:
-    """Standard streams that were closed; they lead nowhere now.
+    """Opens closed standard streams, to lead nowhere, and returns their descriptors.
 
-    The next file that is opened would get their place, and whatever a library prints.
+    Otherwise the next file that is opened would get their number, and what libraries print.
     """
     closed = []
     for descriptor in (0, STDOUT, STDERR):

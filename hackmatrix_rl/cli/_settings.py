@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -9,32 +10,33 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
+from hackmatrix_rl.cli._command import Command
 from hackmatrix_rl.config import (
     AUTO,
     PRESETS,
+    RENAMED,
     TrainConfig,
-    cpu_devices,
+    check_one_name,
     field_types,
-    make_config,
-    preset_for,
     preset_names,
     read_settings,
+    rename,
+    renamed_line,
 )
 from hackmatrix_rl.errors import (
     ConfigError,
     flag,
 )
+from hackmatrix_rl.runs import config_here
 from hackmatrix_rl.system import (
     CONNECT_SECONDS,
     HEARTBEAT_SECONDS,
-    cut_cpu,
-    make_deterministic,
     select_device,
 )
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-GROUPS = ("Run", "Devices", "Game", "Collecting", "Network", "Learning", "Memory", "Watching")
+GROUPS = ("Run", "Game", "Devices", "Collecting", "Network", "Learning", "Memory", "Watching")
 
 MOST_PROCESSES = 65_536
 PROCESS_OPTIONS = (
@@ -47,9 +49,9 @@ PROCESS_OPTIONS = (
 
 
 class Value(click.ParamType[Any]):
-    """Text for one field: `none` where it may be, and `12_000_000` or `1.2e7` for whole numbers.
+    """The text of one field: `none` if allowed; a whole number also as `12_000_000` or `1.2e7`.
 
-    Ranges are checked by `TrainConfig`, for files and flags alike.
+    `TrainConfig` checks ranges, for files and flags alike.
     """
 
     def __init__(self, each: "dataclasses.Field[Any]") -> None:
@@ -84,49 +86,72 @@ def _whole(text: str) -> int:
 
 
 def config_options(
-    groups: Collection[str] = GROUPS, *, also: Collection[str] = (), preset: str = AUTO
+    groups: Collection[str] = GROUPS,
+    *,
+    also: Collection[str] = (),
+    preset: str = AUTO,
+    in_help: bool = True,
 ) -> Callable[[F], F]:
     """Gives a command `--preset`, `--config`, and an option for each field of some groups.
 
     Args:
-        groups: whose fields.
+        groups: the groups of the fields.
         also: further fields.
         preset: the default, for the help.
+        in_help: whether the help lists the fields of the groups, or leaves them to the help of
+            `train`. It always lists those of `also`.
     """
     presets = click.option(
         "--preset",
         metavar="|".join(preset_names()),
-        help=f"Settings that suit a device; auto looks which there is.  [default: {preset}]",
+        help=f"Settings for a kind of device; auto finds the device.  [default: {preset}]",
     )
     file = click.option(
         "--config",
         type=click.Path(path_type=Path),
         metavar="FILE.toml",
-        help="Settings from a TOML file, under the names of these options. Options on the "
-        "command line go before the file, the file before the preset.",
+        help="Settings from a TOML file, under the names of the flags. Flags override the file, "
+        "and the file overrides the preset.",
     )
 
     def decorate(command: F) -> F:
         for each in reversed(dataclasses.fields(TrainConfig)):
             if each.metadata["group"] in groups or each.name in also:
-                command = _option(each)(command)
+                command = _option(each, shown=in_help or each.name in also)(command)
+                for old in _old_names(each.name):
+                    command = click.option(flag(old), old, type=Value(each), hidden=True)(command)
         return presets(file(command))
 
     return decorate
 
 
-def _option(each: "dataclasses.Field[Any]") -> Callable[[F], F]:
+def settings_epilog(groups: Collection[str]) -> str:
+    """The last lines of a help that leaves the settings of a run to the help of `train`."""
+    named = f"{', '.join(list(groups)[:-1])} and {list(groups)[-1]}"
+    return (
+        "The settings of a run are flags here, too (--num-envs 64, --network gru). "
+        f"`hackmatrix-rl train --help` lists them, under {named}."
+    )
+
+
+def _old_names(name: str) -> list[str]:
+    """The names that a field had in earlier versions."""
+    return [old for old, new in RENAMED.items() if new == name]
+
+
+def _option(each: "dataclasses.Field[Any]", *, shown: bool) -> Callable[[F], F]:
     help_text = f"{each.metadata['help']}  {_defaults(each)}".rstrip()
+    option = partial(click.option, help=help_text, hidden=not shown)
     if field_types(each)[0] is bool:
         off = flag(each.name).replace("--", "--no-", 1)
-        return click.option(f"{flag(each.name)}/{off}", each.name, default=None, help=help_text)
+        return option(f"{flag(each.name)}/{off}", each.name, default=None)
     value = Value(each)
     metavar = value.name.upper() if "|" not in value.name else value.name
-    return click.option(flag(each.name), each.name, type=value, metavar=metavar, help=help_text)
+    return option(flag(each.name), each.name, type=value, metavar=metavar)
 
 
 def _defaults(each: "dataclasses.Field[Any]") -> str:
-    """`[default: 512; gpu, tpu: 4096]`: the default, and the presets that change it."""
+    """`[default: 512; gpu, tpu: 4096]`: the default, and what presets change it to."""
     shown = [] if each.default is None else [f"default: {_shown(each.default)}"]
     changed: dict[str, list[str]] = {}
     for preset, settings in PRESETS.items():
@@ -139,6 +164,8 @@ def _defaults(each: "dataclasses.Field[Any]") -> str:
 def _shown(value: Any) -> str:
     if value is None:
         return "none"
+    if isinstance(value, bool):
+        return "on" if value else "off"
     return f"{value:,}".replace(",", "_") if type(value) is int else str(value)
 
 
@@ -147,13 +174,14 @@ def trust_option(command: F) -> F:
     return click.option(
         "--trust-code",
         is_flag=True,
-        help="Import and run the code that a stored run names as its network (my_module:factory): "
-        "only if you trust whoever wrote it. To name it again by --network does as well.",
+        help="Import and run the code that a stored run names as its network (my_module:factory). "
+        "Use it only if you trust whoever wrote the run. Naming the network by --network also "
+        "allows it.",
     )(command)
 
 
 def process_options(command: F) -> F:
-    """Gives a command what says which of several processes it is."""
+    """Gives a command the flags that tell which of several processes it is."""
     for option in (
         click.option(
             "--heartbeat-timeout",
@@ -169,36 +197,36 @@ def process_options(command: F) -> F:
             default=CONNECT_SECONDS,
             show_default=True,
             metavar="SECONDS",
-            help="How long processes wait for one another at the start.",
+            help="How long the processes wait for each other at the start.",
         ),
         click.option(
             "--process-id",
             type=click.IntRange(0, MOST_PROCESSES - 1),
             metavar="N",
-            help="Which of them, from 0.",
+            help="The number of this process, from 0.",
         ),
         click.option(
             "--num-processes",
             type=click.IntRange(1, MOST_PROCESSES),
             metavar="N",
-            help="Processes of the run; 1 trains alone, whatever the launcher says.",
+            help="Number of processes in the run; 1 trains alone, whatever the launcher says.",
         ),
         click.option(
             "--coordinator",
             metavar="HOST:PORT",
-            help="Where process 0 listens. These three are found by themselves on TPU pods and "
-            "under SLURM and Open MPI.",
+            help="Address of process 0. TPU pods, SLURM and Open MPI set this and the next two "
+            "themselves.",
         ),
     ):
         command = option(command)
     return command
 
 
-class GroupedOptions(click.Command):
+class GroupedOptions(Command):
     """A command whose help shows the options of each group under a heading."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Writes the options, group by group; those of no group come first."""
+        """Writes the options, group by group; options without a group come first."""
         headings = {each.name: each.metadata["group"] for each in dataclasses.fields(TrainConfig)}
         headings |= dict.fromkeys(PROCESS_OPTIONS, "Several processes")
         sections: dict[str, list[tuple[str, str]]] = {"Options": []}
@@ -213,18 +241,26 @@ class GroupedOptions(click.Command):
 
 
 def given_settings(context: click.Context, file: Path | None) -> dict[str, Any]:
-    """What was set on the command line and in a file, the command line before the file.
+    """The settings on the command line and in a file; the command line goes before the file.
+
+    Names of an earlier version get a line on standard error.
 
     Raises:
-        ConfigError: if the file cannot be read.
+        ConfigError: if the file cannot be read, or a setting is given under two names.
     """
-    names = {each.name for each in dataclasses.fields(TrainConfig)}
-    settings = read_settings(file) if file is not None else {}
-    return settings | {
+    warn = partial(click.echo, err=True)
+    given = {
         name: value
         for name, value in context.params.items()
-        if name in names and context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
     }
+    old = [name for name in given if name in RENAMED]
+    check_one_name(old, given, is_flag=True)
+    for name in old:
+        warn(renamed_line(name, is_flag=True))
+    settings = {} if file is None else read_settings(file, report=warn)
+    fields = {each.name for each in dataclasses.fields(TrainConfig)}
+    return settings | {name: value for name, value in rename(given)[0].items() if name in fields}
 
 
 def chosen_config(
@@ -233,41 +269,18 @@ def chosen_config(
     file: Path | None,
     defaults: Mapping[str, Any] = MappingProxyType({}),
 ) -> TrainConfig:
-    """The config that preset, file and options come to; selects its device.
+    """The config that preset, file and options make; this process computes on its device.
 
     Args:
         context: of the command.
-        preset: its name, where one was given.
-        file: of settings, where one was given.
-        defaults: of the command's own; they go before the preset, and file and options before
+        preset: its name, if one was given.
+        file: with settings, if one was given.
+        defaults: of the command itself; they go before the preset, and file and options before
             them.
 
     Raises:
         ConfigError: if a setting cannot work here.
     """
-    config = settled_config(preset, {**defaults, **given_settings(context, file)})
+    config = config_here(preset, {**defaults, **given_settings(context, file)})
     select_device(config.device)
     return config
-
-
-def settled_config(preset: str | None, settings: Mapping[str, Any]) -> TrainConfig:
-    """The config that a preset comes to with some settings changed.
-
-    Args:
-        preset: its name; `None` for the one that the settings name, or else the device's.
-        settings: fields of `TrainConfig`, and `preset`.
-
-    Raises:
-        ConfigError: if a setting cannot work here.
-    """
-    changes = dict(settings)
-    named = changes.pop("preset", AUTO)
-    preset = preset if preset is not None else named
-    # Before anything asks which devices there are:
-    if changes.get("deterministic"):
-        make_deterministic()
-    if (devices := cpu_devices(preset, changes)) is not None:
-        cut_cpu(devices)
-    if preset == AUTO:
-        preset = preset_for(select_device(changes.get("device", "auto")))
-    return make_config(preset, changes)

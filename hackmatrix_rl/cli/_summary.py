@@ -1,4 +1,4 @@
-"""Evaluations side by side, for people to read."""
+"""Evaluations side by side, as a table."""
 
 from collections.abc import Mapping
 
@@ -6,7 +6,7 @@ from rich.table import Table
 
 from hackmatrix_rl.evaluation import Estimate, Evaluation
 
-# Name in the evaluation, and what the table calls it.
+# Names in the evaluation and in the table.
 ROWS = (
     ("return", "return"),
     ("stage", "stage reached"),

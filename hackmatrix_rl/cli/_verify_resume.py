@@ -13,6 +13,7 @@ from hackmatrix_rl.cli._settings import (
     GroupedOptions,
     config_options,
     given_settings,
+    settings_epilog,
 )
 from hackmatrix_rl.config import make_config
 from hackmatrix_rl.runs import (
@@ -24,19 +25,24 @@ from hackmatrix_rl.runs import (
 PRESET = "debug"
 
 
-@click.command("verify-resume", cls=GroupedOptions)
+SETTINGS = [group for group in GROUPS if group != "Run"]
+
+
+@click.command("verify-resume", cls=GroupedOptions, epilog=settings_epilog(SETTINGS))
 @click.option(
     "--updates",
     type=click.IntRange(1, 1_000_000),
     default=60,
     show_default=True,
-    help="Updates before the kill, and again after it.",
+    metavar="NUMBER",
+    help="Updates before the kill, and as many after it.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 @config_options(
-    groups=[group for group in GROUPS if group != "Run"],
+    SETTINGS,
     also=("device", "deterministic"),
     preset=PRESET,
+    in_help=False,
 )
 @click.pass_context
 def verify_resume_command(
@@ -48,14 +54,15 @@ def verify_resume_command(
     config: Path | None,
     **_: Any,
 ) -> int:
-    """Prove that a resumed run is bitwise the run that was stopped, on this machine.
+    """Prove that resuming a run gives the same bits as never stopping it, on this machine.
 
-    Trains straight through; trains again, kills that process (SIGKILL) after a checkpoint
-    halfway, and resumes it twice, with the compiled programs at hand and without; compares
-    every array of the final states bit by bit: parameters, optimizer, games, random keys,
-    counters.
+    This trains without a stop. It trains again and kills that process (SIGKILL) after a
+    checkpoint halfway. It resumes the killed run twice, with and without the compilation
+    cache. Then it compares every array of the final states bit by bit: parameters, optimizer,
+    games, random keys, counters.
 
-    On a GPU or TPU give --deterministic. Exit status: 0 the same, 1 not the same.
+    On a GPU or TPU, give --deterministic. Exit status: 0 the same, 1 not the same, 2 a setting that
+    cannot work.
     """
     # No device is started here: the processes below need it for themselves.
     given = given_settings(context, config)
@@ -96,4 +103,4 @@ def describe(verdict: ResumeProof, folder: Path) -> list[str]:
 
 
 def _silent(message: str) -> None:
-    """Says nothing: standard output is for the JSON alone."""
+    """Says nothing: standard output is only for the JSON."""

@@ -1,4 +1,4 @@
-"""config."""
+"""The settings of a training run: fields, presets, files, names, and what fits together."""
 
 from hackmatrix_rl.config._checks import (
     check_config_on_mesh,
@@ -28,17 +28,30 @@ from hackmatrix_rl.config._presets import (
     preset_for,
     preset_names,
 )
+from hackmatrix_rl.config._renamed import (
+    RENAMED,
+    advice_for,
+    check_one_name,
+    closest,
+    rename,
+    renamed_line,
+    stored_line,
+)
 
 __all__ = [
     "AUTO",
     "COUNTED",
     "MOST_EPISODES",
     "PRESETS",
+    "RENAMED",
     "TrainConfig",
+    "advice_for",
     "build_policy",
     "check_config_on_mesh",
+    "check_one_name",
     "check_platform",
     "check_trusted",
+    "closest",
     "config_from_dict",
     "cpu_devices",
     "field_types",
@@ -46,4 +59,7 @@ __all__ = [
     "preset_for",
     "preset_names",
     "read_settings",
+    "rename",
+    "renamed_line",
+    "stored_line",
 ]

@@ -1,4 +1,4 @@
-"""What settings cannot have together, said before anything is compiled."""
+"""Checks of settings together, before anything is compiled."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def check_together(config: TrainConfig) -> None:
     _check_minibatches(config)
     if config.aux_every > 1 and config.aux_coefficient == 0:
         raise ConfigError(
-            f"--aux-every {config.aux_every}: there is nothing to do so often while "
-            "--aux-coefficient is 0. Use --aux-coefficient 0.1, say, or leave --aux-every out."
+            f"--aux-every {config.aux_every}: has no effect while --aux-coefficient is "
+            "0. Use --aux-coefficient 0.1, say, or leave --aux-every out."
         )
     _check_watching(config)
 
 
 def _check_sizes(config: TrainConfig) -> None:
-    """What is counted in 32 bits must fit, by arithmetic alone: nothing is allocated here."""
+    """Whatever is counted in 32 bits must fit. This is arithmetic; nothing is allocated."""
     if config.batch > COUNTED:
         fits = max(1, COUNTED // config.num_steps)
         raise ConfigError(
@@ -65,8 +65,8 @@ def _check_sizes(config: TrainConfig) -> None:
 def _check_watching(config: TrainConfig) -> None:
     if config.stop_after_kl is not None and config.kl_alarm is None:
         raise ConfigError(
-            f"--stop-after-kl {config.stop_after_kl} needs a --kl-alarm to count by. Use "
-            "--kl-alarm 0.2, say, or --stop-after-kl none."
+            f"--stop-after-kl {config.stop_after_kl} counts updates beyond --kl-alarm, which is "
+            "none. Use --kl-alarm 0.2, say, or --stop-after-kl none."
         )
     computes = precision(config.precision, config.precision_table)
     scales = isinstance(computes, MixedPrecision) and computes.scales
@@ -78,7 +78,7 @@ def _check_watching(config: TrainConfig) -> None:
 
 
 def _check_mesh(config: TrainConfig) -> None:
-    """What can be said without looking for devices; `auto` is for them to say."""
+    """Checks a mesh without looking for devices; `auto` is checked once they are known."""
     try:
         lengths = parse_mesh(config.mesh)
     except ValueError as error:
@@ -88,7 +88,7 @@ def _check_mesh(config: TrainConfig) -> None:
 
 
 def check_config_on_mesh(config: TrainConfig, lengths: Mapping[str, int]) -> None:
-    """Raises a ConfigError if the run's games cannot be cut over a mesh of these lengths."""
+    """Raises a ConfigError if the run's games do not divide over a mesh of these lengths."""
     try:
         check_split(
             lengths,
@@ -151,10 +151,10 @@ def _check_precision(config: TrainConfig) -> None:
 
 
 def check_platform(computes: PrecisionPolicy, platform: str) -> None:
-    """Raises a ConfigError if a kind of device does not compute in a dtype that is asked for.
+    """Raises a ConfigError if a kind of device does not compute in a dtype of the policy.
 
     Args:
-        computes: the policy that asks.
+        computes: the precision policy.
         platform: `cpu`, `gpu` or `tpu`.
     """
     if platform == "tpu" and isinstance(computes, MixedPrecision) and computes.scales:

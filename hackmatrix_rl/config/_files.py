@@ -1,18 +1,24 @@
-"""Settings from outside: a TOML file, or the JSON that lies in a run's folder."""
+"""Settings from a TOML file, or from the JSON in a run's folder."""
 
 import dataclasses
-import difflib
 import stat
 import tomllib
-from collections.abc import Mapping
+import warnings
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from hackmatrix_rl.config._config import (
     TrainConfig,
 )
 from hackmatrix_rl.config._options import field_types
+from hackmatrix_rl.config._renamed import (
+    RENAMED,
+    advice_for,
+    closest,
+    rename,
+    renamed_line,
+)
 from hackmatrix_rl.errors import (
     ConfigError,
     shortened,
@@ -23,21 +29,19 @@ _MOST_BYTES = 64 * 1024  # all settings are a tenth of it
 _MOST_DOTS = 1000  # in a line
 
 
-def closest(name: str, known: list[str]) -> str:
-    """` Did you mean ...?`, where some known name is like the unknown one."""
-    near = difflib.get_close_matches(name, known, n=1)
-    return f" Did you mean {near[0]}?" if near else ""
-
-
-def read_settings(path: Path) -> dict[str, Any]:
+def read_settings(path: Path, *, report: Callable[[str], object] = warnings.warn) -> dict[str, Any]:
     """Reads settings from a TOML file: keys are fields of `TrainConfig`, or `preset`.
 
-    Keys may be written with `-` or `_`. Tables are for the reader's order alone: a field may
-    stand at the top or in any table.
+    Keys may be written with `-` or `_`. Tables only keep the file tidy: a field may stand at the
+    top or in any table.
+
+    Args:
+        path: of the file.
+        report: takes a line for each key that has another name by now.
 
     Raises:
-        ConfigError: if the file cannot be read, is no TOML, or holds an unknown key or a preset
-            that is no text.
+        ConfigError: if the file cannot be read, is not TOML, or holds an unknown key, a key
+            twice, or a preset that is not text.
     """
     check_path(str(path), "--config")
     said = f"--config {path}"
@@ -51,7 +55,9 @@ def read_settings(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{said}: {error.strerror or error}.") from error
     except RecursionError as error:
         raise ConfigError(f"{said}: nested too deeply. Settings need no tables.") from error
-    except ValueError as error:  # no TOML, no UTF-8, a number of thousands of digits, a bad path
+    except (
+        ValueError
+    ) as error:  # not TOML, not UTF-8, a number of thousands of digits, or a bad path
         raise ConfigError(f"{said}: not valid TOML: {error}.") from error
     fields = dataclasses.fields(TrainConfig)
     known = [each.name for each in fields] + ["preset"]
@@ -59,12 +65,15 @@ def read_settings(path: Path) -> dict[str, Any]:
     settings: dict[str, Any] = {}
     for key, value in _flat(content):
         name = key.replace("-", "_")
-        if name not in known:
-            key = shortened(repr(key))
-            raise ConfigError(f"{said}: unknown setting {key}.{closest(name, known)}")
         if name in settings:
             raise ConfigError(f"{said}: {key!r} is set twice.")
-        settings[name] = None if value == "none" and name in optional else value
+        if RENAMED.get(name, name) not in known:
+            meant = advice_for(name, is_flag=False) or closest(name, known)
+            raise ConfigError(f"{said}: unknown setting {shortened(repr(key))}. {meant}".rstrip())
+        settings[name] = None if value == "none" and RENAMED.get(name, name) in optional else value
+    settings, old = rename(settings, source=said)
+    for name in old:
+        report(f"{said}: {renamed_line(name, is_flag=False)}")
     if not isinstance(settings.get("preset", ""), str):
         preset = shortened(settings["preset"])
         raise ConfigError(f"{said}: preset {preset}: must be text, such as 'cpu'.")
@@ -72,18 +81,18 @@ def read_settings(path: Path) -> dict[str, Any]:
 
 
 def _read(path: Path) -> bytes:
-    """The bytes of a file or a pipe; what is larger than settings are is not read to its end."""
+    """The bytes of a file or a pipe. It does not read on where no settings are that long."""
     if stat.S_ISCHR(path.stat().st_mode) or stat.S_ISBLK(path.stat().st_mode):
-        raise OSError("is a device, no file")
+        raise OSError("is a device, not a file")
     with path.open("rb") as file:
         content = file.read(_MOST_BYTES + 1)
     if len(content) > _MOST_BYTES:
-        raise OSError(f"is larger than {_MOST_BYTES:,} bytes, which is no file of settings")
+        raise OSError(f"is larger than {_MOST_BYTES:,} bytes, too large for settings")
     return content
 
 
 def _flat(content: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Keys and values of all tables, in the file's order; not recursive, however deep it is."""
+    """Keys and values of all tables, in the file's order; without recursion, at any depth."""
     pairs: list[tuple[str, Any]] = []
     tables = [iter(content.items())]
     while tables:
@@ -97,19 +106,15 @@ def _flat(content: Mapping[str, Any]) -> list[tuple[str, Any]]:
     return pairs
 
 
-# What fields were called in configs that lie in old checkpoints.
-_RENAMED = MappingProxyType({"keep_checkpoints": "keep"})
-
-
 def config_from_dict(settings: Mapping[str, Any]) -> TrainConfig:
     """The config that `as_dict` wrote down, now or in an earlier version.
 
     Raises:
-        ConfigError: on an unknown field or a value that cannot work.
+        ConfigError: on an unknown field, a field under two names, or a value that cannot work.
     """
     known = [each.name for each in dataclasses.fields(TrainConfig)]
-    settings = {_RENAMED.get(name, name): value for name, value in settings.items()}
+    settings, _ = rename(settings)
     for name in settings:
         if name not in known:
-            raise ConfigError(f"unknown setting {name!r}.{closest(name, known)}")
+            raise ConfigError(f"unknown setting {name!r}. {closest(name, known)}".rstrip())
     return TrainConfig(**settings)

@@ -1,4 +1,4 @@
-"""Options of a command and keys of a file, as fields of a frozen dataclass."""
+"""Fields of a frozen dataclass that are flags of a command and keys of a file."""
 
 import dataclasses
 import math
@@ -25,7 +25,7 @@ def option(
 ) -> Any:
     """A field with its one-line explanation and its range; the command line reads both.
 
-    Whole numbers without a maximum of their own go as far as 32 bits count.
+    A whole number without a maximum must fit into 32 bits.
     """
     range_ = {"minimum": minimum, "maximum": maximum, "because": because, "above": above}
     texts = {"group": group, "help": explanation, "choices": choices}
@@ -33,7 +33,7 @@ def option(
 
 
 def most(maximum: int, because: str) -> dict[str, Any]:
-    """The largest number that will do, and why, as arguments of `option`."""
+    """The largest number that works, and why, as arguments of `option`."""
     return {"maximum": maximum, "because": because}
 
 
@@ -48,7 +48,7 @@ def field_types(each: "dataclasses.Field[Any]") -> tuple[type, bool]:
 
 
 def typed(each: "dataclasses.Field[Any]", value: Any) -> Any:
-    """The value as the field's type has it; raises a ConfigError if it is of another."""
+    """The value in the field's type; raises a ConfigError if it has another type."""
     kind, optional = field_types(each)
     if value is None and optional:
         return None
@@ -68,7 +68,7 @@ def typed(each: "dataclasses.Field[Any]", value: Any) -> Any:
 
 
 def check_range(each: "dataclasses.Field[Any]", value: Any) -> None:
-    """Raises a ConfigError unless a value is in the field's range."""
+    """Raises a ConfigError if a value is outside the field's range."""
     limits = each.metadata
     said = f"{flag(each.name)} {shortened(value)}"
     if limits["choices"] and value not in limits["choices"]:

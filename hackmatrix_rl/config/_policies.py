@@ -1,4 +1,4 @@
-"""From a config to the policy that it speaks of."""
+"""From a config to its policy, the network."""
 
 from functools import partial
 from pathlib import PurePath
@@ -28,25 +28,24 @@ from hackmatrix_rl.system import (
     format_bytes,
 )
 
-# Folded into the network's key: any number far from those that splitting it uses.
-OUTCOMES_KEY = 2**31 + 1
+# Folded into the network's key; far from the numbers that splitting the key uses.
+AUXILIARY_KEY = 2**31 + 1
 
 
 def build_policy(
     config: TrainConfig, spec: EnvSpec, *, key: Key[Array, ""], copies: int = 1
 ) -> ActorCritic:
-    """The network that a config speaks of, with the heads that its losses need.
+    """The network that a config names, with the heads that its losses need.
 
     Args:
         config: what to build.
-        spec: of the environment.
-        key: randomness of the weights. Those that act depend on it alone, not on whether
-            there is an auxiliary loss.
-        copies: arrays of the size of its parameters that a device is to hold.
+        spec: the environment's.
+        key: randomness of the weights. An auxiliary head does not change the other weights.
+        copies: arrays of the size of the parameters that a device holds.
 
     Raises:
-        ConfigError: there is no such network, it cannot do what is asked, or it does not fit
-            into memory.
+        ConfigError: there is no such network, it lacks what the config asks for, or it does not
+            fit into memory.
     """
     named = f"--network {config.network}"
     build = partial(build_network, config.network, spec, width=config.width, depth=config.depth)
@@ -62,30 +61,30 @@ def build_policy(
         rematerialized(policy, config.remat)
     except ValueError as error:
         raise ConfigError(
-            f"--remat {config.remat}: {named} cannot, for {error}. Use --remat full or none, or "
-            "--network residual."
+            f"--remat {config.remat}: {named} cannot do that: {error}. Use --remat full or none, "
+            "or --network residual."
         ) from error
     if config.aux_coefficient == 0:
         return policy
     try:
-        return add_auxiliary_head(policy, spec, key=jax.random.fold_in(key, OUTCOMES_KEY))
+        return add_auxiliary_head(policy, spec, key=jax.random.fold_in(key, AUXILIARY_KEY))
     except ValueError as error:
         raise ConfigError(
-            f"--aux-coefficient {config.aux_coefficient:g}: {named} cannot, for {error}. Use "
-            "--aux-coefficient 0, or a network of this package."
+            f"--aux-coefficient {config.aux_coefficient:g}: {named} cannot do that: {error}. "
+            "Use --aux-coefficient 0, or a network of this package."
         ) from error
 
 
 def check_trusted(config: TrainConfig, source: PurePath, *, trust_code: bool) -> None:
-    """Refuses a stored config whose network is code, unless its author is trusted.
+    """Refuses a stored config whose network is code, unless the user trusts its author.
 
     Args:
-        config: as stored, its network not named anew by whoever reads it.
+        config: as stored; the user has not named its network.
         source: of the config.
-        trust_code: whether they say that they trust it.
+        trust_code: whether the user trusts it.
 
     Raises:
-        ConfigError: if building the network would import a module, and nobody said to.
+        ConfigError: if building the network would import a module that the user does not trust.
     """
     module = module_of(config.network)
     if module is not None and not trust_code:
@@ -97,7 +96,7 @@ def check_trusted(config: TrainConfig, source: PurePath, *, trust_code: bool) ->
 
 
 def _check_room(config: TrainConfig, needed: int) -> None:
-    """Refuses a network that cannot fit, before it is made: XLA would end the process."""
+    """Refuses a network that cannot fit into memory: XLA would end the process."""
     available = available_memory()
     if available is not None and needed > available[0]:
         given = [f"--{name} {getattr(config, name)}" for name in ("width", "depth")]

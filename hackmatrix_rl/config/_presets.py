@@ -1,4 +1,4 @@
-"""Settings that suit a kind of device, under a name."""
+"""Presets: settings for a kind of device, under a name."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -8,22 +8,22 @@ from typing import Any
 from hackmatrix_rl.config._config import (
     TrainConfig,
 )
-from hackmatrix_rl.config._files import closest
 from hackmatrix_rl.config._options import (
     check_range,
     typed,
 )
+from hackmatrix_rl.config._renamed import closest
 from hackmatrix_rl.errors import (
     ConfigError,
 )
 
-# What each preset sets; the defaults of `TrainConfig` stand for the rest.
+# What each preset sets. The rest has the defaults of `TrainConfig`.
 PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
-        # About ten minutes on two cores. Two programs of one thread wait less for one another
-        # than the threads of one program do.
+        # About ten minutes on two cores. Two programs of one thread each wait less for each other
+        # than two threads of one program do.
         "cpu": {"device": "cpu", "total_timesteps": 24_000_000, "cpu_devices": 2},
-        # Large batches keep an accelerator busy; bfloat16 is what its matrix units are for.
+        # Large batches keep an accelerator busy, and its matrix units compute in bfloat16.
         "gpu": {
             "device": "gpu",
             "total_timesteps": 200_000_000,
@@ -38,9 +38,9 @@ PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
             "updates_per_dispatch": 8,
             "precision": "bf16",
         },
-        # Seconds, to see that everything works.
+        # A few seconds, to see that everything works.
         "debug": {
-            "mesh": "data=1",  # a few games do not divide over many devices
+            "mesh": "data=1",  # so few games do not divide over many devices
             "total_timesteps": 2048,
             "num_envs": 16,
             "num_steps": 16,
@@ -58,7 +58,7 @@ AUTO = "auto"
 
 
 def preset_names() -> list[str]:
-    """All that `--preset` takes."""
+    """The values of `--preset`."""
     return [AUTO, *PRESETS]
 
 
@@ -68,17 +68,17 @@ def preset_for(backend: str) -> str:
 
 
 def cpu_devices(preset: str, settings: Mapping[str, Any]) -> int | None:
-    """What `cpu_devices` will be on a CPU, before it is known what is computed on.
+    """The value of `cpu_devices` on a CPU, before the kind of device is known.
 
     Args:
         preset: a name, or `auto`.
         settings: fields of `TrainConfig` that differ from the preset.
 
     Raises:
-        ConfigError: if it is no number of devices.
+        ConfigError: if it is not a number of devices.
     """
     chosen = PRESETS.get("cpu" if preset == AUTO else preset, {})
-    # JAX takes the number before the whole config is made, and checked.
+    # JAX takes the number before the whole config is made and checked.
     field = TrainConfig.__dataclass_fields__["cpu_devices"]
     devices: int | None = typed(field, {**chosen, **settings}.get("cpu_devices"))
     if devices is not None:
@@ -98,11 +98,11 @@ def make_config(preset: str, settings: Mapping[str, Any]) -> TrainConfig:
     """
     if preset not in PRESETS:
         raise ConfigError(
-            f"--preset {preset}: unknown. Use {', '.join(preset_names())}."
-            + closest(preset, preset_names())
+            f"--preset {preset}: unknown. Use {', '.join(preset_names())}. "
+            f"{closest(preset, preset_names())}".rstrip()
         )
     chosen = dict(PRESETS[preset])
     if settings.get("minibatch_size") is not None:
-        # The preset's other way to say the same gives way.
+        # It replaces the preset's number of minibatches.
         chosen.pop("num_minibatches", None)
     return dataclasses.replace(TrainConfig(), **{**chosen, **settings})

@@ -1,4 +1,4 @@
-"""Runs: folder, saving, resuming, checks, comparison, monitoring."""
+"""Training runs: from settings to a folder with everything in it, watched, saved, resumed."""
 
 from hackmatrix_rl.runs._compare import (
     Comparison,
@@ -11,11 +11,18 @@ from hackmatrix_rl.runs._compose import (
     make_mesh,
     run_keys,
 )
+from hackmatrix_rl.runs._devices import (
+    config_here,
+)
 from hackmatrix_rl.runs._folder import (
     RunFolder,
     check_run_folder,
     make_run_folder,
     reopen_run_folder,
+)
+from hackmatrix_rl.runs._launch import (
+    Launch,
+    launch,
 )
 from hackmatrix_rl.runs._lock import (
     RunLock,
@@ -49,6 +56,7 @@ from hackmatrix_rl.runs._versions import (
 
 __all__ = [
     "Comparison",
+    "Launch",
     "ProofError",
     "ResumableRun",
     "ResumeProof",
@@ -59,9 +67,11 @@ __all__ = [
     "check_run_folder",
     "compare",
     "compose",
+    "config_here",
     "contender",
     "estimate_memory",
     "find_resumable_run",
+    "launch",
     "make_environment",
     "make_mesh",
     "make_plan",

@@ -23,6 +23,8 @@ from hackmatrix_rl.config import (
     TrainConfig,
     check_trusted,
     config_from_dict,
+    rename,
+    stored_line,
 )
 from hackmatrix_rl.errors import (
     ConfigError,
@@ -164,6 +166,9 @@ def find_resumable_run(
         )
     metadata = read_metadata(checkpoint)
     check_resumable(checkpoint, metadata)
+    settings, old_names = rename(metadata["config"], source=str(checkpoint))
+    if old_names:
+        notes.append(stored_line(checkpoint, old_names))
     if checkpoint_dir is None:
         _check_own(path, checkpoint, metadata)
     wandb_id = stored_identity(path).get("wandb_id") or run_of(checkpoint).get("wandb_id")
@@ -176,7 +181,11 @@ def find_resumable_run(
         path=path,
         checkpoint=checkpoint,
         damaged=tuple(newer),
-        metadata={**metadata, "run": {"run_id": path.name, "wandb_id": wandb_id}},
+        metadata={
+            **metadata,
+            "config": settings,
+            "run": {"run_id": path.name, "wandb_id": wandb_id},
+        },
         notes=tuple(notes),
     )
 

@@ -13,6 +13,7 @@ from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.checkpoints import CheckpointWriter, Complaints
 from hackmatrix_rl.config import TrainConfig
 from hackmatrix_rl.env import Environment
+from hackmatrix_rl.runs._compile_times import CompileTimes
 from hackmatrix_rl.runs._compose import run_keys
 from hackmatrix_rl.runs._curve import draw_curve
 from hackmatrix_rl.runs._folder import RunFolder
@@ -183,16 +184,28 @@ def _train(
         if missing <= 0:
             return ExitCode.DONE
         if not trainer.compiled:
-            sink.note("compiling ...")
-            began = clock()
-            trainer.compile()
-            sink.note(f"compiled in {clock() - began:.1f} s")
+            _compile(config, trainer, sink, clock)
             continue  # a signal may have come meanwhile
         until_save = saving.updates_until_due(update)
         limits = [missing, trainer.updates_per_dispatch]
         metrics = trainer.dispatch(min(limits + ([] if until_save is None else [until_save])))
         unhealthy = watch.look(metrics)
         saving.watch(metrics)
+
+
+def _compile(
+    config: TrainConfig, trainer: Trainer[Any], sink: Sink, clock: Callable[[], float]
+) -> None:
+    """Compiles, and says how long that took last time and takes this time."""
+    times = CompileTimes(config, trainer.mesh)
+    sink.note(times.line())
+    began = clock()
+    trainer.compile()
+    seconds = clock() - began
+    sink.note(f"compiled in {seconds:.1f} s")
+    times.keep(seconds)
+    for note in times.notes:
+        sink.note(note)
 
 
 def _draw(folder: RunFolder, sink: Sink) -> None:

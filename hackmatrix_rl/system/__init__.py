@@ -6,6 +6,8 @@ from hackmatrix_rl.system._compatibility import (
     wandb_timeouts,
 )
 from hackmatrix_rl.system._compilation_cache import (
+    cached_programs,
+    compilation_cache,
     enable_compilation_cache,
 )
 from hackmatrix_rl.system._deadline import (
@@ -58,6 +60,7 @@ from hackmatrix_rl.system._memory import (
     size_of,
 )
 from hackmatrix_rl.system._paths import (
+    check_output_file,
     check_path,
 )
 from hackmatrix_rl.system._rendezvous import (
@@ -79,10 +82,13 @@ __all__ = [
     "any_process",
     "available_memory",
     "bytes_of",
+    "cached_programs",
+    "check_output_file",
     "check_path",
     "check_same",
     "check_shared",
     "chosen_devices",
+    "compilation_cache",
     "connect",
     "cpu_options",
     "cut_cpu",

@@ -1,5 +1,8 @@
 """Checks of the names of files and folders."""
 
+import os
+from pathlib import Path
+
 from hackmatrix_rl.errors import (
     ConfigError,
     shortened,
@@ -29,3 +32,23 @@ def check_path(path: str | None, said: str) -> None:
         wrong = f"a part of it has more than {_LONGEST_PART} characters"
     if wrong is not None:
         raise ConfigError(f"{said} {shortened(path)}: {wrong}. Use another name.")
+
+
+def check_output_file(file: Path, said: str) -> None:
+    """Checks that a file can be written, before the work begins whose result it takes.
+
+    Args:
+        file: it need not exist.
+        said: the flag that named it.
+
+    Raises:
+        ConfigError: if it cannot be written.
+    """
+    check_path(str(file), said)
+    folder = file.absolute().parent
+    if not folder.is_dir():
+        raise ConfigError(f"{said} {file}: there is no folder {file.parent}.")
+    if file.exists() and not file.is_file():
+        raise ConfigError(f"{said} {file}: is no file. Use another name.")
+    if not os.access(folder, os.W_OK):
+        raise ConfigError(f"{said} {file}: {folder} cannot be written. Use another folder.")

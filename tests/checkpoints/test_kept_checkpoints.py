@@ -64,12 +64,26 @@ def test_the_policies_of_both_formats_are_the_same(tmp_path):
 def test_its_training_goes_on(run):
     result = invoke("train", "--resume-run", run, "--total-timesteps", 1024)
     assert result.exit_code == 0, result.output
+    # Both have the names of 0.1; what goes on has those of today.
+    assert "read under the old names num_epochs (now update_epochs), " in " ".join(
+        result.output.split()
+    )
+    assert json.loads((run / "config.json").read_text())["gamma"] == 0.99
     newest = find_checkpoint(run)
     metadata = read_metadata(newest)
     assert metadata["update"] == 2 * UPDATES
     assert metadata["format"] == FORMAT
     assert metadata["game"] == game_identity().as_dict()
+    assert "discount" not in metadata["config"]
     assert "resumed at update 2, 512 steps" in (run / "log.txt").read_text()
+
+
+def test_old_names_and_changes_under_new_ones_go_together(run):
+    stopped = find_resumable_run(str(run))
+    assert stopped.config({"gamma": 0.5}).gamma == 0.5
+    forge(run, lambda metadata: metadata["config"].update(gamma=0.5))
+    result = invoke("train", "--resume-run", run)
+    assert_refused(result, str(checkpoint_of(run)), "discount and gamma are", "Use gamma alone.")
 
 
 def test_its_games_go_on_too(run):

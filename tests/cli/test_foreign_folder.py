@@ -8,7 +8,7 @@ import pytest
 SHADOWS = ("equinox", "matplotlib", "optax", "orbax", "rich", "secrets", "tomllib", "wandb")
 SCRIPT = """
 import os, sys
-from hackmatrix_rl.cli._main import main
+from hackmatrix_rl.cli import main
 try:
     main()
 finally:

@@ -40,3 +40,36 @@ def test_every_field_of_the_config_is_an_option_with_its_explanation():
 def test_help_tells_what_presets_change():
     words = " ".join(invoke("train", "--help").output.split())
     assert "[default: f32; gpu, tpu: bf16]" in words
+
+
+@pytest.mark.parametrize(
+    ("command", "own", "heading"),
+    [
+        ("bench", ["--compare", "--full", "--sizes", "--repeats", "--preset"], "Game, Devices"),
+        ("verify-resume", ["--updates", "--device", "--deterministic", "--preset"], "Watching"),
+    ],
+)
+def test_a_command_that_takes_settings_shows_its_own_flags_and_where_the_rest_is(
+    command, own, heading
+):
+    result = invoke(command, "--help")
+    words = " ".join(result.output.split())
+    for name in own:
+        assert f" {name} " in words
+    assert "`hackmatrix-rl train --help` lists them, under" in words
+    assert heading in words
+    assert "--gamma" not in words
+    assert len(result.output.splitlines()) < 60
+    refused = invoke(command, "--gamma", "2", "--preset", "debug")
+    assert "--gamma 2.0 is too large" in refused.stderr, "it takes them all the same"
+
+
+@pytest.mark.parametrize("command", ["bench", "verify-resume"])
+def test_the_help_points_to_headings_that_there_are(command):
+    headings = [
+        line[:-1] for line in invoke("train", "--help").output.splitlines() if line[-1:] == ":"
+    ]
+    words = " ".join(invoke(command, "--help").output.split())
+    named = words.rpartition(" under ")[2].rstrip(".").replace(" and ", ", ").split(", ")
+    assert len(named) > 3
+    assert set(named) <= set(headings)

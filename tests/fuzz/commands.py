@@ -17,13 +17,13 @@ from click.testing import CliRunner
 from hackmatrix_rl.cli import main
 
 LONG_WORK = (
-    "train.make_plan",
-    "eval.evaluate",
-    "bench.benchmark",
-    "bench.bench_all",
-    "bench.compare_with_pgx",
-    "compare.compare",
-    "verify_resume.verify_resume",
+    "runs._launch.make_plan",
+    "cli._eval.evaluate",
+    "cli._bench.benchmark",
+    "cli._bench.bench_all",
+    "cli._bench.compare_with_pgx",
+    "cli._compare.compare",
+    "cli._verify_resume.verify_resume",
 )
 """What commands do, once they have found nothing to refuse."""
 
@@ -43,14 +43,14 @@ def run_here(arguments: list[str], replaced: dict[str, Any] | None = None) -> tu
 
     Args:
         arguments: of `hackmatrix-rl`.
-        replaced: names within `hackmatrix_rl.cli`, and what stands in their place; by default
+        replaced: names within `hackmatrix_rl`, and what stands in their place; by default
             the long work is done at once.
     """
     replaced = dict.fromkeys(LONG_WORK, accept) if replaced is None else replaced
     os.chdir(room())
     with ExitStack() as stack:
         for name, double in replaced.items():
-            stack.enter_context(mock.patch(f"hackmatrix_rl.cli.{name}", double))
+            stack.enter_context(mock.patch(f"hackmatrix_rl.{name}", double))
         stack.enter_context(mock.patch.dict(os.environ))  # --deterministic changes it
         try:
             result = CliRunner().invoke(main, arguments)

@@ -45,9 +45,9 @@ def composed(settings: TrainConfig) -> Trainer:
 
 REPLACED = {
     **dict.fromkeys(LONG_WORK, accept),
-    "train.run": go_on,
-    "train.compose": lambda settings, *, key: composed(settings),
-    "eval.evaluate": look,
+    "runs._launch.run": go_on,
+    "runs._launch.compose": lambda settings, *, key: composed(settings),
+    "cli._eval.evaluate": look,
 }
 
 

@@ -57,7 +57,7 @@ if __name__ == "__main__":
     jax.config.update("jax_disable_most_optimizations", True)
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     with (
-        mock.patch("hackmatrix_rl.cli._train.compose", compose),
-        mock.patch("hackmatrix_rl.cli._train.run", functools.partial(run, clock=clock)),
+        mock.patch("hackmatrix_rl.runs._launch.compose", compose),
+        mock.patch("hackmatrix_rl.runs._launch.run", functools.partial(run, clock=clock)),
     ):
         main(sys.argv[1:])

@@ -57,6 +57,41 @@ class CtrlC(Sink):
         pass
 
 
+class Notes(Sink):
+    """Keeps what people are told."""
+
+    def __init__(self):
+        self.notes = []
+
+    def write(self, row):
+        pass
+
+    def note(self, message):
+        self.notes.append(message)
+
+    def close(self):
+        pass
+
+
+def test_a_run_says_how_long_compiling_took_in_the_run_before(tmp_path):
+    before = jax.config.jax_compilation_cache_dir
+    jax.config.update("jax_compilation_cache_dir", str(tmp_path))
+    told = []
+    try:
+        for name in ("one", "two"):
+            settings = {"run_dir": str(tmp_path / name), "total_timesteps": 256}
+            config = make_config("debug", settings)
+            display = Notes()
+            folder = make_run_folder(config)
+            run(config, trainer_of(config), folder, displays=[display])
+            told.append([note for note in display.notes if note.startswith("compil")])
+    finally:
+        jax.config.update("jax_compilation_cache_dir", before)
+    assert told[0][0] == "compiling ... (this may take a minute, the first time)"
+    seconds = told[0][1].removeprefix("compiled in ")
+    assert told[1][0] == f"compiling ... ({seconds} last time)"
+
+
 def test_ctrl_c_saves_and_ends_cleanly(tmp_path):
     config = make_config("debug", {"run_dir": str(tmp_path / "run"), "eval_episodes": 0})
     trainer = trainer_of(config)

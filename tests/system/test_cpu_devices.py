@@ -18,14 +18,14 @@ from hackmatrix_rl.runs import make_mesh
 REPORT = """
 import sys
 from unittest import mock
-from hackmatrix_rl.cli import _train as train
+from hackmatrix_rl.cli import main
 from hackmatrix_rl.runs import make_mesh
 def look(settings, **_):
     import jax
     print(jax.device_count(), make_mesh(settings).size)
     sys.exit()
-with mock.patch.object(train, "compose", look):
-    train.train(sys.argv[1:])
+with mock.patch("hackmatrix_rl.runs._launch.compose", look):
+    main(["train", *sys.argv[1:]])
 """
 
 

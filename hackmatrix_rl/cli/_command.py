@@ -1,0 +1,97 @@
+"""A command that names the right flag if someone types another."""
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+
+import click
+from click.exceptions import NoSuchOption
+
+from hackmatrix_rl.config import (
+    RENAMED,
+    advice_for,
+    closest,
+)
+
+# Flags of other libraries that do not stand for a setting of a run, by command.
+_FOREIGN: Mapping[str, Mapping[str, str]] = MappingProxyType(
+    {
+        "eval": {
+            "--deterministic": "--greedy",
+            "--eval-episodes": "--episodes",
+            "--n-episodes": "--episodes",
+            "--n-eval-episodes": "--episodes",
+            "--num-episodes": "--episodes",
+        },
+        "compare": {
+            "--eval-episodes": "--episodes",
+            "--n-seeds": "--seeds",
+            "--num-seeds": "--seeds",
+            "--seed": "--seeds",
+        },
+    }
+)
+
+
+class Command(click.Command):
+    """A command that answers an unknown flag with one line, which names a flag that exists."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parses the command line.
+
+        Raises:
+            NoSuchOption: on an unknown flag; its message says what to use.
+        """
+        try:
+            return super().parse_args(ctx, args)
+        except NoSuchOption as error:
+            name = error.option_name
+            said = f"No such option '{name}'. {self._advice(ctx, name)}".rstrip()
+            raise NoSuchOption(name, said, ctx=ctx) from error
+
+    def _advice(self, ctx: click.Context, name: str) -> str:
+        """What to use in place of a flag that this command does not have."""
+        if (instead := _FOREIGN.get(self.name or "", {}).get(name)) is not None:
+            return f"Use {instead}."
+        if users := _having([name], _others(ctx)):
+            here = "; here, write it into the TOML file" if self.name == "compare" else ""
+            return f"It is a flag of {_listed(users)}{here}."
+        # `--no-cuda` asks for as much advice as `--cuda`.
+        field = name.removeprefix("--").removeprefix("no-").replace("-", "_")
+        if not (advice := advice_for(field, is_flag=True)):
+            return closest(name, _flags(self))
+        named = [word.strip(".,;:") for word in advice.split() if word.startswith("--")]
+        if _having(named, [self]) or not (users := _having(named, _others(ctx))):
+            return advice
+        return f"{advice} That is for {_listed(users)}."
+
+
+def _others(ctx: click.Context) -> list[click.Command]:
+    """The commands beside this one, `train` first."""
+    group = None if ctx.parent is None else ctx.parent.command
+    if ctx.parent is None or not isinstance(group, click.Group):
+        return []
+    found = [group.get_command(ctx.parent, name) for name in group.list_commands(ctx.parent)]
+    return [each for each in found if each is not None and each is not ctx.command]
+
+
+def _flags(command: click.Command) -> list[str]:
+    """The long flags of a command under their names of today."""
+    return [
+        name
+        for parameter in command.params
+        if parameter.name not in RENAMED
+        for name in (*parameter.opts, *parameter.secondary_opts)
+        if name.startswith("--")
+    ]
+
+
+def _having(flags: Iterable[str], commands: Iterable[click.Command]) -> list[click.Command]:
+    """The commands that have all of some flags."""
+    return [each for each in commands if set(flags) <= set(_flags(each))]
+
+
+def _listed(commands: list[click.Command]) -> str:
+    # The others that take settings of a run refer to the help of `train`.
+    if any(each.name == "train" for each in commands):
+        commands = [each for each in commands if each.name == "train"]
+    return " and ".join(f"hackmatrix-rl {each.name}" for each in commands)

@@ -1,0 +1,56 @@
+"""From settings to a config for the devices of this machine."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from hackmatrix_rl.config import (
+    AUTO,
+    TrainConfig,
+    cpu_devices,
+    make_config,
+    preset_for,
+)
+from hackmatrix_rl.system import (
+    cut_cpu,
+    make_deterministic,
+    select_device,
+)
+
+
+def config_here(preset: str | None, settings: Mapping[str, Any]) -> TrainConfig:
+    """The config that a preset and some changes to it make on this machine.
+
+    What must be set before a device starts is set: determinism, and the number of devices that a
+    CPU counts as.
+
+    Args:
+        preset: its name; `None` for the one that the settings name, or else the device's.
+        settings: fields of `TrainConfig`, and `preset`.
+
+    Raises:
+        ConfigError: if a setting cannot work here.
+    """
+    changes = dict(settings)
+    named = changes.pop("preset", AUTO)
+    preset = preset if preset is not None else named
+    # Before anything asks which devices there are:
+    if changes.get("deterministic"):
+        make_deterministic()
+    if (devices := cpu_devices(preset, changes)) is not None:
+        cut_cpu(devices)
+    if preset == AUTO:
+        preset = preset_for(select_device(changes.get("device", AUTO)))
+    return make_config(preset, changes)
+
+
+def use_devices(config: TrainConfig) -> None:
+    """Makes this process compute on the devices that a config names.
+
+    Raises:
+        ConfigError: if JAX does not see them here.
+    """
+    if config.deterministic:
+        make_deterministic()
+    if config.cpu_devices is not None:
+        cut_cpu(config.cpu_devices)
+    select_device(config.device)

@@ -1,0 +1,183 @@
+"""A run's way from its settings to its result, the same in each of its processes."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from types import MappingProxyType
+from typing import Any
+
+from hackmatrix_rl.config import TrainConfig
+from hackmatrix_rl.errors import (
+    AgreedError,
+    ConfigError,
+)
+from hackmatrix_rl.runs._compose import (
+    compose,
+    run_keys,
+)
+from hackmatrix_rl.runs._devices import use_devices
+from hackmatrix_rl.runs._folder import (
+    RunFolder,
+    check_run_folder,
+    make_run_folder,
+    reopen_run_folder,
+)
+from hackmatrix_rl.runs._lock import RunLock
+from hackmatrix_rl.runs._plan import (
+    Plan,
+    make_plan,
+)
+from hackmatrix_rl.runs._preflight import preflight
+from hackmatrix_rl.runs._resume import (
+    ResumableRun,
+    find_resumable_run,
+)
+from hackmatrix_rl.runs._run import (
+    RunResult,
+    run,
+)
+from hackmatrix_rl.runs.sinks import Sink
+from hackmatrix_rl.system import (
+    any_process,
+    check_same,
+    check_shared,
+    enable_compilation_cache,
+    make_deterministic,
+    on_process_zero,
+    process_index,
+)
+from hackmatrix_rl.training import Trainer
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A run that is checked and ready to go.
+
+    Call `plan` to learn what it would do, or `open_folder` and then `run`. Every process of the
+    run does the same.
+
+    Attributes:
+        config: its settings.
+        notes: what people should know of the run that it resumes, in lines.
+        needs: what it needs of the machine, and what looks tight, in lines.
+    """
+
+    config: TrainConfig
+    notes: tuple[str, ...]
+    needs: tuple[str, ...]
+    _trainer: Trainer[Any]
+    _resumed: ResumableRun | None
+    _lock: RunLock
+
+    def plan(self) -> Plan:
+        """Compiles the run's program and says what the run would do; nothing is left behind.
+
+        Raises:
+            ConfigError: if the run could not have its folders.
+        """
+        self._lock.withdraw()
+        if self._resumed is None:
+            on_process_zero(partial(check_run_folder, self.config))
+        return make_plan(self.config, self._trainer)
+
+    def open_folder(self) -> RunFolder:
+        """The run's folder, locked and ready to be written.
+
+        Raises:
+            ConfigError: if it cannot be written, or a process does not see the checkpoints.
+        """
+        folder = RunFolder.seen_by(process_index(), on_process_zero(self._open))
+        check_shared(folder.checkpoints)
+        return folder
+
+    def _open(self) -> dict[str, Any]:
+        resumed = self._resumed
+        if resumed is None:
+            return make_run_folder(self.config, lock=self._lock).as_dict()
+        identity = resumed.metadata["run"]
+        folder = reopen_run_folder(self.config, resumed.path, identity, lock=self._lock)
+        resumed.set_damaged_aside()
+        return folder.as_dict()
+
+    def run(self, folder: RunFolder, displays: Sequence[Sink] = ()) -> RunResult:
+        """Trains, from the start or from the newest whole checkpoint.
+
+        Args:
+            folder: as `open_folder` returned it.
+            displays: further sinks; closed at the end.
+
+        Raises:
+            ConfigError: as for `hackmatrix_rl.runs.run`.
+        """
+        checkpoint = None if self._resumed is None else self._resumed.checkpoint
+        return run(
+            self.config,
+            self._trainer,
+            folder,
+            resume=checkpoint,
+            displays=displays,
+            lock=self._lock,
+        )
+
+
+@contextmanager
+def launch(
+    config: TrainConfig | None = None,
+    *,
+    resume_run: str | None = None,
+    changes: Mapping[str, Any] = MappingProxyType({}),
+    trust_code: bool = False,
+) -> Iterator[Launch]:
+    """Prepares a run: finds it, locks it, builds it, and checks that it can work here.
+
+    Process 0 alone looks at folders; the others learn from it what it found. The folders stay
+    locked until the context ends.
+
+    Args:
+        config: the settings of a new run.
+        resume_run: the id of the run to resume, in place of `config`.
+        changes: settings that differ from those of the resumed run.
+        trust_code: whether code that the resumed run names may be imported.
+
+    Raises:
+        ConfigError: if the run cannot work here. Folders that were made for it are removed.
+    """
+    with RunLock() as lock:
+        resumed = None
+        if resume_run is not None:
+            resumed = _find(resume_run, changes, trust_code, lock)
+            config = resumed.config(changes)
+            use_devices(config)
+        assert config is not None, "a new run needs its settings"
+        enable_compilation_cache()
+        trainer = compose(config, key=run_keys(config.seed)[0])
+        check_same(config.as_dict(), trainer.policy)
+        place = config.run_dir if resumed is None else str(resumed.path)
+        needs = on_process_zero(
+            partial(preflight, config, trainer, folder=config.checkpoint_dir or place)
+        )
+        notes = () if resumed is None else resumed.notes
+        yield Launch(config, notes, tuple(needs), trainer, resumed, lock)
+
+
+def _find(run_id: str, changes: Mapping[str, Any], trust_code: bool, lock: RunLock) -> ResumableRun:
+    """A stopped run that may be resumed, locked against other processes."""
+    if changes.get("deterministic"):
+        make_deterministic()  # before processes speak to one another over their devices
+
+    def find() -> dict[str, Any]:
+        found = find_resumable_run(run_id, changes.get("checkpoint_dir"), lock=lock)
+        found.check_trusted(changes, trust_code=trust_code)
+        return found.as_dict()
+
+    resumed = ResumableRun.of(on_process_zero(find))
+    refused = None
+    try:
+        resumed.check_trusted(changes, trust_code=trust_code)
+    except ConfigError as error:
+        refused = str(error)
+    # Each process says for itself whom it trusts; all end if one of them does not.
+    if any_process(refused is not None):
+        raise AgreedError(refused or "--trust-code is missing in another process of the run.")
+    return resumed

@@ -1,0 +1,93 @@
+"""Flags under old names, foreign names and mistyped names."""
+
+import pytest
+
+from hackmatrix_rl.config import RENAMED, advice_for
+from hackmatrix_rl.config._renamed import FOREIGN
+from hackmatrix_rl.errors import flag
+
+from .commands import assert_refused, invoke
+
+
+@pytest.mark.parametrize("name", RENAMED)
+@pytest.mark.parametrize("command", ["train", "bench", "verify-resume"])
+def test_an_old_name_works_and_one_line_names_the_new(command, name):
+    if command != "train" and name == "keep_checkpoints":
+        return  # neither saves checkpoints by number
+    # -1 suits none of them: what refuses it is the field of the new name.
+    result = invoke(command, flag(name), "-1", "--preset", "debug")
+    assert result.exit_code == 2
+    first, last = result.stderr.splitlines()
+    now = flag(RENAMED[name])
+    assert first == f"{flag(name)} is now {now}; the old name works until version 0.3."
+    assert last.startswith(f"Error: {now} -1")
+
+
+def test_old_and_new_together_are_refused():
+    result = invoke("train", "--discount", "0.9", "--gamma", "0.9")
+    assert_refused(result, "--discount and --gamma are", "Use --gamma alone.")
+
+
+def test_a_flag_goes_before_a_file_whatever_their_names(tmp_path):
+    file = tmp_path / "old.toml"
+    file.write_text("discount = 0.5")
+    result = invoke("train", "--config", file, "--gamma", "-1", "--preset", "debug")
+    assert result.exit_code == 2
+    assert "discount is now gamma" in result.stderr
+    assert "--gamma -1.0 is too small" in result.stderr
+
+
+def test_an_old_name_is_not_in_the_help():
+    assert "--discount" not in invoke("train", "--help").output
+
+
+def test_an_old_name_may_stand_in_the_variable(monkeypatch):
+    monkeypatch.setenv("HACKMATRIX_RL_FLAGS", "--discount=-1")
+    result = invoke("train", "--preset", "debug")
+    assert "--discount is now --gamma" in result.stderr
+    assert "--gamma -1.0 is too small" in result.stderr
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_a_foreign_flag_is_answered_with_ours(name):
+    typed = flag(name)
+    result = invoke("train", typed, "1")
+    assert_refused(result, f"No such option '{typed}'. {advice_for(name, is_flag=True)}")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["train", "--lr", "1"], "No such option '--lr'. Use --learning-rate."),
+        (["train", "--lr=1"], "No such option '--lr'. Use --learning-rate."),
+        (["train", "--no-anneal-lr"], "Use --learning-rate-schedule linear (the default), or"),
+        (["train", "--cuda"], "Use --device gpu."),
+        (["train", "--learning_rate", "1"], "Did you mean --learning-rate?"),
+        (["train", "--gama", "1"], "No such option '--gama'. Did you mean --gamma?"),
+        (["train", "--episodes", "1"], "a flag of hackmatrix-rl eval and hackmatrix-rl compare."),
+        (["train", "--json"], "It is a flag of hackmatrix-rl eval and hackmatrix-rl bench and"),
+        (["bench", "--n-envs", "1"], "Use --num-envs."),
+        (["bench", "--run-dir", "1"], "It is a flag of hackmatrix-rl train."),
+        (["bench", "--track"], "Use --wandb. That is for hackmatrix-rl train."),
+        (["verify-resume", "--lr", "1"], "Use --learning-rate."),
+        (["eval", "x", "--deterministic"], "Use --greedy."),
+        (["eval", "x", "--n-envs", "1"], "No such option '--n-envs'. Use --num-envs."),
+        (["eval", "x", "--gamma", "1"], "It is a flag of hackmatrix-rl train."),
+        (["eval", "x", "--lr", "1"], "Use --learning-rate. That is for hackmatrix-rl train."),
+        (["eval", "x", "--episode", "1"], "Did you mean --episodes?"),
+        (["compare", "--num-envs", "1"], "train; here, write it into the TOML file."),
+        (["compare", "--seed", "1"], "Use --seeds."),
+        (["train", "--discoun", "1"], "Did you mean --gamma?"),
+        (["train", "--trace-deca", "1"], "Did you mean --gae-lambda?"),
+        (["train", "--qqqq"], "No such option '--qqqq'."),
+        (["train", "-q"], "No such option '-q'."),
+        (["--lr", "1", "train"], "Flags follow a command: hackmatrix-rl train --lr"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_an_unknown_flag_is_answered_with_the_right_one(arguments, said):
+    assert_refused(invoke(*arguments), said)
+
+
+def test_nothing_is_suggested_that_is_like_nothing():
+    assert invoke("train", "--qqqq").stderr == "Error: No such option '--qqqq'.\n"
