@@ -3,7 +3,7 @@
 | sign | reaction |
 |---|---|
 | a gradient that is not finite | its step is skipped and counted (`PPO.learn`); a warning |
-| nothing finite in an update | a warning; after so many in a row, a stop |
+| nothing finite in an update | a warning; a stop after N in a row |
 | entropy below the floor for ten updates | a warning |
 | an update that moves the policy beyond the alarm | a warning; a stop on request |
 | spawns that found no room | a warning that names the flags to raise |

@@ -168,7 +168,7 @@ def test_another_run_in_its_place_is_left_alone(here):
     folder, status, thief, _ = train({4: replace}, save_interval=8)
     assert status is ExitCode.UNSAVED
     assert thief.said("JsonLines cannot write: [Errno 17] holds another run now (mine-")
-    assert thief.said("COULD NOT SAVE update 4: OSError: [Errno 16] is written by process")
+    assert thief.said("COULD NOT SAVE update 4: OSError: [Errno 16] is now written by process")
     assert read_json(folder.run)["wandb_id"] == made[0].wandb_id
     assert {path.name for path in folder.path.iterdir()} == {
         *("config.json", "run.json", "checkpoints", "lock")
