@@ -21,7 +21,12 @@ from hackmatrix_rl.agent._value_scale import (
     IDENTITY_SCALE,
     ValueScale,
 )
-from hackmatrix_rl.agent.networks import ActorCritic, TrunkActorCritic
+from hackmatrix_rl.agent.networks import (
+    ActorCritic,
+    Evaluator,
+    TrunkEvaluator,
+    evaluator_of,
+)
 
 
 class Batch(eqx.Module):
@@ -200,14 +205,20 @@ class PPOLoss(eqx.Module):
         advantage = (advantage - jnp.mean(advantage)) / (jnp.std(advantage) + 1e-6)
         return replace(self, normalize_advantage=False), replace(batch, advantage=advantage)
 
-    def __call__(self, policy: ActorCritic, batch: Batch) -> tuple[Float32[Array, ""], LossMetrics]:
+    def __call__(
+        self, policy: Evaluator | ActorCritic, batch: Batch
+    ) -> tuple[Float32[Array, ""], LossMetrics]:
         """The loss of a policy on a batch, and what it is made of.
+
+        Args:
+            policy: the network, or the evaluator that applies it.
+            batch: what to learn from.
 
         Raises:
             ValueError: there is an auxiliary loss, and policy or batch are not made for it.
         """
         _, batch = self.prepare(batch)
-        logits, value, auxiliary = self._evaluate(policy, batch)
+        logits, value, auxiliary = self._evaluate(evaluator_of(policy), batch)
         chances = MaskedCategorical(logits, batch.mask)
 
         log_ratio = chances.log_prob(batch.action) - batch.log_prob
@@ -231,7 +242,7 @@ class PPOLoss(eqx.Module):
         )
 
     def _evaluate(
-        self, policy: ActorCritic, batch: Batch
+        self, policy: Evaluator, batch: Batch
     ) -> tuple[
         Float32[Array, "num_steps batch num_actions"],
         Float32[Array, "num_steps batch"],
@@ -241,7 +252,7 @@ class PPOLoss(eqx.Module):
         sequences = batch.observation, batch.initial_carry, batch.done
         if self.auxiliary is None:
             return *policy.unroll(*sequences), None
-        if not isinstance(policy, TrunkActorCritic) or policy.auxiliary is None:
+        if not isinstance(policy, TrunkEvaluator) or policy.auxiliary is None:
             raise ValueError(
                 "the auxiliary loss needs a policy to which add_auxiliary_head gave a head"
             )

@@ -9,6 +9,8 @@ from hackmatrix_rl.agent._auxiliary import stacked_terms
 from hackmatrix_rl.agent._distribution import MaskedCategorical
 from hackmatrix_rl.agent.networks import (
     ActorCritic,
+    Evaluator,
+    evaluator_of,
     reset_carry,
 )
 from hackmatrix_rl.agent.precision import (
@@ -214,19 +216,19 @@ class RolloutCollector(eqx.Module):
         Returns:
             The rollout, and where the environments stand after it.
         """
-        policy = precision.cast_to_compute(policy)
+        evaluator = evaluator_of(precision.cast_to_compute(policy))
         initial = actors.carry
 
         def step(
             state: tuple[CollectorState, PyTree[Array]], _: None
         ) -> tuple[tuple[CollectorState, PyTree[Array]], tuple[Step, EpisodeSums]]:
-            actors, kept = state
-            actors, kept, happened, timestep = self._step(policy, environment, actors, kept)
-            return (actors, kept), (happened, EpisodeSums.of(timestep))
+            actors, cache = state
+            actors, cache, happened, timestep = self._step(evaluator, environment, actors, cache)
+            return (actors, cache), (happened, EpisodeSums.of(timestep))
 
-        start = actors, policy.begin(actors.observation)
+        start = actors, evaluator.init_cache(actors.observation)
         (actors, _), (steps, sums) = jax.lax.scan(step, start, None, length=self.num_steps)
-        _, last_value, _ = jax.vmap(policy)(actors.observation, actors.carry)
+        _, last_value, _ = jax.vmap(evaluator.policy)(actors.observation, actors.carry)
         return (
             Rollout(
                 **vars(steps),
@@ -239,15 +241,15 @@ class RolloutCollector(eqx.Module):
 
     def _step(
         self,
-        policy: ActorCritic,
+        evaluator: Evaluator,
         environment: Environment,
         actors: CollectorState,
-        kept: PyTree[Array],
+        cache: PyTree[Array],
     ) -> tuple[CollectorState, PyTree[Array], Step, Timestep]:
         """One action in each environment."""
         action_keys, environment_keys = actors.draw_keys()
 
-        logits, value, carry, kept = policy.follow(actors.observation, actors.carry, kept)
+        logits, value, carry, cache = evaluator.act_step(actors.observation, actors.carry, cache)
         chances = MaskedCategorical(logits, actors.mask)
         action = jax.vmap(MaskedCategorical.sample)(chances, action_keys)
         state, timestep = environment.step(actors.environment, action, environment_keys)
@@ -261,18 +263,18 @@ class RolloutCollector(eqx.Module):
             reward=timestep.reward,
             terminated=timestep.terminated,
             truncated=timestep.truncated,
-            bootstrap_value=_bootstrap_value(policy, environment, timestep, carry),
+            bootstrap_value=_bootstrap_value(evaluator.policy, environment, timestep, carry),
             terms=stacked_terms(timestep.terms, self.terms) if self.terms else None,
         )
         after = CollectorState(
             environment=state,
             observation=timestep.observation,
             mask=timestep.mask,
-            carry=reset_carry(carry, policy.initial_carry(), timestep.done),
+            carry=reset_carry(carry, evaluator.policy.initial_carry(), timestep.done),
             keys=actors.keys,
             step=actors.step + 1,
         )
-        return after, kept, happened, timestep
+        return after, cache, happened, timestep
 
 
 def _bootstrap_value(

@@ -11,6 +11,7 @@ from jaxtyping import Array, Bool, Float32, Int32, Key
 
 from hackmatrix_rl.batching import Chance, materialize
 from hackmatrix_rl.batching import _sparse as sparse
+from hackmatrix_rl.env._compact_split import COMPACT_SPLIT
 from hackmatrix_rl.env._encoding import (
     Observation,
     classic_from_compact,
@@ -107,7 +108,7 @@ class HackMatrix(Environment):
         shape = _shape_of_observation(self.config, self.observation)
         if self.observation == "classic":
             return EnvSpec(NUM_ACTIONS, shape, features_from_classic, TERM_NAMES)
-        return EnvSpec(NUM_ACTIONS, shape, features_from_compact, TERM_NAMES)
+        return EnvSpec(NUM_ACTIONS, shape, features_from_compact, TERM_NAMES, COMPACT_SPLIT)
 
     @property
     def truncates(self) -> bool:

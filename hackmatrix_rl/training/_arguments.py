@@ -24,7 +24,7 @@ from hackmatrix_rl.agent import (
     ValueScale,
     check_policy_shapes,
 )
-from hackmatrix_rl.agent.networks import ActorCritic
+from hackmatrix_rl.agent.networks import ActorCritic, evaluator_of
 from hackmatrix_rl.agent.precision import PrecisionPolicy
 from hackmatrix_rl.env import (
     Environment,
@@ -266,7 +266,7 @@ def _check_losses(
     def evaluate(loss: Any, policy: ActorCritic) -> Any:
         # Made while it is traced: no memory is taken.
         batch = _zeros(policy, spec, *sizes, terms=terms)
-        return loss(precision.cast_to_compute(policy), batch)
+        return loss(evaluator_of(precision.cast_to_compute(policy)), batch)
 
     try:
         found = eqx.filter_eval_shape(evaluate, loss, policy)

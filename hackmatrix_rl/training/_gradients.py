@@ -17,6 +17,7 @@ from hackmatrix_rl.agent import (
 from hackmatrix_rl.agent.networks import (
     REMAT,
     ActorCritic,
+    Evaluator,
     rematerialized,
 )
 from hackmatrix_rl.agent.precision import PrecisionPolicy
@@ -42,7 +43,7 @@ class PreparedLoss(Protocol):
         """The loss and the batch to cut: the mean over equal parts is that of the whole."""
         ...
 
-    def __call__(self, policy: ActorCritic, batch: Batch) -> tuple[Float32[Array, ""], LossMetrics]:
+    def __call__(self, policy: Evaluator, batch: Batch) -> tuple[Float32[Array, ""], LossMetrics]:
         """The loss of a policy on a batch, whole."""
         ...
 
@@ -50,7 +51,7 @@ class PreparedLoss(Protocol):
 # Fields of a batch without an axis of steps, and how they are cut.
 _BATCH = {"initial_carry": BY_ENVIRONMENT, "number": REPLICATED}
 
-Loss = PreparedLoss | Callable[[ActorCritic, Batch], tuple[Float32[Array, ""], LossMetrics]]
+Loss = PreparedLoss | Callable[[Evaluator, Batch], tuple[Float32[Array, ""], LossMetrics]]
 
 
 class MinibatchGradient(eqx.Module):

@@ -1,6 +1,7 @@
 """A small convolutional network over a board."""
 
 from collections.abc import Callable
+from typing import final
 
 import equinox as eqx
 import jax
@@ -60,6 +61,7 @@ class Conv(eqx.Module):
         return jax.nn.relu(plus_bias(convolved, self.bias))
 
 
+@final
 class ConvActorCritic(TrunkActorCritic):
     """A network that looks at every cell of a board in the same way. No memory.
 
@@ -129,10 +131,6 @@ class ConvActorCritic(TrunkActorCritic):
             for size, k in zip(sizes[:-1], jax.random.split(dense_key, depth), strict=True)
         )
         self.heads = Heads(width, spec.num_actions, key=head_key)
-
-    def initial_carry(self) -> tuple[()]:
-        """Nothing: there is no memory."""
-        return ()
 
     def trunk(
         self, observation: PyTree[Array], carry: PyTree[Array]

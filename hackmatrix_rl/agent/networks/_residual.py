@@ -1,7 +1,7 @@
 """A deep network of residual blocks: the one to make large."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, final
 
 import equinox as eqx
 import jax
@@ -14,7 +14,7 @@ from hackmatrix_rl.agent.networks._layers import (
     Heads,
     LayerNorm,
 )
-from hackmatrix_rl.agent.networks._trunk import TrunkActorCritic
+from hackmatrix_rl.agent.networks._trunk import BlockActorCritic
 from hackmatrix_rl.env import (
     EnvSpec,
     Features,
@@ -57,23 +57,8 @@ class ResidualBlock(eqx.Module):
         return hidden + self.narrow.full(jax.nn.relu(self.widen(self.norm(hidden))))
 
 
-class RecomputedBlock(eqx.Module):
-    """A block that keeps only its input for the gradient, and computes the rest again."""
-
-    block: "Block"
-
-    def __call__(self, hidden: Float32[Array, " width"]) -> Float32[Array, " width"]:
-        """What the block gives."""
-        # In a loop over the blocks no compiler can merge the two computations.
-        recomputed = eqx.filter_checkpoint(self.block, prevent_cse=False)
-        found: Float32[Array, " width"] = recomputed(hidden)
-        return found
-
-
-Block = ResidualBlock | RecomputedBlock
-
-
-class ResidualActorCritic(TrunkActorCritic):
+@final
+class ResidualActorCritic(BlockActorCritic):
     """Residual blocks over an embedding of the whole observation. No memory.
 
     Where the features have a board, one layer, the same for all cells, turns a cell into a
@@ -96,7 +81,7 @@ class ResidualActorCritic(TrunkActorCritic):
     encode: Callable[[PyTree], Features] = eqx.field(static=True)
     cell: Dense | None
     embed: Dense
-    blocks: Block
+    blocks: Callable[[Array], Array]
     norm: LayerNorm
     heads: Heads
 
@@ -146,17 +131,6 @@ class ResidualActorCritic(TrunkActorCritic):
         self.blocks = eqx.filter_vmap(block)(jax.random.split(blocks_key, depth))
         self.norm = LayerNorm(width)
         self.heads = Heads(width, spec.num_actions, key=head_key)
-
-    def initial_carry(self) -> tuple[()]:
-        """Nothing: there is no memory."""
-        return ()
-
-    def recompute_blocks(self) -> "ResidualActorCritic":
-        """The same network, each of whose blocks keeps only its input for the gradient."""
-        recomputed: ResidualActorCritic = eqx.tree_at(
-            lambda network: network.blocks, self, RecomputedBlock(self.blocks)
-        )
-        return recomputed
 
     def trunk(
         self, observation: PyTree[Array], carry: PyTree[Array]

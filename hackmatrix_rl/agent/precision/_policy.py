@@ -17,6 +17,7 @@ from hackmatrix_rl.agent.precision._names import (
 )
 from hackmatrix_rl.agent.precision._trainable import (
     parameter_paths,
+    path_name,
     split_trainable,
 )
 
@@ -128,7 +129,7 @@ class MixedPrecision(PrecisionPolicy):
         def cast(path: Any, leaf: Array) -> Array:
             if not jnp.issubdtype(leaf.dtype, jnp.floating):  # complex
                 return leaf
-            return leaf.astype(self.dtype_of(jax.tree_util.keystr(path)))
+            return leaf.astype(self.dtype_of(path_name(path)))
 
         cast_parameters = jax.tree_util.tree_map_with_path(cast, parameters)
         combined: M = eqx.combine(cast_parameters, rest)
