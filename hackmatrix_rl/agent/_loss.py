@@ -45,6 +45,8 @@ class Batch(eqx.Module):
         advantage: of the action, in units of reward.
         value_target: what the value should be.
         auxiliary: what the action brought at once; `None` unless the rollout has kept it.
+        log_probs: log-probabilities of all actions under the policy that acted, minus infinity
+            for illegal ones; `None` unless the loss asks for them (`needs_old_log_probs`).
         number: of the minibatch, counted from the start of training.
     """
 
@@ -58,6 +60,7 @@ class Batch(eqx.Module):
     advantage: Float32[Array, "num_steps batch"]
     value_target: Float32[Array, "num_steps batch"]
     auxiliary: AuxiliaryTargets | None = None
+    log_probs: Float32[Array, "num_steps batch num_actions"] | None = None
     number: UInt32[Array, ""] = eqx.field(default_factory=lambda: jnp.zeros((), jnp.uint32))
 
     @classmethod
@@ -90,6 +93,7 @@ class Batch(eqx.Module):
             auxiliary=None
             if rollout.terms is None
             else AuxiliaryTargets(terms=rollout.terms, terminated=rollout.terminated),
+            log_probs=rollout.log_probs,
             number=jnp.zeros((), jnp.uint32) if number is None else number,
         )
 
@@ -145,6 +149,8 @@ class LossMetrics(eqx.Module):
         clip_fraction: share of the actions whose ratio lies outside of the clip.
         extra: further numbers of a loss of one's own, by name.
         auxiliary: of the auxiliary loss; `None` without one.
+        kl: the divergence KL(old || new) from the policy that acted to this one, over all legal
+            actions, in nats; `None` for a loss that does not compute it.
     """
 
     policy_loss: Float32[Array, ""]
@@ -154,6 +160,12 @@ class LossMetrics(eqx.Module):
     clip_fraction: Float32[Array, ""]
     extra: dict[str, Float32[Array, ""]] = eqx.field(default_factory=dict)
     auxiliary: AuxiliaryMetrics | None = None
+    kl: Float32[Array, ""] | None = None
+
+    @property
+    def divergence(self) -> Float32[Array, ""]:
+        """What `target_kl` looks at: `kl` where the loss computes it, else `approx_kl`."""
+        return self.approx_kl if self.kl is None else self.kl
 
 
 class PPOLoss(eqx.Module):
@@ -174,6 +186,9 @@ class PPOLoss(eqx.Module):
         auxiliary: an auxiliary loss on the same hidden layer; `None`: none. It needs a
             `TrunkActorCritic` with a head for it, and a rollout that keeps the parts of the
             reward.
+        true_kl: whether to compute KL(old || new) over all legal actions (`LossMetrics.kl`)
+            besides the estimate from the actions taken. A rollout then keeps the
+            log-probabilities of all actions: 4 bytes for each action of each step.
     """
 
     clip_coef: float = eqx.field(static=True, default=0.2)
@@ -182,6 +197,12 @@ class PPOLoss(eqx.Module):
     value_clip: float | None = eqx.field(static=True, default=None)
     normalize_advantage: bool = eqx.field(static=True, default=True)
     auxiliary: AuxiliaryLoss | None = None
+    true_kl: bool = eqx.field(static=True, default=False)
+
+    @property
+    def needs_old_log_probs(self) -> bool:
+        """Whether a batch must have `log_probs`. A custom loss may have this attribute, too."""
+        return self.true_kl
 
     def __check_init__(self) -> None:
         if not self.clip_coef > 0:  # nor is NaN
@@ -215,7 +236,8 @@ class PPOLoss(eqx.Module):
             batch: what to learn from.
 
         Raises:
-            ValueError: there is an auxiliary loss, and policy or batch are not made for it.
+            ValueError: there is an auxiliary loss, and policy or batch are not made for it; or
+                `true_kl` is set, and the batch has no `log_probs`.
         """
         _, batch = self.prepare(batch)
         logits, value, auxiliary = self._evaluate(evaluator_of(policy), batch)
@@ -239,7 +261,18 @@ class PPOLoss(eqx.Module):
             approx_kl=jnp.mean(ratio - 1.0 - log_ratio),
             clip_fraction=jnp.mean((jnp.abs(ratio - 1.0) > self.clip_coef).astype(jnp.float32)),
             auxiliary=auxiliary_metrics,
+            kl=self._kl(chances, batch) if self.true_kl else None,
         )
+
+    def _kl(self, chances: MaskedCategorical, batch: Batch) -> Float32[Array, ""]:
+        """Mean KL(old || new)."""
+        if batch.log_probs is None:
+            raise ValueError(
+                "PPOLoss(true_kl=True) needs a batch with log_probs: collect with "
+                "RolloutCollector(..., keep_log_probs=True), as the trainer does"
+            )
+        old = MaskedCategorical(batch.log_probs, batch.mask)
+        return jnp.mean(old.divergence_from(chances))
 
     def _evaluate(
         self, policy: Evaluator, batch: Batch

@@ -138,6 +138,8 @@ class Rollout(eqx.Module):
         episodes: of the episodes that ended.
         terms: the parts of the reward as `AuxiliaryTargets` has them; `None` unless the collector
             keeps them.
+        log_probs: log-probabilities of all actions, minus infinity for illegal ones; `None`
+            unless the collector keeps them.
     """
 
     observation: PyTree[Array]
@@ -153,6 +155,7 @@ class Rollout(eqx.Module):
     last_value: Float32[Array, " num_envs"]
     episodes: EpisodeSums
     terms: Float16[Array, "num_steps num_envs terms"] | None = None
+    log_probs: Float32[Array, "num_steps num_envs num_actions"] | None = None
 
     @property
     def done(self) -> Bool[Array, "num_steps num_envs"]:
@@ -173,6 +176,7 @@ class Step(eqx.Module):
     truncated: Bool[Array, " num_envs"]
     bootstrap_value: Float32[Array, " num_envs"]
     terms: Float16[Array, "num_envs terms"] | None
+    log_probs: Float32[Array, "num_envs num_actions"] | None
 
 
 class RolloutCollector(eqx.Module):
@@ -182,10 +186,12 @@ class RolloutCollector(eqx.Module):
         num_steps: steps of each environment in a rollout.
         terms: names of the parts of the reward to keep of every step, which an auxiliary loss
             learns from; none by default.
+        keep_log_probs: whether to keep the log-probabilities of all actions of every step.
     """
 
     num_steps: int = eqx.field(static=True)
     terms: tuple[str, ...] = eqx.field(static=True, default=(), kw_only=True)
+    keep_log_probs: bool = eqx.field(static=True, default=False, kw_only=True)
 
     def __check_init__(self) -> None:
         if self.num_steps < 1:
@@ -265,6 +271,7 @@ class RolloutCollector(eqx.Module):
             truncated=timestep.truncated,
             bootstrap_value=_bootstrap_value(evaluator.policy, environment, timestep, carry),
             terms=stacked_terms(timestep.terms, self.terms) if self.terms else None,
+            log_probs=chances.log_probs if self.keep_log_probs else None,
         )
         after = CollectorState(
             environment=state,

@@ -46,6 +46,18 @@ def size_of(bits: UInt32[Array, "*shape"]) -> Int32[Array, "*shape"]:
     return lax.convert_element_type(lax.population_count(bits), jnp.int32)
 
 
+def words_of_flags(
+    flags: Bool[Array, " size"],
+) -> tuple[UInt32[Array, " words"], Bool[Array, "words 32"]]:
+    """32 flags as one word, the first as its lowest bit; and the flags word by word.
+
+    The last word is filled up with False.
+    """
+    by_word = jnp.pad(flags, (0, -flags.shape[0] % 32)).reshape(-1, 32)
+    ones = jnp.where(by_word, ONE_BIT[None, :], np.uint32(0))
+    return jnp.sum(ones, axis=1, dtype=jnp.uint32), by_word
+
+
 def nth_bit(bits: UInt32[Array, "*shape"], index: Int32[Array, "*shape"]) -> Int32[Array, "*shape"]:
     """The place of the bit with that index among those that are set, the lowest first.
 
@@ -55,6 +67,9 @@ def nth_bit(bits: UInt32[Array, "*shape"], index: Int32[Array, "*shape"]) -> Int
     up_to = bits[..., None] & _UP_TO.reshape((1,) * bits.ndim + (-1,))
     return jnp.sum(size_of(up_to) <= index[..., None], axis=-1, dtype=jnp.int32)
 
+
+ONE_BIT = np.uint32(1) << np.arange(32, dtype=np.uint32)
+"""The bit at each place."""
 
 _UP_TO = np.array([(2 << place) - 1 for place in range(32)], np.uint32)
 """All bits up to each."""

@@ -7,6 +7,7 @@ checks are put into the program, around the modules that it is made of.
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -100,6 +101,11 @@ class CheckedLoss(eqx.Module):
     def auxiliary(self) -> Any:
         """The auxiliary part of the loss, if it has one."""
         return getattr(self.loss, "auxiliary", None)
+
+    @property
+    def needs_old_log_probs(self) -> bool:
+        """Whether the loss asks for the log-probabilities of all actions."""
+        return bool(getattr(self.loss, "needs_old_log_probs", False))
 
     def __call__(
         self, policy: Evaluator | ActorCritic, batch: Batch
@@ -209,7 +215,7 @@ def _checkable(evaluator: Evaluator) -> Evaluator:
         return evaluator
     plain = plain_evaluator(evaluator.policy)
     if isinstance(evaluator, TrunkEvaluator) and isinstance(plain, TrunkEvaluator):
-        return dataclasses.replace(plain, auxiliary=evaluator.auxiliary)
+        return replace(plain, auxiliary=evaluator.auxiliary)
     return plain
 
 

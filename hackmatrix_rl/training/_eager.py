@@ -32,7 +32,9 @@ def eager_program(algorithm: PPO) -> Program:
     update: Algorithm[Any] = dataclasses.replace(
         algorithm,
         environment=CompiledEnvironment(algorithm.environment),
-        collect=RolloutCollector(collect.num_steps, terms=collect.terms),
+        collect=RolloutCollector(
+            collect.num_steps, terms=collect.terms, keep_log_probs=collect.keep_log_probs
+        ),
     )
 
     def run(state: Any, count: int) -> tuple[Any, PyTree[Array]]:

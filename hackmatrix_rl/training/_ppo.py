@@ -191,7 +191,7 @@ class PPO(Algorithm[TrainState]):
             looked_at = going
             if self.target_kl is not None:
                 # NaN does not end the update: the step is skipped and counted below.
-                going = going & ~(losses.approx_kl > self.target_kl)
+                going = going & ~(losses.divergence > self.target_kl)
             norm = optax.tree.norm(gradient)
             finite = jnp.isfinite(norm)
             if self.offload:

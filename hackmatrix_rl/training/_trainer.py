@@ -168,7 +168,10 @@ class Trainer(Generic[A]):
         algorithm = PPO(
             environment=environment,
             collect=ShardedCollector(
-                sizes.num_steps, terms=environment.spec.terms if auxiliary else (), mesh=mesh
+                sizes.num_steps,
+                terms=environment.spec.terms if auxiliary else (),
+                keep_log_probs=bool(getattr(loss, "needs_old_log_probs", False)),
+                mesh=mesh,
             ),
             estimate=gae,
             loss=loss,

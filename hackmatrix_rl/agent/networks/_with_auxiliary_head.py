@@ -19,13 +19,13 @@ class WithAuxiliaryHead(TrunkActorCritic):
     """A network, and a further head that acting does not use (see `AuxiliaryLoss`).
 
     Attributes:
+        auxiliary: the head.
         headless: the network without this head. The names of parameters leave this field out
             (see `path_name`), so they do not change with the head.
-        auxiliary: the head.
     """
 
-    headless: TrunkActorCritic
     auxiliary: AuxiliaryHead
+    headless: TrunkActorCritic
 
     def __init__(self, headless: TrunkActorCritic, auxiliary: AuxiliaryHead) -> None:
         """Wraps a network.
@@ -34,8 +34,8 @@ class WithAuxiliaryHead(TrunkActorCritic):
             headless: the network.
             auxiliary: its further head.
         """
-        self.headless = headless
         self.auxiliary = auxiliary
+        self.headless = headless
 
     # An `AbstractVar` may be a property, which type checkers do not know.
     @property  # type: ignore[misc]
