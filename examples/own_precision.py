@@ -35,18 +35,8 @@ class HalfBody(hm.PrecisionPolicy):
         # An array: it is part of the training state, and so of a checkpoint.
         return jnp.float32(1024.0)
 
-    def grad(self, loss, scaling=()):
-        def scaled(network, *arguments):
-            value, told = loss(network, *arguments)
-            return scaling * value, told
-
-        scaled_gradient = super().grad(scaled)
-
-        def gradient(network, *arguments):
-            found, told = scaled_gradient(network, *arguments)
-            return jax.tree.map(lambda leaf: leaf / scaling, found), told
-
-        return gradient
+    def loss_factor(self, scaling):
+        return scaling
 
     def report(self, scaling):
         return {"loss_scale": scaling}

@@ -1,4 +1,4 @@
-"""What a network promises, checked: by its shapes alone, or by calling it, too."""
+"""Checks of a network's contract: by its shapes alone, or by calling it, too."""
 
 from typing import Any
 
@@ -114,7 +114,7 @@ def check_policy_shapes(
 
 
 def precision_of(given: Any) -> PrecisionPolicy:
-    """The precision policy that was handed in, or that a text such as `bf16` speaks of."""
+    """A precision policy, given as such or by its name (`bf16`)."""
     if isinstance(given, str):
         try:
             return named_precision(given)
@@ -160,11 +160,11 @@ def _sequences(spec: EnvSpec, carry: Any) -> tuple[Any, Any, Any]:
 def check_policy(
     policy: Any, spec: Any, *, precision: PrecisionPolicy | str = FLOAT32, seed: int = 0
 ) -> None:
-    """Checks all that a network has to keep to, by calling it on made-up observations.
+    """Checks a network's whole contract by calling it on made-up observations.
 
-    Shapes and dtypes of everything it takes and returns; that all it learns by is seen by the
-    optimizer; that its numbers are finite, and the same for the same input; and that its
-    evaluator computes what its call does, on whole sequences and step by step.
+    It checks shapes and dtypes of all inputs and outputs; that the optimizer sees all
+    parameters; that the numbers are finite, and the same for the same input; and that the
+    network's evaluator computes what the call does, on whole sequences and step by step.
 
     Args:
         policy: the network, an instance of `ActorCritic`.

@@ -1,4 +1,4 @@
-"""The distribution over actions of which some are illegal."""
+"""The distribution over actions, some of them illegal."""
 
 import equinox as eqx
 import jax

@@ -30,21 +30,21 @@ from hackmatrix_rl.agent.networks import (
 
 
 class Batch(eqx.Module):
-    """What a loss learns from: whole sequences of some environments.
+    """Whole sequences of some environments, which a loss learns from.
 
     Values are in the units of the network (see `ValueScale`).
 
     Attributes:
-        observation: what was acted on; each leaf `[num_steps, batch, ...]`.
+        observation: what the policy acted on; each leaf `[num_steps, batch, ...]`.
         mask: the legal actions that the action was chosen from.
         action: taken there.
         log_prob: of the action, under the policy that took it.
-        value: that the policy that acted gave.
+        value: from the policy that acted.
         done: an episode ended with this action.
         initial_carry: memory before the first step; each leaf `[batch, ...]`.
         advantage: of the action, in units of reward.
         value_target: what the value should be.
-        auxiliary: what the action brought at once; `None` unless the rollout has kept it.
+        auxiliary: targets of the auxiliary loss; `None` unless the rollout keeps them.
         log_probs: log-probabilities of all actions under the policy that acted, minus infinity
             for illegal ones; `None` unless the loss asks for them (`needs_old_log_probs`).
         number: of the minibatch, counted from the start of training.
@@ -104,12 +104,11 @@ class Batch(eqx.Module):
     def select_from_blocks(self, environments: Int32[Array, " blocks"]) -> "Batch":
         """The sequences of one environment of each block; the same as `select` of them.
 
-        What lies on a device stays there: where the environments are cut over devices into
-        whole blocks, nothing has to be sent.
+        Where the environments are cut over devices into whole blocks, no device sends anything.
 
         Args:
-            environments: the i-th lies in the i-th of as many equal blocks of neighbouring
-                environments.
+            environments: one of each block. All environments form as many equal blocks of
+                neighbours as there are indices, and the i-th index lies in the i-th block.
         """
         blocks = environments.shape[0]
         size = self.action.shape[1] // blocks
@@ -139,15 +138,15 @@ class Batch(eqx.Module):
 
 
 class LossMetrics(eqx.Module):
-    """What a loss tells about itself; every field is a mean over the batch.
+    """Metrics of a loss; every field is a mean over the batch.
 
     Attributes:
         policy_loss: the clipped objective, negated.
         value_loss: half the squared error of the value, in units of the network.
         entropy: of the policy, in nats.
         approx_kl: estimate of the divergence of the policy from the one that acted.
-        clip_fraction: share of the actions whose ratio lies outside of the clip.
-        extra: further numbers of a loss of one's own, by name.
+        clip_fraction: share of the actions with a ratio outside of the clip range.
+        extra: further numbers of a custom loss, by name.
         auxiliary: of the auxiliary loss; `None` without one.
         kl: the divergence KL(old || new) from the policy that acted to this one, over all legal
             actions, in nats; `None` for a loss that does not compute it.
@@ -214,7 +213,7 @@ class PPOLoss(eqx.Module):
                 raise ValueError(f"{name} must not be negative, but is {getattr(self, name)}")
 
     def prepare(self, batch: Batch) -> tuple["PPOLoss", Batch]:
-        """What has to be seen of a batch as a whole, before it may be cut into parts.
+        """Does what needs the whole batch, before it is cut into parts.
 
         Returns:
             A loss and a batch with the advantages normalised. The mean of this loss over

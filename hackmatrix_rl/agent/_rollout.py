@@ -24,7 +24,7 @@ from hackmatrix_rl.env import (
 
 
 class CollectorState(eqx.Module):
-    """Where a batch of environments stands between two rollouts.
+    """The state of a batch of environments between two rollouts.
 
     All but `step` have a leading axis of environments, so that the batch can be cut over
     devices along it.
@@ -34,8 +34,8 @@ class CollectorState(eqx.Module):
         observation: what to act on next.
         mask: the legal actions there.
         carry: the policy's memory there.
-        keys: one for each environment, constant: every draw is a function of an
-            environment's key and of `step`.
+        keys: one for each environment. They never change: every random draw is a function of
+            an environment's key and of `step`.
         step: number of steps taken by each environment.
     """
 
@@ -81,15 +81,15 @@ def start_collector(
 
 
 class EpisodeSums(eqx.Module):
-    """Sums over the episodes that ended in a stretch of time: small, and they can be added.
+    """Sums over the episodes that ended in some steps. Two of them can be added.
 
     Attributes:
         count: number of episodes that ended.
         total_reward: sum of their undiscounted returns.
         length: sum of their lengths in steps.
         extra: sums of the environment's own numbers.
-        terms: sums of the parts of the reward over ALL steps of the stretch, whether their
-            episode ended in it or not.
+        terms: sums of the parts of the reward over ALL these steps, whether their episode ended
+            or not.
     """
 
     count: Float32[Array, ""]
@@ -118,10 +118,10 @@ class EpisodeSums(eqx.Module):
 class Rollout(eqx.Module):
     """What happened in `num_steps` steps of `num_envs` environments.
 
-    Values are as the network gave them, in the units of its `ValueScale`.
+    Values are as the network returned them, in the units of its `ValueScale`.
 
     Attributes:
-        observation: what was acted on; each leaf `[num_steps, num_envs, ...]`, in the
+        observation: what the policy acted on; each leaf `[num_steps, num_envs, ...]`, in the
             environment's own compact form.
         mask: the legal actions that the action was chosen from.
         action: taken there.
@@ -180,12 +180,12 @@ class Step(eqx.Module):
 
 
 class RolloutCollector(eqx.Module):
-    """Lets a policy act for a number of steps, and writes down what happened.
+    """Lets a policy act for a number of steps, and records what happens.
 
     Attributes:
         num_steps: steps of each environment in a rollout.
-        terms: names of the parts of the reward to keep of every step, which an auxiliary loss
-            learns from; none by default.
+        terms: names of the parts of the reward to keep of every step. An auxiliary loss learns
+            from them. None by default.
         keep_log_probs: whether to keep the log-probabilities of all actions of every step.
     """
 
@@ -216,11 +216,11 @@ class RolloutCollector(eqx.Module):
         Args:
             policy: acts by sampling.
             environment: to act in.
-            actors: where the environments stand.
-            precision: what the policy computes in.
+            actors: the state of the environments.
+            precision: the dtypes that the policy computes in.
 
         Returns:
-            The rollout, and where the environments stand after it.
+            The rollout, and the state of the environments after it.
         """
         evaluator = evaluator_of(precision.cast_to_compute(policy))
         initial = actors.carry
@@ -289,8 +289,8 @@ def _bootstrap_value(
 ) -> Float32[Array, " num_envs"]:
     """Value of the position before the reset, where an episode was truncated; else 0.
 
-    It is a second pass through the network, so it is made only at steps where some episode
-    of the batch was truncated, and not even compiled for an environment that never does.
+    It is a second pass through the network. Only steps with a truncated episode somewhere in
+    the batch run it, and it is not even compiled for an environment that never truncates.
     """
     nothing = jnp.zeros_like(timestep.reward)
     if not environment.truncates:

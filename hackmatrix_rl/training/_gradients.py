@@ -152,10 +152,10 @@ class MinibatchGradient(eqx.Module):
 
 
 def part_of(batch: Batch, part: Int32[Array, ""] | int, parts: int) -> Batch:
-    """One of several equal parts of a batch: every so-manieth environment.
+    """One of several equal parts of a batch: every `parts`-th environment.
 
-    Where the environments are cut over devices in blocks, each device so has its share of
-    every part, and nothing has to be moved.
+    Where the environments are cut over devices in blocks, each device has its share of every
+    part, and nothing is moved.
 
     Args:
         batch: to cut.
