@@ -60,8 +60,8 @@ class PPO(Algorithm[TrainState]):
         batches: how a rollout is cut up.
         mesh: the devices that share the work. Where the state's arrays lie decides which
             device does what.
-        target_kl: the first minibatch whose `approx_kl` exceeds it ends the update: neither it
-            nor a later one is learned from. `None`: no limit.
+        target_kl: the first minibatch whose `LossMetrics.divergence` exceeds it ends the update:
+            neither it nor a later one is learned from. `None`: no limit.
         grad_accum: parts of a minibatch whose gradients are computed one after another.
         remat: what is computed again in the backward pass (see `rematerialized`).
         offload: whether the optimizer's state comes from the host's memory for each gradient
