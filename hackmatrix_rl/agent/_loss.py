@@ -14,6 +14,7 @@ from hackmatrix_rl.agent._auxiliary import (
     AuxiliaryMetrics,
     AuxiliaryTargets,
 )
+from hackmatrix_rl.agent._axes import PER_ENVIRONMENT, SHARED, environment_axes
 from hackmatrix_rl.agent._distribution import MaskedCategorical
 from hackmatrix_rl.agent._gae import Targets
 from hackmatrix_rl.agent._rollout import Rollout
@@ -56,12 +57,19 @@ class Batch(eqx.Module):
     log_prob: Float32[Array, "num_steps batch"]
     value: Float32[Array, "num_steps batch"]
     done: Bool[Array, "num_steps batch"]
-    initial_carry: PyTree[Array]
+    initial_carry: PyTree[Array] = eqx.field(metadata=PER_ENVIRONMENT)
     advantage: Float32[Array, "num_steps batch"]
     value_target: Float32[Array, "num_steps batch"]
     auxiliary: AuxiliaryTargets | None = None
     log_probs: Float32[Array, "num_steps batch num_actions"] | None = None
-    number: UInt32[Array, ""] = eqx.field(default_factory=lambda: jnp.zeros((), jnp.uint32))
+    number: UInt32[Array, ""] = eqx.field(
+        default_factory=lambda: jnp.zeros((), jnp.uint32), metadata=SHARED
+    )
+
+    @staticmethod
+    def environment_axes() -> dict[str, int | None]:
+        """The axis of environments of each field; `None` for one without."""
+        return environment_axes(Batch, default=1)
 
     @classmethod
     def of(
@@ -129,11 +137,11 @@ class Batch(eqx.Module):
         Args:
             change: from an array and its `axis` of environments to another array.
         """
-        changed = {}
-        for name, value in vars(self).items():
-            if name != "number":
-                axis = 0 if name == "initial_carry" else 1
-                changed[name] = jax.tree.map(partial(change, axis=axis), value)
+        changed = {
+            name: jax.tree.map(partial(change, axis=axis), getattr(self, name))
+            for name, axis in self.environment_axes().items()
+            if axis is not None
+        }
         return replace(self, **changed)
 
 

@@ -1,11 +1,14 @@
 """Collecting experience: the policy acts in the environment for some steps."""
 
+from abc import abstractmethod
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float16, Float32, Int32, Key, PyTree, UInt32
 
 from hackmatrix_rl.agent._auxiliary import stacked_terms
+from hackmatrix_rl.agent._axes import PER_ENVIRONMENT, SHARED, environment_axes
 from hackmatrix_rl.agent._distribution import MaskedCategorical
 from hackmatrix_rl.agent.networks import (
     ActorCritic,
@@ -44,7 +47,12 @@ class CollectorState(eqx.Module):
     mask: Bool[Array, "num_envs num_actions"]
     carry: PyTree[Array]
     keys: Key[Array, " num_envs"]
-    step: UInt32[Array, ""]
+    step: UInt32[Array, ""] = eqx.field(metadata=SHARED)
+
+    @staticmethod
+    def environment_axes() -> dict[str, int | None]:
+        """The axis of environments of each field; `None` for one without."""
+        return environment_axes(CollectorState, default=0)
 
     def draw_keys(self) -> tuple[Key[Array, " num_envs"], Key[Array, " num_envs"]]:
         """The keys of this step: to choose actions with, and for the environment."""
@@ -151,11 +159,16 @@ class Rollout(eqx.Module):
     terminated: Bool[Array, "num_steps num_envs"]
     truncated: Bool[Array, "num_steps num_envs"]
     bootstrap_value: Float32[Array, "num_steps num_envs"]
-    initial_carry: PyTree[Array]
-    last_value: Float32[Array, " num_envs"]
-    episodes: EpisodeSums
+    initial_carry: PyTree[Array] = eqx.field(metadata=PER_ENVIRONMENT)
+    last_value: Float32[Array, " num_envs"] = eqx.field(metadata=PER_ENVIRONMENT)
+    episodes: EpisodeSums = eqx.field(metadata=SHARED)
     terms: Float16[Array, "num_steps num_envs terms"] | None = None
     log_probs: Float32[Array, "num_steps num_envs num_actions"] | None = None
+
+    @staticmethod
+    def environment_axes() -> dict[str, int | None]:
+        """The axis of environments of each field; `None` for one without."""
+        return environment_axes(Rollout, default=1)
 
     @property
     def done(self) -> Bool[Array, "num_steps num_envs"]:
@@ -179,14 +192,55 @@ class Step(eqx.Module):
     log_probs: Float32[Array, "num_envs num_actions"] | None
 
 
-class RolloutCollector(eqx.Module):
-    """Lets a policy act for a number of steps, and records what happens.
+class Collector(eqx.Module):
+    """Lets a policy act, and records what happens.
 
     Attributes:
         num_steps: steps of each environment in a rollout.
         terms: names of the parts of the reward to keep of every step. An auxiliary loss learns
-            from them. None by default.
+            from them.
         keep_log_probs: whether to keep the log-probabilities of all actions of every step.
+    """
+
+    num_steps: eqx.AbstractVar[int]
+    terms: eqx.AbstractVar[tuple[str, ...]]
+    keep_log_probs: eqx.AbstractVar[bool]
+
+    @abstractmethod
+    def start(
+        self, policy: ActorCritic, environment: Environment, keys: Key[Array, " num_envs"]
+    ) -> CollectorState:
+        """Starts one environment for each key; see `start_collector`."""
+
+    @abstractmethod
+    def __call__(
+        self,
+        policy: ActorCritic,
+        environment: Environment,
+        actors: CollectorState,
+        *,
+        precision: PrecisionPolicy = FLOAT32,
+    ) -> tuple[Rollout, CollectorState]:
+        """Collects one rollout.
+
+        Args:
+            policy: acts by sampling.
+            environment: to act in.
+            actors: the state of the environments.
+            precision: the dtypes that the policy computes in.
+
+        Returns:
+            The rollout, and the state of the environments after it.
+        """
+
+
+class RolloutCollector(Collector):
+    """Lets a policy act for a number of steps, and records what happens.
+
+    Attributes:
+        num_steps: steps of each environment in a rollout.
+        terms: as in the base class; none by default.
+        keep_log_probs: as in the base class; by default not.
     """
 
     num_steps: int = eqx.field(static=True)
@@ -211,17 +265,7 @@ class RolloutCollector(eqx.Module):
         *,
         precision: PrecisionPolicy = FLOAT32,
     ) -> tuple[Rollout, CollectorState]:
-        """Collects one rollout.
-
-        Args:
-            policy: acts by sampling.
-            environment: to act in.
-            actors: the state of the environments.
-            precision: the dtypes that the policy computes in.
-
-        Returns:
-            The rollout, and the state of the environments after it.
-        """
+        """Collects one rollout."""
         evaluator = evaluator_of(precision.cast_to_compute(policy))
         initial = actors.carry
 

@@ -23,11 +23,11 @@ from hackmatrix_rl.agent.networks import (
 from hackmatrix_rl.agent.precision import PrecisionPolicy
 from hackmatrix_rl.training.sharding import (
     BY_ENVIRONMENT,
-    BY_STEP_AND_ENVIRONMENT,
     REPLICATED,
     constrain,
     fsdp_shardings,
     replicated_shardings,
+    specs_of,
 )
 
 
@@ -47,9 +47,6 @@ class PreparedLoss(Protocol):
         """The loss of a policy on a batch, whole."""
         ...
 
-
-# Fields of a batch without an axis of steps, and how they are cut.
-_BATCH = {"initial_carry": BY_ENVIRONMENT, "number": REPLICATED}
 
 Loss = PreparedLoss | Callable[[Evaluator, Batch], tuple[Float32[Array, ""], LossMetrics]]
 
@@ -115,7 +112,7 @@ class MinibatchGradient(eqx.Module):
             mesh=self.mesh,
             in_specs=(
                 REPLICATED,
-                {name: _BATCH.get(name, BY_STEP_AND_ENVIRONMENT) for name in fields},
+                specs_of(batch.environment_axes()),
             ),
             out_specs=BY_ENVIRONMENT,  # one after another, as the environments are
             check_vma=False,

@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree, UInt32
 from hackmatrix_rl.agent import (
     GAE,
     Batch,
-    RolloutCollector,
+    Collector,
     ValueScale,
 )
 from hackmatrix_rl.agent.networks import ActorCritic
@@ -71,7 +71,7 @@ class PPO(Algorithm[TrainState]):
     """
 
     environment: Environment
-    collect: RolloutCollector
+    collect: Collector
     estimate: GAE
     loss: Loss
     precision: PrecisionPolicy

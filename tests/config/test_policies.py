@@ -44,7 +44,9 @@ def test_without_it_nothing_of_it_is_composed():
     update = compose(make_config("debug", {}), key=KEY).algorithm
     assert update.loss.auxiliary is None
     assert update.collect.terms == ()
-    update = compose(make_config("debug", {"aux_coefficient": 0.1, "aux_every": 3}), key=KEY).algorithm
+    update = compose(
+        make_config("debug", {"aux_coefficient": 0.1, "aux_every": 3}), key=KEY
+    ).algorithm
     assert (update.loss.auxiliary.coefficient, update.loss.auxiliary.every) == (0.1, 3)
     assert update.collect.terms == TERM_NAMES
 
