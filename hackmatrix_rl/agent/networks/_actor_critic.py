@@ -31,7 +31,7 @@ class ActorCritic(eqx.Module):
         """Refuses a subclass of a final class, and a method that overrides a final one."""
         super().__init_subclass__(**options)
         for base in cls.__mro__[1:]:
-            if _is_final(base) and issubclass(base, ActorCritic):
+            if vars(base).get("__final__", False):
                 raise TypeError(
                     f"{cls.__name__}: {base.__name__} is final, so that it learns by the function "
                     f"that it acts by. Wrap it (an ActorCritic with a {base.__name__} in one of "
@@ -39,7 +39,7 @@ class ActorCritic(eqx.Module):
                 )
             for name in vars(base):
                 method = getattr(base, name)
-                if callable(method) and _is_final(method) and getattr(cls, name) is not method:
+                if getattr(method, "__final__", False) and getattr(cls, name) is not method:
                     raise TypeError(
                         f"{cls.__name__}.{name}: {base.__name__}.{name} is final. Write the "
                         f"abstract methods of {base.__name__} instead, or an ActorCritic, which "
@@ -63,11 +63,6 @@ class ActorCritic(eqx.Module):
         Returns:
             The logits of all actions (legal or not), the value, and the next carry.
         """
-
-
-def _is_final(thing: Any) -> bool:
-    """Whether `typing.final` has marked a class itself (not a class above it), or a function."""
-    return bool(vars(thing).get("__final__", False)) if hasattr(thing, "__dict__") else False
 
 
 def reset_carry(

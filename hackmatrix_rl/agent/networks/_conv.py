@@ -63,12 +63,12 @@ class Conv(eqx.Module):
 
 @final
 class ConvActorCritic(TrunkActorCritic):
-    """A network that looks at every cell of a board in the same way. No memory.
+    """A network that treats every cell of a board alike. No memory.
 
-    One layer, the same for all cells, turns a cell's features into `channels` numbers;
-    convolutions mix neighbouring cells; dense layers see the whole board and what has no
-    place on it. With `layers=0` nothing mixes neighbours but the dense layers: on a CPU by
-    far the fastest network here, for a convolution costs more there than it computes.
+    One layer, the same for all cells, turns a cell's features into `channels` numbers.
+    Convolutions mix neighbouring cells. Dense layers see the whole board and the flat features.
+    With `layers=0` only the dense layers mix cells. That is by far the fastest network on a CPU,
+    where convolutions are slow.
 
     Attributes:
         encode: turns an observation into features.

@@ -23,11 +23,11 @@ from hackmatrix_rl.env import (
 class GRUCell(eqx.Module):
     """One step of a gated recurrent unit.
 
-    The matrix products run in the dtype of the weights; the state and its update are
-    float32, for a small update of a 16-bit state would be rounded away.
+    The matrix products are in the dtype of the weights. The state and its update are float32:
+    16 bits would round away a small update.
 
     Source: Cho et al. 2014, "Learning phrase representations using RNN encoder-decoder"
-    (with the reset gate after the product, as cuDNN has it).
+    (with the reset gate after the product, as in cuDNN).
 
     Attributes:
         inwards: from the input to the reset gate, the update gate and the candidate.
@@ -55,8 +55,8 @@ class GRUCell(eqx.Module):
         """The next state.
 
         Args:
-            driven: `inwards` of the input (it does not depend on the state, so that a caller
-                may compute it for all steps at once).
+            driven: `inwards` of the input. It does not depend on the state, so a caller can
+                compute it for all steps at once.
             state: the state before.
         """
         from_input = jnp.split(driven.astype(jnp.float32), 3)

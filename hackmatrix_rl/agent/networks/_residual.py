@@ -22,14 +22,13 @@ from hackmatrix_rl.env import (
 
 
 class ResidualBlock(eqx.Module):
-    """What comes in, plus two dense layers of it after normalisation.
+    """The input, plus two dense layers applied to the normalised input.
 
-    The sum over all blocks is float32, where the small changes of a deep network would be
-    rounded away in 16 bits; the layers compute in the dtype of their weights.
+    The sum over all blocks is float32: 16 bits would round away the small changes of a deep
+    network. The layers compute in the dtype of their weights.
 
     Attributes:
-        norm: before the layers, so that a path without any transformation leads through all
-            blocks.
+        norm: before the layers, so an untransformed path leads through all blocks.
         widen: to several times the width, with a rectifier.
         narrow: back to the width.
     """
@@ -61,8 +60,8 @@ class ResidualBlock(eqx.Module):
 class ResidualActorCritic(BlockActorCritic):
     """Residual blocks over an embedding of the whole observation. No memory.
 
-    Where the features have a board, one layer, the same for all cells, turns a cell into a
-    few numbers first, as in the network `cells`.
+    Where the features have a board, one layer, the same for all cells, first turns each cell
+    into a few numbers, as in the network `cells`.
 
     Source: He et al. 2016, "Identity mappings in deep residual networks"; Lee et al. 2025,
     "SimBa: simplicity bias for scaling up parameters in deep reinforcement learning" (the
@@ -72,8 +71,8 @@ class ResidualActorCritic(BlockActorCritic):
         encode: turns an observation into features.
         cell: the layer of each cell; `None` without a board.
         embed: from the features to the width of the blocks.
-        blocks: one after another, each array with a leading axis of blocks: they are gone
-            through in a loop, so that depth costs no time to compile.
+        blocks: all blocks as one module, each array with a leading axis of blocks. A loop
+            applies them, so depth costs no time to compile.
         norm: before the heads.
         heads: logits and value.
     """
