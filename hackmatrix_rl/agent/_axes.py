@@ -11,8 +11,6 @@ _AXIS = "environments"
 
 PER_ENVIRONMENT = {_AXIS: 0}
 """Metadata of a field whose leaves are `[num_envs, ...]`."""
-PER_STEP = {_AXIS: 1}
-"""Metadata of a field whose leaves are `[num_steps, num_envs, ...]`."""
 SHARED = {_AXIS: None}
 """Metadata of a field without an axis of environments."""
 
