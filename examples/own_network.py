@@ -24,17 +24,13 @@ class Residual(hm.ActorCritic):
 
     def __init__(self, spec, *, width=128, depth=3, key):
         keys = jax.random.split(key, depth + 3)
-        features = jax.eval_shape(lambda seen: spec.encode(seen).ravel(), spec.observation).size
         self.encode = spec.encode
-        self.first = eqx.nn.Linear(features, width, key=keys[0])
+        self.first = eqx.nn.Linear(spec.num_features, width, key=keys[0])
         self.blocks = [eqx.nn.Linear(width, width, key=key) for key in keys[3:]]
         policy = eqx.nn.Linear(width, spec.num_actions, key=keys[1])
         # A nearly uniform policy at the start explores more.
         self.policy = eqx.tree_at(lambda layer: layer.weight, policy, 0.01 * policy.weight)
         self.value = eqx.nn.Linear(width, "scalar", key=keys[2])
-
-    def initial_carry(self):
-        return ()  # no memory
 
     def __call__(self, observation, carry):
         # The parameters' dtype decides, so `--precision bf16` works here, too.

@@ -35,18 +35,8 @@ class HalfBody(hm.PrecisionPolicy):
         # An array, because it is part of the training state and of checkpoints.
         return jnp.float32(1024.0)
 
-    def grad(self, loss, scaling=()):
-        def scaled_loss(network, *arguments):
-            value, metrics = loss(network, *arguments)
-            return scaling * value, metrics
-
-        scaled_gradient = super().grad(scaled_loss)
-
-        def gradient(network, *arguments):
-            scaled, metrics = scaled_gradient(network, *arguments)
-            return jax.tree.map(lambda leaf: leaf / scaling, scaled), metrics
-
-        return gradient
+    def loss_factor(self, scaling):
+        return scaling
 
     def report(self, scaling):
         return {"loss_scale": scaling}

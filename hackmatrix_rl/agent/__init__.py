@@ -27,6 +27,7 @@ from hackmatrix_rl.agent._loss import (
     PPOLoss,
 )
 from hackmatrix_rl.agent._rollout import (
+    Collector,
     CollectorState,
     EpisodeSums,
     Rollout,
@@ -47,6 +48,7 @@ __all__ = [
     "AuxiliaryMetrics",
     "AuxiliaryTargets",
     "Batch",
+    "Collector",
     "CollectorState",
     "EpisodeSums",
     "IdentityScale",

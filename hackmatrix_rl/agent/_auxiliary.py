@@ -1,4 +1,4 @@
-"""An auxiliary task: to tell what an action will bring at once."""
+"""An auxiliary task: to predict the immediate result of an action."""
 
 import equinox as eqx
 import jax
@@ -9,7 +9,7 @@ from hackmatrix_rl.agent.networks import AuxiliaryHead
 
 
 class AuxiliaryTargets(eqx.Module):
-    """What the actions of a rollout brought at once.
+    """The immediate results of a rollout's actions.
 
     Attributes:
         terms: the parts of the reward, in the order of `EnvSpec.terms`, through `symlog`.
@@ -23,11 +23,11 @@ class AuxiliaryTargets(eqx.Module):
 
 
 class AuxiliaryMetrics(eqx.Module):
-    """What the auxiliary loss tells about itself; means over the batch, 0 where not due.
+    """Metrics of the auxiliary loss: means over the batch, 0 for a minibatch without it.
 
     Attributes:
         due: 1 where it was computed, else 0.
-        terms: half the squared error of the parts of the reward, added up over the parts.
+        terms: half the squared error of the parts of the reward, summed over the parts.
         terminated: cross entropy of the end of the episode, in nats.
     """
 
@@ -37,11 +37,11 @@ class AuxiliaryMetrics(eqx.Module):
 
 
 class AuxiliaryLoss(eqx.Module):
-    """The auxiliary loss: how wrong an `AuxiliaryHead` is, and how much and how often it counts.
+    """The auxiliary loss: the error of an `AuxiliaryHead`, its weight, and how often it counts.
 
-    The parts of the reward say much more at every step than the one number that the value
-    learns from, and death is what a beginner should see coming; the layers shared with the
-    policy learn to tell them apart.
+    The parts of the reward say more at every step than the one number that the value learns
+    from, and a beginner should see death coming. The layers shared with the policy learn from
+    both.
 
     Source: Jaderberg et al. 2017, "Reinforcement learning with unsupervised auxiliary tasks"
     (reward prediction); Hafner et al. 2023, "Mastering diverse domains through world models"
@@ -49,7 +49,7 @@ class AuxiliaryLoss(eqx.Module):
 
     Attributes:
         coefficient: its weight in the loss.
-        every: it counts at every so-manieth minibatch, and is not computed at the others.
+        every: only every N-th minibatch computes and counts it.
     """
 
     coefficient: float = eqx.field(static=True)
@@ -72,10 +72,10 @@ class AuxiliaryLoss(eqx.Module):
         """The weighted loss, and what it is made of.
 
         Args:
-            head: what predicts.
-            hidden: what it predicts from.
-            action: that was taken there.
-            auxiliary: what the action brought.
+            head: makes the predictions.
+            hidden: the hidden layer that it predicts from.
+            action: taken there.
+            auxiliary: the targets.
             number: of the minibatch, counted from the start of training.
         """
 
@@ -87,7 +87,7 @@ class AuxiliaryLoss(eqx.Module):
             return jnp.mean(jnp.sum(error, axis=-1)), jnp.mean(surprise)
 
         nothing = jnp.zeros((), jnp.float32)
-        # A branch that is really not taken, and neither is its gradient.
+        # XLA does not run the branch that is not taken, nor its gradient.
         due = number % jnp.uint32(self.every) == 0
         terms, terminated = jax.lax.cond(due, compute, lambda: (nothing, nothing))
         return self.coefficient * (terms + terminated), AuxiliaryMetrics(

@@ -1,4 +1,4 @@
-"""What a network promises, checked: by its shapes alone, or by calling it, too."""
+"""Checks of a network's contract: by its shapes alone, or by calling it, too."""
 
 from typing import Any
 
@@ -9,6 +9,8 @@ import numpy as np
 
 from hackmatrix_rl.agent.networks import (
     ActorCritic,
+    evaluator_of,
+    plain_evaluator,
     reset_carry,
 )
 from hackmatrix_rl.agent.precision import (
@@ -25,13 +27,12 @@ from hackmatrix_rl.errors import (
     difference,
     first_line,
     instance,
-    is_ours,
     path_in_words,
     place,
     summary,
 )
 
-# Steps and environments of the batch that `unroll` and `follow` are tried on.
+# Steps and environments of the batch that evaluators are tried on.
 STEPS, BATCH = 3, 2
 
 
@@ -110,12 +111,10 @@ def check_policy_shapes(
             f"{said} returns another kind of carry than it was handed: {changed}; expected the "
             "structure, shapes and dtypes of initial_carry()"
         )
-    if not is_ours(policy):
-        _check_doors(policy, spec, carry, precision)
 
 
 def precision_of(given: Any) -> PrecisionPolicy:
-    """The precision policy that was handed in, or that a text such as `bf16` speaks of."""
+    """A precision policy, given as such or by its name (`bf16`)."""
     if isinstance(given, str):
         try:
             return named_precision(given)
@@ -145,12 +144,8 @@ def _initial_carry(policy: ActorCritic) -> Any:
     return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), carry)
 
 
-def _replaces(policy: ActorCritic, door: str) -> bool:
-    return getattr(type(policy), door) is not getattr(ActorCritic, door)
-
-
 def _sequences(spec: EnvSpec, carry: Any) -> tuple[Any, Any, Any]:
-    """Shapes of what `unroll` takes."""
+    """Shapes of what `Evaluator.unroll` takes."""
 
     def several(leaf: Any, *axes: int) -> jax.ShapeDtypeStruct:
         return jax.ShapeDtypeStruct((*axes, *leaf.shape), leaf.dtype)
@@ -162,51 +157,14 @@ def _sequences(spec: EnvSpec, carry: Any) -> tuple[Any, Any, Any]:
     )
 
 
-def _check_doors(policy: ActorCritic, spec: EnvSpec, carry: Any, precision: Any) -> None:
-    """Shapes of `unroll` and `follow`, where the network has its own."""
-    observations, carries, done = _sequences(spec, carry)
-    count = int(spec.num_actions)
-    if _replaces(policy, "unroll"):
-        said = f"{place(policy, 'unroll')}, tried with {STEPS} steps of {BATCH} environments,"
-        found = eqx.filter_eval_shape(
-            lambda policy, *given: precision.cast_to_compute(policy).unroll(*given),
-            *(policy, observations, carries, done),
-        )
-        if not isinstance(found, tuple) or len(found) != 2:
-            raise TypeError(f"{said} returns {described(found)}; expected: return logits, values")
-        check_array(f"{said} returns as logits", found[0], "float32", (STEPS, BATCH, count))
-        check_array(f"{said} returns as values", found[1], "float32", (STEPS, BATCH))
-    if _replaces(policy, "follow") or _replaces(policy, "begin"):
-        said = f"{place(policy, 'follow')}, tried with {BATCH} environments,"
-        batch = jax.tree.map(
-            lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), observations
-        )
-
-        def follow(policy: Any, batch: Any, carries: Any) -> Any:
-            policy = precision.cast_to_compute(policy)
-            kept = policy.begin(batch)
-            return policy.follow(batch, carries, kept), kept
-
-        found, kept = eqx.filter_eval_shape(follow, policy, batch, carries)
-        if not isinstance(found, tuple) or len(found) != 4:
-            raise TypeError(
-                f"{said} returns {described(found)}; expected: return logits, values, carry, kept"
-            )
-        check_array(f"{said} returns as logits", found[0], "float32", (BATCH, count))
-        check_array(f"{said} returns as values", found[1], "float32", (BATCH,))
-        changed = difference("carry", carries, found[2]) or difference("kept", kept, found[3])
-        if changed:
-            raise ValueError(f"{said} returns another kind of memory than it was handed: {changed}")
-
-
 def check_policy(
     policy: Any, spec: Any, *, precision: PrecisionPolicy | str = FLOAT32, seed: int = 0
 ) -> None:
-    """Checks all that a network has to keep to, by calling it on made-up observations.
+    """Checks a network's whole contract by calling it on made-up observations.
 
-    Shapes and dtypes of everything it takes and returns; that all it learns by is seen by the
-    optimizer; that its numbers are finite, the same for the same input; and that `unroll` and
-    `follow`, where it has its own, compute what its call does.
+    It checks shapes and dtypes of all inputs and outputs; that the optimizer sees all
+    parameters; that the numbers are finite, and the same for the same input; and that the
+    network's evaluator computes what the call does, on whole sequences and step by step.
 
     Args:
         policy: the network, an instance of `ActorCritic`.
@@ -225,7 +183,6 @@ def check_policy(
     check_policy_shapes(policy, spec, precision=precision)
     _check_parameters(policy)
     carry = _initial_carry(policy)
-    _check_doors(policy, spec, carry, precision)
     draw = np.random.default_rng(seed)
     observations, carries, _ = _sequences(spec, carry)
     observations = jax.tree.map(lambda leaf: _made_up(leaf, draw), observations)
@@ -242,8 +199,8 @@ def check_policy(
                 f"{_values(values)}; expected numbers"
             )
     _compare(said, "called again on the same observation", plain, again)
-    _compare(place(policy, "unroll"), "on a whole sequence", plain, own)
-    _compare(place(policy, "follow"), "step by step", plain, followed)
+    _compare(said, "applied to a whole sequence by its evaluator", plain, own)
+    _compare(said, "applied step by step by its evaluator", plain, followed)
 
 
 def _check_parameters(policy: ActorCritic) -> None:
@@ -271,16 +228,17 @@ def _made_up(leaf: jax.ShapeDtypeStruct, draw: np.random.Generator) -> jax.Array
 
 @eqx.filter_jit
 def _every_way(policy: ActorCritic, observations: Any, carries: Any, done: Any) -> Any:
-    """Logits and values as the call gives them, twice, and as `unroll` and `follow` do."""
-    plain = ActorCritic.unroll(policy, observations, carries, done)
-    again = ActorCritic.unroll(policy, observations, carries, done)
-    own = policy.unroll(observations, carries, done)
+    """Logits and values from the call, twice, and from the evaluator in both of its ways."""
+    plain = plain_evaluator(policy).unroll(observations, carries, done)
+    again = plain_evaluator(policy).unroll(observations, carries, done)
+    evaluator = evaluator_of(policy)
+    own = evaluator.unroll(observations, carries, done)
     followed = []
-    kept = policy.begin(jax.tree.map(lambda leaf: leaf[0], observations))
+    cache = evaluator.init_cache(jax.tree.map(lambda leaf: leaf[0], observations))
     carry = carries
     for step in range(STEPS):
         here = jax.tree.map(lambda leaf, step=step: leaf[step], observations)
-        logits, value, carry, kept = policy.follow(here, carry, kept)
+        logits, value, carry, cache = evaluator.act_step(here, carry, cache)
         carry = reset_carry(carry, policy.initial_carry(), done[step])
         followed.append((logits, value))
     return plain, again, own, jax.tree.map(lambda *leaves: jnp.stack(leaves), *followed)

@@ -1,4 +1,4 @@
-"""The distribution over actions of which some are illegal."""
+"""The distribution over actions, some of them illegal."""
 
 import equinox as eqx
 import jax
@@ -56,14 +56,14 @@ class MaskedCategorical(eqx.Module):
 
     def sample(self, key: Key[Array, ""]) -> Int32[Array, "*batch"]:
         """Draws an action (for a batch of distributions, all from one key)."""
-        # `jax.random.categorical`, but that its `argmax` takes XLA as long on a CPU as drawing the
-        # noise: that is a maximum here, and the first action that has it.
+        # As `jax.random.categorical`. On a CPU its `argmax` takes XLA as long as drawing the noise,
+        # so this takes the maximum and then the first action that has it.
         noise = jax.random.gumbel(key, self.log_probs.shape, self.log_probs.dtype)
-        lots = jax.lax.optimization_barrier(self.log_probs + noise)  # drawn once for both
+        lots = jax.lax.optimization_barrier(self.log_probs + noise)  # computed once for both
         wins = lots == jnp.max(lots, axis=-1, keepdims=True)
         last = lots.shape[-1] - 1
         actions = jnp.arange(last + 1, dtype=jnp.int32)
-        # Where all are NaN nobody wins.
+        # Where all are NaN, no action has the maximum.
         return jnp.min(jnp.where(wins, actions, last), axis=-1)
 
     def log_prob(self, action: Int32[Array, "*batch"]) -> Float32[Array, "*batch"]:
@@ -82,11 +82,11 @@ class MaskedCategorical(eqx.Module):
     def divergence_from(self, other: "MaskedCategorical") -> Float32[Array, "*batch"]:
         """Kullback-Leibler divergence of this distribution from another, in nats.
 
-        KL(self || other): what it costs to take `other` for this one. Infinite where this one
-        does what the other never would.
+        KL(self || other). It is infinite where this one gives an action probability and the
+        other gives it none.
         """
         finite = jnp.where(self.support, self.log_probs, 0.0)
-        # What never happens here adds nothing, whatever the other makes of it.
+        # An action without probability here adds nothing, whatever its probability in the other.
         beyond = jnp.where(self.support, other.log_probs, 0.0)
         return jnp.sum(jnp.where(self.support, jnp.exp(finite) * (finite - beyond), 0.0), axis=-1)
 

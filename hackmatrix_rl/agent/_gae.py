@@ -1,4 +1,4 @@
-"""How much better an action turned out than expected."""
+"""Advantage estimation: how much better an action was than the policy expected."""
 
 import equinox as eqx
 import jax
@@ -13,11 +13,11 @@ from hackmatrix_rl.agent._value_scale import (
 
 
 class Targets(eqx.Module):
-    """What the loss aims at; all in units of reward.
+    """Targets of the loss, all in units of reward.
 
     Attributes:
-        advantage: of the action that was taken.
-        value: estimate that the advantage was measured against.
+        advantage: of the action taken.
+        value: the estimate that the advantage is relative to.
         value_target: what the value should have been.
     """
 
@@ -37,15 +37,15 @@ class Targets(eqx.Module):
 class GAE(eqx.Module):
     """Generalised advantage estimation.
 
-    The value bootstraps through truncation, by the value of the position before the reset,
-    and not through termination. No trace runs over either.
+    A truncated episode bootstraps from the value of the position before the reset; a terminated
+    one does not. The trace stops at both.
 
     Source: Schulman et al. 2016, "High-dimensional continuous control using generalized
     advantage estimation"; Pardo et al. 2018, "Time limits in reinforcement learning".
 
     Attributes:
-        gamma: weight of a reward one step later (gamma).
-        gae_lambda: from one-step estimates (0) to whole returns (1) (lambda).
+        gamma: weight of a reward one step later.
+        gae_lambda: from one-step estimates (0) to whole returns (1).
     """
 
     gamma: float = eqx.field(static=True, default=0.99)
@@ -64,8 +64,8 @@ class GAE(eqx.Module):
         """Advantages and value targets of a rollout.
 
         Args:
-            rollout: whose values are in the units of `value_scale`.
-            value_scale: the units of the network that gave the values.
+            rollout: its values are in the units of `value_scale`.
+            value_scale: the units of the network's values.
         """
         value = value_scale.denormalize(rollout.value)
         last_value = value_scale.denormalize(rollout.last_value)

@@ -14,6 +14,7 @@ from hackmatrix_rl.agent._auxiliary import (
     AuxiliaryMetrics,
     AuxiliaryTargets,
 )
+from hackmatrix_rl.agent._axes import PER_ENVIRONMENT, SHARED, environment_axes
 from hackmatrix_rl.agent._distribution import MaskedCategorical
 from hackmatrix_rl.agent._gae import Targets
 from hackmatrix_rl.agent._rollout import Rollout
@@ -21,25 +22,32 @@ from hackmatrix_rl.agent._value_scale import (
     IDENTITY_SCALE,
     ValueScale,
 )
-from hackmatrix_rl.agent.networks import ActorCritic, TrunkActorCritic
+from hackmatrix_rl.agent.networks import (
+    ActorCritic,
+    Evaluator,
+    TrunkEvaluator,
+    evaluator_of,
+)
 
 
 class Batch(eqx.Module):
-    """What a loss learns from: whole sequences of some environments.
+    """Whole sequences of some environments, which a loss learns from.
 
     Values are in the units of the network (see `ValueScale`).
 
     Attributes:
-        observation: what was acted on; each leaf `[num_steps, batch, ...]`.
+        observation: what the policy acted on; each leaf `[num_steps, batch, ...]`.
         mask: the legal actions that the action was chosen from.
         action: taken there.
         log_prob: of the action, under the policy that took it.
-        value: that the policy that acted gave.
+        value: from the policy that acted.
         done: an episode ended with this action.
         initial_carry: memory before the first step; each leaf `[batch, ...]`.
         advantage: of the action, in units of reward.
         value_target: what the value should be.
-        auxiliary: what the action brought at once; `None` unless the rollout has kept it.
+        auxiliary: targets of the auxiliary loss; `None` unless the rollout keeps them.
+        log_probs: log-probabilities of all actions under the policy that acted, minus infinity
+            for illegal ones; `None` unless the loss asks for them (`needs_old_log_probs`).
         number: of the minibatch, counted from the start of training.
     """
 
@@ -49,11 +57,19 @@ class Batch(eqx.Module):
     log_prob: Float32[Array, "num_steps batch"]
     value: Float32[Array, "num_steps batch"]
     done: Bool[Array, "num_steps batch"]
-    initial_carry: PyTree[Array]
+    initial_carry: PyTree[Array] = eqx.field(metadata=PER_ENVIRONMENT)
     advantage: Float32[Array, "num_steps batch"]
     value_target: Float32[Array, "num_steps batch"]
     auxiliary: AuxiliaryTargets | None = None
-    number: UInt32[Array, ""] = eqx.field(default_factory=lambda: jnp.zeros((), jnp.uint32))
+    log_probs: Float32[Array, "num_steps batch num_actions"] | None = None
+    number: UInt32[Array, ""] = eqx.field(
+        default_factory=lambda: jnp.zeros((), jnp.uint32), metadata=SHARED
+    )
+
+    @staticmethod
+    def environment_axes() -> dict[str, int | None]:
+        """The axis of environments of each field; `None` for one without."""
+        return environment_axes(Batch, default=1)
 
     @classmethod
     def of(
@@ -85,6 +101,7 @@ class Batch(eqx.Module):
             auxiliary=None
             if rollout.terms is None
             else AuxiliaryTargets(terms=rollout.terms, terminated=rollout.terminated),
+            log_probs=rollout.log_probs,
             number=jnp.zeros((), jnp.uint32) if number is None else number,
         )
 
@@ -95,12 +112,11 @@ class Batch(eqx.Module):
     def select_from_blocks(self, environments: Int32[Array, " blocks"]) -> "Batch":
         """The sequences of one environment of each block; the same as `select` of them.
 
-        What lies on a device stays there: where the environments are cut over devices into
-        whole blocks, nothing has to be sent.
+        Where the environments are cut over devices into whole blocks, no device sends anything.
 
         Args:
-            environments: the i-th lies in the i-th of as many equal blocks of neighbouring
-                environments.
+            environments: one of each block. All environments form as many equal blocks of
+                neighbours as there are indices, and the i-th index lies in the i-th block.
         """
         blocks = environments.shape[0]
         size = self.action.shape[1] // blocks
@@ -121,25 +137,27 @@ class Batch(eqx.Module):
         Args:
             change: from an array and its `axis` of environments to another array.
         """
-        changed = {}
-        for name, value in vars(self).items():
-            if name != "number":
-                axis = 0 if name == "initial_carry" else 1
-                changed[name] = jax.tree.map(partial(change, axis=axis), value)
+        changed = {
+            name: jax.tree.map(partial(change, axis=axis), getattr(self, name))
+            for name, axis in self.environment_axes().items()
+            if axis is not None
+        }
         return replace(self, **changed)
 
 
 class LossMetrics(eqx.Module):
-    """What a loss tells about itself; every field is a mean over the batch.
+    """Metrics of a loss; every field is a mean over the batch.
 
     Attributes:
         policy_loss: the clipped objective, negated.
         value_loss: half the squared error of the value, in units of the network.
         entropy: of the policy, in nats.
         approx_kl: estimate of the divergence of the policy from the one that acted.
-        clip_fraction: share of the actions whose ratio lies outside of the clip.
-        extra: further numbers of a loss of one's own, by name.
+        clip_fraction: share of the actions with a ratio outside of the clip range.
+        extra: further numbers of a custom loss, by name.
         auxiliary: of the auxiliary loss; `None` without one.
+        kl: the divergence KL(old || new) from the policy that acted to this one, over all legal
+            actions, in nats; `None` for a loss that does not compute it.
     """
 
     policy_loss: Float32[Array, ""]
@@ -149,6 +167,12 @@ class LossMetrics(eqx.Module):
     clip_fraction: Float32[Array, ""]
     extra: dict[str, Float32[Array, ""]] = eqx.field(default_factory=dict)
     auxiliary: AuxiliaryMetrics | None = None
+    kl: Float32[Array, ""] | None = None
+
+    @property
+    def divergence(self) -> Float32[Array, ""]:
+        """What `target_kl` looks at: `kl` where the loss computes it, else `approx_kl`."""
+        return self.approx_kl if self.kl is None else self.kl
 
 
 class PPOLoss(eqx.Module):
@@ -169,6 +193,9 @@ class PPOLoss(eqx.Module):
         auxiliary: an auxiliary loss on the same hidden layer; `None`: none. It needs a
             `TrunkActorCritic` with a head for it, and a rollout that keeps the parts of the
             reward.
+        true_kl: whether to compute KL(old || new) over all legal actions (`LossMetrics.kl`)
+            besides the estimate from the actions taken. A rollout then keeps the
+            log-probabilities of all actions: 4 bytes for each action of each step.
     """
 
     clip_coef: float = eqx.field(static=True, default=0.2)
@@ -177,6 +204,12 @@ class PPOLoss(eqx.Module):
     value_clip: float | None = eqx.field(static=True, default=None)
     normalize_advantage: bool = eqx.field(static=True, default=True)
     auxiliary: AuxiliaryLoss | None = None
+    true_kl: bool = eqx.field(static=True, default=False)
+
+    @property
+    def needs_old_log_probs(self) -> bool:
+        """Whether a batch must have `log_probs`. A custom loss may have this attribute, too."""
+        return self.true_kl
 
     def __check_init__(self) -> None:
         if not self.clip_coef > 0:  # nor is NaN
@@ -188,7 +221,7 @@ class PPOLoss(eqx.Module):
                 raise ValueError(f"{name} must not be negative, but is {getattr(self, name)}")
 
     def prepare(self, batch: Batch) -> tuple["PPOLoss", Batch]:
-        """What has to be seen of a batch as a whole, before it may be cut into parts.
+        """Does what needs the whole batch, before it is cut into parts.
 
         Returns:
             A loss and a batch with the advantages normalised. The mean of this loss over
@@ -200,14 +233,21 @@ class PPOLoss(eqx.Module):
         advantage = (advantage - jnp.mean(advantage)) / (jnp.std(advantage) + 1e-6)
         return replace(self, normalize_advantage=False), replace(batch, advantage=advantage)
 
-    def __call__(self, policy: ActorCritic, batch: Batch) -> tuple[Float32[Array, ""], LossMetrics]:
+    def __call__(
+        self, policy: Evaluator | ActorCritic, batch: Batch
+    ) -> tuple[Float32[Array, ""], LossMetrics]:
         """The loss of a policy on a batch, and what it is made of.
 
+        Args:
+            policy: the network, or the evaluator that applies it.
+            batch: what to learn from.
+
         Raises:
-            ValueError: there is an auxiliary loss, and policy or batch are not made for it.
+            ValueError: there is an auxiliary loss, and policy or batch are not made for it; or
+                `true_kl` is set, and the batch has no `log_probs`.
         """
         _, batch = self.prepare(batch)
-        logits, value, auxiliary = self._evaluate(policy, batch)
+        logits, value, auxiliary = self._evaluate(evaluator_of(policy), batch)
         chances = MaskedCategorical(logits, batch.mask)
 
         log_ratio = chances.log_prob(batch.action) - batch.log_prob
@@ -228,10 +268,21 @@ class PPOLoss(eqx.Module):
             approx_kl=jnp.mean(ratio - 1.0 - log_ratio),
             clip_fraction=jnp.mean((jnp.abs(ratio - 1.0) > self.clip_coef).astype(jnp.float32)),
             auxiliary=auxiliary_metrics,
+            kl=self._kl(chances, batch) if self.true_kl else None,
         )
 
+    def _kl(self, chances: MaskedCategorical, batch: Batch) -> Float32[Array, ""]:
+        """Mean KL(old || new)."""
+        if batch.log_probs is None:
+            raise ValueError(
+                "PPOLoss(true_kl=True) needs a batch with log_probs: collect with "
+                "RolloutCollector(..., keep_log_probs=True), as the trainer does"
+            )
+        old = MaskedCategorical(batch.log_probs, batch.mask)
+        return jnp.mean(old.divergence_from(chances))
+
     def _evaluate(
-        self, policy: ActorCritic, batch: Batch
+        self, policy: Evaluator, batch: Batch
     ) -> tuple[
         Float32[Array, "num_steps batch num_actions"],
         Float32[Array, "num_steps batch"],
@@ -241,7 +292,7 @@ class PPOLoss(eqx.Module):
         sequences = batch.observation, batch.initial_carry, batch.done
         if self.auxiliary is None:
             return *policy.unroll(*sequences), None
-        if not isinstance(policy, TrunkActorCritic) or policy.auxiliary is None:
+        if not isinstance(policy, TrunkEvaluator) or policy.auxiliary is None:
             raise ValueError(
                 "the auxiliary loss needs a policy to which add_auxiliary_head gave a head"
             )

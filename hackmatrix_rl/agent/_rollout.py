@@ -1,14 +1,19 @@
 """Collecting experience: the policy acts in the environment for some steps."""
 
+from abc import abstractmethod
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float16, Float32, Int32, Key, PyTree, UInt32
 
 from hackmatrix_rl.agent._auxiliary import stacked_terms
+from hackmatrix_rl.agent._axes import PER_ENVIRONMENT, SHARED, environment_axes
 from hackmatrix_rl.agent._distribution import MaskedCategorical
 from hackmatrix_rl.agent.networks import (
     ActorCritic,
+    Evaluator,
+    evaluator_of,
     reset_carry,
 )
 from hackmatrix_rl.agent.precision import (
@@ -22,7 +27,7 @@ from hackmatrix_rl.env import (
 
 
 class CollectorState(eqx.Module):
-    """Where a batch of environments stands between two rollouts.
+    """The state of a batch of environments between two rollouts.
 
     All but `step` have a leading axis of environments, so that the batch can be cut over
     devices along it.
@@ -32,8 +37,8 @@ class CollectorState(eqx.Module):
         observation: what to act on next.
         mask: the legal actions there.
         carry: the policy's memory there.
-        keys: one for each environment, constant: every draw is a function of an
-            environment's key and of `step`.
+        keys: one for each environment. They never change: every random draw is a function of
+            an environment's key and of `step`.
         step: number of steps taken by each environment.
     """
 
@@ -42,7 +47,12 @@ class CollectorState(eqx.Module):
     mask: Bool[Array, "num_envs num_actions"]
     carry: PyTree[Array]
     keys: Key[Array, " num_envs"]
-    step: UInt32[Array, ""]
+    step: UInt32[Array, ""] = eqx.field(metadata=SHARED)
+
+    @staticmethod
+    def environment_axes() -> dict[str, int | None]:
+        """The axis of environments of each field; `None` for one without."""
+        return environment_axes(CollectorState, default=0)
 
     def draw_keys(self) -> tuple[Key[Array, " num_envs"], Key[Array, " num_envs"]]:
         """The keys of this step: to choose actions with, and for the environment."""
@@ -79,15 +89,15 @@ def start_collector(
 
 
 class EpisodeSums(eqx.Module):
-    """Sums over the episodes that ended in a stretch of time: small, and they can be added.
+    """Sums over the episodes that ended in some steps. Two of them can be added.
 
     Attributes:
         count: number of episodes that ended.
         total_reward: sum of their undiscounted returns.
         length: sum of their lengths in steps.
         extra: sums of the environment's own numbers.
-        terms: sums of the parts of the reward over ALL steps of the stretch, whether their
-            episode ended in it or not.
+        terms: sums of the parts of the reward over ALL these steps, whether their episode ended
+            or not.
     """
 
     count: Float32[Array, ""]
@@ -116,10 +126,10 @@ class EpisodeSums(eqx.Module):
 class Rollout(eqx.Module):
     """What happened in `num_steps` steps of `num_envs` environments.
 
-    Values are as the network gave them, in the units of its `ValueScale`.
+    Values are as the network returned them, in the units of its `ValueScale`.
 
     Attributes:
-        observation: what was acted on; each leaf `[num_steps, num_envs, ...]`, in the
+        observation: what the policy acted on; each leaf `[num_steps, num_envs, ...]`, in the
             environment's own compact form.
         mask: the legal actions that the action was chosen from.
         action: taken there.
@@ -136,6 +146,8 @@ class Rollout(eqx.Module):
         episodes: of the episodes that ended.
         terms: the parts of the reward as `AuxiliaryTargets` has them; `None` unless the collector
             keeps them.
+        log_probs: log-probabilities of all actions, minus infinity for illegal ones; `None`
+            unless the collector keeps them.
     """
 
     observation: PyTree[Array]
@@ -147,10 +159,16 @@ class Rollout(eqx.Module):
     terminated: Bool[Array, "num_steps num_envs"]
     truncated: Bool[Array, "num_steps num_envs"]
     bootstrap_value: Float32[Array, "num_steps num_envs"]
-    initial_carry: PyTree[Array]
-    last_value: Float32[Array, " num_envs"]
-    episodes: EpisodeSums
+    initial_carry: PyTree[Array] = eqx.field(metadata=PER_ENVIRONMENT)
+    last_value: Float32[Array, " num_envs"] = eqx.field(metadata=PER_ENVIRONMENT)
+    episodes: EpisodeSums = eqx.field(metadata=SHARED)
     terms: Float16[Array, "num_steps num_envs terms"] | None = None
+    log_probs: Float32[Array, "num_steps num_envs num_actions"] | None = None
+
+    @staticmethod
+    def environment_axes() -> dict[str, int | None]:
+        """The axis of environments of each field; `None` for one without."""
+        return environment_axes(Rollout, default=1)
 
     @property
     def done(self) -> Bool[Array, "num_steps num_envs"]:
@@ -171,19 +189,63 @@ class Step(eqx.Module):
     truncated: Bool[Array, " num_envs"]
     bootstrap_value: Float32[Array, " num_envs"]
     terms: Float16[Array, "num_envs terms"] | None
+    log_probs: Float32[Array, "num_envs num_actions"] | None
 
 
-class RolloutCollector(eqx.Module):
-    """Lets a policy act for a number of steps, and writes down what happened.
+class Collector(eqx.Module):
+    """Lets a policy act, and records what happens.
 
     Attributes:
         num_steps: steps of each environment in a rollout.
-        terms: names of the parts of the reward to keep of every step, which an auxiliary loss
-            learns from; none by default.
+        terms: names of the parts of the reward to keep of every step. An auxiliary loss learns
+            from them.
+        keep_log_probs: whether to keep the log-probabilities of all actions of every step.
+    """
+
+    num_steps: eqx.AbstractVar[int]
+    terms: eqx.AbstractVar[tuple[str, ...]]
+    keep_log_probs: eqx.AbstractVar[bool]
+
+    @abstractmethod
+    def start(
+        self, policy: ActorCritic, environment: Environment, keys: Key[Array, " num_envs"]
+    ) -> CollectorState:
+        """Starts one environment for each key; see `start_collector`."""
+
+    @abstractmethod
+    def __call__(
+        self,
+        policy: ActorCritic,
+        environment: Environment,
+        actors: CollectorState,
+        *,
+        precision: PrecisionPolicy = FLOAT32,
+    ) -> tuple[Rollout, CollectorState]:
+        """Collects one rollout.
+
+        Args:
+            policy: acts by sampling.
+            environment: to act in.
+            actors: the state of the environments.
+            precision: the dtypes that the policy computes in.
+
+        Returns:
+            The rollout, and the state of the environments after it.
+        """
+
+
+class RolloutCollector(Collector):
+    """Lets a policy act for a number of steps, and records what happens.
+
+    Attributes:
+        num_steps: steps of each environment in a rollout.
+        terms: as in the base class; none by default.
+        keep_log_probs: as in the base class; by default not.
     """
 
     num_steps: int = eqx.field(static=True)
     terms: tuple[str, ...] = eqx.field(static=True, default=(), kw_only=True)
+    keep_log_probs: bool = eqx.field(static=True, default=False, kw_only=True)
 
     def __check_init__(self) -> None:
         if self.num_steps < 1:
@@ -203,30 +265,20 @@ class RolloutCollector(eqx.Module):
         *,
         precision: PrecisionPolicy = FLOAT32,
     ) -> tuple[Rollout, CollectorState]:
-        """Collects one rollout.
-
-        Args:
-            policy: acts by sampling.
-            environment: to act in.
-            actors: where the environments stand.
-            precision: what the policy computes in.
-
-        Returns:
-            The rollout, and where the environments stand after it.
-        """
-        policy = precision.cast_to_compute(policy)
+        """Collects one rollout."""
+        evaluator = evaluator_of(precision.cast_to_compute(policy))
         initial = actors.carry
 
         def step(
             state: tuple[CollectorState, PyTree[Array]], _: None
         ) -> tuple[tuple[CollectorState, PyTree[Array]], tuple[Step, EpisodeSums]]:
-            actors, kept = state
-            actors, kept, happened, timestep = self._step(policy, environment, actors, kept)
-            return (actors, kept), (happened, EpisodeSums.of(timestep))
+            actors, cache = state
+            actors, cache, happened, timestep = self._step(evaluator, environment, actors, cache)
+            return (actors, cache), (happened, EpisodeSums.of(timestep))
 
-        start = actors, policy.begin(actors.observation)
+        start = actors, evaluator.init_cache(actors.observation)
         (actors, _), (steps, sums) = jax.lax.scan(step, start, None, length=self.num_steps)
-        _, last_value, _ = jax.vmap(policy)(actors.observation, actors.carry)
+        _, last_value, _ = jax.vmap(evaluator.policy)(actors.observation, actors.carry)
         return (
             Rollout(
                 **vars(steps),
@@ -239,15 +291,15 @@ class RolloutCollector(eqx.Module):
 
     def _step(
         self,
-        policy: ActorCritic,
+        evaluator: Evaluator,
         environment: Environment,
         actors: CollectorState,
-        kept: PyTree[Array],
+        cache: PyTree[Array],
     ) -> tuple[CollectorState, PyTree[Array], Step, Timestep]:
         """One action in each environment."""
         action_keys, environment_keys = actors.draw_keys()
 
-        logits, value, carry, kept = policy.follow(actors.observation, actors.carry, kept)
+        logits, value, carry, cache = evaluator.act_step(actors.observation, actors.carry, cache)
         chances = MaskedCategorical(logits, actors.mask)
         action = jax.vmap(MaskedCategorical.sample)(chances, action_keys)
         state, timestep = environment.step(actors.environment, action, environment_keys)
@@ -261,18 +313,19 @@ class RolloutCollector(eqx.Module):
             reward=timestep.reward,
             terminated=timestep.terminated,
             truncated=timestep.truncated,
-            bootstrap_value=_bootstrap_value(policy, environment, timestep, carry),
+            bootstrap_value=_bootstrap_value(evaluator.policy, environment, timestep, carry),
             terms=stacked_terms(timestep.terms, self.terms) if self.terms else None,
+            log_probs=chances.log_probs if self.keep_log_probs else None,
         )
         after = CollectorState(
             environment=state,
             observation=timestep.observation,
             mask=timestep.mask,
-            carry=reset_carry(carry, policy.initial_carry(), timestep.done),
+            carry=reset_carry(carry, evaluator.policy.initial_carry(), timestep.done),
             keys=actors.keys,
             step=actors.step + 1,
         )
-        return after, kept, happened, timestep
+        return after, cache, happened, timestep
 
 
 def _bootstrap_value(
@@ -280,8 +333,8 @@ def _bootstrap_value(
 ) -> Float32[Array, " num_envs"]:
     """Value of the position before the reset, where an episode was truncated; else 0.
 
-    It is a second pass through the network, so it is made only at steps where some episode
-    of the batch was truncated, and not even compiled for an environment that never does.
+    It is a second pass through the network. Only steps with a truncated episode somewhere in
+    the batch run it, and it is not even compiled for an environment that never truncates.
     """
     nothing = jnp.zeros_like(timestep.reward)
     if not environment.truncates:

@@ -1,10 +1,9 @@
 """The units in which a network learns values.
 
 Returns of HackMatrix are heavy-tailed: a step costs 0.01, the n-th stage is worth 2^(n-1), a
-victory 500 and more. A squared error in such units is all tail, and one victory would move
-the shared layers more than everything before it. So the network learns values in other
-units, chosen such that its targets have mean 0 and standard deviation 1; advantages are
-still computed in units of reward.
+victory 500 and more. A squared error in such units is all tail: one victory would move the
+shared layers more than everything before it. So the network learns values in other units, in
+which its targets have mean 0 and standard deviation 1. Advantages stay in units of reward.
 """
 
 from abc import abstractmethod
@@ -17,7 +16,7 @@ from jaxtyping import Array, Float32
 class ValueScale(eqx.Module):
     """A monotone map between units of reward and the units of a network's value output.
 
-    It is state of the learner, but nothing that a gradient or a cast of dtype may touch.
+    It is state of the learner. No gradient and no cast of dtype changes it.
     """
 
     @abstractmethod
@@ -55,16 +54,15 @@ IDENTITY_SCALE = IdentityScale()
 class RunningScale(ValueScale):
     """Standardisation by a running mean and standard deviation of the targets.
 
-    The statistics are an exponentially weighted average over updates without a bias towards
-    their starting point: the first update's targets set them. They drift slowly
-    afterwards, which the network follows; it is not rescaled to compensate (that is, these
-    are the statistics of PopArt without its correction of the last layer, so that any
-    network can be used).
+    The statistics are an exponentially weighted average over updates. They have no bias towards
+    their starting point: the first update's targets set them. Afterwards they drift slowly, and
+    the network follows. These are the statistics of PopArt without its correction of the last
+    layer, so they work with any network.
 
-    With `compress`, targets go through `sign(x) (sqrt(|x| + 1) - 1)` first: nearly linear up
-    to about 1, a square root beyond, so that a victory is some twenty units instead of five
-    hundred. It is biased where the return is random: what the network learns is the inverse
-    of the mean of the compressed return, which lies below the mean return.
+    With `compress`, targets go through `sign(x) (sqrt(|x| + 1) - 1)` first. That is nearly
+    linear up to about 1, and a square root beyond: a victory is some twenty units instead of
+    five hundred. It is biased where the return is random: the network learns the inverse of the
+    mean of the compressed return, which lies below the mean return.
 
     Source: van Hasselt et al. 2016, "Learning values across many orders of magnitude";
     Pohlen et al. 2018, "Observe and look further" (the compression, without its linear part,

@@ -51,6 +51,18 @@ def bits_of(word: UInt32[Array, ""], count: int) -> Bool[Array, " count"]:
     return ((word >> np.arange(count, dtype=np.uint32)) & 1) != 0
 
 
+def words_of_flags(
+    flags: Bool[Array, " size"],
+) -> tuple[UInt32[Array, " words"], Bool[Array, "words 32"]]:
+    """32 flags as one word, the first as its lowest bit; and the flags word by word.
+
+    The last word is filled up with False.
+    """
+    by_word = jnp.pad(flags, (0, -flags.shape[0] % 32)).reshape(-1, 32)
+    ones = jnp.where(by_word, ONE_BIT[None, :], np.uint32(0))
+    return jnp.sum(ones, axis=1, dtype=jnp.uint32), by_word
+
+
 def union(words: UInt32[Array, " n"]) -> UInt32[Array, ""]:
     """The bits that any of the words has."""
     return lax.reduce(words, np.uint32(0), lax.bitwise_or, (0,))
@@ -65,6 +77,9 @@ def nth_bit(bits: UInt32[Array, "*shape"], index: Int32[Array, "*shape"]) -> Int
     up_to = bits[..., None] & _UP_TO.reshape((1,) * bits.ndim + (-1,))
     return jnp.sum(size_of(up_to) <= index[..., None], axis=-1, dtype=jnp.int32)
 
+
+ONE_BIT = np.uint32(1) << np.arange(32, dtype=np.uint32)
+"""The bit at each place."""
 
 _UP_TO = np.array([(2 << place) - 1 for place in range(32)], np.uint32)
 """For each place a word with all bits up to it."""

@@ -1,16 +1,16 @@
-"""Going through the few members of a long row of flags."""
+"""A loop over the few true flags of a long row."""
 
 from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Bool, Int32, PyTree
 
 from hackmatrix_rl.batching._bits import (
     nth_bit,
     size_of,
+    words_of_flags,
 )
 
 Value = TypeVar("Value", bound=PyTree)
@@ -20,9 +20,9 @@ class Chunk(NamedTuple):
     """Some of the members, in order.
 
     Attributes:
-        first: how many of them came before.
-        places: where they are; 0 beyond the last one.
-        valid: which of these are members, and not beyond the last one.
+        first: number of members before this chunk.
+        places: the places of this chunk's members; 0 after the last one.
+        valid: whether each of these is a member, and not a filler after the last one.
     """
 
     first: Int32[Array, ""]
@@ -36,22 +36,22 @@ def for_each_chunk(
     body: Callable[[Chunk, Value], Value],
     value: Value,
 ) -> Value:
-    """Hands the members to `body`, so many at a time; it takes as long as there are members.
+    """Hands the members (the places of true flags) to `body`, a chunk at a time.
+
+    The time grows with the number of members, not with the number of flags.
 
     Args:
         members: the flags.
-        width: of a chunk.
+        width: members of a chunk.
         body: from some of the members and a value to the next value.
         value: the first one.
 
     Returns:
         The last value.
     """
-    # `jnp.nonzero` takes ten times as long: it scatters every flag. Here 32 flags are a word,
-    # members are counted up to each word, and a member is looked for in its word.
-    bits = jnp.pad(members, (0, -members.shape[0] % 32)).reshape(-1, 32).astype(jnp.uint32)
-    places_of_bits = np.arange(32, dtype=np.uint32)[None, :]
-    words = jnp.sum(bits << places_of_bits, axis=1, dtype=jnp.uint32)
+    # `jnp.nonzero` takes ten times as long: it scatters every flag. Here 32 flags are a word. The
+    # loop finds the word of a member by the number of members up to each word, then its bit.
+    words, _ = words_of_flags(members)
     in_word = size_of(words)
     up_to = jnp.cumsum(in_word, dtype=jnp.int32)
     count = up_to[-1]

@@ -16,8 +16,10 @@ from jax.custom_batching import custom_vmap
 from jaxtyping import Array, Bool, Int32, PyTree
 
 from hackmatrix_rl.batching._bits import (
+    ONE_BIT,
     materialize,
     size_of,
+    words_of_flags,
 )
 
 _MOST_PAIRED = 4096  # words to compare in pairs: 16 MB of pairs, 131,072 games
@@ -258,11 +260,9 @@ def first_indices(members: Bool[Array, " size"], width: int) -> Int32[Array, " w
     member is how many there are in the words before its own, and before it in that.
     """
     size = members.shape[0]
-    padded = jnp.pad(members, (0, -size % 32)).reshape(-1, 32)
-    places = np.uint32(1) << np.arange(32, dtype=np.uint32)
-    words = jnp.sum(jnp.where(padded, places[None, :], jnp.uint32(0)), axis=1, dtype=jnp.uint32)
+    words, padded = words_of_flags(members)
     before = _sums_before(size_of(words))
-    place = before[:, None] + size_of(words[:, None] & (places - np.uint32(1))[None, :])
+    place = before[:, None] + size_of(words[:, None] & (ONE_BIT - np.uint32(1))[None, :])
     place = jnp.where(padded, place, width).reshape(-1)[:size]
     none = jnp.full(width, size, jnp.int32)
     return none.at[place].set(np.arange(size, dtype=np.int32), mode="drop")

@@ -10,12 +10,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
-from jaxtyping import Array, PyTree
+from jaxtyping import Array, Key, PyTree
 
 from hackmatrix_rl.agent import (
+    Collector,
     CollectorState,
     Rollout,
-    RolloutCollector,
 )
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.agent.precision import FLOAT32, PrecisionPolicy
@@ -33,7 +33,7 @@ from hackmatrix_rl.runs import (
 )
 from hackmatrix_rl.system import peak_memory
 from hackmatrix_rl.training import PPO, Trainer, compiler_options
-from hackmatrix_rl.training.sharding import REPLICATED, ROLLOUT
+from hackmatrix_rl.training.sharding import specs_of
 
 
 @dataclass(frozen=True)
@@ -135,11 +135,20 @@ def chosen_sizes(config: TrainConfig, names: Sequence[str]) -> dict[str, Any]:
     return {name: every[name] for name in names if every[name] is not None}
 
 
-class Replayed(RolloutCollector):
+class Replayed(Collector):
     """Returns a stored rollout instead of collecting one."""
 
+    num_steps: int = eqx.field(static=True)
+    terms: tuple[str, ...] = eqx.field(static=True)
+    keep_log_probs: bool = eqx.field(static=True)
     rollout: Rollout
     actors: CollectorState
+
+    def start(
+        self, policy: ActorCritic, environment: Environment, keys: Key[Array, " num_envs"]
+    ) -> CollectorState:
+        """The state after the rollout."""
+        return self.actors
 
     def __call__(
         self,
@@ -168,12 +177,13 @@ def _bench_update(
     )
     rollout = Rollout(
         **{
-            name: _zeros(value, REPLICATED if name == "episodes" else ROLLOUT[name], trainer.mesh)
-            for name, value in vars(shapes[0]).items()
+            name: _zeros(getattr(shapes[0], name), spec, trainer.mesh)
+            for name, spec in specs_of(Rollout.environment_axes()).items()
         }
     )
     rollout = eqx.tree_at(lambda r: r.mask, rollout, jnp.ones_like(rollout.mask))
-    collect = Replayed(num_steps=config.num_steps, rollout=rollout, actors=state.actors)
+    kept = update.collect.terms, update.collect.keep_log_probs
+    collect = Replayed(config.num_steps, *kept, rollout=rollout, actors=state.actors)
     learn = dataclasses.replace(update, collect=collect)
     arrays, rest = eqx.partition((learn, state), eqx.is_array)
 

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
+from hackmatrix_rl.agent.precision import path_name
 from hackmatrix_rl.errors import is_key
 from hackmatrix_rl.training.sharding import on_device
 
@@ -29,7 +30,7 @@ def is_array(leaf: object) -> bool:
 def leaves_by_path(tree: PyTree) -> dict[str, jax.Array]:
     """The array leaves of a tree by their paths."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(eqx.filter(tree, is_array))
-    return {jax.tree_util.keystr(path): leaf for path, leaf in leaves}
+    return {path_name(path): leaf for path, leaf in leaves}
 
 
 def arrays_to_store(tree: PyTree) -> dict[str, jax.Array]:

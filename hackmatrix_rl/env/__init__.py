@@ -6,6 +6,9 @@ from hackmatrix_rl.env._cartpole import (
 from hackmatrix_rl.env._check import (
     check_environment,
 )
+from hackmatrix_rl.env._compact_split import (
+    COMPACT_SPLIT,
+)
 from hackmatrix_rl.env._contract import (
     check_is_environment,
     check_shapes,
@@ -45,17 +48,24 @@ from hackmatrix_rl.env._observation import (
     Sight,
     compact_observation,
 )
+from hackmatrix_rl.env._split import (
+    Columns,
+    FeatureSplit,
+)
 
 __all__ = [
     "CELL",
     "CLASSIC_CHANNELS",
+    "COMPACT_SPLIT",
     "SCREEN_CHANNELS",
     "CartPole",
     "Channel",
+    "Columns",
     "CompactObservation",
     "EnvSpec",
     "Environment",
     "EpisodeStatistics",
+    "FeatureSplit",
     "Features",
     "GameIdentity",
     "HackMatrix",

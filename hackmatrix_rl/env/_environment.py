@@ -10,6 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
 
+from hackmatrix_rl.env._split import FeatureSplit
+
 
 class Features(eqx.Module):
     """One observation as float arrays, ready for a network.
@@ -44,12 +46,30 @@ class EnvSpec:
         observation: a `jax.ShapeDtypeStruct` for each leaf of one observation (no batch axis).
         encode: turns one observation into `Features`; called under `jax.vmap`.
         terms: names of the parts of the reward (see `Timestep.terms`).
+        split: how the features of `encode` split, so that a dense first layer takes less work;
+            `None`: not known.
+
+    Raises:
+        ValueError: `split` is not of this `encode`.
     """
 
     num_actions: int
     observation: PyTree
     encode: Callable[[PyTree], Features] = flat_features
     terms: tuple[str, ...] = ()
+    split: FeatureSplit | None = None
+
+    def __post_init__(self) -> None:
+        if self.split is not None and self.split.encode is not self.encode:
+            raise ValueError(
+                "EnvSpec: split is of another encode than the spec's; use split=None, or the "
+                "split of this encode"
+            )
+
+    @property
+    def num_features(self) -> int:
+        """How many numbers `encode` makes of one observation (`Features.ravel()`)."""
+        return jax.eval_shape(lambda seen: self.encode(seen).ravel(), self.observation).size
 
 
 class EpisodeStatistics(eqx.Module):

@@ -15,6 +15,7 @@ from hackmatrix_rl.batching import (
     one_round_loop,
     select,
 )
+from hackmatrix_rl.env._compact_split import COMPACT_SPLIT
 from hackmatrix_rl.env._encoding import (
     Observation,
     classic_from_compact,
@@ -110,7 +111,7 @@ class HackMatrix(Environment):
         shape = _shape_of_observation(self.config, self.observation)
         if self.observation == "classic":
             return EnvSpec(NUM_ACTIONS, shape, features_from_classic, TERM_NAMES)
-        return EnvSpec(NUM_ACTIONS, shape, features_from_compact, TERM_NAMES)
+        return EnvSpec(NUM_ACTIONS, shape, features_from_compact, TERM_NAMES, COMPACT_SPLIT)
 
     @property
     def truncates(self) -> bool:

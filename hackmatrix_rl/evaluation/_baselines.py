@@ -28,10 +28,6 @@ WHIM = 0.15
 class Script(Agent):
     """A player without memory."""
 
-    def initial_carry(self) -> PyTree[Array]:
-        """No memory."""
-        return ()
-
     def act(
         self,
         observation: PyTree[Array],

@@ -10,7 +10,7 @@ from hackmatrix_rl.agent import (
     RolloutCollector,
     start_collector,
 )
-from hackmatrix_rl.agent.networks import ActorCritic
+from hackmatrix_rl.agent.networks import ActorCritic, evaluator_of
 from hackmatrix_rl.env import (
     Environment,
     env_keys,
@@ -61,7 +61,7 @@ def _mean_divergence(
             lambda leaf: jnp.broadcast_to(leaf, (rollout.done.shape[1], *leaf.shape)),
             each.initial_carry(),
         )
-        logits, _ = each.unroll(rollout.observation, first, rollout.done)
+        logits, _ = evaluator_of(each).unroll(rollout.observation, first, rollout.done)
         return MaskedCategorical(logits, rollout.mask)
 
     return jnp.mean(chances(policy).divergence_from(chances(other)))

@@ -12,9 +12,9 @@ from hackmatrix_rl.agent.networks import ActorCritic
 class Agent(eqx.Module):
     """Chooses actions in one environment; callers use `jax.vmap`."""
 
-    @abstractmethod
     def initial_carry(self) -> PyTree[Array]:
-        """The memory at the start of an episode; `()` without memory."""
+        """The memory at the start of an episode; by default `()`: no memory."""
+        return ()
 
     @abstractmethod
     def act(

@@ -59,7 +59,10 @@ def estimate_memory(trainer: Trainer[Any]) -> MemoryEstimate:
     spec = trainer.environment.spec
     num_steps = trainer.algorithm.collect.num_steps
     devices = trainer.mesh.size
-    step = _step_bytes(spec) + 2 * len(trainer.algorithm.collect.terms)
+    collect = trainer.algorithm.collect
+    step = _step_bytes(spec) + 2 * len(collect.terms)
+    if collect.keep_log_probs:
+        step += 4 * spec.num_actions
     rollout = num_steps * math.ceil(trainer.algorithm.num_envs / devices) * step
     parts = trainer.algorithm.batches.num_minibatches * trainer.algorithm.grad_accum
     shape, carry = spec.observation, jax.eval_shape(policy.initial_carry)

@@ -24,7 +24,7 @@ from hackmatrix_rl.agent import (
     ValueScale,
     check_policy_shapes,
 )
-from hackmatrix_rl.agent.networks import ActorCritic
+from hackmatrix_rl.agent.networks import ActorCritic, evaluator_of
 from hackmatrix_rl.agent.precision import PrecisionPolicy
 from hackmatrix_rl.env import (
     Environment,
@@ -261,12 +261,13 @@ def _check_losses(
 ) -> None:
     """What a loss returns, from a batch of shapes."""
     terms = getattr(loss, "auxiliary", None) is not None
+    log_probs = bool(getattr(loss, "needs_old_log_probs", False))
     said = f"loss: {place(loss, '__call__')}"
 
     def evaluate(loss: Any, policy: ActorCritic) -> Any:
         # Made while it is traced: no memory is taken.
-        batch = _zeros(policy, spec, *sizes, terms=terms)
-        return loss(precision.cast_to_compute(policy), batch)
+        batch = _zeros(policy, spec, *sizes, terms=terms, log_probs=log_probs)
+        return loss(evaluator_of(precision.cast_to_compute(policy)), batch)
 
     try:
         found = eqx.filter_eval_shape(evaluate, loss, policy)
@@ -295,7 +296,13 @@ def _check_losses(
 
 
 def _zeros(
-    policy: ActorCritic, spec: EnvSpec, num_steps: int, num_games: int, *, terms: bool
+    policy: ActorCritic,
+    spec: EnvSpec,
+    num_steps: int,
+    num_games: int,
+    *,
+    terms: bool,
+    log_probs: bool,
 ) -> Batch:
     """A minibatch in which nothing happens."""
 
@@ -315,4 +322,5 @@ def _zeros(
         advantage=array(jnp.float32),
         value_target=array(jnp.float32),
         auxiliary=auxiliary if terms else None,
+        log_probs=array(jnp.float32, int(spec.num_actions)) if log_probs else None,
     )

@@ -7,6 +7,7 @@ checks are put into the program, around the modules that it is made of.
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -28,9 +29,12 @@ from hackmatrix_rl.agent import (
 )
 from hackmatrix_rl.agent.networks import (
     ActorCritic,
-    MLPActorCritic,
-    PlainTrunk,
+    Evaluator,
+    TrunkEvaluator,
+    evaluator_of,
+    plain_evaluator,
 )
+from hackmatrix_rl.agent.precision import path_name
 from hackmatrix_rl.training._gradients import (
     Loss,
     PreparedLoss,
@@ -98,16 +102,20 @@ class CheckedLoss(eqx.Module):
         """The auxiliary part of the loss, if it has one."""
         return getattr(self.loss, "auxiliary", None)
 
-    def __call__(self, policy: ActorCritic, batch: Batch) -> tuple[Float32[Array, ""], LossMetrics]:
+    @property
+    def needs_old_log_probs(self) -> bool:
+        """Whether the loss asks for the log-probabilities of all actions."""
+        return bool(getattr(self.loss, "needs_old_log_probs", False))
+
+    def __call__(
+        self, policy: Evaluator | ActorCritic, batch: Batch
+    ) -> tuple[Float32[Array, ""], LossMetrics]:
         """The loss as it is."""
-        policy = _watch_gradients(policy, self.reports)
+        policy = _watch_gradients(_checkable(evaluator_of(policy)), self.reports)
         arrays, code = eqx.partition((self.loss, policy, batch), eqx.is_array)
 
         def plain(arrays: Any) -> Any:
             loss, policy, batch = eqx.combine(arrays, code)
-            if isinstance(policy, MLPActorCritic):
-                # No gradient is taken of a checked function with a rule of its own inside.
-                policy = PlainTrunk(policy)
             return loss(policy, batch)
 
         error, found = checkify.checkify(plain, errors=_ERRORS[self.kind])(arrays)
@@ -198,15 +206,29 @@ def _tell_nan(reports: Reports, part: str, where: str, found: Bool[Any, ""]) -> 
         reports.add(part, f"NaN in {where}")
 
 
-def _watch_gradients(policy: ActorCritic, reports: Reports) -> ActorCritic:
-    """The policy itself; when it is differentiated, NaN in a gradient is reported by its path."""
+def _checkable(evaluator: Evaluator) -> Evaluator:
+    """An evaluator of the same policy that checkify can check.
+
+    It takes no gradient of a checked function that holds a custom rule of differentiation.
+    """
+    if not evaluator.custom_gradients:
+        return evaluator
+    plain = plain_evaluator(evaluator.policy)
+    if isinstance(evaluator, TrunkEvaluator) and isinstance(plain, TrunkEvaluator):
+        return replace(plain, auxiliary=evaluator.auxiliary)
+    return plain
+
+
+def _watch_gradients(evaluator: Evaluator, reports: Reports) -> Evaluator:
+    """The evaluator itself; when it is differentiated, NaN in a gradient is reported by name."""
 
     def watch(path: Any, leaf: Any) -> Any:
         if not eqx.is_inexact_array(leaf):
             return leaf
-        return _watched(f"the gradient of {jax.tree_util.keystr(path)}", reports)(leaf)
+        name = path_name(path).removeprefix(".policy")
+        return _watched(f"the gradient of {name}", reports)(leaf)
 
-    watched: ActorCritic = jax.tree.map_with_path(watch, policy)
+    watched: Evaluator = jax.tree.map_with_path(watch, evaluator)
     return watched
 
 

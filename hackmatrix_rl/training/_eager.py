@@ -9,10 +9,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int32, Key, PyTree
 
-from hackmatrix_rl.agent import RolloutCollector
 from hackmatrix_rl.env import Environment, EnvSpec, Timestep
 from hackmatrix_rl.training._algorithm import Algorithm
 from hackmatrix_rl.training._ppo import PPO
+from hackmatrix_rl.training.sharding import ShardedCollector
 
 Program = Callable[[Any, int], tuple[Any, PyTree[Array]]]
 
@@ -29,10 +29,12 @@ def eager_program(algorithm: PPO) -> Program:
         From a state and a number of updates to the next state and the summed reports.
     """
     collect = algorithm.collect
+    if isinstance(collect, ShardedCollector):
+        collect = collect.collect  # `shard_map` compiles what it maps
     update: Algorithm[Any] = dataclasses.replace(
         algorithm,
         environment=CompiledEnvironment(algorithm.environment),
-        collect=RolloutCollector(collect.num_steps, terms=collect.terms),
+        collect=collect,
     )
 
     def run(state: Any, count: int) -> tuple[Any, PyTree[Array]]:

@@ -17,16 +17,17 @@ from hackmatrix_rl.agent import (
 from hackmatrix_rl.agent.networks import (
     REMAT,
     ActorCritic,
+    Evaluator,
     rematerialized,
 )
 from hackmatrix_rl.agent.precision import PrecisionPolicy
 from hackmatrix_rl.training.sharding import (
     BY_ENVIRONMENT,
-    BY_STEP_AND_ENVIRONMENT,
     REPLICATED,
     constrain,
     fsdp_shardings,
     replicated_shardings,
+    specs_of,
 )
 
 
@@ -41,15 +42,12 @@ class PreparedLoss(Protocol):
         """A loss and a batch for which the mean over equal parts equals the loss of the whole."""
         ...
 
-    def __call__(self, policy: ActorCritic, batch: Batch) -> tuple[Float32[Array, ""], LossMetrics]:
+    def __call__(self, policy: Evaluator, batch: Batch) -> tuple[Float32[Array, ""], LossMetrics]:
         """The loss of a policy on a whole batch."""
         ...
 
 
-# Specs of the batch's fields without an axis of steps.
-_BATCH = {"initial_carry": BY_ENVIRONMENT, "number": REPLICATED}
-
-Loss = PreparedLoss | Callable[[ActorCritic, Batch], tuple[Float32[Array, ""], LossMetrics]]
+Loss = PreparedLoss | Callable[[Evaluator, Batch], tuple[Float32[Array, ""], LossMetrics]]
 
 
 class MinibatchGradient(eqx.Module):
@@ -113,7 +111,7 @@ class MinibatchGradient(eqx.Module):
             mesh=self.mesh,
             in_specs=(
                 REPLICATED,
-                {name: _BATCH.get(name, BY_STEP_AND_ENVIRONMENT) for name in fields},
+                specs_of(batch.environment_axes()),
             ),
             out_specs=BY_ENVIRONMENT,  # one after another, like the environments
             check_vma=False,

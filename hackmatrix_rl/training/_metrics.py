@@ -24,7 +24,7 @@ class Metrics:
             after each update); `gradient_steps` and `skipped` (steps skipped because a
             gradient was not finite) are totals. `aux_terms_loss` and `aux_end_loss` (see
             `AuxiliaryMetrics`) are means over the minibatches that compute them, and missing
-            without such a minibatch.
+            without such a minibatch. `kl` is there under a loss with `true_kl`.
     """
 
     env_steps: int

@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree, UInt32
 from hackmatrix_rl.agent import (
     GAE,
     Batch,
-    RolloutCollector,
+    Collector,
     ValueScale,
 )
 from hackmatrix_rl.agent.networks import ActorCritic
@@ -60,8 +60,8 @@ class PPO(Algorithm[TrainState]):
         batches: how a rollout is cut up.
         mesh: the devices that share the work. Where the state's arrays lie decides which
             device does what.
-        target_kl: the first minibatch whose `approx_kl` exceeds it ends the update: neither it
-            nor a later one is learned from. `None`: no limit.
+        target_kl: the first minibatch whose `LossMetrics.divergence` exceeds it ends the update:
+            neither it nor a later one is learned from. `None`: no limit.
         grad_accum: parts of a minibatch whose gradients are computed one after another.
         remat: what is computed again in the backward pass (see `rematerialized`).
         offload: whether the optimizer's state comes from the host's memory for each gradient
@@ -71,7 +71,7 @@ class PPO(Algorithm[TrainState]):
     """
 
     environment: Environment
-    collect: RolloutCollector
+    collect: Collector
     estimate: GAE
     loss: Loss
     precision: PrecisionPolicy
@@ -191,7 +191,7 @@ class PPO(Algorithm[TrainState]):
             looked_at = going
             if self.target_kl is not None:
                 # NaN does not end the update: the step is skipped and counted below.
-                going = going & ~(losses.approx_kl > self.target_kl)
+                going = going & ~(losses.divergence > self.target_kl)
             norm = optax.tree.norm(gradient)
             finite = jnp.isfinite(norm)
             if self.offload:

@@ -70,6 +70,7 @@ def read_metrics(sums: UpdateMetrics, dispatch: Dispatch, *, batch: int) -> Metr
         "value_loss": losses.value_loss,
         "entropy": losses.entropy,
         "approx_kl": losses.approx_kl,
+        **({} if losses.kl is None else {"kl": losses.kl}),
         "clip_fraction": losses.clip_fraction,
         **losses.extra,
         "gradient_norm": sums.learned.gradient_norm,

@@ -15,6 +15,7 @@ from jaxtyping import Array, Int32, Key, PyTree
 
 from hackmatrix_rl.agent import (
     GAE,
+    RolloutCollector,
     ValueScale,
     check_is_policy,
     precision_of,
@@ -168,7 +169,12 @@ class Trainer(Generic[A]):
         algorithm = PPO(
             environment=environment,
             collect=ShardedCollector(
-                sizes.num_steps, terms=environment.spec.terms if auxiliary else (), mesh=mesh
+                RolloutCollector(
+                    sizes.num_steps,
+                    terms=environment.spec.terms if auxiliary else (),
+                    keep_log_probs=bool(getattr(loss, "needs_old_log_probs", False)),
+                ),
+                mesh,
             ),
             estimate=gae,
             loss=loss,

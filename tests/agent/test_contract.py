@@ -1,5 +1,7 @@
 """`check_policy`: what a network promises beyond its shapes."""
 
+import dataclasses
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -34,31 +36,6 @@ class Small(hm.ActorCritic):
         carry = carry + observation
         found = self.layer(carry.astype(self.layer.weight.dtype)).astype(jnp.float32)
         return found[:3], found[3], carry
-
-
-class Forgets(Small):
-    """Unrolls without its memory."""
-
-    def unroll(self, observations, carry, done):
-        logits, value, _ = jax.vmap(jax.vmap(self))(observations, jnp.zeros_like(observations))
-        return logits, value
-
-
-class Lags(Small):
-    """Follows a step behind."""
-
-    def begin(self, observations):
-        return jnp.zeros_like(observations)
-
-    def follow(self, observations, carry, kept):
-        return *jax.vmap(self)(kept, carry), observations
-
-
-class Forward(Small):
-    """Unrolls by values alone."""
-
-    def unroll(self, observations, carry, done):
-        return super().unroll(observations, carry, done)[1]
 
 
 class Chance(Small):
@@ -117,8 +94,6 @@ def test_a_network_of_ones_own_passes(policy):
 
 
 BROKEN = {
-    "unroll": (Forgets(), r"Forgets.unroll \(.*test_contract.py:\d+\), on a whole sequence"),
-    "follow": (Lags(), r"Lags.follow \(.*\), step by step, gives other logits"),
     "chance": (Chance(), r"Chance.__call__ .*called again .* gives other values"),
     "not finite": (Infinite(), "Infinite.__call__ .* logits that .* not finite"),
     "no parameters": (Fixed(), "Fixed has no parameters"),
@@ -134,14 +109,19 @@ def test_a_broken_promise_is_found_and_named(name):
     assert "\n" not in str(error.value)
 
 
-def test_an_unroll_that_returns_something_else_is_named():
-    with pytest.raises(TypeError, match=r"Forward.unroll .*expected: return logits, values"):
-        hm.check_policy(Forward(), SPEC)
+def wrong_split(spec):
+    """A split whose static features are decided by more than it says."""
+    bits = spec.split.seen
+    split = dataclasses.replace(spec.split, seen=lambda observation: bits(observation) & 0)
+    return dataclasses.replace(spec, split=split)
 
 
-def test_a_trainer_looks_at_all_ways_of_a_network_of_ones_own():
-    with pytest.raises(TypeError, match=r"Forward.unroll .*expected: return logits, values"):
-        probes.make_trainer(probes.value_only(), Forward())
+def test_a_split_that_is_wrong_is_found():
+    spec = wrong_split(hm.HackMatrix().spec)
+    network = hm.MLPActorCritic(spec, width=8, depth=1, key=jax.random.key(0))
+    said = r"MLPActorCritic.__call__ .*whole sequence by its evaluator, gives other logits"
+    with pytest.raises(ValueError, match=said):
+        hm.check_policy(network, spec)
 
 
 def test_the_spec_is_checked_too():

@@ -1,5 +1,7 @@
 """The first layer of the MLP on HackMatrix, beside the plain product of all features."""
 
+import dataclasses
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -10,8 +12,9 @@ from hackmatrix_rl.agent import (
     Batch,
     PPOLoss,
 )
-from hackmatrix_rl.agent.networks import MLPActorCritic
-from hackmatrix_rl.agent.networks.sparse_first_layer import product_of_next, split_features
+from hackmatrix_rl.agent.networks import MLPActorCritic, evaluator_of
+from hackmatrix_rl.agent.networks.sparse_first_layer import SparseFirstLayerEvaluator
+from hackmatrix_rl.agent.networks.sparse_first_layer._first_layer import product_of_next
 from hackmatrix_rl.agent.networks.sparse_first_layer._run_length import starts_of_runs
 from hackmatrix_rl.env import (
     CartPole,
@@ -58,30 +61,30 @@ def close(one, other):
 
 
 def test_the_parts_of_the_features_are_all_of_them(spec):
-    split = split_features(spec.encode)
+    split = spec.split
     one = at(observations(1, 1, things=1.0), 0, 0)
     every = np.asarray(spec.encode(one).ravel())
     columns = split.columns(one)
-    np.testing.assert_array_equal(split.lasting(one), every[columns.lasting])
-    np.testing.assert_array_equal(split.show(split.things(one)).ravel(), every[columns.things])
+    np.testing.assert_array_equal(split.static(one), every[columns.static])
+    np.testing.assert_array_equal(split.show(split.sparse(one)).ravel(), every[columns.sparse])
     np.testing.assert_array_equal(split.others(one), every[columns.others])
     np.testing.assert_array_equal(np.sort(np.concatenate(columns)), np.arange(every.size))
-    assert columns.lasting.size > 2 * columns.things.size > 10 * columns.others.size
+    assert columns.static.size > 2 * columns.sparse.size > 10 * columns.others.size
     # What lasts is decided by what is said to decide it, and where there is no thing is nothing.
     bare = eqx.tree_at(lambda seen: seen.grid, one, split.seen(one))
-    np.testing.assert_array_equal(split.lasting(bare), every[columns.lasting])
-    assert not split.show(split.things(bare)).any()
+    np.testing.assert_array_equal(split.static(bare), every[columns.static])
+    assert not split.show(split.sparse(bare)).any()
 
 
 @pytest.mark.parametrize("things", [0.0, 0.03, 1.0])
 def test_the_network_gives_and_learns_the_same_as_step_by_step(spec, things):
     policy = MLPActorCritic(spec, width=32, key=jax.random.key(0))
     seen, done = observations(20, 3, things), jnp.zeros((20, 3), bool)
-    boards = jnp.swapaxes(split_features(spec.encode).seen(seen), 0, 1)
+    boards = jnp.swapaxes(spec.split.seen(seen), 0, 1)
     assert 10 < starts_of_runs(boards.reshape(60, 36)).sum() < 40
 
     def unrolled(policy):
-        return policy.unroll(seen, (), done)
+        return evaluator_of(policy).unroll(seen, (), done)
 
     def one_by_one(policy):
         return jax.vmap(jax.vmap(lambda one: policy(one, ())[:2]))(seen)
@@ -99,26 +102,29 @@ def test_the_network_gives_and_learns_the_same_as_step_by_step(spec, things):
 
 def test_following_the_steps_is_calling_at_each(spec):
     policy = MLPActorCritic(spec, width=32, key=jax.random.key(0))
+    evaluator = evaluator_of(policy)
+    assert isinstance(evaluator, SparseFirstLayerEvaluator)
     # Of so many games more change at a step than are multiplied at a time.
     seen = observations(6, 40)
     # A start that is good for nothing: all that lasted is renewed.
     elsewhere = jax.tree.map(lambda leaf: leaf + leaf.dtype.type(1), at(seen, 0))
     for first in (at(seen, 0), elsewhere):
-        kept = policy.begin(first)
+        cache = evaluator.init_cache(first)
         for step in (*range(6), 0):  # the first boards come back
             here = at(seen, step)
-            logits, value, carry, kept = policy.follow(here, (), kept)
+            logits, value, carry, cache = evaluator.act_step(here, (), cache)
             jax.tree.map(close, (logits, value, carry), jax.vmap(policy, (0, None))(here, ()))
 
 
 def test_what_lasts_is_not_multiplied_again_where_it_has_not_changed(spec):
     policy = MLPActorCritic(spec, width=4, key=jax.random.key(0))
-    split, weight = split_features(spec.encode), policy.layers[0].weight
+    split, weight = spec.split, policy.layers[0].weight
     seen = at(observations(1, 40), 0)
-    kept = eqx.tree_at(lambda kept: kept.product, policy.begin(seen), replace_fn=jnp.zeros_like)
+    cache = evaluator_of(policy).init_cache(seen)
+    cache = eqx.tree_at(lambda cache: cache.product, cache, replace_fn=jnp.zeros_like)
     grid = seen.grid.at[7, 3].set(seen.grid[7, 3] ^ 1)
     seen = eqx.tree_at(lambda seen: seen.grid, seen, grid)
-    _, after = product_of_next(split, seen, weight, kept)
+    _, after = product_of_next(split, seen, weight, cache)
     assert np.flatnonzero(after.product.any(axis=1)).tolist() == [7]
 
 
@@ -147,14 +153,24 @@ def test_under_debug_checks_the_gradient_is_the_same(spec):
     jax.tree.map(check, gradient(loss), gradient(CheckedLoss(loss, "checks", Reports())))
 
 
+def test_a_split_of_another_encode_is_refused(spec):
+    with pytest.raises(ValueError, match=r"split is of another encode .*use split=None"):
+        dataclasses.replace(spec, encode=lambda seen: spec.encode(seen))
+
+
+def test_the_number_of_features_is_that_of_the_vector(spec):
+    assert spec.num_features == spec.encode(at(observations(1, 1), 0, 0)).ravel().size
+    assert CartPole().spec.num_features == 4
+
+
 @pytest.mark.parametrize("environment", [CartPole(), HackMatrix(observation="classic")])
 def test_of_other_environments_nothing_is_known(environment):
-    assert split_features(environment.spec.encode) is None
+    assert environment.spec.split is None
     policy = MLPActorCritic(environment.spec, width=4, key=jax.random.key(0))
     seen = jax.tree.map(
         lambda leaf: jnp.ones((3, *leaf.shape), leaf.dtype), environment.spec.observation
     )
-    kept = policy.begin(seen)
-    assert kept == ()
-    found = policy.follow(seen, (), kept)
+    cache = evaluator_of(policy).init_cache(seen)
+    assert cache == ()
+    found = evaluator_of(policy).act_step(seen, (), cache)
     jax.tree.map(close, found, (*jax.vmap(policy, (0, None))(seen, ()), ()))

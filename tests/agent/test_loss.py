@@ -1,3 +1,5 @@
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -5,6 +7,7 @@ import pytest
 
 from hackmatrix_rl.agent import (
     Batch,
+    MaskedCategorical,
     PPOLoss,
 )
 from hackmatrix_rl.agent.networks import ActorCritic
@@ -15,9 +18,6 @@ class Table(ActorCritic):
 
     logits: jax.Array
     value: jax.Array
-
-    def initial_carry(self):
-        return ()
 
     def __call__(self, observation, carry):
         return self.logits[observation], self.value[observation], carry
@@ -151,3 +151,35 @@ def test_the_mask_that_was_used_to_act_is_used_again():
 def test_an_argument_out_of_range_is_an_error(wrong):
     with pytest.raises(ValueError, match=next(iter(wrong))):
         PPOLoss(**wrong)
+
+
+def old_log_probs(mask):
+    """Of a policy that acted, under a mask of the legal actions."""
+    logits = jnp.array([[0.0, 1.0, 2.0], [0.5, -0.5, 0.0]], jnp.float32).reshape(2, 1, 3)
+    return MaskedCategorical(logits, mask).log_probs
+
+
+def test_the_true_divergence_is_the_sum_over_all_legal_actions():
+    mask = jnp.array([[True, True, True], [True, False, True]]).reshape(2, 1, 3)
+    log_probs = old_log_probs(mask)
+    seen = batch(np.asarray(log_probs)[:, 0, 0], [1.0, -1.0], mask=mask)
+    seen = dataclasses.replace(seen, log_probs=log_probs)
+    _, metrics = PPOLoss(true_kl=True)(policy(), seen)
+    # By hand, in float64: the softmax over the legal actions alone.
+    old, new = np.array([[0.0, 1.0, 2.0]]), np.array([[0.5, -0.2, 0.1]])
+    pairs = [(old, new), (np.array([[0.5, 0.0]]), np.array([[1.0, -2.0]]))]
+    found = []
+    for before, after in pairs:
+        p, q = (np.exp(x) / np.exp(x).sum() for x in (before, after))
+        found.append((p * np.log(p / q)).sum())
+    np.testing.assert_allclose(metrics.kl, np.mean(found), rtol=1e-5)
+    assert metrics.divergence == metrics.kl
+    assert abs(metrics.kl - metrics.approx_kl) > 0.01
+    without = PPOLoss()(policy(), seen)[1]
+    assert without.kl is None
+    assert without.divergence == without.approx_kl
+
+
+def test_without_the_log_probabilities_the_true_divergence_is_refused():
+    with pytest.raises(ValueError, match=r"true_kl=True.*keep_log_probs=True"):
+        PPOLoss(true_kl=True)(policy(), batch([-1.0, -1.0], [1.0, -1.0]))

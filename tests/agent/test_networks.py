@@ -2,28 +2,50 @@ import re
 import sys
 import types
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from agent import probes
-from hackmatrix_rl.agent import MaskedCategorical
+from hackmatrix_rl.agent import (
+    GAE,
+    Batch,
+    MaskedCategorical,
+    PPOLoss,
+    RolloutCollector,
+    start_collector,
+)
 from hackmatrix_rl.agent.networks import (
     NETWORKS,
     ActorCritic,
     ConvActorCritic,
+    DenseInputActorCritic,
     GRUActorCritic,
     MLPActorCritic,
+    RecurrentActorCritic,
     ResidualActorCritic,
+    TrunkActorCritic,
+    WithAuxiliaryHead,
     build_network,
+    evaluator_of,
+    plain_evaluator,
 )
 from hackmatrix_rl.agent.networks._layers import LayerNorm
 from hackmatrix_rl.agent.precision import precision
-from hackmatrix_rl.env import CartPole
+from hackmatrix_rl.env import (
+    CartPole,
+    Environment,
+    EpisodeStatistics,
+    HackMatrix,
+    Timestep,
+    env_keys,
+)
 
 BOARD = probes.Probe({}, board=True).spec
 KEY = jax.random.key(0)
+FINAL = (MLPActorCritic, ConvActorCritic, GRUActorCritic, ResidualActorCritic)
 
 
 @pytest.mark.parametrize("name", NETWORKS)
@@ -51,8 +73,8 @@ def test_unrolling_is_calling_step_by_step(name, precise):
     seen = jnp.asarray(draw.normal(size=(7, 5, 4)), jnp.float32)
     done = jnp.asarray(draw.random((7, 5)) < 0.3)
     first = jax.tree.map(lambda x: jnp.broadcast_to(x, (5, *x.shape)), network.initial_carry())
-    logits, value = network.unroll(seen, first, done)
-    plain_logits, plain_value = ActorCritic.unroll(network, seen, first, done)
+    logits, value = evaluator_of(network).unroll(seen, first, done)
+    plain_logits, plain_value = plain_evaluator(network).unroll(seen, first, done)
     close = {"f32": 1e-5, "bf16": 0.03}[precise]
     np.testing.assert_allclose(logits, plain_logits, atol=close)
     np.testing.assert_allclose(value, plain_value, atol=close)
@@ -138,13 +160,127 @@ def test_networks_are_built_by_name():
     assert network.initial_carry().shape == (5,)
 
 
-def test_a_call_that_unrolling_would_not_follow_is_refused():
-    with pytest.raises(TypeError, match="Doubled: a TrunkActorCritic says `trunk`"):
+def twice(self, observation, carry):
+    hidden, carry = self.network.trunk(observation, carry)
+    return 2 * hidden, carry
 
-        class Doubled(MLPActorCritic):
-            def __call__(self, observation, carry):
-                logits, value, carry = super().__call__(observation, carry)
-                return logits, 2 * value, carry
+
+@pytest.mark.parametrize("network", [*FINAL, WithAuxiliaryHead])
+@pytest.mark.parametrize("method", ["trunk", "__call__"])
+def test_a_network_of_the_package_cannot_act_by_one_function_and_learn_by_another(network, method):
+    said = rf"Doubled: {network.__name__} is final.* Wrap it .*or write an ActorCritic or a Trunk"
+    with pytest.raises(TypeError, match=said):
+        type("Doubled", (network,), {method: twice})
+
+
+@pytest.mark.parametrize(
+    ("base", "method"),
+    [
+        (TrunkActorCritic, "__call__"),
+        (RecurrentActorCritic, "__call__"),
+        (RecurrentActorCritic, "trunk"),
+        (DenseInputActorCritic, "trunk"),
+    ],
+)
+def test_a_method_that_an_evaluator_would_not_call_cannot_be_overridden(base, method):
+    with pytest.raises(TypeError, match=rf"Doubled\.{method}: .*\.{method} is final"):
+        type("Doubled", (base,), {method: twice})
+    mixin = type("Mixin", (), {method: twice})
+    with pytest.raises(TypeError, match=rf"Doubled\.{method}: .*\.{method} is final"):
+        type("Doubled", (mixin, base), {})
+
+
+class Doubled(ActorCritic):
+    """Acts by a function of its own around a network of the package."""
+
+    network: MLPActorCritic
+
+    def __call__(self, observation, carry):
+        logits, value, carry = self.network(observation, carry)
+        return 2.0 * logits, 3.0 * value, carry
+
+
+class DoubledAgain(Doubled):
+    """A user's own class may be subclassed: its evaluator knows nothing but the call."""
+
+    def __call__(self, observation, carry):
+        logits, value, carry = super().__call__(observation, carry)
+        return 2.0 * logits, value, carry
+
+
+class DoubledTrunk(TrunkActorCritic):
+    network: MLPActorCritic
+    heads: eqx.Module
+    trunk = twice
+
+
+class Still(Environment):
+    """Shows made-up observations of HackMatrix, for it takes long to compile itself."""
+
+    spec = HackMatrix().spec
+    truncates = False
+
+    def reset(self, keys):
+        def draw(leaf):
+            shape, bits = (len(keys), *leaf.shape), leaf.dtype == jnp.uint32
+            return jax.random.randint(keys[0], shape, 0, 2**20 if bits else 5).astype(leaf.dtype)
+
+        seen = jax.tree.map(draw, self.spec.observation)
+        number, flag = jnp.zeros(len(keys), jnp.float32), jnp.zeros(len(keys), bool)
+        mask = jnp.ones((len(keys), self.spec.num_actions), bool)
+        ended = EpisodeStatistics(number, number.astype(jnp.int32))
+        terms = dict.fromkeys(self.spec.terms, number)
+        return flag, Timestep(seen, mask, number, flag, flag, seen, mask, terms, ended)
+
+    def step(self, state, actions, keys):
+        return self.reset(keys)
+
+
+def spied_loss(seen):
+    """A loss that hands out the logits that it learns from."""
+
+    def loss(policy, batch):
+        logits, value = policy.unroll(batch.observation, batch.initial_carry, batch.done)
+        seen.append((logits, value))
+        return PPOLoss()(policy, batch)
+
+    return loss
+
+
+def test_what_acts_is_what_learns():
+    environment = Still()  # of whose observations the package's MLP has a fast evaluator
+    network = MLPActorCritic(environment.spec, width=8, key=KEY)
+    policies = Doubled(network), DoubledAgain(network), DoubledTrunk(network, network.heads)
+
+    def play_and_look(policy):
+        actors = start_collector(environment, policy, env_keys(KEY, 3))
+        rollout, _ = RolloutCollector(5)(policy, environment, actors)
+        seen = []
+        spied_loss(seen)(evaluator_of(policy), Batch.of(rollout, GAE()(rollout)))
+        called = jax.vmap(jax.vmap(lambda one: policy(one, ())[:2]))(rollout.observation)
+        return rollout, seen[0], called
+
+    @eqx.filter_jit
+    def look_at_all(network, policies):
+        found = [play_and_look(policy) for policy in policies]
+        rollout = found[0][0]
+        return found, evaluator_of(network).unroll(rollout.observation, (), rollout.done)
+
+    found, (inner, _) = look_at_all(network, policies)
+    for rollout, (logits, value), (called_logits, called_value) in found:
+        np.testing.assert_allclose(logits, called_logits, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(value, called_value, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(value, rollout.value, rtol=1e-5, atol=1e-6)
+        learned = jax.nn.log_softmax(logits)  # as every action is legal
+        taken = np.take_along_axis(np.asarray(learned), rollout.action[..., None], -1)[..., 0]
+        np.testing.assert_allclose(taken, rollout.log_prob, atol=1e-5)
+        # And it is not what the network inside would do.
+        assert np.abs(inner - logits).max() > 1e-3
+
+
+def test_the_face_of_a_network_is_its_carry_and_its_call():
+    assert {name for name in vars(ActorCritic) if not name.startswith("_")} == {"initial_carry"}
+    assert Doubled(None).initial_carry() == ()
 
 
 @pytest.fixture

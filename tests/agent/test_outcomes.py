@@ -101,6 +101,20 @@ def test_a_rollout_keeps_the_parts_of_the_reward_if_asked():
     assert collect(RolloutCollector(16)).terms is None
 
 
+def test_a_rollout_keeps_the_log_probabilities_of_all_actions_if_asked():
+    @eqx.filter_jit
+    def collect(collector):
+        actors = start_collector(PROBE, PLAIN, env_keys(KEY, 8))
+        return collector(PLAIN, PROBE, actors)[0]
+
+    rollout = collect(RolloutCollector(4, keep_log_probs=True))
+    taken = np.take_along_axis(np.asarray(rollout.log_probs), rollout.action[..., None], -1)
+    np.testing.assert_array_equal(taken[..., 0], rollout.log_prob)
+    np.testing.assert_allclose(np.exp(rollout.log_probs).sum(-1), 1.0, rtol=1e-6)
+    assert Batch.of(rollout, GAE()(rollout)).log_probs is rollout.log_probs
+    assert collect(RolloutCollector(4)).log_probs is None
+
+
 def test_parts_of_another_name_are_an_error():
     with pytest.raises(ValueError, match=r"\['some'\].*\['all'\]"):
         stacked_terms({"all": jnp.zeros(3, jnp.float32)}, ("some",))
@@ -138,7 +152,9 @@ def test_at_its_minibatch_the_trunk_learns_from_it():
         plain, _ = gradient(POLICY, batch, PPOLoss())
         assert metrics.auxiliary.due == 1
         assert metrics.auxiliary.terms > 0
-        assert np.abs(found.layers[0].weight - plain.layers[0].weight).max() > 1e-3
+        assert (
+            np.abs(found.headless.layers[0].weight - plain.headless.layers[0].weight).max() > 1e-3
+        )
         assert np.abs(found.auxiliary.terms.weight).max() > 1e-3
 
 
@@ -181,16 +197,12 @@ def test_what_is_not_due_is_in_a_branch_that_is_not_taken():
 
 
 def test_a_head_changes_nothing_of_what_acts():
-    assert_same(eqx.tree_at(lambda p: p.auxiliary, POLICY, None), PLAIN)
-    assert PLAIN.auxiliary is None
+    assert_same(POLICY.headless, PLAIN)
     seen = jnp.ones(4, jnp.float32)
     assert_same(POLICY(seen, ()), PLAIN(seen, ()))
 
 
 class Closed(ActorCritic):
-    def initial_carry(self):
-        return ()
-
     def __call__(self, observation, carry):
         return observation[:3], observation[0], carry
 

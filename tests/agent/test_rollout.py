@@ -16,6 +16,7 @@ from hackmatrix_rl.agent.networks import (
     ConvActorCritic,
     GRUActorCritic,
     MLPActorCritic,
+    evaluator_of,
 )
 from hackmatrix_rl.agent.precision import precision
 from hackmatrix_rl.env import (
@@ -70,7 +71,8 @@ def ratio(policy, batch, name):
     @eqx.filter_jit
     def evaluate(policy, batch):
         policy = precision(name).cast_to_compute(policy)
-        logits, value = policy.unroll(batch.observation, batch.initial_carry, batch.done)
+        sequences = batch.observation, batch.initial_carry, batch.done
+        logits, value = evaluator_of(policy).unroll(*sequences)
         log_prob = MaskedCategorical(logits, batch.mask).log_prob(batch.action)
         return jnp.exp(log_prob - batch.log_prob), value
 

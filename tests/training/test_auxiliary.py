@@ -6,7 +6,6 @@ import jax.numpy as jnp
 import numpy as np
 from agent import probes
 from agent.probes import make_trainer
-from hackmatrix_rl.training._update import Learned
 
 from hackmatrix_rl.agent import (
     AuxiliaryLoss,
@@ -20,7 +19,8 @@ from hackmatrix_rl.agent.networks import (
     add_auxiliary_head,
 )
 from hackmatrix_rl.training import UpdateMetrics
-from hackmatrix_rl.training._metrics import read_metrics
+from hackmatrix_rl.training._algorithm import Dispatch
+from hackmatrix_rl.training._ppo_metrics import Learned, read_metrics
 
 KEY = jax.random.key(3)
 PROBE = probes.observation_matters()
@@ -49,7 +49,7 @@ def test_a_head_without_the_loss_changes_no_bit_of_what_is_learned():
     for trainer in (plain, headed):
         trainer.dispatch(2)
     learned = headed.state.learner.policy
-    assert_same(eqx.tree_at(lambda p: p.auxiliary, learned, None), plain.state.learner.policy)
+    assert_same(learned.headless, plain.state.learner.policy)
     assert_same(learned.auxiliary, POLICY.auxiliary)
 
 
@@ -78,6 +78,7 @@ def test_what_is_told_is_a_mean_over_the_turns():
     learned = Learned(losses=losses, gradient_norm=number, steps=none, skipped=none)
     episodes = EpisodeSums(number, number, number, {}, {})
     sums = UpdateMetrics(episodes, learned, number, number, {})
-    metrics = read_metrics(sums, dispatched=2, env_steps=1, updates=2, batch=1, seconds=1.0)
+    dispatch = Dispatch(count=2, updates=2, env_steps=1, seconds=1.0)
+    metrics = read_metrics(sums, dispatch, batch=1)
     assert metrics.learning["aux_terms_loss"] == 6.0
     assert metrics.learning["aux_end_loss"] == 2.0

@@ -63,12 +63,12 @@ class Planted(eqx.Module):
 
 
 def log_of_nothing(policy, batch):
-    return jnp.log(0.0 * policy.weight[0] - 1.0)
+    return jnp.log(0.0 * policy.policy.weight[0] - 1.0)
 
 
 def slope_of_nothing(policy, batch):
     """The root of 0 is 0; its slope there is infinite, and 0 times that is NaN."""
-    return jnp.sqrt(0.0 * policy.weight[0])
+    return jnp.sqrt(0.0 * policy.policy.weight[0])
 
 
 def index_beyond(policy, batch):

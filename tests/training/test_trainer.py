@@ -167,6 +167,34 @@ def test_a_limit_of_the_divergence_stops_the_update():
     assert 1e-3 < stopped.learning["approx_kl"] < free.learning["approx_kl"]
 
 
+def test_under_a_loss_that_asks_for_it_the_true_divergence_stops_the_update():
+    stopped = started(learning_rate=0.1, target_kl=1e-3, loss=PPOLoss(true_kl=True)).dispatch(1)
+    assert 1 <= stopped.learning["gradient_steps"] < 8
+    assert stopped.learning["kl"] > 1e-3
+    # The estimate alone would have let every minibatch through.
+    loss = ReportsNoKL(PPOLoss(true_kl=True))
+    again = started(learning_rate=0.1, target_kl=1e-3, loss=loss).dispatch(1)
+    assert again.learning["approx_kl"] == 0
+    assert again.learning["gradient_steps"] == stopped.learning["gradient_steps"]
+
+
+def test_log_probabilities_of_all_actions_are_kept_only_for_a_loss_that_asks():
+    for loss, kept in ((PPOLoss(), False), (PPOLoss(true_kl=True), True)):
+        trainer = make_trainer(probes.observation_matters(), loss=loss)
+        assert trainer.algorithm.collect.keep_log_probs is kept
+
+
+class ReportsNoKL(eqx.Module):
+    """A loss whose estimate of the divergence is always 0."""
+
+    base: PPOLoss
+    needs_old_log_probs = True
+
+    def __call__(self, policy, batch):
+        loss, metrics = self.base(policy, batch)
+        return loss, dataclasses.replace(metrics, approx_kl=jnp.float32(0.0))
+
+
 class SometimesNaN(eqx.Module):
     """PPO, with a loss of NaN for batches in which a marked advantage takes part."""
 

@@ -1,4 +1,4 @@
-"""agent.networks."""
+"""Networks, and the evaluators that apply them to batches and sequences."""
 
 from hackmatrix_rl.agent.networks._actor_critic import (
     ActorCritic,
@@ -7,8 +7,18 @@ from hackmatrix_rl.agent.networks._actor_critic import (
 from hackmatrix_rl.agent.networks._auxiliary_head import (
     AuxiliaryHead,
 )
+from hackmatrix_rl.agent.networks._choice import (
+    REMAT,
+    evaluator_of,
+    plain_evaluator,
+    rematerialized,
+)
 from hackmatrix_rl.agent.networks._conv import (
     ConvActorCritic,
+)
+from hackmatrix_rl.agent.networks._evaluator import (
+    Evaluator,
+    TrunkEvaluator,
 )
 from hackmatrix_rl.agent.networks._gru import (
     GRUActorCritic,
@@ -26,16 +36,17 @@ from hackmatrix_rl.agent.networks._registry import (
     build_network,
     module_of,
 )
-from hackmatrix_rl.agent.networks._remat import (
-    REMAT,
-    rematerialized,
-)
 from hackmatrix_rl.agent.networks._residual import (
     ResidualActorCritic,
 )
 from hackmatrix_rl.agent.networks._trunk import (
-    PlainTrunk,
+    BlockActorCritic,
+    DenseInputActorCritic,
+    RecurrentActorCritic,
     TrunkActorCritic,
+)
+from hackmatrix_rl.agent.networks._with_auxiliary_head import (
+    WithAuxiliaryHead,
     add_auxiliary_head,
 )
 
@@ -46,16 +57,23 @@ __all__ = [
     "VALUE_GAIN",
     "ActorCritic",
     "AuxiliaryHead",
+    "BlockActorCritic",
     "ConvActorCritic",
     "Dense",
+    "DenseInputActorCritic",
+    "Evaluator",
     "GRUActorCritic",
     "MLPActorCritic",
-    "PlainTrunk",
+    "RecurrentActorCritic",
     "ResidualActorCritic",
     "TrunkActorCritic",
+    "TrunkEvaluator",
+    "WithAuxiliaryHead",
     "add_auxiliary_head",
     "build_network",
+    "evaluator_of",
     "module_of",
+    "plain_evaluator",
     "rematerialized",
     "reset_carry",
 ]

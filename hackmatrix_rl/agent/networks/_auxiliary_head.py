@@ -1,4 +1,4 @@
-"""A head for an auxiliary task: to tell what an action will bring at once."""
+"""A head for an auxiliary task: to predict the immediate result of an action."""
 
 import equinox as eqx
 import jax
@@ -9,11 +9,11 @@ from hackmatrix_rl.agent.networks._layers import HIDDEN_GAIN, VALUE_GAIN, Dense
 
 
 class AuxiliaryHead(eqx.Module):
-    """Predicts from a hidden layer and an action what the action will bring.
+    """Predicts the immediate result of an action from a hidden layer and the action.
 
     Attributes:
         hidden: a layer over both.
-        terms: the parts of the reward, on the scale of `symlog`.
+        terms: predicts the parts of the reward, on the scale of `symlog`.
         terminated: logit of the episode's end.
     """
 

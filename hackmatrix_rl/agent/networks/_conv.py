@@ -1,6 +1,7 @@
 """A small convolutional network over a board."""
 
 from collections.abc import Callable
+from typing import final
 
 import equinox as eqx
 import jax
@@ -60,13 +61,14 @@ class Conv(eqx.Module):
         return jax.nn.relu(plus_bias(convolved, self.bias))
 
 
+@final
 class ConvActorCritic(TrunkActorCritic):
-    """A network that looks at every cell of a board in the same way. No memory.
+    """A network that treats every cell of a board alike. No memory.
 
-    One layer, the same for all cells, turns a cell's features into `channels` numbers;
-    convolutions mix neighbouring cells; dense layers see the whole board and what has no
-    place on it. With `layers=0` nothing mixes neighbours but the dense layers: on a CPU by
-    far the fastest network here, for a convolution costs more there than it computes.
+    One layer, the same for all cells, turns a cell's features into `channels` numbers.
+    Convolutions mix neighbouring cells. Dense layers see the whole board and the flat features.
+    With `layers=0` only the dense layers mix cells. That is by far the fastest network on a CPU,
+    where convolutions are slow.
 
     Attributes:
         encode: turns an observation into features.
@@ -129,10 +131,6 @@ class ConvActorCritic(TrunkActorCritic):
             for size, k in zip(sizes[:-1], jax.random.split(dense_key, depth), strict=True)
         )
         self.heads = Heads(width, spec.num_actions, key=head_key)
-
-    def initial_carry(self) -> tuple[()]:
-        """Nothing: there is no memory."""
-        return ()
 
     def trunk(
         self, observation: PyTree[Array], carry: PyTree[Array]

@@ -1,20 +1,19 @@
 """A gated recurrent network: the one to start with where memory matters."""
 
 from collections.abc import Callable
+from typing import final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Float32, Key, PyTree
+from jaxtyping import Array, Float, Float32, Key, PyTree
 
-from hackmatrix_rl.agent.networks._actor_critic import reset_carry
 from hackmatrix_rl.agent.networks._layers import (
     HIDDEN_GAIN,
     Dense,
     Heads,
 )
-from hackmatrix_rl.agent.networks._trunk import TrunkActorCritic
-from hackmatrix_rl.agent.precision import accumulate_in_float32
+from hackmatrix_rl.agent.networks._trunk import RecurrentActorCritic
 from hackmatrix_rl.env import (
     EnvSpec,
     Features,
@@ -24,11 +23,11 @@ from hackmatrix_rl.env import (
 class GRUCell(eqx.Module):
     """One step of a gated recurrent unit.
 
-    The matrix products run in the dtype of the weights; the state and its update are
-    float32, for a small update of a 16-bit state would be rounded away.
+    The matrix products are in the dtype of the weights. The state and its update are float32:
+    16 bits would round away a small update.
 
     Source: Cho et al. 2014, "Learning phrase representations using RNN encoder-decoder"
-    (with the reset gate after the product, as cuDNN has it).
+    (with the reset gate after the product, as in cuDNN).
 
     Attributes:
         inwards: from the input to the reset gate, the update gate and the candidate.
@@ -56,8 +55,8 @@ class GRUCell(eqx.Module):
         """The next state.
 
         Args:
-            driven: `inwards` of the input (it does not depend on the state, so that a caller
-                may compute it for all steps at once).
+            driven: `inwards` of the input. It does not depend on the state, so a caller can
+                compute it for all steps at once.
             state: the state before.
         """
         from_input = jnp.split(driven.astype(jnp.float32), 3)
@@ -68,7 +67,8 @@ class GRUCell(eqx.Module):
         return (1.0 - update) * candidate + update * state
 
 
-class GRUActorCritic(TrunkActorCritic):
+@final
+class GRUActorCritic(RecurrentActorCritic):
     """A dense layer, a gated recurrent unit, and the heads.
 
     Attributes:
@@ -97,9 +97,8 @@ class GRUActorCritic(TrunkActorCritic):
         if width < 1:
             raise ValueError(f"width must be at least 1, not {width}")
         embed_key, cell_key, head_key = jax.random.split(key, 3)
-        inputs = jax.eval_shape(lambda o: spec.encode(o).ravel(), spec.observation).size
         self.encode = spec.encode
-        self.embed = Dense(inputs, width, gain=HIDDEN_GAIN, key=embed_key)
+        self.embed = Dense(spec.num_features, width, gain=HIDDEN_GAIN, key=embed_key)
         self.cell = GRUCell(width, width, key=cell_key)
         self.heads = Heads(width, spec.num_actions, key=head_key)
 
@@ -107,33 +106,13 @@ class GRUActorCritic(TrunkActorCritic):
         """Zeros."""
         return jnp.zeros((self.cell.recurrent.weight.shape[0],), jnp.float32)
 
-    def _drive(self, observation: PyTree[Array]) -> Float[Array, " gates"]:
-        """What the observation sends to the gates: all that needs no memory."""
+    def drive(self, observation: PyTree[Array]) -> Float[Array, " gates"]:
+        """What the observation sends to the gates."""
         return self.cell.inwards(jax.nn.relu(self.embed(self.encode(observation).ravel())))
 
-    def trunk(
-        self, observation: PyTree[Array], carry: PyTree[Array]
-    ) -> tuple[Float32[Array, " width"], PyTree[Array]]:
-        """The next memory, twice: as what the heads look at and as the carry."""
-        memory = self.cell(self._drive(observation), carry)
+    def advance(
+        self, driven: Float[Array, " gates"], carry: Float32[Array, " width"]
+    ) -> tuple[Float32[Array, " width"], Float32[Array, " width"]]:
+        """The next memory, twice: the heads look at it, and it is the carry."""
+        memory = self.cell(driven, carry)
         return memory, memory
-
-    def unroll_trunk(
-        self,
-        observations: PyTree[Array],
-        carry: PyTree[Array],
-        done: Bool[Array, "num_steps batch"],
-    ) -> Float32[Array, "num_steps batch width"]:
-        """As in the base class; only the memory itself is left in the loop over the steps."""
-        driven = jax.vmap(jax.vmap(self._drive))(observations)
-        held, narrow = accumulate_in_float32(self.cell)
-
-        def step(
-            memory: Float32[Array, "batch width"],
-            inputs: tuple[Float[Array, "batch gates"], Bool[Array, " batch"]],
-        ) -> tuple[Float32[Array, "batch width"], Float32[Array, "batch width"]]:
-            drive, ended = inputs
-            memory = jax.vmap(narrow(held))(drive, memory)
-            return reset_carry(memory, self.initial_carry(), ended), memory
-
-        return jax.lax.scan(step, carry, (driven, done))[1]

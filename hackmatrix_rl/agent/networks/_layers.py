@@ -1,4 +1,4 @@
-"""The layers that the networks of this package are made of."""
+"""Layers of the networks."""
 
 from functools import partial
 
@@ -54,7 +54,7 @@ class Dense(eqx.Module):
         return product + self.bias.astype(jnp.float32)
 
     def _check_inputs(self, x: Float[Array, "*rows some"]) -> None:
-        """Says what is wrong before XLA does, which knows nothing of observations."""
+        """Raises an error that speaks of observations, before XLA raises one that does not."""
         inputs = self.weight.shape[0]
         if x.shape[-1] != inputs:
             raise ValueError(
@@ -77,8 +77,8 @@ def plus_bias(
 ) -> Float[Array, "*rows outputs"]:
     """The product with a bias added to each row, in the dtype of the product.
 
-    The sum is taken in float32: the gradient of the bias is a sum over the whole batch, and
-    it is made in the dtype of this addition.
+    The addition is in float32: the gradient of the bias is a sum over the whole batch, in the
+    dtype of this addition.
     """
     full = bias.astype(jnp.float32).reshape(*(1 for _ in product.shape[:-1]), -1)
     return (product.astype(jnp.float32) + full).astype(product.dtype)
@@ -87,7 +87,7 @@ def plus_bias(
 class LayerNorm(eqx.Module):
     """Normalisation of a vector to mean 0 and standard deviation 1, then scaled and shifted.
 
-    Computed in float32: the sums over a wide layer are not for 16 bits.
+    It computes in float32: 16 bits are too few for sums over a wide layer.
 
     Source: Ba et al. 2016, "Layer normalization".
     """
@@ -96,7 +96,7 @@ class LayerNorm(eqx.Module):
     shift: Float[Array, " width"]
 
     def __init__(self, width: int) -> None:
-        """Starts without scaling and shifting.
+        """Starts with a scale of 1 and a shift of 0.
 
         Args:
             width: size of the vector.
@@ -138,10 +138,10 @@ class Heads(eqx.Module):
 
 
 def _to_few(layer: Dense, x: Float[Array, " inputs"]) -> Float32[Array, " outputs"]:
-    """`layer.full(x)`, whose gradient with respect to the weight is made outputs first.
+    """`layer.full(x)`; the gradient of its weight is a product with the outputs as rows.
 
-    On a CPU, that product of a batch is twice as fast if few outputs are its rows and not its
-    columns. The barrier keeps XLA from turning it round again.
+    On a CPU, that product over a batch is twice as fast with few outputs as rows than with them
+    as columns. The barrier keeps XLA from transposing it back.
     """
     weight = jax.lax.optimization_barrier(layer.weight.T)
     product = jnp.einsum(

@@ -39,8 +39,8 @@ def build_network(
 
     Args:
         name: one of `NETWORKS`, or `module:factory` for one of your own: an importable
-            module, and in it a class or function with the same arguments as those. The module
-            is imported, and so run; it is looked for first in the working directory.
+            module, and in it a class or function with the same arguments as those. Importing
+            the module runs it. The working directory is searched first.
         spec: of the environment.
         width: of the hidden layers; `None` for the network's own default (and then the
             factory is not handed one).
@@ -72,7 +72,7 @@ def _takes(factory: Callable[..., object], name: str) -> bool:
 
 
 def module_of(name: str) -> str | None:
-    """The module that a network's name would have imported; `None` if it names no code.
+    """The module that a network's name makes the package import; `None` if it names no code.
 
     Args:
         name: as for `build_network`.
@@ -95,7 +95,7 @@ def _import_factory(name: str) -> Callable[..., object]:
         with _working_directory_first():
             module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
-        # An import that fails inside of the user's module is theirs to see as it is.
+        # The user sees an import that fails inside of their module as it is.
         missing = error.name or ""
         if missing != module_name and not module_name.startswith(f"{missing}."):
             raise
@@ -113,10 +113,10 @@ def _import_factory(name: str) -> Callable[..., object]:
 
 @contextmanager
 def _working_directory_first() -> Iterator[None]:
-    """Modules are looked for first where the user stands; later, there last of all.
+    """Python searches the working directory first for the user's module, and last afterwards.
 
-    A folder that someone sent may hold a `matplotlib.py`: nothing but a network of the user's
-    own is to be found before what is installed.
+    A folder from somebody else may hold a `matplotlib.py`. Only the user's own network may
+    come before what is installed.
     """
     here = os.getcwd()
     sys.path.insert(0, here)

@@ -1,7 +1,7 @@
 """A deep network of residual blocks: the one to make large."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, final
 
 import equinox as eqx
 import jax
@@ -14,7 +14,7 @@ from hackmatrix_rl.agent.networks._layers import (
     Heads,
     LayerNorm,
 )
-from hackmatrix_rl.agent.networks._trunk import TrunkActorCritic
+from hackmatrix_rl.agent.networks._trunk import BlockActorCritic
 from hackmatrix_rl.env import (
     EnvSpec,
     Features,
@@ -22,14 +22,13 @@ from hackmatrix_rl.env import (
 
 
 class ResidualBlock(eqx.Module):
-    """What comes in, plus two dense layers of it after normalisation.
+    """The input, plus two dense layers applied to the normalised input.
 
-    The sum over all blocks is float32, where the small changes of a deep network would be
-    rounded away in 16 bits; the layers compute in the dtype of their weights.
+    The sum over all blocks is float32: 16 bits would round away the small changes of a deep
+    network. The layers compute in the dtype of their weights.
 
     Attributes:
-        norm: before the layers, so that a path without any transformation leads through all
-            blocks.
+        norm: before the layers, so an untransformed path leads through all blocks.
         widen: to several times the width, with a rectifier.
         narrow: back to the width.
     """
@@ -57,27 +56,12 @@ class ResidualBlock(eqx.Module):
         return hidden + self.narrow.full(jax.nn.relu(self.widen(self.norm(hidden))))
 
 
-class RecomputedBlock(eqx.Module):
-    """A block that keeps only its input for the gradient, and computes the rest again."""
-
-    block: "Block"
-
-    def __call__(self, hidden: Float32[Array, " width"]) -> Float32[Array, " width"]:
-        """What the block gives."""
-        # In a loop over the blocks no compiler can merge the two computations.
-        recomputed = eqx.filter_checkpoint(self.block, prevent_cse=False)
-        found: Float32[Array, " width"] = recomputed(hidden)
-        return found
-
-
-Block = ResidualBlock | RecomputedBlock
-
-
-class ResidualActorCritic(TrunkActorCritic):
+@final
+class ResidualActorCritic(BlockActorCritic):
     """Residual blocks over an embedding of the whole observation. No memory.
 
-    Where the features have a board, one layer, the same for all cells, turns a cell into a
-    few numbers first, as in the network `cells`.
+    Where the features have a board, one layer, the same for all cells, first turns each cell
+    into a few numbers, as in the network `cells`.
 
     Source: He et al. 2016, "Identity mappings in deep residual networks"; Lee et al. 2025,
     "SimBa: simplicity bias for scaling up parameters in deep reinforcement learning" (the
@@ -87,8 +71,8 @@ class ResidualActorCritic(TrunkActorCritic):
         encode: turns an observation into features.
         cell: the layer of each cell; `None` without a board.
         embed: from the features to the width of the blocks.
-        blocks: one after another, each array with a leading axis of blocks: they are gone
-            through in a loop, so that depth costs no time to compile.
+        blocks: all blocks as one module, each array with a leading axis of blocks. A loop
+            applies them, so depth costs no time to compile.
         norm: before the heads.
         heads: logits and value.
     """
@@ -96,7 +80,7 @@ class ResidualActorCritic(TrunkActorCritic):
     encode: Callable[[PyTree], Features] = eqx.field(static=True)
     cell: Dense | None
     embed: Dense
-    blocks: Block
+    blocks: Callable[[Array], Array]
     norm: LayerNorm
     heads: Heads
 
@@ -146,17 +130,6 @@ class ResidualActorCritic(TrunkActorCritic):
         self.blocks = eqx.filter_vmap(block)(jax.random.split(blocks_key, depth))
         self.norm = LayerNorm(width)
         self.heads = Heads(width, spec.num_actions, key=head_key)
-
-    def initial_carry(self) -> tuple[()]:
-        """Nothing: there is no memory."""
-        return ()
-
-    def recompute_blocks(self) -> "ResidualActorCritic":
-        """The same network, each of whose blocks keeps only its input for the gradient."""
-        recomputed: ResidualActorCritic = eqx.tree_at(
-            lambda network: network.blocks, self, RecomputedBlock(self.blocks)
-        )
-        return recomputed
 
     def trunk(
         self, observation: PyTree[Array], carry: PyTree[Array]

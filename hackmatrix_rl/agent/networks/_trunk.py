@@ -1,42 +1,28 @@
 """Networks whose policy and value look at one hidden layer."""
 
 from abc import abstractmethod
-from typing import Any
+from collections.abc import Callable
+from typing import final
 
 import equinox as eqx
-import jax
-import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Float32, Key, PyTree
+from jaxtyping import Array, Float, Float32, PyTree
 
-from hackmatrix_rl.agent.networks._actor_critic import (
-    ActorCritic,
-    unroll_steps,
-)
-from hackmatrix_rl.agent.networks._auxiliary_head import AuxiliaryHead
-from hackmatrix_rl.agent.networks._layers import Heads
-from hackmatrix_rl.env import EnvSpec
+from hackmatrix_rl.agent.networks._actor_critic import ActorCritic
+from hackmatrix_rl.agent.networks._layers import Dense, Heads
+from hackmatrix_rl.env import Features, FeatureSplit
 
 
 class TrunkActorCritic(ActorCritic):
     """A trunk, and heads for logits and value on top of it.
 
-    What the heads look at is open to others: an auxiliary loss learns from the same hidden
-    layer. A subclass has `heads`, and says `trunk` instead of `__call__`.
+    The hidden layer that the heads look at is open to others: an auxiliary loss learns from it
+    too. A subclass has `heads`, and writes `trunk` instead of `__call__`.
 
     Attributes:
         heads: logits and value.
-        auxiliary: a further head that acting has no use for (see `AuxiliaryLoss`); `None`
-            unless it was asked for.
     """
 
     heads: eqx.AbstractVar[Heads]
-    auxiliary: AuxiliaryHead | None = eqx.field(default=None, kw_only=True)
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        """Refuses a class whose `unroll` would not do what its call does."""
-        super().__init_subclass__(**options)
-        if "__call__" in vars(cls):
-            raise TypeError(f"{cls.__name__}: a TrunkActorCritic says `trunk`, not `__call__`")
 
     @abstractmethod
     def trunk(
@@ -44,6 +30,7 @@ class TrunkActorCritic(ActorCritic):
     ) -> tuple[Float[Array, " width"], PyTree[Array]]:
         """What the heads look at, and the next carry; arguments as those of a call."""
 
+    @final
     def __call__(
         self, observation: PyTree[Array], carry: PyTree[Array]
     ) -> tuple[Float32[Array, " num_actions"], Float32[Array, ""], PyTree[Array]]:
@@ -52,91 +39,81 @@ class TrunkActorCritic(ActorCritic):
         logits, value = self.heads(hidden)
         return logits, value, carry
 
-    def unroll_trunk(
-        self,
-        observations: PyTree[Array],
-        carry: PyTree[Array],
-        done: Bool[Array, "num_steps batch"],
-    ) -> Float[Array, "num_steps batch width"]:
-        """The trunk over whole sequences; arguments as those of `unroll`.
 
-        A network may replace this by something faster that computes the same.
-        """
-        hidden: Float[Array, "num_steps batch width"] = unroll_steps(
-            self.trunk, self.initial_carry(), observations, carry, done
-        )
-        return hidden
+class RecurrentActorCritic(TrunkActorCritic):
+    """A network in two parts: one that needs no memory, and the step of the memory.
 
-    def apply_heads(
-        self, hidden: Float[Array, "num_steps batch width"]
-    ) -> tuple[Float32[Array, "num_steps batch num_actions"], Float32[Array, "num_steps batch"]]:
-        """The heads over what `unroll_trunk` gave: logits and values."""
-        logits, value = jax.vmap(jax.vmap(self.heads))(hidden)
-        return logits, value
-
-    def unroll(
-        self,
-        observations: PyTree[Array],
-        carry: PyTree[Array],
-        done: Bool[Array, "num_steps batch"],
-    ) -> tuple[Float32[Array, "num_steps batch num_actions"], Float32[Array, "num_steps batch"]]:
-        """Logits and values over whole sequences."""
-        return self.apply_heads(self.unroll_trunk(observations, carry, done))
-
-
-class PlainTrunk(TrunkActorCritic):
-    """A policy whose sequences are evaluated by its trunk alone: without what makes that faster.
-
-    Attributes:
-        policy: the policy.
-        heads: its heads.
+    In learning, the first part runs on all steps at once, and only the second in a loop.
     """
 
-    policy: TrunkActorCritic
-    heads: Heads
+    @abstractmethod
+    def drive(self, observation: PyTree[Array]) -> PyTree[Array]:
+        """What one observation sends to the memory."""
 
-    def __init__(self, policy: TrunkActorCritic) -> None:
-        """Wraps a policy."""
-        self.policy = policy
-        self.heads = policy.heads
-        self.auxiliary = policy.auxiliary
+    @abstractmethod
+    def advance(
+        self, driven: PyTree[Array], carry: PyTree[Array]
+    ) -> tuple[Float[Array, " width"], PyTree[Array]]:
+        """One step of the memory.
 
-    def initial_carry(self) -> PyTree[Array]:
-        """That of the policy."""
-        return self.policy.initial_carry()
+        Args:
+            driven: what `drive` returned.
+            carry: the memory before the step.
 
+        Returns:
+            What the heads look at, and the memory after the step.
+        """
+
+    @final
     def trunk(
         self, observation: PyTree[Array], carry: PyTree[Array]
     ) -> tuple[Float[Array, " width"], PyTree[Array]]:
-        """That of the policy."""
-        return self.policy.trunk(observation, carry)
+        """`advance` after `drive`."""
+        return self.advance(self.drive(observation), carry)
 
 
-def add_auxiliary_head(
-    policy: ActorCritic, spec: EnvSpec, *, key: Key[Array, ""]
-) -> TrunkActorCritic:
-    """The policy with a head that predicts what an action will bring (see `AuxiliaryLoss`).
+class DenseInputActorCritic(TrunkActorCritic):
+    """A network without memory whose first layer is dense and looks at all features.
 
-    Args:
-        policy: acts as before; none of its numbers change.
-        spec: of the environment.
-        key: randomness of the head's weights.
+    Where the environment's spec says how its features split, that layer is computed with less
+    work (see `sparse_first_layer`).
 
-    Raises:
-        ValueError: the policy's hidden layer is not open, or the reward has no parts.
+    Attributes:
+        encode: turns an observation into features.
+        split: how these features split; `None` where that is not known.
     """
-    if not isinstance(policy, TrunkActorCritic):
-        raise ValueError(
-            f"{type(policy).__name__} is no TrunkActorCritic, whose hidden layer others may look at"
-        )
-    if not spec.terms:
-        raise ValueError("the environment's spec names no parts of the reward")
-    seen = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), spec.observation)
-    hidden, _ = eqx.filter_eval_shape(policy.trunk, seen, policy.initial_carry())
-    head = AuxiliaryHead(hidden.shape[0], spec.num_actions, len(spec.terms), key=key)
-    # Not `tree_at`, nor the constructor: a network that never set the field has no place for it
-    # in its tree, and its constructor takes other arguments.
-    added = object.__new__(type(policy))
-    for name, value in {**vars(policy), "auxiliary": head}.items():
-        object.__setattr__(added, name, value)
-    return added
+
+    encode: eqx.AbstractVar[Callable[[PyTree], Features]]
+    split: eqx.AbstractVar[FeatureSplit | None]
+
+    @property
+    @abstractmethod
+    def first_layer(self) -> Dense:
+        """The layer over `Features.ravel()`."""
+
+    @abstractmethod
+    def above_first(self, first: Float[Array, " outputs"]) -> Float[Array, " width"]:
+        """What the heads look at.
+
+        Args:
+            first: the first layer's result for one observation, before any nonlinearity.
+        """
+
+    @final
+    def trunk(
+        self, observation: PyTree[Array], carry: PyTree[Array]
+    ) -> tuple[Float[Array, " width"], PyTree[Array]]:
+        """What the heads look at, and the (empty) carry."""
+        return self.above_first(self.first_layer(self.encode(observation).ravel())), carry
+
+
+class BlockActorCritic(TrunkActorCritic):
+    """A network of equal blocks.
+
+    Attributes:
+        blocks: all blocks as one module, each array with a leading axis of blocks. The trunk
+            scans over them, and calls each as `block(hidden)`. `remat="blocks"` puts another
+            module with the same call in their place.
+    """
+
+    blocks: eqx.AbstractVar[Callable[[Array], Array]]

@@ -17,6 +17,7 @@ from hackmatrix_rl.agent.precision._trainable import (
     NonTrainable,
     accumulate_in_float32,
     parameters_of,
+    path_name,
     split_trainable,
 )
 
@@ -30,6 +31,7 @@ __all__ = [
     "parameters_of",
     "parse_parts",
     "parse_policy",
+    "path_name",
     "precision",
     "split_trainable",
 ]

@@ -10,12 +10,12 @@ class LossScale(eqx.Module):
 
     Gradients below 6e-8 vanish in float16, those above 65504 become infinite. The loss is
     multiplied by the scale before it is differentiated, and the gradient divided by it
-    afterwards, in float32. The scale looks for the largest value that does not overflow:
-    after `interval` finite steps in a row it grows by `factor`; a step whose gradient is not
-    finite is left out, and the scale shrinks by `factor`.
+    afterwards, in float32. The scale approaches the largest value that does not overflow: it
+    grows by `factor` after `interval` finite steps in a row. The trainer skips a step whose
+    gradient is not finite, and the scale shrinks by `factor`.
 
-    All that changes is in array leaves, so that it survives any round trip as a pytree and
-    is part of a checkpoint; all else is static and comes from the config.
+    What changes is in array leaves, so it is part of a checkpoint. All else is static and comes
+    from the config.
 
     Source: Micikevicius et al. 2018, "Mixed precision training", with the constants of NVIDIA
     Apex.
@@ -45,7 +45,7 @@ class LossScale(eqx.Module):
         floor: float = 1.0,
         ceiling: float = 2.0**24,
     ) -> None:
-        """Starts anew.
+        """Starts at the initial scale.
 
         Args:
             initial: the first scale.

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, final
 
 import equinox as eqx
 import jax
@@ -17,6 +17,7 @@ from hackmatrix_rl.agent.precision._names import (
 )
 from hackmatrix_rl.agent.precision._trainable import (
     parameter_paths,
+    path_name,
     split_trainable,
 )
 
@@ -25,15 +26,15 @@ Aux = TypeVar("Aux")
 
 
 class PrecisionPolicy(eqx.Module):
-    """The face that the collector, the loss and the trainer see of mixed precision.
+    """Mixed precision, as the collector, the loss and the trainer use it.
 
     Parameters are kept and optimized in float32. A network computes in the dtype of the
     parameters it is handed and returns float32 (see `ActorCritic`), so that casting the
     parameters is all there is to do. Logits, log-probabilities, advantages, losses and
     reductions are float32 under every policy.
 
-    A policy of one's own has to say `cast_to_compute`. The other methods are those of a
-    policy that does not scale losses.
+    A custom policy must have `cast_to_compute`. One that scales losses also has
+    `initial_scaling`, `adjust` and `loss_factor`; their defaults scale nothing.
     """
 
     @abstractmethod
@@ -58,6 +59,11 @@ class PrecisionPolicy(eqx.Module):
         """What to log of the loss scaling, by name."""
         return {}
 
+    def loss_factor(self, scaling: PyTree[Array]) -> Float32[Array, ""] | None:
+        """What the loss is multiplied by before it is differentiated; `None`: nothing."""
+        return None
+
+    @final
     def grad(
         self,
         loss: Callable[..., tuple[Float32[Array, ""], Aux]],
@@ -66,8 +72,9 @@ class PrecisionPolicy(eqx.Module):
         """A function that returns the gradient of `loss`, and what else `loss` returned.
 
         The cast to the compute dtype happens inside the differentiated function, so that the
-        gradient arrives in the dtype of the parameters. A gradient that overflowed is left
-        as it is: not finite, which the trainer sees.
+        gradient arrives in the dtype of the parameters. The gradient is divided by the loss
+        factor in float32. One that overflowed stays as it is: not finite, which the trainer
+        sees.
 
         Args:
             loss: from a module and further arguments to a scalar and anything else.
@@ -77,21 +84,27 @@ class PrecisionPolicy(eqx.Module):
             A function of the same arguments. The gradient has the structure of the module,
             with `None` for what is no parameter (see `split_trainable`).
         """
+        factor = self.loss_factor(scaling)
 
         def gradient(module: M, *arguments: Any) -> tuple[M, Aux]:
             parameters, rest = split_trainable(module)
 
             def of_parameters(parameters: M) -> tuple[Float32[Array, ""], Aux]:
-                return loss(self.cast_to_compute(eqx.combine(parameters, rest)), *arguments)
+                compute = self.cast_to_compute(eqx.combine(parameters, rest))
+                value, aux = loss(compute, *arguments)
+                return value if factor is None else factor * value, aux
 
-            found: tuple[M, Aux] = eqx.filter_grad(of_parameters, has_aux=True)(parameters)
-            return found
+            found: M
+            found, aux = eqx.filter_grad(of_parameters, has_aux=True)(parameters)
+            if factor is not None:
+                found = jax.tree.map(lambda leaf: leaf / factor, found)
+            return found, aux
 
         return gradient
 
 
 class MixedPrecision(PrecisionPolicy):
-    """A compute dtype for the network, and others for parts of it that are named.
+    """A compute dtype for the network, and other dtypes for named parts of it.
 
     float16 anywhere brings a dynamic loss scale; float32 and bfloat16, which has the range of
     float32, need none.
@@ -102,7 +115,7 @@ class MixedPrecision(PrecisionPolicy):
     Attributes:
         dtypes: of parameters, computation and output.
         parts: pairs of a pattern of paths (`.heads.value*`) and what holds instead where it
-            matches; of several that match the last counts. See `path_matches`.
+            matches; the last match counts. See `path_matches`.
         growth_interval: finite steps in a row after which the loss scale grows.
     """
 
@@ -128,7 +141,7 @@ class MixedPrecision(PrecisionPolicy):
         def cast(path: Any, leaf: Array) -> Array:
             if not jnp.issubdtype(leaf.dtype, jnp.floating):  # complex
                 return leaf
-            return leaf.astype(self.dtype_of(jax.tree_util.keystr(path)))
+            return leaf.astype(self.dtype_of(path_name(path)))
 
         cast_parameters = jax.tree_util.tree_map_with_path(cast, parameters)
         combined: M = eqx.combine(cast_parameters, rest)
@@ -159,27 +172,9 @@ class MixedPrecision(PrecisionPolicy):
         """The loss scale, where there is one."""
         return {"loss_scale": scaling.scale} if isinstance(scaling, LossScale) else {}
 
-    def grad(
-        self,
-        loss: Callable[..., tuple[Float32[Array, ""], Aux]],
-        scaling: PyTree[Array] = (),
-    ) -> Callable[..., tuple[Any, Aux]]:
-        """The gradient of `loss` computed under this policy, unscaled in float32."""
-        if not isinstance(scaling, LossScale):
-            return super().grad(loss)
-        scale = scaling.scale
-
-        def scaled(module: Any, *arguments: Any) -> tuple[Float32[Array, ""], Aux]:
-            value, aux = loss(module, *arguments)
-            return scale * value, aux
-
-        scaled_gradient = super().grad(scaled)
-
-        def gradient(module: Any, *arguments: Any) -> tuple[Any, Aux]:
-            found, aux = scaled_gradient(module, *arguments)
-            return jax.tree.map(lambda leaf: leaf / scale, found), aux
-
-        return gradient
+    def loss_factor(self, scaling: PyTree[Array]) -> Float32[Array, ""] | None:
+        """The loss scale, where there is one."""
+        return scaling.scale if isinstance(scaling, LossScale) else None
 
 
 def precision(name: str, parts: Mapping[str, str] | None = None) -> PrecisionPolicy:
@@ -193,7 +188,7 @@ def precision(name: str, parts: Mapping[str, str] | None = None) -> PrecisionPol
         name: of the policy.
         parts: names for parts of the network by pattern: `{".heads.value*": "f32"}`. A
             pattern is matched against the path of each parameter in the tree, with `*` and
-            `?` as wildcards; of several that match the last counts.
+            `?` as wildcards; the last match counts.
 
     Raises:
         ValueError: there is no such policy, or its parameters or output are not float32.

@@ -10,6 +10,8 @@ from jaxtyping import PyTree
 
 M = TypeVar("M")
 
+HEADLESS = jax.tree_util.GetAttrKey("headless")
+
 
 class NonTrainable(eqx.Module):
     """Arrays that belong to a network and are no parameters: running statistics, constants.
@@ -49,9 +51,19 @@ def parameters_of(module: M) -> M:
 
 
 def parameter_paths(module: PyTree) -> dict[str, jax.Array]:
-    """A module's parameters by their path in the tree: `.layers[0].weight`."""
+    """A module's parameters by their names: `.layers[0].weight`."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(parameters_of(module))
-    return {jax.tree_util.keystr(path): leaf for path, leaf in leaves}
+    return {path_name(path): leaf for path, leaf in leaves}
+
+
+def path_name(path: tuple[Any, ...]) -> str:
+    """The name of an array by its path in a tree: `.layers[0].weight`.
+
+    Patterns of precision policies and checkpoints name arrays by it. The field `headless` of
+    `WithAuxiliaryHead` is left out: the names of a network are the same with a head and
+    without one.
+    """
+    return jax.tree_util.keystr(tuple(key for key in path if key != HEADLESS))
 
 
 def accumulate_in_float32(module: M) -> tuple[M, Callable[[M], M]]:

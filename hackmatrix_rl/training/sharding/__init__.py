@@ -1,7 +1,6 @@
 """Meshes of devices: what each device holds, and how arrays get there."""
 
 from hackmatrix_rl.training.sharding._collector import (
-    ROLLOUT,
     ShardedCollector,
 )
 from hackmatrix_rl.training.sharding._divisors import (
@@ -20,6 +19,7 @@ from hackmatrix_rl.training.sharding._mesh import (
     most_devices,
     parse_mesh,
     single_device,
+    specs_of,
 )
 from hackmatrix_rl.training.sharding._offload import (
     HOST,
@@ -45,7 +45,6 @@ __all__ = [
     "FSDP",
     "HOST",
     "REPLICATED",
-    "ROLLOUT",
     "ShardedCollector",
     "bytes_per_device",
     "check_axes",
@@ -66,4 +65,5 @@ __all__ = [
     "place",
     "replicated_shardings",
     "single_device",
+    "specs_of",
 ]

@@ -10,46 +10,62 @@ from jax.sharding import Mesh
 from jaxtyping import Array, Key
 
 from hackmatrix_rl.agent import (
+    Collector,
     CollectorState,
     Rollout,
     RolloutCollector,
-    start_collector,
 )
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.agent.precision import FLOAT32, PrecisionPolicy
 from hackmatrix_rl.env import Environment
 from hackmatrix_rl.training.sharding._mesh import (
     BY_ENVIRONMENT,
-    BY_STEP_AND_ENVIRONMENT,
     REPLICATED,
+    specs_of,
 )
 
 Fields = dict[str, Any]
 
-# How the fields of `CollectorState` and `Rollout` are cut.
-ACTORS = {
-    name: REPLICATED if name == "step" else BY_ENVIRONMENT
-    for name in CollectorState.__annotations__
-}
-ROLLOUT = {
-    name: BY_ENVIRONMENT
-    if name in ("initial_carry", "last_value", "episodes")
-    else BY_STEP_AND_ENVIRONMENT
-    for name in Rollout.__annotations__
-}
 
-
-class ShardedCollector(RolloutCollector):
-    """A `RolloutCollector` on each device of a mesh.
+class ShardedCollector(Collector):
+    """Lets a collector do on each device of a mesh what it does on one.
 
     The devices send nothing during play. Each device has the whole policy before, and their
     episode sums are added up afterwards.
 
     Attributes:
+        collect: what each device does with its own environments.
         mesh: the devices; they share the environments evenly.
     """
 
-    mesh: Mesh = eqx.field(static=True, kw_only=True)
+    collect: RolloutCollector
+    mesh: Mesh = eqx.field(static=True)
+
+    # An `AbstractVar` may be a property, which type checkers do not know.
+    @property  # type: ignore[misc]
+    def num_steps(self) -> int:  # type: ignore[override]
+        """The collector's."""
+        return self.collect.num_steps
+
+    @property  # type: ignore[misc]
+    def terms(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The collector's."""
+        return self.collect.terms
+
+    @property  # type: ignore[misc]
+    def keep_log_probs(self) -> bool:  # type: ignore[override]
+        """The collector's."""
+        return self.collect.keep_log_probs
+
+    def __init__(self, collect: RolloutCollector, mesh: Mesh) -> None:
+        """Wraps a collector.
+
+        Args:
+            collect: what each device does with its own environments.
+            mesh: the devices.
+        """
+        self.collect = collect
+        self.mesh = mesh
 
     def __call__(
         self,
@@ -82,14 +98,17 @@ class ShardedCollector(RolloutCollector):
         policy = precision.cast_to_compute(policy)
 
         def play(policy: ActorCritic, environment: Environment, actors: Fields) -> Any:
-            rollout, after = super(ShardedCollector, self).__call__(
+            rollout, after = self.collect(
                 policy, environment, CollectorState(**actors), precision=precision
             )
             episodes = jax.tree.map(lambda leaf: leaf[None], rollout.episodes)
             return {**vars(rollout), "episodes": episodes}, vars(after)
 
+        state = specs_of(CollectorState.environment_axes())
+        # One row of sums from each device.
+        made = {**specs_of(Rollout.environment_axes()), "episodes": BY_ENVIRONMENT}
         rollout, after = self._on_each_device(
-            play, policy, environment, vars(actors), takes=ACTORS, returns=(ROLLOUT, ACTORS)
+            play, policy, environment, vars(actors), takes=state, returns=(made, state)
         )
         return rollout, CollectorState(**after)
 
@@ -101,10 +120,11 @@ class ShardedCollector(RolloutCollector):
         def begin(
             policy: ActorCritic, environment: Environment, keys: Key[Array, " some"]
         ) -> Fields:
-            return vars(start_collector(environment, policy, keys))
+            return vars(self.collect.start(policy, environment, keys))
 
+        state = specs_of(CollectorState.environment_axes())
         fields = self._on_each_device(
-            begin, policy, environment, keys, takes=BY_ENVIRONMENT, returns=ACTORS
+            begin, policy, environment, keys, takes=BY_ENVIRONMENT, returns=state
         )
         return CollectorState(**fields)
 

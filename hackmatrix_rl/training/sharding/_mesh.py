@@ -26,6 +26,17 @@ BY_ENVIRONMENT = PartitionSpec(AXES)
 BY_STEP_AND_ENVIRONMENT = PartitionSpec(None, AXES)
 REPLICATED = PartitionSpec()
 
+_SPECS = {None: REPLICATED, 0: BY_ENVIRONMENT, 1: BY_STEP_AND_ENVIRONMENT}
+
+
+def specs_of(axes: Mapping[str, int | None]) -> dict[str, PartitionSpec]:
+    """How the fields of a module are cut over devices, by their axes of environments.
+
+    Args:
+        axes: by the name of a field (see `Rollout.environment_axes`).
+    """
+    return {name: _SPECS[axis] for name, axis in axes.items()}
+
 
 def parse_mesh(text: str) -> dict[str, int] | None:
     """The length of each axis in a text such as `data=4,fsdp=2`.

@@ -1,17 +1,8 @@
-"""agent.networks.sparse_first_layer."""
+"""The first layer of a dense network, computed with less work than all features take.
 
-from hackmatrix_rl.agent.networks.sparse_first_layer._first_layer import (
-    keep,
-    product_of_next,
-    product_of_steps,
-)
-from hackmatrix_rl.agent.networks.sparse_first_layer._split import (
-    split_features,
-)
+One class is for others: the evaluator. All other modules in this folder are its parts.
+"""
 
-__all__ = [
-    "keep",
-    "product_of_next",
-    "product_of_steps",
-    "split_features",
-]
+from hackmatrix_rl.agent.networks.sparse_first_layer._evaluator import SparseFirstLayerEvaluator
+
+__all__ = ["SparseFirstLayerEvaluator"]

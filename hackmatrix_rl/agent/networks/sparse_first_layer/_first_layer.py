@@ -20,22 +20,23 @@ from hackmatrix_rl.agent.networks.sparse_first_layer._run_length import (
     rows_differ,
     starts_of_runs,
 )
-from hackmatrix_rl.agent.networks.sparse_first_layer._split import Split
 from hackmatrix_rl.batching import (
     Chunk,
     for_each_chunk,
 )
+from hackmatrix_rl.env import FeatureSplit
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
 def product_of_steps(
-    split: Split, rows: PyTree[Array], weight: Float[Array, "inputs outputs"]
+    split: FeatureSplit, rows: PyTree[Array], weight: Float[Array, "inputs outputs"]
 ) -> Float[Array, "rows outputs"]:
     """The features of each row times a weight.
 
-    What lasts is multiplied once for each run of rows in which it is the same, and of things
-    what is not 0. A gradient is taken with respect to the weight alone, in the same way. That
-    is on a CPU; an accelerator, which is faster with one large product, multiplies everything.
+    Static features are multiplied once for each run of equal rows, and of the sparse features
+    only those that are not 0. The gradient is with respect to the weight alone, and is computed
+    in the same way. That is on a CPU. An accelerator is faster with one large product, and
+    multiplies everything.
 
     Args:
         split: of the features.
@@ -46,90 +47,97 @@ def product_of_steps(
 
 
 class FirstLayerCache(eqx.Module):
-    """What lasts on some observations, multiplied already.
+    """The product of the static features of some observations.
 
     Attributes:
-        seen: what it was.
-        product: of it, a row for each observation.
+        seen: the integers that decided these features (see `FeatureSplit.seen`).
+        product: a row for each observation.
     """
 
     seen: PyTree[Array]
     product: Float[Array, "batch outputs"]
 
 
-def keep(
-    split: Split, batch: PyTree[Array], weight: Float[Array, "inputs outputs"]
+def init_cache(
+    split: FeatureSplit, batch: PyTree[Array], weight: Float[Array, "inputs outputs"]
 ) -> FirstLayerCache:
-    """Multiplies what lasts on a batch of observations; arguments as those of `product_of_next`."""
+    """Multiplies the static features of a batch; arguments as those of `product_of_next`."""
     columns = _columns(split, batch)
     inputs = jax.vmap(split.static)(batch).astype(weight.dtype)
     return FirstLayerCache(seen=split.seen(batch), product=inputs @ weight[columns.static])
 
 
 def product_of_next(
-    split: Split,
+    split: FeatureSplit,
     batch: PyTree[Array],
     weight: Float[Array, "inputs outputs"],
-    kept: FirstLayerCache,
+    cache: FirstLayerCache,
 ) -> tuple[Float[Array, "batch outputs"], FirstLayerCache]:
     """The features of each observation of a batch times a weight, step by step.
 
-    What lasts is multiplied for those alone on which it has changed, on a CPU.
+    On a CPU, static features are multiplied only for the observations on which they changed.
 
     Args:
         split: of the features.
         batch: one observation of each environment; each leaf `[batch, ...]`.
         weight: of a layer over all features.
-        kept: of the step before, under the same weight.
+        cache: of the step before, under the same weight.
 
     Returns:
-        The product, and what is kept for the next step.
+        The product, and the cache for the next step.
     """
     columns = _columns(split, batch)
 
     def few(
-        batch: PyTree[Array], weight: Array, kept: FirstLayerCache
+        batch: PyTree[Array], weight: Array, cache: FirstLayerCache
     ) -> tuple[Array, FirstLayerCache]:
         seen = split.seen(batch)
         static = weight[columns.static]
-        size = kept.product.shape[0]
+        size = cache.product.shape[0]
 
         def renew(changed: Chunk, product: Array) -> Array:
             inputs = encoded(split.static, batch, changed.places).astype(weight.dtype)
             there = jnp.where(changed.valid, changed.places, size)
             return product.at[there].set(inputs @ static, mode="drop")
 
-        changed = rows_differ(seen, kept.seen)
-        product = for_each_chunk(changed, chunk_of(size), renew, kept.product)
+        changed = rows_differ(seen, cache.seen)
+        product = for_each_chunk(changed, chunk_of(size), renew, cache.product)
         return _with_the_rest(split, batch, weight, product), FirstLayerCache(
             seen=seen, product=product
         )
 
     def every(
-        batch: PyTree[Array], weight: Array, kept: FirstLayerCache
+        batch: PyTree[Array], weight: Array, cache: FirstLayerCache
     ) -> tuple[Array, FirstLayerCache]:
-        return _plain(split, batch, weight), kept
+        return _plain(split, batch, weight), cache
 
     found: tuple[Array, FirstLayerCache] = jax.lax.platform_dependent(
-        batch, weight, kept, cpu=few, default=every
+        batch, weight, cache, cpu=few, default=every
     )
     return found
 
 
-def _plain(split: Split, rows: PyTree[Array], weight: Array) -> Array:
+def _plain(split: FeatureSplit, rows: PyTree[Array], weight: Array) -> Array:
     return _features(split, rows).astype(weight.dtype) @ weight
 
 
-def _features(split: Split, rows: PyTree[Array]) -> Array:
+def _features(split: FeatureSplit, rows: PyTree[Array]) -> Array:
     return jax.vmap(lambda row: split.encode(row).ravel())(rows)
 
 
-def _columns(split: Split, rows: PyTree[Array]) -> Any:
+def _columns(split: FeatureSplit, rows: PyTree[Array]) -> Any:
     return split.columns(jax.tree.map(lambda leaf: leaf[0], rows))
 
 
-def _with_the_rest(split: Split, rows: PyTree[Array], weight: Array, static: Array) -> Array:
-    """The product of what lasts, with that of things and of all others added to it."""
+def _with_the_rest(split: FeatureSplit, rows: PyTree[Array], weight: Array, static: Array) -> Array:
+    """The product of all features.
+
+    Args:
+        split: of the features.
+        rows: observations; each leaf `[rows, ...]`.
+        weight: of a layer over all features.
+        static: the product of the static features.
+    """
     columns = _columns(split, rows)
     others = jax.vmap(split.others)(rows).astype(weight.dtype) @ weight[columns.others]
     sums = (static + others).astype(jnp.float32)
@@ -138,7 +146,7 @@ def _with_the_rest(split: Split, rows: PyTree[Array], weight: Array, static: Arr
 
 
 def _forward(
-    split: Split, rows: PyTree[Array], weight: Float[Array, "inputs outputs"]
+    split: FeatureSplit, rows: PyTree[Array], weight: Float[Array, "inputs outputs"]
 ) -> tuple[Float[Array, "rows outputs"], tuple[PyTree[Array], Float[Array, "inputs outputs"]]]:
     def by_parts(rows: PyTree[Array], weight: Array) -> Array:
         columns = _columns(split, rows)
@@ -153,7 +161,7 @@ def _forward(
 
 
 def _backward(
-    split: Split,
+    split: FeatureSplit,
     given: tuple[PyTree[Array], Float[Array, "inputs outputs"]],
     change: Float[Array, "rows outputs"],
 ) -> tuple[None, Float[Array, "inputs outputs"]]:

@@ -1,4 +1,4 @@
-"""Linear maps of rows that are nearly all zeros: the rest alone is multiplied."""
+"""Linear maps of rows that are nearly all zeros: only the nonzeros are multiplied."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -12,7 +12,7 @@ from hackmatrix_rl.batching import (
     for_each_chunk,
 )
 
-# Members that are worked on at a time, as a share of the rows.
+# Nonzeros in one round of the loop, as a share of the rows.
 SHARE = 4
 
 Value = TypeVar("Value", bound=PyTree)
@@ -25,7 +25,7 @@ def add_nonzeros(
     weight: Float[Array, "inputs outputs"],
     sums: Float32[Array, "rows outputs"],
 ) -> Float32[Array, "rows outputs"]:
-    """`sums + show(words of a row).ravel() @ weight`; as long as there are features not 0.
+    """`sums + show(words of a row).ravel() @ weight`, in time that grows with the nonzeros.
 
     Args:
         show: the features of some cells, each by its word; of the word 0 they are 0.
@@ -84,10 +84,10 @@ def _for_each_nonzero(
     ],
     value: Value,
 ) -> Value:
-    """Goes through the features that are not 0, by row, column and number.
+    """Calls `body` with the nonzero features: their rows, columns and values.
 
-    First the cells whose word is not 0 are looked for, then among their features. Some of what
-    `body` gets are zeros of row 0 and column 0, in place of nothing.
+    It searches the cells for words that are not 0, then the features of these cells. To fill a
+    chunk, `body` also gets zeros, some of them at row 0 and column 0.
     """
     rows, cells = words.shape
     width = -(-rows // SHARE)

@@ -1,4 +1,4 @@
-"""Linear maps of rows that repeat: neighbours that are equal are multiplied once."""
+"""Linear maps of rows that repeat: a run of equal neighbours is multiplied once."""
 
 from collections.abc import Callable
 
@@ -11,8 +11,7 @@ from hackmatrix_rl.batching import (
     for_each_chunk,
 )
 
-# Rows that are multiplied at a time: a share of all, but not too few for a product to be worth
-# reading the weight.
+# Rows in one product: a share of all, but enough to make up for reading the weight.
 SHARE = 64
 LEAST = 8
 
@@ -52,13 +51,13 @@ def product_of_runs(
 ) -> Float[Array, "rows outputs"]:
     """`encode(row) @ weight` of each row, computed once for each run of rows.
 
-    The same as that product whatever the rows are; it takes as long as there are runs.
+    The result is that product whatever the rows are. The time grows with the number of runs.
 
     Args:
         encode: from one row to a vector.
         rows: integers; each leaf `[rows, ...]`.
-        starts: where a run begins: rows are encoded alike from there to the next start. The
-            first row is one.
+        starts: where a run begins. `encode` gives the same for all rows up to the next start.
+            The first row is a start.
         weight: to multiply by.
     """
 
