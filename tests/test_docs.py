@@ -29,6 +29,7 @@ FOREIGN_FLAGS = {
     "XLA": {"--xla_force_host_platform_device_count", "--xla_gpu_deterministic_ops"},
     "fuzz": {"--seconds", "--seed", "--only"},
     "pytest": {"--kills"},
+    "other trainers": {"--lr", "--n-steps"},  # as examples of what is corrected
 }
 # Names of other packages that the pages put in backticks.
 FOREIGN_NAMES = {"as_text", "minatar-asterix"}
@@ -144,6 +145,7 @@ def known_flags():
         flag
         for command in commands
         for option in command.get_params(context)
+        if not getattr(option, "hidden", False)  # old names, among others
         for flag in (*option.opts, *option.secondary_opts)
     }
     for script in ROOT.glob("benchmarks/*.py"):
