@@ -1,4 +1,5 @@
 from .agent import GAE as GAE
+from .agent import AdvantageEstimator as AdvantageEstimator
 from .agent import Batch as Batch
 from .agent import MaskedCategorical as MaskedCategorical
 from .agent import PPOLoss as PPOLoss

@@ -19,6 +19,7 @@ from hackmatrix_rl.agent._distribution import (
 )
 from hackmatrix_rl.agent._gae import (
     GAE,
+    AdvantageEstimator,
     Targets,
 )
 from hackmatrix_rl.agent._loss import (
@@ -44,6 +45,7 @@ from hackmatrix_rl.agent._value_scale import (
 __all__ = [
     "GAE",
     "IDENTITY_SCALE",
+    "AdvantageEstimator",
     "AuxiliaryLoss",
     "AuxiliaryMetrics",
     "AuxiliaryTargets",

@@ -1,5 +1,7 @@
 """Advantage estimation: how much better an action was than the policy expected."""
 
+from abc import abstractmethod
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -34,7 +36,20 @@ class Targets(eqx.Module):
         return 1.0 - left / jnp.maximum(jnp.var(self.value_target), 1e-8)
 
 
-class GAE(eqx.Module):
+class AdvantageEstimator(eqx.Module):
+    """Says how good each action of a rollout was. `GAE` is one; subclass this for another."""
+
+    @abstractmethod
+    def __call__(self, rollout: Rollout, value_scale: ValueScale = IDENTITY_SCALE) -> Targets:
+        """Advantages and value targets of a rollout.
+
+        Args:
+            rollout: whose values are in the units of `value_scale`.
+            value_scale: the units of the network that gave the values.
+        """
+
+
+class GAE(AdvantageEstimator):
     """Generalised advantage estimation.
 
     A truncated episode bootstraps from the value of the position before the reset; a terminated

@@ -8,6 +8,7 @@ from jaxtyping import Array, Key
 
 from hackmatrix_rl.agent import (
     GAE,
+    AdvantageEstimator,
     AuxiliaryLoss,
     IdentityScale,
     PPOLoss,
@@ -92,7 +93,7 @@ def compose(config: TrainConfig, *, key: Key[Array, ""]) -> Trainer[PPO]:
         normalize_advantage=config.normalize_advantage,
         auxiliary=_auxiliary(config),
     )
-    gae = GAE(gamma=config.gamma, gae_lambda=config.gae_lambda)
+    gae: AdvantageEstimator = GAE(gamma=config.gamma, gae_lambda=config.gae_lambda)
     if config.debug in (NANS, CHECKS):
         loss, gae = checked(loss, gae, config.debug)
     if config.debug == NOJIT and devices.size > 1:

@@ -16,6 +16,7 @@ from jaxtyping import Array
 
 from hackmatrix_rl.agent import (
     GAE,
+    AdvantageEstimator,
     AuxiliaryTargets,
     Batch,
     LossMetrics,
@@ -100,7 +101,7 @@ class Sizes:
         return self.num_envs // (self.num_minibatches * self.grad_accum)
 
 
-def losses_of(loss: Any, gae: Any, value_scale: Any) -> tuple[Any, GAE, ValueScale]:
+def losses_of(loss: Any, gae: Any, value_scale: Any) -> tuple[Any, AdvantageEstimator, ValueScale]:
     """Loss, estimator and units of the value, by default those of this package.
 
     Raises:
@@ -110,7 +111,7 @@ def losses_of(loss: Any, gae: Any, value_scale: Any) -> tuple[Any, GAE, ValueSca
     gae = GAE() if gae is None else gae
     value_scale = RunningScale() if value_scale is None else value_scale
     check_loss(loss)
-    instance("gae", gae, GAE, "hm.GAE(discount=0.99)")
+    instance("gae", gae, AdvantageEstimator, "hm.GAE(gamma=0.99)")
     instance("value_scale", value_scale, ValueScale, "RunningScale()")
     return loss, gae, value_scale
 

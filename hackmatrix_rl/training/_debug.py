@@ -19,8 +19,8 @@ from jax.experimental import checkify
 from jaxtyping import Array, Bool, Float, Float32, PyTree
 
 from hackmatrix_rl.agent import (
-    GAE,
     IDENTITY_SCALE,
+    AdvantageEstimator,
     Batch,
     LossMetrics,
     Rollout,
@@ -142,16 +142,16 @@ class CheckedPreparedLoss(CheckedLoss):
         return CheckedLoss(loss, self.kind, self.reports), batch
 
 
-class CheckedGAE(GAE):
-    """An estimator of advantages that reports NaN in what it is handed, and in what it returns.
+class CheckedEstimator(AdvantageEstimator):
+    """An estimator of advantages that reports NaN in what it gets and in what it returns.
 
     Attributes:
         estimate: to check.
         reports: takes what was found.
     """
 
-    estimate: GAE = eqx.field(kw_only=True)
-    reports: Reports = eqx.field(static=True, kw_only=True)
+    estimate: AdvantageEstimator
+    reports: Reports = eqx.field(static=True)
 
     def __call__(self, rollout: Rollout, value_scale: ValueScale = IDENTITY_SCALE) -> Targets:
         """The targets as they are."""
@@ -161,19 +161,19 @@ class CheckedGAE(GAE):
         return targets
 
 
-def checked(loss: Loss, gae: GAE, kind: str) -> tuple[CheckedLoss, CheckedGAE]:
+def checked(
+    loss: Loss, estimate: AdvantageEstimator, kind: str
+) -> tuple[CheckedLoss, CheckedEstimator]:
     """The modules with checks put around them, which share their reports.
 
     Args:
         loss: of the trainer.
-        gae: likewise.
+        estimate: of the trainer's advantages.
         kind: `nans` or `checks`.
     """
     reports = Reports()
     around = CheckedPreparedLoss if isinstance(loss, PreparedLoss) else CheckedLoss
-    return around(loss, kind, reports), CheckedGAE(
-        gae.gamma, gae.gae_lambda, estimate=gae, reports=reports
-    )
+    return around(loss, kind, reports), CheckedEstimator(estimate, reports)
 
 
 def reports_of(trainer: "Trainer[Any]") -> Reports | None:

@@ -10,7 +10,7 @@ from jax.sharding import Mesh, NamedSharding
 from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree, UInt32
 
 from hackmatrix_rl.agent import (
-    GAE,
+    AdvantageEstimator,
     Batch,
     Collector,
     ValueScale,
@@ -72,7 +72,7 @@ class PPO(Algorithm[TrainState]):
 
     environment: Environment
     collect: Collector
-    estimate: GAE
+    estimate: AdvantageEstimator
     loss: Loss
     precision: PrecisionPolicy
     optimizer: optax.GradientTransformation = eqx.field(static=True)

@@ -14,7 +14,7 @@ from jax.sharding import Mesh, NamedSharding
 from jaxtyping import Array, Int32, Key, PyTree
 
 from hackmatrix_rl.agent import (
-    GAE,
+    AdvantageEstimator,
     RolloutCollector,
     ValueScale,
     check_is_policy,
@@ -94,7 +94,7 @@ class Trainer(Generic[A]):
         policy: ActorCritic,
         *,
         loss: Loss | None = None,
-        gae: GAE | None = None,
+        gae: AdvantageEstimator | None = None,
         optimizer: optax.GradientTransformation | None = None,
         learning_rate: float | Schedule | None = None,
         precision: PrecisionPolicy | str = FLOAT32,
@@ -119,7 +119,7 @@ class Trainer(Generic[A]):
             policy: to start from; it is copied, not changed.
             loss: from a policy and a `Batch` to a scalar and `LossMetrics`; by default
                 `PPOLoss()`.
-            gae: estimator of advantages; by default `GAE()`.
+            gae: estimates the advantages; by default `GAE()`.
             optimizer: by default `adam()`, whose own learning rate is 1.
             learning_rate: factor on the optimizer's changes. By default 3e-4 with the default
                 optimizer, and 1 with one of your own, which has a rate of its own.

@@ -1,3 +1,4 @@
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -5,8 +6,14 @@ import pytest
 from agent.builders import random_rollout, rollout
 from hackmatrix_rl.agent import (
     GAE,
+    IDENTITY_SCALE,
+    AdvantageEstimator,
     RunningScale,
+    Targets,
 )
+from hackmatrix_rl.agent.networks import MLPActorCritic
+from hackmatrix_rl.env import CartPole
+from hackmatrix_rl.training import Trainer
 
 
 def plain_advantages(r, gamma, gae_lambda):
@@ -86,3 +93,21 @@ def test_explained_variance():
     targets = GAE()(r)
     unexplained = np.var(targets.value_target - r.value) / np.var(targets.value_target)
     assert targets.explained_variance() == pytest.approx(float(1 - unexplained), rel=1e-3)
+
+
+class MonteCarlo(AdvantageEstimator):
+    """The example that docs/architecture.md promises: an estimator of your own is one call."""
+
+    def __call__(self, rollout, value_scale=IDENTITY_SCALE):
+        returns = jax.lax.associative_scan(jnp.add, rollout.reward, reverse=True)
+        value = value_scale.denormalize(rollout.value)
+        return Targets(advantage=returns - value, value=value, value_target=returns)
+
+
+def test_another_estimator_is_used_by_the_trainer():
+    environment = CartPole()
+    policy = MLPActorCritic(environment.spec, width=4, depth=1, key=jax.random.key(0))
+    trainer = Trainer(environment, policy, gae=MonteCarlo(), num_envs=4, num_steps=4)
+    assert trainer.algorithm.estimate == MonteCarlo()
+    with pytest.raises(TypeError, match="abstract"):
+        AdvantageEstimator()

@@ -5,4 +5,6 @@ One class is for others: the evaluator. All other modules in this folder are its
 
 from hackmatrix_rl.agent.networks.sparse_first_layer._evaluator import SparseFirstLayerEvaluator
 
-__all__ = ["SparseFirstLayerEvaluator"]
+__all__ = [
+    "SparseFirstLayerEvaluator",
+]
