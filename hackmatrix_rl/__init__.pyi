@@ -24,7 +24,9 @@ from .env import check_environment as check_environment
 from .env import observe as observe
 from .errors import ConfigError as ConfigError
 from .evaluation import evaluate as evaluate
+from .game import Action as Action
 from .game import GameConfig as GameConfig
+from .game import RewardConfig as RewardConfig
 from .game import legal_actions as legal_actions
 from .game import new_game as new_game
 from .game import play as play

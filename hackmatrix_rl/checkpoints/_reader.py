@@ -114,7 +114,7 @@ def load(
         config = dataclasses.replace(config, network=network)
     elif policy is None:
         check_trusted(config, folder, trust_code=trust_code)
-    environment = HackMatrix(config.game(), max_steps=config.max_steps)
+    environment = HackMatrix(config.game(), max_steps=config.max_steps, reward=config.reward_config)
     if policy is None:
         policy = build_policy(config, environment.spec, key=jax.random.key(0))
     return Loaded(

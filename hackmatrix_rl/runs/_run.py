@@ -10,7 +10,7 @@ from etils import epath
 from jaxtyping import Array, Key
 
 from hackmatrix_rl.agent.networks import ActorCritic
-from hackmatrix_rl.checkpoints import CheckpointWriter, Complaints
+from hackmatrix_rl.checkpoints import CheckpointWriter, Complaints, read_metadata
 from hackmatrix_rl.config import TrainConfig
 from hackmatrix_rl.env import Environment
 from hackmatrix_rl.runs._compile_times import CompileTimes
@@ -100,7 +100,7 @@ def run(
         ):
             for note in notes:
                 sink.note(note)
-            _start(trainer, key, resume, sink)
+            _start(config, trainer, key, resume, sink)
             with CheckpointWriter(
                 folder.checkpoints,
                 keep=config.keep,
@@ -147,11 +147,19 @@ def run(
 
 
 def _start(
-    trainer: Trainer[Any], key: Key[Array, ""], resume: epath.Path | None, sink: Sink
+    config: TrainConfig,
+    trainer: Trainer[Any],
+    key: Key[Array, ""],
+    resume: epath.Path | None,
+    sink: Sink,
 ) -> None:
     if resume is None:
         trainer.start(key)
         return
+    before = read_metadata(resume)["config"].get("reward")
+    if before != config.reward:
+        was, is_now = (text or "the game's own" for text in (before, config.reward))
+        sink.note(f"--reward changed: it was {was}, and is {is_now} from here on")
     for note in restore_training(trainer, resume, key=key):
         sink.note(note)
     state = trainer.state

@@ -17,7 +17,11 @@ from hackmatrix_rl.training._ppo_metrics import read_metrics
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
 
 # Settings that log something of their own. Whatever logs more belongs in here.
-EVERYTHING_ON: dict[str, object] = {"precision": "f16", "aux_coefficient": 0.1}
+EVERYTHING_ON: dict[str, object] = {
+    "precision": "f16",
+    "aux_coefficient": 0.1,
+    "reward": "victory=0.1",
+}
 
 
 def logged_by(settings):
