@@ -5,6 +5,11 @@ from hackmatrix_rl.training._algorithm import (
     AlgorithmState,
     Dispatch,
 )
+from hackmatrix_rl.training._callbacks import (
+    Callback,
+    StopTraining,
+    call_back,
+)
 from hackmatrix_rl.training._counter import (
     Counter,
 )
@@ -15,6 +20,11 @@ from hackmatrix_rl.training._debug import (
     Reports,
     checked,
     reports_of,
+)
+from hackmatrix_rl.training._evaluate_every import (
+    EVALUATION,
+    EvaluateEvery,
+    evaluation_metrics,
 )
 from hackmatrix_rl.training._gradients import (
     Loss,
@@ -53,14 +63,17 @@ from hackmatrix_rl.training._trainer import (
 
 __all__ = [
     "CHECKS",
+    "EVALUATION",
     "NANS",
     "NOJIT",
     "PPO",
     "Algorithm",
     "AlgorithmState",
+    "Callback",
     "Constant",
     "Counter",
     "Dispatch",
+    "EvaluateEvery",
     "Learner",
     "Linear",
     "Loss",
@@ -68,12 +81,15 @@ __all__ = [
     "Minibatches",
     "Reports",
     "Schedule",
+    "StopTraining",
     "TrainState",
     "Trainer",
     "UpdateMetrics",
     "adam",
+    "call_back",
     "checked",
     "compiler_options",
+    "evaluation_metrics",
     "is_shape",
     "reports_of",
 ]

@@ -2,7 +2,8 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 import equinox as eqx
@@ -47,6 +48,7 @@ from hackmatrix_rl.training._arguments import (
     optimizer_of,
     target_kl_of,
 )
+from hackmatrix_rl.training._callbacks import Callback, call_back, check_callbacks
 from hackmatrix_rl.training._eager import Program, eager_program
 from hackmatrix_rl.training._gradients import Loss
 from hackmatrix_rl.training._metrics import (
@@ -397,7 +399,11 @@ class Trainer(Generic[A]):
         return program_bytes(self._compiled)
 
     def train(
-        self, total_timesteps: int, *, key: Key[Array, ""] | None = None
+        self,
+        total_timesteps: int,
+        *,
+        key: Key[Array, ""] | None = None,
+        callbacks: Sequence[Callback] = (),
     ) -> Iterator[Metrics]:
         """Trains, and tells after each dispatch how it goes.
 
@@ -405,27 +411,61 @@ class Trainer(Generic[A]):
             total_timesteps: environment steps to reach, over all environments and counted
                 from the start of training; whole updates are done.
             key: to start anew with; `None` to go on from `state`.
+            callbacks: each is called as `callback(trainer, metrics)` after each dispatch, in
+                this order. What it returns (numbers by name, or nothing) joins the metrics; by
+                `raise hm.StopTraining` it ends the training after this dispatch.
 
         Returns:
-            The metrics of each dispatch. Nothing is done unless they are asked for.
+            The metrics of each dispatch. Nothing is done unless they are asked for; `fit` does
+            all of it.
 
         Raises:
-            TypeError: the total is no number, or the key no random key.
+            TypeError: the total is no number, the key no random key, or a callback no function.
             ValueError: there is nothing to go on from, and no key.
         """
+        callbacks = check_callbacks(callbacks)
         if number("total_timesteps", total_timesteps) < 1:
             raise ValueError(f"total_timesteps must be at least 1, not {total_timesteps}")
         if key is not None:
             self.start(key)
         elif self._state is None:
             raise ValueError("train needs a key to start with: train(..., key=jax.random.key(0))")
-        return self._train(total_timesteps)
+        return self._train(total_timesteps, callbacks)
 
-    def _train(self, total_timesteps: int) -> Iterator[Metrics]:
+    def _train(self, total_timesteps: int, callbacks: Sequence[Callback]) -> Iterator[Metrics]:
         self.compile()
-        while (missing := total_timesteps - int(self.state.env_steps)) > 0:
+        stop = False
+        while not stop and (missing := total_timesteps - int(self.state.env_steps)) > 0:
             updates = math.ceil(missing / self.batch_size)
-            yield self.dispatch(min(updates, self.updates_per_dispatch))
+            metrics = self.dispatch(min(updates, self.updates_per_dispatch))
+            metrics, stop = call_back(callbacks, self, metrics)
+            yield metrics
+
+    def fit(
+        self,
+        total_timesteps: int,
+        *,
+        key: Key[Array, ""] | None = None,
+        callbacks: Sequence[Callback] = (),
+    ) -> Metrics | None:
+        """Trains to the end in one call. For those who prefer callbacks to the loop of `train`.
+
+        Args:
+            total_timesteps: as for `train`; so are the others.
+            key: likewise.
+            callbacks: likewise.
+
+        Returns:
+            The metrics of the last dispatch; `None` where nothing was left to do.
+
+        Raises:
+            TypeError: as for `train`.
+            ValueError: likewise.
+        """
+        last = None
+        for metrics in self.train(total_timesteps, key=key, callbacks=callbacks):
+            last = metrics
+        return last
 
     def dispatch(self, updates: int) -> Metrics:
         """Does some updates in one call of the compiled program.
@@ -438,7 +478,7 @@ class Trainer(Generic[A]):
         began = self._clock()
         self._state, sums = self._program(self.state, updates)
         sums = jax.device_get(sums)
-        return self.algorithm.metrics(
+        metrics = self.algorithm.metrics(
             sums,
             Dispatch(
                 count=updates,
@@ -447,6 +487,7 @@ class Trainer(Generic[A]):
                 seconds=self._clock() - began,
             ),
         )
+        return replace(metrics, dispatched=updates)
 
 
 def _init(algorithm: Algorithm[State], key: Key[Array, ""], policy: ActorCritic) -> State:

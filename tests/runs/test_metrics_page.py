@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from hackmatrix_rl.config import make_config
+from hackmatrix_rl.evaluation import Evaluation
 from hackmatrix_rl.runs import compose
 from hackmatrix_rl.system import Usage
-from hackmatrix_rl.training import Dispatch
+from hackmatrix_rl.training import Dispatch, evaluation_metrics
 from hackmatrix_rl.training._ppo_metrics import read_metrics
 
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
@@ -50,11 +51,22 @@ def defined():
     return set(names)
 
 
+def logged_by_an_evaluation(names):
+    """The names of its numbers, as the page writes them: for any of these names at once."""
+    values = {name: np.ones(2) for name in names}
+    found = evaluation_metrics(Evaluation(episodes=2, values=values, unfinished=0))
+    by_name = {f"eval/{name}{end}": end for name in names for end in ("", "_low", "_high")}
+    return {f"eval/NAME{by_name[each]}" if each in by_name else each for each in found}
+
+
 @pytest.fixture(scope="module")
 def logged():
     ticks = iter(range(10))
     usage = Usage([Accelerator()], utilization=lambda *_: 0.5, clock=lambda: next(ticks))
-    return logged_by(EVERYTHING_ON) | usage.read().keys()
+    trained = logged_by(EVERYTHING_ON)
+    games = PAGE.read_text(encoding="utf-8").split("## Games")[1].split("## ")[0]
+    evaluated = logged_by_an_evaluation(re.findall(r"^\| `([^`]+)` \|", games, re.MULTILINE))
+    return trained | evaluated | usage.read().keys()
 
 
 def test_everything_that_is_logged_is_defined(logged):
