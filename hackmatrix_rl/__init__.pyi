@@ -13,6 +13,7 @@ from .agent.networks import build_network as build_network
 from .agent.precision import PrecisionPolicy as PrecisionPolicy
 from .agent.precision import precision as precision
 from .checkpoints import load as load
+from .checkpoints import save as save
 from .config import TrainConfig as TrainConfig
 from .env import CartPole as CartPole
 from .env import Environment as Environment

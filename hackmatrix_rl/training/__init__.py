@@ -57,8 +57,20 @@ from hackmatrix_rl.training._state import (
     Learner,
     TrainState,
 )
+from hackmatrix_rl.training._stored import (
+    Stored,
+    Tree,
+    arrays_to_store,
+    leaves_by_path,
+    random_keys,
+)
 from hackmatrix_rl.training._trainer import (
     Trainer,
+)
+from hackmatrix_rl.training._tree_file import (
+    is_tree_file,
+    read_tree,
+    write_tree,
 )
 
 __all__ = [
@@ -82,14 +94,22 @@ __all__ = [
     "Reports",
     "Schedule",
     "StopTraining",
+    "Stored",
     "TrainState",
     "Trainer",
+    "Tree",
     "UpdateMetrics",
     "adam",
+    "arrays_to_store",
     "call_back",
     "checked",
     "compiler_options",
     "evaluation_metrics",
     "is_shape",
+    "is_tree_file",
+    "leaves_by_path",
+    "random_keys",
+    "read_tree",
     "reports_of",
+    "write_tree",
 ]

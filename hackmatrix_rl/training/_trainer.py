@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from etils import epath
 from jax.sharding import Mesh, NamedSharding
 from jaxtyping import Array, Int32, Key, PyTree
 
@@ -34,10 +35,12 @@ from hackmatrix_rl.env import (
     check_is_environment,
 )
 from hackmatrix_rl.errors import (
+    ConfigError,
     check_key,
     instance,
     whole,
 )
+from hackmatrix_rl.system import is_process_zero
 from hackmatrix_rl.training._algorithm import Algorithm, AlgorithmState, Dispatch, State
 from hackmatrix_rl.training._arguments import (
     Sizes,
@@ -64,6 +67,7 @@ from hackmatrix_rl.training._program import (
     sizes_of,
 )
 from hackmatrix_rl.training._schedules import Schedule
+from hackmatrix_rl.training._tree_file import read_tree, write_tree
 from hackmatrix_rl.training.compiled import (
     program_bytes,
 )
@@ -72,9 +76,13 @@ from hackmatrix_rl.training.sharding import (
     ShardedCollector,
     check_offload,
     gather,
+    on_device,
     place,
     replicated_shardings,
 )
+
+TRAINING = "training state"
+"""The kind of file that `Trainer.save` writes."""
 
 A = TypeVar("A", bound=Algorithm[Any])
 
@@ -466,6 +474,43 @@ class Trainer(Generic[A]):
         for metrics in self.train(total_timesteps, key=key, callbacks=callbacks):
             last = metrics
         return last
+
+    def save(self, path: epath.PathLike) -> None:
+        """Writes the whole state of the training into one file, to go on from by `load`.
+
+        The modules are not in it: whoever loads it composes the trainer anew. With several
+        processes, each calls this, and process 0 writes.
+
+        Args:
+            path: of the file; what is there is replaced, whole or not at all.
+
+        Raises:
+            ValueError: training has not started.
+            OSError: the file cannot be written.
+        """
+        state = self.state
+
+        def to_host(leaf: jax.Array) -> np.ndarray:
+            leaf = on_device(leaf)
+            return np.asarray(leaf if leaf.is_fully_addressable else gather(leaf, self.mesh))
+
+        write_tree(path, TRAINING, state, to_host=to_host, write=is_process_zero())
+
+    def load(self, path: epath.PathLike) -> None:
+        """Goes on where `save` was called: the same bits follow as if training had gone on there.
+
+        Args:
+            path: of a file of `save`, by a trainer of the same environment, policy, optimizer
+                and sizes. How many devices there are does not matter.
+
+        Raises:
+            ConfigError: there is no such file, it is damaged, or does not fit this trainer; the
+                message names the array.
+        """
+        stored, like = read_tree(path, TRAINING), self.abstract_state()
+        if (wrong := stored.mismatch(like, stored="the file", here="the modules here")) is not None:
+            raise ConfigError(f"{path}: does not fit this trainer: {wrong}.")
+        self.state = stored.fill(like)
 
     def dispatch(self, updates: int) -> Metrics:
         """Does some updates in one call of the compiled program.
