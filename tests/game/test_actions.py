@@ -1,5 +1,8 @@
 """The names of the actions are those of the tables that the rules are made of."""
 
+import jax
+import jax.numpy as jnp
+
 import hackmatrix_rl as hm
 from hackmatrix_rl.game import FIRST_PROGRAM, NUM_ACTIONS, SIPHON, Direction, Program
 
@@ -18,3 +21,16 @@ def test_the_numbers_are_those_of_the_rules():
         "SIPH_PLUS": 16,
         "HACK": 27,
     }
+
+
+def test_play_takes_an_action_by_name_or_number():
+    config = hm.GameConfig(history=1)
+    state = jax.eval_shape(lambda: hm.new_game(config, key=jax.random.key(0)))
+    shapes = [
+        jax.eval_shape(lambda s, a=action: hm.play(config, s, a, key=jax.random.key(0)), state)
+        for action in (hm.Action.SIPHON, 4, jnp.int32(4))
+    ]
+    assert shapes[0] == shapes[1] == shapes[2]
+    after, outcome = shapes[0]
+    assert jax.tree.structure(after) == jax.tree.structure(state)
+    assert outcome.terms.victory.shape == outcome.died.shape == ()
