@@ -19,11 +19,10 @@ import numpy as np
 from etils import epath
 from jaxtyping import PyTree
 
-from hackmatrix_rl.errors import ConfigError, shortened
+from hackmatrix_rl.errors import ConfigError, is_key, shortened
 from hackmatrix_rl.system import write_whole
 from hackmatrix_rl.training._stored import (
     Stored,
-    is_random_key,
     leaves_by_path,
     random_keys,
 )
@@ -60,7 +59,7 @@ def write_tree(
         OSError: it cannot be written; what was there before stays.
     """
     leaves = {
-        name: jax.random.key_data(leaf) if is_random_key(leaf) else leaf
+        name: jax.random.key_data(leaf) if is_key(leaf) else leaf
         for name, leaf in leaves_by_path(tree).items()
     }
     for name, leaf in leaves.items():

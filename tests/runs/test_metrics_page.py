@@ -13,7 +13,6 @@ from hackmatrix_rl.evaluation import Evaluation
 from hackmatrix_rl.runs import compose
 from hackmatrix_rl.system import Usage
 from hackmatrix_rl.training import Dispatch, evaluation_metrics
-from hackmatrix_rl.training._ppo_metrics import read_metrics
 
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
 
@@ -32,7 +31,7 @@ def logged_by(settings):
     # Ones: some episodes ended.
     sums = jax.tree.map(lambda leaf: np.ones(leaf.shape, leaf.dtype), report)
     dispatch = Dispatch(count=1, updates=1, env_steps=1, seconds=1.0)
-    metrics = read_metrics(sums, dispatch, batch=1)
+    metrics = trainer.algorithm.metrics(sums, dispatch)
     return set(metrics.as_dict())
 
 

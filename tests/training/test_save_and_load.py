@@ -9,12 +9,14 @@ import pytest
 from agent import probes
 from agent.probes import make_trainer
 
+from hackmatrix_rl.agent import RolloutCollector
 from hackmatrix_rl.agent.networks import MLPActorCritic
 from hackmatrix_rl.env import CartPole
 from hackmatrix_rl.errors import ConfigError
-from hackmatrix_rl.training import Trainer, read_tree, write_tree
+from hackmatrix_rl.training import EvaluateEvery, Trainer, read_tree, write_tree
 from hackmatrix_rl.training.sharding import mesh
 
+from .reinforce import Reinforce
 from .states import assert_same
 
 pytestmark = pytest.mark.usefixtures("compile_quickly")
@@ -156,3 +158,20 @@ def test_a_file_of_another_kind_is_refused(tmp_path):
     write_tree(tmp_path / "file", "policy", {"a": jnp.ones(1)})
     with pytest.raises(ConfigError, match="holds a policy, not a training state"):
         trainer_of().load(tmp_path / "file")
+
+
+def test_another_algorithm_is_saved_evaluated_and_loaded_likewise(tmp_path):
+    def trainer():
+        environment = CartPole()
+        policy = MLPActorCritic(environment.spec, width=8, depth=1, key=KEY)
+        return Trainer.of(Reinforce(environment, RolloutCollector(4), 8), policy)
+
+    first, again = trainer(), trainer()
+    seen = first.fit(2 * 32, key=KEY, callbacks=[EvaluateEvery(2, episodes=4)])
+    assert seen.extra["eval/episodes"] == 4
+    first.save(tmp_path / "file")
+    again.load(tmp_path / "file")
+    for each in (first, again):
+        each.fit(4 * 32)
+    assert int(again.state.update) == 4
+    assert_same(again.state, first.state)
