@@ -14,6 +14,7 @@ from .agent.networks import build_network as build_network
 from .agent.precision import PrecisionPolicy as PrecisionPolicy
 from .agent.precision import precision as precision
 from .checkpoints import load as load
+from .checkpoints import save as save
 from .config import TrainConfig as TrainConfig
 from .env import CartPole as CartPole
 from .env import Environment as Environment
@@ -25,11 +26,16 @@ from .env import check_environment as check_environment
 from .env import observe as observe
 from .errors import ConfigError as ConfigError
 from .evaluation import evaluate as evaluate
+from .game import Action as Action
 from .game import GameConfig as GameConfig
+from .game import RewardConfig as RewardConfig
 from .game import legal_actions as legal_actions
 from .game import new_game as new_game
 from .game import play as play
 from .runtime_types import check_types as check_types
+from .training import EvaluateEvery as EvaluateEvery
+from .training import Metrics as Metrics
+from .training import StopTraining as StopTraining
 from .training import Trainer as Trainer
 from .training.sharding import mesh as mesh
 

@@ -1,8 +1,5 @@
 """Checkpoints: the training state on disk."""
 
-from hackmatrix_rl.checkpoints._arrays import (
-    Stored,
-)
 from hackmatrix_rl.checkpoints._complaints import (
     Complaints,
 )
@@ -20,6 +17,9 @@ from hackmatrix_rl.checkpoints._metadata import (
     check_resumable,
     read_metadata,
 )
+from hackmatrix_rl.checkpoints._policy_file import (
+    save,
+)
 from hackmatrix_rl.checkpoints._reader import (
     Loaded,
     load,
@@ -29,6 +29,9 @@ from hackmatrix_rl.checkpoints._reader import (
 from hackmatrix_rl.checkpoints._writer import (
     CheckpointWriter,
     SaveResult,
+)
+from hackmatrix_rl.training import (
+    Stored,
 )
 
 __all__ = [
@@ -47,5 +50,6 @@ __all__ = [
     "read_metadata",
     "restore",
     "run_of",
+    "save",
     "whole_checkpoint",
 ]

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar, overload
 
 import jax
 import jax.numpy as jnp
@@ -30,11 +30,8 @@ import numpy as np
 import orbax.checkpoint as ocp
 from etils import epath
 
+from hackmatrix_rl.agent import check_is_policy
 from hackmatrix_rl.agent.networks import ActorCritic
-from hackmatrix_rl.checkpoints._arrays import (
-    Stored,
-    Tree,
-)
 from hackmatrix_rl.checkpoints._finder import (
     Report,
     find_checkpoint,
@@ -43,6 +40,7 @@ from hackmatrix_rl.checkpoints._metadata import (
     check_playable,
     read_metadata,
 )
+from hackmatrix_rl.checkpoints._policy_file import POLICY
 from hackmatrix_rl.config import (
     TrainConfig,
     build_policy,
@@ -53,6 +51,14 @@ from hackmatrix_rl.env import HackMatrix
 from hackmatrix_rl.errors import (
     ConfigError,
 )
+from hackmatrix_rl.training import (
+    Stored,
+    Tree,
+    is_tree_file,
+    read_tree,
+)
+
+Policy = TypeVar("Policy", bound=ActorCritic)
 
 
 @dataclass(frozen=True)
@@ -74,22 +80,41 @@ class Loaded:
     metadata: Mapping[str, Any]
 
 
+@overload
+def load(run: str | Path, *, like: Policy, report: Report = ...) -> Policy: ...
+
+
+@overload
 def load(
     run: str | Path,
     *,
+    policy: ActorCritic | None = ...,
+    network: str | None = ...,
+    trust_code: bool = ...,
+    best: bool = ...,
+    report: Report = ...,
+) -> Loaded: ...
+
+
+def load(
+    run: str | Path,
+    *,
+    like: Policy | None = None,
     policy: ActorCritic | None = None,
     network: str | None = None,
     trust_code: bool = False,
     best: bool = False,
     report: Report = warnings.warn,
-) -> Loaded:
-    """Loads the newest policy of a run, or the policy of one checkpoint.
+) -> Loaded | Policy:
+    """Loads the newest policy of a run, the policy of one checkpoint, or a file of `hm.save`.
 
     A damaged checkpoint is reported, and the one before it is used.
 
     Args:
         run: a run's folder, its name under `runs/`, a folder of checkpoints (also remote:
-            `gs://...`), or one checkpoint.
+            `gs://...`), one checkpoint, or a file of `hm.save`, which needs `like`.
+        like: a network of the same sizes; its own numbers do not matter. The call then returns
+            this network with the stored numbers, and reads no setting.
         policy: a network of the same shapes to fill, for networks that the config cannot build.
             Its own numbers do not matter. The config's code is then not imported.
         network: the network to build instead of the config's. For a custom network, give its
@@ -100,12 +125,33 @@ def load(
         report: takes a message about each skipped checkpoint.
 
     Returns:
-        The policy with its environment, config and metadata.
+        The policy with its environment and settings; with `like`, the policy alone.
 
     Raises:
         ConfigError: there is no checkpoint; its format, game or network does not fit; or its
             network is custom code without trust.
+        TypeError: `like` is no policy, or is given beside `policy` or `network`.
     """
+    if like is not None:
+        check_is_policy(like)
+        if policy is not None or network is not None:
+            raise TypeError("like says all of the network: leave policy and network out")
+    if is_tree_file(run):
+        if like is None:
+            raise ConfigError(
+                f"{run}: holds the arrays of a policy, without what they belong to. Build a "
+                "network of the same sizes: hm.load(path, like=network)"
+            )
+        stored = read_tree(run, POLICY)
+        if (
+            wrong := stored.mismatch(like, stored="the file", here="the network's layers")
+        ) is not None:
+            raise ConfigError(f"{run}: does not fit the network: {wrong}.")
+        return _to_device(stored.fill(like))
+    if like is not None:
+        folder = find_checkpoint(run, best=best, report=report)
+        check_playable(folder, read_metadata(folder))
+        return _to_device(restore(folder, "policy", like))
     folder = find_checkpoint(run, best=best, report=report)
     metadata = read_metadata(folder)
     check_playable(folder, metadata)
@@ -114,7 +160,7 @@ def load(
         config = dataclasses.replace(config, network=network)
     elif policy is None:
         check_trusted(config, folder, trust_code=trust_code)
-    environment = HackMatrix(config.game(), max_steps=config.max_steps)
+    environment = HackMatrix(config.game(), max_steps=config.max_steps, reward=config.reward_config)
     if policy is None:
         policy = build_policy(config, environment.spec, key=jax.random.key(0))
     return Loaded(
@@ -126,11 +172,12 @@ def load(
     )
 
 
-def _to_device(policy: ActorCritic) -> ActorCritic:
+def _to_device(policy: Policy) -> Policy:
     """The policy with JAX arrays, as its code expects."""
-    return jax.tree.map(
+    moved: Policy = jax.tree.map(
         lambda leaf: jnp.asarray(leaf) if isinstance(leaf, np.ndarray) else leaf, policy
     )
+    return moved
 
 
 def restore(folder: epath.Path, part: str, like: Tree) -> Tree:

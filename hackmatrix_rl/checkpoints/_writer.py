@@ -16,10 +16,6 @@ from etils import epath
 from jaxtyping import PyTree
 
 from hackmatrix_rl.agent.networks import ActorCritic
-from hackmatrix_rl.checkpoints._arrays import (
-    arrays_to_store,
-    random_keys,
-)
 from hackmatrix_rl.checkpoints._finder import (
     checkpoints_in,
     mean_return,
@@ -38,6 +34,10 @@ from hackmatrix_rl.system import (
     describe_device,
     set_aside,
     write_json,
+)
+from hackmatrix_rl.training import (
+    arrays_to_store,
+    random_keys,
 )
 
 _UNFINISHED = ".orbax-checkpoint-tmp"

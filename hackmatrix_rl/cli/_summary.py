@@ -9,6 +9,7 @@ from hackmatrix_rl.evaluation import Estimate, Evaluation
 # Names in the evaluation and in the table.
 ROWS = (
     ("return", "return"),
+    ("learned_return", "learned return"),
     ("stage", "stage reached"),
     ("won", "win rate"),
     ("score", "score"),

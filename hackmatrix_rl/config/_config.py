@@ -14,7 +14,8 @@ from hackmatrix_rl.config._options import (
     option,
     typed,
 )
-from hackmatrix_rl.game import GameConfig
+from hackmatrix_rl.config._reward import parse_reward, reward_text
+from hackmatrix_rl.game import GameConfig, RewardConfig
 from hackmatrix_rl.training.sharding import AUTO
 
 DEFAULT_MINIBATCHES = 8
@@ -78,6 +79,19 @@ class TrainConfig:
         minimum=0,
         **most(MOST_EPISODES, "more say nothing new"),
     )
+    eval_interval: int = option(
+        0,
+        "Run",
+        "Updates between evaluations during training, on games of their own; 0 does none.",
+        minimum=0,
+    )
+    eval_interval_episodes: int = option(
+        100,
+        "Run",
+        "Games of each of these evaluations.",
+        minimum=1,
+        **most(MOST_EPISODES, "more say nothing new"),
+    )
 
     # The game
     max_steps: int | None = option(
@@ -102,6 +116,11 @@ class TrainConfig:
     )
     history: int = option(
         GameConfig.history, "Game", "Turns that UNDO can take back.", minimum=1, **TURNS
+    )
+    reward: str | None = option(
+        None,
+        "Game",
+        "Weights of the reward's terms to learn from: victory=0.1,score_gain=0; 1 if not named.",
     )
 
     # Devices
@@ -318,6 +337,7 @@ class TrainConfig:
             object.__setattr__(self, each.name, value)
             if value is not None:
                 check_range(each, value)
+        object.__setattr__(self, "reward", reward_text(parse_reward(self.reward)))
         check_together(self)
 
     @property
@@ -341,6 +361,11 @@ class TrainConfig:
     def precision_table(self) -> dict[str, str]:
         """`precision_parts` as a table from patterns to policies."""
         return {} if self.precision_parts is None else parse_parts(self.precision_parts)
+
+    @property
+    def reward_config(self) -> RewardConfig:
+        """The weights that `reward` says."""
+        return parse_reward(self.reward)
 
     def game(self) -> GameConfig:
         """The game's static sizes."""

@@ -25,6 +25,7 @@ from hackmatrix_rl.env._encoding import (
     observe,
 )
 from hackmatrix_rl.env._environment import (
+    LEARNED_RETURN,
     Environment,
     EnvSpec,
     EpisodeStatistics,
@@ -57,6 +58,7 @@ __all__ = [
     "CELL",
     "CLASSIC_CHANNELS",
     "COMPACT_SPLIT",
+    "LEARNED_RETURN",
     "SCREEN_CHANNELS",
     "CartPole",
     "Channel",

@@ -11,6 +11,7 @@ from jaxtyping import Array, Key
 
 from hackmatrix_rl.env._contract import check_shapes
 from hackmatrix_rl.env._environment import (
+    LEARNED_RETURN,
     Environment,
     Timestep,
     env_keys,
@@ -256,13 +257,21 @@ class _Inspector:
             self._length,
         )
         # As exact as adding up in float32 is.
-        apart = np.abs(episode.total_reward - self._total) > 1e-3 * self._moved + 1e-6
+        learned = LEARNED_RETURN in episode.extra
+        name = f"extra[{LEARNED_RETURN!r}]" if learned else "total_reward"
+        told = episode.extra[LEARNED_RETURN] if learned else episode.total_reward
+        apart = np.abs(told - self._total) > 1e-3 * self._moved + 1e-6
         self._refuse(
-            done & (apart | ~np.isfinite(episode.total_reward)),
-            "episode.total_reward is {}, but the rewards of the episode that ended add up to {}; "
+            done & (apart | ~np.isfinite(told)),
+            f"episode.{name} is {{}}, but the rewards of the episode that ended add up to {{}}; "
             "add each reward, and start at 0 after a reset",
-            episode.total_reward,
+            told,
             self._total,
+        )
+        self._refuse(
+            done & ~np.isfinite(episode.total_reward),
+            "episode.total_reward is {}; expected a number",
+            episode.total_reward,
         )
         for name, values in episode.extra.items():
             self._refuse(

@@ -72,11 +72,17 @@ class EnvSpec:
         return jax.eval_shape(lambda seen: self.encode(seen).ravel(), self.observation).size
 
 
+LEARNED_RETURN = "learned_return"
+"""Name in `EpisodeStatistics.extra` of the sum of `Timestep.reward` over the episode, in an
+environment whose reward to learn from is not what its `total_reward` adds up."""
+
+
 class EpisodeStatistics(eqx.Module):
     """Totals of the episodes that ended at this step; meaningful where `Timestep.done`.
 
     Attributes:
-        total_reward: undiscounted return of the episode.
+        total_reward: undiscounted return of the episode, which is reported as `return`: the sum
+            of `Timestep.reward`, unless `extra` has that sum as `learned_return`.
         length: number of steps.
         extra: further numbers of the environment's own, by name (stage, score, won ...).
     """
@@ -96,7 +102,7 @@ class Timestep(eqx.Module):
     Attributes:
         observation: what to act on next; each leaf has a leading `num_envs` axis.
         mask: the legal actions there.
-        reward: of the action just taken; 0 at the first timestep.
+        reward: of the action just taken, to learn from; 0 at the first timestep.
         terminated: the episode ended by the environment's own rules: nothing follows.
         truncated: a limit of the trainer's cut the episode: a value may be bootstrapped from
             `last_observation`. Never set together with `terminated`.
@@ -180,6 +186,7 @@ def env_keys(key: Key[Array, ""], num_envs: int, *, first: int = 0) -> Key[Array
 
 
 __all__ = [
+    "LEARNED_RETURN",
     "EnvSpec",
     "Environment",
     "EpisodeStatistics",

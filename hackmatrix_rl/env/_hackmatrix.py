@@ -23,6 +23,7 @@ from hackmatrix_rl.env._encoding import (
     features_from_compact,
 )
 from hackmatrix_rl.env._environment import (
+    LEARNED_RETURN,
     Environment,
     EnvSpec,
     EpisodeStatistics,
@@ -32,7 +33,7 @@ from hackmatrix_rl.env._observation import (
     CompactObservation,
     compact_observation,
 )
-from hackmatrix_rl.errors import check_actions
+from hackmatrix_rl.errors import check_actions, described
 from hackmatrix_rl.game import (
     FIRST_PROGRAM,
     NUM_ACTIONS,
@@ -41,6 +42,7 @@ from hackmatrix_rl.game import (
     GameConfig,
     Outcome,
     Position,
+    RewardConfig,
     RewardTerms,
     State,
     act,
@@ -53,17 +55,27 @@ from hackmatrix_rl.game import (
 
 
 class Tally(eqx.Module):
-    """What has happened in an episode so far."""
+    """What has happened in an episode so far.
+
+    Attributes:
+        total_reward: the game's return.
+        length: steps.
+        siphons: siphons done.
+        programs: programs played.
+        learned_reward: the return that is learned from; `None` where that is the game's.
+    """
 
     total_reward: Float32[Array, "*batch"]
     length: Int32[Array, "*batch"]
     siphons: Int32[Array, "*batch"]
     programs: Int32[Array, "*batch"]
+    learned_reward: Float32[Array, "*batch"] | None = None
 
     @staticmethod
-    def start() -> "Tally":
+    def start(reward: RewardConfig) -> "Tally":
         """Of an episode that has not begun."""
-        return Tally(jnp.float32(0), jnp.int32(0), jnp.int32(0), jnp.int32(0))
+        learned = None if reward.is_the_games else jnp.float32(0)
+        return Tally(jnp.float32(0), jnp.int32(0), jnp.int32(0), jnp.int32(0), learned)
 
 
 class HackMatrixState(eqx.Module):
@@ -88,16 +100,26 @@ class HackMatrix(Environment):
         max_steps: an episode of so many steps is truncated; `None`: never. The game itself
             has no limit.
         observation: `"compact"` (small integers; the default) or `"classic"` (floats).
+        reward: weights of the parts of the reward. `Timestep.reward` is their weighted sum.
+            `EpisodeStatistics.total_reward` stays the game's own return; where a weight is not
+            1, `EpisodeStatistics.extra` has the other one as `learned_return`.
 
     Raises:
+        TypeError: if `reward` is no `RewardConfig`.
         ValueError: if `max_steps` is not positive or `observation` is unknown.
     """
 
     config: GameConfig = eqx.field(static=True, default=GameConfig())
     max_steps: int | None = eqx.field(static=True, default=None)
     observation: Literal["compact", "classic"] = eqx.field(static=True, default="compact")
+    reward: RewardConfig = eqx.field(static=True, default=RewardConfig())
 
     def __check_init__(self) -> None:
+        if not isinstance(self.reward, RewardConfig):
+            raise TypeError(
+                f"reward is {described(self.reward)}; expected weights: "
+                "reward=hm.RewardConfig(victory=0.1)"
+            )
         if self.max_steps is not None and self.max_steps < 1:
             raise ValueError(f"max_steps must be positive or None, not {self.max_steps}")
         if self.observation not in ("compact", "classic"):
@@ -155,9 +177,9 @@ class HackMatrix(Environment):
             zero,
             no,
             no,
-            Tally.start(),
+            Tally.start(self.reward),
         )
-        return HackMatrixState(game, mask, Tally.start()), timestep
+        return HackMatrixState(game, mask, Tally.start(self.reward)), timestep
 
     def _step(
         self, state: HackMatrixState, action: Int32[Array, ""], key: Key[Array, ""]
@@ -167,12 +189,17 @@ class HackMatrix(Environment):
         after, outcome = act(state.games, action, state.mask, chance=chance.fold_in(0))
         completed = outcome.completed & ~outcome.won
         reward = materialize(outcome.terms.total())
+        learned, learned_so_far = reward, state.tally.learned_reward
+        if learned_so_far is not None:
+            learned = materialize(self.reward.weigh(outcome.terms))
+            learned_so_far = learned_so_far + learned
         tally = Tally(
             total_reward=state.tally.total_reward + reward,
             length=state.tally.length + 1,
             siphons=state.tally.siphons + (outcome.legal & (action == SIPHON)).astype(jnp.int32),
             programs=state.tally.programs
             + (outcome.legal & (action >= FIRST_PROGRAM)).astype(jnp.int32),
+            learned_reward=learned_so_far,
         )
         terminated = ~outcome.legal | outcome.died | outcome.won
         truncated = jnp.zeros_like(terminated)
@@ -200,12 +227,12 @@ class HackMatrix(Environment):
             select(done, last_mask, mask),
             after.position,
             outcome,
-            reward,
+            learned,
             terminated,
             truncated,
             tally,
         )
-        return HackMatrixState(game, mask, select(done, Tally.start(), tally)), timestep
+        return HackMatrixState(game, mask, select(done, Tally.start(self.reward), tally)), timestep
 
     def _go_on(
         self, game: State, completed: Bool[Array, ""], done: Bool[Array, ""], *, chance: Chance
@@ -269,6 +296,8 @@ class HackMatrix(Environment):
             "programs": tally.programs,
             "dropped": last.dropped,
         }
+        if tally.learned_reward is not None:
+            extra[LEARNED_RETURN] = tally.learned_reward
         return Timestep(
             observation=observation,
             mask=mask,

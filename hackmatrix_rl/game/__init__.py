@@ -1,5 +1,8 @@
 """The rules of HackMatrix: pure functions of the state of one game."""
 
+from hackmatrix_rl.game._action_names import (
+    Action,
+)
 from hackmatrix_rl.game._actions import (
     FIRST_PROGRAM,
     NUM_ACTIONS,
@@ -33,6 +36,9 @@ from hackmatrix_rl.game._play import (
     Outcome,
     act,
     play,
+)
+from hackmatrix_rl.game._reward_config import (
+    RewardConfig,
 )
 from hackmatrix_rl.game._rewards import (
     TERM_NAMES,
@@ -75,6 +81,7 @@ __all__ = [
     "SIZE",
     "STEPS",
     "TERM_NAMES",
+    "Action",
     "Board",
     "CellSet",
     "Content",
@@ -85,6 +92,7 @@ __all__ = [
     "Outcome",
     "Position",
     "Program",
+    "RewardConfig",
     "RewardTerms",
     "Slots",
     "State",

@@ -54,14 +54,15 @@ class Outcome(eqx.Module):
 
 
 def play(
-    config: GameConfig, state: State, action: Int[Array, ""], *, key: Key[Array, ""]
+    config: GameConfig, state: State, action: Int[Array, ""] | int, *, key: Key[Array, ""]
 ) -> tuple[State, Outcome]:
     """Plays one action of one game; works under `jax.vmap` and `jax.jit`.
 
     Args:
         config: the game's capacities.
         state: one game.
-        action: 0 to `NUM_ACTIONS` - 1; any other number is an illegal action.
+        action: an `Action`, or its number, 0 to `NUM_ACTIONS` - 1; any other number is an illegal
+            action.
         key: source of randomness.
 
     Returns:
@@ -69,7 +70,7 @@ def play(
     """
     chance = Chance.of(key)
     mask = legal_actions(config, state)
-    after, outcome = act(state, action, mask, chance=chance.fold_in(0))
+    after, outcome = act(state, jnp.asarray(action), mask, chance=chance.fold_in(0))
     position = set_up_if(outcome.completed & ~outcome.won, after.position, chance=chance.fold_in(1))
     return State(position, after.history), outcome
 

@@ -126,7 +126,7 @@ def compose(config: TrainConfig, *, key: Key[Array, ""]) -> Trainer[PPO]:
 
 def make_environment(config: TrainConfig) -> HackMatrix:
     """The environment of a config."""
-    return HackMatrix(config.game(), max_steps=config.max_steps)
+    return HackMatrix(config.game(), max_steps=config.max_steps, reward=config.reward_config)
 
 
 def make_mesh(config: TrainConfig) -> Mesh:

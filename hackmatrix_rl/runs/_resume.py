@@ -222,7 +222,7 @@ def restore_training(
         if stored.under(f".{name}").mismatch(getattr(fresh, name)) is None:
             names.append(name)
         else:
-            notes.append("the games' number or sizes changed: new games start")
+            notes.append("the games' number, sizes or reward changed: new games start")
     filled = []
     for name in names:
         part, like = stored.under(f".{name}"), getattr(fresh, name)

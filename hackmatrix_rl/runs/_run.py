@@ -10,12 +10,17 @@ from etils import epath
 from jaxtyping import Array, Key
 
 from hackmatrix_rl.agent.networks import ActorCritic
-from hackmatrix_rl.checkpoints import CheckpointWriter, Complaints
+from hackmatrix_rl.checkpoints import CheckpointWriter, Complaints, read_metadata
 from hackmatrix_rl.config import TrainConfig
 from hackmatrix_rl.env import Environment
 from hackmatrix_rl.runs._compile_times import CompileTimes
 from hackmatrix_rl.runs._compose import run_keys
 from hackmatrix_rl.runs._curve import draw_curve
+from hackmatrix_rl.runs._evaluating import (
+    evaluation_lines,
+    evaluations_of,
+    updates_until_evaluation,
+)
 from hackmatrix_rl.runs._folder import RunFolder
 from hackmatrix_rl.runs._folder_guard import FolderGuard
 from hackmatrix_rl.runs._lock import RunLock
@@ -37,7 +42,7 @@ from hackmatrix_rl.system import (
     any_process,
     ending_with_the_others,
 )
-from hackmatrix_rl.training import Trainer, reports_of
+from hackmatrix_rl.training import Trainer, call_back, reports_of
 
 
 @dataclass(frozen=True)
@@ -100,7 +105,7 @@ def run(
         ):
             for note in notes:
                 sink.note(note)
-            _start(trainer, key, resume, sink)
+            _start(config, trainer, key, resume, sink)
             with CheckpointWriter(
                 folder.checkpoints,
                 keep=config.keep,
@@ -147,11 +152,19 @@ def run(
 
 
 def _start(
-    trainer: Trainer[Any], key: Key[Array, ""], resume: epath.Path | None, sink: Sink
+    config: TrainConfig,
+    trainer: Trainer[Any],
+    key: Key[Array, ""],
+    resume: epath.Path | None,
+    sink: Sink,
 ) -> None:
     if resume is None:
         trainer.start(key)
         return
+    before = read_metadata(resume)["config"].get("reward")
+    if before != config.reward:
+        was, is_now = (text or "the game's own" for text in (before, config.reward))
+        sink.note(f"--reward changed: it was {was}, and is {is_now} from here on")
     for note in restore_training(trainer, resume, key=key):
         sink.note(note)
     state = trainer.state
@@ -169,6 +182,7 @@ def _train(
 ) -> ExitCode:
     """Updates until the end, or until something asks to stop."""
     unhealthy = False
+    evaluations = evaluations_of(config)
     while True:
         state = trainer.state
         update = int(state.update)
@@ -186,9 +200,12 @@ def _train(
         if not trainer.compiled:
             _compile(config, trainer, sink, clock)
             continue  # a signal may have come meanwhile
-        until_save = saving.updates_until_due(update)
-        limits = [missing, trainer.updates_per_dispatch]
-        metrics = trainer.dispatch(min(limits + ([] if until_save is None else [until_save])))
+        due_in = saving.updates_until_due(update), updates_until_evaluation(config, update)
+        limits = [missing, trainer.updates_per_dispatch, *(n for n in due_in if n is not None)]
+        metrics = trainer.dispatch(min(limits))
+        metrics, _ = call_back(evaluations, trainer, metrics)
+        for line in evaluation_lines(metrics):
+            sink.note(line)
         unhealthy = watch.look(metrics)
         saving.watch(metrics)
 

@@ -3,7 +3,7 @@
 import errno
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,24 +22,25 @@ def is_remote(path: epath.PathLike) -> bool:
     return "://" in os.fspath(path)
 
 
-def write_whole(path: epath.PathLike, text: str) -> None:
-    """Writes a small file whole or not at all, also through a power cut.
+def write_whole(path: epath.PathLike, content: str | Iterable[bytes]) -> None:
+    """Writes a file whole or not at all, also through a power cut.
 
     Args:
         path: place of the file, also remote: object stores show only whole files.
-        text: content of the file.
+        content: a text, or bytes piece by piece.
 
     Raises:
         OSError: the file cannot be written; the old file stays.
     """
+    pieces = [content.encode()] if isinstance(content, str) else content
     if is_remote(path):
-        epath.Path(path).write_text(text)
+        epath.Path(path).write_bytes(b"".join(pieces))
         return
     place = Path(path)
     unfinished = place.with_name(place.name + ".part")
     try:
-        with unfinished.open("w", encoding="utf-8") as file:
-            file.write(text)
+        with unfinished.open("wb") as file:
+            file.writelines(pieces)
             file.flush()
             os.fsync(file.fileno())
         unfinished.replace(place)

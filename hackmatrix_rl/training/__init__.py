@@ -5,6 +5,11 @@ from hackmatrix_rl.training._algorithm import (
     AlgorithmState,
     Dispatch,
 )
+from hackmatrix_rl.training._callbacks import (
+    Callback,
+    StopTraining,
+    call_back,
+)
 from hackmatrix_rl.training._counter import (
     Counter,
 )
@@ -15,6 +20,11 @@ from hackmatrix_rl.training._debug import (
     Reports,
     checked,
     reports_of,
+)
+from hackmatrix_rl.training._evaluate_every import (
+    EVALUATION,
+    EvaluateEvery,
+    evaluation_metrics,
 )
 from hackmatrix_rl.training._gradients import (
     Loss,
@@ -47,20 +57,35 @@ from hackmatrix_rl.training._state import (
     Learner,
     TrainState,
 )
+from hackmatrix_rl.training._stored import (
+    Stored,
+    Tree,
+    arrays_to_store,
+    leaves_by_path,
+    random_keys,
+)
 from hackmatrix_rl.training._trainer import (
     Trainer,
+)
+from hackmatrix_rl.training._tree_file import (
+    is_tree_file,
+    read_tree,
+    write_tree,
 )
 
 __all__ = [
     "CHECKS",
+    "EVALUATION",
     "NANS",
     "NOJIT",
     "PPO",
     "Algorithm",
     "AlgorithmState",
+    "Callback",
     "Constant",
     "Counter",
     "Dispatch",
+    "EvaluateEvery",
     "Learner",
     "Linear",
     "Loss",
@@ -68,12 +93,23 @@ __all__ = [
     "Minibatches",
     "Reports",
     "Schedule",
+    "StopTraining",
+    "Stored",
     "TrainState",
     "Trainer",
+    "Tree",
     "UpdateMetrics",
     "adam",
+    "arrays_to_store",
+    "call_back",
     "checked",
     "compiler_options",
+    "evaluation_metrics",
     "is_shape",
+    "is_tree_file",
+    "leaves_by_path",
+    "random_keys",
+    "read_tree",
     "reports_of",
+    "write_tree",
 ]

@@ -25,6 +25,8 @@ class Metrics:
             gradient was not finite) are totals. `aux_terms_loss` and `aux_end_loss` (see
             `AuxiliaryMetrics`) are means over the minibatches that compute them, and missing
             without such a minibatch. `kl` is there under a loss with `true_kl`.
+        dispatched: updates of the dispatch.
+        extra: what callbacks returned, by name.
     """
 
     env_steps: int
@@ -35,6 +37,8 @@ class Metrics:
     episode: Mapping[str, float] = field(default_factory=dict)
     reward: Mapping[str, float] = field(default_factory=dict)
     learning: Mapping[str, int | float] = field(default_factory=dict)
+    dispatched: int = 1
+    extra: Mapping[str, float] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, int | float]:
         """All numbers by name; reward terms as `reward/<name>`."""
@@ -47,6 +51,7 @@ class Metrics:
             **self.episode,
             **{f"reward/{name}": value for name, value in self.reward.items()},
             **self.learning,
+            **self.extra,
         }
 
     def summary(self) -> str:
@@ -63,4 +68,6 @@ class Metrics:
             for name in ("entropy", "approx_kl", "value_loss", "explained_variance")
             if name in self.learning
         ]
+        if "eval/return" in self.extra:
+            parts.append(f"eval/return {self.extra['eval/return']:.2f}")
         return "  ".join(parts)

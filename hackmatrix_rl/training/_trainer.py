@@ -2,7 +2,8 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 import equinox as eqx
@@ -10,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from etils import epath
 from jax.sharding import Mesh, NamedSharding
 from jaxtyping import Array, Int32, Key, PyTree
 
@@ -33,10 +35,12 @@ from hackmatrix_rl.env import (
     check_is_environment,
 )
 from hackmatrix_rl.errors import (
+    ConfigError,
     check_key,
     instance,
     whole,
 )
+from hackmatrix_rl.system import is_process_zero
 from hackmatrix_rl.training._algorithm import Algorithm, AlgorithmState, Dispatch, State
 from hackmatrix_rl.training._arguments import (
     Sizes,
@@ -47,6 +51,7 @@ from hackmatrix_rl.training._arguments import (
     optimizer_of,
     target_kl_of,
 )
+from hackmatrix_rl.training._callbacks import Callback, call_back, check_callbacks
 from hackmatrix_rl.training._eager import Program, eager_program
 from hackmatrix_rl.training._gradients import Loss
 from hackmatrix_rl.training._metrics import (
@@ -62,6 +67,7 @@ from hackmatrix_rl.training._program import (
     sizes_of,
 )
 from hackmatrix_rl.training._schedules import Schedule
+from hackmatrix_rl.training._tree_file import read_tree, write_tree
 from hackmatrix_rl.training.compiled import (
     program_bytes,
 )
@@ -70,9 +76,13 @@ from hackmatrix_rl.training.sharding import (
     ShardedCollector,
     check_offload,
     gather,
+    on_device,
     place,
     replicated_shardings,
 )
+
+TRAINING = "training state"
+"""The kind of file that `Trainer.save` writes."""
 
 A = TypeVar("A", bound=Algorithm[Any])
 
@@ -397,7 +407,11 @@ class Trainer(Generic[A]):
         return program_bytes(self._compiled)
 
     def train(
-        self, total_timesteps: int, *, key: Key[Array, ""] | None = None
+        self,
+        total_timesteps: int,
+        *,
+        key: Key[Array, ""] | None = None,
+        callbacks: Sequence[Callback] = (),
     ) -> Iterator[Metrics]:
         """Trains, and tells after each dispatch how it goes.
 
@@ -405,27 +419,98 @@ class Trainer(Generic[A]):
             total_timesteps: environment steps to reach, over all environments and counted
                 from the start of training; whole updates are done.
             key: to start anew with; `None` to go on from `state`.
+            callbacks: each is called as `callback(trainer, metrics)` after each dispatch, in
+                this order. What it returns (numbers by name, or nothing) joins the metrics; by
+                `raise hm.StopTraining` it ends the training after this dispatch.
 
         Returns:
-            The metrics of each dispatch. Nothing is done unless they are asked for.
+            The metrics of each dispatch. Nothing is done unless they are asked for; `fit` does
+            all of it.
 
         Raises:
-            TypeError: the total is no number, or the key no random key.
+            TypeError: the total is no number, the key no random key, or a callback no function.
             ValueError: there is nothing to go on from, and no key.
         """
+        callbacks = check_callbacks(callbacks)
         if number("total_timesteps", total_timesteps) < 1:
             raise ValueError(f"total_timesteps must be at least 1, not {total_timesteps}")
         if key is not None:
             self.start(key)
         elif self._state is None:
             raise ValueError("train needs a key to start with: train(..., key=jax.random.key(0))")
-        return self._train(total_timesteps)
+        return self._train(total_timesteps, callbacks)
 
-    def _train(self, total_timesteps: int) -> Iterator[Metrics]:
+    def _train(self, total_timesteps: int, callbacks: Sequence[Callback]) -> Iterator[Metrics]:
         self.compile()
-        while (missing := total_timesteps - int(self.state.env_steps)) > 0:
+        stop = False
+        while not stop and (missing := total_timesteps - int(self.state.env_steps)) > 0:
             updates = math.ceil(missing / self.batch_size)
-            yield self.dispatch(min(updates, self.updates_per_dispatch))
+            metrics = self.dispatch(min(updates, self.updates_per_dispatch))
+            metrics, stop = call_back(callbacks, self, metrics)
+            yield metrics
+
+    def fit(
+        self,
+        total_timesteps: int,
+        *,
+        key: Key[Array, ""] | None = None,
+        callbacks: Sequence[Callback] = (),
+    ) -> Metrics | None:
+        """Trains to the end in one call. For those who prefer callbacks to the loop of `train`.
+
+        Args:
+            total_timesteps: as for `train`; so are the others.
+            key: likewise.
+            callbacks: likewise.
+
+        Returns:
+            The metrics of the last dispatch; `None` where nothing was left to do.
+
+        Raises:
+            TypeError: as for `train`.
+            ValueError: likewise.
+        """
+        last = None
+        for metrics in self.train(total_timesteps, key=key, callbacks=callbacks):
+            last = metrics
+        return last
+
+    def save(self, path: epath.PathLike) -> None:
+        """Writes the whole state of the training into one file, to go on from by `load`.
+
+        The modules are not in it: whoever loads it composes the trainer anew. With several
+        processes, each calls this, and process 0 writes.
+
+        Args:
+            path: of the file; what is there is replaced, whole or not at all.
+
+        Raises:
+            ValueError: training has not started.
+            OSError: the file cannot be written.
+        """
+        state = self.state
+
+        def to_host(leaf: jax.Array) -> np.ndarray:
+            leaf = on_device(leaf)
+            return np.asarray(leaf if leaf.is_fully_addressable else gather(leaf, self.mesh))
+
+        write_tree(path, TRAINING, state, to_host=to_host, write=is_process_zero())
+
+    def load(self, path: epath.PathLike) -> None:
+        """Goes on where `save` was called: the same bits follow as if training had gone on there.
+
+        Args:
+            path: of a file of `save`, by a trainer of the same environment, policy, optimizer
+                and sizes. How many devices there are does not matter.
+
+        Raises:
+            ConfigError: there is no such file, it is damaged, or does not fit this trainer; the
+                message names the array.
+        """
+        stored, like = read_tree(path, TRAINING), self.abstract_state()
+        if (wrong := stored.mismatch(like, stored="the file", here="the modules here")) is not None:
+            raise ConfigError(f"{path}: does not fit this trainer: {wrong}.")
+        self.state = stored.fill(like)
 
     def dispatch(self, updates: int) -> Metrics:
         """Does some updates in one call of the compiled program.
@@ -438,7 +523,7 @@ class Trainer(Generic[A]):
         began = self._clock()
         self._state, sums = self._program(self.state, updates)
         sums = jax.device_get(sums)
-        return self.algorithm.metrics(
+        metrics = self.algorithm.metrics(
             sums,
             Dispatch(
                 count=updates,
@@ -447,6 +532,7 @@ class Trainer(Generic[A]):
                 seconds=self._clock() - began,
             ),
         )
+        return replace(metrics, dispatched=updates)
 
 
 def _init(algorithm: Algorithm[State], key: Key[Array, ""], policy: ActorCritic) -> State:

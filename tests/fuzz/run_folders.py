@@ -13,14 +13,13 @@ from fuzz.commands import LONG_WORK, accept, assert_answered, room, run_here
 from fuzz.stored import PARTS, Damage, arrays, assert_same, damaged_copy, damages, read
 from fuzz.worker import Fuzzer
 from hackmatrix_rl.agent.networks import ActorCritic
-from hackmatrix_rl.checkpoints._arrays import leaves_by_path
 from hackmatrix_rl.config import TrainConfig
 from hackmatrix_rl.runs import (
     compose,
     run_keys,
 )
 from hackmatrix_rl.system import ExitCode
-from hackmatrix_rl.training import Trainer
+from hackmatrix_rl.training import Trainer, leaves_by_path
 
 
 def go_on(settings: Any, trainer: Any, folder: Any, *, resume: epath.Path, **_: Any) -> Any:

@@ -9,15 +9,19 @@ import numpy as np
 import pytest
 
 from hackmatrix_rl.config import make_config
+from hackmatrix_rl.evaluation import Evaluation
 from hackmatrix_rl.runs import compose
 from hackmatrix_rl.system import Usage
-from hackmatrix_rl.training import Dispatch
-from hackmatrix_rl.training._ppo_metrics import read_metrics
+from hackmatrix_rl.training import Dispatch, evaluation_metrics
 
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
 
 # Settings that log something of their own. Whatever logs more belongs in here.
-EVERYTHING_ON: dict[str, object] = {"precision": "f16", "aux_coefficient": 0.1}
+EVERYTHING_ON: dict[str, object] = {
+    "precision": "f16",
+    "aux_coefficient": 0.1,
+    "reward": "victory=0.1",
+}
 
 
 def logged_by(settings):
@@ -27,7 +31,7 @@ def logged_by(settings):
     # Ones: some episodes ended.
     sums = jax.tree.map(lambda leaf: np.ones(leaf.shape, leaf.dtype), report)
     dispatch = Dispatch(count=1, updates=1, env_steps=1, seconds=1.0)
-    metrics = read_metrics(sums, dispatch, batch=1)
+    metrics = trainer.algorithm.metrics(sums, dispatch)
     return set(metrics.as_dict())
 
 
@@ -46,11 +50,22 @@ def defined():
     return set(names)
 
 
+def logged_by_an_evaluation(names):
+    """The names of its numbers, as the page writes them: for any of these names at once."""
+    values = {name: np.ones(2) for name in names}
+    found = evaluation_metrics(Evaluation(episodes=2, values=values, unfinished=0))
+    by_name = {f"eval/{name}{end}": end for name in names for end in ("", "_low", "_high")}
+    return {f"eval/NAME{by_name[each]}" if each in by_name else each for each in found}
+
+
 @pytest.fixture(scope="module")
 def logged():
     ticks = iter(range(10))
     usage = Usage([Accelerator()], utilization=lambda *_: 0.5, clock=lambda: next(ticks))
-    return logged_by(EVERYTHING_ON) | usage.read().keys()
+    trained = logged_by(EVERYTHING_ON)
+    games = PAGE.read_text(encoding="utf-8").split("## Games")[1].split("## ")[0]
+    evaluated = logged_by_an_evaluation(re.findall(r"^\| `([^`]+)` \|", games, re.MULTILINE))
+    return trained | evaluated | usage.read().keys()
 
 
 def test_everything_that_is_logged_is_defined(logged):

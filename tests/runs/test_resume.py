@@ -111,7 +111,7 @@ def test_another_number_of_games_keeps_what_was_learned_and_begins_fresh_games(t
     before = final(tmp_path)
     go_on(tmp_path, total_timesteps=512, num_envs=32)
     log = (tmp_path / "run" / "log.txt").read_text()
-    assert "the games' number or sizes changed: new games start" in log
+    assert "the games' number, sizes or reward changed: new games start" in log
     go_on(tmp_path, total_timesteps=1024, num_envs=32)
     config = json.loads((tmp_path / "run" / "config.json").read_text())
     assert config["num_envs"] == 32
@@ -127,7 +127,7 @@ def test_fresh_games_are_not_those_that_the_run_began_with(tmp_path):
     trainer, first = trainer_of(config), trainer_of(config)
     notes = restore_training(trainer, find_checkpoint(tmp_path / "run"), key=KEY)
     first.start(KEY)
-    assert notes == ("the games' number or sizes changed: new games start",)
+    assert notes == ("the games' number, sizes or reward changed: new games start",)
     keys = [jax.random.key_data(t.state.actors.keys) for t in (trainer, first)]
     assert not np.array_equal(*keys)
 

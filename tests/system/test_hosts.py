@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 
@@ -26,6 +27,9 @@ from hackmatrix_rl.system import (
     connect,
 )
 from hackmatrix_rl.system._hosts import launched_together
+from hackmatrix_rl.training.sharding import mesh
+
+from .save_together import trainer_of
 
 COMMAND = (sys.executable, str(Path(__file__).parents[1] / "runs" / "cartpole_command.py"), "train")
 SETTINGS = (
@@ -118,6 +122,64 @@ def test_two_processes_train_what_one_does(cache, tmp_path):
         assert "compiled in" in (tmp_path / "two" / log).read_text()
     assert "100%" in outputs[0]
     assert "100%" not in outputs[1]
+
+
+@pytest.mark.slow
+def test_two_processes_evaluate_together_and_train_on_as_without(cache, tmp_path):
+    total = ("--total-timesteps", "1024")
+    evaluate = ("--eval-interval", "2", "--eval-interval-episodes", "4")
+    for name, more in (("with", evaluate), ("without", ())):
+        statuses, outputs = Run(cache, tmp_path / name, *total, *more).finish()
+        assert statuses == [0, 0], outputs
+    rows = read_json_lines(tmp_path / "with" / "metrics.jsonl")
+    assert [row["updates"] for row in rows if "eval/return" in row] == [2, 4]
+    told = []
+    for name in ("log.txt", "log-process-1.txt"):
+        lines = (tmp_path / "with" / name).read_text().splitlines()
+        told.append([line.split("  ")[1] for line in lines if "evaluated" in line])
+    assert told[0] == told[1]
+    assert len(told[0]) == 2
+    ends = [
+        read_arrays(find_checkpoint(tmp_path / name), "training").arrays
+        for name in ("with", "without")
+    ]
+    for name, array in ends[0].items():
+        np.testing.assert_array_equal(array, ends[1][name], err_msg=name)
+
+
+@pytest.mark.slow
+def test_two_processes_save_a_training_that_one_loads(cache, tmp_path):
+    port, script = free_port(), Path(__file__).with_name("save_together.py")
+    environment = {
+        **os.environ,
+        "JAX_PLATFORMS": "cpu",
+        "JAX_COMPILATION_CACHE_DIR": str(cache),
+        "XLA_FLAGS": "--xla_force_host_platform_device_count=1",
+    }
+    processes = [
+        subprocess.Popen(
+            [sys.executable, str(script), str(port), str(process), str(tmp_path / "file")],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=environment,
+        )
+        for process in range(2)
+    ]
+    outputs = [process.communicate(timeout=TIMEOUT)[0] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], outputs
+    trainer = trainer_of(mesh("data=1"))
+    trainer.load(tmp_path / "file")
+    assert int(trainer.state.update) == 2
+    alone = trainer_of(mesh("data=1"))
+    alone.start(jax.random.key(0))
+    alone.dispatch(2)
+    for one, other in zip(
+        jax.tree.leaves(alone.state.learner), jax.tree.leaves(trainer.state.learner), strict=True
+    ):
+        if isinstance(one, jax.Array):
+            np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(alone.state.actors.mask, trainer.state.actors.mask)
 
 
 @pytest.mark.slow

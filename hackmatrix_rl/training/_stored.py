@@ -6,7 +6,7 @@ A checkpoint stores the array leaves of a module, each under its path in the tre
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import equinox as eqx
 import jax
@@ -27,8 +27,8 @@ def is_array(leaf: object) -> bool:
     return eqx.is_array(leaf) or isinstance(leaf, jax.ShapeDtypeStruct)
 
 
-def leaves_by_path(tree: PyTree) -> dict[str, jax.Array]:
-    """The array leaves of a tree by their paths."""
+def leaves_by_path(tree: PyTree) -> dict[str, Any]:
+    """The array leaves of a tree, or their shapes, by their paths."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(eqx.filter(tree, is_array))
     return {path_name(path): leaf for path, leaf in leaves}
 
@@ -70,16 +70,24 @@ class Stored:
         """The arrays under a path, by the rest of their paths."""
         return Stored(_under(path, self.arrays), _under(path, self.keys))
 
-    def mismatch(self, like: PyTree) -> str | None:
-        """The first difference between a tree and the stored arrays, in words, or `None`."""
+    def mismatch(
+        self, like: PyTree, *, stored: str = "the checkpoint", here: str = "these settings"
+    ) -> str | None:
+        """The first way in which a tree is not what is stored, in words; `None` if it is.
+
+        Args:
+            like: the tree.
+            stored: what to call what is stored.
+            here: what to call that which the tree is of.
+        """
         wanted = leaves_by_path(like)
         if wanted.keys() != self.arrays.keys():
             odd = sorted(wanted.keys() ^ self.arrays.keys())[0]
-            return f"only {'these settings have' if odd in wanted else 'the checkpoint has'} {odd}"
+            return f"only {f'{here} have' if odd in wanted else f'{stored} has'} {odd}"
         for name, leaf in wanted.items():
-            here, there = _described(leaf), _described(self._array(name))
-            if here != there:
-                return f"{name} is {there} in the checkpoint, {here} here"
+            is_here, is_there = _described(leaf), _described(self._array(name))
+            if is_here != is_there:
+                return f"{name} is {is_there} in {stored}, {is_here} here"
         return None
 
     def fill(self, like: Tree) -> Tree:

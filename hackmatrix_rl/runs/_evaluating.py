@@ -1,0 +1,58 @@
+"""Evaluation while a run goes on (`--eval-interval`)."""
+
+import jax
+
+from hackmatrix_rl.config import TrainConfig
+from hackmatrix_rl.runs._compose import run_keys
+from hackmatrix_rl.training import (
+    EVALUATION,
+    Callback,
+    EvaluateEvery,
+    Metrics,
+)
+
+_SHOWN = ("return", "stage", "score")
+
+
+def evaluations_of(config: TrainConfig) -> tuple[Callback, ...]:
+    """What a run calls after each dispatch: the evaluation, if it is asked for."""
+    if not config.eval_interval:
+        return ()
+    _, key = run_keys(config.seed)
+    return (
+        EvaluateEvery(
+            config.eval_interval,
+            episodes=config.eval_interval_episodes,
+            key=jax.random.fold_in(key, EVALUATION),
+        ),
+    )
+
+
+def updates_until_evaluation(config: TrainConfig, update: int) -> int | None:
+    """How many updates there are to the next evaluation; `None` if there is none.
+
+    Dispatches end there, so that two runs are evaluated after the same updates.
+
+    Args:
+        config: of the run.
+        update: the number that are done.
+    """
+    interval = config.eval_interval
+    return interval - update % interval if interval else None
+
+
+def evaluation_lines(metrics: Metrics) -> list[str]:
+    """What an evaluation came to, for people to read; nothing where none was made."""
+    found = metrics.extra
+    if "eval/episodes" not in found:
+        return []
+    parts = [
+        f"{name} {found[f'eval/{name}']:.3f} "
+        f"[{found[f'eval/{name}_low']:.3f}, {found[f'eval/{name}_high']:.3f}]"
+        for name in _SHOWN
+        if f"eval/{name}" in found
+    ]
+    return [
+        f"update {metrics.updates:,}: evaluated on {int(found['eval/episodes']):,} games: "
+        + ", ".join(parts)
+    ]

@@ -1,0 +1,197 @@
+"""A tree's arrays in one file: what `Trainer.save` and `hm.save` write.
+
+One line of JSON says the kind of file, and the path, dtype and shape of each array. The bytes of
+the arrays follow in this order (little-endian). The last 32 bytes are the SHA-256 sum of all
+before. Nothing in the file is code, and nothing in it becomes code: whoever reads it has built
+what the arrays belong to.
+"""
+
+import hashlib
+import json
+import math
+from collections.abc import Callable, Iterator
+from importlib.metadata import version
+from typing import IO, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from etils import epath
+from jaxtyping import PyTree
+
+from hackmatrix_rl.errors import ConfigError, is_key, shortened
+from hackmatrix_rl.system import write_whole
+from hackmatrix_rl.training._stored import (
+    Stored,
+    leaves_by_path,
+    random_keys,
+)
+
+FORMAT = "hackmatrix-rl arrays 1"
+_MOST_HEADER = 2**24  # bytes; a network of ten thousand arrays needs two million
+_SUM_BYTES = hashlib.sha256().digest_size
+_DTYPES = frozenset(
+    ["bool", "bfloat16", "float16", "float32", "float64"]
+    + [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
+)
+
+
+def write_tree(
+    path: epath.PathLike,
+    kind: str,
+    tree: PyTree,
+    *,
+    to_host: Callable[[jax.Array], np.ndarray] = np.asarray,
+    write: bool = True,
+) -> None:
+    """Writes the arrays of a tree into a file, whole or not at all.
+
+    Args:
+        path: of the file; what is there is replaced.
+        kind: of what is written, a word that `read_tree` asks for.
+        tree: whose arrays to write; one after another is brought to the host.
+        to_host: brings an array there.
+        write: whether this process writes. Where several share the arrays, all bring them to
+            the host together, and one writes.
+
+    Raises:
+        TypeError: an array has a dtype that such a file does not hold.
+        OSError: it cannot be written; what was there before stays.
+    """
+    leaves = {
+        name: jax.random.key_data(leaf) if is_key(leaf) else leaf
+        for name, leaf in leaves_by_path(tree).items()
+    }
+    for name, leaf in leaves.items():
+        if str(leaf.dtype) not in _DTYPES:
+            raise TypeError(f"{name} is of dtype {leaf.dtype}, which no file holds")
+    if not write:
+        for leaf in leaves.values():
+            to_host(leaf)
+        return
+    header = {
+        "format": FORMAT,
+        "kind": kind,
+        "written_by": f"hackmatrix-rl {version('hackmatrix-rl')}",
+        "random_keys": random_keys(tree),
+        "arrays": [
+            {"name": name, "dtype": str(leaf.dtype), "shape": list(leaf.shape)}
+            for name, leaf in leaves.items()
+        ],
+    }
+
+    def chunks() -> Iterator[bytes]:
+        seen = hashlib.sha256()
+        for chunk in content():
+            seen.update(chunk)
+            yield chunk
+        yield seen.digest()
+
+    def content() -> Iterator[bytes]:
+        yield json.dumps(header).encode() + b"\n"
+        for leaf in leaves.values():
+            yield np.ascontiguousarray(to_host(leaf)).tobytes()
+
+    write_whole(path, chunks())
+
+
+def read_tree(path: epath.PathLike, kind: str) -> Stored:
+    """The arrays of a file that `write_tree` wrote, in host memory.
+
+    Args:
+        path: of the file.
+        kind: of what it must hold.
+
+    Raises:
+        ConfigError: there is no such file, it is of another kind or damaged.
+    """
+    try:
+        with epath.Path(path).open("rb") as file:
+            return _read(file, kind, size=epath.Path(path).stat().length)
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror or error}.") from error
+    except _Wrong as wrong:
+        raise ConfigError(f"{path}: {wrong}.") from wrong
+
+
+def is_tree_file(path: epath.PathLike) -> bool:
+    """Whether a path is that of a file, not of a folder, that begins as `write_tree` begins."""
+    place = epath.Path(path)
+    if not place.is_file():
+        return False
+    with place.open("rb") as file:
+        return file.read(len(_BEGINNING)) == _BEGINNING
+
+
+_BEGINNING = json.dumps({"format": FORMAT}).encode()[:-1]
+
+
+class _Wrong(ValueError):
+    """What is wrong with a file, in words."""
+
+
+def _read(file: IO[bytes], kind: str, *, size: int) -> Stored:
+    seen = hashlib.sha256()
+    first = file.readline(_MOST_HEADER)
+    header = _header(first)
+    if header["kind"] != kind:
+        raise _Wrong(f"holds a {header['kind']}, not a {kind}")
+    shapes = {
+        each["name"]: (jnp.dtype(each["dtype"]), tuple(each["shape"])) for each in header["arrays"]
+    }
+    lengths = {name: math.prod(shape) * dtype.itemsize for name, (dtype, shape) in shapes.items()}
+    # Before anything is read: the first line may speak of more than any memory holds.
+    if len(first) + sum(lengths.values()) + _SUM_BYTES != size:
+        raise _Wrong("is damaged: it was cut short, or something was added")
+    seen.update(first)
+    arrays = {}
+    for name, (dtype, shape) in shapes.items():
+        content = file.read(lengths[name])
+        seen.update(content)
+        arrays[name] = np.frombuffer(content, dtype).reshape(shape)
+    if file.read() != seen.digest():
+        raise _Wrong("is damaged: its SHA-256 sum is another")
+    keys = header["random_keys"]
+    for name, generator in keys.items():
+        try:
+            jax.eval_shape(lambda words, g=generator: _wrap(words, g), arrays[name])
+        except (KeyError, TypeError, ValueError) as error:
+            raise _Wrong(f"its random key {shortened(name)} is none") from error
+    return Stored(arrays, keys)
+
+
+def _wrap(words: jax.Array, generator: str) -> jax.Array:
+    return jax.random.wrap_key_data(words, impl=generator)
+
+
+def _header(line: bytes) -> dict[str, Any]:
+    """The first line, of which every part is of the kind that `write_tree` writes."""
+    if not line.startswith(_BEGINNING):
+        raise _Wrong("is no file of Trainer.save or hm.save of this version")
+    try:
+        header = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise _Wrong("has a damaged first line") from error
+    keys, arrays = header.get("random_keys"), header.get("arrays")
+    if (
+        not isinstance(header.get("kind"), str)
+        or not isinstance(keys, dict)
+        or not all(isinstance(each, str) for each in keys.values())
+        or not isinstance(arrays, list)
+        or not all(_is_array(each) for each in arrays)
+    ):
+        raise _Wrong("has a damaged first line")
+    return header
+
+
+def _is_array(described: Any) -> bool:
+    if not isinstance(described, dict) or described.keys() != {"name", "dtype", "shape"}:
+        return False
+    name, dtype, shape = (described[each] for each in ("name", "dtype", "shape"))
+    return (
+        isinstance(name, str)
+        and isinstance(dtype, str)
+        and dtype in _DTYPES
+        and isinstance(shape, list)
+        and all(type(length) is int and length >= 0 for length in shape)
+    )

@@ -1,0 +1,154 @@
+"""Callbacks: when they are called, what they may return, and that training does not feel them."""
+
+import dataclasses
+
+import jax
+import numpy as np
+import pytest
+from agent import probes
+from agent.probes import make_trainer
+
+import hackmatrix_rl as hm
+from hackmatrix_rl.evaluation import Evaluation
+from hackmatrix_rl.training import evaluation_metrics
+
+from .states import assert_same
+
+pytestmark = pytest.mark.usefixtures("compile_quickly")
+
+KEY = jax.random.key(3)
+
+
+def trainer_of(**changes):
+    return make_trainer(probes.observation_matters(), **changes)
+
+
+def total(trainer, updates):
+    return updates * trainer.batch_size
+
+
+@pytest.fixture(scope="module")
+def trainer():
+    """Compiled once; each test starts it anew."""
+    return trainer_of(updates_per_dispatch=2)
+
+
+def test_each_is_called_after_each_dispatch_in_their_order(trainer):
+    calls = []
+
+    def first(given, metrics):
+        assert given is trainer
+        assert int(given.state.update) == metrics.updates
+        calls.append(("first", metrics.updates))
+        return {"mine": float(metrics.updates)}
+
+    def second(given, metrics):
+        assert metrics.as_dict()["mine"] == metrics.updates
+        calls.append(("second", metrics.updates))
+
+    rows = list(trainer.train(total(trainer, 5), key=KEY, callbacks=[first, second]))
+    assert calls == [(name, n) for n in (2, 4, 5) for name in ("first", "second")]
+    assert [row.extra for row in rows] == [{"mine": 2.0}, {"mine": 4.0}, {"mine": 5.0}]
+    assert [row.dispatched for row in rows] == [2, 2, 1]
+
+
+def test_one_that_raises_stop_training_ends_it_and_the_others_are_still_called(trainer):
+    seen = []
+
+    def stops(_, metrics):
+        if metrics.updates == 4:
+            raise hm.StopTraining
+
+    def sees(_, metrics):
+        seen.append(metrics.updates)
+
+    rows = list(trainer.train(total(trainer, 100), key=KEY, callbacks=[stops, sees]))
+    assert [row.updates for row in rows] == seen == [2, 4]
+    assert int(trainer.state.update) == 4
+
+
+def test_fit_is_the_loop(trainer):
+    rows = list(trainer.train(total(trainer, 3), key=KEY))
+    state = jax.device_get(jax.tree.map(lambda leaf: leaf, trainer.policy))
+    last = trainer.fit(total(trainer, 3), key=KEY)
+    assert last.updates == rows[-1].updates == 3
+    assert_same(trainer.policy, state)
+    assert trainer.fit(total(trainer, 3)) is None
+
+
+def returns_text(trainer, metrics):
+    return "0.5"
+
+
+def returns_a_taken_name(trainer, metrics):
+    return {"entropy": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("callbacks", "error", "said"),
+    [
+        (print, TypeError, "callbacks"),
+        ([3], TypeError, "callbacks"),
+        ([returns_text], TypeError, "the callback returns_text returns '0.5'"),
+        ([returns_a_taken_name], ValueError, "returns_a_taken_name returns 'entropy'"),
+    ],
+)
+def test_what_cannot_work_is_refused_by_name(trainer, callbacks, error, said):
+    with pytest.raises(error, match=said):
+        list(trainer.train(total(trainer, 1), key=KEY, callbacks=callbacks))
+
+
+def test_an_error_of_a_callback_is_not_swallowed(trainer):
+    def broken(_, __):
+        raise ZeroDivisionError("mine")
+
+    with pytest.raises(ZeroDivisionError, match="mine"):
+        list(trainer.train(total(trainer, 1), key=KEY, callbacks=[broken]))
+
+
+def test_evaluation_does_not_change_training(trainer):
+    trainer.fit(total(trainer, 6), key=KEY)
+    without = trainer.place(trainer.state)
+    trainer.fit(total(trainer, 6), key=KEY, callbacks=[hm.EvaluateEvery(2, episodes=8)])
+    assert_same(trainer.state, without)
+
+
+def test_it_is_due_at_the_dispatch_that_reaches_each_multiple(trainer):
+    evaluate = hm.EvaluateEvery(3, episodes=4)
+    rows = list(trainer.train(total(trainer, 10), key=KEY, callbacks=[evaluate]))
+    due = [row.updates for row in rows if "eval/return" in row.as_dict()]
+    assert [row.updates for row in rows] == [2, 4, 6, 8, 10]
+    assert due == [4, 6, 10]
+    # Counters alone decide: a training that goes on is evaluated where it would have been.
+    trainer.fit(total(trainer, 4), key=KEY)
+    again = list(trainer.train(total(trainer, 10), callbacks=[evaluate]))
+    assert [row.updates for row in again if "eval/return" in row.extra] == [6, 10]
+    assert again[0].extra == rows[2].extra
+
+
+def test_the_games_are_apart_from_trainings_and_alike_each_time(trainer):
+    trainer.start(KEY)
+    metrics = dataclasses.replace(trainer.dispatch(1), updates=1)
+    evaluate = hm.EvaluateEvery(1, episodes=16)
+    first, again = (evaluate(trainer, metrics) for _ in range(2))
+    other = hm.EvaluateEvery(1, episodes=16, key=jax.random.key(5))(trainer, metrics)
+    assert first == again
+    assert first["eval/episodes"] == 16
+    assert first["eval/return_low"] <= first["eval/return"] <= first["eval/return_high"]
+    assert first != other
+
+
+def test_the_numbers_have_their_intervals():
+    values = {"return": np.array([1.0, 2.0, 3.0]), "won": np.array([0.0, 0.0, 0.0])}
+    found = evaluation_metrics(Evaluation(episodes=3, values=values, unfinished=1))
+    assert found["eval/return"] == 2
+    assert found["eval/return_low"] == pytest.approx(2 - 1.959964 / 3**0.5)
+    assert found["eval/won"] == found["eval/won_low"] == 0
+    assert found["eval/won_high"] > 0.5  # Wilson's: three games say little
+    assert (found["eval/episodes"], found["eval/unfinished"]) == (3, 1)
+
+
+@pytest.mark.parametrize("wrong", [{"updates": 0}, {"updates": 1, "episodes": 0}])
+def test_numbers_out_of_range_are_refused(wrong):
+    with pytest.raises(ValueError, match="must be at least 1"):
+        hm.EvaluateEvery(**wrong)

@@ -1,0 +1,177 @@
+"""`Trainer.save` and `Trainer.load`, and what a file of theirs may hold."""
+
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from agent import probes
+from agent.probes import make_trainer
+
+from hackmatrix_rl.agent import RolloutCollector
+from hackmatrix_rl.agent.networks import MLPActorCritic
+from hackmatrix_rl.env import CartPole
+from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.training import EvaluateEvery, Trainer, read_tree, write_tree
+from hackmatrix_rl.training.sharding import mesh
+
+from .reinforce import Reinforce
+from .states import assert_same
+
+pytestmark = pytest.mark.usefixtures("compile_quickly")
+
+KEY = jax.random.key(3)
+
+
+def trainer_of(**changes):
+    return make_trainer(probes.observation_matters(), **changes)
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """A file of two updates, and the state four updates later."""
+    path = tmp_path_factory.mktemp("saved") / "training"
+    trainer = trainer_of()
+    trainer.start(KEY)
+    trainer.dispatch(2)
+    trainer.save(path)
+    trainer.dispatch(2)
+    return path, trainer.state
+
+
+def test_a_loaded_training_goes_on_bit_by_bit(saved):
+    path, later = saved
+    again = trainer_of()
+    again.load(path)
+    assert int(again.state.update) == 2
+    again.dispatch(2)
+    assert_same(again.state, later)
+
+
+def test_it_goes_on_on_other_devices(saved):
+    path, _ = saved
+    on_two = trainer_of(mesh=mesh("data=2"))
+    on_two.load(path)
+    one = trainer_of()
+    one.load(path)
+    assert_same(on_two.state, one.state)
+    on_two.save(path.with_name("again"))
+    assert path.with_name("again").read_bytes() == path.read_bytes()
+
+
+def test_loading_after_a_start_goes_on_from_the_file(saved):
+    trainer = trainer_of()
+    trainer.start(jax.random.key(9))
+    trainer.load(saved[0])
+    trainer.dispatch(2)
+    assert_same(trainer.state, saved[1])
+
+
+def test_what_has_not_started_cannot_be_saved(tmp_path):
+    with pytest.raises(ValueError, match="training has not started"):
+        trainer_of().save(tmp_path / "file")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_does_not_fit_is_refused_by_its_name_and_nothing_changes(saved):
+    trainer = trainer_of(num_envs=8)
+    trainer.start(KEY)
+    before = trainer.place(trainer.state)
+    with pytest.raises(ConfigError, match=r"does not fit this trainer: \.actors\S* is .* here"):
+        trainer.load(saved[0])
+    assert_same(trainer.state, before)
+
+
+def test_another_network_is_refused_by_the_name_of_its_layer(saved):
+    environment = CartPole()
+    policy = MLPActorCritic(environment.spec, width=4, depth=1, key=KEY)
+    trainer = Trainer(environment, policy, num_envs=4, num_steps=4, num_minibatches=1)
+    with pytest.raises(ConfigError, match=r"does not fit this trainer: .*\.(learner|actors)"):
+        trainer.load(saved[0])
+
+
+def damaged(how, whole):
+    first, rest = whole.split(b"\n", 1)
+    header = json.loads(first)
+    if how == "cut":
+        return whole[:-1]
+    if how == "longer":
+        return whole + b"x"
+    if how == "bit":
+        middle = len(first) + len(rest) // 2
+        return whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :]
+    if how == "huge":
+        header["arrays"][0]["shape"] = [2**62]
+    if how == "dtype":
+        header["arrays"][0]["dtype"] = "object"
+    if how == "negative":
+        header["arrays"][0]["shape"] = [-1]
+    if how == "key":
+        header["random_keys"] = {"nobody": "threefry2x32"}
+    if how == "empty":
+        return b""
+    if how == "foreign":
+        return b"\x80\x04pickle"
+    return json.dumps(header).encode() + b"\n" + rest
+
+
+@pytest.mark.parametrize(
+    "how", ["cut", "longer", "bit", "huge", "dtype", "negative", "key", "empty", "foreign"]
+)
+def test_a_file_that_is_none_is_refused_in_one_line(how, saved, tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(damaged(how, saved[0].read_bytes()))
+    with pytest.raises(ConfigError) as caught:
+        trainer_of().load(path)
+    assert str(caught.value).startswith(str(path))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(ConfigError, match="gone: cannot be read: No such file"):
+        trainer_of().load(tmp_path / "gone")
+
+
+def test_every_dtype_comes_back_as_it_was(tmp_path):
+    tree = {
+        "bfloat16": jnp.array([1.5, -0.0], jnp.bfloat16),
+        "bool": jnp.array([True, False]),
+        "nan": jnp.array([jnp.nan, jnp.inf]),
+        "scalar": jnp.uint32(7),
+        "nothing": jnp.zeros((0, 3)),
+        "key": jax.random.key(1, impl="rbg"),
+        "matrix": jnp.arange(6).reshape(2, 3).T,
+    }
+    write_tree(tmp_path / "file", "tree", tree)
+    stored = read_tree(tmp_path / "file", "tree")
+    back = stored.fill(tree)
+    assert stored.keys == {"['key']": "rbg"}
+    for name, leaf in tree.items():
+        words = (jax.random.key_data(x) if name == "key" else x for x in (back[name], leaf))
+        one, other = (np.asarray(x) for x in words)
+        assert (one.dtype, one.shape) == (other.dtype, other.shape)
+        assert one.tobytes() == other.tobytes(), name
+
+
+def test_a_file_of_another_kind_is_refused(tmp_path):
+    write_tree(tmp_path / "file", "policy", {"a": jnp.ones(1)})
+    with pytest.raises(ConfigError, match="holds a policy, not a training state"):
+        trainer_of().load(tmp_path / "file")
+
+
+def test_another_algorithm_is_saved_evaluated_and_loaded_likewise(tmp_path):
+    def trainer():
+        environment = CartPole()
+        policy = MLPActorCritic(environment.spec, width=8, depth=1, key=KEY)
+        return Trainer.of(Reinforce(environment, RolloutCollector(4), 8), policy)
+
+    first, again = trainer(), trainer()
+    seen = first.fit(2 * 32, key=KEY, callbacks=[EvaluateEvery(2, episodes=4)])
+    assert seen.extra["eval/episodes"] == 4
+    first.save(tmp_path / "file")
+    again.load(tmp_path / "file")
+    for each in (first, again):
+        each.fit(4 * 32)
+    assert int(again.state.update) == 4
+    assert_same(again.state, first.state)
