@@ -9,6 +9,7 @@ from agent import probes
 from hackmatrix_rl.agent.networks import (
     NETWORKS,
     build_network,
+    evaluator_of,
 )
 from hackmatrix_rl.agent.precision import (
     LossScale,
@@ -215,7 +216,7 @@ def test_where_dtypes_change_between_layers_activations_are_cast(name):
         def loss(network):
             seen = jnp.ones((5, 2, 4), jnp.float32)
             carry = jax.vmap(lambda _: network.initial_carry())(jnp.arange(2))
-            logits, value = network.unroll(seen, carry, jnp.zeros((5, 2), bool))
+            logits, value = evaluator_of(network).unroll(seen, carry, jnp.zeros((5, 2), bool))
             assert logits.dtype == value.dtype == F32
             return jnp.mean(logits**2) + jnp.mean(value**2), ()
 
