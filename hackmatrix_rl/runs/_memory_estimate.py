@@ -6,8 +6,11 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Int32, Key, PyTree
 
-from hackmatrix_rl.env import EnvSpec
+from hackmatrix_rl.agent import RolloutCollector
+from hackmatrix_rl.env import Environment, EnvSpec, EpisodeStatistics, Timestep, env_keys
 from hackmatrix_rl.game import GameConfig
 from hackmatrix_rl.system import (
     bytes_of,
@@ -59,11 +62,8 @@ def estimate_memory(trainer: Trainer[Any]) -> MemoryEstimate:
     spec = trainer.environment.spec
     num_steps = trainer.algorithm.collect.num_steps
     devices = trainer.mesh.size
-    collect = trainer.algorithm.collect
-    step = _step_bytes(spec) + 2 * len(collect.terms)
-    if collect.keep_log_probs:
-        step += 4 * spec.num_actions
-    rollout = num_steps * math.ceil(trainer.algorithm.num_envs / devices) * step
+    games = math.ceil(trainer.algorithm.num_envs / devices)
+    rollout = _rollout_bytes(trainer.algorithm, policy, games)
     parts = trainer.algorithm.batches.num_minibatches * trainer.algorithm.grad_accum
     shape, carry = spec.observation, jax.eval_shape(policy.initial_carry)
     kept = (
@@ -95,17 +95,79 @@ def least_memory(game: GameConfig, spec: EnvSpec, *, games: int, num_steps: int)
     """
     # Count only the snapshots, and in them one word for each enemy and transmission.
     state = games * game.history * 4 * (game.max_enemies + game.max_transmissions)
-    rollout = games * num_steps * _step_bytes(spec)
+    # Of a rollout only what is seen and the legal actions.
+    rollout = games * num_steps * (bytes_of(spec.observation) + spec.num_actions)
     return MemoryEstimate(state=state, rollout=rollout, learning=0, checkpoint=state)
 
 
-def _step_bytes(spec: EnvSpec) -> int:
-    """Bytes of a step in a `Rollout`, with its advantage and targets.
+class _Zeros(Environment):
+    """An environment of zeros, which traces at once: its rollouts have the shapes of another's.
 
-    A step has observation, mask, action, four float32 and two flags. Then come advantage, value
-    and target.
+    Attributes:
+        other: whose shapes.
     """
-    return bytes_of(spec.observation) + spec.num_actions + 4 + 4 * 4 + 2 + 3 * 4
+
+    other: Environment
+
+    @property
+    def spec(self) -> EnvSpec:
+        """The other's."""
+        return self.other.spec
+
+    @property
+    def truncates(self) -> bool:
+        """The other's."""
+        return self.other.truncates
+
+    def reset(self, keys: Key[Array, " num_envs"]) -> tuple[PyTree[Array], Timestep]:
+        """Zeros."""
+        games = keys.shape[0]
+        observation = jax.tree.map(
+            lambda leaf: jnp.zeros((games, *leaf.shape), leaf.dtype), self.spec.observation
+        )
+        mask = jnp.ones((games, self.spec.num_actions), bool)
+        number, flag = jnp.zeros(games, jnp.float32), jnp.zeros(games, bool)
+        return (), Timestep(
+            observation=observation,
+            mask=mask,
+            reward=number,
+            terminated=flag,
+            truncated=flag,
+            last_observation=observation,
+            last_mask=mask,
+            terms=dict.fromkeys(self.spec.terms, number),
+            episode=EpisodeStatistics(number, jnp.zeros(games, jnp.int32)),
+        )
+
+    def step(
+        self,
+        state: PyTree[Array],
+        actions: Int32[Array, " num_envs"],
+        keys: Key[Array, " num_envs"],
+    ) -> tuple[PyTree[Array], Timestep]:
+        """Zeros."""
+        return self.reset(keys)
+
+
+def _rollout_bytes(algorithm: PPO, policy: Any, games: int) -> int:
+    """Bytes of a rollout of so many games, with its advantages and targets."""
+    collect = algorithm.collect
+    plain = RolloutCollector(
+        collect.num_steps, terms=collect.terms, keep_log_probs=collect.keep_log_probs
+    )
+    arrays, code = eqx.partition(policy, is_shape)
+    environment = _Zeros(algorithm.environment)
+
+    def made(arrays: Any) -> Any:
+        policy = eqx.combine(arrays, code)
+        keys = env_keys(jax.random.key(0), games)
+        actors = plain.start(policy, environment, keys)
+        rollout, _ = plain(policy, environment, actors, precision=algorithm.precision)
+        return {**vars(rollout), "episodes": None}, algorithm.estimate(
+            rollout, algorithm.value_scale
+        )
+
+    return bytes_of(jax.eval_shape(made, arrays))
 
 
 def _is_inexact(leaf: Any) -> bool:

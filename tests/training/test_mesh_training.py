@@ -84,7 +84,7 @@ def first_rollout(trainer: Trainer):
 
     def program(key, weights):
         policy = eqx.combine(weights, rest)
-        collect, keys = update.collect, env_keys(key, trainer.num_envs)
+        collect, keys = update.collect, env_keys(key, trainer.algorithm.num_envs)
         actors = collect.start(policy, update.environment, keys)
         return collect.collect_parts(policy, update.environment, actors)
 
