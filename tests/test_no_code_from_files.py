@@ -26,7 +26,7 @@ MODULES = {
     "yaml",
 }
 CALLS = {"__import__", "compile", "eval", "exec"}
-# `import_module` of names that are written in the file itself; and of a network of one's own,
+# `import_module` of names that are written in the file itself; and of a custom network,
 # after `check_trusted`.
 IMPORTERS = {"__init__.py", "runtime_types.py", "cli/_main.py", "agent/networks/_registry.py"}
 

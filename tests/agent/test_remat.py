@@ -61,7 +61,7 @@ def test_an_auxiliary_loss_sees_the_same_hidden_layer(remat):
 
 
 class Plain(ActorCritic):
-    """A network of one's own, that says nothing of a hidden layer or of blocks."""
+    """A custom network, that says nothing of a hidden layer or of blocks."""
 
     layer: eqx.nn.Linear
 

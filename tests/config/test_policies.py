@@ -58,7 +58,7 @@ def test_the_measures_reach_the_update():
 
 
 class Closed(ActorCritic):
-    """A network of one's own whose hidden layer nobody sees."""
+    """A custom network whose hidden layer nobody sees."""
 
     def initial_carry(self):
         return ()

@@ -53,7 +53,7 @@ def found_in(loss, kind="nans"):
 
 
 class Planted(eqx.Module):
-    """PPO, and something of one's own."""
+    """PPO, and something custom."""
 
     more: object = eqx.field(static=True)
 
