@@ -53,6 +53,7 @@ FOREIGN: Mapping[str, str] = MappingProxyType(
         "env_name": "The game is always HackMatrix; hm.Trainer in Python trains in other "
         "environments.",
         "epochs": "Use {update_epochs}.",
+        "eval_freq": "Use {eval_interval}, in updates.",
         "exp_name": "Use {run_dir}.",
         "gae": "Use {gae_lambda}.",
         "gpu": "Use {device:gpu}.",

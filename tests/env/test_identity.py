@@ -95,7 +95,9 @@ def test_shapes_belong_to_it(monkeypatch):
 
     def wider(environment):
         found = spec(environment)
-        return dataclasses.replace(found, encode=lambda seen: found.encode(seen).ravel())
+        return dataclasses.replace(
+            found, encode=lambda seen: found.encode(seen).ravel(), split=None
+        )
 
     monkeypatch.setattr(identity.HackMatrix, "spec", property(wider))
     assert before.differences(game_identity()).keys() == {"observation"}

@@ -153,5 +153,5 @@ def test_thresholds_can_be_switched_off():
 
 
 def test_a_stop_by_divergence_needs_an_alarm():
-    with pytest.raises(ConfigError, match=r"--stop-after-kl 3 needs a --kl-alarm"):
+    with pytest.raises(ConfigError, match=r"--stop-after-kl 3 counts updates beyond --kl-alarm"):
         TrainConfig(kl_alarm=None, stop_after_kl=3)

@@ -93,7 +93,7 @@ def test_its_games_begin_anew_where_their_number_changes(tmp_path):
     checkpoint = find_checkpoint(folder.path)
     result = run(CONFIG, reinforce(num_envs=4), folder, resume=checkpoint, displays=[display])
     assert result.exit_code is ExitCode.DONE
-    assert any("fresh games begin" in note for note in display.notes)
+    assert any("new games start" in note for note in display.notes)
 
 
 def test_an_algorithm_that_leaves_out_a_part_cannot_be_made():
