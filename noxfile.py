@@ -20,13 +20,14 @@ CONSTRAINTS = ("-c", "constraints.txt")
 # Tests that are sessions of their own; everything else is in `tests`.
 PROCESSES = (
     *("tests/cli/test_as_users_run_it.py", "tests/cli/test_dry_run.py"),
-    *("tests/cli/test_eval.py", "tests/cli/test_output.py", "tests/cli/test_train.py"),
+    *("tests/cli/test_eval.py", "tests/cli/test_output.py", "tests/cli/test_reward.py"),
+    "tests/cli/test_train.py",
     *("tests/runs/test_faults.py", "tests/system/test_hosts.py"),
     *("tests/checkpoints/test_kept_checkpoints.py", "tests/system/test_rendezvous.py"),
     *("tests/runs/test_verify_resume.py",),
 )
 DEVICES = (
-    *("tests/agent/test_remat.py", "tests/cli/test_bench.py"),
+    *("tests/agent/test_first_layer.py", "tests/agent/test_remat.py", "tests/cli/test_bench.py"),
     *("tests/bench/test_benchmarks.py", "tests/training/test_communication.py"),
     *("tests/runs/test_compare.py", "tests/training/test_debug.py"),
     *("tests/training/test_gradients.py", "tests/training/test_loss_scaling.py"),
