@@ -1,4 +1,4 @@
-"""The reinforcement-learning face of the game, and of environments in general."""
+"""Environments for reinforcement learning: HackMatrix, CartPole, and what both have in common."""
 
 from hackmatrix_rl.env._cartpole import (
     CartPole,

@@ -1,4 +1,4 @@
-"""Balancing a pole on a cart: a second environment, small and well known."""
+"""CartPole: a second environment, small and well known."""
 
 import equinox as eqx
 import jax
@@ -26,11 +26,11 @@ MAX_POSITION = 2.4
 
 
 class CartPoleState(eqx.Module):
-    """Where the carts are.
+    """The state of a batch of carts.
 
     Attributes:
         physics: position (m), speed (m/s), angle (rad), angular speed (rad/s).
-        length: steps of the running episode.
+        length: number of steps in the current episode.
     """
 
     physics: Float32[Array, "num_envs 4"]
@@ -38,15 +38,16 @@ class CartPoleState(eqx.Module):
 
 
 class CartPole(Environment):
-    """A pole on a cart that is pushed left (0) or right (1); 1 reward for each step.
+    """A cart with a pole on it. The actions push the cart left (0) or right (1).
 
-    An episode terminates when the pole leans more than 12 degrees or the cart leaves the
-    track, and is truncated after `max_steps`; the best return is therefore `max_steps`.
+    Each step gives a reward of 1. An episode terminates when the pole leans more than 12 degrees
+    or the cart leaves the track. It is truncated after `max_steps`, so the best return is
+    `max_steps`.
 
     Source: Barto, Sutton and Anderson 1983, with the constants of Gym's CartPole-v1.
 
     Attributes:
-        max_steps: after how many steps an episode is truncated.
+        max_steps: number of steps after which an episode is truncated.
     """
 
     max_steps: int = eqx.field(static=True, default=500)
@@ -57,16 +58,16 @@ class CartPole(Environment):
 
     @property
     def spec(self) -> EnvSpec:
-        """Four numbers to see, two actions."""
+        """Four float32 numbers and two actions."""
         return EnvSpec(num_actions=2, observation=jax.ShapeDtypeStruct((4,), jnp.float32))
 
     @property
     def truncates(self) -> bool:
-        """Always, for a good policy never falls."""
+        """Always true: a good policy never lets the pole fall."""
         return True
 
     def reset(self, keys: Key[Array, " num_envs"]) -> tuple[CartPoleState, Timestep]:
-        """Starts near the upright position."""
+        """Starts each cart with the pole nearly upright."""
         num_envs = keys.shape[0]
         state = CartPoleState(physics=_start(keys), length=jnp.zeros((num_envs,), jnp.int32))
         never = jnp.zeros((num_envs,), bool)
@@ -78,7 +79,7 @@ class CartPole(Environment):
         actions: Int32[Array, " num_envs"],
         keys: Key[Array, " num_envs"],
     ) -> tuple[CartPoleState, Timestep]:
-        """Pushes each cart for one fiftieth of a second. Any action but 1 pushes left."""
+        """Pushes each cart for 0.02 seconds. Action 1 pushes right, every other number left."""
         check_actions(actions, keys)
         after = CartPoleState(
             physics=_move(state.physics, jnp.where(actions == 1, PUSH, -PUSH)),

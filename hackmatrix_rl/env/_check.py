@@ -1,4 +1,4 @@
-"""What an environment promises beyond its shapes, found out by playing it."""
+"""Checks an environment by playing it: what shapes and dtypes cannot show."""
 
 import warnings
 from collections.abc import Callable
@@ -23,7 +23,7 @@ from hackmatrix_rl.errors import (
     whole,
 )
 
-# Steps that are played again, to see whether the same comes of the same.
+# Number of steps to play again: the same keys and actions must give the same timesteps.
 REPLAYED = 8
 
 
@@ -34,25 +34,30 @@ def check_environment(
     num_envs: int = 16,
     key: Key[Array, ""] | None = None,
 ) -> None:
-    """Checks all that an environment has to keep to, by playing random legal actions in it.
+    """Checks the whole contract of an environment by playing random legal actions in it.
 
-    First the shapes and dtypes of everything. Then, at every step of some games: some action is
-    legal; rewards, observations and features are finite; an episode is terminated or truncated,
-    not both, and truncated only if `truncates` says so; the last observation is the observation
-    where no episode ended; the statistics of an episode that ended are those of what was
-    played. At last some steps are played again: the same keys give the same games, whatever is
-    played beside them.
+    First it checks all shapes and dtypes. Then it plays some games and checks at every step:
+
+    - At least one action is legal.
+    - Rewards, observations and features are finite.
+    - An episode is terminated or truncated, not both. It is truncated only if `truncates` is
+      true.
+    - The last observation equals the observation where no episode ended.
+    - The statistics of an ended episode match the steps and rewards that were played.
+
+    At the end it plays some steps again. The same keys and actions must give the same games,
+    also beside other games in the batch.
 
     Args:
         environment: an instance of `Environment`.
-        steps: to play in each game. What happens at the end of an episode is checked only if
-            one ends by then.
-        num_envs: games side by side; at least 2.
-        key: decides the games; by default always the same ones.
+        steps: number of steps of each game. The end of an episode is checked only if some
+            episode ends within them.
+        num_envs: number of games in the batch; at least 2.
+        key: source of all randomness; by default a fixed key.
 
     Raises:
-        TypeError: something is of the wrong kind.
-        ValueError: something else does not hold. The message says what was expected, what came,
+        TypeError: a value has the wrong type.
+        ValueError: another check failed. The message says what was expected, what was found,
             and what to change.
 
     Warns:
@@ -74,7 +79,7 @@ def check_environment(
 
 
 class _Program:
-    """An environment, compiled; traced anew for each instance."""
+    """A compiled environment. Each instance traces the environment anew."""
 
     def __init__(self, environment: Environment) -> None:
         spec = environment.spec
@@ -92,7 +97,7 @@ class _Program:
 
 @dataclass(frozen=True)
 class _Moment:
-    """What was done (nothing at the reset), and what came of it, on the host."""
+    """The actions of one step (`None` for the reset) and the timestep they led to, on the host."""
 
     actions: Any
     timestep: Any
@@ -107,18 +112,18 @@ def _play(
     actions: list[_Moment] | None = None,
     fixed: int | None = None,
 ) -> list[_Moment]:
-    """Plays some steps, random legal actions or given ones.
+    """Plays some steps with random legal actions or with given ones.
 
     Args:
-        program: to play in.
-        keys: of the games.
-        steps: to play.
-        inspect: looks at each timestep.
-        actions: moments whose actions to take, as far as they go.
-        fixed: take these in so many of the games alone; `None`: in all.
+        program: the compiled environment.
+        keys: one key for each game.
+        steps: number of steps.
+        inspect: checks each timestep.
+        actions: moments whose actions are repeated. Play stops after the last one.
+        fixed: number of games (the first ones) that repeat these actions; `None` for all.
 
     Returns:
-        The first moments, beginning with the reset.
+        The reset and the first `REPLAYED` steps.
     """
     draw = np.random.default_rng(0)
     fold = jax.vmap(jax.random.fold_in, in_axes=(0, None))
@@ -144,11 +149,11 @@ def _play(
 
 
 class _Inspector:
-    """Looks at one timestep after another, and keeps account of the episodes.
+    """Checks one timestep after another and adds up the steps and rewards of each episode.
 
     Args:
-        environment: that is played.
-        num_envs: games side by side.
+        environment: the environment that is played.
+        num_envs: number of games in the batch.
     """
 
     def __init__(self, environment: Environment, num_envs: int) -> None:
@@ -161,7 +166,7 @@ class _Inspector:
         self._where = ""
 
     def first(self, timestep: Any, features: Any) -> None:
-        """Looks at what `reset` gave."""
+        """Checks the timestep of `reset`."""
         self._where = f"{place(self._environment, 'reset')}:"
         self._look(timestep, features)
         ended = timestep.terminated | timestep.truncated
@@ -169,7 +174,7 @@ class _Inspector:
         self._refuse(timestep.reward != 0, "reward is {}; expected 0", timestep.reward)
 
     def next(self, timestep: Any, features: Any, number: int) -> None:
-        """Looks at what step `number` gave."""
+        """Checks the timestep of step `number`."""
         self._where = f"{place(self._environment, 'step')} at step {number}:"
         self._look(timestep, features)
         self._refuse(
@@ -192,7 +197,7 @@ class _Inspector:
         self._total[done] = self._moved[done] = self._length[done] = 0
 
     def end(self, steps: int) -> None:
-        """Looks at what the episodes have in common."""
+        """Checks all episodes together: some ended, and their environments were reset."""
         firsts = [lengths[0] for lengths in self._lengths if lengths]
         later = [length for lengths in self._lengths for length in lengths[1:]]
         if not firsts:
@@ -203,7 +208,7 @@ class _Inspector:
                 UserWarning,
                 stacklevel=4,
             )
-        # One that is not reset is over again at each of its steps.
+        # A game that was not reset ends again at every step.
         if len(later) >= 8 and max(later) == 1 and min(firsts) > 1:
             raise ValueError(
                 f"{place(self._environment, 'step')}: all {len(later)} episodes after the first "
@@ -212,7 +217,7 @@ class _Inspector:
             )
 
     def _look(self, timestep: Any, features: Any) -> None:
-        """What holds of every timestep."""
+        """Checks what must be true of every timestep."""
         self._refuse(~timestep.mask.any(axis=1), "mask has no legal action; expected one or more")
         seen = {
             "observation": timestep.observation,
@@ -256,7 +261,7 @@ class _Inspector:
             episode.length,
             self._length,
         )
-        # As exact as adding up in float32 is.
+        # The tolerance is that of a sum in float32.
         learned = LEARNED_RETURN in episode.extra
         name = f"extra[{LEARNED_RETURN!r}]" if learned else "total_reward"
         told = episode.extra[LEARNED_RETURN] if learned else episode.total_reward
@@ -281,7 +286,7 @@ class _Inspector:
             )
 
     def _refuse(self, where: np.ndarray, said: str, *values: np.ndarray) -> None:
-        """Raises if something is the case in some game, with the values there."""
+        """Raises a ValueError with the values of the first game in which `where` is true."""
         if where.any():
             game = int(np.flatnonzero(where)[0])
             numbers = [f"{value[game]:.6g}" for value in values]
@@ -289,7 +294,7 @@ class _Inspector:
 
 
 def _differs(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """In which games two arrays differ by more than rounding."""
+    """Which games differ by more than rounding."""
     if np.issubdtype(one.dtype, np.floating):
         same = np.isclose(one, other, rtol=1e-5, atol=1e-6, equal_nan=True)
     else:

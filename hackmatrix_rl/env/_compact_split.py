@@ -1,7 +1,7 @@
-"""How the features of HackMatrix's compact observation split.
+"""The split of the features of HackMatrix's compact observation.
 
-What lies on the board and does not move is static: it changes in one step of twenty, and is 34
-of the 48 channels. Enemies and transmissions are sparse: a board has about one of them.
+Static features are what does not move on the board. They are 34 of the 48 channels and change
+about once in 20 steps. Enemies and transmissions are sparse: a board has about one of them.
 """
 
 import jax
@@ -60,7 +60,7 @@ def _show(words: UInt32[Array, " some"]) -> Float32[Array, "some channels"]:
 def _others(observation: CompactObservation) -> Float32[Array, " others"]:
     features = features_from_compact(observation)
     assert features.grid is not None
-    # The last channel is where the player stands.
+    # The last channel is the player's cell.
     return jnp.concatenate([features.grid[..., -1].ravel(), features.flat])
 
 
@@ -86,4 +86,4 @@ COMPACT_SPLIT = FeatureSplit(
     others=_others,
     columns=_columns,
 )
-"""The split of `features_from_compact`."""
+"""The split of the features that `features_from_compact` makes."""

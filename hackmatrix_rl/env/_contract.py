@@ -1,4 +1,4 @@
-"""What an environment promises by its shapes and dtypes, checked without running anything."""
+"""Checks the shapes and dtypes of an environment without running it."""
 
 from typing import Any
 
@@ -24,14 +24,14 @@ from hackmatrix_rl.errors import (
     summary,
 )
 
-# So many environments are tried. It is a number that few other axes have.
+# Size of the batch that is traced. Few other axes have this size, so a wrong axis shows.
 TRIED = 3
 
 _BATCH = "give it a leading axis of environments; jax.vmap makes a batch of what plays one game"
 
 
 def check_is_environment(environment: Any) -> None:
-    """Raises a TypeError unless this is an instance of an `Environment`."""
+    """Raises a TypeError unless the argument is an instance of `Environment`."""
     if isinstance(environment, Environment):
         return
     if isinstance(environment, type):
@@ -52,15 +52,15 @@ def check_is_environment(environment: Any) -> None:
 
 
 def check_spec(spec: Any, owner: str = "spec") -> None:
-    """Raises unless a spec says what a network must know.
+    """Raises unless a spec is complete and consistent.
 
     Args:
-        spec: to check.
-        owner: where it comes from, in words.
+        spec: the spec to check.
+        owner: what the message calls the spec, for instance `MyEnv.spec`.
 
     Raises:
-        TypeError: something is of the wrong kind.
-        ValueError: something is out of range.
+        TypeError: a field has the wrong type.
+        ValueError: a field is out of range, or `encode` fails on the observation.
     """
     if not isinstance(spec, EnvSpec):
         hint = "use env.spec" if isinstance(spec, Environment) else "make it by EnvSpec(...)"
@@ -133,16 +133,16 @@ def _check_encode(spec: EnvSpec, owner: str) -> None:
 
 
 def check_shapes(environment: Any) -> None:
-    """Raises unless an environment's spec, `reset` and `step` fit together, by their shapes.
+    """Raises unless the shapes and dtypes of an environment's spec, `reset` and `step` agree.
 
-    Nothing is compiled or drawn: `reset` and `step` are traced once.
+    It traces `reset` and `step` once. It compiles nothing and draws no random numbers.
 
     Args:
-        environment: to check.
+        environment: the environment to check.
 
     Raises:
-        TypeError: something is of the wrong kind.
-        ValueError: something has the wrong shape or dtype.
+        TypeError: a value has the wrong type.
+        ValueError: an array has the wrong shape or dtype.
     """
     check_is_environment(environment)
     spec = environment.spec

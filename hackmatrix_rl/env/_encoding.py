@@ -1,6 +1,6 @@
-"""Observations as numbers for a network: the classic encoding (rules, section 10), and more.
+"""Float encodings of an observation: the classic one (rules, section 10) and the default one.
 
-The encodings are derived from `CompactObservation`, by whoever needs them.
+Both are computed from `CompactObservation` when they are needed.
 """
 
 from dataclasses import dataclass
@@ -35,7 +35,13 @@ from hackmatrix_rl.game import (
 
 
 class Observation(eqx.Module):
-    """The classic encoding."""
+    """The classic encoding of one observation.
+
+    Attributes:
+        player: numbers of the player, scaled to about [0, 1].
+        programs: 1 for each owned program.
+        grid: the channels of each cell, in the order of `CLASSIC_CHANNELS`.
+    """
 
     player: Float32[Array, "10"]
     programs: Float32[Array, " num_programs"]
@@ -46,7 +52,7 @@ def observe(config: GameConfig, state: State) -> Observation:
     """The classic encoding of one game.
 
     Args:
-        config: the game's capacities.
+        config: sizes of the game.
         state: one game; use `jax.vmap` for several.
     """
     return classic_from_compact(compact_observation(state.position))
@@ -54,13 +60,16 @@ def observe(config: GameConfig, state: State) -> Observation:
 
 @dataclass(frozen=True)
 class Channel:
-    """How a channel of the encoding follows from the word of a cell.
+    """How to compute one channel of the encoding from the word of a cell.
+
+    The channel is `min(number / scale, cap)` if the condition `when` holds, and 0 otherwise.
 
     Attributes:
-        field: of `CELL`; the channel is its number,
-        scale: divided by this,
-        cap: and not more than this;
-        when: but 0 unless these fields have these numbers. Without a `field` it is 1 then.
+        field: the field of `CELL` that gives the number. `None`: the channel is 1 where `when`
+            holds.
+        scale: the number is divided by this.
+        cap: upper bound of the channel.
+        when: pairs of a field and the number that it must have.
     """
 
     field: str | None = None
@@ -91,18 +100,18 @@ CLASSIC_CHANNELS = (
     *_one_hot("content", Sight.PICKUP, Sight.EXIT),
     Channel("siphon_center"),
 )
-"""The channels of the classic encoding, in its order."""
+"""The channels of the classic encoding, in order."""
 
 SCREEN_CHANNELS = (Channel("last_known"), *_one_hot("transmission_type", *_TYPES))
-"""What the screen shows beside them."""
+"""What the screen shows besides the classic channels."""
 
 
 def encode_cells(
     grid: UInt32[Array, "cells"], channels: tuple[Channel, ...]
 ) -> Float32[Array, "cells channels"]:
-    """Channels of the words of some cells."""
-    # One expression for all channels: XLA makes one pass of it, where stacking the channels
-    # one by one takes several times as long as the rest of a small network.
+    """Computes the channels of some cells from their words."""
+    # One expression for all channels: XLA computes it in one pass. Stacking the channels one by
+    # one takes several times as long as the rest of a small network.
     table = [CELL[channel.field] if channel.field else BitField(0, 0) for channel in channels]
     need = [[(CELL[name], number) for name, number in channel.when] for channel in channels]
 
@@ -123,7 +132,7 @@ def encode_cells(
 
 
 def _player(observation: CompactObservation) -> Float32[Array, "10"]:
-    """The player's numbers of the classic encoding."""
+    """The numbers of the player in the classic encoding."""
     number = dict(zip(Number, observation.numbers.astype(jnp.float32), strict=True))
     player = [
         number[Number.ROW] / 5,
@@ -165,10 +174,11 @@ def features_from_classic(observation: Observation) -> Features:
 
 
 def features_from_compact(observation: CompactObservation) -> Features:
-    """The classic encoding and what the screen shows beside it, as a network's input.
+    """The classic encoding and everything else on the screen, as a network's input.
 
-    Added are, flat: score (log), turn, and credits and energy without a bound (log); on the
-    grid: last-known cells, the types of transmissions, and where the player stands.
+    The additional flat values are the score, credits and energy (logarithms, without a bound)
+    and the turn. The additional channels are the last-known cells of hidden cryptogs, the types
+    of transmissions, and the player's cell.
     """
     _check_single(observation.grid.shape, (NUM_CELLS,))
     numbers = observation.numbers.astype(jnp.float32)

@@ -1,4 +1,4 @@
-"""What a reinforcement-learning environment is to the rest of the package."""
+"""The interface of an environment to the rest of the package."""
 
 from abc import abstractmethod
 from collections.abc import Callable
@@ -17,40 +17,40 @@ class Features(eqx.Module):
     """One observation as float arrays, ready for a network.
 
     Attributes:
-        flat: values without a place on a board.
-        grid: values that have one, channels last; `None` where there is no board.
+        flat: values that belong to no cell of a board.
+        grid: values of each cell of the board, channels last; `None` without a board.
     """
 
     flat: Float32[Array, " features"]
     grid: Float32[Array, "rows cols channels"] | None = None
 
     def ravel(self) -> Float32[Array, " all_features"]:
-        """Everything in one vector: the grid first, then the flat values."""
+        """All values in one vector: first the grid, then the flat values."""
         if self.grid is None:
             return self.flat
         return jnp.concatenate([self.grid.ravel(), self.flat])
 
 
 def flat_features(observation: PyTree) -> Features:
-    """The features of an observation that is made of numbers alone."""
+    """All arrays of an observation in one vector, as float32."""
     leaves = [jnp.ravel(leaf).astype(jnp.float32) for leaf in jax.tree.leaves(observation)]
     return Features(flat=jnp.concatenate(leaves))
 
 
 @dataclass(frozen=True)
 class EnvSpec:
-    """What a network must know of an environment.
+    """What a network must know about an environment.
 
     Attributes:
-        num_actions: size of the (discrete) action space.
+        num_actions: number of discrete actions.
         observation: a `jax.ShapeDtypeStruct` for each leaf of one observation (no batch axis).
-        encode: turns one observation into `Features`; called under `jax.vmap`.
+        encode: turns one observation into `Features`. It is called under `jax.vmap`.
         terms: names of the parts of the reward (see `Timestep.terms`).
-        split: how the features of `encode` split, so that a dense first layer takes less work;
-            `None`: not known.
+        split: the parts of the features of `encode`, with which a dense first layer saves work;
+            `None` if the environment has no such split.
 
     Raises:
-        ValueError: `split` is not of this `encode`.
+        ValueError: `split` belongs to another `encode`.
     """
 
     num_actions: int
@@ -68,23 +68,25 @@ class EnvSpec:
 
     @property
     def num_features(self) -> int:
-        """How many numbers `encode` makes of one observation (`Features.ravel()`)."""
+        """Number of features of one observation: the length of `Features.ravel()`."""
         return jax.eval_shape(lambda seen: self.encode(seen).ravel(), self.observation).size
 
 
 LEARNED_RETURN = "learned_return"
-"""Name in `EpisodeStatistics.extra` of the sum of `Timestep.reward` over the episode, in an
-environment whose reward to learn from is not what its `total_reward` adds up."""
+"""Name in `EpisodeStatistics.extra` of the sum of `Timestep.reward` over the episode.
+
+An environment has it if the reward to learn from differs from the reward that `total_reward`
+adds up."""
 
 
 class EpisodeStatistics(eqx.Module):
-    """Totals of the episodes that ended at this step; meaningful where `Timestep.done`.
+    """Totals of the episodes that ended at this step. They mean something where `Timestep.done`.
 
     Attributes:
-        total_reward: undiscounted return of the episode, which is reported as `return`: the sum
-            of `Timestep.reward`, unless `extra` has that sum as `learned_return`.
-        length: number of steps.
-        extra: further numbers of the environment's own, by name (stage, score, won ...).
+        total_reward: undiscounted return of the episode, reported as `return`. It is the sum of
+            `Timestep.reward`, unless `extra` holds that sum as `learned_return`.
+        length: number of steps of the episode.
+        extra: further numbers of the environment, by name (stage, score, won ...).
     """
 
     total_reward: Float32[Array, "*num_envs"]
@@ -93,24 +95,25 @@ class EpisodeStatistics(eqx.Module):
 
 
 class Timestep(eqx.Module):
-    """What a batch of environments shows after a step.
+    """What a batch of environments returns after a step.
 
-    Where an episode ended, the environment has already been reset: `observation` and `mask`
-    belong to the first position of the next episode, while `reward`, `terminated`,
-    `truncated`, `last_observation` and `episode` speak of the one that ended.
+    An environment whose episode ended is already reset. There `observation` and `mask` belong to
+    the first position of the next episode; `reward`, `terminated`, `truncated`,
+    `last_observation`, `last_mask` and `episode` belong to the episode that ended.
 
     Attributes:
-        observation: what to act on next; each leaf has a leading `num_envs` axis.
-        mask: the legal actions there.
-        reward: of the action just taken, to learn from; 0 at the first timestep.
-        terminated: the episode ended by the environment's own rules: nothing follows.
-        truncated: a limit of the trainer's cut the episode: a value may be bootstrapped from
-            `last_observation`. Never set together with `terminated`.
+        observation: the observation for the next action; each leaf has a leading `num_envs` axis.
+        mask: the legal actions of `observation`.
+        reward: reward of the last action, to learn from; 0 at the first timestep.
+        terminated: the rules of the environment ended the episode: no reward follows.
+        truncated: a limit that is not one of the rules cut the episode. The value of
+            `last_observation` stands for the rewards that would follow. Never true together with
+            `terminated`.
         last_observation: the position that the action led to, before any reset. Equal to
             `observation` where no episode ended.
-        last_mask: the legal actions there.
-        terms: the parts of the reward by name; empty where there is only one.
-        episode: totals of the episodes that ended here.
+        last_mask: the legal actions of `last_observation`.
+        terms: the parts of the reward by name; empty if the reward has no parts.
+        episode: totals of the episodes that ended at this step.
     """
 
     observation: PyTree[Array]
@@ -125,16 +128,15 @@ class Timestep(eqx.Module):
 
     @property
     def done(self) -> Bool[Array, "*num_envs"]:
-        """The episode ended at this step, whatever the reason."""
+        """The episode ended at this step: it was terminated or truncated."""
         return self.terminated | self.truncated
 
 
 class Environment(eqx.Module):
     """A batch of independent environments that reset themselves.
 
-    All methods are pure and work under `jax.jit`. Every random draw of an environment is a
-    function of its own key, so that the same games are played however the batch is split
-    over devices.
+    All methods are pure and work under `jax.jit`. Every random draw of an environment depends
+    only on its own key. The games therefore stay the same when a batch is split over devices.
     """
 
     @property
@@ -145,15 +147,15 @@ class Environment(eqx.Module):
     @property
     @abstractmethod
     def truncates(self) -> bool:
-        """Whether `Timestep.truncated` can ever be true."""
+        """Whether `Timestep.truncated` can be true."""
 
     @abstractmethod
     def reset(self, keys: Key[Array, " num_envs"]) -> tuple[PyTree[Array], Timestep]:
         """Starts one environment for each key.
 
         Returns:
-            The state of all of them (each leaf with a leading `num_envs` axis) and the first
-            timestep, whose reward is 0 and whose flags are false.
+            The state of all environments (each leaf has a leading `num_envs` axis) and the first
+            timestep. Its rewards are 0, and `terminated` and `truncated` are false.
         """
 
     @abstractmethod
@@ -163,23 +165,23 @@ class Environment(eqx.Module):
         actions: Int32[Array, " num_envs"],
         keys: Key[Array, " num_envs"],
     ) -> tuple[PyTree[Array], Timestep]:
-        """Takes one action in each environment, and resets those whose episode ended.
+        """Takes one action in each environment and resets the environments whose episode ended.
 
         Args:
-            state: as returned by `reset` or `step`.
-            actions: one for each environment. What an illegal one does is the environment's
-                to say; it is never undefined.
-            keys: fresh randomness, one key for each environment.
+            state: the state that `reset` or `step` returned.
+            actions: one action for each environment. Each environment defines what an illegal
+                action does.
+            keys: new random keys, one for each environment.
         """
 
 
 def env_keys(key: Key[Array, ""], num_envs: int, *, first: int = 0) -> Key[Array, " num_envs"]:
-    """One key for each environment, a function of `key` and the environment's index alone.
+    """One key for each environment. It depends only on `key` and the environment's index.
 
     Args:
         key: the source of randomness.
-        num_envs: how many keys.
-        first: index of the first environment, where the batch is a part of a larger one.
+        num_envs: number of keys.
+        first: index of the first environment, if the batch is a part of a larger one.
     """
     index = np.arange(first, first + num_envs, dtype=np.uint32)
     return jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, index)

@@ -1,4 +1,4 @@
-"""HackMatrix as an environment: many games at once, each reset as it ends."""
+"""HackMatrix as an environment: many games at once. A game that ends is reset."""
 
 from dataclasses import replace
 from functools import lru_cache
@@ -55,14 +55,14 @@ from hackmatrix_rl.game import (
 
 
 class Tally(eqx.Module):
-    """What has happened in an episode so far.
+    """Totals of the current episode.
 
     Attributes:
-        total_reward: the game's return.
-        length: steps.
-        siphons: siphons done.
-        programs: programs played.
-        learned_reward: the return that is learned from; `None` where that is the game's.
+        total_reward: return by the game's own reward.
+        length: number of steps.
+        siphons: number of siphons.
+        programs: number of programs played.
+        learned_reward: return by the reward to learn from; `None` if that is the game's own.
     """
 
     total_reward: Float32[Array, "*batch"]
@@ -73,18 +73,18 @@ class Tally(eqx.Module):
 
     @staticmethod
     def start(reward: RewardConfig) -> "Tally":
-        """Of an episode that has not begun."""
+        """The totals before the first step."""
         learned = None if reward.is_the_games else jnp.float32(0)
         return Tally(jnp.float32(0), jnp.int32(0), jnp.int32(0), jnp.int32(0), learned)
 
 
 class HackMatrixState(eqx.Module):
-    """A batch of games under way.
+    """The state of a batch of games.
 
     Attributes:
         games: the games; each leaf has a leading `num_envs` axis.
-        mask: their legal actions.
-        tally: totals of the episodes so far.
+        mask: the legal actions of each game.
+        tally: totals of the current episodes.
     """
 
     games: State
@@ -93,20 +93,20 @@ class HackMatrixState(eqx.Module):
 
 
 class HackMatrix(Environment):
-    """The whole game, batched, resetting itself.
+    """A batch of complete HackMatrix games that reset themselves.
 
     Attributes:
-        config: the game's capacities.
-        max_steps: an episode of so many steps is truncated; `None`: never. The game itself
-            has no limit.
+        config: sizes of the game.
+        max_steps: number of steps after which an episode is truncated; `None` for no limit. The
+            rules have no limit.
         observation: `"compact"` (small integers; the default) or `"classic"` (floats).
-        reward: weights of the parts of the reward. `Timestep.reward` is their weighted sum.
-            `EpisodeStatistics.total_reward` stays the game's own return; where a weight is not
-            1, `EpisodeStatistics.extra` has the other one as `learned_return`.
+        reward: weights of the parts of the reward. `Timestep.reward` is the weighted sum.
+            `EpisodeStatistics.total_reward` stays the game's own return. If some weight is not 1,
+            `EpisodeStatistics.extra` has the weighted return as `learned_return`.
 
     Raises:
-        TypeError: if `reward` is no `RewardConfig`.
-        ValueError: if `max_steps` is not positive or `observation` is unknown.
+        TypeError: `reward` is not a `RewardConfig`.
+        ValueError: `max_steps` is not positive, or `observation` is unknown.
     """
 
     config: GameConfig = eqx.field(static=True, default=GameConfig())
@@ -137,7 +137,7 @@ class HackMatrix(Environment):
 
     @property
     def truncates(self) -> bool:
-        """Whether episodes have a limit."""
+        """Whether `max_steps` is set."""
         return self.max_steps is not None
 
     def reset(self, keys: Key[Array, " num_envs"]) -> tuple[HackMatrixState, Timestep]:
@@ -146,7 +146,7 @@ class HackMatrix(Environment):
         return self.from_games(games)
 
     def from_games(self, games: State) -> tuple[HackMatrixState, Timestep]:
-        """Goes on from given games (a batch) as if they had just been reset."""
+        """Continues given games (a batch) as if each had just been reset."""
         return jax.vmap(self._begin)(games)
 
     def step(
@@ -155,9 +155,9 @@ class HackMatrix(Environment):
         actions: Int32[Array, " num_envs"],
         keys: Key[Array, " num_envs"],
     ) -> tuple[HackMatrixState, Timestep]:
-        """Plays one action in each game, and resets those that ended.
+        """Plays one action in each game and resets the games that ended.
 
-        An illegal action, or a number that is no action, ends its episode, as the rules say.
+        By the rules, an illegal action ends the episode. So does a number that is not an action.
         """
         check_actions(actions, keys)
         return jax.vmap(self._step)(state, actions, keys)
@@ -184,7 +184,7 @@ class HackMatrix(Environment):
     def _step(
         self, state: HackMatrixState, action: Int32[Array, ""], key: Key[Array, ""]
     ) -> tuple[HackMatrixState, Timestep]:
-        """One action of one game, and the reset if it ended the episode."""
+        """Plays one action in one game, and resets it if the episode ended."""
         chance = Chance.of(key)
         after, outcome = act(state.games, action, state.mask, chance=chance.fold_in(0))
         completed = outcome.completed & ~outcome.won
@@ -210,7 +210,7 @@ class HackMatrix(Environment):
         position, last_observation, last_mask = self._go_on(
             after, completed, done, chance=chance.fold_in(1)
         )
-        # The ring is left as it is: snapshots beyond `count` are never read.
+        # The ring itself stays: no snapshot beyond `count` is ever read.
         none = jnp.int32(0)
         history = replace(
             after.history,
@@ -237,14 +237,14 @@ class HackMatrix(Environment):
     def _go_on(
         self, game: State, completed: Bool[Array, ""], done: Bool[Array, ""], *, chance: Chance
     ) -> tuple[Position, CompactObservation | Observation, Bool[Array, " num_actions"]]:
-        """Sets up the next stage where one was completed, a new game where the last is over.
+        """Sets up the next stage after a completed stage, and a new game after an ended episode.
 
-        Both are needed where a limit cuts an episode as a stage is completed: its last
-        observation is of the next stage.
+        An action that completes a stage at the step limit needs both: the last observation of
+        its episode shows the next stage.
 
         Returns:
-            The position to play on from, and the observation and mask of the one before the
-            reset; these mean something only where `done`.
+            The position of the next action; the observation and mask before the reset, which
+            mean something only where `done`.
         """
         can_undo = game.history.count > 0
 
@@ -329,7 +329,7 @@ def _see(
 
 @lru_cache
 def _shape_of_observation(config: GameConfig, form: str) -> CompactObservation | Observation:
-    """Traced once: a new game takes a quarter of a second."""
+    """The shapes of one observation. Cached, because tracing a new game takes 0.25 seconds."""
 
     def first() -> CompactObservation | Observation:
         return _see(new_game(config, key=jax.random.key(0)).position, form)

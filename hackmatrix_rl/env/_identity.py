@@ -1,7 +1,7 @@
-"""Which game something was made for: rules, observation and actions, as a short text each.
+"""The identity of the game: short texts for its rules, observation and actions.
 
-Whatever outlives a process (checkpoints, and later recordings and weights) carries it, so that
-a later version can say what has changed instead of playing nonsense.
+A checkpoint stores it. A later version of the package compares it with its own identity and can
+say what has changed, instead of playing nonsense.
 """
 
 import hashlib
@@ -31,18 +31,18 @@ from hackmatrix_rl.game import (
 )
 
 OBSERVATION_VERSION = 1
-"""Raised by hand where the same numbers come to mean something else, or networks are fed
-otherwise, and none of the tables that `game_identity` reads tells of it."""
+"""Increase it when the meaning of an observation or its encoding changes, and none of the tables
+that `game_identity` reads shows the change."""
 
 
 @dataclass(frozen=True)
 class GameIdentity:
-    """What must be the same for a policy or a recording to mean the same.
+    """The version of the game that a policy was trained for.
 
     Attributes:
         rules: `RULES_VERSION`.
-        observation: its kind, and a sum over its arrays, its layout and how networks are fed it.
-        actions: their number, and a sum over their names in order.
+        observation: the kind of the observation, and a hash of its arrays, layout and encoding.
+        actions: the number of actions, and a hash of their names in order.
     """
 
     rules: str
@@ -53,15 +53,15 @@ class GameIdentity:
         return ", ".join(f"{name}={value}" for name, value in self.as_dict().items())
 
     def as_dict(self) -> dict[str, str]:
-        """The parts by name, as JSON can hold them."""
+        """The three texts by name, for JSON."""
         return asdict(self)
 
     @classmethod
     def of(cls, told: Mapping[str, Any]) -> "GameIdentity":
-        """What `as_dict` told.
+        """The identity from a mapping that `as_dict` made.
 
         Raises:
-            ValueError: it told something else.
+            ValueError: the mapping has other names, or a value is not a string.
         """
         names = [each.name for each in fields(cls)]
         if sorted(told) != sorted(names) or not all(type(each) is str for each in told.values()):
@@ -69,16 +69,16 @@ class GameIdentity:
         return cls(**told)
 
     def differences(self, other: "GameIdentity") -> dict[str, tuple[str, str]]:
-        """What differs: by its name, the part here and the part of the other."""
+        """The texts that differ, by name: this identity's, then the other's."""
         here, there = self.as_dict(), other.as_dict()
         return {name: (here[name], there[name]) for name in here if here[name] != there[name]}
 
 
 @lru_cache
 def game_identity(observation: Literal["compact", "classic"] = "compact") -> GameIdentity:
-    """The identity of the game as this version of the package plays it.
+    """The identity of the game in this version of the package.
 
-    It does not depend on capacities or limits, which a config says.
+    It does not depend on the sizes and limits in a config.
 
     Args:
         observation: as for `HackMatrix`.
@@ -95,7 +95,7 @@ def _actions() -> list[str]:
 
 
 def _seen(environment: HackMatrix) -> list[str]:
-    """All that is known of an observation, in lines."""
+    """Everything that defines an observation and its encoding, as lines of text."""
     spec = environment.spec
     fed = jax.eval_shape(spec.encode, spec.observation)
     return [

@@ -1,7 +1,7 @@
 """What the player sees (rules, section 10).
 
-`CompactObservation` holds it as small integers: that is what is stored and moved about. What a
-network is fed is derived from it (`env/encoding.py`).
+`CompactObservation` holds it as small integers. The rollout stores this form. `env/_encoding.py`
+computes a network's input from it.
 """
 
 from enum import IntEnum
@@ -33,7 +33,7 @@ from hackmatrix_rl.game import (
 
 
 class Number(IntEnum):
-    """Entries of `CompactObservation.numbers`."""
+    """Indices of `CompactObservation.numbers`."""
 
     ROW = 0
     COL = 1
@@ -50,7 +50,7 @@ class Number(IntEnum):
 
 
 class Sight(IntEnum):
-    """What a cell is seen to hold."""
+    """The visible content of a cell."""
 
     EMPTY = 0
     DATA = 1
@@ -70,27 +70,27 @@ CELL = fields(
     transmission_type=3,
     last_known=1,
 )
-"""What is seen of a cell, in one word; 0 means "none" in each.
+"""The fields of the word of a cell: what the player sees there. 0 means "none" in each field.
 
     content: a `Sight`.
-    value: points of a data block, number of the program of a program block.
-    siphoned: of blocks alone.
-    enemy: 1 + the type of the enemy shown; then its hp and flags.
-    transmission: turns_remaining of the transmission shown, 7 for more.
-    transmission_type: 1 + its type, while SHOW is active.
+    value: points of a data block, or the number of the program of a program block.
+    siphoned: whether a block was siphoned; 0 for other cells.
+    enemy: 1 + the type of the visible enemy; `enemy_hp` and the two flags belong to it.
+    transmission: `turns_remaining` of the visible transmission, 7 for 7 or more.
+    transmission_type: 1 + the type of the transmission while SHOW is active.
     last_known: a hidden cryptog was last seen here.
 
-`Board` has its fields at the same places.
+The words of `Board` have the same fields at the same bits.
 """
 
 
 class CompactObservation(eqx.Module):
-    """Everything a person at the original's screen sees, as integers.
+    """Everything that the screen of the original game shows, as integers.
 
     Attributes:
-        numbers: one entry a `Number`, unscaled.
-        programs: the programs that are owned, a bit each.
-        grid: a word a cell, see `CELL`; cell = row * 6 + col.
+        numbers: one unscaled number for each `Number`.
+        programs: the owned programs, one bit for each.
+        grid: one word for each cell, see `CELL`; cell = row * 6 + col.
     """
 
     numbers: Int32[Array, "*batch numbers"]
@@ -98,17 +98,18 @@ class CompactObservation(eqx.Module):
     grid: UInt32[Array, "*batch 36"]
 
     def plane(self, name: str) -> Int32[Array, "*batch 36"]:
-        """One of the fields of `CELL`, for every cell."""
+        """One field of `CELL`, for every cell."""
         return CELL[name].read(self.grid)
 
 
 def compact_observation(position: Position, *, is_rare: bool = False) -> CompactObservation:
-    """What is seen of one position, as integers.
+    """The compact observation of one position.
 
     Args:
-        position: what is looked at.
-        is_rare: whether only a few games of a batch are looked at. This is another program for
-            the same observation: it looks at all slots at once, and is shorter to compile.
+        position: one position.
+        is_rare: whether only a few games of a batch need the observation. Both values give the
+            same observation by different programs: `True` reads all slots at once and compiles
+            faster, `False` runs faster.
     """
     player, board = position.player, position.board
     numbers = {
@@ -133,7 +134,7 @@ def compact_observation(position: Position, *, is_rare: bool = False) -> Compact
 
 
 def _board(board: Board) -> UInt32[Array, "36"]:
-    """What the cells are seen to hold, beside enemies and transmissions."""
+    """The words of the cells without enemies and transmissions."""
     content = board.content
     block = is_block(content)
     hidden = (content == Content.HIDDEN_DATA) | (content == Content.HIDDEN_PROGRAM)
@@ -148,11 +149,11 @@ def _board(board: Board) -> UInt32[Array, "36"]:
 Things = tuple[Enemies, Transmissions, Int32[Array, ""], Bool[Array, ""]]
 
 _FEW = 6
-"""Slots that are looked at in every game; most games never have more."""
+"""Number of slots that are read in every game. Most games never fill more."""
 
 
 def _things(position: Position, *, is_rare: bool) -> UInt32[Array, "36"]:
-    """The enemies and transmissions that are seen."""
+    """The fields of the visible enemies and transmissions."""
     given = (
         position.enemies,
         position.transmissions,
@@ -177,7 +178,7 @@ def _things(position: Position, *, is_rare: bool) -> UInt32[Array, "36"]:
 def _enemies(
     enemies: Enemies, player_cell: Int32[Array, ""], show: Bool[Array, ""]
 ) -> UInt32[Array, "36"]:
-    """The enemies shown, and where hidden cryptogs were last seen."""
+    """The fields of the visible enemies, and of the last-known cells of hidden cryptogs."""
     row, column = row_and_column(player_cell)
     in_sight = (row | column).has(enemies.cell) | show
     hidden = (enemies.type == EnemyType.CRYPTOG) & ~in_sight
@@ -194,7 +195,7 @@ def _enemies(
 
 
 def _transmissions(transmissions: Transmissions, show: Bool[Array, ""]) -> UInt32[Array, "36"]:
-    """The transmissions shown; under SHOW with their types."""
+    """The fields of the transmissions; with their types while SHOW is active."""
     turns = jnp.minimum(transmissions.turns_remaining, CELL["transmission"].largest)
     kind = jnp.where(show, transmissions.type + 1, 0)
     look = CELL["transmission"].placed(turns) | CELL["transmission_type"].placed(kind)
@@ -202,12 +203,12 @@ def _transmissions(transmissions: Transmissions, show: Bool[Array, ""]) -> UInt3
 
 
 def _first_by_cell(slots: Slots, look: UInt32[Array, " n"]) -> UInt32[Array, "36"]:
-    """For each cell the look of the first thing on it; 0 where there is none."""
+    """The fields of the first present slot of each cell; 0 for a cell without one."""
     cells = np.arange(NUM_CELLS, dtype=np.int32)
     if slots.size > _FEW:
         here = (cells[:, None] == slots.cell[None, :]) & _leads(slots)[None, :]
         return jnp.max(jnp.where(here, look[None, :], jnp.uint32(0)), axis=1)
-    # Of a few, one by one takes less time: as an axis they are too short for vectors.
+    # A few slots are faster one by one: their axis is too short for vector instructions.
     cell = jnp.where(slots.present, slots.cell, -1)
     shown = jnp.zeros(NUM_CELLS, jnp.uint32)
     for slot in reversed(range(slots.size)):  # the first one writes last
@@ -216,7 +217,7 @@ def _first_by_cell(slots: Slots, look: UInt32[Array, " n"]) -> UInt32[Array, "36
 
 
 def _leads(slots: Slots) -> Bool[Array, " n"]:
-    """The things that are the first on their cells."""
+    """The present slots that come first on their cells."""
     number = np.arange(slots.size)
     earlier = (number[None, :] < number[:, None]) & slots.present[None, :]
     behind = ((slots.cell[None, :] == slots.cell[:, None]) & earlier).any(axis=1)

@@ -1,4 +1,4 @@
-"""How the features of an observation split, so that a network can multiply them with less work."""
+"""A split of the features of an observation, with which a dense first layer saves work."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from jaxtyping import Array, Float32, PyTree, UInt32
 
 
 class Columns(NamedTuple):
-    """The columns of `Features.ravel()` that each part of a split has, in the part's own order."""
+    """The columns of `Features.ravel()` that belong to each part of a split, in the part's order."""
 
     static: np.ndarray
     sparse: np.ndarray
@@ -21,18 +21,18 @@ class FeatureSplit:
     """The features of an observation in three parts.
 
     Static features stay the same for many steps in a row. Sparse features are 0 in most cells.
-    The others are all the rest. All functions but `show` take one observation; `seen` and
-    `sparse` take a batch, too.
+    The others are all the rest. All functions except `show` take one observation. `seen` and
+    `sparse` also take a batch.
 
     Attributes:
-        encode: all features, as in the environment's spec.
-        seen: the integers that alone decide the static features.
+        encode: the function that gives all features, as in the environment's spec.
+        seen: the integers that determine the static features.
         static: the static features.
-        sparse: one word for each cell, which alone decides the cell's sparse features. They
-            are 0 where it is 0.
+        sparse: one word for each cell, which determines the cell's sparse features. The features
+            of a word 0 are 0.
         show: from the words of some cells to their sparse features.
         others: all other features.
-        columns: where the parts stand. It depends on the shapes of an observation alone.
+        columns: the columns of each part. They depend only on the shapes of an observation.
     """
 
     encode: Callable[[PyTree[Array]], Any]
