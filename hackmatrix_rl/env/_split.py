@@ -9,7 +9,7 @@ from jaxtyping import Array, Float32, PyTree, UInt32
 
 
 class Columns(NamedTuple):
-    """The columns of `Features.ravel()` that belong to each part of a split, in the part's order."""
+    """The columns of `Features.ravel()` of each part of a split, in the order of the part."""
 
     static: np.ndarray
     sparse: np.ndarray

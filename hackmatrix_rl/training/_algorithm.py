@@ -1,4 +1,4 @@
-"""What training repeats: the one interface between an algorithm and everything that runs it."""
+"""The interface between a learning algorithm and everything that runs it."""
 
 from abc import abstractmethod
 from dataclasses import dataclass
@@ -15,11 +15,11 @@ from hackmatrix_rl.training._metrics import Metrics
 
 
 class AlgorithmState(eqx.Module):
-    """Everything that an algorithm continues from; a checkpoint stores it. Subclasses add fields.
+    """The whole state of a training, as a checkpoint stores it. Subclasses add fields.
 
     Attributes:
-        update: number of updates done.
-        env_steps: number of environment steps taken, over all environments.
+        update: number of updates so far.
+        env_steps: number of environment steps so far, over all environments.
     """
 
     update: eqx.AbstractVar[Int32[Array, ""]]
@@ -31,13 +31,13 @@ State = TypeVar("State", bound=AlgorithmState)
 
 @dataclass(frozen=True)
 class Dispatch:
-    """What the host knows of one call of the compiled program.
+    """What the host knows about one call of the compiled program.
 
     Attributes:
-        count: updates that it did.
-        updates: updates since the start of training.
+        count: number of updates in this call.
+        updates: number of updates since the start of training.
         env_steps: environment steps since the start of training, over all environments.
-        seconds: how long it took, without compilation.
+        seconds: duration of the call, without compilation.
     """
 
     count: int
@@ -47,15 +47,15 @@ class Dispatch:
 
 
 class Algorithm(eqx.Module, Generic[State]):
-    """A way to learn. `Trainer` compiles and repeats it; runs and checkpoints know no more of it.
+    """A learning algorithm. `Trainer` compiles and repeats it; runs and checkpoints use only this.
 
-    `PPO` is one. Another one subclasses this, and is handed to `Trainer.of`:
+    `PPO` is one. For another algorithm, write a subclass and pass an instance to `Trainer.of`:
 
         trainer = Trainer.of(Reinforce(environment, ...), policy)
 
     Attributes:
-        environment: what the policy acts in.
-        mesh: the devices that train.
+        environment: the environment that the policy acts in.
+        mesh: the mesh of devices that train.
     """
 
     environment: eqx.AbstractVar[Environment]
@@ -69,10 +69,10 @@ class Algorithm(eqx.Module, Generic[State]):
     @property
     @abstractmethod
     def resettable(self) -> tuple[str, ...]:
-        """Fields of the state that a resumed run may begin anew.
+        """Names of the fields of the state that a resumed run may make anew.
 
         Their shapes depend on settings that may change, such as the number of environments.
-        Every other field must fit.
+        Every other field must fit the checkpoint.
         """
 
     @abstractmethod
@@ -80,36 +80,36 @@ class Algorithm(eqx.Module, Generic[State]):
         """The state before the first update.
 
         Args:
-            key: every random draw of the training follows from it.
-            policy: the network to start from.
+            key: source of all randomness in the training.
+            policy: the policy to start from.
         """
 
     @abstractmethod
     def __call__(self, state: State) -> tuple[State, PyTree[Array]]:
-        """One update, inside of the compiled program.
+        """Does one update. The compiled program calls it.
 
         Returns:
-            The next state, of the same shapes; and a report, whose leaves are scalars that may
-            be summed over updates.
+            The next state, of the same shapes, and a report. The leaves of the report are scalars
+            that can be summed over updates.
         """
 
     @abstractmethod
     def metrics(self, report: PyTree[Array], dispatch: Dispatch) -> Metrics:
-        """What a dispatch shows to people, on the host.
+        """Makes the metrics of a dispatch from its report, on the host.
 
         Args:
-            report: summed over the updates of the dispatch.
-            dispatch: how many updates these are, and when.
+            report: the sum of the reports of its updates.
+            dispatch: the number of updates, and the progress of the training.
         """
 
     @abstractmethod
     def policy(self, state: State) -> ActorCritic:
-        """The policy that plays."""
+        """The policy in a state, for evaluation and play."""
 
     @abstractmethod
     def shardings(self, state: State) -> PyTree[NamedSharding]:
-        """Where each array of the state lies on the mesh; `None` for what is no array.
+        """The sharding of each array of the state; `None` for a leaf that is not an array.
 
         Args:
-            state: arrays, or their shapes.
+            state: a state of arrays, or of their shapes.
         """

@@ -1,4 +1,4 @@
-"""What may be handed to a `Trainer`, checked before anything is traced or drawn."""
+"""Checks the arguments of a `Trainer` before anything is traced or compiled."""
 
 import inspect
 import math
@@ -57,7 +57,7 @@ from hackmatrix_rl.training.sharding import (
 
 
 def number(name: str, value: Any) -> float:
-    """An argument that is a finite number; raises a TypeError or a ValueError if it is not."""
+    """The argument as a float; raises a TypeError or ValueError unless it is a finite number."""
     is_scalar = isinstance(value, jax.Array | np.ndarray) and value.shape == ()
     if isinstance(value, bool) or not (isinstance(value, numbers.Real) or is_scalar):
         raise TypeError(f"{name} is {described(value)}; expected a number")
@@ -68,14 +68,16 @@ def number(name: str, value: Any) -> float:
 
 @dataclass(frozen=True)
 class Sizes:
-    """How many of everything; each a whole number, 1 or more, and such that they divide.
+    """The sizes of an update. Each is a whole number, 1 or more.
+
+    `num_minibatches * grad_accum` must divide `num_envs`.
 
     Attributes:
-        num_envs: environments side by side.
-        num_steps: steps of each in an update.
-        num_minibatches: parts of a pass over a rollout.
-        update_epochs: passes.
-        grad_accum: parts of a minibatch.
+        num_envs: number of environments.
+        num_steps: steps of each environment in an update.
+        num_minibatches: number of minibatches in one pass over a rollout.
+        update_epochs: number of passes over a rollout.
+        grad_accum: number of parts of a minibatch.
     """
 
     num_envs: int
@@ -92,20 +94,20 @@ class Sizes:
 
     @property
     def minibatches(self) -> Minibatches:
-        """How a rollout is cut up."""
+        """The minibatches of an update."""
         return Minibatches(self.num_minibatches, self.update_epochs)
 
     @property
     def at_once(self) -> int:
-        """Environments of what the loss is handed at once."""
+        """Number of environments in one call of the loss."""
         return self.num_envs // (self.num_minibatches * self.grad_accum)
 
 
 def losses_of(loss: Any, gae: Any, value_scale: Any) -> tuple[Any, AdvantageEstimator, ValueScale]:
-    """Loss, estimator and units of the value, by default those of this package.
+    """Loss, advantage estimator and value scale; this package's default for each `None`.
 
     Raises:
-        TypeError: one is of the wrong kind.
+        TypeError: an argument has the wrong type.
     """
     loss = PPOLoss() if loss is None else loss
     gae = GAE() if gae is None else gae
@@ -117,18 +119,19 @@ def losses_of(loss: Any, gae: Any, value_scale: Any) -> tuple[Any, AdvantageEsti
 
 
 def target_kl_of(given: Any) -> float | None:
-    """The limit of the divergence; raises unless it is `None` or a positive number."""
+    """`target_kl` as a float; raises unless it is `None` or a positive number."""
     if given is not None and number("target_kl", given) <= 0:
         raise ValueError(f"target_kl must be positive or None, not {given}")
     return None if given is None else float(given)
 
 
 def mesh_of(given: Any, sizes: Sizes) -> Mesh:
-    """The mesh that was handed in, or that a text speaks of; `None` for one device.
+    """The mesh that the argument is, or that its text describes; one device for `None`.
 
     Raises:
-        TypeError: it is neither.
-        ValueError: the text speaks of no mesh that is here, or the sizes do not divide over it.
+        TypeError: the argument is neither a mesh nor a text.
+        ValueError: the devices here cannot form the mesh of the text, or the mesh does not
+            divide the sizes.
     """
     if isinstance(given, str):
         given = mesh(given)
@@ -148,11 +151,11 @@ def mesh_of(given: Any, sizes: Sizes) -> Mesh:
 def optimizer_of(
     optimizer: Any, learning_rate: Any
 ) -> tuple[optax.GradientTransformation, Schedule]:
-    """Optimizer and learning rate, by default those that `Trainer` names.
+    """Optimizer and learning rate; the defaults are those of `Trainer`.
 
     Raises:
-        TypeError: one is of the wrong kind.
-        ValueError: a rate is negative or not finite.
+        TypeError: an argument has the wrong type.
+        ValueError: a learning rate is negative or not finite.
     """
     if learning_rate is None:
         learning_rate = 3e-4 if optimizer is None else 1.0
@@ -164,7 +167,7 @@ def optimizer_of(
 
 
 def _schedule(given: Any) -> Schedule:
-    """A schedule as it is, a number as a constant one."""
+    """The argument if it is a schedule; a constant schedule if it is a number."""
     if not isinstance(given, Schedule):
         if callable(given):
             raise TypeError(
@@ -190,7 +193,7 @@ def _schedule(given: Any) -> Schedule:
 
 
 def check_optimizer(given: Any) -> None:
-    """Raises a TypeError unless this is an optimizer of optax, or has its two functions."""
+    """Raises a TypeError unless the argument has `init` and `update`, as optax's optimizers."""
     if not isinstance(given, type) and all(
         callable(getattr(given, name, None)) for name in ("init", "update")
     ):
@@ -206,7 +209,7 @@ def check_optimizer(given: Any) -> None:
 
 
 def check_loss(loss: Any) -> None:
-    """Raises a TypeError unless a loss can be called with a policy and a batch."""
+    """Raises a TypeError unless the loss can be called with a policy and a batch."""
     if isinstance(loss, type) or not callable(loss):
         hint = f": {loss.__name__}()" if isinstance(loss, type) else ", such as hm.PPOLoss()"
         raise TypeError(
@@ -229,21 +232,21 @@ def check_modules(
     precision: PrecisionPolicy,
     sizes: Sizes,
 ) -> None:
-    """Raises unless environment, policy and loss fit together, by their shapes.
+    """Raises unless the shapes of environment, policy and loss fit together.
 
-    What this package brings is held to its contract by tests: only how it goes together is
-    looked at. (The step of HackMatrix takes seconds to trace.)
+    The tests check the package's own environments and losses, so they are not traced here: the
+    step of HackMatrix takes seconds to trace.
 
     Args:
-        environment: to train in.
-        policy: to train.
-        loss: to descend; `None` to leave it out.
-        precision: that the policy computes in.
-        sizes: of a rollout and its parts.
+        environment: the environment to train in.
+        policy: the policy to train.
+        loss: the loss to minimize; `None` skips its check.
+        precision: the precision of the policy.
+        sizes: the sizes of an update.
 
     Raises:
-        TypeError: something is of the wrong kind.
-        ValueError: something has the wrong shape or dtype.
+        TypeError: a value has the wrong type.
+        ValueError: an array has the wrong shape or dtype.
     """
     if not is_ours(environment):
         check_shapes(environment)
@@ -260,13 +263,13 @@ def _check_losses(
     precision: PrecisionPolicy,
     sizes: tuple[int, int],
 ) -> None:
-    """What a loss returns, from a batch of shapes."""
+    """Checks what the loss returns for a batch of shapes."""
     terms = getattr(loss, "auxiliary", None) is not None
     log_probs = bool(getattr(loss, "needs_old_log_probs", False))
     said = f"loss: {place(loss, '__call__')}"
 
     def evaluate(loss: Any, policy: ActorCritic) -> Any:
-        # Made while it is traced: no memory is taken.
+        # The batch exists only while tracing and takes no memory.
         batch = _zeros(policy, spec, *sizes, terms=terms, log_probs=log_probs)
         return loss(evaluator_of(precision.cast_to_compute(policy)), batch)
 
@@ -305,7 +308,7 @@ def _zeros(
     terms: bool,
     log_probs: bool,
 ) -> Batch:
-    """A minibatch in which nothing happens."""
+    """A minibatch of zeros."""
 
     def array(dtype: Any, *more: int) -> Array:
         return jnp.zeros((num_steps, num_games, *more), dtype)

@@ -1,4 +1,4 @@
-"""What is called after each dispatch of a training, for those who prefer it to a loop."""
+"""Callbacks: functions that the trainer calls after each dispatch."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -8,19 +8,19 @@ from hackmatrix_rl.errors import described
 from hackmatrix_rl.training._metrics import Metrics
 
 Callback = Callable[[Any, Metrics], Mapping[str, float] | None]
-"""Takes the trainer and the metrics of a dispatch. It may return further numbers by name: the
-metrics have them from then on. It raises `StopTraining` to end the training."""
+"""A function of the trainer and the metrics of a dispatch. It may return numbers by name, which
+join the metrics. It may raise `StopTraining` to end the training."""
 
 
 class StopTraining(Exception):
-    """Raised by a callback: training ends after this dispatch, as if it had come to its end."""
+    """A callback raises this to end the training normally after the current dispatch."""
 
 
 def check_callbacks(callbacks: Any) -> tuple[Callback, ...]:
     """The callbacks as a tuple.
 
     Raises:
-        TypeError: they are no sequence of functions.
+        TypeError: the argument is not a sequence of functions.
     """
     if callable(callbacks) or not isinstance(callbacks, Sequence):
         raise TypeError(
@@ -39,19 +39,19 @@ def check_callbacks(callbacks: Any) -> tuple[Callback, ...]:
 def call_back(
     callbacks: Sequence[Callback], trainer: Any, metrics: Metrics
 ) -> tuple[Metrics, bool]:
-    """Calls each callback in turn. Each sees the numbers of those before it.
+    """Calls each callback in order. Each sees the numbers that earlier ones returned.
 
     Args:
-        callbacks: to call; all of them are called, whether one stops the training or not.
-        trainer: that trains.
-        metrics: of the dispatch.
+        callbacks: the callbacks. All are called, even after one has stopped the training.
+        trainer: the trainer, for the callbacks.
+        metrics: the metrics of the dispatch.
 
     Returns:
-        The metrics with what the callbacks returned, and whether one stopped the training.
+        The metrics with the numbers of the callbacks, and whether one stopped the training.
 
     Raises:
-        TypeError: a callback returned something else than numbers by name.
-        ValueError: it returned a number under a name that is taken.
+        TypeError: a callback returned something other than `None` or numbers by name.
+        ValueError: a callback returned a name that the metrics already have.
     """
     stop = False
     for callback in callbacks:

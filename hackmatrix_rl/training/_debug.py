@@ -1,8 +1,8 @@
-"""Looking for what went wrong: checks inside of the program, or no program at all.
+"""`--debug`: checks inside the compiled program, around the loss and the advantage estimator.
 
-`jax_debug_nans` is of no use here: it looks at what a compiled program returns, which is a
-whole dispatch later, and then computes that again, from a state that was given away. So the
-checks are put into the program, around the modules that it is made of.
+`jax_debug_nans` does not help here. It checks the result of a compiled program, which is a whole
+dispatch. Then it repeats the computation from the old state, whose memory was donated and is
+gone.
 """
 
 import os
@@ -49,7 +49,7 @@ _ERRORS = {
     CHECKS: checkify.nan_checks | checkify.div_checks | checkify.index_checks,
 }
 
-# Whose lines say nothing about the network or the loss.
+# Reports leave out the lines of these files: they say nothing about the network or the loss.
 _LIBRARIES = (
     "<",
     __file__,
@@ -58,25 +58,25 @@ _LIBRARIES = (
 
 
 class Reports:
-    """What the checks of a program found, on the host: the first few of each part.
+    """The findings of the checks in a program, on the host: the first few of each part.
 
     Args:
-        room: lines that are kept of each part of an update.
+        room: number of lines to keep for each part of an update.
     """
 
     def __init__(self, room: int = 6) -> None:
         self._room = room
-        # In the order in which one leads to the next, whichever arrives first.
+        # The order of cause and effect. The findings may arrive in another order.
         self._found: dict[str, list[str]] = {COLLECTED: [], IN_LOSS: [], IN_GRADIENT: []}
 
     def add(self, part: str, message: str) -> None:
-        """Takes a line about a part of an update; one that is there already only once."""
+        """Adds a line about a part of an update, unless it is there already."""
         found = self._found[part]
         if message not in found and len(found) < self._room:
             found.append(message)
 
     def take(self) -> list[str]:
-        """What was found since the last call, once everything that was begun is done."""
+        """Waits until the device has finished, and returns the findings since the last call."""
         jax.effects_barrier()
         found = [message for messages in self._found.values() for message in messages]
         for messages in self._found.values():
@@ -85,12 +85,12 @@ class Reports:
 
 
 class CheckedLoss(eqx.Module):
-    """A loss that reports where its first NaN comes from, and which gradients hold one.
+    """A loss that reports where its first NaN comes from, and which gradients contain NaN.
 
     Attributes:
-        loss: to check.
-        kind: `nans`; or `checks` for divisions by zero and indices out of bounds too.
-        reports: takes what was found.
+        loss: the loss to check.
+        kind: `nans`, or `checks` to find divisions by zero and indices out of bounds, too.
+        reports: receives the findings.
     """
 
     loss: Loss
@@ -99,18 +99,18 @@ class CheckedLoss(eqx.Module):
 
     @property
     def auxiliary(self) -> Any:
-        """The auxiliary part of the loss, if it has one."""
+        """The auxiliary loss of the checked loss; `None` without one."""
         return getattr(self.loss, "auxiliary", None)
 
     @property
     def needs_old_log_probs(self) -> bool:
-        """Whether the loss asks for the log-probabilities of all actions."""
+        """Whether the checked loss needs the log-probabilities of all actions."""
         return bool(getattr(self.loss, "needs_old_log_probs", False))
 
     def __call__(
         self, policy: Evaluator | ActorCritic, batch: Batch
     ) -> tuple[Float32[Array, ""], LossMetrics]:
-        """The loss as it is."""
+        """The value and metrics of the checked loss, unchanged."""
         policy = _watch_gradients(_checkable(evaluator_of(policy)), self.reports)
         arrays, code = eqx.partition((self.loss, policy, batch), eqx.is_array)
 
@@ -133,28 +133,28 @@ class CheckedLoss(eqx.Module):
 
 
 class CheckedPreparedLoss(CheckedLoss):
-    """The same of a loss that sees a minibatch as a whole before it is cut."""
+    """A `CheckedLoss` whose loss has `prepare`, which sees a whole minibatch before it is cut."""
 
     def prepare(self, batch: Batch) -> tuple[CheckedLoss, Batch]:
-        """What the loss does with a whole minibatch before it is cut."""
+        """Calls `prepare` of the checked loss, and checks the loss that it returns."""
         assert isinstance(self.loss, PreparedLoss)
         loss, batch = self.loss.prepare(batch)
         return CheckedLoss(loss, self.kind, self.reports), batch
 
 
 class CheckedEstimator(AdvantageEstimator):
-    """An estimator of advantages that reports NaN in what it gets and in what it returns.
+    """An advantage estimator that reports NaN in its arguments and in its result.
 
     Attributes:
-        estimate: to check.
-        reports: takes what was found.
+        estimate: the estimator to check.
+        reports: receives the findings.
     """
 
     estimate: AdvantageEstimator
     reports: Reports = eqx.field(static=True)
 
     def __call__(self, rollout: Rollout, value_scale: ValueScale = IDENTITY_SCALE) -> Targets:
-        """The targets as they are."""
+        """The targets of the checked estimator, unchanged."""
         targets = self.estimate(rollout, value_scale)
         for part in (rollout, targets, value_scale):
             _report_nans(part, type(part).__name__, self.reports)
@@ -164,11 +164,11 @@ class CheckedEstimator(AdvantageEstimator):
 def checked(
     loss: Loss, estimate: AdvantageEstimator, kind: str
 ) -> tuple[CheckedLoss, CheckedEstimator]:
-    """The modules with checks put around them, which share their reports.
+    """Wraps the loss and the advantage estimator of a trainer in checks that share one report.
 
     Args:
-        loss: of the trainer.
-        estimate: of the trainer's advantages.
+        loss: the trainer's loss.
+        estimate: the trainer's advantage estimator.
         kind: `nans` or `checks`.
     """
     reports = Reports()
@@ -177,13 +177,13 @@ def checked(
 
 
 def reports_of(trainer: "Trainer[Any]") -> Reports | None:
-    """Where a trainer's checks report to; `None` where it has none."""
+    """The reports of a trainer's checks; `None` for a trainer without checks."""
     loss = getattr(trainer.algorithm, "loss", None)
     return loss.reports if isinstance(loss, CheckedLoss) else None
 
 
 def _place(trace: Any) -> str:
-    """Where an operation was asked for: the innermost lines that are not the libraries'."""
+    """Where the code calls an operation: the three innermost lines outside of libraries."""
     lines = [
         f"{frame.file_name}:{frame.line_num} ({frame.function_name})"
         for frame in trace.frames
@@ -209,7 +209,7 @@ def _tell_nan(reports: Reports, part: str, where: str, found: Bool[Any, ""]) -> 
 def _checkable(evaluator: Evaluator) -> Evaluator:
     """An evaluator of the same policy that checkify can check.
 
-    It takes no gradient of a checked function that holds a custom rule of differentiation.
+    Checkify cannot differentiate a function with custom gradients.
     """
     if not evaluator.custom_gradients:
         return evaluator
@@ -220,7 +220,7 @@ def _checkable(evaluator: Evaluator) -> Evaluator:
 
 
 def _watch_gradients(evaluator: Evaluator, reports: Reports) -> Evaluator:
-    """The evaluator itself; when it is differentiated, NaN in a gradient is reported by name."""
+    """The same evaluator. Its backward pass reports each parameter whose gradient has NaN."""
 
     def watch(path: Any, leaf: Any) -> Any:
         if not eqx.is_inexact_array(leaf):

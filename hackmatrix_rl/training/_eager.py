@@ -1,4 +1,4 @@
-"""Updates outside of a compiled program, operation by operation."""
+"""Updates that run operation by operation instead of as one compiled program."""
 
 import dataclasses
 from collections.abc import Callable
@@ -18,15 +18,16 @@ Program = Callable[[Any, int], tuple[Any, PyTree[Array]]]
 
 
 def eager_program(algorithm: PPO) -> Program:
-    """A program that does every operation by itself, so that breakpoints and `print` work.
+    """A program that runs each operation alone, so breakpoints and `print` work.
 
-    The environment stays compiled: a game's step is thousands of operations.
+    The environment stays compiled, because a step of the game is thousands of operations.
 
     Args:
-        algorithm: on one device.
+        algorithm: a PPO on one device.
 
     Returns:
-        From a state and a number of updates to the next state and the summed reports.
+        A function from a state and a number of updates to the next state and the sum of the
+        reports.
     """
     collect = algorithm.collect
     if isinstance(collect, ShardedCollector):
@@ -49,26 +50,26 @@ def eager_program(algorithm: PPO) -> Program:
 
 
 class CompiledEnvironment(Environment):
-    """An environment whose steps are compiled even where compilation is off.
+    """An environment that stays compiled inside `jax.disable_jit()`.
 
     Attributes:
-        environment: to compile.
+        environment: the environment to compile.
     """
 
     environment: Environment
 
     @property
     def spec(self) -> EnvSpec:
-        """The environment's."""
+        """The spec of the wrapped environment."""
         return self.environment.spec
 
     @property
     def truncates(self) -> bool:
-        """The environment's."""
+        """Whether the wrapped environment truncates."""
         return self.environment.truncates
 
     def reset(self, keys: Key[Array, " num_envs"]) -> tuple[PyTree[Array], Timestep]:
-        """The environment's, compiled."""
+        """The wrapped environment's `reset`, compiled."""
         with jax.disable_jit(False):
             return _reset(self.environment, keys)
 
@@ -78,7 +79,7 @@ class CompiledEnvironment(Environment):
         actions: Int32[Array, " num_envs"],
         keys: Key[Array, " num_envs"],
     ) -> tuple[PyTree[Array], Timestep]:
-        """The environment's, compiled."""
+        """The wrapped environment's `step`, compiled."""
         with jax.disable_jit(False):
             return _step(self.environment, state, actions, keys)
 

@@ -1,7 +1,7 @@
-"""Trees as arrays by path, and back.
+"""Converts a tree to arrays by path, and back.
 
-A checkpoint stores the array leaves of a module, each under its path in the tree
-(`.layers[0].weight`). So it can be read without the code that made it.
+A checkpoint stores each array of a module under its path in the tree (`.layers[0].weight`). So
+it can be read without the code that made it.
 """
 
 from collections.abc import Mapping
@@ -36,8 +36,8 @@ def leaves_by_path(tree: PyTree) -> dict[str, Any]:
 def arrays_to_store(tree: PyTree) -> dict[str, jax.Array]:
     """Copies of the array leaves by path; random keys as their raw words.
 
-    Copies are needed because training donates the state's memory to the next state during the
-    write.
+    They are copies because training donates the state's memory to the next state while the
+    checkpoint is written.
     """
     return {
         name: jax.random.key_data(leaf) if is_key(leaf) else jnp.copy(on_device(leaf))
@@ -59,7 +59,7 @@ class Stored:
     """The arrays of a checkpoint.
 
     Attributes:
-        arrays: arrays in host memory, by path; random keys as their raw words.
+        arrays: the arrays in host memory, by path; random keys as their raw words.
         keys: the generator of each array that is a random key, by path.
     """
 
@@ -67,18 +67,20 @@ class Stored:
     keys: Mapping[str, str]
 
     def under(self, path: str) -> "Stored":
-        """The arrays under a path, by the rest of their paths."""
+        """The arrays under a path. The path is removed from their names."""
         return Stored(_under(path, self.arrays), _under(path, self.keys))
 
     def mismatch(
         self, like: PyTree, *, stored: str = "the checkpoint", here: str = "these settings"
     ) -> str | None:
-        """The first way in which a tree is not what is stored, in words; `None` if it is.
+        """The first difference between the stored arrays and a tree, in words; `None` if equal.
+
+        It compares paths, shapes and dtypes.
 
         Args:
             like: the tree.
-            stored: what to call what is stored.
-            here: what to call that which the tree is of.
+            stored: the message's name for the stored arrays.
+            here: the message's name for the tree.
         """
         wanted = leaves_by_path(like)
         if wanted.keys() != self.arrays.keys():
@@ -94,8 +96,8 @@ class Stored:
         """A tree with the stored arrays in it.
 
         Args:
-            like: a tree of the same structure; all leaves that are not arrays come from it. Its
-                arrays may be shapes.
+            like: a tree of the same structure. Its leaves that are not arrays are kept. Its arrays
+                may be shapes.
 
         Raises:
             ValueError: the stored arrays do not fit the tree.

@@ -90,12 +90,12 @@ A = TypeVar("A", bound=Algorithm[Any])
 class Trainer(Generic[A]):
     """Trains a policy in an environment.
 
-    The constructor composes PPO from its modules; `Trainer.of` takes any other algorithm.
-    Nothing is compiled or drawn before `train` (or `start` and `compile`).
+    The constructor composes PPO from its modules. `Trainer.of` takes any other algorithm.
+    Nothing is compiled and no random number is drawn before `train`, `fit`, `start` or `compile`.
 
     Attributes:
-        algorithm: what is repeated; of the constructor's modules, a `PPO`.
-        updates_per_dispatch: updates that one call of the compiled program does.
+        algorithm: the algorithm; the constructor makes a `PPO`.
+        updates_per_dispatch: number of updates in one call of the compiled program.
     """
 
     def __init__(
@@ -122,45 +122,46 @@ class Trainer(Generic[A]):
         eager: bool = False,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """Composes PPO of modules.
+        """Composes PPO from modules.
 
         Args:
-            environment: to train in.
-            policy: to start from; it is copied, not changed.
+            environment: the environment to train in.
+            policy: the policy to start from. It is copied, not changed.
             loss: from a policy and a `Batch` to a scalar and `LossMetrics`; by default
                 `PPOLoss()`.
             gae: estimates the advantages; by default `GAE()`.
-            optimizer: by default `adam()`, whose own learning rate is 1.
-            learning_rate: factor on the optimizer's changes. By default 3e-4 with the default
-                optimizer, and 1 with one of your own, which has a rate of its own.
-            precision: in which dtype the network computes: a policy, or its name (`bf16`).
+            optimizer: an optimizer of optax; by default `adam()` with a learning rate of 1.
+            learning_rate: factor on the optimizer's updates. The default is 3e-4 with the default
+                optimizer, and 1 with a custom one, which has its own learning rate.
+            precision: the dtype in which the network computes: a policy, or its name (`bf16`).
             value_scale: units in which the network learns values; by default `RunningScale()`.
-            num_envs: environments side by side.
+            num_envs: number of environments.
             num_steps: steps of each environment in an update.
-            num_minibatches: parts of a pass over a rollout; must divide `num_envs`.
-            update_epochs: passes over a rollout.
-            target_kl: divergence from the policy that acted at which the rest of an update is
-                left out; `None` for no limit.
-            grad_accum: equal parts of a minibatch that are learned from one after another,
-                with the result of learning from all at once but for rounding; must divide the
-                environments of a minibatch.
-            remat: what of the network's inside is computed again in the backward pass instead
-                of being kept: `none`, `blocks` or `full` (see `agent.rematerialized`).
-            offload_optimizer: whether the optimizer's state lies in the host's memory but for
-                the moment of each gradient step.
-            updates_per_dispatch: updates that one call of the compiled program does, between
-                two `Metrics`.
-            mesh: the devices to train on, of `hackmatrix_rl.mesh` or as a text for it
-                (`data=2`); `None`: one device. The games that are played and the minibatches
-                that are learned from do not depend on it.
-            eager: whether each operation runs by itself, uncompiled, so that breakpoints and
-                `print` work in the loss; the environment stays compiled. On one device.
-            clock: seconds since some moment.
+            num_minibatches: number of minibatches in one pass over a rollout; must divide
+                `num_envs`.
+            update_epochs: number of passes over a rollout.
+            target_kl: largest KL divergence from the policy that acted. Once it is exceeded, the
+                rest of the update is skipped. `None` for no limit.
+            grad_accum: number of equal parts into which a minibatch is cut to save memory. Their
+                gradients are averaged, which gives the gradient of the whole minibatch, up to
+                rounding. Must divide the environments of a minibatch.
+            remat: which activations of the network the backward pass computes again instead of
+                storing them: `none`, `blocks` or `full` (see `agent.networks.rematerialized`).
+            offload_optimizer: whether to keep the optimizer's state in host memory between
+                gradient steps.
+            updates_per_dispatch: number of updates in one call of the compiled program. Each call
+                gives one `Metrics`.
+            mesh: the devices to train on: a mesh from `hackmatrix_rl.mesh`, or its text
+                (`data=2`); `None` for one device. The games and the minibatches do not depend
+                on it.
+            eager: whether to run each operation uncompiled, so breakpoints and `print` work in
+                the loss. The environment stays compiled. Needs one device.
+            clock: a function that returns seconds, to measure durations.
 
         Raises:
-            TypeError: an argument of the wrong kind.
-            ValueError: an argument out of its range, or modules that do not fit together. Shapes
-                and dtypes of all modules are checked; see `check_environment` and `check_policy`.
+            TypeError: an argument has the wrong type.
+            ValueError: an argument is out of range, or modules do not fit together. Shapes and
+                dtypes of all modules are checked; see `check_environment` and `check_policy`.
         """
         check_is_environment(environment)
         check_is_policy(policy)
@@ -170,11 +171,11 @@ class Trainer(Generic[A]):
         precision = precision_of(precision)
         traced = None if eager else loss
         check_modules(environment, policy, traced, precision, sizes)
-        rematerialized(policy, remat)  # says whether it can be done
+        rematerialized(policy, remat)  # raises if the policy has no such remat
         mesh = mesh_of(mesh, sizes)
         if offload_optimizer:
             check_offload(mesh.local_devices[0])
-        # Only an auxiliary loss looks at the parts of the reward of single steps.
+        # Only an auxiliary loss needs the parts of the reward of each step.
         auxiliary = getattr(loss, "auxiliary", None) is not None
         algorithm = PPO(
             environment=environment,
@@ -212,16 +213,16 @@ class Trainer(Generic[A]):
         updates_per_dispatch: int = 1,
         clock: Callable[[], float] = time.perf_counter,
     ) -> "Trainer[A]":
-        """A trainer that repeats any algorithm.
+        """A trainer for any algorithm.
 
         Args:
-            algorithm: to repeat.
-            policy: to start from; it is copied, not changed.
+            algorithm: the algorithm.
+            policy: the policy to start from. It is copied, not changed.
             updates_per_dispatch: as in the constructor.
             clock: as in the constructor.
 
         Raises:
-            TypeError: an argument of the wrong kind.
+            TypeError: an argument has the wrong type.
             ValueError: `updates_per_dispatch` is less than 1.
         """
         instance("algorithm", algorithm, Algorithm, "an Algorithm, such as PPO(...)")
@@ -251,7 +252,7 @@ class Trainer(Generic[A]):
 
     @property
     def mesh(self) -> Mesh:
-        """The devices that train."""
+        """The mesh of devices that train."""
         return self.algorithm.mesh
 
     @property
@@ -261,25 +262,24 @@ class Trainer(Generic[A]):
 
     @property
     def batch_size(self) -> int:
-        """Environment steps of one update."""
+        """Environment steps of one update, over all environments."""
         return self.algorithm.steps_per_update
 
     @property
     def policy(self) -> ActorCritic:
-        """A copy of the policy as it is now, on one device, wherever training has it."""
+        """A copy of the current policy on one device."""
         if self._state is None:
             return self._policy
         return gather(self.algorithm.policy(self._state), self.mesh)
 
     @property
     def state(self) -> Any:
-        """Everything that going on depends on. May be set, to go on from elsewhere.
+        """The whole state of the training. Set it to continue from another state.
 
-        The arrays belong to the trainer: the next dispatch writes over them. Copy what is to
-        be kept.
+        The next dispatch overwrites its arrays. Copy those that you want to keep.
 
         Raises:
-            ValueError: there is none yet.
+            ValueError: training has not started.
         """
         if self._state is None:
             raise ValueError("training has not started; call start(key) or train(..., key=key)")
@@ -293,14 +293,14 @@ class Trainer(Generic[A]):
         self._state = placed
 
     def place(self, state: Any) -> Any:
-        """A copy of a state on this trainer's mesh, from the host's memory or another mesh."""
+        """A copy of a state on this trainer's mesh. It may come from the host or another mesh."""
         return place(state, self._shardings(state))
 
     def _shardings(self, state: Any) -> Any:
         return self.algorithm.shardings(state)
 
     def abstract_state(self) -> Any:
-        """The state that `start` makes, but for its arrays their shapes, dtypes and shardings."""
+        """The state that `start` makes, with a shape, dtype and sharding for each array."""
         if self._abstract is None:
             given = (self.algorithm, jax.random.key(0), self._policy)
             shapes = eqx.filter_eval_shape(_init, *given)
@@ -309,12 +309,12 @@ class Trainer(Generic[A]):
         return self._abstract
 
     def start(self, key: Key[Array, ""], policy: ActorCritic | None = None) -> None:
-        """Starts anew from the policy that was handed in.
+        """Starts the training from the beginning.
 
         Args:
-            key: everything random in the training is a function of it.
-            policy: to start from in place of that; of the same network. What was compiled
-                serves for it, too.
+            key: source of all randomness in the training.
+            policy: replaces the policy that the trainer was made with. It must have the same
+                structure, and nothing is compiled again.
         """
         check_key(key)
         if policy is not None:
@@ -327,7 +327,7 @@ class Trainer(Generic[A]):
                 algorithm, policy = eqx.combine(given, code)
                 return eqx.filter(_init(algorithm, key, policy), eqx.is_array)
 
-            # Made where it is to lie: no device ever holds all of it.
+            # The state is made with its final sharding: no device ever holds all of it.
             self._starter = jax.jit(
                 begin,
                 out_shardings=self._shardings(shapes),
@@ -341,14 +341,14 @@ class Trainer(Generic[A]):
 
     @property
     def compiled(self) -> bool:
-        """Whether the program for the state as it is has been compiled."""
+        """Whether the program for the current state is compiled."""
         return self._program is not None
 
     def compile(self) -> float:
-        """Compiles the program for the state as it is, unless that has been done.
+        """Compiles the program for the current state, unless it is compiled already.
 
         Returns:
-            How many seconds it took.
+            The seconds that it took.
         """
         began = self._clock()
         if self._program is None and self._eager is not None:
@@ -369,17 +369,17 @@ class Trainer(Generic[A]):
         return self._clock() - began
 
     def lower(self, platforms: tuple[str, ...] | None = None) -> jax.stages.Lowered:
-        """The program of a dispatch, not compiled yet.
+        """The program of a dispatch, lowered but not compiled.
 
-        It is that of the state, or of the one to come if there is none; nothing is drawn.
+        It works before the training has started: only the shapes of the state matter.
 
         Args:
-            platforms: to lower it for (`tpu`, say), if not for the mesh's own.
+            platforms: platforms to lower for, such as `tpu`; by default the platform of the mesh.
         """
         state = self.abstract_state() if self._state is None else shapes_of(self._state)
         arrays, rest = eqx.partition(state, is_shape)
         modules, code = eqx.partition(shapes_of(self.algorithm), is_shape)
-        # An environment's own arrays may be anywhere; they are placed on the mesh to run.
+        # Arrays of an environment may lie on any device. `compile` places them on the mesh.
         modules = located(modules, replicated_shardings(self.mesh, modules))
         shardings = self._shardings(arrays)
 
@@ -388,7 +388,7 @@ class Trainer(Generic[A]):
             state, sums = run_updates(algorithm, state, count)
             return eqx.filter(state, eqx.is_array), sums
 
-        # The state is donated: the next one is written into its memory.
+        # The state is donated: the next state is written into its memory.
         jitted = jax.jit(
             program,
             donate_argnums=0,
@@ -398,9 +398,9 @@ class Trainer(Generic[A]):
         return traced.lower(lowering_platforms=platforms)
 
     def program_memory(self) -> int | None:
-        """Bytes that the compiled program needs on each device, as the compiler has it.
+        """Bytes that the compiled program needs on each device, according to the compiler.
 
-        Its arguments, results and temporary arrays; `None` where the backend does not tell.
+        They are its arguments, results and temporary arrays. `None` if the backend does not tell.
         """
         self.compile()
         assert self._compiled is not None, "an eager trainer has no compiled program"
@@ -413,23 +413,25 @@ class Trainer(Generic[A]):
         key: Key[Array, ""] | None = None,
         callbacks: Sequence[Callback] = (),
     ) -> Iterator[Metrics]:
-        """Trains, and tells after each dispatch how it goes.
+        """Trains, and yields the metrics of each dispatch.
 
         Args:
-            total_timesteps: environment steps to reach, over all environments and counted
-                from the start of training; whole updates are done.
-            key: to start anew with; `None` to go on from `state`.
+            total_timesteps: environment steps to reach, over all environments and counted from
+                the start of training. It is rounded up to whole updates.
+            key: starts the training from the beginning; `None` continues from `state`.
             callbacks: each is called as `callback(trainer, metrics)` after each dispatch, in
-                this order. What it returns (numbers by name, or nothing) joins the metrics; by
-                `raise hm.StopTraining` it ends the training after this dispatch.
+                this order. It may return numbers by name, which join the metrics. It may
+                `raise hm.StopTraining` to end the training after this dispatch.
 
         Returns:
-            The metrics of each dispatch. Nothing is done unless they are asked for; `fit` does
-            all of it.
+            An iterator over the metrics of each dispatch. A dispatch runs only when its metrics
+            are requested; `fit` runs all of them.
 
         Raises:
-            TypeError: the total is no number, the key no random key, or a callback no function.
-            ValueError: there is nothing to go on from, and no key.
+            TypeError: the total is not a number, the key is not a random key, or a callback is
+                not a function.
+            ValueError: there is no state to continue from and no key, or the total is less
+                than 1.
         """
         callbacks = check_callbacks(callbacks)
         if number("total_timesteps", total_timesteps) < 1:
@@ -456,19 +458,19 @@ class Trainer(Generic[A]):
         key: Key[Array, ""] | None = None,
         callbacks: Sequence[Callback] = (),
     ) -> Metrics | None:
-        """Trains to the end in one call. For those who prefer callbacks to the loop of `train`.
+        """Trains to the end in one call: `train` with callbacks instead of a loop.
 
         Args:
-            total_timesteps: as for `train`; so are the others.
-            key: likewise.
-            callbacks: likewise.
+            total_timesteps: as for `train`.
+            key: as for `train`.
+            callbacks: as for `train`.
 
         Returns:
-            The metrics of the last dispatch; `None` where nothing was left to do.
+            The metrics of the last dispatch; `None` if the total was reached already.
 
         Raises:
             TypeError: as for `train`.
-            ValueError: likewise.
+            ValueError: as for `train`.
         """
         last = None
         for metrics in self.train(total_timesteps, key=key, callbacks=callbacks):
@@ -476,13 +478,13 @@ class Trainer(Generic[A]):
         return last
 
     def save(self, path: epath.PathLike) -> None:
-        """Writes the whole state of the training into one file, to go on from by `load`.
+        """Writes the whole state of the training into one file, for `load`.
 
-        The modules are not in it: whoever loads it composes the trainer anew. With several
-        processes, each calls this, and process 0 writes.
+        The file does not hold the modules: compose the trainer again before you call `load`. With
+        several processes, each must call `save`, and process 0 writes.
 
         Args:
-            path: of the file; what is there is replaced, whole or not at all.
+            path: path of the file. An existing file is replaced only after all is written.
 
         Raises:
             ValueError: training has not started.
@@ -497,15 +499,15 @@ class Trainer(Generic[A]):
         write_tree(path, TRAINING, state, to_host=to_host, write=is_process_zero())
 
     def load(self, path: epath.PathLike) -> None:
-        """Goes on where `save` was called: the same bits follow as if training had gone on there.
+        """Reads the state that `save` wrote. Training continues from there, bit for bit.
 
         Args:
-            path: of a file of `save`, by a trainer of the same environment, policy, optimizer
-                and sizes. How many devices there are does not matter.
+            path: a file that `save` wrote, by a trainer with the same environment, policy,
+                optimizer and sizes. The number of devices may differ.
 
         Raises:
-            ConfigError: there is no such file, it is damaged, or does not fit this trainer; the
-                message names the array.
+            ConfigError: the file does not exist, is damaged, or does not fit this trainer. The
+                message then names the array.
         """
         stored, like = read_tree(path, TRAINING), self.abstract_state()
         if (wrong := stored.mismatch(like, stored="the file", here="the modules here")) is not None:
@@ -513,10 +515,10 @@ class Trainer(Generic[A]):
         self.state = stored.fill(like)
 
     def dispatch(self, updates: int) -> Metrics:
-        """Does some updates in one call of the compiled program.
+        """Runs some updates in one call of the compiled program.
 
         Args:
-            updates: how many.
+            updates: number of updates.
         """
         self.compile()
         assert self._program is not None

@@ -1,9 +1,9 @@
-"""A tree's arrays in one file: what `Trainer.save` and `hm.save` write.
+"""The file format of `Trainer.save` and `hm.save`: the arrays of a tree in one file.
 
-One line of JSON says the kind of file, and the path, dtype and shape of each array. The bytes of
-the arrays follow in this order (little-endian). The last 32 bytes are the SHA-256 sum of all
-before. Nothing in the file is code, and nothing in it becomes code: whoever reads it has built
-what the arrays belong to.
+The first line is JSON: the kind of file, and the path, dtype and shape of each array. The bytes
+of the arrays follow in this order (little-endian). The last 32 bytes are the SHA-256 sum of
+everything before. The file holds no code, and reading it runs none: the reader builds the modules
+that the arrays belong to.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ from hackmatrix_rl.training._stored import (
 )
 
 FORMAT = "hackmatrix-rl arrays 1"
-_MOST_HEADER = 2**24  # bytes; a network of ten thousand arrays needs two million
+_MOST_HEADER = 2**24  # bytes; a network of 10,000 arrays needs 2,000,000
 _SUM_BYTES = hashlib.sha256().digest_size
 _DTYPES = frozenset(
     ["bool", "bfloat16", "float16", "float32", "float64"]
@@ -44,19 +44,19 @@ def write_tree(
     to_host: Callable[[jax.Array], np.ndarray] = np.asarray,
     write: bool = True,
 ) -> None:
-    """Writes the arrays of a tree into a file, whole or not at all.
+    """Writes the arrays of a tree into a file.
 
     Args:
-        path: of the file; what is there is replaced.
-        kind: of what is written, a word that `read_tree` asks for.
-        tree: whose arrays to write; one after another is brought to the host.
-        to_host: brings an array there.
-        write: whether this process writes. Where several share the arrays, all bring them to
-            the host together, and one writes.
+        path: path of the file. An existing file is replaced only after all is written.
+        kind: the kind of file; `read_tree` must ask for the same.
+        tree: the tree. Its arrays are copied to the host one at a time.
+        to_host: copies an array to the host.
+        write: whether this process writes. Processes that share the arrays all call this
+            function, and one of them writes.
 
     Raises:
-        TypeError: an array has a dtype that such a file does not hold.
-        OSError: it cannot be written; what was there before stays.
+        TypeError: an array has a dtype that the format does not support.
+        OSError: the file cannot be written. An existing file stays as it was.
     """
     leaves = {
         name: jax.random.key_data(leaf) if is_key(leaf) else leaf
@@ -96,14 +96,14 @@ def write_tree(
 
 
 def read_tree(path: epath.PathLike, kind: str) -> Stored:
-    """The arrays of a file that `write_tree` wrote, in host memory.
+    """Reads a file that `write_tree` wrote into host memory.
 
     Args:
-        path: of the file.
-        kind: of what it must hold.
+        path: path of the file.
+        kind: the kind that the file must have.
 
     Raises:
-        ConfigError: there is no such file, it is of another kind or damaged.
+        ConfigError: the file does not exist, has another kind, or is damaged.
     """
     try:
         with epath.Path(path).open("rb") as file:
@@ -115,7 +115,7 @@ def read_tree(path: epath.PathLike, kind: str) -> Stored:
 
 
 def is_tree_file(path: epath.PathLike) -> bool:
-    """Whether a path is that of a file, not of a folder, that begins as `write_tree` begins."""
+    """Whether the path is a file (not a folder) with the first bytes of this format."""
     place = epath.Path(path)
     if not place.is_file():
         return False
@@ -127,7 +127,7 @@ _BEGINNING = json.dumps({"format": FORMAT}).encode()[:-1]
 
 
 class _Wrong(ValueError):
-    """What is wrong with a file, in words."""
+    """The file is wrong; the message says how."""
 
 
 def _read(file: IO[bytes], kind: str, *, size: int) -> Stored:
@@ -140,7 +140,7 @@ def _read(file: IO[bytes], kind: str, *, size: int) -> Stored:
         each["name"]: (jnp.dtype(each["dtype"]), tuple(each["shape"])) for each in header["arrays"]
     }
     lengths = {name: math.prod(shape) * dtype.itemsize for name, (dtype, shape) in shapes.items()}
-    # Before anything is read: the first line may speak of more than any memory holds.
+    # Check the size first: a false header may claim arrays that no memory can hold.
     if len(first) + sum(lengths.values()) + _SUM_BYTES != size:
         raise _Wrong("is damaged: it was cut short, or something was added")
     seen.update(first)
@@ -165,7 +165,7 @@ def _wrap(words: jax.Array, generator: str) -> jax.Array:
 
 
 def _header(line: bytes) -> dict[str, Any]:
-    """The first line, of which every part is of the kind that `write_tree` writes."""
+    """The first line as a dict, after a check of its types."""
     if not line.startswith(_BEGINNING):
         raise _Wrong("is no file of Trainer.save or hm.save of this version")
     try:
