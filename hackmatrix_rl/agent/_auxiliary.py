@@ -1,4 +1,4 @@
-"""An auxiliary task: to predict the immediate result of an action."""
+"""The auxiliary task: to predict the immediate result of an action."""
 
 import equinox as eqx
 import jax
@@ -12,10 +12,9 @@ class AuxiliaryTargets(eqx.Module):
     """The immediate results of a rollout's actions.
 
     Attributes:
-        terms: the parts of the reward, in the order of `EnvSpec.terms`, through `symlog`.
-            In 16 bits, for they are kept for every step of a rollout.
-        terminated: the rules ended the episode with this action: the player's death, or a
-            victory.
+        terms: `symlog` of the parts of the reward, in the order of `EnvSpec.terms`. They take 16
+            bits each, because a rollout keeps them for every step.
+        terminated: whether the rules ended the episode with this action, by death or victory.
     """
 
     terms: Float16[Array, "num_steps batch terms"]
@@ -23,10 +22,10 @@ class AuxiliaryTargets(eqx.Module):
 
 
 class AuxiliaryMetrics(eqx.Module):
-    """Metrics of the auxiliary loss: means over the batch, 0 for a minibatch without it.
+    """Metrics of the auxiliary loss: means over the batch; 0 for a minibatch that skips it.
 
     Attributes:
-        due: 1 where it was computed, else 0.
+        due: 1 if the minibatch computed it, else 0.
         terms: half the squared error of the parts of the reward, summed over the parts.
         terminated: cross entropy of the end of the episode, in nats.
     """
@@ -39,17 +38,17 @@ class AuxiliaryMetrics(eqx.Module):
 class AuxiliaryLoss(eqx.Module):
     """The auxiliary loss: the error of an `AuxiliaryHead`, its weight, and how often it counts.
 
-    The parts of the reward say more at every step than the one number that the value learns
-    from, and a beginner should see death coming. The layers shared with the policy learn from
-    both.
+    The parts of the reward say more about a step than their sum, from which the value learns. The
+    prediction of death helps at the start of training. The layers that the head shares with the
+    policy learn from both.
 
     Source: Jaderberg et al. 2017, "Reinforcement learning with unsupervised auxiliary tasks"
     (reward prediction); Hafner et al. 2023, "Mastering diverse domains through world models"
     (squared errors after `symlog`).
 
     Attributes:
-        coefficient: its weight in the loss.
-        every: only every N-th minibatch computes and counts it.
+        coefficient: weight of the auxiliary loss in the whole loss.
+        every: only every N-th minibatch computes the auxiliary loss.
     """
 
     coefficient: float = eqx.field(static=True)
@@ -69,14 +68,14 @@ class AuxiliaryLoss(eqx.Module):
         auxiliary: AuxiliaryTargets,
         number: UInt32[Array, ""],
     ) -> tuple[Float32[Array, ""], AuxiliaryMetrics]:
-        """The weighted loss, and what it is made of.
+        """The weighted loss and its metrics.
 
         Args:
-            head: makes the predictions.
-            hidden: the hidden layer that it predicts from.
-            action: taken there.
+            head: predicts the targets.
+            hidden: the hidden layer, the input of the head.
+            action: the action of each step.
             auxiliary: the targets.
-            number: of the minibatch, counted from the start of training.
+            number: number of the minibatch, counted from the start of training.
         """
 
         def compute() -> tuple[Float32[Array, ""], Float32[Array, ""]]:
@@ -87,7 +86,7 @@ class AuxiliaryLoss(eqx.Module):
             return jnp.mean(jnp.sum(error, axis=-1)), jnp.mean(surprise)
 
         nothing = jnp.zeros((), jnp.float32)
-        # XLA does not run the branch that is not taken, nor its gradient.
+        # XLA runs neither the branch that is not taken nor its gradient.
         due = number % jnp.uint32(self.every) == 0
         terms, terminated = jax.lax.cond(due, compute, lambda: (nothing, nothing))
         return self.coefficient * (terms + terminated), AuxiliaryMetrics(
@@ -96,21 +95,21 @@ class AuxiliaryLoss(eqx.Module):
 
 
 def symlog(x: Float32[Array, "*shape"]) -> Float32[Array, "*shape"]:
-    """`sign(x) log(1 + |x|)`: about `x` itself when small, and 500 becomes 6."""
+    """`sign(x) log(1 + |x|)`: about `x` for a small `x`, and about 6 for 500."""
     return jnp.sign(x) * jnp.log1p(jnp.abs(x))
 
 
 def stacked_terms(
     terms: dict[str, Float32[Array, " num_envs"]], names: tuple[str, ...]
 ) -> Float16[Array, "num_envs terms"]:
-    """The parts of the reward of one step, as `AuxiliaryTargets` holds them.
+    """The parts of the reward of one step, in the form of `AuxiliaryTargets.terms`.
 
     Args:
-        terms: by name, as a `Timestep` has them.
-        names: their order.
+        terms: the parts by name, as in a `Timestep`.
+        names: the names in order.
 
     Raises:
-        ValueError: the names are not those of the parts.
+        ValueError: `names` differ from the names of `terms`.
     """
     if set(names) != set(terms):
         raise ValueError(

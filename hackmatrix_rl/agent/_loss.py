@@ -31,24 +31,24 @@ from hackmatrix_rl.agent.networks import (
 
 
 class Batch(eqx.Module):
-    """Whole sequences of some environments, which a loss learns from.
+    """The argument of a loss: whole sequences of some environments.
 
     Values are in the units of the network (see `ValueScale`).
 
     Attributes:
-        observation: what the policy acted on; each leaf `[num_steps, batch, ...]`.
-        mask: the legal actions that the action was chosen from.
-        action: taken there.
-        log_prob: of the action, under the policy that took it.
-        value: from the policy that acted.
-        done: an episode ended with this action.
-        initial_carry: memory before the first step; each leaf `[batch, ...]`.
-        advantage: of the action, in units of reward.
-        value_target: what the value should be.
+        observation: the observation of each step; each leaf `[num_steps, batch, ...]`.
+        mask: the legal actions of the observation.
+        action: the action that the policy took.
+        log_prob: log-probability of the action under the policy that acted.
+        value: value of the observation by the policy that acted.
+        done: whether an episode ended with this action.
+        initial_carry: memory of the policy before the first step; each leaf `[batch, ...]`.
+        advantage: advantage of the action, in units of reward.
+        value_target: the value to learn.
         auxiliary: targets of the auxiliary loss; `None` unless the rollout keeps them.
         log_probs: log-probabilities of all actions under the policy that acted, minus infinity
-            for illegal ones; `None` unless the loss asks for them (`needs_old_log_probs`).
-        number: of the minibatch, counted from the start of training.
+            for illegal ones; `None` unless the loss has `needs_old_log_probs`.
+        number: number of the minibatch, counted from the start of training.
     """
 
     observation: PyTree[Array]
@@ -68,7 +68,7 @@ class Batch(eqx.Module):
 
     @staticmethod
     def environment_axes() -> dict[str, int | None]:
-        """The axis of environments of each field; `None` for one without."""
+        """The axis of environments of each field; `None` for a field without this axis."""
         return environment_axes(Batch, default=1)
 
     @classmethod
@@ -80,13 +80,13 @@ class Batch(eqx.Module):
         *,
         number: UInt32[Array, ""] | None = None,
     ) -> "Batch":
-        """All of a rollout.
+        """A batch of a whole rollout.
 
         Args:
-            rollout: what happened.
-            targets: estimated from it.
-            value_scale: the units in which the network is to learn the targets.
-            number: of the minibatch; 0 if none is given.
+            rollout: the rollout.
+            targets: advantages and value targets of the rollout.
+            value_scale: the units in which the network learns values.
+            number: number of the minibatch; 0 by default.
         """
         return cls(
             observation=rollout.observation,
@@ -106,17 +106,17 @@ class Batch(eqx.Module):
         )
 
     def select(self, environments: Int32[Array, " some"]) -> "Batch":
-        """The sequences of some of the environments."""
+        """The sequences of the environments with these indices."""
         return self.along_environments(lambda leaf, axis: jnp.take(leaf, environments, axis=axis))
 
     def select_from_blocks(self, environments: Int32[Array, " blocks"]) -> "Batch":
-        """The sequences of one environment of each block; the same as `select` of them.
+        """The sequences of one environment of each block: the same result as `select`.
 
-        Where the environments are cut over devices into whole blocks, no device sends anything.
+        If each device holds whole blocks, no device sends anything to another.
 
         Args:
-            environments: one of each block. All environments form as many equal blocks of
-                neighbours as there are indices, and the i-th index lies in the i-th block.
+            environments: one index for each block. The environments are cut into equal blocks of
+                neighbours, one for each index. The i-th index must lie in the i-th block.
         """
         blocks = environments.shape[0]
         size = self.action.shape[1] // blocks
@@ -132,10 +132,10 @@ class Batch(eqx.Module):
         return self.along_environments(pick)
 
     def along_environments(self, change: Callable[..., Array]) -> "Batch":
-        """The batch with each array changed that has an axis of environments.
+        """Applies a function to each array that has an axis of environments.
 
         Args:
-            change: from an array and its `axis` of environments to another array.
+            change: a function of an array and its `axis` of environments to a new array.
         """
         changed = {
             name: jax.tree.map(partial(change, axis=axis), getattr(self, name))
@@ -151,13 +151,13 @@ class LossMetrics(eqx.Module):
     Attributes:
         policy_loss: the clipped objective, negated.
         value_loss: half the squared error of the value, in units of the network.
-        entropy: of the policy, in nats.
-        approx_kl: estimate of the divergence of the policy from the one that acted.
+        entropy: entropy of the policy, in nats.
+        approx_kl: estimate of KL(old || new) from the actions taken, in nats.
         clip_fraction: share of the actions with a ratio outside of the clip range.
         extra: further numbers of a custom loss, by name.
-        auxiliary: of the auxiliary loss; `None` without one.
-        kl: the divergence KL(old || new) from the policy that acted to this one, over all legal
-            actions, in nats; `None` for a loss that does not compute it.
+        auxiliary: metrics of the auxiliary loss; `None` without one.
+        kl: KL(old || new) over all legal actions, in nats; `None` if the loss does not compute
+            it. `old` is the policy that acted, `new` the policy that learns.
     """
 
     policy_loss: Float32[Array, ""]
@@ -171,30 +171,31 @@ class LossMetrics(eqx.Module):
 
     @property
     def divergence(self) -> Float32[Array, ""]:
-        """What `target_kl` looks at: `kl` where the loss computes it, else `approx_kl`."""
+        """What `target_kl` limits: `kl` if the loss computes it, else `approx_kl`."""
         return self.approx_kl if self.kl is None else self.kl
 
 
 class PPOLoss(eqx.Module):
     """The loss of proximal policy optimization.
 
-    Source: Schulman et al. 2017, "Proximal policy optimization algorithms"; the clipped
-    value loss is that of OpenAI's baselines (the larger of both errors); the estimate of the
-    divergence is k3 of Schulman 2020, "Approximating KL divergence".
+    Source: Schulman et al. 2017, "Proximal policy optimization algorithms". The clipped value
+    loss is that of OpenAI's baselines (the larger of both errors). The estimate of the divergence
+    is k3 of Schulman 2020, "Approximating KL divergence".
 
     Attributes:
-        clip_coef: how far from 1 the ratio of new to old probability is rewarded.
+        clip_coef: clips the ratio of new to old probability to `1 - clip_coef` and
+            `1 + clip_coef`.
         vf_coef: weight of the value loss.
         ent_coef: weight of the entropy bonus.
-        value_clip: how far from the acting policy's value the new one is rewarded, in units
-            of the network; `None`: no such clip.
-        normalize_advantage: whether to give the advantages of each minibatch mean 0 and
+        value_clip: clips the difference of the new value from the acting policy's value, in units
+            of the network; `None` for no clip.
+        normalize_advantage: whether to scale the advantages of each minibatch to mean 0 and
             standard deviation 1.
-        auxiliary: an auxiliary loss on the same hidden layer; `None`: none. It needs a
-            `TrunkActorCritic` with a head for it, and a rollout that keeps the parts of the
+        auxiliary: an auxiliary loss on the same hidden layer; `None` for none. It needs a
+            `TrunkActorCritic` with an auxiliary head, and a rollout that keeps the parts of the
             reward.
-        true_kl: whether to compute KL(old || new) over all legal actions (`LossMetrics.kl`)
-            besides the estimate from the actions taken. A rollout then keeps the
+        true_kl: whether to compute KL(old || new) over all legal actions (`LossMetrics.kl`), in
+            addition to the estimate from the actions taken. A rollout then keeps the
             log-probabilities of all actions: 4 bytes for each action of each step.
     """
 
@@ -208,11 +209,11 @@ class PPOLoss(eqx.Module):
 
     @property
     def needs_old_log_probs(self) -> bool:
-        """Whether a batch must have `log_probs`. A custom loss may have this attribute, too."""
+        """Whether a batch must have `log_probs`. A custom loss can have this attribute, too."""
         return self.true_kl
 
     def __check_init__(self) -> None:
-        if not self.clip_coef > 0:  # nor is NaN
+        if not self.clip_coef > 0:  # true for NaN, too
             raise ValueError(f"clip_coef must be positive, not {self.clip_coef}")
         if self.value_clip is not None and not self.value_clip > 0:
             raise ValueError(f"value_clip must be positive or None, not {self.value_clip}")
@@ -221,11 +222,11 @@ class PPOLoss(eqx.Module):
                 raise ValueError(f"{name} must not be negative, but is {getattr(self, name)}")
 
     def prepare(self, batch: Batch) -> tuple["PPOLoss", Batch]:
-        """Does what needs the whole batch, before it is cut into parts.
+        """Normalizes the advantages over the whole batch, before the batch is cut into parts.
 
         Returns:
-            A loss and a batch with the advantages normalised. The mean of this loss over
-            parts of the batch of the same size is the loss on all of it.
+            A loss and a batch. The mean of this loss over equal parts of this batch is the loss
+            on the whole batch.
         """
         if not self.normalize_advantage:
             return self, batch
@@ -236,15 +237,15 @@ class PPOLoss(eqx.Module):
     def __call__(
         self, policy: Evaluator | ActorCritic, batch: Batch
     ) -> tuple[Float32[Array, ""], LossMetrics]:
-        """The loss of a policy on a batch, and what it is made of.
+        """The loss of a policy on a batch, and its metrics.
 
         Args:
-            policy: the network, or the evaluator that applies it.
-            batch: what to learn from.
+            policy: the network, or an evaluator of it.
+            batch: the batch.
 
         Raises:
-            ValueError: there is an auxiliary loss, and policy or batch are not made for it; or
-                `true_kl` is set, and the batch has no `log_probs`.
+            ValueError: the auxiliary loss finds no head in the policy or no targets in the batch;
+                or `true_kl` is set and the batch has no `log_probs`.
         """
         _, batch = self.prepare(batch)
         logits, value, auxiliary = self._evaluate(evaluator_of(policy), batch)
@@ -288,7 +289,7 @@ class PPOLoss(eqx.Module):
         Float32[Array, "num_steps batch"],
         tuple[Float32[Array, ""], AuxiliaryMetrics] | None,
     ]:
-        """Logits, values, and the auxiliary loss where there is one."""
+        """Logits, values, and the auxiliary loss (`None` without one)."""
         sequences = batch.observation, batch.initial_carry, batch.done
         if self.auxiliary is None:
             return *policy.unroll(*sequences), None

@@ -1,4 +1,4 @@
-"""Collecting experience: the policy acts in the environment for some steps."""
+"""Collects rollouts: the policy acts in the environment for some steps."""
 
 from abc import abstractmethod
 
@@ -29,17 +29,17 @@ from hackmatrix_rl.env import (
 class CollectorState(eqx.Module):
     """The state of a batch of environments between two rollouts.
 
-    All but `step` have a leading axis of environments, so that the batch can be cut over
-    devices along it.
+    Every field but `step` has a leading axis of environments, along which the batch can be cut
+    over devices.
 
     Attributes:
         environment: state of the environments.
-        observation: what to act on next.
-        mask: the legal actions there.
-        carry: the policy's memory there.
-        keys: one for each environment. They never change: every random draw is a function of
-            an environment's key and of `step`.
-        step: number of steps taken by each environment.
+        observation: the observation for the next action.
+        mask: the legal actions of `observation`.
+        carry: memory of the policy before the next action.
+        keys: one random key for each environment. They never change: every random draw depends on
+            the environment's key and on `step`.
+        step: number of steps that each environment has taken.
     """
 
     environment: PyTree[Array]
@@ -51,12 +51,12 @@ class CollectorState(eqx.Module):
 
     @staticmethod
     def environment_axes() -> dict[str, int | None]:
-        """The axis of environments of each field; `None` for one without."""
+        """The axis of environments of each field; `None` for a field without this axis."""
         return environment_axes(CollectorState, default=0)
 
     def draw_keys(self) -> tuple[Key[Array, " num_envs"], Key[Array, " num_envs"]]:
-        """The keys of this step: to choose actions with, and for the environment."""
-        # Step 0 of an environment's key was its first reset.
+        """The keys of this step: those that choose the actions, and those of the environment."""
+        # Number 0 of an environment's key was its first reset.
         here = jax.vmap(jax.random.fold_in, in_axes=(0, None))(self.keys, self.step + 1)
         pair = jax.vmap(jax.random.split)(here)
         return pair[:, 0], pair[:, 1]
@@ -68,9 +68,10 @@ def start_collector(
     """Starts one environment for each key.
 
     Args:
-        environment: to reset.
-        policy: whose memory to start with.
-        keys: for instance of `env_keys`; kept for all draws to come.
+        environment: the environment to reset.
+        policy: the policy that will act; the state holds its initial memory.
+        keys: one key for each environment, for instance from `env_keys`. All later random draws
+            depend on them.
     """
     num_envs = keys.shape[0]
     first = jax.vmap(jax.random.fold_in, in_axes=(0, None))(keys, 0)
@@ -89,15 +90,15 @@ def start_collector(
 
 
 class EpisodeSums(eqx.Module):
-    """Sums over the episodes that ended in some steps. Two of them can be added.
+    """Sums over the episodes that ended within some steps. Sums of other steps can be added.
 
     Attributes:
         count: number of episodes that ended.
         total_reward: sum of their undiscounted returns.
         length: sum of their lengths in steps.
-        extra: sums of the environment's own numbers.
-        terms: sums of the parts of the reward over ALL these steps, whether their episode ended
-            or not.
+        extra: sums of the environment's own numbers (`EpisodeStatistics.extra`).
+        terms: sums of the parts of the reward over ALL these steps, including those of episodes
+            that have not ended.
     """
 
     count: Float32[Array, ""]
@@ -126,26 +127,26 @@ class EpisodeSums(eqx.Module):
 class Rollout(eqx.Module):
     """What happened in `num_steps` steps of `num_envs` environments.
 
-    Values are as the network returned them, in the units of its `ValueScale`.
+    Values are the outputs of the network, in the units of its `ValueScale`.
 
     Attributes:
-        observation: what the policy acted on; each leaf `[num_steps, num_envs, ...]`, in the
-            environment's own compact form.
-        mask: the legal actions that the action was chosen from.
-        action: taken there.
-        log_prob: of the action, under the policy that took it.
-        value: of the observation.
-        reward: for the action.
+        observation: the observation of each step, in the environment's compact form; each leaf
+            `[num_steps, num_envs, ...]`.
+        mask: the legal actions of the observation.
+        action: the action that the policy took.
+        log_prob: log-probability of the action under the policy that took it.
+        value: value of the observation.
+        reward: reward of the action.
         terminated: the environment's rules ended the episode with this action.
         truncated: a limit cut the episode after this action.
-        bootstrap_value: value of the position that the action led to, where it was
-            truncated; 0 elsewhere.
+        bootstrap_value: value of the position that the action led to, if the episode was
+            truncated there; 0 elsewhere.
         initial_carry: the policy's memory before the first step.
-        last_value: value of the position after the last step (the first of a new episode,
-            where one ended there).
-        episodes: of the episodes that ended.
-        terms: the parts of the reward as `AuxiliaryTargets` has them; `None` unless the collector
-            keeps them.
+        last_value: value of the observation after the last step. If an episode ended with that
+            step, it is the first observation of the next episode.
+        episodes: sums over the episodes that ended.
+        terms: the parts of the reward in the form of `AuxiliaryTargets.terms`; `None` unless the
+            collector keeps them.
         log_probs: log-probabilities of all actions, minus infinity for illegal ones; `None`
             unless the collector keeps them.
     """
@@ -167,12 +168,12 @@ class Rollout(eqx.Module):
 
     @staticmethod
     def environment_axes() -> dict[str, int | None]:
-        """The axis of environments of each field; `None` for one without."""
+        """The axis of environments of each field; `None` for a field without this axis."""
         return environment_axes(Rollout, default=1)
 
     @property
     def done(self) -> Bool[Array, "num_steps num_envs"]:
-        """An episode ended with this action, whatever the reason."""
+        """An episode ended with this action: it was terminated or truncated."""
         return self.terminated | self.truncated
 
 
@@ -193,13 +194,13 @@ class Step(eqx.Module):
 
 
 class Collector(eqx.Module):
-    """Lets a policy act, and records what happens.
+    """Lets a policy act in an environment and records the steps.
 
     Attributes:
         num_steps: steps of each environment in a rollout.
-        terms: names of the parts of the reward to keep of every step. An auxiliary loss learns
+        terms: names of the parts of the reward to keep for every step. An auxiliary loss learns
             from them.
-        keep_log_probs: whether to keep the log-probabilities of all actions of every step.
+        keep_log_probs: whether to keep the log-probabilities of all actions for every step.
     """
 
     num_steps: eqx.AbstractVar[int]
@@ -224,10 +225,10 @@ class Collector(eqx.Module):
         """Collects one rollout.
 
         Args:
-            policy: acts by sampling.
-            environment: to act in.
+            policy: the policy; it samples its actions.
+            environment: the environment.
             actors: the state of the environments.
-            precision: the dtypes that the policy computes in.
+            precision: the dtypes in which the policy computes.
 
         Returns:
             The rollout, and the state of the environments after it.
@@ -235,12 +236,12 @@ class Collector(eqx.Module):
 
 
 class RolloutCollector(Collector):
-    """Lets a policy act for a number of steps, and records what happens.
+    """The collector for one device.
 
     Attributes:
         num_steps: steps of each environment in a rollout.
-        terms: as in the base class; none by default.
-        keep_log_probs: as in the base class; by default not.
+        terms: as in `Collector`; none by default.
+        keep_log_probs: as in `Collector`; false by default.
     """
 
     num_steps: int = eqx.field(static=True)
@@ -296,7 +297,7 @@ class RolloutCollector(Collector):
         actors: CollectorState,
         cache: PyTree[Array],
     ) -> tuple[CollectorState, PyTree[Array], Step, Timestep]:
-        """One action in each environment."""
+        """Takes one action in each environment."""
         action_keys, environment_keys = actors.draw_keys()
 
         logits, value, carry, cache = evaluator.act_step(actors.observation, actors.carry, cache)
@@ -331,10 +332,10 @@ class RolloutCollector(Collector):
 def _bootstrap_value(
     policy: ActorCritic, environment: Environment, timestep: Timestep, carry: PyTree[Array]
 ) -> Float32[Array, " num_envs"]:
-    """Value of the position before the reset, where an episode was truncated; else 0.
+    """Value of the position before the reset if the episode was truncated, else 0.
 
-    It is a second pass through the network. Only steps with a truncated episode somewhere in
-    the batch run it, and it is not even compiled for an environment that never truncates.
+    This is a second pass through the network. It runs only in a step in which some episode of
+    the batch is truncated. For an environment that never truncates, it is not compiled.
     """
     nothing = jnp.zeros_like(timestep.reward)
     if not environment.truncates:

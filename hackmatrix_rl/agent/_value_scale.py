@@ -1,9 +1,9 @@
 """The units in which a network learns values.
 
-Returns of HackMatrix are heavy-tailed: a step costs 0.01, the n-th stage is worth 2^(n-1), a
-victory 500 and more. A squared error in such units is all tail: one victory would move the
-shared layers more than everything before it. So the network learns values in other units, in
-which its targets have mean 0 and standard deviation 1. Advantages stay in units of reward.
+Returns of HackMatrix are heavy-tailed: a step costs 0.01, the n-th stage is worth 2^(n-1), and a
+victory is worth 500 or more. In such units, one victory would change the shared layers more than
+all squared errors before it. So the network learns values in units in which its targets have
+mean 0 and standard deviation 1. Advantages stay in units of reward.
 """
 
 from abc import abstractmethod
@@ -16,20 +16,20 @@ from jaxtyping import Array, Float32
 class ValueScale(eqx.Module):
     """A monotone map between units of reward and the units of a network's value output.
 
-    It is state of the learner. No gradient and no cast of dtype changes it.
+    It is part of the training state. Gradients and casts of the dtype do not change it.
     """
 
     @abstractmethod
     def normalize(self, value: Float32[Array, "*shape"]) -> Float32[Array, "*shape"]:
-        """From units of reward to those of the network."""
+        """Converts units of reward to units of the network."""
 
     @abstractmethod
     def denormalize(self, value: Float32[Array, "*shape"]) -> Float32[Array, "*shape"]:
-        """From units of the network to those of reward; the inverse of `normalize`."""
+        """Converts units of the network to units of reward; the inverse of `normalize`."""
 
     @abstractmethod
     def update(self, targets: Float32[Array, "*shape"]) -> "ValueScale":
-        """The scale after having seen these value targets (in units of reward)."""
+        """The scale updated with these value targets, in units of reward."""
 
 
 class IdentityScale(ValueScale):
@@ -44,7 +44,7 @@ class IdentityScale(ValueScale):
         return value
 
     def update(self, targets: Float32[Array, "*shape"]) -> "IdentityScale":
-        """Itself: there is nothing to learn."""
+        """The same scale: it has no statistics."""
         return self
 
 
@@ -54,27 +54,27 @@ IDENTITY_SCALE = IdentityScale()
 class RunningScale(ValueScale):
     """Standardisation by a running mean and standard deviation of the targets.
 
-    The statistics are an exponentially weighted average over updates. They have no bias towards
-    their starting point: the first update's targets set them. Afterwards they drift slowly, and
-    the network follows. These are the statistics of PopArt without its correction of the last
-    layer, so they work with any network.
+    The statistics are exponentially weighted averages over updates. The first update's targets
+    set them, without a bias to the initial values. After that they change slowly, and the network
+    follows. They are the statistics of PopArt without its correction of the last layer, so they
+    work with any network.
 
-    With `compress`, targets go through `sign(x) (sqrt(|x| + 1) - 1)` first. That is nearly
-    linear up to about 1, and a square root beyond: a victory is some twenty units instead of
-    five hundred. It is biased where the return is random: the network learns the inverse of the
-    mean of the compressed return, which lies below the mean return.
+    With `compress`, targets first go through `sign(x) (sqrt(|x| + 1) - 1)`. This function is
+    nearly linear up to about 1 and close to a square root beyond: a victory of 500 becomes about
+    21. It has a bias if the return is random: the network learns the mean of the compressed
+    return, and the inverse of that mean lies below the mean return.
 
     Source: van Hasselt et al. 2016, "Learning values across many orders of magnitude";
     Pohlen et al. 2018, "Observe and look further" (the compression, without its linear part,
     which the inverse in float32 does not need).
 
     Attributes:
-        mean: of the (compressed) targets.
-        variance: of the (compressed) targets.
-        weight: how much of the average is filled, from 0 to 1.
-        decay: what an update leaves of the average before it.
+        mean: mean of the (compressed) targets.
+        variance: variance of the (compressed) targets.
+        weight: sum of the weights of all updates so far: 0 before the first, then towards 1.
+        decay: weight of the old average in an update.
         compress: whether targets are compressed.
-        min_std: no standard deviation below this is used.
+        min_std: smallest standard deviation to divide by.
     """
 
     mean: Float32[Array, ""]
@@ -90,12 +90,12 @@ class RunningScale(ValueScale):
         """Starts as the identity (or the bare compression).
 
         Args:
-            decay: what an update leaves of the average before it, in [0, 1).
+            decay: weight of the old average in an update, in [0, 1).
             compress: whether to compress targets.
-            min_std: smallest standard deviation that is used.
+            min_std: smallest standard deviation to divide by.
 
         Raises:
-            ValueError: an argument out of its range.
+            ValueError: an argument is out of range.
         """
         if not 0 <= decay < 1:
             raise ValueError(f"decay must be in [0, 1), not {decay}")
@@ -110,11 +110,11 @@ class RunningScale(ValueScale):
 
     @property
     def std(self) -> Float32[Array, ""]:
-        """The standard deviation that is divided by."""
+        """The standard deviation that `normalize` divides by, at least `min_std`."""
         return jnp.maximum(jnp.sqrt(self.variance), self.min_std)
 
     def normalize(self, value: Float32[Array, "*shape"]) -> Float32[Array, "*shape"]:
-        """Compressed if so chosen, then standardised."""
+        """Compresses the value if `compress` is set, then standardises it."""
         return (self._compressed(value) - self.mean) / self.std
 
     def denormalize(self, value: Float32[Array, "*shape"]) -> Float32[Array, "*shape"]:
@@ -125,12 +125,12 @@ class RunningScale(ValueScale):
         return plain * (jnp.abs(plain) + 2.0)
 
     def update(self, targets: Float32[Array, "*shape"]) -> "RunningScale":
-        """The statistics with these targets taken in."""
+        """The scale with its statistics updated."""
         targets = self._compressed(targets)
         weight = self.decay * self.weight + (1.0 - self.decay)
         share = (1.0 - self.decay) / weight
         away = jnp.mean(targets) - self.mean
-        # The variance of a mixture of two groups: within them, and between their means.
+        # Variance of a mixture of two groups: the variance within them and between their means.
         variance = (1.0 - share) * (self.variance + share * away**2) + share * jnp.var(targets)
         updated: RunningScale = eqx.tree_at(
             lambda scale: (scale.mean, scale.variance, scale.weight),
@@ -142,5 +142,5 @@ class RunningScale(ValueScale):
     def _compressed(self, value: Float32[Array, "*shape"]) -> Float32[Array, "*shape"]:
         if not self.compress:
             return value
-        # sign(x) (sqrt(|x| + 1) - 1), without the cancellation for small x.
+        # Equals sign(x) (sqrt(|x| + 1) - 1), without its cancellation for small x.
         return value / (jnp.sqrt(jnp.abs(value) + 1.0) + 1.0)

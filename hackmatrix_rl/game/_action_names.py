@@ -6,8 +6,8 @@ from enum import IntEnum
 class Action(IntEnum):
     """The 28 actions in the order of the mask: four moves, the siphon, the 23 programs.
 
-    The names are those of the rules, section 6. Where a name there is no identifier, it is
-    spelled out: `SIPH_PLUS` for SIPH+, `ANTI_V` for ANTI-V, `ATK_PLUS` for ATK+.
+    The programs have their names from the rules, section 6. Names with a sign are spelled as
+    identifiers: `SIPH_PLUS` for SIPH+, `ANTI_V` for ANTI-V, `ATK_PLUS` for ATK+.
     """
 
     UP = 0

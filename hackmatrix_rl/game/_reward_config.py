@@ -1,4 +1,4 @@
-"""Weights of the parts of the reward: what an agent learns from, where that is not the game's."""
+"""Weights for the terms of the reward that an agent learns from."""
 
 import math
 from dataclasses import dataclass
@@ -11,37 +11,37 @@ from jaxtyping import Array, Float32
 from hackmatrix_rl.game._rewards import TERM_NAMES, RewardTerms
 
 MOST_WEIGHT = 1e6
-"""The largest size of a weight: returns stay far from the end of float32."""
+"""The largest absolute value of a weight. With it, returns stay far below float32's largest."""
 
 
-@no_type_check  # at run time, that is: it checks its own types, with messages for users
+@no_type_check  # no check at run time: the class checks its types, with messages for users
 @dataclass(frozen=True, kw_only=True)
 class RewardConfig:
     """A weight for each of the 15 terms of the reward (rules, section 9).
 
-    The reward that is learned from is the sum of the terms times their weights. The return that
-    is reported stays the game's own, in which every weight is 1.
+    The agent learns from the weighted sum of the terms. The reported return stays the game's own,
+    in which every weight is 1. Each weight is 1 by default.
 
     Attributes:
-        step_penalty: weight of the term of this name; so are all others.
-        stage_completion: likewise.
-        score_gain: likewise.
-        kills: likewise.
-        data_siphon: likewise.
-        distance_shaping: likewise.
-        victory: likewise.
-        death_penalty: likewise.
-        resource_gain: likewise.
-        resource_holding: likewise.
-        damage_penalty: likewise.
-        hp_recovery: likewise.
-        siphon_quality: likewise.
-        program_waste: likewise.
-        siphon_death_penalty: likewise.
+        step_penalty: weight of the term `step_penalty`.
+        stage_completion: weight of the term `stage_completion`.
+        score_gain: weight of the term `score_gain`.
+        kills: weight of the term `kills`.
+        data_siphon: weight of the term `data_siphon`.
+        distance_shaping: weight of the term `distance_shaping`.
+        victory: weight of the term `victory`.
+        death_penalty: weight of the term `death_penalty`.
+        resource_gain: weight of the term `resource_gain`.
+        resource_holding: weight of the term `resource_holding`.
+        damage_penalty: weight of the term `damage_penalty`.
+        hp_recovery: weight of the term `hp_recovery`.
+        siphon_quality: weight of the term `siphon_quality`.
+        program_waste: weight of the term `program_waste`.
+        siphon_death_penalty: weight of the term `siphon_death_penalty`.
 
     Raises:
-        TypeError: a weight is no number.
-        ValueError: a weight is not finite, or larger than a million.
+        TypeError: a weight is not a number.
+        ValueError: a weight is not finite, or its absolute value is above 1,000,000.
     """
 
     step_penalty: float = 1.0
@@ -75,21 +75,21 @@ class RewardConfig:
 
     @property
     def is_the_games(self) -> bool:
-        """Whether every weight is 1: then the learned reward is the game's."""
+        """Whether every weight is 1, so the learned reward is the game's own."""
         return self == RewardConfig()
 
     def changed(self) -> dict[str, float]:
-        """The weights that are not 1, by the name of their term, in the order of the rules."""
+        """The weights that are not 1, by name of the term, in the order of the rules."""
         weights = {name: getattr(self, name) for name in TERM_NAMES}
         return {name: weight for name, weight in weights.items() if weight != 1}
 
     def weigh(self, terms: RewardTerms) -> Float32[Array, "*batch"]:
-        """The reward to learn from: the sum of the terms times their weights.
+        """The reward to learn from: the weighted sum of the terms.
 
-        A term of weight 0 is left out of the computation.
+        The sum leaves out a term with weight 0.
 
         Args:
-            terms: of one action, or of a batch.
+            terms: the terms of one action, or of a batch.
         """
         total = jnp.zeros_like(terms.step_penalty)
         for name, term in terms.as_dict().items():

@@ -1,4 +1,4 @@
-"""agent.precision."""
+"""Precision: the dtypes a network computes in, loss scaling, and which arrays are trained."""
 
 from hackmatrix_rl.agent.precision._loss_scale import (
     LossScale,

@@ -8,23 +8,23 @@ from jaxtyping import Array, Bool, Float32, Int32
 class LossScale(eqx.Module):
     """The factor on a loss that keeps its float16 gradient within float16's small range.
 
-    Gradients below 6e-8 vanish in float16, those above 65504 become infinite. The loss is
-    multiplied by the scale before it is differentiated, and the gradient divided by it
-    afterwards, in float32. The scale approaches the largest value that does not overflow: it
-    grows by `factor` after `interval` finite steps in a row. The trainer skips a step whose
-    gradient is not finite, and the scale shrinks by `factor`.
+    In float16, gradients below 6e-8 vanish, and gradients above 65504 become infinite. The loss is
+    multiplied by the scale before it is differentiated. The gradient is divided by the scale in
+    float32. The scale grows by `factor` after `interval` finite steps in a row. If a gradient is
+    not finite, the trainer skips its step and the scale shrinks by `factor`. So the scale stays
+    near the largest value that does not overflow.
 
-    What changes is in array leaves, so it is part of a checkpoint. All else is static and comes
-    from the config.
+    `scale` and `streak` are arrays, so a checkpoint holds them. The other fields are static and
+    come from the config.
 
     Source: Micikevicius et al. 2018, "Mixed precision training", with the constants of NVIDIA
     Apex.
 
     Attributes:
         scale: the factor, a power of `factor`.
-        streak: finite steps since the scale last changed.
-        interval: finite steps in a row after which the scale grows.
-        factor: of growing and shrinking; a power of 2 scales without rounding.
+        streak: number of finite steps in a row since the scale last changed.
+        interval: number of finite steps in a row after which the scale grows.
+        factor: the factor by which the scale grows and shrinks. A power of 2 avoids rounding.
         floor: the scale does not shrink below it.
         ceiling: the scale does not grow above it.
     """
@@ -49,13 +49,13 @@ class LossScale(eqx.Module):
 
         Args:
             initial: the first scale.
-            interval: finite steps in a row after which the scale grows.
-            factor: of growing and shrinking.
+            interval: number of finite steps in a row after which the scale grows.
+            factor: the factor by which the scale grows and shrinks.
             floor: smallest scale.
             ceiling: largest scale.
 
         Raises:
-            ValueError: an argument out of its range.
+            ValueError: an argument is out of range.
         """
         if interval < 1:
             raise ValueError(f"interval must be at least 1, not {interval}")
@@ -74,7 +74,11 @@ class LossScale(eqx.Module):
         self.ceiling = ceiling
 
     def adjust(self, finite: Bool[Array, ""]) -> "LossScale":
-        """The scale after a step whose gradient was finite or not."""
+        """The scale after a step.
+
+        Args:
+            finite: whether the gradient of the step was finite.
+        """
         streak = jnp.where(finite, self.streak + 1, 0)
         grows = streak >= self.interval
         larger = jnp.minimum(self.scale * self.factor, self.ceiling)

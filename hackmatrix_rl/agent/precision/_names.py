@@ -1,12 +1,12 @@
-"""The names of precision policies, and the patterns of parts of a network."""
+"""Names of precision policies, and patterns for parts of a network."""
 
 import re
 from fnmatch import fnmatchcase
 
 import jmp
 
-# The output is named: jmp lets it follow the compute dtype otherwise. And jmp alone would read
-# `bf16` as bfloat16 parameters, too.
+# Each string names the output, because jmp would use the compute dtype for it. The names stand
+# here, because jmp reads `bf16` as a policy with bfloat16 parameters.
 POLICIES = {
     "f32": "params=float32,compute=float32,output=float32",
     "bf16": "params=float32,compute=bfloat16,output=float32",
@@ -25,7 +25,7 @@ _DTYPES = {
     "float16": "float16",
     "f16": "float16",
 }
-# What jmp knows as well, or people write, and what of ours is meant.
+# Other spellings, of jmp and of users, and the name to suggest for each.
 _NEAR = {
     "full": "f32",
     "float32": "f32",
@@ -37,13 +37,13 @@ _NEAR = {
 
 
 def parse_policy(name: str) -> jmp.Policy:
-    """The policy of a name.
+    """Reads the name of a precision policy.
 
     Args:
         name: one of `POLICIES`, or a policy string of jmp with float32 parameters and output.
 
     Raises:
-        ValueError: it is neither; the message says what would do.
+        ValueError: the name is neither. The message says what to use.
     """
     text = name.strip()
     if text not in POLICIES and "=" not in text:
@@ -52,14 +52,15 @@ def parse_policy(name: str) -> jmp.Policy:
 
 
 def parse_parts(text: str) -> dict[str, str]:
-    """Reads a table of parts: `.heads.value*=f32,.layers[0]*=bf16`.
+    """Reads a table of parts, for instance `.heads.value*=f32,.layers[0]*=bf16`.
 
     Args:
-        text: pairs of a pattern and the name of a policy, separated by commas. The name may be
-            a policy string of jmp, with commas of its own.
+        text: pairs `pattern=policy`, separated by commas. A policy may be a policy string of jmp,
+            which contains commas, too.
 
     Raises:
-        ValueError: it is no such table, or there is no policy of that name.
+        ValueError: an entry is not such a pair, a pattern stands there twice, or a policy is
+            unknown.
     """
     keys = "|".join([*_KEYS, *_KEYS.values()])
     parts: dict[str, str] = {}
@@ -75,10 +76,10 @@ def parse_parts(text: str) -> dict[str, str]:
 
 
 def path_matches(pattern: str, path: str) -> bool:
-    """Whether a pattern matches the whole of a path in a tree.
+    """Whether a pattern matches a whole path in a tree.
 
-    `*` stands for any characters and `?` for one. Brackets stand for themselves, for they
-    are part of paths: `.layers[0].weight`.
+    `*` matches any characters and `?` matches one. Brackets match themselves, because paths
+    contain them: `.layers[0].weight`.
     """
     return fnmatchcase(path, pattern.replace("[", "[[]"))
 
@@ -94,10 +95,10 @@ def _unknown(name: str) -> str:
 
 
 def _checked(text: str) -> str:
-    """A policy string of jmp in full, every dtype named.
+    """Checks a policy string of jmp and writes it with all three dtypes named.
 
-    jmp lets what is not named follow something else, lets the last of two win, and starts a
-    device to find out what `half` is.
+    jmp itself guesses a dtype that is not named, takes the last of two entries, and starts a
+    device to find out what `half` means.
     """
     named: dict[str, str] = {}
     for entry in text.split(","):
@@ -119,7 +120,7 @@ def _checked(text: str) -> str:
         )
     if "compute" not in named:
         raise ValueError(f"{text!r} does not name compute, as in {EXAMPLE!r}")
-    # jmp lets the output follow the compute dtype.
+    # Without an entry, jmp uses the compute dtype for the output.
     if named.setdefault("output", named["compute"]) != "float32":
         raise ValueError(
             f"{text!r}: logits and values must be float32; say output=float32, as in {EXAMPLE!r}"

@@ -1,4 +1,4 @@
-"""In which dtype a network computes, and how its gradient is taken under it."""
+"""Precision policies: the dtype in which a network computes, and its gradient."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
@@ -26,41 +26,45 @@ Aux = TypeVar("Aux")
 
 
 class PrecisionPolicy(eqx.Module):
-    """Mixed precision, as the collector, the loss and the trainer use it.
+    """The dtypes of a network, for the collector, the loss and the trainer.
 
-    Parameters are kept and optimized in float32. A network computes in the dtype of the
-    parameters it is handed and returns float32 (see `ActorCritic`), so that casting the
-    parameters is all there is to do. Logits, log-probabilities, advantages, losses and
-    reductions are float32 under every policy.
+    The trainer stores and optimizes parameters in float32. A network computes in the dtype of its
+    parameters and returns float32 (see `ActorCritic`), so a policy only casts the parameters.
+    Logits, log-probabilities, advantages, losses and reductions are float32 under every policy.
 
-    A custom policy must have `cast_to_compute`. One that scales losses also has
-    `initial_scaling`, `adjust` and `loss_factor`; their defaults scale nothing.
+    A custom policy must define `cast_to_compute`. A policy that scales losses also defines
+    `initial_scaling`, `adjust` and `loss_factor`. The defaults do not scale.
     """
 
     @abstractmethod
     def cast_to_compute(self, module: M) -> M:
-        """The module to compute with: its parameters cast, all else as it is."""
+        """The module with its parameters cast to the compute dtype, and everything else equal."""
 
     def check(self, module: PyTree) -> None:
-        """Raises a ValueError, before anything is compiled, if the policy does not suit it."""
+        """Raises a ValueError if the policy does not fit the module. Called before compilation."""
 
     def initial_scaling(self) -> PyTree[Array]:
-        """State of the loss scaling; `()` where losses are not scaled.
+        """The initial state of the loss scaling; `()` for a policy that does not scale losses.
 
-        It is part of the training state: array leaves are in the checkpoint.
+        It is part of the training state, so a checkpoint stores its arrays.
         """
         return ()
 
     def adjust(self, scaling: PyTree[Array], finite: Bool[Array, ""]) -> PyTree[Array]:
-        """The state of the loss scaling after a step whose gradient was finite or not."""
+        """The state of the loss scaling after a step.
+
+        Args:
+            scaling: the state before the step.
+            finite: whether the gradient of the step was finite.
+        """
         return scaling
 
     def report(self, scaling: PyTree[Array]) -> Mapping[str, Float32[Array, ""]]:
-        """What to log of the loss scaling, by name."""
+        """Numbers of the loss scaling to log, by name."""
         return {}
 
     def loss_factor(self, scaling: PyTree[Array]) -> Float32[Array, ""] | None:
-        """What the loss is multiplied by before it is differentiated; `None`: nothing."""
+        """The factor on the loss before it is differentiated; `None` for no factor."""
         return None
 
     @final
@@ -69,20 +73,20 @@ class PrecisionPolicy(eqx.Module):
         loss: Callable[..., tuple[Float32[Array, ""], Aux]],
         scaling: PyTree[Array] = (),
     ) -> Callable[..., tuple[Any, Aux]]:
-        """A function that returns the gradient of `loss`, and what else `loss` returned.
+        """A function that returns the gradient of `loss` and its auxiliary output.
 
-        The cast to the compute dtype happens inside the differentiated function, so that the
-        gradient arrives in the dtype of the parameters. The gradient is divided by the loss
-        factor in float32. One that overflowed stays as it is: not finite, which the trainer
-        sees.
+        The cast to the compute dtype is a part of the differentiated function, so the gradient
+        has the dtype of the parameters. The gradient is divided by the loss factor in float32. A
+        gradient that overflowed stays infinite or NaN, and the trainer skips the step.
 
         Args:
-            loss: from a module and further arguments to a scalar and anything else.
+            loss: a function of a module and further arguments that returns a scalar and an
+                auxiliary output.
             scaling: state of the loss scaling.
 
         Returns:
-            A function of the same arguments. The gradient has the structure of the module,
-            with `None` for what is no parameter (see `split_trainable`).
+            A function of the same arguments. The gradient has the structure of the module, with
+            `None` for everything that is not a parameter (see `split_trainable`).
         """
         factor = self.loss_factor(scaling)
 
@@ -104,19 +108,19 @@ class PrecisionPolicy(eqx.Module):
 
 
 class MixedPrecision(PrecisionPolicy):
-    """A compute dtype for the network, and other dtypes for named parts of it.
+    """One compute dtype for a network, and other dtypes for parts of it.
 
-    float16 anywhere brings a dynamic loss scale; float32 and bfloat16, which has the range of
-    float32, need none.
+    If any part computes in float16, the loss is scaled dynamically. float32 and bfloat16 need no
+    loss scale: bfloat16 has the range of float32.
 
     Source: Micikevicius et al. 2018, "Mixed precision training"; Kalamkar et al. 2019, "A
     study of bfloat16 for deep learning training".
 
     Attributes:
-        dtypes: of parameters, computation and output.
-        parts: pairs of a pattern of paths (`.heads.value*`) and what holds instead where it
-            matches; the last match counts. See `path_matches`.
-        growth_interval: finite steps in a row after which the loss scale grows.
+        dtypes: the dtypes of parameters, computation and output.
+        parts: pairs of a pattern (`.heads.value*`) and the policy for the parameters whose path
+            it matches. The last match counts. See `path_matches`.
+        growth_interval: number of finite steps in a row after which the loss scale grows.
     """
 
     dtypes: jmp.Policy = eqx.field(static=True)
@@ -135,7 +139,7 @@ class MixedPrecision(PrecisionPolicy):
         return jnp.dtype(policies[-1].compute_dtype)
 
     def cast_to_compute(self, module: M) -> M:
-        """The module with its parameters in the compute dtype of their part."""
+        """The module with each parameter in the compute dtype of its part."""
         parameters, rest = split_trainable(module)
 
         def cast(path: Any, leaf: Array) -> Array:
@@ -161,37 +165,37 @@ class MixedPrecision(PrecisionPolicy):
                 raise ValueError(f"parameters must be float32, but {path} is {leaf.dtype}")
 
     def initial_scaling(self) -> PyTree[Array]:
-        """A `LossScale` where something computes in float16."""
+        """A `LossScale` if any part computes in float16, else `()`."""
         return LossScale(interval=self.growth_interval) if self.scales else ()
 
     def adjust(self, scaling: PyTree[Array], finite: Bool[Array, ""]) -> PyTree[Array]:
-        """The loss scale after a step, where there is one."""
+        """The loss scale after a step, if losses are scaled."""
         return scaling.adjust(finite) if isinstance(scaling, LossScale) else scaling
 
     def report(self, scaling: PyTree[Array]) -> Mapping[str, Float32[Array, ""]]:
-        """The loss scale, where there is one."""
+        """The loss scale, if losses are scaled."""
         return {"loss_scale": scaling.scale} if isinstance(scaling, LossScale) else {}
 
     def loss_factor(self, scaling: PyTree[Array]) -> Float32[Array, ""] | None:
-        """The loss scale, where there is one."""
+        """The loss scale; `None` if losses are not scaled."""
         return scaling.scale if isinstance(scaling, LossScale) else None
 
 
 def precision(name: str, parts: Mapping[str, str] | None = None) -> PrecisionPolicy:
-    """The precision policy of that name.
+    """The precision policy with a name.
 
-    `f32`, `bf16` and `f16` compute in float32, bfloat16 and float16. Any policy string of jmp
-    with float32 parameters and output does, too:
+    `f32`, `bf16` and `f16` compute in float32, bfloat16 and float16. A policy string of jmp is
+    a name, too, if its parameters and output are float32:
     `params=float32,compute=bfloat16,output=float32`.
 
     Args:
-        name: of the policy.
-        parts: names for parts of the network by pattern: `{".heads.value*": "f32"}`. A
-            pattern is matched against the path of each parameter in the tree, with `*` and
-            `?` as wildcards; the last match counts.
+        name: name of the policy.
+        parts: other policies for parts of the network, by pattern: `{".heads.value*": "f32"}`. A
+            pattern must match the whole path of a parameter. `*` and `?` are wildcards. The last
+            match counts.
 
     Raises:
-        ValueError: there is no such policy, or its parameters or output are not float32.
+        ValueError: the name is unknown, or its parameters or output are not float32.
     """
     table = {} if parts is None else parts
     return MixedPrecision(

@@ -14,12 +14,11 @@ HEADLESS = jax.tree_util.GetAttrKey("headless")
 
 
 class NonTrainable(eqx.Module):
-    """Arrays that belong to a network and are no parameters: running statistics, constants.
+    """Arrays of a network that are not parameters: running statistics, constants.
 
-    A network that holds floating-point arrays of this kind (NumPy's, too) keeps each in a
-    field of this type. No gradient is taken with respect to them, the optimizer has no state
-    for them, and no precision policy casts them; they are part of the checkpoint like
-    everything else. Integers, booleans and random keys need no such mark.
+    Wrap each floating-point array of this kind in it, NumPy arrays included. The arrays get no
+    gradient and no optimizer state, and no precision policy casts them. A checkpoint stores them
+    like all other arrays. Integers, booleans and random keys need no wrapper.
 
     Attributes:
         value: the arrays.
@@ -29,15 +28,15 @@ class NonTrainable(eqx.Module):
 
 
 def split_trainable(module: M) -> tuple[M, M]:
-    """A module's parameters, and all the rest; `eqx.combine` puts them together again.
+    """Splits a module into its parameters and the rest. `eqx.combine` joins them again.
 
-    Parameters are the floating-point (and complex) arrays outside of any `NonTrainable`.
+    Parameters are the floating-point (and complex) arrays outside of every `NonTrainable`.
 
     Returns:
-        Two modules like the one given, with `None` in place of what belongs to the other.
+        Two modules of the same structure. Each has `None` where the other has a leaf.
     """
     which = jax.tree.map(
-        eqx.is_inexact_array,  # which a whole `NonTrainable` is not
+        eqx.is_inexact_array,  # false for a whole `NonTrainable`
         module,
         is_leaf=lambda node: isinstance(node, NonTrainable),
     )
@@ -46,35 +45,35 @@ def split_trainable(module: M) -> tuple[M, M]:
 
 
 def parameters_of(module: M) -> M:
-    """The module with `None` in place of everything that is no parameter."""
+    """The module with `None` in place of everything that is not a parameter."""
     return split_trainable(module)[0]
 
 
 def parameter_paths(module: PyTree) -> dict[str, jax.Array]:
-    """A module's parameters by their names: `.layers[0].weight`."""
+    """A module's parameters by name, for instance `.layers[0].weight`."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(parameters_of(module))
     return {path_name(path): leaf for path, leaf in leaves}
 
 
 def path_name(path: tuple[Any, ...]) -> str:
-    """The name of an array by its path in a tree: `.layers[0].weight`.
+    """The name of an array from its path in a tree, for instance `.layers[0].weight`.
 
-    Patterns of precision policies and checkpoints name arrays by it. The field `headless` of
-    `WithAuxiliaryHead` is left out: the names of a network are the same with a head and
-    without one.
+    Checkpoints and the patterns of precision policies use these names. The name leaves out the
+    field `headless` of `WithAuxiliaryHead`, so a network has the same names with an auxiliary head
+    and without one.
     """
     return jax.tree_util.keystr(tuple(key for key in path if key != HEADLESS))
 
 
 def accumulate_in_float32(module: M) -> tuple[M, Callable[[M], M]]:
-    """A module to take into a loop, and the way back to the one to compute with inside it.
+    """Widens a module's parameters to float32 for a loop, and returns the function to undo it.
 
-    The gradient of what a loop uses in each of its steps is a sum over the steps, in the
-    dtype of what was taken in: a long sum of 16-bit numbers loses its small terms. So 16-bit
-    parameters go in as float32 (which is exact) and are narrowed again in each step.
+    The gradient of a parameter that a loop uses is a sum over the loop's steps, in the dtype that
+    enters the loop. A long sum of 16-bit numbers loses small terms. So 16-bit parameters enter
+    the loop as float32, which is exact, and each step narrows them again.
 
     Returns:
-        The module with float32 parameters, and the function that narrows it.
+        The module with float32 parameters, and the function that narrows it again.
     """
     parameters, rest = split_trainable(module)
     dtypes = jax.tree.map(lambda leaf: leaf.dtype, parameters)
