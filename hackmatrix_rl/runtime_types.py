@@ -1,4 +1,4 @@
-"""Shapes and dtypes of every call in this package, checked while it runs."""
+"""Checks the shapes and dtypes of every call in this package at run time."""
 
 import sys
 from importlib import import_module
@@ -13,12 +13,11 @@ _hooked: set[str] = set()
 
 
 def check_types(*modules: str) -> None:
-    """From now on, checks every annotated shape, dtype and type of this package at each call.
+    """Turns on checks of every annotated shape, dtype and type of this package, at each call.
 
-    An argument or a result that is not what the signature says raises a
-    `jaxtyping.TypeCheckError` that names both. Compiled code is checked while it is traced, so
-    that it runs as fast as before; tracing takes a little longer. Call it before anything else
-    of the package is used:
+    If an argument or a result does not match the signature, a `jaxtyping.TypeCheckError` names
+    both. Compiled code is checked only while it is traced: tracing takes a little longer, and the
+    program runs as fast as before. Call it before you use anything else of the package:
 
         import hackmatrix_rl as hm
         hm.check_types()

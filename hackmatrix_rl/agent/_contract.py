@@ -1,4 +1,4 @@
-"""Checks of a network's contract: by its shapes alone, or by calling it, too."""
+"""Checks the contract of a network: its shapes, and its values on made-up observations."""
 
 from typing import Any
 
@@ -32,12 +32,12 @@ from hackmatrix_rl.errors import (
     summary,
 )
 
-# Steps and environments of the batch that evaluators are tried on.
+# Numbers of steps and environments in the batch that tests the evaluator.
 STEPS, BATCH = 3, 2
 
 
 def check_is_policy(policy: Any) -> None:
-    """Raises a TypeError unless this is an instance of an `ActorCritic`."""
+    """Raises a TypeError unless the argument is an instance of `ActorCritic`."""
     if isinstance(policy, ActorCritic):
         return
     if isinstance(policy, type):
@@ -55,18 +55,18 @@ def check_is_policy(policy: Any) -> None:
 def check_policy_shapes(
     policy: Any, spec: EnvSpec, *, precision: PrecisionPolicy = FLOAT32
 ) -> None:
-    """Raises unless a network takes one observation and returns what the contract says.
+    """Raises unless a network takes one observation and returns the shapes of the contract.
 
-    Nothing is compiled or computed: the network is traced.
+    It only traces the network. It compiles and computes nothing.
 
     Args:
-        policy: to check.
-        spec: of the environment that it is to act in.
-        precision: that it is to compute in.
+        policy: the network to check.
+        spec: the spec of the environment.
+        precision: the precision of the network.
 
     Raises:
-        TypeError: something is of the wrong kind.
-        ValueError: something has the wrong shape or dtype.
+        TypeError: a value has the wrong type.
+        ValueError: an array has the wrong shape or dtype.
     """
     check_is_policy(policy)
     precision.check(policy)

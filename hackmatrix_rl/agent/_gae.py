@@ -18,9 +18,9 @@ class Targets(eqx.Module):
     """Targets of the loss, all in units of reward.
 
     Attributes:
-        advantage: of the action taken.
-        value: the estimate that the advantage is relative to.
-        value_target: what the value should have been.
+        advantage: advantage of the action.
+        value: the network's value, in units of reward.
+        value_target: the value to learn: `advantage + value` in `GAE`.
     """
 
     advantage: Float32[Array, "num_steps num_envs"]
@@ -28,39 +28,39 @@ class Targets(eqx.Module):
     value_target: Float32[Array, "num_steps num_envs"]
 
     def explained_variance(self) -> Float32[Array, ""]:
-        """Share of the targets' variance that the values already knew.
+        """Share of the variance of the value targets that the values explain.
 
-        1 is a perfect critic, 0 one that says the same of every position; below 0 is worse.
+        It is 1 for perfect values, 0 for a constant value, and below 0 for worse values.
         """
         left = jnp.var(self.value_target - self.value)
         return 1.0 - left / jnp.maximum(jnp.var(self.value_target), 1e-8)
 
 
 class AdvantageEstimator(eqx.Module):
-    """Says how good each action of a rollout was. `GAE` is one; subclass this for another."""
+    """Estimates the advantage of each action of a rollout. `GAE` is an example of a subclass."""
 
     @abstractmethod
     def __call__(self, rollout: Rollout, value_scale: ValueScale = IDENTITY_SCALE) -> Targets:
         """Advantages and value targets of a rollout.
 
         Args:
-            rollout: whose values are in the units of `value_scale`.
-            value_scale: the units of the network that gave the values.
+            rollout: the rollout; its values are in the units of `value_scale`.
+            value_scale: the units of the network's values.
         """
 
 
 class GAE(AdvantageEstimator):
     """Generalised advantage estimation.
 
-    A truncated episode bootstraps from the value of the position before the reset; a terminated
-    one does not. The trace stops at both.
+    A truncated episode bootstraps from the value of the position before the reset. A terminated
+    episode does not bootstrap. No advantage crosses the end of an episode.
 
     Source: Schulman et al. 2016, "High-dimensional continuous control using generalized
     advantage estimation"; Pardo et al. 2018, "Time limits in reinforcement learning".
 
     Attributes:
-        gamma: weight of a reward one step later.
-        gae_lambda: from one-step estimates (0) to whole returns (1).
+        gamma: discount factor: the weight of a reward one step later.
+        gae_lambda: weight between one-step estimates (0) and whole returns (1).
     """
 
     gamma: float = eqx.field(static=True, default=0.99)
@@ -79,7 +79,7 @@ class GAE(AdvantageEstimator):
         """Advantages and value targets of a rollout.
 
         Args:
-            rollout: its values are in the units of `value_scale`.
+            rollout: the rollout; its values are in the units of `value_scale`.
             value_scale: the units of the network's values.
         """
         value = value_scale.denormalize(rollout.value)

@@ -11,17 +11,17 @@ POLICY = "policy"
 
 
 def save(policy: ActorCritic, path: epath.PathLike) -> None:
-    """Writes the arrays of a policy into one file, to be read by `load(path, like=policy)`.
+    """Writes the arrays of a policy into one file, for `load(path, like=policy)`.
 
-    The network itself is not in it: whoever loads it builds one of the same sizes. A run's own
-    checkpoints hold the settings too, and need no network to be built.
+    The file does not hold the network: build a network of the same sizes before you load it. The
+    checkpoints of a run also hold the settings, so `load` builds their network itself.
 
     Args:
-        policy: whose arrays to write.
-        path: of the file; what is there is replaced, whole or not at all.
+        policy: the policy.
+        path: path of the file. An existing file is replaced only after all is written.
 
     Raises:
-        TypeError: it is no policy.
+        TypeError: `policy` is not an `ActorCritic`.
         OSError: the file cannot be written.
     """
     check_is_policy(policy)

@@ -108,7 +108,7 @@ def load(
 ) -> Loaded | Policy:
     """Loads the newest policy of a run, the policy of one checkpoint, or a file of `hm.save`.
 
-    A damaged checkpoint is reported, and the one before it is used.
+    If a checkpoint is damaged, `load` reports it and uses the one before it.
 
     Args:
         run: a run's folder, its name under `runs/`, a folder of checkpoints (also remote:
@@ -129,8 +129,8 @@ def load(
 
     Raises:
         ConfigError: there is no checkpoint; its format, game or network does not fit; or its
-            network is custom code without trust.
-        TypeError: `like` is no policy, or is given beside `policy` or `network`.
+            network is custom code and `trust_code` is false.
+        TypeError: `like` is not a policy, or `policy` or `network` is given, too.
     """
     if like is not None:
         check_is_policy(like)

@@ -6,11 +6,11 @@ from typing import ClassVar
 
 @dataclass(frozen=True)
 class GameConfig:
-    """Capacities of a game.
+    """The sizes of a game's arrays.
 
-    The rules set no such limits, but a compiled program needs fixed shapes. A spawn that finds
-    no room is dropped and counted in `Position.dropped`. The defaults follow from measuring how
-    often a limit is reached (docs/architecture.md, "Capacities").
+    The rules set no such limits, but a compiled program needs fixed shapes. A spawn without a free
+    slot is dropped and counted in `Position.dropped`. The defaults come from a measurement
+    (docs/architecture.md, "Capacities").
 
     Attributes:
         max_enemies: the most enemies on the board at once.

@@ -56,10 +56,10 @@ class Outcome(eqx.Module):
 def play(
     config: GameConfig, state: State, action: Int[Array, ""] | int, *, key: Key[Array, ""]
 ) -> tuple[State, Outcome]:
-    """Plays one action of one game; works under `jax.vmap` and `jax.jit`.
+    """Plays one action of one game. It works under `jax.vmap` and `jax.jit`.
 
     Args:
-        config: the game's capacities.
+        config: sizes of the game.
         state: one game.
         action: an `Action`, or its number, 0 to `NUM_ACTIONS` - 1; any other number is an illegal
             action.

@@ -1,4 +1,4 @@
-"""Evaluation during training, on games of its own."""
+"""Evaluation during training, on separate games."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,32 +13,34 @@ from hackmatrix_rl.training._metrics import Metrics
 from hackmatrix_rl.training._trainer import Trainer
 
 EVALUATION = 2**32 - 1
-"""Folded into a key for evaluation; training folds in the numbers of updates and steps."""
+"""The number folded into a key for evaluation. Training folds in numbers of updates and steps,
+which stay below it."""
 
 
 class EvaluateEvery:
-    """A callback that plays whole games with the policy, every so many updates.
+    """A callback that evaluates the policy on whole games every N updates.
 
-    The games begin alike each time, so that the policy alone makes the difference. Their keys
-    are apart from training's, which goes on bit for bit as it would without. Where a dispatch
-    does several updates, the policy is evaluated after the dispatch that reaches the number.
+    Each evaluation plays games with the same beginning, so results differ only by the policy. It
+    uses its own random keys, so the training has the same bits with it and without it. If a
+    dispatch does several updates, the evaluation follows the dispatch that reaches a multiple of
+    N.
 
-    The numbers join the metrics: `eval/return`, and likewise the length and the environment's
-    own numbers, each with its 95% interval as `eval/return_low` and `eval/return_high`;
-    `eval/episodes` and `eval/unfinished` (see `Evaluation`). The first evaluation compiles.
+    These numbers join the metrics: `eval/return`, `eval/length` and the environment's own
+    numbers. Each has a 95% interval, such as `eval/return_low` and `eval/return_high`. Two more
+    are `eval/episodes` and `eval/unfinished` (see `Evaluation`). The first evaluation compiles.
 
     Args:
-        updates: between two evaluations.
-        episodes: games of each.
-        environment: to play in; by default the trainer's.
-        key: decides the games and all draws; by default always the same ones.
-        num_envs: games side by side.
-        greedy: let the network take its likeliest action.
-        max_steps: no game is played further than that.
+        updates: number of updates between two evaluations (N).
+        episodes: number of games in each evaluation.
+        environment: the environment to play in; by default the trainer's.
+        key: source of all randomness; by default a fixed key.
+        num_envs: number of games at the same time.
+        greedy: whether a network takes its likeliest action instead of drawing one.
+        max_steps: step limit of a game.
 
     Raises:
-        TypeError: an argument is of the wrong kind.
-        ValueError: an argument is out of its range.
+        TypeError: an argument has the wrong type.
+        ValueError: an argument is out of range.
     """
 
     def __init__(
@@ -66,11 +68,11 @@ class EvaluateEvery:
         self._max_steps = whole("max_steps", max_steps)
 
     def __call__(self, trainer: Trainer[Any], metrics: Metrics) -> Mapping[str, float] | None:
-        """The numbers of an evaluation, where one is due."""
+        """Evaluates and returns the numbers if an evaluation is due, else returns `None`."""
         before = metrics.updates - metrics.dispatched
         if metrics.updates // self._updates == before // self._updates:
             return None
-        # With several processes each plays the same games: none has to wait for another.
+        # Several processes all play the same games, so none has to wait for another.
         found = evaluate(
             trainer.policy,
             trainer.environment if self._environment is None else self._environment,
@@ -84,7 +86,7 @@ class EvaluateEvery:
 
 
 def evaluation_metrics(found: Evaluation) -> dict[str, float]:
-    """The numbers of an evaluation by the names that metrics have them under."""
+    """The numbers of an evaluation, by their names in the metrics."""
     numbers: dict[str, float] = {
         "eval/episodes": found.episodes,
         "eval/unfinished": found.unfinished,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Metrics:
-    """The metrics of one dispatch: of the updates in one call of the compiled program.
+    """The metrics of one dispatch: one call of the compiled program, with one or more updates.
 
     Attributes:
         env_steps: environment steps since the start of training, over all environments.
@@ -24,9 +24,9 @@ class Metrics:
             after each update); `gradient_steps` and `skipped` (steps skipped because a
             gradient was not finite) are totals. `aux_terms_loss` and `aux_end_loss` (see
             `AuxiliaryMetrics`) are means over the minibatches that compute them, and missing
-            without such a minibatch. `kl` is there under a loss with `true_kl`.
-        dispatched: updates of the dispatch.
-        extra: what callbacks returned, by name.
+            without such a minibatch. `kl` is there if the loss has `true_kl`.
+        dispatched: number of updates in the dispatch.
+        extra: the numbers that callbacks returned, by name.
     """
 
     env_steps: int

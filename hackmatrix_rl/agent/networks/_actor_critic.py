@@ -1,4 +1,4 @@
-"""What a network is to the rest of the package."""
+"""The interface of a network to the rest of the package."""
 
 from abc import abstractmethod
 from typing import Any
@@ -12,19 +12,19 @@ from jaxtyping import Array, Bool, Float32, PyTree
 class ActorCritic(eqx.Module):
     """A policy and a value estimate over one observation, with or without memory.
 
-    Both methods take ONE environment; callers use `jax.vmap`. An `Evaluator` applies a network
+    Both methods work on ONE environment; callers use `jax.vmap`. An `Evaluator` applies a network
     to batches and sequences (see `evaluator_of`).
 
-    A network computes in the dtype of its own parameters, so that casting the parameters
-    casts the computation (see `PrecisionPolicy`). It returns float32 whatever that dtype is.
-    The carry is float32 as well: it lives for many steps, over which the rounding errors of a
-    16-bit dtype would add up.
+    A network computes in the dtype of its parameters, so a cast of the parameters casts the
+    computation (see `PrecisionPolicy`). It returns float32 for every dtype of the parameters. The
+    carry is float32, too: it lives for many steps, and the rounding errors of 16 bits would add
+    up.
 
-    The value is in the units of the `ValueScale` that the network is trained under. These are
-    units of reward only under the `IdentityScale`.
+    The value is in the units of the `ValueScale` that the network is trained with. Only with
+    `IdentityScale` these are units of reward.
 
-    A class or method that is marked `typing.final` cannot be subclassed or overridden: what a
-    network does when it acts and when it learns follows from the same code.
+    A class that is marked `typing.final` cannot be subclassed, and a final method cannot be
+    overridden. So a network runs the same code when it acts and when it learns.
     """
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -47,33 +47,33 @@ class ActorCritic(eqx.Module):
                     )
 
     def initial_carry(self) -> PyTree[Array]:
-        """The memory at the start of an episode; by default `()`: no memory."""
+        """The memory at the start of an episode. The default `()` means no memory."""
         return ()
 
     @abstractmethod
     def __call__(
         self, observation: PyTree[Array], carry: PyTree[Array]
     ) -> tuple[Float32[Array, " num_actions"], Float32[Array, ""], PyTree[Array]]:
-        """Looks at one observation.
+        """Evaluates one observation.
 
         Args:
-            observation: as described by `EnvSpec.observation`.
-            carry: what the last call returned, or `initial_carry()`.
+            observation: one observation with the shapes of `EnvSpec.observation`.
+            carry: the carry that the last call returned, or `initial_carry()`.
 
         Returns:
-            The logits of all actions (legal or not), the value, and the next carry.
+            The logits of all actions, including illegal ones; the value; and the next carry.
         """
 
 
 def reset_carry(
     carry: PyTree[Array], initial: PyTree[Array], ended: Bool[Array, " batch"]
 ) -> PyTree[Array]:
-    """The carries of a batch, put back to `initial` where an episode ended.
+    """The carries of a batch, reset to `initial` where an episode ended.
 
     Args:
-        carry: each leaf `[batch, ...]`.
-        initial: the same without the batch axis.
-        ended: where to start anew.
+        carry: the carries; each leaf `[batch, ...]`.
+        initial: the initial carry, without the batch axis.
+        ended: whether the episode of each environment ended.
     """
 
     def choose(leaf: Array, first: Array) -> Array:

@@ -63,9 +63,9 @@ class Conv(eqx.Module):
 
 @final
 class ConvActorCritic(TrunkActorCritic):
-    """A network that treats every cell of a board alike. No memory.
+    """A network with one layer for all cells of a board. No memory.
 
-    One layer, the same for all cells, turns a cell's features into `channels` numbers.
+    The same layer turns the features of each cell into `channels` numbers.
     Convolutions mix neighbouring cells. Dense layers see the whole board and the flat features.
     With `layers=0` only the dense layers mix cells. That is by far the fastest network on a CPU,
     where convolutions are slow.

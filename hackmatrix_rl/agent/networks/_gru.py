@@ -1,4 +1,4 @@
-"""A gated recurrent network: the one to start with where memory matters."""
+"""A gated recurrent network, for environments in which memory matters."""
 
 from collections.abc import Callable
 from typing import final

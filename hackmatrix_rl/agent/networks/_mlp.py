@@ -24,14 +24,14 @@ from hackmatrix_rl.env import (
 class MLPActorCritic(DenseInputActorCritic):
     """Dense layers with rectifiers, shared by policy and value. No memory.
 
-    On HackMatrix most of the arithmetic is in the first layer. An evaluator of its own skips
-    what repeats from step to step and what is 0 there (see `SparseFirstLayerEvaluator`).
+    On HackMatrix, most of the arithmetic is in the first layer. `SparseFirstLayerEvaluator` skips
+    the features there that are 0 or equal to those of the step before.
 
     Attributes:
         encode: turns an observation into features.
-        split: how these features split; `None` where that is not known.
+        split: the split of these features; `None` if the spec has none.
         layers: the hidden layers.
-        heads: logits and value.
+        heads: the layers for logits and value.
     """
 
     encode: Callable[[PyTree], Features] = eqx.field(static=True)
@@ -45,10 +45,10 @@ class MLPActorCritic(DenseInputActorCritic):
         """Draws the weights.
 
         Args:
-            spec: of the environment.
+            spec: the spec of the environment.
             width: units of each hidden layer.
             depth: number of hidden layers.
-            key: randomness of the weights.
+            key: source of randomness for the weights.
 
         Raises:
             ValueError: `width` or `depth` is less than 1.
@@ -71,7 +71,7 @@ class MLPActorCritic(DenseInputActorCritic):
         return self.layers[0]
 
     def above_first(self, first: Float[Array, " width"]) -> Float[Array, " width"]:
-        """The last hidden layer from the first one before its rectifier."""
+        """The last hidden layer, from the output of the first layer before its rectifier."""
         hidden = jax.nn.relu(first)
         for layer in self.layers[1:]:
             hidden = jax.nn.relu(layer(hidden))

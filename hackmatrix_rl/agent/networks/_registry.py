@@ -24,7 +24,8 @@ NETWORKS: dict[str, Callable[..., ActorCritic]] = {
     "gru": GRUActorCritic,
     "residual": ResidualActorCritic,
 }
-"""Each is called as `factory(spec, width=..., depth=..., key=...)`; sizes may be left out."""
+"""Each is called as `factory(spec, width=..., depth=..., key=...)`; `width` and `depth` may be
+missing."""
 
 
 def build_network(
@@ -38,18 +39,18 @@ def build_network(
     """Builds a network by its name.
 
     Args:
-        name: one of `NETWORKS`, or `module:factory` for one of your own: an importable
-            module, and in it a class or function with the same arguments as those. Importing
-            the module runs it. The working directory is searched first.
-        spec: of the environment.
-        width: of the hidden layers; `None` for the network's own default (and then the
-            factory is not handed one).
-        depth: number of hidden layers or blocks; `None` likewise.
-        key: randomness of the weights.
+        name: one of `NETWORKS`, or `module:factory` for a custom network: a module to import, and
+            a class or function in it with the same arguments. The import runs the module's code.
+            Python searches the working directory first.
+        spec: the spec of the environment.
+        width: width of the hidden layers; `None` for the network's default (the factory then gets
+            no `width`).
+        depth: number of hidden layers or blocks; `None` for the network's default.
+        key: source of randomness for the weights.
 
     Raises:
-        ValueError: there is no such network, it has no such size, or it does not build an
-            `ActorCritic`.
+        ValueError: the name is unknown, the network has no such size, or the factory does not
+            return an `ActorCritic`.
     """
     factory = NETWORKS[name] if name in NETWORKS else _import_factory(name)
     given = {"width": width, "depth": depth}

@@ -1,4 +1,4 @@
-"""A deep network of residual blocks: the one to make large."""
+"""A deep network of residual blocks, for large sizes."""
 
 from collections.abc import Callable
 from typing import Any, final
@@ -60,8 +60,8 @@ class ResidualBlock(eqx.Module):
 class ResidualActorCritic(BlockActorCritic):
     """Residual blocks over an embedding of the whole observation. No memory.
 
-    Where the features have a board, one layer, the same for all cells, first turns each cell
-    into a few numbers, as in the network `cells`.
+    If the features have a board, one layer first turns each cell into a few numbers. It is the
+    same layer for all cells, as in the network `cells`.
 
     Source: He et al. 2016, "Identity mappings in deep residual networks"; Lee et al. 2025,
     "SimBa: simplicity bias for scaling up parameters in deep reinforcement learning" (the

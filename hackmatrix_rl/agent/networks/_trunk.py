@@ -1,4 +1,4 @@
-"""Networks whose policy and value look at one hidden layer."""
+"""Networks whose policy and value share one hidden layer."""
 
 from abc import abstractmethod
 from collections.abc import Callable
@@ -13,13 +13,13 @@ from hackmatrix_rl.env import Features, FeatureSplit
 
 
 class TrunkActorCritic(ActorCritic):
-    """A trunk, and heads for logits and value on top of it.
+    """A network made of a trunk, and heads that compute logits and value from its output.
 
-    The hidden layer that the heads look at is open to others: an auxiliary loss learns from it
-    too. A subclass has `heads`, and writes `trunk` instead of `__call__`.
+    The output of the trunk is the last hidden layer. An auxiliary loss can learn from it, too. A
+    subclass has `heads` and defines `trunk` instead of `__call__`.
 
     Attributes:
-        heads: logits and value.
+        heads: the layers for logits and value.
     """
 
     heads: eqx.AbstractVar[Heads]
@@ -28,7 +28,7 @@ class TrunkActorCritic(ActorCritic):
     def trunk(
         self, observation: PyTree[Array], carry: PyTree[Array]
     ) -> tuple[Float[Array, " width"], PyTree[Array]]:
-        """What the heads look at, and the next carry; arguments as those of a call."""
+        """The input of the heads, and the next carry. The arguments are those of `__call__`."""
 
     @final
     def __call__(
@@ -41,14 +41,14 @@ class TrunkActorCritic(ActorCritic):
 
 
 class RecurrentActorCritic(TrunkActorCritic):
-    """A network in two parts: one that needs no memory, and the step of the memory.
+    """A network in two parts: `drive`, which does not need the memory, and `advance`, which does.
 
-    In learning, the first part runs on all steps at once, and only the second in a loop.
+    In learning, `drive` runs on all steps at once, and only `advance` runs in a loop.
     """
 
     @abstractmethod
     def drive(self, observation: PyTree[Array]) -> PyTree[Array]:
-        """What one observation sends to the memory."""
+        """The input of the memory from one observation."""
 
     @abstractmethod
     def advance(
@@ -57,30 +57,30 @@ class RecurrentActorCritic(TrunkActorCritic):
         """One step of the memory.
 
         Args:
-            driven: what `drive` returned.
+            driven: the result of `drive`.
             carry: the memory before the step.
 
         Returns:
-            What the heads look at, and the memory after the step.
+            The input of the heads, and the memory after the step.
         """
 
     @final
     def trunk(
         self, observation: PyTree[Array], carry: PyTree[Array]
     ) -> tuple[Float[Array, " width"], PyTree[Array]]:
-        """`advance` after `drive`."""
+        """Calls `drive`, then `advance`."""
         return self.advance(self.drive(observation), carry)
 
 
 class DenseInputActorCritic(TrunkActorCritic):
-    """A network without memory whose first layer is dense and looks at all features.
+    """A network without memory, whose first layer is a dense layer over all features.
 
-    Where the environment's spec says how its features split, that layer is computed with less
-    work (see `sparse_first_layer`).
+    If the environment's spec has a split of its features, this layer needs less work (see
+    `sparse_first_layer`).
 
     Attributes:
         encode: turns an observation into features.
-        split: how these features split; `None` where that is not known.
+        split: the split of these features; `None` if the spec has none.
     """
 
     encode: eqx.AbstractVar[Callable[[PyTree], Features]]
@@ -93,17 +93,17 @@ class DenseInputActorCritic(TrunkActorCritic):
 
     @abstractmethod
     def above_first(self, first: Float[Array, " outputs"]) -> Float[Array, " width"]:
-        """What the heads look at.
+        """The input of the heads.
 
         Args:
-            first: the first layer's result for one observation, before any nonlinearity.
+            first: output of the first layer for one observation, before any nonlinearity.
         """
 
     @final
     def trunk(
         self, observation: PyTree[Array], carry: PyTree[Array]
     ) -> tuple[Float[Array, " width"], PyTree[Array]]:
-        """What the heads look at, and the (empty) carry."""
+        """The input of the heads, and the empty carry."""
         return self.above_first(self.first_layer(self.encode(observation).ravel())), carry
 
 
