@@ -162,19 +162,23 @@ def check_policy(
 ) -> None:
     """Checks a network's whole contract by calling it on made-up observations.
 
-    It checks shapes and dtypes of all inputs and outputs; that the optimizer sees all
-    parameters; that the numbers are finite, and the same for the same input; and that the
-    network's evaluator computes what the call does, on whole sequences and step by step.
+    It checks:
+
+    - The shapes and dtypes of all inputs and outputs.
+    - The optimizer sees all parameters.
+    - The numbers are finite, and equal for equal input.
+    - The network's evaluator gives the same results as the call, on whole sequences and step by
+      step.
 
     Args:
         policy: the network, an instance of `ActorCritic`.
-        spec: of the environment that it is to act in: `env.spec`.
-        precision: that it is to compute in; a policy, or its name (`bf16`).
-        seed: of the made-up observations.
+        spec: the spec of the environment: `env.spec`.
+        precision: the precision of the network: a policy, or its name (`bf16`).
+        seed: seed of the made-up observations.
 
     Raises:
-        TypeError: something is of the wrong kind.
-        ValueError: something else does not hold. The message says what was expected, what came,
+        TypeError: a value has the wrong type.
+        ValueError: another check failed. The message says what was expected, what was found,
             and what to change.
     """
     check_is_policy(policy)

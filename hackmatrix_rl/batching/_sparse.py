@@ -44,7 +44,7 @@ def sparse_while_loop(
         carry: the values that a round changes.
         operands: the values that a round only reads.
         shares: widths of the buffers as divisors of the batch. With `(1, 8)`, all games go
-            through rounds together until at most an eighth of them is left; these go on in a
+            through rounds together until at most an eighth of them is left; these continue in a
             buffer of an eighth of the width. The last width takes any number of games, one
             bufferful after another.
 

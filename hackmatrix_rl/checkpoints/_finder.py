@@ -48,7 +48,7 @@ def find_checkpoint(
         report: takes a message about each skipped checkpoint.
 
     Raises:
-        ConfigError: there is no such checkpoint.
+        ConfigError: the checkpoint does not exist.
     """
     check_path(str(run), "the checkpoint")
     for place in (epath.Path(run), epath.Path("runs") / run):

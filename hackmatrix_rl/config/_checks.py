@@ -46,7 +46,7 @@ def check_together(config: TrainConfig) -> None:
 
 
 def _check_sizes(config: TrainConfig) -> None:
-    """Whatever is counted in 32 bits must fit. This is arithmetic; nothing is allocated."""
+    """Checks that every number counted in 32 bits fits. This allocates nothing."""
     if config.batch > COUNTED:
         fits = max(1, COUNTED // config.num_steps)
         raise ConfigError(

@@ -197,7 +197,7 @@ def renamed_line(name: str, *, is_flag: bool) -> str:
 
 
 def stored_line(source: Any, old: Iterable[str]) -> str:
-    """One line for someone who goes on with a run that an earlier version wrote.
+    """One line for a user who resumes a run that an earlier version wrote.
 
     Args:
         source: where its settings are.

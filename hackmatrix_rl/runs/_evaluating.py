@@ -1,4 +1,4 @@
-"""Evaluation while a run goes on (`--eval-interval`)."""
+"""Evaluation during a run (`--eval-interval`)."""
 
 import jax
 

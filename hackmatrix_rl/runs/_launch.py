@@ -131,7 +131,7 @@ def launch(
 ) -> Iterator[Launch]:
     """Prepares a run: finds it, locks it, builds it, and checks that it can work here.
 
-    Process 0 alone looks at folders; the others learn from it what it found. The folders stay
+    Only process 0 reads folders. It tells the other processes what it found. The folders stay
     locked until the context ends.
 
     Args:

@@ -67,7 +67,7 @@ class ResumableRun:
     def config(self, changes: Mapping[str, Any]) -> TrainConfig:
         """The run's settings with some changes.
 
-        New checkpoints go where this one was found, whatever the stored settings say: a run
+        New checkpoints go where this one was found, not where the stored settings say: a run
         from another person must not name one of the user's folders.
 
         Args:

@@ -80,7 +80,7 @@ def run(
         config: what to do.
         trainer: as `compose` built it from the config; it need not have started.
         folder: where; as `make_run_folder` made it.
-        resume: a checkpoint of the run to go on from.
+        resume: a checkpoint of the run to continue from.
         displays: further sinks; closed at the end.
         lock: on the folders, taken anew where they are removed meanwhile.
         clock: seconds since some moment, for the time between checkpoints and of compiling.

@@ -64,7 +64,7 @@ def connect(
     Args:
         coordinator: `host:port` of process 0. Give it with the next two arguments if no launcher
             sets them.
-        num_processes: number of processes; 1 trains alone, whatever the environment says.
+        num_processes: number of processes; 1 trains alone and ignores the environment.
         process_id: number of this process, from 0.
         heartbeat_seconds: how long a process may be silent before it counts as lost.
         connect_seconds: how long to wait for the others; then this process ends with status 2.

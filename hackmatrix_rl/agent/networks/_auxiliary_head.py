@@ -28,7 +28,7 @@ class AuxiliaryHead(eqx.Module):
         """Draws the weights.
 
         Args:
-            inputs: width of the hidden layer that it looks at.
+            inputs: width of the hidden layer, the input of the head.
             num_actions: number of actions.
             num_terms: number of parts of the reward.
             width: units of its own layer.

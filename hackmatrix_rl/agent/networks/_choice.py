@@ -75,7 +75,7 @@ def rematerialized(policy: ActorCritic, remat: str) -> Evaluator:
             observation and memory.
 
     Raises:
-        ValueError: there is no such choice, or the network has no blocks.
+        ValueError: the choice is unknown, or the network has no blocks.
     """
     if remat not in REMAT:
         raise ValueError(f"unknown remat {remat!r}; choose one of {', '.join(REMAT)}")

@@ -97,7 +97,7 @@ class ConvActorCritic(TrunkActorCritic):
         """Draws the weights.
 
         Args:
-            spec: of an environment whose features have a grid.
+            spec: the spec of an environment whose features have a grid.
             channels: numbers for each cell.
             layers: number of convolutions.
             width: units of each dense layer.

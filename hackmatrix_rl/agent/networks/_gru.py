@@ -113,6 +113,6 @@ class GRUActorCritic(RecurrentActorCritic):
     def advance(
         self, driven: Float[Array, " gates"], carry: Float32[Array, " width"]
     ) -> tuple[Float32[Array, " width"], Float32[Array, " width"]]:
-        """The next memory, twice: the heads look at it, and it is the carry."""
+        """The next memory, twice: as the input of the heads and as the carry."""
         memory = self.cell(driven, carry)
         return memory, memory

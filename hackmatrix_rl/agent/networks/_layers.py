@@ -46,7 +46,7 @@ class Dense(eqx.Module):
         return plus_bias(product, self.bias)
 
     def full(self, x: Float[Array, " inputs"]) -> Float32[Array, " outputs"]:
-        """The map of one row, summed and returned in float32 whatever the weights are."""
+        """The map of one row, summed and returned in float32 for every dtype of the weights."""
         self._check_inputs(x)
         product = jnp.matmul(
             x.astype(self.weight.dtype), self.weight, preferred_element_type=jnp.float32
@@ -54,7 +54,7 @@ class Dense(eqx.Module):
         return product + self.bias.astype(jnp.float32)
 
     def _check_inputs(self, x: Float[Array, "*rows some"]) -> None:
-        """Raises an error that speaks of observations, before XLA raises one that does not."""
+        """Raises an error that names observations, before XLA raises one that does not."""
         inputs = self.weight.shape[0]
         if x.shape[-1] != inputs:
             raise ValueError(

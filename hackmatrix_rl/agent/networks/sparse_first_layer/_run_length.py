@@ -30,11 +30,11 @@ def starts_of_runs(rows: PyTree[Array]) -> Bool[Array, " rows"]:
 
 
 def rows_differ(rows: PyTree[Array], others: PyTree[Array]) -> Bool[Array, " rows"]:
-    """Which rows differ from those of the same number among others.
+    """Which rows differ from the rows of `others` with the same index.
 
     Args:
         rows: each leaf `[rows, ...]`.
-        others: likewise.
+        others: the same structure and shapes.
     """
     differ = [
         jnp.any((one != other).reshape(one.shape[0], -1), axis=1)
@@ -51,7 +51,7 @@ def product_of_runs(
 ) -> Float[Array, "rows outputs"]:
     """`encode(row) @ weight` of each row, computed once for each run of rows.
 
-    The result is that product whatever the rows are. The time grows with the number of runs.
+    The result is correct for any rows. The time grows with the number of runs.
 
     Args:
         encode: from one row to a vector.
