@@ -13,8 +13,7 @@ from hackmatrix_rl.training._metrics import Metrics
 from hackmatrix_rl.training._trainer import Trainer
 
 EVALUATION = 2**32 - 1
-"""The number folded into a key for evaluation. Training folds in numbers of updates and steps,
-which stay below it."""
+"""The number folded into a key for evaluation. Training folds in numbers of updates and steps."""
 
 
 class EvaluateEvery:

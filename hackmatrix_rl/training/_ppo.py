@@ -66,7 +66,7 @@ class PPO(Algorithm[TrainState]):
         remat: what is computed again in the backward pass (see `rematerialized`).
         offload: whether the optimizer's state comes from the host's memory for each gradient
             step, and goes back there.
-        num_envs: environments side by side, over all devices.
+        num_envs: number of environments, over all devices.
         value_scale: the units of the network's value before the first update.
     """
 

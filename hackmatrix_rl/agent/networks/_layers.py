@@ -17,7 +17,7 @@ VALUE_GAIN = 1.0
 class Dense(eqx.Module):
     """A linear map with orthogonal initialisation.
 
-    The weight is `[inputs, outputs]`, so that under `jax.vmap` it is one plain matrix
+    The weight is `[inputs, outputs]`. So under `jax.vmap` it is one plain matrix
     product `[batch, inputs] @ [inputs, outputs]` without a transposition.
 
     Source: Saxe et al. 2014 (the initialisation); Andrychowicz et al. 2021, "What matters in
