@@ -105,7 +105,7 @@ def bench(
     that `train` uses.
 
     \b
-    hackmatrix-rl bench --compare pgx            beside a well-known environment
+    hackmatrix-rl bench --compare pgx            compared with a well-known environment
     hackmatrix-rl bench --full --json full.json  everything, over the number of games
     """
     if full and compare is not None:

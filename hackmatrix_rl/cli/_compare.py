@@ -50,13 +50,14 @@ MIB = 2**20
     default=3,
     show_default=True,
     metavar="NUMBER",
-    help="Trainings of each, from A's seed on. One seed says nothing about others.",
+    help="Number of trainings of each; the seeds start at A's seed. One seed says nothing about "
+    "others.",
 )
 @click.option(
     "--total-timesteps",
     type=click.IntRange(min=1),
     metavar="NUMBER",
-    help="Actions to train each of them on, whatever the files say.",
+    help="Actions to train each of them on, also where the files set another number.",
 )
 @click.option(
     "--episodes",

@@ -175,7 +175,7 @@ def trust_option(command: F) -> F:
         "--trust-code",
         is_flag=True,
         help="Import and run the code that a stored run names as its network (my_module:factory). "
-        "Use it only if you trust whoever wrote the run. Naming the network by --network also "
+        "Use it only if you trust its author. Naming the network by --network also "
         "allows it.",
     )(command)
 
@@ -209,7 +209,7 @@ def process_options(command: F) -> F:
             "--num-processes",
             type=click.IntRange(1, MOST_PROCESSES),
             metavar="N",
-            help="Number of processes in the run; 1 trains alone, whatever the launcher says.",
+            help="Number of processes in the run; 1 trains alone and ignores the launcher.",
         ),
         click.option(
             "--coordinator",

@@ -57,7 +57,7 @@ from hackmatrix_rl.system import (
     "--resume-run",
     metavar="ID",
     help="Resume a stopped run: its folder, its name under runs/, or its wandb run id. It keeps "
-    "its settings; give those that are to change.",
+    "its settings; give the ones that you want to change.",
 )
 @trust_option
 @click.option(

@@ -82,13 +82,13 @@ class TrainConfig:
     eval_interval: int = option(
         0,
         "Run",
-        "Updates between evaluations during training, on games of their own; 0 does none.",
+        "Updates between evaluations during training, on separate games; 0: none.",
         minimum=0,
     )
     eval_interval_episodes: int = option(
         100,
         "Run",
-        "Games of each of these evaluations.",
+        "Games in each of these evaluations.",
         minimum=1,
         **most(MOST_EPISODES, "more say nothing new"),
     )
