@@ -12,7 +12,7 @@ from hackmatrix_rl.agent import (
     Batch,
     PPOLoss,
 )
-from hackmatrix_rl.agent.networks import MLPActorCritic
+from hackmatrix_rl.agent.networks import ActorCritic, MLPActorCritic
 from hackmatrix_rl.agent.precision import (
     LossScale,
     MixedPrecision,
@@ -150,17 +150,18 @@ def test_a_divergence_that_is_not_a_number_is_a_step_left_out_and_not_the_end_of
     assert metrics.learning["gradient_steps"] == 0
 
 
-class Standardising(MLPActorCritic):
+class Standardising(ActorCritic):
     """A network with running statistics of what it sees, which nothing here may move."""
 
+    network: MLPActorCritic
     seen: NonTrainable
 
     def __init__(self, spec, *, key):
-        super().__init__(spec, width=16, depth=1, key=key)
+        self.network = MLPActorCritic(spec, width=16, depth=1, key=key)
         self.seen = NonTrainable({"mean": jnp.full((4,), 0.001, jnp.float32)})
 
-    def trunk(self, observation, carry):
-        return super().trunk(observation - self.seen.value["mean"], carry)
+    def __call__(self, observation, carry):
+        return self.network(observation - self.seen.value["mean"], carry)
 
 
 def test_running_statistics_are_neither_cast_nor_optimized():
