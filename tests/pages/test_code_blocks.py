@@ -129,7 +129,7 @@ def shell(command, environment, folder, allowed=(0,)):
 def test_the_pages_have_code():
     assert len(SHELL) > 10
     assert len(PYTHON) >= 3
-    assert {block.language for block in BLOCKS} <= {"bash", "json", "python", "text", ""}
+    assert {block.language for block in BLOCKS} <= {"bash", "json", "mermaid", "python", "text", ""}
 
 
 @pytest.mark.parametrize("block", [each for each in SHELL if not each.elsewhere], ids=str)
