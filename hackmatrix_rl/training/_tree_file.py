@@ -117,7 +117,8 @@ def read_tree(path: epath.PathLike, kind: str) -> Stored:
 def is_tree_file(path: epath.PathLike) -> bool:
     """Whether the path is a file (not a folder) with the first bytes of this format."""
     place = epath.Path(path)
-    if not place.is_file():
+    # Older versions of etils take a path that does not exist for a file.
+    if not (place.exists() and place.is_file()):
         return False
     with place.open("rb") as file:
         return file.read(len(_BEGINNING)) == _BEGINNING
