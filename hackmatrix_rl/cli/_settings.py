@@ -209,7 +209,7 @@ def process_options(command: F) -> F:
             "--num-processes",
             type=click.IntRange(1, MOST_PROCESSES),
             metavar="N",
-            help="Number of processes in the run; 1 trains alone and ignores the launcher.",
+            help="Number of processes in the run; 1 ignores the launcher.",
         ),
         click.option(
             "--coordinator",

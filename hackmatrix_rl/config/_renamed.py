@@ -180,9 +180,7 @@ def check_one_name(old: Iterable[str], given: Collection[str], *, is_flag: bool 
     for name in old:
         if RENAMED[name] in given:
             before, now = (flag(n) if is_flag else n for n in (name, RENAMED[name]))
-            raise ConfigError(
-                f"{before} and {now} are the old and the new name of one setting. Use {now} alone."
-            )
+            raise ConfigError(f"{before} is the old name of {now}. Give only {now}.")
 
 
 def renamed_line(name: str, *, is_flag: bool) -> str:

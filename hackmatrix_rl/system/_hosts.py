@@ -118,7 +118,7 @@ def connect(
         raise ConfigError(
             f"--coordinator {coordinator}: the processes of the run did not come together: "
             f"{str(error).splitlines()[0]} Start all of them at about the same time, with the "
-            "same --coordinator and --num-processes; --num-processes 1 trains alone."
+            "same --coordinator and --num-processes; --num-processes 1 trains in one process."
         ) from error
     return True
 

@@ -19,7 +19,7 @@ CONNECT_SECONDS = 60
 _FIRST_WAITS_ON = 3.0
 _ADVICE = (
     "Start all processes at about the same time, with the same --coordinator and --num-processes; "
-    "--connect-timeout waits longer, --num-processes 1 trains alone."
+    "--connect-timeout waits longer, --num-processes 1 trains in one process."
 )
 
 

@@ -83,7 +83,9 @@ def test_old_names_and_changes_under_new_ones_go_together(run):
     assert stopped.config({"gamma": 0.5}).gamma == 0.5
     forge(run, lambda metadata: metadata["config"].update(gamma=0.5))
     result = invoke("train", "--resume-run", run)
-    assert_refused(result, str(checkpoint_of(run)), "discount and gamma are", "Use gamma alone.")
+    assert_refused(
+        result, str(checkpoint_of(run)), "discount is the old name of gamma.", "Give only gamma."
+    )
 
 
 def test_its_games_go_on_too(run):

@@ -25,7 +25,7 @@ def test_an_old_name_works_and_one_line_names_the_new(command, name):
 
 def test_old_and_new_together_are_refused():
     result = invoke("train", "--discount", "0.9", "--gamma", "0.9")
-    assert_refused(result, "--discount and --gamma are", "Use --gamma alone.")
+    assert_refused(result, "--discount is the old name of --gamma.", "Give only --gamma.")
 
 
 def test_a_flag_goes_before_a_file_whatever_their_names(tmp_path):

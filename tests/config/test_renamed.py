@@ -85,7 +85,7 @@ def test_without_anyone_to_tell_it_is_a_warning(tmp_path):
 
 
 def test_an_old_and_a_new_name_together_are_refused(tmp_path):
-    said = "discount and gamma are the old and the new name of one setting. Use gamma alone."
+    said = "discount is the old name of gamma. Give only gamma."
     both = {"gamma": 0.9, "discount": 0.9}
     for settings in (both, dict(reversed(both.items()))):
         with pytest.raises(ConfigError) as error:
