@@ -4,6 +4,7 @@ from hackmatrix_rl.checkpoints._complaints import (
     Complaints,
 )
 from hackmatrix_rl.checkpoints._finder import (
+    Report,
     checkpoints_in,
     find_checkpoint,
     run_of,
@@ -40,6 +41,7 @@ __all__ = [
     "CheckpointWriter",
     "Complaints",
     "Loaded",
+    "Report",
     "SaveResult",
     "Stored",
     "check_resumable",

@@ -7,8 +7,6 @@ import click
 import jax
 from rich.console import Console
 
-from hackmatrix_rl.agent.networks import ActorCritic
-from hackmatrix_rl.checkpoints import load
 from hackmatrix_rl.cli._command import Command
 from hackmatrix_rl.cli._settings import trust_option
 from hackmatrix_rl.cli._summary import (
@@ -17,19 +15,12 @@ from hackmatrix_rl.cli._summary import (
 from hackmatrix_rl.config import (
     COUNTED,
     MOST_EPISODES,
-    TrainConfig,
 )
-from hackmatrix_rl.env import HackMatrix
 from hackmatrix_rl.evaluation import (
-    Agent,
-    RandomAgent,
-    Runner,
     evaluate,
 )
-from hackmatrix_rl.runs import check_played, make_environment
+from hackmatrix_rl.runs import check_played, find_player
 from hackmatrix_rl.system import enable_compilation_cache
-
-BASELINES: dict[str, type[Agent]] = {"random": RandomAgent, "runner": Runner}
 
 
 @click.command("eval", cls=Command)
@@ -92,8 +83,12 @@ def evaluate_command(
     Each environment plays one game to its end, so that short games do not count more.
     Intervals are 95%: normal approximation for means, Wilson's for the win rate.
     """
-    policy, environment = player_and_environment(
-        target, network=network, trust_code=trust_code, best=best
+    policy, environment = find_player(
+        target,
+        network=network,
+        trust_code=trust_code,
+        best=best,
+        report=partial(click.echo, err=True),
     )
     check_played(environment, min(num_envs, episodes))
     enable_compilation_cache()
@@ -112,31 +107,3 @@ def evaluate_command(
     else:
         table = summary_table({target: found}, title=f"{episodes:,} games, 95% intervals")
         Console().print(table)
-
-
-def player_and_environment(
-    target: str,
-    *,
-    network: str | None = None,
-    trust_code: bool = False,
-    best: bool = False,
-) -> tuple[ActorCritic | Agent, HackMatrix]:
-    """The policy to evaluate, and its environment.
-
-    A trained policy plays under the limits of its training, a script under those of the default
-    config.
-
-    Args:
-        target: a run, a checkpoint, or the name of a script.
-        network: as for `load`.
-        trust_code: whether code that the run names may be imported.
-        best: whether to use the checkpoint with the highest mean return.
-
-    Raises:
-        ConfigError: if there is no such policy, or its code is not trusted.
-    """
-    if target in BASELINES:
-        return BASELINES[target](), make_environment(TrainConfig())
-    report = partial(click.echo, err=True)
-    loaded = load(target, network=network, trust_code=trust_code, best=best, report=report)
-    return loaded.policy, loaded.environment

@@ -149,6 +149,10 @@ class HackMatrix(Environment):
         """Continues given games (a batch) as if each had just been reset."""
         return jax.vmap(self._begin)(games)
 
+    def observe(self, game: State) -> CompactObservation | Observation:
+        """The observation of one game, as `reset` and `step` return it for a batch."""
+        return self._see(game.position, is_rare=True)
+
     def step(
         self,
         state: HackMatrixState,

@@ -1,6 +1,7 @@
 """How well a policy plays, and scripted players to compare it with."""
 
 from hackmatrix_rl.evaluation._baselines import (
+    SCRIPTS,
     RandomAgent,
     Runner,
 )
@@ -17,9 +18,15 @@ from hackmatrix_rl.evaluation._evaluate import (
     evaluate,
     evaluate_all,
 )
+from hackmatrix_rl.evaluation._keys import (
+    start_key,
+    step_keys,
+)
 from hackmatrix_rl.evaluation._player import (
     Agent,
     PolicyAgent,
+    ThinkingAgent,
+    Thought,
 )
 from hackmatrix_rl.evaluation._verdict import (
     Judgement,
@@ -28,6 +35,7 @@ from hackmatrix_rl.evaluation._verdict import (
 )
 
 __all__ = [
+    "SCRIPTS",
     "Agent",
     "Estimate",
     "Evaluation",
@@ -35,6 +43,8 @@ __all__ = [
     "PolicyAgent",
     "RandomAgent",
     "Runner",
+    "ThinkingAgent",
+    "Thought",
     "Verdict",
     "evaluate",
     "evaluate_all",
@@ -42,4 +52,6 @@ __all__ = [
     "mean_of",
     "policy_divergence",
     "rate_of",
+    "start_key",
+    "step_keys",
 ]

@@ -1,6 +1,8 @@
 """Two scripted players that an agent has to beat."""
 
 from abc import abstractmethod
+from collections.abc import Mapping
+from types import MappingProxyType
 
 import jax
 import jax.numpy as jnp
@@ -122,3 +124,7 @@ def any_of(choices: Bool[Array, " n"], *, key: Key[Array, ""]) -> Int32[Array, "
     """One of the choices, uniformly; 0 if there is none."""
     lots = (jax.random.bits(key, choices.shape, jnp.uint32) >> 1).astype(jnp.int32)
     return jnp.argmax(jnp.where(choices, lots, np.int32(-1))).astype(jnp.int32)
+
+
+SCRIPTS: Mapping[str, type[Agent]] = MappingProxyType({"random": RandomAgent, "runner": Runner})
+"""The scripted players by name."""

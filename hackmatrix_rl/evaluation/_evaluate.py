@@ -28,6 +28,7 @@ from hackmatrix_rl.evaluation._estimate import (
     mean_of,
     rate_of,
 )
+from hackmatrix_rl.evaluation._keys import start_key, step_keys
 from hackmatrix_rl.evaluation._player import (
     Agent,
     PolicyAgent,
@@ -192,8 +193,7 @@ def _first_episodes(
     """The totals of each environment's first episode, by player, and whether it ended."""
     num_envs = keys.shape[0]
     all_keys = jnp.tile(keys, len(players))
-    fold = jax.vmap(jax.random.fold_in, in_axes=(0, None))
-    state, timestep = environment.reset(fold(all_keys, 0))
+    state, timestep = environment.reset(jax.vmap(start_key)(all_keys))
 
     def act(play: _Play, keys: Key[Array, " all_envs"]) -> tuple[Array, tuple[PyTree, ...]]:
         """Each player acts in its own part of the batch."""
@@ -210,9 +210,9 @@ def _first_episodes(
         return ~jnp.all(play.done) & (play.step < max_steps)
 
     def step(play: _Play) -> _Play:
-        pair = jax.vmap(jax.random.split)(fold(all_keys, play.step + 1))
-        actions, carries = act(play, pair[:, 0])
-        state, timestep = environment.step(play.state, actions, pair[:, 1])
+        act_keys, play_keys = jax.vmap(step_keys, in_axes=(0, None))(all_keys, play.step)
+        actions, carries = act(play, act_keys)
+        state, timestep = environment.step(play.state, actions, play_keys)
         # The totals stop changing when the first episode ends.
         totals = jax.tree.map(
             lambda new, old: jnp.where(play.done, old, new), timestep.episode, play.totals

@@ -3,9 +3,10 @@
 from abc import abstractmethod
 
 import equinox as eqx
-from jaxtyping import Array, Bool, Int32, Key, PyTree
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
 
-from hackmatrix_rl.agent import MaskedCategorical
+from hackmatrix_rl.agent import MaskedCategorical, ValueScale
 from hackmatrix_rl.agent.networks import ActorCritic
 
 
@@ -38,20 +39,47 @@ class Agent(eqx.Module):
         """
 
 
-class PolicyAgent(Agent):
-    """Plays with a network.
+class Thought(eqx.Module):
+    """What a player makes of a position. `None` stands for what it does not have.
 
     Attributes:
-        policy: the network.
-        greedy: takes the likeliest action instead of drawing one as in training.
+        probabilities: of each action; illegal ones have 0.
+        value: the discounted return that it expects from here, in units of reward.
+        win_probability: how likely it thinks a victory is.
+        search_values: what its search found for each action; NaN for actions not searched.
+        search_visits: how often its search tried each action.
     """
 
-    policy: ActorCritic
-    greedy: bool = eqx.field(static=True, default=False)
+    probabilities: Float32[Array, " num_actions"] | None = None
+    value: Float32[Array, ""] | None = None
+    win_probability: Float32[Array, ""] | None = None
+    search_values: Float32[Array, " num_actions"] | None = None
+    search_visits: Int32[Array, " num_actions"] | None = None
 
-    def initial_carry(self) -> PyTree[Array]:
-        """The network's initial carry."""
-        return self.policy.initial_carry()
+
+class ThinkingAgent(Agent):
+    """An agent that tells why it acts."""
+
+    @abstractmethod
+    def think(
+        self,
+        observation: PyTree[Array],
+        mask: Bool[Array, " num_actions"],
+        carry: PyTree[Array],
+        *,
+        key: Key[Array, ""],
+    ) -> tuple[Int32[Array, ""], PyTree[Array], Thought]:
+        """Chooses an action as `act` does, and tells what it thought.
+
+        Args:
+            observation: one observation.
+            mask: the legal actions.
+            carry: the carry of the last call, or `initial_carry()`.
+            key: randomness of the choice.
+
+        Returns:
+            The action and the next carry, the same as from `act`, and the thought.
+        """
 
     def act(
         self,
@@ -61,8 +89,49 @@ class PolicyAgent(Agent):
         *,
         key: Key[Array, ""],
     ) -> tuple[Int32[Array, ""], PyTree[Array]]:
-        """Draws from the network's probabilities over the legal actions, or takes the likeliest."""
-        logits, _, carry = self.policy(observation, carry)
+        """The action and the next carry of `think`."""
+        action, carry, _ = self.think(observation, mask, carry, key=key)
+        return action, carry
+
+
+class PolicyAgent(ThinkingAgent):
+    """Plays with a network.
+
+    Attributes:
+        policy: the network.
+        greedy: takes the likeliest action instead of drawing one as in training.
+        value_scale: the units of the network's value. Only the thought reads it.
+    """
+
+    policy: ActorCritic
+    greedy: bool = eqx.field(static=True, default=False)
+    value_scale: ValueScale | None = None
+
+    def initial_carry(self) -> PyTree[Array]:
+        """The network's initial carry."""
+        return self.policy.initial_carry()
+
+    def think(
+        self,
+        observation: PyTree[Array],
+        mask: Bool[Array, " num_actions"],
+        carry: PyTree[Array],
+        *,
+        key: Key[Array, ""],
+    ) -> tuple[Int32[Array, ""], PyTree[Array], Thought]:
+        """Draws from the network's probabilities over the legal actions, or takes the likeliest.
+
+        The thought has no value if the units of the network's value are unknown.
+        """
+        logits, value, carry = self.policy(observation, carry)
         chances = MaskedCategorical(logits, mask)
         action: Array = chances.mode() if self.greedy else chances.sample(key)
-        return action, carry
+        scale = self.value_scale
+        return (
+            action,
+            carry,
+            Thought(
+                probabilities=jnp.where(mask, chances.probs, 0.0),
+                value=None if scale is None else scale.denormalize(value.astype(jnp.float32)),
+            ),
+        )

@@ -37,6 +37,9 @@ from hackmatrix_rl.game._play import (
     act,
     play,
 )
+from hackmatrix_rl.game._programs import (
+    SPECS,
+)
 from hackmatrix_rl.game._reward_config import (
     RewardConfig,
 )
@@ -54,6 +57,10 @@ from hackmatrix_rl.game._stage import (
     set_up_stage,
 )
 from hackmatrix_rl.game._state import (
+    ENEMY_HP,
+    ENEMY_SPEED,
+    LAST_STAGE,
+    MAX_HP,
     NUM_ENEMY_TYPES,
     NUM_PROGRAMS,
     Board,
@@ -67,10 +74,18 @@ from hackmatrix_rl.game._state import (
     Transmissions,
     is_block,
 )
+from hackmatrix_rl.game._validation import (
+    COLUMNS,
+)
 
 __all__ = [
+    "COLUMNS",
+    "ENEMY_HP",
+    "ENEMY_SPEED",
     "FIRST_INTERVAL",
     "FIRST_PROGRAM",
+    "LAST_STAGE",
+    "MAX_HP",
     "NUM_ACTIONS",
     "NUM_CELLS",
     "NUM_DIRECTIONS",
@@ -79,6 +94,7 @@ __all__ = [
     "RULES_VERSION",
     "SIPHON",
     "SIZE",
+    "SPECS",
     "STEPS",
     "TERM_NAMES",
     "Action",

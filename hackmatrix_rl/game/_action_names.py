@@ -38,3 +38,8 @@ class Action(IntEnum):
     REDUC = 25
     ATK_PLUS = 26
     HACK = 27
+
+    @property
+    def label(self) -> str:
+        """The name as the rules spell it: `SIPH+`, `ANTI-V`, `ATK+`."""
+        return self.name.replace("_PLUS", "+").replace("ANTI_V", "ANTI-V")

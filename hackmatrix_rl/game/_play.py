@@ -71,8 +71,17 @@ def play(
     chance = Chance.of(key)
     mask = legal_actions(config, state)
     after, outcome = act(state, jnp.asarray(action), mask, chance=chance.fold_in(0))
-    position = set_up_if(outcome.completed & ~outcome.won, after.position, chance=chance.fold_in(1))
+    goes_on = outcome.completed & ~outcome.won
+    position = set_up_if(goes_on, after.position, chance=stage_chance(chance))
     return State(position, after.history), outcome
+
+
+def stage_chance(chance: Chance) -> Chance:
+    """The randomness of a next stage within that of an action.
+
+    It is that of `HackMatrix.step`: a key gives the same game in both.
+    """
+    return chance.fold_in(1).fold_in(0).fold_in(1)
 
 
 def act(

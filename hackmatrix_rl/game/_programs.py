@@ -52,6 +52,8 @@ class Spec:
         credits: cost in credits.
         energy: cost in energy.
         spawn_cost: spawn_count of a block that holds it.
+        needs: its condition in words, after "needs"; empty if it has none.
+        does: what it does, in a few words.
         usable: its condition, apart from being owned and affordable.
         damage: hp that it takes from each enemy. All programs with damage share the code that
             applies it. The same holds for `destroys` and `moves`.
@@ -66,6 +68,8 @@ class Spec:
     credits: int
     energy: int
     spawn_cost: int
+    needs: str
+    does: str
     usable: Callable[[View], Bool[Array, ""]]
     damage: Damage | None = None
     destroys: Destruction | None = None
@@ -127,53 +131,86 @@ def _spawning_block(view: View) -> Bool[Array, ""]:
 
 # fmt: off
 SPECS: dict[Program, Spec] = {
-    Program.PUSH: Spec(0, 2, 4, _any_enemy, moves=effects.push),
-    Program.PULL: Spec(0, 2, 4, _any_enemy, moves=effects.pull),
+    Program.PUSH: Spec(
+        0, 2, 4, "an enemy", "moves each enemy one step away from you",
+        _any_enemy, moves=effects.push),
+    Program.PULL: Spec(
+        0, 2, 4, "an enemy", "moves each enemy one step towards you",
+        _any_enemy, moves=effects.pull),
     Program.CRASH: Spec(
-        3, 2, 6, lambda v: (v.around & (v.blocks | v.enemies | v.transmissions)).any(),
+        3, 2, 6, "a block, enemy or transmission around you", "clears the 8 cells around you",
+        lambda v: (v.around & (v.blocks | v.enemies | v.transmissions)).any(),
         destroys=lambda v, _: (v.around, v.around), effect=effects.changing(effects.crash)),
     Program.WARP: Spec(
-        2, 2, 5, lambda v: (v.enemies | v.transmissions).any(),
+        2, 2, 5, "an enemy or transmission",
+        "takes you onto a random enemy or transmission and removes it",
+        lambda v: (v.enemies | v.transmissions).any(),
         destroys=effects.warp_destroys, effect=effects.warp),
-    Program.POLY: Spec(1, 1, 3, _any_enemy, effect=effects.poly),
-    Program.WAIT: Spec(0, 1, 1, _always),
+    Program.POLY: Spec(
+        1, 1, 3, "an enemy", "turns each enemy into another type",
+        _any_enemy, effect=effects.poly),
+    Program.WAIT: Spec(
+        0, 1, 1, "", "passes the turn",
+        _always),
     Program.DEBUG: Spec(
-        3, 0, 4, lambda v: (v.enemies & v.blocks).any(),
+        3, 0, 4, "an enemy on a block", "attacks all enemies on blocks",
+        lambda v: (v.enemies & v.blocks).any(),
         damage=_attacks(lambda v: v.standing_on(v.blocks))),
     Program.ROW: Spec(
-        3, 1, 2, lambda v: (v.enemies & v.row).any(),
+        3, 1, 2, "an enemy in your row", "attacks all enemies in your row",
+        lambda v: (v.enemies & v.row).any(),
         damage=_attacks(lambda v: v.standing_on(v.row))),
     Program.COL: Spec(
-        3, 1, 2, lambda v: (v.enemies & v.column).any(),
+        3, 1, 2, "an enemy in your column", "attacks all enemies in your column",
+        lambda v: (v.enemies & v.column).any(),
         damage=_attacks(lambda v: v.standing_on(v.column))),
-    Program.UNDO: Spec(1, 0, 3, lambda v: v.can_undo, effect=effects.undo),
-    Program.STEP: Spec(0, 3, 4, _always, effect=effects.setting("step_active")),
-    Program.SIPH_PLUS: Spec(5, 0, 7, _always, effect=effects.gaining(data_siphons=1)),
+    Program.UNDO: Spec(
+        1, 0, 3, "an earlier turn", "takes the last turn back",
+        lambda v: v.can_undo, effect=effects.undo),
+    Program.STEP: Spec(
+        0, 3, 4, "", "skips the next enemy turn",
+        _always, effect=effects.setting("step_active")),
+    Program.SIPH_PLUS: Spec(
+        5, 0, 7, "", "gives a data siphon",
+        _always, effect=effects.gaining(data_siphons=1)),
     Program.EXCH: Spec(
-        4, 0, 3, lambda v: v.position.player.credits >= 4, effect=effects.gaining(energy=4)),
+        4, 0, 3, "4 credits", "turns 4 credits into 4 energy",
+        lambda v: v.position.player.credits >= 4, effect=effects.gaining(energy=4)),
     Program.SHOW: Spec(
-        2, 0, 2, lambda v: ~v.position.show_activated, effect=effects.setting("show_activated")),
+        2, 0, 2, "that SHOW is not active",
+        "shows cryptogs and the types of transmissions in this stage",
+        lambda v: ~v.position.show_activated, effect=effects.setting("show_activated")),
     Program.RESET: Spec(
-        0, 4, 2, lambda v: v.position.player.hp < MAX_HP,
+        0, 4, 2, "less than 3 hp", "restores 3 hp",
+        lambda v: v.position.player.hp < MAX_HP,
         effect=effects.changing(lambda p: _with_player(p, hp=jnp.int32(MAX_HP)))),
     Program.CALM: Spec(
-        2, 4, 6, lambda v: ~v.position.scheduled_tasks_disabled,
+        2, 4, 6, "that CALM is not active", "stops scheduled tasks in this stage",
+        lambda v: ~v.position.scheduled_tasks_disabled,
         effect=effects.setting("scheduled_tasks_disabled")),
-    Program.D_BOM: Spec(3, 0, 4, lambda v: v.any_of_type(EnemyType.DAEMON), damage=_d_bom),
+    Program.D_BOM: Spec(
+        3, 0, 4, "a daemon", "destroys the nearest daemon and hits the 8 cells around it",
+        lambda v: v.any_of_type(EnemyType.DAEMON), damage=_d_bom),
     Program.DELAY: Spec(
-        1, 2, 4, lambda v: v.transmissions.any(), effect=effects.changing(effects.delay)),
+        1, 2, 4, "a transmission", "delays all transmissions by 3 turns",
+        lambda v: v.transmissions.any(), effect=effects.changing(effects.delay)),
     Program.ANTI_V: Spec(
-        3, 0, 4, lambda v: v.any_of_type(EnemyType.VIRUS),
+        3, 0, 4, "a virus", "takes 1 hp from each virus",
+        lambda v: v.any_of_type(EnemyType.VIRUS),
         damage=lambda v: v.of_type(EnemyType.VIRUS).astype(jnp.int32)),
     Program.SCORE: Spec(
-        0, 5, 5, lambda v: v.position.stage < LAST_STAGE, effect=effects.changing(_score)),
+        0, 5, 5, "a stage before the last", "gives a point for each stage left",
+        lambda v: v.position.stage < LAST_STAGE, effect=effects.changing(_score)),
     Program.REDUC: Spec(
-        2, 1, 3, _spawning_block, effect=effects.changing(effects.reduce_spawns)),
+        2, 1, 3, "a block that would spawn", "lowers the spawns of all blocks by 1",
+        _spawning_block, effect=effects.changing(effects.reduce_spawns)),
     Program.ATK_PLUS: Spec(
-        4, 4, 8, lambda v: v.position.atk_plus_uses_this_stage < 2,
+        4, 4, 8, "fewer than 2 uses in this stage", "raises your attack by 1",
+        lambda v: v.position.atk_plus_uses_this_stage < 2,
         effect=effects.changing(_attack_plus)),
     Program.HACK: Spec(
-        2, 2, 4, lambda v: v.position.board.siphoned.any(),
+        2, 2, 4, "a siphoned cell", "attacks all enemies on siphoned cells",
+        lambda v: v.position.board.siphoned.any(),
         damage=_attacks(lambda v: v.standing_on(CellSet.from_array(v.position.board.siphoned)))),
 }
 # fmt: on

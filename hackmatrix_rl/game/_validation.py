@@ -43,6 +43,11 @@ TRANSMISSION = (
 )  # fmt: skip
 CELL = ("content", "value", "spawn_count", "credits", "energy", "siphoned", "siphon_center")
 
+COLUMNS = {
+    "player": PLAYER, "game": GAME, "enemies": ENEMY, "transmissions": TRANSMISSION, "cells": CELL,
+}  # fmt: skip
+"""The columns of each array of a position that has columns."""
+
 NAMES = (
     "player", "game", "owned", "enemies", "num_enemies", "transmissions", "num_transmissions",
     "cells",

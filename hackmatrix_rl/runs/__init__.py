@@ -33,6 +33,9 @@ from hackmatrix_rl.runs._memory_estimate import (
 from hackmatrix_rl.runs._plan import (
     make_plan,
 )
+from hackmatrix_rl.runs._players import (
+    find_player,
+)
 from hackmatrix_rl.runs._preflight import (
     check_played,
     preflight,
@@ -70,6 +73,7 @@ __all__ = [
     "config_here",
     "contender",
     "estimate_memory",
+    "find_player",
     "find_resumable_run",
     "launch",
     "make_environment",

@@ -68,7 +68,7 @@ def found(tmp_path_factory):
     game = root / "hackmatrix_rl" / "game"
     last = max(Program)
     added(game / "_state.py", f"    {last.name} = {last.value}", f"    NOTHING = {last.value + 1}")
-    added(game / "_programs.py", "SPECS: ", "    Program.NOTHING: Spec(0, 0, 1, _always),")
+    added(game / "_programs.py", "SPECS: ", '    Program.NOTHING: Spec(0, 0, 1, "", "", _always),')
     code = "import sys; sys.path.insert(0, sys.argv[1])\n" + CHILD
     done = subprocess.run(
         [sys.executable, "-c", code, str(root)], capture_output=True, text=True, cwd=root
@@ -106,4 +106,4 @@ def test_what_networks_are_fed_follows(found):
 @pytest.mark.parametrize("cost", [0, 16])
 def test_a_spawn_cost_that_a_block_cannot_hold_is_refused(cost):
     with pytest.raises(ValueError, match=f"spawn_cost must be within 1..15, not {cost}"):
-        Spec(0, 0, cost, usable=lambda view: view.can_undo)
+        Spec(0, 0, cost, "", "", usable=lambda view: view.can_undo)

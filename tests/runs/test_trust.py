@@ -23,7 +23,6 @@ from hackmatrix_rl.checkpoints import (
 )
 from hackmatrix_rl.checkpoints._manifest import damage
 from hackmatrix_rl.checkpoints._names import LONGEST
-from hackmatrix_rl.cli._eval import player_and_environment
 from hackmatrix_rl.config import (
     make_config,
 )
@@ -31,6 +30,7 @@ from hackmatrix_rl.errors import (
     ConfigError,
 )
 from hackmatrix_rl.runs import (
+    find_player,
     find_resumable_run,
     make_run_folder,
     reopen_run_folder,
@@ -95,9 +95,9 @@ def test_a_policy_to_fill_in_needs_neither_code_nor_trust(run, sign):
 def test_eval_takes_trust_or_the_same_name_again(run, sign):
     assert_refused(invoke("eval", run), *REFUSAL)
     assert not sign.exists()
-    policy, _ = player_and_environment(str(run), network=NETWORK)
+    policy, _ = find_player(str(run), network=NETWORK)
     assert sign.exists()
-    again, _ = player_and_environment(str(run), trust_code=True)
+    again, _ = find_player(str(run), trust_code=True)
     assert type(policy) is type(again)
 
 

@@ -1,0 +1,486 @@
+"""A position in plain Python, for everything that draws one."""
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from hackmatrix_rl.game import (
+    COLUMNS,
+    ENEMY_SPEED,
+    NUM_CELLS,
+    SIZE,
+    STEPS,
+    Content,
+    Direction,
+    EnemyType,
+    Program,
+    State,
+    to_arrays,
+)
+
+_PROGRAMS = (Content.PROGRAM, Content.HIDDEN_PROGRAM)
+_HIDDEN = (Content.HIDDEN_DATA, Content.HIDDEN_PROGRAM)
+_DATA = (Content.DATA, Content.HIDDEN_DATA)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell.
+
+    Attributes:
+        content: what it holds.
+        points: points of a data block, else 0.
+        program: the program of a program block, else `None`.
+        spawn_count: transmissions that siphoning the block calls.
+        credits: 0..3, also under a block.
+        energy: 0..3, also under a block.
+        siphoned: whether a siphon has reached the cell.
+        siphon_center: whether the player has siphoned from here.
+        known: whether the numbers above are known: false for a question block in `Frame.seen`.
+    """
+
+    content: Content
+    points: int
+    program: Program | None
+    spawn_count: int
+    credits: int
+    energy: int
+    siphoned: bool
+    siphon_center: bool
+    known: bool = True
+
+    @property
+    def is_block(self) -> bool:
+        """Whether it holds a block, known or hidden."""
+        return self.content in _DATA or self.content in _PROGRAMS
+
+    @property
+    def is_question(self) -> bool:
+        """Whether its block is a question block: the player does not know what it holds."""
+        return self.content in _HIDDEN
+
+
+@dataclass(frozen=True)
+class Enemy:
+    """One enemy.
+
+    Attributes:
+        type: its type.
+        cell: where it is.
+        hp: 1..3.
+        disabled_turns: turns until it may move.
+        stunned: whether it skips the next turn.
+        last_known: the cell where the player last saw a cryptog, else `None`.
+        from_scheduled_task: whether a scheduled task brought it.
+        spawned_from_siphon: whether a siphon brought it.
+        visible: whether the player sees it.
+    """
+
+    type: EnemyType
+    cell: int
+    hp: int
+    disabled_turns: int
+    stunned: bool
+    last_known: int | None
+    from_scheduled_task: bool
+    spawned_from_siphon: bool
+    visible: bool
+
+
+@dataclass(frozen=True)
+class Transmission:
+    """An enemy on its way.
+
+    Attributes:
+        type: its type; `None` if unknown.
+        cell: where it will appear.
+        turns_remaining: turns until then; 1 is the next enemy turn.
+        from_scheduled_task: whether a scheduled task brought it.
+        spawned_from_siphon: whether a siphon brought it.
+        type_visible: whether the player sees its type.
+        visible: whether the player sees it: not if it is behind another one.
+    """
+
+    type: EnemyType | None
+    cell: int
+    turns_remaining: int
+    from_scheduled_task: bool
+    spawned_from_siphon: bool
+    type_visible: bool
+    visible: bool
+
+
+@dataclass(frozen=True)
+class Shot:
+    """What a move in one direction would do.
+
+    Attributes:
+        direction: of the move.
+        cells: the cells that it looks along, the nearest first; the last one is the target if
+            there is a target.
+        hits: `"enemy"` or `"transmission"`, or `None` for no target.
+    """
+
+    direction: Direction
+    cells: tuple[int, ...]
+    hits: str | None
+
+    @property
+    def target(self) -> int | None:
+        """The cell that is hit, if any."""
+        return self.cells[-1] if self.hits else None
+
+
+@dataclass(frozen=True)
+class SiphonYield:
+    """What a siphon from one cell would take.
+
+    Attributes:
+        cells: the cells of the cross that are not siphoned yet.
+        points: score from the data blocks.
+        programs: programs that the player does not own yet, in the order of the cells.
+        credits: from cells without a block.
+        energy: from cells without a block.
+        spawns: transmissions that it calls.
+        unknown: number of blocks whose contents the player does not know; they add nothing above.
+    """
+
+    cells: tuple[int, ...]
+    points: int
+    programs: tuple[Program, ...]
+    credits: int
+    energy: int
+    spawns: int
+    unknown: int
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One position, ready to be drawn. Cell = row * 6 + col; row 0 is at the bottom.
+
+    `frame_of` makes it with everything that the game knows; `seen` leaves what the player sees.
+
+    Attributes:
+        cells: the 36 cells.
+        enemies: in order of arrival.
+        transmissions: in order of arrival.
+        player_cell: the player's cell.
+        hp: 0..3.
+        credits: the player's.
+        energy: the player's.
+        data_siphons: the player's.
+        score: the player's.
+        attack_damage: hp that an attack takes.
+        owned: the programs, in the order of their actions.
+        stage: 1..8.
+        turn: turns played in this stage.
+        exit_cell: the cell of the exit.
+        show_activated: whether SHOW is active.
+        scheduled_tasks_disabled: whether CALM is active.
+        step_active: whether STEP skips the next enemy turn.
+        next_scheduled_task_turn: the turn of the next scheduled task.
+        snapshots: number of turns that UNDO can go back.
+        last_known_cells: where the player last saw the cryptogs that are hidden now.
+        complete: whether hidden things are in the frame: false after `seen`.
+    """
+
+    cells: tuple[Cell, ...]
+    enemies: tuple[Enemy, ...]
+    transmissions: tuple[Transmission, ...]
+    player_cell: int
+    hp: int
+    credits: int
+    energy: int
+    data_siphons: int
+    score: int
+    attack_damage: int
+    owned: tuple[Program, ...]
+    stage: int
+    turn: int
+    exit_cell: int
+    show_activated: bool
+    scheduled_tasks_disabled: bool
+    step_active: bool
+    next_scheduled_task_turn: int
+    snapshots: int
+    last_known_cells: frozenset[int]
+    complete: bool = True
+
+    def seen(self) -> "Frame":
+        """The frame without what the player does not see (rules, section 10)."""
+        return replace(
+            self,
+            complete=False,
+            cells=tuple(_covered(cell) for cell in self.cells),
+            enemies=tuple(enemy for enemy in self.enemies if enemy.visible),
+            transmissions=tuple(
+                each if each.type_visible else replace(each, type=None)
+                for each in self.transmissions
+                if each.visible
+            ),
+        )
+
+    @cached_property
+    def shots(self) -> tuple[Shot, ...]:
+        """What a move in each direction would hit, as far as the frame shows it."""
+        return tuple(self._shot(direction) for direction in Direction)
+
+    @cached_property
+    def attackers(self) -> frozenset[int]:
+        """Indices of the enemies that hit the player in the next enemy turn.
+
+        That holds if the player stays and only this enemy moves: another one may open or close
+        its way, in a random order.
+        """
+        return frozenset(
+            number for number, enemy in enumerate(self.enemies) if self._attacks(enemy)
+        )
+
+    def siphon_yield(self, cell: int | None = None) -> SiphonYield:
+        """What a siphon would take.
+
+        Args:
+            cell: where the player stands; by default where it is.
+        """
+        center = self.player_cell if cell is None else cell
+        cells = tuple(
+            each for each in (center, *neighbours(center)) if not self.cells[each].siphoned
+        )
+        found = [self.cells[each] for each in cells]
+        known = [each for each in found if each.is_block and each.known]
+        loose = [each for each in found if not each.is_block]
+        programs = [each.program for each in known if each.program is not None]
+        return SiphonYield(
+            cells=cells,
+            points=sum(each.points for each in known),
+            programs=tuple(
+                program for program in dict.fromkeys(programs) if program not in self.owned
+            ),
+            credits=sum(each.credits for each in loose),
+            energy=sum(each.energy for each in loose),
+            spawns=sum(each.spawn_count for each in known),
+            unknown=sum(1 for each in found if each.is_block and not each.known),
+        )
+
+    def _shot(self, direction: Direction) -> Shot:
+        enemies = {enemy.cell for enemy in self.enemies}
+        transmissions = {each.cell for each in self.transmissions}
+        passed: list[int] = []
+        for cell in _ray(self.player_cell, direction):
+            if cell in transmissions:
+                return Shot(direction, (*passed, cell), "transmission")
+            if cell in enemies:
+                return Shot(direction, (*passed, cell), "enemy")
+            if self.cells[cell].is_block:
+                break
+            passed.append(cell)
+        return Shot(direction, tuple(passed), None)
+
+    def _attacks(self, enemy: Enemy) -> bool:
+        if enemy.stunned or enemy.disabled_turns or self.step_active:
+            return False
+        cell = enemy.cell
+        for _ in range(ENEMY_SPEED[enemy.type]):
+            if self.player_cell in neighbours(cell):
+                return True
+            cell = self._moved(enemy, cell)
+        return False
+
+    def _moved(self, enemy: Enemy, cell: int) -> int:
+        """Where the enemy goes from a cell, if nothing else moves (rules, section 5)."""
+        walls = {each for each in range(NUM_CELLS) if self.cells[each].is_block}
+        if enemy.type == EnemyType.GLITCH:
+            walls = set()
+        taken = {each.cell for each in self.enemies if each is not enemy}
+        taken |= {each.cell for each in self.transmissions}
+        taken -= {self.player_cell}
+        step = _first_step(cell, self.player_cell, walls | taken)
+        if step is not None:
+            return step
+        step = _first_step(cell, self.player_cell, walls)
+        if step is not None and step not in taken:
+            return step
+        free = [each for each in neighbours(cell) if each not in walls | taken]
+        return min(free, key=lambda each: _distance(each, self.player_cell), default=cell)
+
+
+def frame_of(state: State) -> Frame:
+    """The frame of one game.
+
+    Raises:
+        ValueError: the state is a batch; use `frames_of`.
+    """
+    if state.position.stage.ndim:
+        raise ValueError("state is a batch of games; use frames_of, or pick one of them")
+    return _frame(to_arrays(state))
+
+
+def frames_of(states: State) -> list[Frame]:
+    """The frames of a batch of games."""
+    arrays = to_arrays(states)
+    return [
+        _frame({name: array[number] for name, array in arrays.items()})
+        for number in range(len(arrays["player"]))
+    ]
+
+
+def neighbours(cell: int) -> list[int]:
+    """The cells beside a cell, in direction order."""
+    return [next_ for direction in Direction for next_ in _ray(cell, direction, most=1)]
+
+
+def _ray(cell: int, direction: Direction, most: int = SIZE) -> Iterator[int]:
+    """The cells from a cell to the edge of the board, without itself."""
+    row, col = divmod(cell, SIZE)
+    room = (SIZE - 1 - row, row, col, SIZE - 1 - col)[direction]
+    return (cell + STEPS[direction] * (number + 1) for number in range(min(room, most)))
+
+
+def _first_step(start: int, goal: int, blocked: set[int]) -> int | None:
+    """The first step of the shortest path, in direction order; `None` without a path."""
+    if start == goal or goal in blocked:
+        return None
+    away = {goal: 0}
+    queue = deque([goal])
+    while queue:
+        cell = queue.popleft()
+        for each in neighbours(cell):
+            if each not in away and (each not in blocked or each == start):
+                away[each] = away[cell] + 1
+                queue.append(each)
+    if start not in away:
+        return None
+    nearer = [
+        each
+        for each in neighbours(start)
+        if (each not in blocked) and away.get(each, NUM_CELLS) < away[start]
+    ]
+    return nearer[0] if nearer else None
+
+
+def _distance(one: int, other: int) -> int:
+    (row, col), (other_row, other_col) = divmod(one, SIZE), divmod(other, SIZE)
+    return abs(row - other_row) + abs(col - other_col)
+
+
+def _covered(cell: Cell) -> Cell:
+    """A cell as the player sees it."""
+    shown = cell
+    if cell.is_question:
+        shown = replace(shown, points=0, program=None, spawn_count=0, known=False)
+        # Which kind of question block it is shows neither.
+        shown = replace(shown, content=Content.HIDDEN_DATA)
+    if cell.is_block and not cell.siphoned:
+        shown = replace(shown, credits=0, energy=0)
+    return shown
+
+
+def _frame(arrays: dict[str, np.ndarray]) -> Frame:
+    """A frame from the arrays of `to_arrays`."""
+    columns = _columns(arrays)
+    player, game = columns["player"], columns["game"]
+    player_cell = player["row"] * SIZE + player["col"]
+    show = bool(game["show_activated"])
+    enemies = _enemies(columns["enemies"], player_cell, show)
+    hints = {
+        enemy.last_known
+        for number, enemy in enumerate(enemies)
+        if _hidden(enemy, player_cell, show)
+        and enemy.last_known is not None
+        and all(other.cell != enemy.cell for other in enemies[:number])
+    }
+    return Frame(
+        cells=tuple(_cell(record) for record in columns["cells"]),
+        enemies=enemies,
+        transmissions=_transmissions(columns["transmissions"], show),
+        player_cell=player_cell,
+        owned=tuple(program for program in Program if arrays["owned"][program]),
+        exit_cell=game["exit row"] * SIZE + game["exit col"],
+        show_activated=show,
+        scheduled_tasks_disabled=bool(game["scheduled_tasks_disabled"]),
+        step_active=bool(game["step_active"]),
+        **{name: game[name] for name in ("stage", "turn", "next_scheduled_task_turn", "snapshots")},
+        **{
+            name: player[name]
+            for name in ("hp", "credits", "energy", "data_siphons", "score", "attack_damage")
+        },
+        last_known_cells=frozenset(hints),
+    )
+
+
+def _hidden(enemy: Enemy, player_cell: int, show: bool) -> bool:
+    """Whether it is a cryptog out of the player's sight."""
+    (row, col), (own_row, own_col) = divmod(enemy.cell, SIZE), divmod(player_cell, SIZE)
+    in_sight = show or row == own_row or col == own_col
+    return enemy.type == EnemyType.CRYPTOG and not in_sight
+
+
+def _columns(arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+    """The rows of the arrays as dictionaries by column."""
+
+    def named(name: str, row: np.ndarray) -> dict[str, int]:
+        return dict(zip(COLUMNS[name], map(int, row), strict=True))
+
+    found: dict[str, Any] = {name: named(name, arrays[name]) for name in ("player", "game")}
+    found["cells"] = [named("cells", row) for row in arrays["cells"]]
+    for name in ("enemies", "transmissions"):
+        rows = arrays[name][: int(arrays[f"num_{name}"])]
+        found[name] = [named(name, row) for row in rows]
+    return found
+
+
+def _cell(record: dict[str, int]) -> Cell:
+    content = Content(record["content"])
+    return Cell(
+        content=content,
+        points=record["value"] if content in _DATA else 0,
+        program=Program(record["value"]) if content in _PROGRAMS else None,
+        spawn_count=record["spawn_count"],
+        credits=record["credits"],
+        energy=record["energy"],
+        siphoned=bool(record["siphoned"]),
+        siphon_center=bool(record["siphon_center"]),
+    )
+
+
+def _enemies(records: list[dict[str, int]], player_cell: int, show: bool) -> tuple[Enemy, ...]:
+    found: list[Enemy] = []
+    for record in records:
+        last = record["last_known row"] * SIZE + record["last_known col"]
+        enemy = Enemy(
+            type=EnemyType(record["type"]),
+            cell=record["row"] * SIZE + record["col"],
+            hp=record["hp"],
+            disabled_turns=record["disabled_turns"],
+            stunned=bool(record["stunned"]),
+            last_known=last if record["last_known row"] >= 0 else None,
+            from_scheduled_task=bool(record["from_scheduled_task"]),
+            spawned_from_siphon=bool(record["spawned_from_siphon"]),
+            visible=False,
+        )
+        is_first = all(other.cell != enemy.cell for other in found)
+        visible = is_first and not _hidden(enemy, player_cell, show)
+        found.append(replace(enemy, visible=visible))
+    return tuple(found)
+
+
+def _transmissions(records: list[dict[str, int]], show: bool) -> tuple[Transmission, ...]:
+    found: list[Transmission] = []
+    for record in records:
+        cell = record["row"] * SIZE + record["col"]
+        found.append(
+            Transmission(
+                type=EnemyType(record["type"]),
+                cell=cell,
+                turns_remaining=record["turns_remaining"],
+                from_scheduled_task=bool(record["from_scheduled_task"]),
+                spawned_from_siphon=bool(record["spawned_from_siphon"]),
+                type_visible=show,
+                visible=all(other.cell != cell for other in found),
+            )
+        )
+    return tuple(found)

@@ -1,0 +1,199 @@
+"""One game, played move by move."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Int, Key
+
+from hackmatrix_rl.env import env_keys
+from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.evaluation import start_key, step_keys
+from hackmatrix_rl.game import (
+    NUM_ACTIONS,
+    TERM_NAMES,
+    Action,
+    GameConfig,
+    Outcome,
+    State,
+    legal_actions,
+    new_game,
+    play,
+)
+from hackmatrix_rl.view._frame import Frame, frame_of
+
+Seed = tuple[int, int]
+"""The two words of a game's random key."""
+
+WON, DIED, ILLEGAL, CUT_OFF = "won", "died", "no legal action", "cut off"
+"""How a game ends."""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A position of a game, and the move that led to it.
+
+    Attributes:
+        state: the game.
+        mask: the legal actions.
+        number: moves before it.
+        action: the move that led here; `None` at the start.
+        terms: the terms of its reward, by name.
+        end: how the game ended here (`"won"`, `"died"`, `"no legal action"`, `"cut off"`), or
+            `None` while it goes on.
+    """
+
+    state: State
+    mask: np.ndarray
+    number: int
+    action: Action | None
+    terms: dict[str, float]
+    end: str | None
+
+    @cached_property
+    def frame(self) -> Frame:
+        """The position, ready to be drawn."""
+        return frame_of(self.state)
+
+    @property
+    def reward(self) -> float:
+        """The reward of the move that led here."""
+        return float(np.float32(sum(map(np.float32, self.terms.values()))))
+
+    @property
+    def legal(self) -> tuple[Action, ...]:
+        """The legal actions; none if the game has ended."""
+        return () if self.end else tuple(action for action in Action if self.mask[action])
+
+
+class Match:
+    """One game of HackMatrix that a person, an agent or both play move by move.
+
+    The same seed and the same moves give the same game, also in `evaluate`: `Match.start(seed)`
+    is the first game of `evaluate(..., key=jax.random.key(seed))`.
+
+    Attributes:
+        seed: the two words of the game's random key.
+        config: the sizes of the game.
+        max_steps: moves after which the game is cut off, or `None`.
+        moments: all positions so far, the start first.
+    """
+
+    def __init__(
+        self, seed: Seed, *, config: GameConfig | None = None, max_steps: int | None = None
+    ) -> None:
+        """Starts the game.
+
+        Args:
+            seed: the two words of the game's random key, each below 2**32.
+            config: the sizes of the game; by default the usual ones.
+            max_steps: moves after which the game is cut off; the rules have no limit.
+        """
+        self.seed = seed
+        self.config = GameConfig() if config is None else config
+        self.max_steps = max_steps
+        state, mask = _begin(self.config, self.key)
+        self.moments = [Moment(state, np.asarray(mask), 0, None, {}, None)]
+
+    @classmethod
+    def start(
+        cls,
+        seed: int,
+        *,
+        game: int = 0,
+        config: GameConfig | None = None,
+        max_steps: int | None = None,
+    ) -> "Match":
+        """One of the games of an evaluation.
+
+        Args:
+            seed: of the evaluation.
+            game: number of the game in it.
+            config: the sizes of the game; by default the usual ones.
+            max_steps: moves after which the game is cut off; the rules have no limit.
+        """
+        return cls(game_seed(jax.random.key(seed), game), config=config, max_steps=max_steps)
+
+    @property
+    def key(self) -> Key[Array, ""]:
+        """The game's random key."""
+        words = jnp.array(self.seed, jnp.uint32)
+        return jax.random.wrap_key_data(words, impl="threefry2x32")
+
+    @property
+    def now(self) -> Moment:
+        """The newest position."""
+        return self.moments[-1]
+
+    @property
+    def actions(self) -> tuple[Action, ...]:
+        """The moves so far."""
+        return tuple(each.action for each in self.moments if each.action is not None)
+
+    @property
+    def total_reward(self) -> float:
+        """The return so far, by the game's own reward."""
+        return float(sum(np.float32(each.reward) for each in self.moments[1:]))
+
+    def play(self, action: Action | int) -> Moment:
+        """Plays a move and returns the position after it.
+
+        Args:
+            action: the move.
+
+        Raises:
+            ConfigError: the move is not legal, or the game has ended. Nothing has changed then.
+        """
+        now = self.now
+        if now.end is not None:
+            raise ConfigError(f"the game has ended ({now.end}) after {now.number} moves")
+        if not 0 <= action < NUM_ACTIONS:
+            raise ConfigError(f"action {action} does not exist; actions are 0 to {NUM_ACTIONS - 1}")
+        # Without any legal action, every action ends the game (rules, section 4).
+        if now.mask.any() and not now.mask[action]:
+            legal = " ".join(each.label for each in now.legal)
+            raise ConfigError(f"{Action(action).label} is not legal here; legal: {legal}")
+        state, mask, outcome = _advance(
+            self.config, now.state, jnp.int32(action), step_keys(self.key, now.number)[1]
+        )
+        terms = np.asarray(outcome.terms.as_array())
+        found = Moment(
+            state=state,
+            mask=np.asarray(mask),
+            number=now.number + 1,
+            action=Action(action),
+            terms=dict(zip(TERM_NAMES, map(float, terms), strict=True)),
+            end=self._end(outcome, now.number + 1),
+        )
+        self.moments.append(found)
+        return found
+
+    def _end(self, outcome: Outcome, moves: int) -> str | None:
+        if not outcome.legal:
+            return ILLEGAL
+        if outcome.won or outcome.died:
+            return WON if outcome.won else DIED
+        return CUT_OFF if self.max_steps is not None and moves >= self.max_steps else None
+
+
+def game_seed(key: Key[Array, ""], game: int = 0) -> Seed:
+    """The seed of one game of an evaluation with this key."""
+    words = jax.random.key_data(env_keys(key, 1, first=game)[0])
+    return int(words[0]), int(words[1])
+
+
+@eqx.filter_jit
+def _begin(config: GameConfig, key: Key[Array, ""]) -> tuple[State, Bool[Array, " num_actions"]]:
+    state = new_game(config, key=start_key(key))
+    return state, legal_actions(config, state)
+
+
+@eqx.filter_jit
+def _advance(
+    config: GameConfig, state: State, action: Int[Array, ""], key: Key[Array, ""]
+) -> tuple[State, Bool[Array, " num_actions"], Outcome]:
+    state, outcome = play(config, state, action, key=key)
+    return state, legal_actions(config, state), outcome

@@ -1,0 +1,121 @@
+"""What an agent makes of the positions of a game."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Int32, Key, PyTree
+
+from hackmatrix_rl.agent.networks import ActorCritic
+from hackmatrix_rl.env import HackMatrix
+from hackmatrix_rl.evaluation import Agent, PolicyAgent, ThinkingAgent, Thought, step_keys
+from hackmatrix_rl.game import Action, State
+from hackmatrix_rl.view.replays._match import Match
+
+
+@dataclass(frozen=True)
+class Opinion:
+    """What an agent would do in a position, and why.
+
+    Attributes:
+        action: its move.
+        probabilities: of the legal actions, the likeliest first; empty if unknown.
+        value: the discounted return that it expects, or `None`.
+        win_probability: how likely it thinks a victory is, or `None`.
+        search_values: what its search found, by action; empty without a search.
+        search_visits: how often its search tried each action; empty without a search.
+    """
+
+    action: Action
+    probabilities: dict[Action, float]
+    value: float | None
+    win_probability: float | None
+    search_values: dict[Action, float]
+    search_visits: dict[Action, int]
+
+
+class Mind:
+    """An agent that follows a game: its memory goes along with the moves.
+
+    It draws as in `evaluate`, so an agent that plays its own opinions plays the same game as
+    there.
+
+    Args:
+        player: a network or an agent.
+        match: the game; it may go on, by anybody's moves.
+        environment: how the player sees; by default with the compact observation.
+    """
+
+    def __init__(
+        self,
+        player: Agent | ActorCritic,
+        match: Match,
+        *,
+        environment: HackMatrix | None = None,
+    ) -> None:
+        self._player = PolicyAgent(player) if isinstance(player, ActorCritic) else player
+        self._match = match
+        self._environment = HackMatrix(match.config) if environment is None else environment
+        self._carry = self._player.initial_carry()
+        self._opinions: list[Opinion] = []
+
+    def opinion(self, number: int | None = None) -> Opinion:
+        """What the agent would do.
+
+        Args:
+            number: moves before the position; by default the newest one. Earlier positions that
+                it has not seen yet are considered on the way, as its memory needs them.
+        """
+        number = self._match.now.number if number is None else number
+        while len(self._opinions) <= number:
+            self._consider(len(self._opinions))
+        return self._opinions[number]
+
+    def _consider(self, number: int) -> None:
+        moment = self._match.moments[number]
+        action, self._carry, thought = _think(
+            self._player,
+            self._environment,
+            moment.state,
+            jnp.asarray(moment.mask),
+            self._carry,
+            step_keys(self._match.key, number)[0],
+        )
+        self._opinions.append(_opinion(Action(int(action)), thought, moment.mask))
+
+
+def _opinion(action: Action, thought: Thought, mask: np.ndarray) -> Opinion:
+    legal = [each for each in Action if mask[each]]
+
+    def by_action(numbers: Array | None) -> dict[Action, Any]:
+        if numbers is None:
+            return {}
+        found = {each: np.asarray(numbers)[each].item() for each in legal}
+        kept = {each: number for each, number in found.items() if not np.isnan(number)}
+        return dict(sorted(kept.items(), key=lambda pair: -pair[1]))
+
+    return Opinion(
+        action=action,
+        probabilities=by_action(thought.probabilities),
+        value=None if thought.value is None else float(thought.value),
+        win_probability=None if thought.win_probability is None else float(thought.win_probability),
+        search_values=by_action(thought.search_values),
+        search_visits=by_action(thought.search_visits),
+    )
+
+
+@eqx.filter_jit
+def _think(
+    player: Agent,
+    environment: HackMatrix,
+    state: State,
+    mask: Bool[Array, " num_actions"],
+    carry: PyTree[Array],
+    key: Key[Array, ""],
+) -> tuple[Int32[Array, ""], PyTree[Array], Thought]:
+    observation = environment.observe(state)
+    if isinstance(player, ThinkingAgent):
+        return player.think(observation, mask, carry, key=key)
+    return (*player.act(observation, mask, carry, key=key), Thought())

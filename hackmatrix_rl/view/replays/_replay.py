@@ -1,0 +1,267 @@
+"""A game in a few hundred bytes: rules version, seed and actions."""
+
+import hashlib
+import math
+import string
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hackmatrix_rl.errors import ConfigError, DamagedFileError, shortened
+from hackmatrix_rl.game import (
+    LAST_STAGE,
+    NUM_ACTIONS,
+    RULES_VERSION,
+    Action,
+    GameConfig,
+    to_arrays,
+)
+from hackmatrix_rl.system import read_json, write_json
+from hackmatrix_rl.view.replays._match import CUT_OFF, DIED, ILLEGAL, WON, Match, Seed
+
+FORMAT = "hackmatrix-replay-1"
+LETTERS = "udlrs" + string.ascii_uppercase[: NUM_ACTIONS - 5]
+"""A letter for each action: the four moves, the siphon, the programs from A on."""
+MOST_MOVES = 100_000
+
+
+@dataclass(frozen=True)
+class Replay:
+    """A game that can be played again exactly.
+
+    Attributes:
+        seed: the two words of the game's random key.
+        actions: the moves.
+        config: the sizes of the game.
+        max_steps: moves after which it was cut off, or `None`.
+        player: who played, in words.
+        end: how it ended, or `None` if it goes on.
+        total_reward: its return, by the game's own reward.
+        stage: the stage at the end.
+        score: the score at the end.
+        check: a hash of the last position: a replay that ends elsewhere is noticed.
+        rules: the version of the rules.
+    """
+
+    seed: Seed
+    actions: tuple[Action, ...]
+    config: GameConfig = field(default_factory=GameConfig)
+    max_steps: int | None = None
+    player: str = ""
+    end: str | None = None
+    total_reward: float = 0.0
+    stage: int = 1
+    score: int = 0
+    check: str = ""
+    rules: int = RULES_VERSION
+
+    @classmethod
+    def of(cls, match: Match, *, player: str = "") -> "Replay":
+        """The replay of a game so far."""
+        now = match.now
+        return cls(
+            seed=match.seed,
+            actions=match.actions,
+            config=match.config,
+            max_steps=match.max_steps,
+            player=player,
+            end=now.end,
+            total_reward=round(match.total_reward, 4),
+            stage=int(now.state.position.stage),
+            score=int(now.state.position.player.score),
+            check=_checksum(match),
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """The content of the file."""
+        return {
+            "format": FORMAT,
+            "rules": self.rules,
+            "seed": list(self.seed),
+            "config": asdict(self.config),
+            "max_steps": self.max_steps,
+            "player": self.player,
+            "actions": "".join(LETTERS[action] for action in self.actions),
+            "end": self.end,
+            "total_reward": self.total_reward,
+            "stage": self.stage,
+            "score": self.score,
+            "check": self.check,
+        }
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> "Replay":
+        """A replay from the content of a file.
+
+        Raises:
+            ConfigError: the content is not a replay of these rules; the message names the field.
+        """
+        if content.get("format") != FORMAT:
+            raise ConfigError(
+                f"not a replay: format is {shortened(content.get('format'))}, expected {FORMAT}"
+            )
+        found = {name: _field(name, content) for name in _FIELDS}
+        if found["rules"] != RULES_VERSION:
+            raise ConfigError(
+                f"a replay of rules version {found['rules']}, but this version of hackmatrix-rl "
+                f"plays version {RULES_VERSION}. Use the version of the package that wrote it"
+            )
+        found["seed"] = tuple(found["seed"])
+        found["config"] = _config(found["config"])
+        found["actions"] = _actions(found["actions"])
+        return cls(**found)
+
+    def save(self, path: Path | str) -> None:
+        """Writes the file.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+        write_json(Path(path), self.as_dict())
+
+    @classmethod
+    def load(cls, path: Path | str) -> "Replay":
+        """Reads a file.
+
+        Raises:
+            ConfigError: there is no such file, or it is not a replay of these rules.
+        """
+        try:
+            content = read_json(Path(path))
+        except DamagedFileError as error:
+            raise ConfigError(
+                f"{path}: {error}. Give a replay of `eval --save-replays`."
+            ) from error
+        if content is None:
+            raise ConfigError(f"{path}: there is no such file.")
+        try:
+            return cls.from_dict(content)
+        except ConfigError as error:
+            raise ConfigError(f"{path}: {error}.") from error
+
+    def match(
+        self,
+        move: int | None = None,
+        *,
+        on_move: Callable[[int, int], None] = lambda done, total: None,
+    ) -> Match:
+        """Plays the game again.
+
+        Args:
+            move: number of moves to play; by default all, and then the end is checked.
+            on_move: told the number of moves played, and of all moves.
+
+        Raises:
+            ConfigError: the replay has fewer moves; a move is not legal; or the game ends
+                otherwise than in the file.
+        """
+        total = len(self.actions)
+        if move is not None and not 0 <= move <= total:
+            raise ConfigError(f"--move {move}: the replay has {total} moves; use 0 to {total}")
+        match = Match(self.seed, config=self.config, max_steps=self.max_steps)
+        for number, action in enumerate(self.actions[:move]):
+            try:
+                match.play(action)
+            except ConfigError as error:
+                raise ConfigError(
+                    f"the replay cannot be played again: move {number + 1} of {total}: {error}"
+                ) from error
+            on_move(number + 1, total if move is None else move)
+        if move is None and self.check and _checksum(match) != self.check:
+            now = match.now.frame
+            raise ConfigError(
+                f"the replay plays otherwise here: it ends in stage {now.stage} with score "
+                f"{now.score} ({match.now.end or 'unfinished'}), but in the file in stage "
+                f"{self.stage} with score {self.score} ({self.end or 'unfinished'}). The file was "
+                "changed, or written by a version that draws other random numbers"
+            )
+        return match
+
+    def summary(self) -> str:
+        """The game in a line."""
+        who = f"{self.player}: " if self.player else ""
+        return (
+            f"{who}{len(self.actions)} moves, stage {self.stage}, score {self.score}, "
+            f"return {self.total_reward:.2f}, {self.end or 'unfinished'}"
+        )
+
+
+def _checksum(match: Match) -> str:
+    arrays = to_arrays(match.now.state)
+    words = b"".join(arrays[name].astype(np.int64).tobytes() for name in sorted(arrays))
+    return hashlib.sha256(words).hexdigest()[:16]
+
+
+def _is_whole(value: object, least: int, most: int) -> bool:
+    return type(value) is int and least <= value <= most
+
+
+def _is_seed(value: object) -> bool:
+    if not isinstance(value, list) or len(value) != 2:
+        return False
+    return all(_is_whole(word, 0, 2**32 - 1) for word in value)
+
+
+_FIELDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    "rules": (lambda value: _is_whole(value, 0, 10**6), "a whole number"),
+    "seed": (_is_seed, "two whole numbers from 0 to 4294967295"),
+    "config": (lambda value: isinstance(value, dict), "the sizes of the game by name"),
+    "max_steps": (
+        lambda value: value is None or _is_whole(value, 1, 10**9),
+        "a positive whole number or null",
+    ),
+    "player": (lambda value: isinstance(value, str) and len(value) <= 200, "a short text"),
+    "actions": (
+        lambda value: isinstance(value, str) and len(value) <= MOST_MOVES,
+        f"a text of at most {MOST_MOVES:,} letters",
+    ),
+    "end": (
+        lambda value: value is None or value in (WON, DIED, ILLEGAL, CUT_OFF),
+        f"null, {WON!r}, {DIED!r}, {ILLEGAL!r} or {CUT_OFF!r}",
+    ),
+    "total_reward": (
+        lambda value: type(value) in (int, float) and math.isfinite(value),
+        "a finite number",
+    ),
+    "stage": (lambda value: _is_whole(value, 1, LAST_STAGE), f"1 to {LAST_STAGE}"),
+    "score": (lambda value: _is_whole(value, 0, 2**31 - 1), "a whole number from 0"),
+    "check": (lambda value: isinstance(value, str) and len(value) <= 64, "a short text"),
+}
+"""Each field of a file: whether its value can be, and what can be."""
+
+
+def _field(name: str, content: Mapping[str, Any]) -> Any:
+    fits, expected = _FIELDS[name]
+    if name not in content:
+        raise ConfigError(f"a damaged replay: {name} is missing")
+    if not fits(content[name]):
+        raise ConfigError(
+            f"a damaged replay: {name} is {shortened(content[name])}; expected {expected}"
+        )
+    return content[name]
+
+
+def _config(sizes: Mapping[str, Any]) -> GameConfig:
+    known = {each.name for each in fields(GameConfig)}
+    if odd := sorted(map(str, set(sizes) - known)):
+        raise ConfigError(
+            f"a replay with config.{shortened(odd[0])}, which this version of hackmatrix-rl does "
+            "not know. Use the version of the package that wrote it"
+        )
+    try:
+        return GameConfig(**sizes)
+    except ValueError as error:
+        raise ConfigError(f"a damaged replay: config: {error}") from error
+
+
+def _actions(letters: str) -> tuple[Action, ...]:
+    for number, letter in enumerate(letters):
+        if letter not in LETTERS:
+            raise ConfigError(
+                f"a damaged replay: actions: {letter!r} at move {number + 1} is not an action; "
+                f"actions are the letters {LETTERS}"
+            )
+    return tuple(Action(LETTERS.index(letter)) for letter in letters)
