@@ -11,8 +11,15 @@ from hackmatrix_rl.view._frame import (
     frames_of,
     neighbours,
 )
+from hackmatrix_rl.view._keys import (
+    KEYS,
+)
+from hackmatrix_rl.view._reasons import (
+    why_not,
+)
 
 __all__ = [
+    "KEYS",
     "Cell",
     "Enemy",
     "Frame",
@@ -22,4 +29,5 @@ __all__ = [
     "frame_of",
     "frames_of",
     "neighbours",
+    "why_not",
 ]
