@@ -1,0 +1,65 @@
+"""Long work beside a screen that goes on answering."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from rich.console import Console
+from textual.app import App
+
+from hackmatrix_rl.errors import ConfigError
+
+Result = TypeVar("Result")
+
+
+class Background:
+    """One thread for compiling and thinking: what needs long does not stop the screen.
+
+    An error ends the app; `raise_failure` raises it again once the terminal is itself again.
+
+    Args:
+        app: that the results are for.
+    """
+
+    def __init__(self, app: App[None]) -> None:
+        self._app = app
+        self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="hackmatrix")
+        self._failure: Exception | None = None
+        self._jobs = 0
+
+    @property
+    def busy(self) -> bool:
+        """Whether something is under way."""
+        return self._jobs > 0
+
+    def do(self, work: Callable[[], Result], then: Callable[[Result], None]) -> None:
+        """Does some work in the thread, and then something with its result in the app."""
+
+        async def wait() -> None:
+            loop = asyncio.get_running_loop()
+            try:
+                result = await loop.run_in_executor(self._pool, work)
+            except (ConfigError, OSError) as error:
+                self._failure = error
+                self._app.exit()
+                return
+            finally:
+                self._jobs -= 1
+            then(result)
+
+        self._jobs += 1
+        self._app.run_worker(wait(), group="background")
+
+    def close(self, console: Console) -> None:
+        """Waits for the thread: a compiler cannot be stopped. Says so if that takes time.
+
+        Raises:
+            ConfigError: the work failed, by a mistake of the user.
+            OSError: a file failed.
+        """
+        if self.busy:
+            console.print("The compiler finishes its work first ...")
+        self._pool.shutdown(wait=True, cancel_futures=True)
+        if self._failure is not None:
+            raise self._failure
