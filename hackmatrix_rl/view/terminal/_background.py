@@ -2,8 +2,8 @@
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, TypeVar
 
 from rich.console import Console
 from textual.app import App
@@ -27,19 +27,19 @@ class Background:
         self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="hackmatrix")
         self._failure: Exception | None = None
         self._jobs = 0
+        self._last: Future[Any] | None = None
 
     @property
     def busy(self) -> bool:
-        """Whether something is under way."""
+        """Whether something is under way: its `then` has not been called yet."""
         return self._jobs > 0
 
     def do(self, work: Callable[[], Result], then: Callable[[Result], None]) -> None:
         """Does some work in the thread, and then something with its result in the app."""
 
         async def wait() -> None:
-            loop = asyncio.get_running_loop()
             try:
-                result = await loop.run_in_executor(self._pool, work)
+                result = await asyncio.wrap_future(job)
             except (ConfigError, OSError) as error:
                 self._failure = error
                 self._app.exit()
@@ -48,6 +48,7 @@ class Background:
                 self._jobs -= 1
             then(result)
 
+        self._last = job = self._pool.submit(work)
         self._jobs += 1
         self._app.run_worker(wait(), group="background")
 
@@ -58,7 +59,7 @@ class Background:
             ConfigError: the work failed, by a mistake of the user.
             OSError: a file failed.
         """
-        if self.busy:
+        if self._last is not None and not self._last.done():
             console.print("The compiler finishes its work first ...")
         self._pool.shutdown(wait=True, cancel_futures=True)
         if self._failure is not None:

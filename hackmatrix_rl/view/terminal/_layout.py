@@ -1,13 +1,13 @@
 """A game on the screen: the board, the panel beside it, and lines below."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from rich.text import Text
-from textual.app import ComposeResult
 from textual.containers import Container, Horizontal
 from textual.events import Resize
+from textual.widget import Widget
 from textual.widgets import Static
 
 from hackmatrix_rl.view._frame import Frame
@@ -65,7 +65,7 @@ class GameView(Container):
         self._page = Page(None, None)
         self.complete = complete
 
-    def compose(self) -> ComposeResult:
+    def compose(self) -> Iterator[Widget]:
         """The parts of the screen."""
         with Container(id="inner"):
             with Horizontal(id="top"):

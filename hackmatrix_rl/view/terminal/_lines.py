@@ -8,6 +8,7 @@ from hackmatrix_rl.view._signs import STYLES, Signs, styled
 from hackmatrix_rl.view.replays import Moment, Opinion
 
 _SMALLEST = 0.0005  # terms below it print as 0
+_RAREST = 0.005  # so do probabilities
 
 
 def action_name(action: Action, signs: Signs) -> str:
@@ -54,15 +55,19 @@ def opinion_line(name: str, opinion: Opinion, signs: Signs, *, most: int = 4) ->
         parts.append(f"value {number(opinion.value, signs)}")
     if opinion.win_probability is not None:
         parts.append(f"win {opinion.win_probability:.0%}")
-    parts += [
-        f"{action.label} {chance:.0%}"
-        for action, chance in list(opinion.probabilities.items())[:most]
-    ]
-    if opinion.search_visits:
-        visits = list(opinion.search_visits.items())[:most]
-        parts.append("search " + " ".join(f"{action.label} {count}" for action, count in visits))
-    if opinion.search_values:
-        values = list(opinion.search_values.items())[:most]
-        shown = (f"{action.label} {number(value, signs)}" for action, value in values)
-        parts.append("search values " + " ".join(shown))
+    likely = [pair for pair in opinion.probabilities.items() if pair[1] >= _RAREST]
+    parts += [f"{action.label} {chance:.0%}" for action, chance in likely[:most]]
+    searched = _searched(opinion, signs)
+    parts += ["search: " + ", ".join(searched[:most])] if searched else []
     return found + styled("  " + ("  ".join(parts) or "(it does not tell why)"))
+
+
+def _searched(opinion: Opinion, signs: Signs) -> list[str]:
+    """What a search found for each action: how often it tried it, and its value."""
+    visits, values = opinion.search_visits, opinion.search_values
+    return [
+        f"{action.label}"
+        + (f" {visits[action]} visits" if action in visits else "")
+        + (f" {number(values[action], signs)}" if action in values else "")
+        for action in visits or values
+    ]

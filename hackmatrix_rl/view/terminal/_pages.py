@@ -1,10 +1,13 @@
 """Screens of text: the rules at hand, the end of a game."""
 
+import textwrap
+from collections.abc import Iterable, Iterator
+
 from rich.text import Text
-from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.events import Key
 from textual.screen import Screen
+from textual.widget import Widget
 from textual.widgets import Static
 
 from hackmatrix_rl.game import ENEMY_HP, ENEMY_SPEED, FIRST_PROGRAM, SPECS, Action, EnemyType
@@ -13,6 +16,9 @@ from hackmatrix_rl.view._signs import STYLES, Signs, bar, program_name, styled
 from hackmatrix_rl.view.replays import Match
 from hackmatrix_rl.view.terminal._lines import number
 from hackmatrix_rl.view.terminal._scores import Score
+
+OWN_WIDTH = 78
+"""Columns of a line; the screen has 80, and a bar beside the text."""
 
 
 class TextScreen(Screen[str]):
@@ -38,7 +44,7 @@ class TextScreen(Screen[str]):
         super().__init__()
         self._text, self._keys, self._answers = text, keys, answers
 
-    def compose(self) -> ComposeResult:
+    def compose(self) -> Iterator[Widget]:
         """The text and the keys."""
         with VerticalScroll():
             yield Static(self._text, id="text")
@@ -50,9 +56,9 @@ class TextScreen(Screen[str]):
 
     def on_key(self, event: Key) -> None:
         """Closes at an answer."""
-        event.stop()
         said = event.character if event.character and event.is_printable else event.key
         if said in self._answers:
+            event.stop()
             self.dismiss(said)
 
 
@@ -65,7 +71,7 @@ def help_screen(signs: Signs, own_keys: tuple[tuple[str, str], ...]) -> TextScre
     """
     return TextScreen(
         help_text(signs, own_keys),
-        " arrows, PgUp, PgDn: scroll   ? or Esc: back to the game",
+        " arrows, PgUp, PgDn, End: scroll   ? or Esc: back to the game",
         ("?", "escape", "q", "enter"),
     )
 
@@ -80,9 +86,24 @@ def _heading(text: str) -> list[Text]:
     return [styled(""), styled(text, STYLES["title"])]
 
 
+def _row(key: str, text: str, indent: int = 10) -> list[Text]:
+    """A key and what it means, in as many lines as that needs."""
+    lines = textwrap.wrap(
+        text,
+        OWN_WIDTH,
+        initial_indent=f"{key:>8}  ",
+        subsequent_indent=" " * indent,
+        drop_whitespace=True,
+    )
+    return [styled(line) for line in lines]
+
+
+def _rows(pairs: Iterable[tuple[str, str]]) -> list[Text]:
+    return [line for key, text in pairs for line in _row(key, text)]
+
+
 def _keys(own_keys: tuple[tuple[str, str], ...]) -> list[Text]:
-    rows = [styled(f"{key:>8}  {does}") for key, does in own_keys]
-    return [styled("KEYS", STYLES["title"]), *rows]
+    return [styled("KEYS", STYLES["title"]), *_rows(own_keys)]
 
 
 def _rules() -> list[Text]:
@@ -114,7 +135,7 @@ def _board(signs: Signs) -> list[Text]:
         (signs.siphoned, f"siphoned;  {signs.center} you have siphoned from here"),
         (signs.arrows, "the way of a shot; beside an enemy: that arrow key hits it"),
     )
-    return _heading("BOARD") + [styled(f"{sign:>8}  {means}") for sign, means in said]
+    return _heading("BOARD") + _rows(said)
 
 
 def _enemies() -> list[Text]:
@@ -122,14 +143,15 @@ def _enemies() -> list[Text]:
         EnemyType.GLITCH: "walks over blocks",
         EnemyType.CRYPTOG: "seen only in your row or column, or by SHOW",
     }
-    return _heading("ENEMIES") + [
-        styled(
-            f"{kind.name[0]:>8}  {kind.name.lower():8} {ENEMY_HP[kind]} hp, "
-            f"{ENEMY_SPEED[kind]} cell{'s' if ENEMY_SPEED[kind] > 1 else ''} a turn  "
-            f"{notes.get(kind, '')}".rstrip()
+    said = (
+        (
+            kind.name[0],
+            f"{kind.name.lower():7} {ENEMY_HP[kind]} hp, {ENEMY_SPEED[kind]} "
+            f"cell{'s' if ENEMY_SPEED[kind] > 1 else ''} a turn  {notes.get(kind, '')}",
         )
         for kind in EnemyType
-    ]
+    )
+    return _heading("ENEMIES") + _rows(said)
 
 
 def _programs() -> list[Text]:
@@ -138,9 +160,8 @@ def _programs() -> list[Text]:
         parts = [f"${spec.credits}"] if spec.credits else []
         cost = " ".join(parts + ([f"E{spec.energy}"] if spec.energy else []))
         key = KEYS[Action(FIRST_PROGRAM + program)]
-        found.append(styled(f"{key:>8}  {program_name(program):6} {cost:5}  {spec.does}"))
-        if spec.needs:
-            found.append(styled(f"{'':25}needs {spec.needs}", STYLES["faint"]))
+        does = f"{spec.does}; needs {spec.needs}" if spec.needs else spec.does
+        found += _row(key, f"{program_name(program):6} {cost:5}  {does}", indent=24)
     return found
 
 
@@ -165,11 +186,12 @@ def end_screen(
 
 def _result(match: Match, mine: Score, known: list[Score], notes: list[str], signs: Signs) -> Text:
     said = {"won": "You have won!", "died": "You died."}.get(mine.end, f"The end: {mine.end}.")
+    moves = "1 move" if mine.moves == 1 else f"{mine.moves} moves"
     lines = [
         styled(""),
         styled(f"  {said}", STYLES["title"]),
         styled(
-            f"  Score {mine.score}, stage {mine.stage}, {mine.moves} move{'' if mine.moves == 1 else 's'}, "
+            f"  Score {mine.score}, stage {mine.stage}, {moves}, "
             f"return {number(match.total_reward, signs)}"
         ),
         styled(""),

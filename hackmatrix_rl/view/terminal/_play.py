@@ -1,15 +1,16 @@
 """A person plays in the terminal."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
 from rich.text import Text
-from textual.app import App, ComposeResult
+from textual.app import App
 from textual.binding import Binding
 from textual.events import Key
+from textual.widget import Widget
 
 from hackmatrix_rl.errors import shortened
 from hackmatrix_rl.game import Action
@@ -73,7 +74,8 @@ class PlayApp(App[None]):
     ]
 
     def __init__(self, seat: Seat, signs: Signs) -> None:
-        super().__init__(ansi_color=True)
+        super().__init__(ansi_color=True)  # the terminal's own colours and background
+        self.animation_level = "none"
         self.seat, self.signs = seat, signs
         self.match: Match | None = None
         self.background = Background(self)
@@ -86,7 +88,7 @@ class PlayApp(App[None]):
         self._asked: Callable[[], None] | None = None
         self._help = seat.help
 
-    def compose(self) -> ComposeResult:
+    def compose(self) -> Iterator[Widget]:
         """The game fills the screen."""
         yield self._view
 
@@ -116,7 +118,7 @@ class PlayApp(App[None]):
     def _begin(self, match: Match) -> None:
         self.match = match
         self._mind = self.seat.advise(match)
-        self._show()
+        self._say("")
         if match.now.end is not None:
             self._finish(match)
 
@@ -210,14 +212,14 @@ class PlayApp(App[None]):
             return
         mind, asked_at = self._mind, match.now.number
         self._help = self._help or "hints"
+        self._say("")
         self._work, self._since = f"{self.seat.agent} thinks", time.monotonic()
         self.background.do(lambda: mind.opinion(asked_at), lambda said: self._told(asked_at, said))
-        self._tick()
+        self._show()
 
     def _told(self, asked_at: int, opinion: Opinion) -> None:
-        if self.match is None or self.match.now.number != asked_at:
-            return  # the player has moved on
-        self._message = opinion_line(self.seat.agent, opinion, self.signs, most=8)
+        if self.match is not None and self.match.now.number == asked_at:
+            self._message = opinion_line(self.seat.agent, opinion, self.signs, most=8)
         self._show()
 
     def _ask(self, question: str, then: Callable[[], None]) -> None:
@@ -261,15 +263,19 @@ class PlayApp(App[None]):
     def _tick(self) -> None:
         """Shows that long work goes on."""
         if self.background.busy:
-            seconds = int(time.monotonic() - self._since)
-            turn = _SPINNER[int(time.monotonic() * 4) % len(_SPINNER)]
-            self._message = styled(f"{turn} {self._work} ... {seconds} s", STYLES["title"])
             self._show()
 
+    def _working(self) -> Text:
+        seconds = time.monotonic() - self._since
+        turn = _SPINNER[int(seconds * 4) % len(_SPINNER)]
+        return styled(f"{turn} {self._work} ... {int(seconds)} s", STYLES["title"])
+
     def _show(self) -> None:
-        match = self.match
+        match, said = self.match, self._message
+        if self.background.busy:
+            said = said + styled("   " if said else "") + self._working()
         if match is None:
-            self._view.show(Page(None, None, message=self._message, keys=" ? rules  q quit"))
+            self._view.show(Page(None, None, message=said, keys=" ? rules  q quit"))
             return
         earlier = [move_line(each, self.signs) for each in reversed(match.moments[-60:-1])]
         self._view.show(
@@ -277,7 +283,7 @@ class PlayApp(App[None]):
                 match.now.frame,
                 match.now.mask,
                 lines=(move_line(match.now, self.signs),),
-                message=self._message,
+                message=said,
                 history=earlier,
                 keys=_KEYS,
             )

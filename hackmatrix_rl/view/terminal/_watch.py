@@ -1,11 +1,13 @@
 """A person watches an agent in the terminal."""
 
 import time
+from collections.abc import Iterator
 
 from rich.text import Text
-from textual.app import App, ComposeResult
+from textual.app import App
 from textual.binding import Binding
 from textual.events import Key
+from textual.widget import Widget
 
 from hackmatrix_rl.view._signs import STYLES, Signs, styled
 from hackmatrix_rl.view.replays import Match, Mind, Moment, Opinion
@@ -21,8 +23,9 @@ OWN_KEYS = (
     ("v", "show only what the agent sees, or everything (hidden things in lower case)"),
     ("q", "quit"),
 )
-_KEYS = " space pause  left right step  + - speed  v what it sees  ? rules  q quit"
+_KEYS = " space pause  arrows step  + - speed  v agent's view  ? rules  q quit"
 _FASTEST, _SLOWEST = 0.05, 10.0
+_REDRAW = 0.5  # seconds between two looks at a long thought
 
 
 class WatchApp(App[None]):
@@ -37,7 +40,8 @@ class WatchApp(App[None]):
     def __init__(
         self, match: Match, mind: Mind, name: str, seconds_per_move: float, signs: Signs
     ) -> None:
-        super().__init__(ansi_color=True)
+        super().__init__(ansi_color=True)  # the terminal's own colours and background
+        self.animation_level = "none"
         self.match, self.signs = match, signs
         self.at = 0
         self.paused = False
@@ -46,9 +50,9 @@ class WatchApp(App[None]):
         self._mind, self._agent = mind, name
         self._view = GameView(signs, complete=True)
         self._opinions: dict[int, Opinion] = {}
-        self._since = time.monotonic()
+        self._since = self._drawn = time.monotonic()
 
-    def compose(self) -> ComposeResult:
+    def compose(self) -> Iterator[Widget]:
         """The game fills the screen."""
         yield self._view
 
@@ -93,7 +97,7 @@ class WatchApp(App[None]):
     def _tick(self) -> None:
         if not self.paused and time.monotonic() - self._since >= self.seconds:
             self._step()
-        elif self.background.busy:
+        elif self.background.busy and time.monotonic() - self._drawn >= _REDRAW:
             self._show()
 
     def _step(self) -> None:
@@ -131,6 +135,7 @@ class WatchApp(App[None]):
         return styled(f"{self._agent} thinks ... {seconds} s{why}", STYLES["title"])
 
     def _show(self) -> None:
+        self._drawn = time.monotonic()
         state = "paused" if self.paused else f"{self.seconds:.2g} s a move"
         earlier = reversed(self.match.moments[max(0, self.at - 60) : self.at])
         self._view.show(
