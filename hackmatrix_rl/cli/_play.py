@@ -8,6 +8,7 @@ from itertools import count
 from pathlib import Path
 
 import click
+from rich.console import Console
 
 from hackmatrix_rl.cli._command import Command
 from hackmatrix_rl.cli._settings import trust_option
@@ -72,12 +73,12 @@ def play_command(
     replay = _replay_of(source, move, seed)
     if save is not None:
         check_output_file(save, "--save")
-    click.echo("Loading ...", err=True)
-    # One game is no work for a GPU, which may be busy with a training.
-    select_device("cpu")
-    player, environment = find_player(
-        agent, trust_code=trust_code, report=partial(click.echo, err=True)
-    )
+    with Console(stderr=True).status("Loading ..."):
+        # One game is no work for a GPU, which may be busy with a training.
+        select_device("cpu")
+        player, environment = find_player(
+            agent, trust_code=trust_code, report=partial(click.echo, err=True)
+        )
     if not isinstance(environment, HackMatrix):
         raise ConfigError(f"--agent {agent}: plays another game. Use runner, or a run of this one.")
     enable_compilation_cache()
