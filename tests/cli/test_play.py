@@ -1,5 +1,8 @@
 """`hackmatrix-rl play` without a terminal, and with settings that cannot work."""
 
+import io
+import sys
+
 import pytest
 
 from hackmatrix_rl.game import Action
@@ -27,7 +30,8 @@ def replay(tmp_path_factory):
     return file
 
 
-def test_a_pipe_is_no_terminal():
+def test_a_pipe_is_no_terminal(monkeypatch):
+    monkeypatch.setattr(sys, "__stdin__", io.StringIO())
     assert_refused(invoke("play"), "hackmatrix-rl play needs a terminal", "pipe or a file")
 
 

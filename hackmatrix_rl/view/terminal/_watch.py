@@ -136,7 +136,7 @@ class WatchApp(App[None]):
 
     def _show(self) -> None:
         self._drawn = time.monotonic()
-        state = "paused" if self.paused else f"{self.seconds:.2g} s a move"
+        state = "paused" if self.paused else f"{self.seconds:.2g} s"
         earlier = reversed(self.match.moments[max(0, self.at - 60) : self.at])
         self._view.show(
             Page(
