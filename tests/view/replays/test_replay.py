@@ -90,6 +90,7 @@ def test_an_unfinished_game_is_a_replay(match):
         ({"seed": [1, True]}, "expected two whole numbers"),
         ({"max_steps": 0}, "max_steps is 0; expected a positive whole number or null"),
         ({"config": {"max_enemies": 0}}, "config: max_enemies must be a positive integer"),
+        ({"config": {"history": 10**9}}, "config: history must be at most 10000, not 1000000000"),
         ({"config": {"size": 7}}, "config.size, which this version"),
         ({"end": "bored"}, "end is bored; expected null, 'won'"),
         ({"total_reward": float("nan")}, "total_reward is nan; expected a finite number"),
@@ -114,7 +115,7 @@ def test_a_missing_field_is_named(file, name):
 
 def test_a_truncated_file_is_refused(file):
     file.write_text(file.read_text()[:100])
-    with pytest.raises(ConfigError, match="game.json: .*Give a replay"):
+    with pytest.raises(ConfigError, match=r"game.json: .*Give a replay"):
         Replay.load(file)
 
 
@@ -125,7 +126,7 @@ def test_a_file_that_is_not_there_is_refused(tmp_path):
 
 def test_an_action_that_is_not_legal_is_named_with_its_move(file):
     letters = json.loads(file.read_text())["actions"]
-    with pytest.raises(ConfigError, match="move 4 of 40: .* is not legal here; legal: "):
+    with pytest.raises(ConfigError, match=r"move 4 of 40: .* is not legal here; legal: "):
         Replay.load(changed(file, actions=letters[:3] + "W" + letters[4:])).match()
 
 
