@@ -6,6 +6,10 @@ from hackmatrix_rl.view._board_drawing import (
 from hackmatrix_rl.view._drawing import (
     Drawing,
 )
+from hackmatrix_rl.view._films import (
+    save_gif,
+    save_mp4,
+)
 from hackmatrix_rl.view._frame import (
     Cell,
     Enemy,
@@ -19,6 +23,15 @@ from hackmatrix_rl.view._frame import (
 )
 from hackmatrix_rl.view._names import (
     program_name,
+)
+from hackmatrix_rl.view._raster import (
+    image_of,
+    save_png,
+)
+from hackmatrix_rl.view._show import (
+    Picture,
+    load_ipython_extension,
+    show,
 )
 from hackmatrix_rl.view._svg import (
     FONT,
@@ -42,6 +55,7 @@ __all__ = [
     "Drawing",
     "Enemy",
     "Frame",
+    "Picture",
     "Shot",
     "SiphonYield",
     "Theme",
@@ -50,8 +64,14 @@ __all__ = [
     "draw",
     "frame_of",
     "frames_of",
+    "image_of",
+    "load_ipython_extension",
     "neighbours",
     "program_name",
+    "save_gif",
+    "save_mp4",
+    "save_png",
+    "show",
     "svg_fragments",
     "svg_of",
 ]

@@ -90,7 +90,7 @@ def _enemy(enemy: Enemy, x: float, y: float, scale: float) -> list[Shape]:
             "middle",
             bold=True,
         ),
-        *_hit_points(enemy, x, y + radius + 6.5 * scale, scale),
+        *_hit_points(enemy, x, y + radius + 5 * scale, scale),
         *_state(enemy, x, y, scale),
     ]
 

@@ -146,7 +146,7 @@ def _targets(frame: Frame, top: float) -> list[Shape]:
     for shot in frame.shots:
         if shot.target is not None:
             x, y = _corner(shot.target, top)
-            found += cross_hair(x + 34, y + 32, 24)
+            found += cross_hair(x + 34, y + 33, 27.5)
     return found
 
 

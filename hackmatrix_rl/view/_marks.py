@@ -111,14 +111,15 @@ def door(x: float, y: float, size: float) -> list[Shape]:
 
 def cross_hair(x: float, y: float, radius: float) -> list[Shape]:
     """Where a shot hits."""
+    reach = radius / 6 + 1
     arms = ((1, 0), (-1, 0), (0, 1), (0, -1))
     return [
         Circle(x, y, radius, stroke="shot", stroke_width=1.5),
         *(
             Line(
                 (
-                    (x + across * (radius - 3), y + down * (radius - 3)),
-                    (x + across * (radius + 5), y + down * (radius + 5)),
+                    (x + across * (radius - reach), y + down * (radius - reach)),
+                    (x + across * (radius + reach), y + down * (radius + reach)),
                 ),
                 "shot",
                 2.0,

@@ -51,7 +51,7 @@ def _resources(frame: Frame, x: float, y: float) -> list[Shape]:
         *_box("siphons", frame.data_siphons, columns[0], y + 43, width),
         plus(columns[0] + 17, y + 63, 8),
         *_box("attack", frame.attack_damage, columns[1], y + 43, width),
-        *cross_hair(columns[1] + 17, y + 63, 7),
+        *cross_hair(columns[1] + 17, y + 63, 6.5),
     ]
 
 
@@ -105,7 +105,7 @@ def _flags(frame: Frame, x: float, y: float) -> list[Shape]:
         shapes += _chip(name, x + number * width, y + 20, width - 4, on=on)
     off = frame.scheduled_tasks_disabled
     task = "no scheduled tasks" if off else f"task at turn {frame.next_scheduled_task_turn:,}"
-    back = f"UNDO {frame.snapshots:,}"
+    back = f"UNDO goes back {frame.snapshots:,} turns"
     return [
         *shapes,
         Text(x, y + 58, task, fitted(task, 12, PANEL), "text"),

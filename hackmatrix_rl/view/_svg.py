@@ -20,14 +20,18 @@ def svg_of(drawing: Drawing, theme: str = "light") -> str:
 
     Args:
         drawing: what it shows.
-        theme: the name of its colours: `light` or `dark`.
+        theme: the name of its colours: `light`, `dark`, or `auto` for what the reader's system
+            prefers (browsers know how; some programs for drawings do not).
 
     Raises:
         ConfigError: there is no such theme.
     """
-    colours = find_theme(theme)
+    opening = f"{_opening(drawing)}<title>{escape(drawing.title)}</title>"
+    if theme == "auto":
+        return f"{opening}{_AUTO}{''.join(svg_fragments(drawing))}</svg>"
+    colours = find_theme(theme, "auto")
     shapes = "".join(_element(shape, colours.__getitem__) for shape in drawing.shapes)
-    return f"{_opening(drawing)}<title>{escape(drawing.title)}</title>{shapes}</svg>"
+    return f"{opening}{shapes}</svg>"
 
 
 def svg_fragments(drawing: Drawing) -> tuple[str, ...]:
@@ -48,12 +52,18 @@ def css_variables(theme: str) -> str:
     return "".join(f"--ink-{ink}:{colour};" for ink, colour in find_theme(theme).items())
 
 
+_AUTO = (
+    f"<style>svg{{{css_variables('light')}}}"
+    f"@media(prefers-color-scheme:dark){{svg{{{css_variables('dark')}}}}}</style>"
+)
+
+
 def _opening(drawing: Drawing) -> str:
     width, height = _number(drawing.width), _number(drawing.height)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
         f'viewBox="0 0 {width} {height}" role="img" aria-label={quoteattr(drawing.title)} '
-        f'font-family="{FONT}">'
+        f'font-family="{FONT}" stroke-linejoin="round">'
     )
 
 

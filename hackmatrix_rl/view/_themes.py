@@ -76,12 +76,16 @@ THEMES: dict[str, Theme] = {"light": LIGHT, "dark": DARK}
 """The themes by name."""
 
 
-def find_theme(name: str) -> Theme:
+def find_theme(name: str, *more: str) -> Theme:
     """The theme of that name.
+
+    Args:
+        name: of the theme.
+        *more: other names that the caller takes, for the message.
 
     Raises:
         ConfigError: there is none.
     """
     if name not in THEMES:
-        raise ConfigError(f"theme {name!r} does not exist; there are {' and '.join(THEMES)}")
+        raise ConfigError(f"theme {name!r} does not exist; there are {', '.join((*THEMES, *more))}")
     return THEMES[name]
