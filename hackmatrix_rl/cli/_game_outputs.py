@@ -90,3 +90,42 @@ class GameOutputs:
                 "--gif FILE or --save FILE."
             )
         return cls(given, shown, speed, "dark" if dark else "light")
+
+    def write(self, match: Match, minds: Mapping[str, Mind], player: str, work: Working) -> None:
+        """Writes the files.
+
+        Args:
+            match: the whole game.
+            minds: agents by name, whose opinions the page shows.
+            player: who played, in words.
+            work: told what is being written.
+
+        Raises:
+            ConfigError: ffmpeg failed.
+            OSError: a file cannot be written.
+        """
+        for kind, file in self.files.items():
+            work.doing(f"writing {file}")
+            if kind == "save":
+                Replay.of(match, player=player).save(file)
+            elif kind == "html":
+                page = page_of(match, minds=minds, player=player, on_move=work.progress)
+                write_whole(file, page)
+            else:
+                self._film(kind, file, match, work)
+
+    def _film(self, kind: str, file: Path, match: Match, work: Working) -> None:
+        drawings = []
+        for moment in match.moments:
+            drawings.append(draw(moment.frame))
+            work.progress(len(drawings), len(match.moments))
+        work.doing(f"writing {file}")
+        save = save_gif if kind == "gif" else save_mp4
+        save(drawings, file, theme=self.theme, seconds_per_frame=1 / self.speed)
+
+    def lines(self) -> list[str]:
+        """What was written, for people."""
+        return [
+            f"{file}: {'open it in a browser' if kind == 'html' else _WRITTEN[kind]}"
+            for kind, file in self.files.items()
+        ]

@@ -138,6 +138,10 @@ class Match:
         """The return so far, by the game's own reward."""
         return float(sum(np.float32(each.reward) for each in self.moments[1:]))
 
+    def prepare(self) -> None:
+        """Compiles what a move needs, by one that is thrown away: the first one takes no longer."""
+        _advance(self.config, self.now.state, jnp.int32(0), self.key)
+
     def play(self, action: Action | int) -> Moment:
         """Plays a move and returns the position after it.
 
