@@ -94,7 +94,7 @@ def evaluate(
     favour short ones. The games depend only on the key, not on `num_envs`.
 
     Args:
-        policy: a network (its actions are drawn as in training) or a scripted player.
+        policy: a network (its actions are drawn as in training) or another player.
         environment: the environment to play in.
         episodes: number of episodes, at least 1.
         key: decides all games and all draws.
@@ -166,10 +166,7 @@ def evaluate_all(
         whole(name, value)
     check_key(key)
     check_environment_and_players(environment, policies.values())
-    players = tuple(
-        PolicyAgent(policy, greedy=greedy) if isinstance(policy, ActorCritic) else policy
-        for policy in policies.values()
-    )
+    players = tuple(_player(policy, greedy) for policy in policies.values())
     num_envs = min(num_envs, episodes)
     parts: list[tuple[EpisodeStatistics, np.ndarray]] = []
     recorded: list[list[np.ndarray]] = [[] for _ in players]
@@ -206,3 +203,12 @@ def evaluate_all(
         )
         for place, name in enumerate(policies)
     }
+
+
+def _player(policy: ActorCritic | Agent, greedy: bool) -> Agent:
+    """The player; only networks know which action is the likeliest."""
+    if isinstance(policy, ActorCritic):
+        return PolicyAgent(policy, greedy=greedy)
+    if greedy and isinstance(policy, PolicyAgent):
+        return PolicyAgent(policy.policy, greedy=True, value_scale=policy.value_scale)
+    return policy

@@ -5,6 +5,9 @@ from hackmatrix_rl.runs._compare import (
     compare,
     contender,
 )
+from hackmatrix_rl.runs._compile_kind import (
+    evaluation_kind,
+)
 from hackmatrix_rl.runs._compose import (
     compose,
     make_environment,
@@ -73,6 +76,7 @@ __all__ = [
     "config_here",
     "contender",
     "estimate_memory",
+    "evaluation_kind",
     "find_player",
     "find_resumable_run",
     "launch",

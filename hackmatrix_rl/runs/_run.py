@@ -13,7 +13,7 @@ from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.checkpoints import CheckpointWriter, Complaints, read_metadata
 from hackmatrix_rl.config import TrainConfig
 from hackmatrix_rl.env import Environment
-from hackmatrix_rl.runs._compile_times import CompileTimes
+from hackmatrix_rl.runs._compile_kind import train_kind
 from hackmatrix_rl.runs._compose import run_keys
 from hackmatrix_rl.runs._curve import draw_curve
 from hackmatrix_rl.runs._evaluating import (
@@ -40,6 +40,7 @@ from hackmatrix_rl.system import (
     Requests,
     agree,
     any_process,
+    compiling,
     ending_with_the_others,
 )
 from hackmatrix_rl.training import Trainer, call_back, reports_of
@@ -214,15 +215,9 @@ def _compile(
     config: TrainConfig, trainer: Trainer[Any], sink: Sink, clock: Callable[[], float]
 ) -> None:
     """Compiles, and says how long that took last time and takes this time."""
-    times = CompileTimes(config, trainer.mesh)
-    sink.note(times.line())
-    began = clock()
-    trainer.compile()
-    seconds = clock() - began
-    sink.note(f"compiled in {seconds:.1f} s")
-    times.keep(seconds)
-    for note in times.notes:
-        sink.note(note)
+    kind = train_kind(config, trainer.mesh)
+    with compiling(kind, sink.note, tick=sink.compiling, clock=clock):
+        trainer.compile()
 
 
 def _draw(folder: RunFolder, sink: Sink) -> None:
