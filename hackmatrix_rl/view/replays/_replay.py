@@ -25,7 +25,9 @@ from hackmatrix_rl.view.replays._match import CUT_OFF, DIED, ILLEGAL, WON, Match
 FORMAT = "hackmatrix-replay-1"
 LETTERS = "udlrs" + string.ascii_uppercase[: NUM_ACTIONS - 5]
 """A letter for each action: the four moves, the siphon, the programs from A on."""
-MOST_MOVES = 100_000
+MOST_MOVES = 20_000
+MOST_HISTORY = 10_000
+"""Snapshots for UNDO: a file from a stranger must not fill the memory."""
 
 
 @dataclass(frozen=True)
@@ -252,9 +254,12 @@ def _config(sizes: Mapping[str, Any]) -> GameConfig:
             "not know. Use the version of the package that wrote it"
         )
     try:
-        return GameConfig(**sizes)
+        config = GameConfig(**sizes)
     except ValueError as error:
         raise ConfigError(f"a damaged replay: config: {error}") from error
+    if config.history > MOST_HISTORY:
+        raise ConfigError(f"config: history must be at most {MOST_HISTORY}, not {config.history}")
+    return config
 
 
 def _actions(letters: str) -> tuple[Action, ...]:
