@@ -30,7 +30,6 @@ from hackmatrix_rl.evaluation._player import (
     PolicyAgent,
 )
 
-
 OnProgress = Callable[[int, int], None]
 """A function that is told the number of finished episodes, and of all episodes."""
 

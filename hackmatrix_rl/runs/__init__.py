@@ -43,6 +43,9 @@ from hackmatrix_rl.runs._preflight import (
     check_played,
     preflight,
 )
+from hackmatrix_rl.runs._replaying import (
+    ReplayWriter,
+)
 from hackmatrix_rl.runs._resume import (
     ResumableRun,
     find_resumable_run,
@@ -64,6 +67,7 @@ __all__ = [
     "Comparison",
     "Launch",
     "ProofError",
+    "ReplayWriter",
     "ResumableRun",
     "ResumeProof",
     "RunFolder",

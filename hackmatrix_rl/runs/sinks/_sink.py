@@ -24,8 +24,8 @@ class Sink(ABC):
         """Takes a long message, which only the log keeps."""
         return
 
-    def compiling(self, seconds: float) -> None:
-        """Is told every second or so how long compiling lasts, from another thread."""
+    def working(self, text: str, seconds: float) -> None:
+        """Is told every second or so what lasts how long, from another thread."""
         return
 
     def show(self, page: Path) -> None:
@@ -71,10 +71,10 @@ class Fanout(Sink):
         for sink in self._sinks:
             self._attempt(sink, partial(sink.detail, message))
 
-    def compiling(self, seconds: float) -> None:
+    def working(self, text: str, seconds: float) -> None:
         """Tells each sink."""
         for sink in self._sinks:
-            self._attempt(sink, partial(sink.compiling, seconds))
+            self._attempt(sink, partial(sink.working, text, seconds))
 
     def show(self, page: Path) -> None:
         """Passes the page to each sink."""

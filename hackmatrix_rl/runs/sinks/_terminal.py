@@ -53,11 +53,13 @@ class PlainTerminal(Sink):
         """Prints the message as it is."""
         self._console.print(message, markup=False, highlight=False, soft_wrap=True)
 
-    def compiling(self, seconds: float) -> None:
+    def working(self, text: str, seconds: float) -> None:
         """Prints a line every ten seconds."""
+        if seconds < self._next - PLAIN_SECONDS:
+            self._next = PLAIN_SECONDS  # other work
         if seconds >= self._next:
             self._next = seconds + PLAIN_SECONDS
-            self.note(f"still compiling ... ({seconds:.0f} s)")
+            self.note(f"{text} ... ({seconds:.0f} s)")
 
     def close(self) -> None:
         """Does nothing."""
@@ -113,9 +115,9 @@ class LiveTerminal(Sink):
         self._live.start()
         self._console.print(message, markup=False, highlight=False, soft_wrap=True)
 
-    def compiling(self, seconds: float) -> None:
-        """Shows the seconds beside the bar."""
-        self._progress.update(self._task, steps=f"compiling ... ({seconds:.0f} s)")
+    def working(self, text: str, seconds: float) -> None:
+        """Shows it beside the bar."""
+        self._progress.update(self._task, steps=f"{text} ... ({seconds:.0f} s)")
 
     def close(self) -> None:
         """Stops the display; its last state stays."""
