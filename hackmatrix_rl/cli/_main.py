@@ -15,6 +15,7 @@ from hackmatrix_rl.cli._output import (
     OutputLostError,
     own_streams,
 )
+from hackmatrix_rl.cli._working import Working
 
 # Where each command is. It is imported when needed: the help does not wait for JAX.
 _COMMANDS = {
@@ -60,7 +61,8 @@ class Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """The command that is called, or an error that names a similar one."""
         try:
-            name, command, rest = super().resolve_command(ctx, args)
+            with Working("starting", lines=False):  # importing takes seconds
+                name, command, rest = super().resolve_command(ctx, args)
         except NoSuchCommand as error:
             raise NoSuchCommand(args[0], possibilities=_COMMANDS, ctx=ctx) from error
         # At the end: the last of several values counts.

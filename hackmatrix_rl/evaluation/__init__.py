@@ -18,6 +18,7 @@ from hackmatrix_rl.evaluation._estimate import (
 )
 from hackmatrix_rl.evaluation._evaluate import (
     Evaluation,
+    OnProgress,
     evaluate,
     evaluate_all,
 )
@@ -43,6 +44,7 @@ __all__ = [
     "Estimate",
     "Evaluation",
     "Judgement",
+    "OnProgress",
     "PolicyAgent",
     "RandomAgent",
     "Runner",

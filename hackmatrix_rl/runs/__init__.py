@@ -5,6 +5,9 @@ from hackmatrix_rl.runs._compare import (
     compare,
     contender,
 )
+from hackmatrix_rl.runs._compile_kind import (
+    evaluation_kind,
+)
 from hackmatrix_rl.runs._compose import (
     compose,
     make_environment,
@@ -40,6 +43,9 @@ from hackmatrix_rl.runs._preflight import (
     check_played,
     preflight,
 )
+from hackmatrix_rl.runs._replaying import (
+    ReplayWriter,
+)
 from hackmatrix_rl.runs._resume import (
     ResumableRun,
     find_resumable_run,
@@ -61,6 +67,7 @@ __all__ = [
     "Comparison",
     "Launch",
     "ProofError",
+    "ReplayWriter",
     "ResumableRun",
     "ResumeProof",
     "RunFolder",
@@ -73,6 +80,7 @@ __all__ = [
     "config_here",
     "contender",
     "estimate_memory",
+    "evaluation_kind",
     "find_player",
     "find_resumable_run",
     "launch",

@@ -97,6 +97,16 @@ class RunFolder:
         """JSON: results of the policy, and of random and runner."""
         return self.path / "summary.json"
 
+    @property
+    def replays(self) -> Path:
+        """Folder of replays of evaluation games."""
+        return self.path / "replays"
+
+    @property
+    def page(self) -> Path:
+        """HTML: the newest of these games."""
+        return self.path / "replay.html"
+
     def as_dict(self) -> dict[str, Any]:
         """The fields in a form for JSON."""
         return {

@@ -1,5 +1,11 @@
 """Games move by move: played, replayed, and what an agent thinks of them."""
 
+from hackmatrix_rl.view.replays._chosen import (
+    ChosenGame,
+    choose_games,
+    parse_choice,
+    replays_of,
+)
 from hackmatrix_rl.view.replays._match import (
     CUT_OFF,
     DIED,
@@ -23,11 +29,15 @@ __all__ = [
     "DIED",
     "ILLEGAL",
     "WON",
+    "ChosenGame",
     "Match",
     "Mind",
     "Moment",
     "Opinion",
     "Replay",
     "Seed",
+    "choose_games",
     "game_seed",
+    "parse_choice",
+    "replays_of",
 ]
