@@ -1,5 +1,6 @@
 """`hackmatrix-rl watch`."""
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,10 @@ from hackmatrix_rl.cli._game_outputs import GameOutputs, output_options
 from hackmatrix_rl.cli._settings import trust_option
 from hackmatrix_rl.cli._working import Working
 from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.evaluation import PolicyAgent
+from hackmatrix_rl.runs import find_player, game_kind
+from hackmatrix_rl.system import compiling, enable_compilation_cache
+from hackmatrix_rl.view.replays import MOST_MOVES, Match, Mind, Replay
 
 
 @click.command("watch", cls=Command)
@@ -77,23 +82,23 @@ def watch_command(
     """
     shown = GameOutputs.of(**outputs)
     if replay_file is None and move is not None:
-        raise ConfigError("--move needs a replay: --from FILE.")
+        raise ConfigError(f"--move {move} needs a replay: add --from FILE.")
     if replay_file is not None and (seed is not None or game is not None):
-        raise ConfigError("--seed and --game choose a new game; --from FILE has its own.")
+        raise ConfigError("--seed and --game choose a new game, but a replay has its own seed.")
+    replay = None if replay_file is None else Replay.load(replay_file)
+    if replay is not None:
+        replay.check_move(move)
+    tell = partial(click.echo, err=True)
     with Working(f"loading {agent}") as work:
-        from hackmatrix_rl.runs import find_player, game_kind
-        from hackmatrix_rl.system import compiling, enable_compilation_cache
-        from hackmatrix_rl.view.replays import Match, Mind, Replay, greedily, play_on
-
-        replay = None if replay_file is None else Replay.load(replay_file)
         player, environment = find_player(
             agent,
             network=network,
             trust_code=trust_code,
             best=best,
-            report=partial(click.echo, err=True),
+            report=lambda message: work.say(message, tell),
         )
-        player = greedily(player) if greedy else player
+        if greedy and isinstance(player, PolicyAgent):
+            player = replace(player, greedy=True)
         enable_compilation_cache()
         with compiling(game_kind(player), work.doing):
             if replay is None:
@@ -101,14 +106,15 @@ def watch_command(
                     seed or 0,
                     game=game or 0,
                     config=environment.config,
-                    max_steps=environment.max_steps,
+                    max_steps=environment.max_steps or MOST_MOVES,
                 )
             else:
                 match = replay.match(move)
+                environment = replace(environment, config=match.config)
             mind = Mind(player, match, environment=environment)
             match.prepare()
             mind.opinion()
-        if not shown.terminal:
-            work.doing(f"{agent} plays")
-            play_on(match, mind)
-    ...
+        shown.show(match, mind, player=agent, agent=agent, work=work)
+    click.echo(Replay.of(match, player=agent).summary())
+    for line in shown.lines():
+        click.echo(line)

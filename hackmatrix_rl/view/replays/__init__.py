@@ -20,16 +20,27 @@ from hackmatrix_rl.view.replays._mind import (
     Mind,
     Opinion,
 )
+from hackmatrix_rl.view.replays._page import (
+    page_of,
+)
 from hackmatrix_rl.view.replays._replay import (
+    MOST_MOVES,
     Replay,
+)
+from hackmatrix_rl.view.replays._watch import (
+    GamePage,
+    play_on,
+    watch,
 )
 
 __all__ = [
     "CUT_OFF",
     "DIED",
     "ILLEGAL",
+    "MOST_MOVES",
     "WON",
     "ChosenGame",
+    "GamePage",
     "Match",
     "Mind",
     "Moment",
@@ -38,6 +49,9 @@ __all__ = [
     "Seed",
     "choose_games",
     "game_seed",
+    "page_of",
     "parse_choice",
+    "play_on",
     "replays_of",
+    "watch",
 ]
