@@ -1,5 +1,11 @@
 """Positions as pictures, in the terminal, and as pages."""
 
+from hackmatrix_rl.view._board_drawing import (
+    draw,
+)
+from hackmatrix_rl.view._drawing import (
+    Drawing,
+)
 from hackmatrix_rl.view._frame import (
     Cell,
     Enemy,
@@ -14,20 +20,46 @@ from hackmatrix_rl.view._frame import (
 from hackmatrix_rl.view._keys import (
     KEYS,
 )
+from hackmatrix_rl.view._names import (
+    program_name,
+)
 from hackmatrix_rl.view._reasons import (
     why_not,
 )
+from hackmatrix_rl.view._svg import (
+    FONT,
+    css_variables,
+    svg_fragments,
+    svg_of,
+)
+from hackmatrix_rl.view._themes import (
+    DARK,
+    LIGHT,
+    THEMES,
+    Theme,
+)
 
 __all__ = [
+    "DARK",
+    "FONT",
     "KEYS",
+    "LIGHT",
+    "THEMES",
     "Cell",
+    "Drawing",
     "Enemy",
     "Frame",
     "Shot",
     "SiphonYield",
+    "Theme",
     "Transmission",
+    "css_variables",
+    "draw",
     "frame_of",
     "frames_of",
     "neighbours",
+    "program_name",
+    "svg_fragments",
+    "svg_of",
     "why_not",
 ]

@@ -1,0 +1,128 @@
+"""Small signs that a picture is made of: coins, bolts, hearts, cross hairs.
+
+Each function returns shapes around a center (x, y).
+"""
+
+from dataclasses import replace
+
+from hackmatrix_rl.view._drawing import Circle, Ink, Line, Polygon, Rect, Shape, Text
+
+Point = tuple[float, float]
+
+
+def fitted(text: str, size: float, width: float, *, bold: bool = False) -> float:
+    """The largest font size, at most `size`, at which a text is at most `width` wide."""
+    # The widest letters of the font that occur in names of programs and in numbers.
+    letter = 0.77 if bold else 0.68
+    return min(size, width / max(1.0, letter * len(text)))
+
+
+def polygon(
+    x: float, y: float, radius: float, outline: tuple[Point, ...], ink: Ink, *, ghost: bool = False
+) -> Polygon:
+    """An outline in units of `radius` around (x, y): filled, or a dashed line for a ghost."""
+    points = tuple((x + radius * across, y + radius * down) for across, down in outline)
+    if ghost:
+        return Polygon(points, stroke=ink, stroke_width=1.5, dashed=True, opacity=0.75)
+    return Polygon(points, fill=ink)
+
+
+_BOLT = ((0.25, -1.0), (-0.65, 0.15), (-0.08, 0.15), (-0.25, 1.0), (0.65, -0.2), (0.08, -0.2))
+_HEART = (
+    (0.0, 0.95),
+    (-0.95, 0.0),
+    (-1.0, -0.45),
+    (-0.75, -0.8),
+    (-0.35, -0.85),
+    (0.0, -0.5),
+    (0.35, -0.85),
+    (0.75, -0.8),
+    (1.0, -0.45),
+    (0.95, 0.0),
+)
+_PLUS = (
+    (-0.35, -1.0),
+    (0.35, -1.0),
+    (0.35, -0.35),
+    (1.0, -0.35),
+    (1.0, 0.35),
+    (0.35, 0.35),
+    (0.35, 1.0),
+    (-0.35, 1.0),
+    (-0.35, 0.35),
+    (-1.0, 0.35),
+    (-1.0, -0.35),
+    (-0.35, -0.35),
+)
+_UP = ((0.0, -0.8), (0.9, 0.7), (-0.9, 0.7))
+
+
+def coin(x: float, y: float, radius: float, ink: Ink = "credits", *, ghost: bool = False) -> Shape:
+    """A credit."""
+    if ghost:
+        return Circle(x, y, radius - 0.5, stroke=ink, dashed=True, opacity=0.75)
+    return Circle(x, y, radius, fill=ink)
+
+
+def bolt(x: float, y: float, radius: float, ink: Ink = "energy", *, ghost: bool = False) -> Shape:
+    """A unit of energy."""
+    return replace(polygon(x, y, radius, _BOLT, ink, ghost=ghost), stroke_width=1.0)
+
+
+def heart(x: float, y: float, radius: float, *, full: bool) -> Shape:
+    """A hit point of the player, there or lost."""
+    shape = polygon(x, y, radius, _HEART, "hp")
+    return shape if full else replace(shape, fill=None, stroke="muted", stroke_width=1.5)
+
+
+def plus(x: float, y: float, radius: float, ink: Ink = "siphon") -> Shape:
+    """The cross of a siphon."""
+    return polygon(x, y, radius, _PLUS, ink)
+
+
+def calls(x: float, y: float, count: int, size: float, ink: Ink) -> list[Shape]:
+    """How many transmissions a block calls."""
+    label = str(count)
+    half = (size * 0.7 + 0.64 * size * len(label)) / 2
+    return [
+        polygon(x - half + size * 0.3, y - size * 0.36, size * 0.4, _UP, ink),
+        Text(x + half, y, label, size, ink, anchor="end", bold=True),
+    ]
+
+
+def pickup(x: float, y: float, radius: float) -> list[Shape]:
+    """A data siphon to pick up."""
+    return [
+        Circle(x, y, radius, stroke="siphon", stroke_width=2.5),
+        plus(x, y, radius * 0.55),
+    ]
+
+
+def door(x: float, y: float, size: float) -> list[Shape]:
+    """The exit."""
+    left, top = x - size * 0.42, y - size * 0.75
+    return [
+        Rect(left, top, size * 0.84, size * 1.1, 3, stroke="exit", stroke_width=2.5),
+        Line(((x, y - size * 0.5), (x, y + size * 0.1)), "exit", 2.5),
+        Line(((x - 5, y - size * 0.2), (x, y - size * 0.5), (x + 5, y - size * 0.2)), "exit", 2.5),
+        Text(x, y + size * 0.85, "EXIT", size * 0.42, "exit", "middle", bold=True),
+    ]
+
+
+def cross_hair(x: float, y: float, radius: float) -> list[Shape]:
+    """Where a shot hits."""
+    arms = ((1, 0), (-1, 0), (0, 1), (0, -1))
+    return [
+        Circle(x, y, radius, stroke="shot", stroke_width=1.5),
+        *(
+            Line(
+                (
+                    (x + across * (radius - 3), y + down * (radius - 3)),
+                    (x + across * (radius + 5), y + down * (radius + 5)),
+                ),
+                "shot",
+                2.0,
+            )
+            for across, down in arms
+        ),
+    ]
