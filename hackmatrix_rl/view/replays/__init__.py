@@ -1,5 +1,11 @@
 """Games move by move: played, replayed, and what an agent thinks of them."""
 
+from hackmatrix_rl.view.replays._film import (
+    Film,
+    Json,
+    opinion_data,
+    rules_data,
+)
 from hackmatrix_rl.view.replays._match import (
     CUT_OFF,
     DIED,
@@ -14,6 +20,10 @@ from hackmatrix_rl.view.replays._mind import (
     Mind,
     Opinion,
 )
+from hackmatrix_rl.view.replays._page import (
+    page_of,
+    whole_page,
+)
 from hackmatrix_rl.view.replays._replay import (
     Replay,
 )
@@ -23,6 +33,8 @@ __all__ = [
     "DIED",
     "ILLEGAL",
     "WON",
+    "Film",
+    "Json",
     "Match",
     "Mind",
     "Moment",
@@ -30,4 +42,8 @@ __all__ = [
     "Replay",
     "Seed",
     "game_seed",
+    "opinion_data",
+    "page_of",
+    "rules_data",
+    "whole_page",
 ]
