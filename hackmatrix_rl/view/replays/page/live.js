@@ -43,7 +43,8 @@ async function startLive(page) {
       if (moment) moment.opinions = { ...moment.opinions, [name]: opinion };
     }
     data.agent = answer.agent;
-    find("seat-agent").textContent = `${data.agent || "Agent"} plays`;
+    const short = (data.agent || "Agent").split("/").filter(Boolean).pop();
+    find("seat-agent").textContent = `${short} plays`;
     if (document.activeElement !== find("agent")) find("agent").value = data.agent || "";
     find("player").textContent = answer.seed;
     if (view) view.refresh();
@@ -163,9 +164,8 @@ async function startLive(page) {
     const moment = data.moments[index];
     showActions(data, moment, act);
     showPlaces(data, moment, act);
-    find("looking-back").hidden = index >= data.moments.length - 1;
-    find("looking-back-words").textContent =
-      `You look back at move ${index} of ${data.moments.length - 1}.`;
+    find("from-here").classList.toggle("unused", index >= data.moments.length - 1);
+    message("");
     think();
   }
 
