@@ -119,9 +119,7 @@ class GameOutputs:
         """
         if self.terminal:
             work.hide()
-            watch_in_terminal(
-                match, mind, name=agent, seconds_per_move=1 / self.speed, plays=plays
-            )
+            watch_in_terminal(match, mind, name=agent, seconds_per_move=1 / self.speed, plays=plays)
         elif mind is not None and plays:
             work.doing(f"{agent} plays")
             play_on(match, mind, on_move=lambda moves: work.doing(f"{agent} plays: move {moves}"))

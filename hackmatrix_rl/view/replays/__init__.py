@@ -6,6 +6,12 @@ from hackmatrix_rl.view.replays._chosen import (
     parse_choice,
     replays_of,
 )
+from hackmatrix_rl.view.replays._film import (
+    Film,
+    Json,
+    opinion_data,
+    rules_data,
+)
 from hackmatrix_rl.view.replays._match import (
     CUT_OFF,
     DIED,
@@ -22,6 +28,7 @@ from hackmatrix_rl.view.replays._mind import (
 )
 from hackmatrix_rl.view.replays._page import (
     page_of,
+    whole_page,
 )
 from hackmatrix_rl.view.replays._replay import (
     MOST_MOVES,
@@ -40,7 +47,9 @@ __all__ = [
     "MOST_MOVES",
     "WON",
     "ChosenGame",
+    "Film",
     "GamePage",
+    "Json",
     "Match",
     "Mind",
     "Moment",
@@ -49,9 +58,12 @@ __all__ = [
     "Seed",
     "choose_games",
     "game_seed",
+    "opinion_data",
     "page_of",
     "parse_choice",
     "play_on",
     "replays_of",
+    "rules_data",
     "watch",
+    "whole_page",
 ]
