@@ -46,6 +46,9 @@ from hackmatrix_rl.runs._preflight import (
 from hackmatrix_rl.runs._replaying import (
     ReplayWriter,
 )
+from hackmatrix_rl.runs._report import (
+    report_of,
+)
 from hackmatrix_rl.runs._resume import (
     ResumableRun,
     find_resumable_run,
@@ -90,6 +93,7 @@ __all__ = [
     "make_run_folder",
     "preflight",
     "reopen_run_folder",
+    "report_of",
     "run",
     "run_keys",
     "verify_resume",
