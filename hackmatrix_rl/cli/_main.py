@@ -22,6 +22,7 @@ _COMMANDS = {
     "train": "hackmatrix_rl.cli._train:train",
     "eval": "hackmatrix_rl.cli._eval:evaluate_command",
     "report": "hackmatrix_rl.cli._report:report_command",
+    "ui": "hackmatrix_rl.cli._ui:ui_command",
     "bench": "hackmatrix_rl.cli._bench:bench",
     "compare": "hackmatrix_rl.cli._compare:compare_command",
     "verify-resume": "hackmatrix_rl.cli._verify_resume:verify_resume_command",
@@ -142,6 +143,7 @@ def main(context: click.Context) -> None:
     hackmatrix-rl train                 train for about ten minutes on two CPU cores
     hackmatrix-rl eval runs/...         how well a trained policy plays
     hackmatrix-rl report runs/...       a page about a run
+    hackmatrix-rl ui runs/...           play in the browser, watch an agent, take over
     hackmatrix-rl bench                 how fast this machine is
     hackmatrix-rl compare A.toml B.toml whether B is as good as A, and how fast
     hackmatrix-rl verify-resume         proof that resuming a run changes no bit of it

@@ -21,12 +21,18 @@ from hackmatrix_rl.view._frame import (
     frames_of,
     neighbours,
 )
+from hackmatrix_rl.view._keys import (
+    KEYS,
+)
 from hackmatrix_rl.view._names import (
     program_name,
 )
 from hackmatrix_rl.view._raster import (
     image_of,
     save_png,
+)
+from hackmatrix_rl.view._reasons import (
+    why_not,
 )
 from hackmatrix_rl.view._show import (
     Picture,
@@ -49,6 +55,7 @@ from hackmatrix_rl.view._themes import (
 __all__ = [
     "DARK",
     "FONT",
+    "KEYS",
     "LIGHT",
     "THEMES",
     "Cell",
@@ -74,4 +81,5 @@ __all__ = [
     "show",
     "svg_fragments",
     "svg_of",
+    "why_not",
 ]

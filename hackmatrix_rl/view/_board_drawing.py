@@ -61,6 +61,11 @@ def _corner(cell: int, top: float) -> Point:
     return _MARGIN + _EDGE + col * _PITCH, top + _EDGE + (SIZE - 1 - row) * _PITCH
 
 
+def place_of(cell: int) -> tuple[float, float, float]:
+    """Where a cell is in a drawing without a caption: its left edge, its upper edge, its side."""
+    return (*_corner(cell, _MARGIN), TILE)
+
+
 def _board(frame: Frame, top: float, aids: bool) -> list[Shape]:
     actors = {cell: actors_on(frame, cell) for cell in range(NUM_CELLS)}
     shapes: list[Shape] = [Rect(_MARGIN, top, _BOARD, _BOARD, 13, fill="board")]

@@ -6,6 +6,12 @@ from hackmatrix_rl.view.replays._chosen import (
     parse_choice,
     replays_of,
 )
+from hackmatrix_rl.view.replays._film import (
+    Film,
+    Json,
+    opinion_data,
+    rules_data,
+)
 from hackmatrix_rl.view.replays._match import (
     CUT_OFF,
     DIED,
@@ -20,6 +26,10 @@ from hackmatrix_rl.view.replays._mind import (
     Mind,
     Opinion,
 )
+from hackmatrix_rl.view.replays._page import (
+    page_of,
+    whole_page,
+)
 from hackmatrix_rl.view.replays._replay import (
     Replay,
 )
@@ -30,6 +40,8 @@ __all__ = [
     "ILLEGAL",
     "WON",
     "ChosenGame",
+    "Film",
+    "Json",
     "Match",
     "Mind",
     "Moment",
@@ -38,6 +50,10 @@ __all__ = [
     "Seed",
     "choose_games",
     "game_seed",
+    "opinion_data",
+    "page_of",
     "parse_choice",
     "replays_of",
+    "rules_data",
+    "whole_page",
 ]

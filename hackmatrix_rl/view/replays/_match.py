@@ -1,5 +1,6 @@
 """One game, played move by move."""
 
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -116,6 +117,21 @@ class Match:
             max_steps: moves after which the game is cut off; the rules have no limit.
         """
         return cls(game_seed(jax.random.key(seed), game), config=config, max_steps=max_steps)
+
+    def until(self, number: int) -> "Match":
+        """The game with its first moves only, to be played on from there.
+
+        Args:
+            number: of moves.
+
+        Raises:
+            ConfigError: the game has fewer moves.
+        """
+        if not 0 <= number <= self.now.number:
+            raise ConfigError(f"move {number} does not exist; the game has {self.now.number} moves")
+        part = copy(self)
+        part.moments = self.moments[: number + 1]
+        return part
 
     @property
     def key(self) -> Key[Array, ""]:
