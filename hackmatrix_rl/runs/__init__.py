@@ -47,6 +47,9 @@ from hackmatrix_rl.runs._preflight import (
 from hackmatrix_rl.runs._replaying import (
     ReplayWriter,
 )
+from hackmatrix_rl.runs._report import (
+    report_of,
+)
 from hackmatrix_rl.runs._resume import (
     ResumableRun,
     find_resumable_run,
@@ -92,6 +95,7 @@ __all__ = [
     "make_run_folder",
     "preflight",
     "reopen_run_folder",
+    "report_of",
     "run",
     "run_keys",
     "verify_resume",

@@ -16,8 +16,7 @@ from hackmatrix_rl.evaluation import Evaluation, PolicyAgent
 from hackmatrix_rl.runs._folder import RunFolder
 from hackmatrix_rl.system import write_whole
 from hackmatrix_rl.training import Trainer
-from hackmatrix_rl.view import replays as view
-from hackmatrix_rl.view.replays import Match, Mind, Replay, game_seed, replays_of
+from hackmatrix_rl.view.replays import Match, Mind, Replay, game_seed, page_of, replays_of
 
 MOST_MOVES = 5_000
 """Moves after which a game that is played only to be watched ends."""
@@ -181,7 +180,7 @@ def replay_page(match: Match, minds: Mapping[str, Mind], player: str) -> str:
         minds: agents by name; the page shows their thoughts.
         player: who played, in words.
     """
-    return str(view.page_of(match, minds=minds, player=player))  # type: ignore[attr-defined]
+    return page_of(match, minds=minds, player=player)
 
 
 def value_scale_of(trainer: Trainer[Any]) -> ValueScale | None:

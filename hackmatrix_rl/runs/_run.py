@@ -262,6 +262,6 @@ def _compile(
 def _draw(folder: RunFolder, sink: Sink) -> None:
     """The curve is worth having, but no reason to fail where the disk is full."""
     try:
-        draw_curve(folder.metrics, folder.curve, title=folder.run_id)
+        draw_curve(folder.metrics, folder.curve, title=folder.run_id, summary=folder.summary)
     except OSError as error:
         sink.note(f"could not draw the learning curve: {error}")

@@ -102,7 +102,7 @@ def test_anything_else_is_refused(text, said):
 
 
 def test_another_key_is_noticed(found, environment):
-    with pytest.raises(ConfigError, match="is not legal here|ends otherwise|the game has ended"):
+    with pytest.raises(ConfigError, match=r"is not legal here|ends otherwise|the game has ended"):
         list(replays_of(found, environment, key=jax.random.key(4), choice="best:12"))
 
 
