@@ -3,6 +3,7 @@
 Each function returns shapes around a center (x, y).
 """
 
+import math
 from dataclasses import replace
 
 from hackmatrix_rl.view._drawing import Circle, Ink, Line, Polygon, Rect, Shape, Text
@@ -28,18 +29,15 @@ def polygon(
 
 
 _BOLT = ((0.25, -1.0), (-0.65, 0.15), (-0.08, 0.15), (-0.25, 1.0), (0.65, -0.2), (0.08, -0.2))
-_HEART = (
-    (0.0, 0.95),
-    (-0.95, 0.0),
-    (-1.0, -0.45),
-    (-0.75, -0.8),
-    (-0.35, -0.85),
-    (0.0, -0.5),
-    (0.35, -0.85),
-    (0.75, -0.8),
-    (1.0, -0.45),
-    (0.95, 0.0),
-)
+
+
+def _heart_point(turn: float) -> Point:
+    """A point of the well-known heart curve."""
+    down = 13 * math.cos(turn) - 5 * math.cos(2 * turn) - 2 * math.cos(3 * turn)
+    return math.sin(turn) ** 3, -(down - math.cos(4 * turn)) / 16
+
+
+_HEART = tuple(_heart_point(math.tau * step / 32) for step in range(32))
 _PLUS = (
     (-0.35, -1.0),
     (0.35, -1.0),
