@@ -4,7 +4,7 @@ from hackmatrix_rl.game import NUM_CELLS, SIZE, Content
 from hackmatrix_rl.view._actors import Actor, actors_on
 from hackmatrix_rl.view._drawing import Circle, Drawing, Line, Polygon, Rect, Shape, Text
 from hackmatrix_rl.view._frame import Cell, Frame
-from hackmatrix_rl.view._marks import Point, cross_hair, fitted, plus
+from hackmatrix_rl.view._marks import Point, counted, cross_hair, fitted, plus
 from hackmatrix_rl.view._names import program_name
 from hackmatrix_rl.view._panel import PANEL
 from hackmatrix_rl.view._panel import panel as numbers_beside
@@ -24,14 +24,14 @@ _Places = dict[int, tuple[float, tuple[Point, ...]]]
 _PLACES: _Places = {
     1: (1.0, ((34, 32),)),
     2: (0.66, ((19, 35), (49, 35))),
-    3: (0.54, ((20, 21), (48, 21), (34, 49))),
-    4: (0.54, ((20, 20), (48, 20), (20, 49), (48, 49))),
+    3: (0.54, ((21, 21), (48, 21), (34, 49))),
+    4: (0.54, ((24, 20), (51, 20), (24, 49), (51, 49))),
 }
 _ON_BLOCK: _Places = {
     1: (0.76, ((34, 41),)),
     2: (0.6, ((19, 42), (49, 42))),
     3: (0.46, ((20, 30), (48, 30), (34, 54))),
-    4: (0.46, ((20, 30), (48, 30), (20, 54), (48, 54))),
+    4: (0.46, ((22, 30), (48, 30), (22, 54), (48, 54))),
 }
 
 
@@ -193,9 +193,9 @@ def _siphon_line(frame: Frame, y: float) -> list[Shape]:
     """What a siphon here would take, in words."""
     taken = frame.siphon_yield()
     parts = [
-        *([f"{taken.points} points"] if taken.points else []),
+        *([counted(taken.points, "point")] if taken.points else []),
         *map(program_name, taken.programs),
-        *([f"{taken.credits} credits"] if taken.credits else []),
+        *([counted(taken.credits, "credit")] if taken.credits else []),
         *([f"{taken.energy} energy"] if taken.energy else []),
         *([f"{taken.unknown} unknown"] if taken.unknown else []),
         *([f"calls {taken.spawns}"] if taken.spawns else []),

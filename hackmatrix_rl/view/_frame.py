@@ -271,6 +271,8 @@ class Frame:
         transmissions = {each.cell for each in self.transmissions}
         passed: list[int] = []
         for cell in _ray(self.player_cell, direction):
+            if not passed and self.cells[cell].is_block and cell not in enemies:
+                break  # a wall beside the player: the move is not legal
             if cell in transmissions:
                 return Shot(direction, (*passed, cell), "transmission")
             if cell in enemies:

@@ -27,14 +27,13 @@ def tile(cell: Cell, x: float, y: float, *, occupied: bool) -> list[Shape]:
         small = 7.0 if occupied else 14.0
         shapes += pickup(x + (11 if occupied else 34), y + (11 if occupied else 32), small)
     if cell.content == Content.EXIT:
-        shapes += door(x + (57 if occupied else 34), y + (11 if occupied else 31), _exit(occupied))
+        if occupied:
+            shapes += door(x + 57, y + 13, 13, named=False)
+        else:
+            shapes += door(x + 34, y + 31, 28, named=True)
     if cell.siphon_center:
         shapes.append(plus(x + 34, y + 62, 4, "muted"))
     return shapes + _resources(cell, x, y, occupied)
-
-
-def _exit(occupied: bool) -> float:
-    return 13.0 if occupied else 28.0
 
 
 def _block(cell: Cell, x: float, y: float, occupied: bool) -> list[Shape]:
@@ -78,10 +77,10 @@ def _label(cell: Cell, x: float, y: float, ink: Ink, occupied: bool) -> list[Sha
     name = _contents(cell)
     if occupied:
         label = f"? {name}".strip() if cell.is_question else name
-        size = fitted(label, 12, 34, bold=True)
+        size = fitted(label, 12, 27, bold=True)
         found: list[Shape] = [Text(x + 8, y + 16, label, size, ink, bold=True)]
         if cell.known and cell.spawn_count and not cell.siphoned:
-            found += calls(x + 54, y + 16, cell.spawn_count, 11, ink)
+            found += calls(x + 50, y + 16, cell.spawn_count, 11, ink)
         return found
     if not cell.known:
         return [Text(x + 34, y + 46, "?", 34, ink, "middle", bold=True)]
