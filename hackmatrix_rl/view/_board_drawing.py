@@ -6,8 +6,8 @@ from hackmatrix_rl.view._drawing import Circle, Drawing, Line, Polygon, Rect, Sh
 from hackmatrix_rl.view._frame import Cell, Frame
 from hackmatrix_rl.view._marks import Point, counted, cross_hair, fitted, plus
 from hackmatrix_rl.view._names import program_name
-from hackmatrix_rl.view._panel import PANEL
-from hackmatrix_rl.view._panel import panel as numbers_beside
+from hackmatrix_rl.view._panel_drawing import PANEL
+from hackmatrix_rl.view._panel_drawing import panel as numbers_beside
 from hackmatrix_rl.view._tiles import TILE, tile
 
 _GAP = 4.0
@@ -177,7 +177,9 @@ def _aids(frame: Frame, top: float) -> list[Shape]:
         if shot.target is not None:
             shapes.append(_flight(frame.player_cell, shot.target, top))
             x, y = _corner(shot.target, top)
-            shapes += cross_hair(x + 34, y + 33, 27)
+            # On a block it leaves the label free.
+            on_block = frame.cells[shot.target].is_block
+            shapes += cross_hair(x + 34, y + (42 if on_block else 33), 20 if on_block else 27)
     return shapes
 
 

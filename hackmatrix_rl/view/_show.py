@@ -12,7 +12,8 @@ from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.game import State
 from hackmatrix_rl.view._board_drawing import draw
 from hackmatrix_rl.view._drawing import Drawing
-from hackmatrix_rl.view._frame import Frame, frames_of
+from hackmatrix_rl.view._frame import Frame
+from hackmatrix_rl.view._frame_of import frames_of
 from hackmatrix_rl.view._grid import grid
 from hackmatrix_rl.view._raster import save_png
 from hackmatrix_rl.view._svg import svg_of

@@ -19,7 +19,7 @@ from hackmatrix_rl.game import (
 from hackmatrix_rl.view import Frame, frames_of
 from view.boards import column
 
-MANY, MOST = 300, 1000
+MANY, MOST = 300, 600
 """Positions of a test, and of one that needs more."""
 
 SIGHT = {

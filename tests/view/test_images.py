@@ -2,6 +2,7 @@
 
 import os
 import stat
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from PIL import Image
 
 from hackmatrix_rl.errors import ConfigError
-from hackmatrix_rl.view import Drawing, draw, image_of, save_gif, save_mp4, save_png
+from hackmatrix_rl.view import Drawing, check_ffmpeg, draw, image_of, save_gif, save_mp4, save_png
 from hackmatrix_rl.view._drawing import Circle, Line, Polygon, Rect, Text
 from hackmatrix_rl.view._raster import _dashes
 from hackmatrix_rl.view._themes import LIGHT
@@ -18,13 +19,14 @@ from view.boards import frame
 SMALL = 0.2
 
 
-def drawings(count: int = 3) -> list[Drawing]:
-    return [draw(frame("quiet"), caption=f"move {number}") for number in range(count)]
-
-
 def sheet(*shapes) -> Drawing:
     """A drawing of 20 x 10 pixels."""
     return Drawing(20, 10, (Rect(0, 0, 20, 10, fill="background"), *shapes), "test")
+
+
+def drawings(count: int = 3) -> list[Drawing]:
+    """Small ones, each with a square at another place."""
+    return [sheet(Rect(4 * number, 2, 4, 4, fill="virus")) for number in range(count)]
 
 
 def pixel(drawing: Drawing, x: int, y: int) -> str:
@@ -84,22 +86,22 @@ def test_dashes_go_on_around_corners():
 def test_the_same_drawing_gives_the_same_bytes(tmp_path: Path):
     paths = [tmp_path / name for name in ("a.png", "b.png", "a.gif", "b.gif")]
     for path in paths[:2]:
-        save_png(draw(frame("everything")), path, scale=SMALL)
+        save_png(draw(frame("quiet")), path, scale=SMALL)
     for path in paths[2:]:
-        save_gif(drawings(), path, scale=SMALL)
+        save_gif(drawings(), path)
     contents = [path.read_bytes() for path in paths]
     assert contents[0] == contents[1]
     assert contents[2] == contents[3]
 
 
 def test_a_gif_has_every_drawing_and_stays_on_the_last(tmp_path: Path):
-    save_gif(drawings(4), tmp_path / "game.gif", seconds_per_frame=0.3, theme="dark", scale=SMALL)
+    save_gif(drawings(4), tmp_path / "game.gif", seconds_per_frame=0.3, theme="dark")
     with Image.open(tmp_path / "game.gif") as animation:
         durations = []
         for number in range(animation.n_frames):
             animation.seek(number)
             durations.append(animation.info["duration"])
-            want = image_of(drawings(4)[number], theme="dark", scale=SMALL)
+            want = image_of(drawings(4)[number], theme="dark")
             off = np.abs(np.asarray(animation.convert("RGB"), int) - np.asarray(want, int))
             assert off.mean() < 3
         assert durations == [300, 300, 300, 2300]
@@ -107,13 +109,15 @@ def test_a_gif_has_every_drawing_and_stays_on_the_last(tmp_path: Path):
 
 
 def test_a_gif_keeps_only_what_changes(tmp_path: Path):
+    """A large text stays; a small square moves."""
     sizes = []
-    for count in (2, 8):
+    for count in (1, 4):
         path = tmp_path / f"{count}.gif"
-        pictures = [draw(frame("everything"), caption=str(number)) for number in range(count)]
-        save_gif(pictures, path, scale=SMALL)
+        still = Text(0, 9, "HackMatrix", 10, "text")
+        moving = [replace(each, shapes=(*each.shapes, still)) for each in drawings(count)]
+        save_gif(moving, path, scale=10)
         sizes.append(path.stat().st_size)
-    assert sizes[1] < 1.5 * sizes[0]
+    assert sizes[1] < 3 * sizes[0]
 
 
 @pytest.mark.parametrize("save", [save_gif, save_mp4])
@@ -124,9 +128,9 @@ def test_what_cannot_be_saved_is_refused(save, tmp_path: Path, monkeypatch: pyte
     with pytest.raises(ConfigError, match="seconds_per_frame is 0"):
         save(drawings(), tmp_path / "x", seconds_per_frame=0)
     with pytest.raises(ValueError, match="different sizes"):
-        save([*drawings(), draw(frame("quiet"))], tmp_path / "x")
+        save([*drawings(), replace(drawings()[0], width=21)], tmp_path / "x")
     with pytest.raises(ConfigError, match="theme 'pink'"):
-        save(drawings(), tmp_path / "x", theme="pink", scale=SMALL)
+        save(drawings(), tmp_path / "x", theme="pink")
 
 
 def fake_ffmpeg(folder: Path, monkeypatch: pytest.MonkeyPatch, does: str) -> None:
@@ -141,14 +145,16 @@ def fake_ffmpeg(folder: Path, monkeypatch: pytest.MonkeyPatch, does: str) -> Non
 
 def test_a_film_without_ffmpeg_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(ConfigError, match="install ffmpeg, or use --gif"):
+    with pytest.raises(ConfigError, match=r"game.mp4 needs ffmpeg.*install ffmpeg, or use --gif"):
         save_mp4(drawings(), tmp_path / "game.mp4")
+    with pytest.raises(ConfigError, match=r"^--mp4 needs ffmpeg"):
+        check_ffmpeg("--mp4")
 
 
 def test_a_film_hands_every_picture_to_ffmpeg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     fake_ffmpeg(tmp_path, monkeypatch, f'echo "$@" > {tmp_path}/args; cat > {tmp_path}/pixels')
-    save_mp4(drawings(3), tmp_path / "game.mp4", seconds_per_frame=0.5, scale=SMALL)
-    size = image_of(drawings()[0], scale=SMALL).size
+    save_mp4(drawings(3), tmp_path / "game.mp4", seconds_per_frame=0.5)
+    size = image_of(drawings()[0]).size
     # The last one comes four times more: two seconds.
     assert len((tmp_path / "pixels").read_bytes()) == size[0] * size[1] * 3 * (3 + 4)
     said = (tmp_path / "args").read_text()
@@ -162,4 +168,4 @@ def test_a_film_hands_every_picture_to_ffmpeg(tmp_path: Path, monkeypatch: pytes
 def test_what_ffmpeg_says_is_passed_on(does, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     fake_ffmpeg(tmp_path, monkeypatch, does)
     with pytest.raises(ConfigError, match=r"ffmpeg cannot write .*game.mp4: no codec"):
-        save_mp4(drawings(), tmp_path / "game.mp4", scale=1.0)
+        save_mp4(drawings(), tmp_path / "game.mp4", scale=100.0)
