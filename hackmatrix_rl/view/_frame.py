@@ -291,9 +291,8 @@ class Frame:
         walls = {each for each in range(NUM_CELLS) if self.cells[each].is_block}
         if enemy.type == EnemyType.GLITCH:
             walls = set()
-        taken = {each.cell for each in self.enemies if each is not enemy}
-        taken |= {each.cell for each in self.transmissions}
-        taken -= {self.player_cell}
+        others = (*self.enemies, *self.transmissions)
+        taken = {each.cell for each in others if each is not enemy} - {self.player_cell}
         step = _first_step(cell, self.player_cell, walls | taken)
         if step is not None:
             return step
@@ -330,8 +329,8 @@ def _first_step(start: int, goal: int, blocked: set[int]) -> int | None:
                 queue.append(each)
     if start not in away:
         return None
-    free = [each for each in neighbours(start) if each not in blocked]
-    return next((each for each in free if away.get(each, NUM_CELLS) < away[start]), None)
+    nearer = (each for each in neighbours(start) if away.get(each, NUM_CELLS) < away[start])
+    return next(nearer, None)
 
 
 def _distance(one: int, other: int) -> int:

@@ -40,15 +40,6 @@ class Picture:
     def _repr_svg_(self) -> str:
         return svg_of(self.drawing, self.theme)
 
-    def _repr_html_(self) -> str:
-        """The same, for whatever shows HTML only; it never gets wider than the page."""
-        return f'<div style="max-width:{self.drawing.width:g}px">{self._repr_svg_()}</div>'
-
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        """One picture, not one for each kind of output."""
-        del include, exclude  # what Jupyter prefers; the text is small
-        return {"image/svg+xml": self._repr_svg_(), "text/plain": repr(self)}
-
     def save(self, path: str | Path, *, scale: float = 2.0) -> None:
         """Writes the picture.
 
