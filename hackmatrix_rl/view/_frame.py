@@ -291,7 +291,7 @@ class Frame:
         walls = {each for each in range(NUM_CELLS) if self.cells[each].is_block}
         if enemy.type == EnemyType.GLITCH:
             walls = set()
-        others = (*self.enemies, *self.transmissions)
+        others: tuple[Enemy | Transmission, ...] = (*self.enemies, *self.transmissions)
         taken = {each.cell for each in others if each is not enemy} - {self.player_cell}
         step = _first_step(cell, self.player_cell, walls | taken)
         if step is not None:
