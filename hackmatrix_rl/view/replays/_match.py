@@ -24,7 +24,8 @@ from hackmatrix_rl.game import (
     new_game,
     play,
 )
-from hackmatrix_rl.view._frame import Frame, frame_of
+from hackmatrix_rl.view._frame import Frame
+from hackmatrix_rl.view._frame_of import frame_of
 
 Seed = tuple[int, int]
 """The two words of a game's random key."""

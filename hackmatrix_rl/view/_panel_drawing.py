@@ -3,7 +3,7 @@
 from hackmatrix_rl.game import LAST_STAGE, MAX_HP
 from hackmatrix_rl.view._drawing import Ink, Rect, Shape, Text
 from hackmatrix_rl.view._frame import Frame
-from hackmatrix_rl.view._marks import bolt, coin, cross_hair, fitted, heart, plus
+from hackmatrix_rl.view._marks import bolt, coin, counted, cross_hair, fitted, heart, plus
 from hackmatrix_rl.view._names import program_name
 
 PANEL = 208.0
@@ -105,7 +105,7 @@ def _flags(frame: Frame, x: float, y: float) -> list[Shape]:
         shapes += _chip(name, x + number * width, y + 20, width - 4, on=on)
     off = frame.scheduled_tasks_disabled
     task = "no scheduled tasks" if off else f"task at turn {frame.next_scheduled_task_turn:,}"
-    back = f"UNDO goes back {frame.snapshots:,} turns"
+    back = f"UNDO goes back {counted(frame.snapshots, 'turn')}"
     return [
         *shapes,
         Text(x, y + 58, task, fitted(task, 12, PANEL), "text"),
