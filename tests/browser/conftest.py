@@ -54,7 +54,7 @@ def open_page(chromium, tmp_path):
         )
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(120_000)  # the game compiles
+        page.set_default_timeout(60_000)  # the game compiles
         page.on("console", lambda message: messages.append(f"{message.type}: {message.text}"))
         page.on("pageerror", lambda error: messages.append(str(error)))
         page.on("request", lambda request: requests.append(request.url))
@@ -96,7 +96,7 @@ def number_shown(page) -> tuple[int, int]:
 
 def wait_until(page, true) -> None:
     """Waits for a condition; the page's policy allows no polling inside of it."""
-    for _ in range(1200):
+    for _ in range(600):
         if true():
             return
         page.wait_for_timeout(100)

@@ -1,5 +1,6 @@
 """`hackmatrix-rl ui` in a real browser: played, watched, taken over, saved and opened."""
 
+import itertools
 import json
 import os
 import re
@@ -41,20 +42,25 @@ def page(open_page, address):
     return page
 
 
-def begin(page, seed="3"):
+SEEDS = itertools.count(3)
+
+
+def begin(page):
+    """Starts a game of its own."""
+    seed = next(SEEDS)
     page.locator("#pad button").first.wait_for()
     page.click("#seat-you")
+    settled(page)
     page.click("#new")
-    page.fill("#seed", seed)
+    page.fill("#seed", str(seed))
     page.click("#new-game button.main")
-    wait_until(page, lambda: number_shown(page) == (0, 0))
+    wait_until(page, lambda: page.inner_text("#player") == f"seed {seed}")
     settled(page)
 
 
 def settled(page):
     """Waits for the answer to the last request."""
-    page.wait_for_load_state("networkidle")
-    wait_until(page, lambda: page.locator("#busy").is_hidden())
+    page.locator('main[aria-busy="false"]').wait_for()
 
 
 def legal_direction(page):
@@ -80,7 +86,7 @@ def test_a_person_plays_by_button_by_keyboard_and_on_the_board(page):
 def test_an_action_that_is_not_legal_says_why(page):
     off = page.locator('#pad button[aria-disabled="true"]').first
     why = off.get_attribute("title")
-    off.click()
+    off.click(force=True)  # it can be reached, to say why
     assert why in page.inner_text("#message")
     page.keyboard.press("r")
     assert "ROW: you do not own it" in page.inner_text("#message")
@@ -126,6 +132,13 @@ def test_an_unknown_agent_is_a_line(page):
     assert "runs/nothing" in page.inner_text("#message")
 
 
+def test_a_seed_that_is_too_large_is_a_line(page):
+    page.click("#new")
+    page.fill("#seed", "9999999999")
+    page.click("#new-game button.main")
+    assert "4294967295" in page.inner_text("#message")
+
+
 def test_a_person_plays_on_from_an_earlier_move(page):
     for number in (1, 2, 3):
         legal_direction(page)[0].click()
@@ -148,7 +161,7 @@ def test_a_replay_is_saved_and_opened(page, tmp_path):
     assert len(Replay.from_dict(json.loads(found[0])).actions) == 2
     file = tmp_path / "replay.json"
     file.write_text(found[0], encoding="utf-8")
-    begin(page, seed="4")
+    begin(page)
     page.set_input_files("#file", str(file))
     wait_until(page, lambda: number_shown(page) == (0, 2))
     page.click("#from-here")
@@ -157,7 +170,11 @@ def test_a_replay_is_saved_and_opened(page, tmp_path):
 
 @pytest.mark.parametrize(
     ("text", "line"),
-    [("{", "no JSON"), ("{}", "not a replay"), ("[1]", "replay is not a JSON object")],
+    [
+        ("{", "bad.json: this is not a replay"),
+        ("[1]", "bad.json: this is not a replay"),
+        ("{}", "not a replay: format is"),
+    ],
 )
 def test_a_bad_replay_is_a_line(open_page, address, tmp_path, text, line):
     page = open_page(address)
