@@ -88,13 +88,13 @@ def _facts(record: RunRecord) -> str:
     facts = {
         "environment steps": _count(last.get("env_steps"), config.get("total_timesteps")),
         "updates": _count(last.get("updates")),
-        "resumed": f"{len(record.resumes)} times" if record.resumes else "never",
+        "resumed": _times(len(record.resumes)),
         "network": " ".join(
             str(config[name]) for name in ("network", "precision") if name in config
         ),
         "seed": str(config.get("seed", "")),
         "device": f"{_get(device, 'kind')} x {_get(device, 'count')}" if device else "",
-        "begun": str(_get(record.starts[0], "started") or "") if record.starts else "",
+        "begun": _minute(_get(record.starts[0], "started")) if record.starts else "",
         "version": str(_get(_get(start, "versions"), "hackmatrix-rl") or ""),
     }
     items = "".join(
@@ -123,9 +123,9 @@ def _evaluation(record: RunRecord) -> str:
     }
     for stage in sorted(stages, key=lambda text: (len(text), text)):
         counts = [_count(_get(histograms[each], stage) or 0) for each in players]
-        rows.append([f"ended in stage {stage}", *counts])
+        rows.append([f"ended in stage {_text(stage)}", *counts])
     caption = f"{_count(episodes)} games with each player; means with 95% intervals."
-    return _table(["", *players], rows, caption=caption)
+    return _table(["", *players], rows, caption=caption, escaped=True)
 
 
 def _curves(record: RunRecord) -> str:
@@ -274,7 +274,18 @@ def _interval(estimate: object, name: str) -> str:
     if texts[0] == "nan":
         return "-"
     mean = texts[0] + ("%" if rate else "")
-    return mean if "nan" in texts or len(texts) == 1 else f"{mean} [{texts[1]}, {texts[2]}]"
+    if "nan" in texts or len(texts) == 1:
+        return mean
+    return f"{mean} <span>[{texts[1]}, {texts[2]}]</span>"
+
+
+def _times(count: int) -> str:
+    return ("never", "once", "twice")[count] if count < 3 else f"{count} times"
+
+
+def _minute(time: object) -> str:
+    """A time of `versions.json` up to the minute; it is in UTC."""
+    return f"{time[:16].replace('T', ' ')} UTC" if isinstance(time, str) else ""
 
 
 def _get(content: object, name: str) -> Any:
