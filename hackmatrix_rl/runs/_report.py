@@ -18,6 +18,18 @@ from hackmatrix_rl.view.replays import Replay
 MOST_LINES = 200
 """Most lines of the log that a page shows, the newest ones."""
 
+# Also for the replay's page inside, whoever wrote it: nothing is fetched.
+_POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'unsafe-inline'",
+        "style-src 'unsafe-inline'",
+        "img-src data:",
+        "base-uri 'none'",
+        "form-action 'none'",
+    )
+)
+
 # Name in the summary, and label.
 _RESULTS = (
     ("return", "return"),
@@ -72,6 +84,7 @@ def report_of(run: str) -> tuple[str, Path]:
     page = (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
         f"<title>{name}</title><style>{style}</style></head><body>"
         f"<header><h1>{name}</h1><p>{_text(record.end)}</p>{_facts(record)}"
         f"<nav>{links}</nav></header><main>{bodies}</main>"
@@ -150,7 +163,7 @@ def _replays(record: RunRecord) -> str:
     if record.page is not None:
         parts.append(
             "<p class=screen>The newest one. Space plays and pauses it.</p>"
-            '<iframe title="the newest replay" loading="lazy" sandbox="allow-scripts" '
+            '<iframe title="the newest replay" loading="lazy" sandbox="allow-scripts allow-downloads" '
             f'srcdoc="{_text(record.page)}"></iframe>'
         )
     if record.replays:
@@ -257,9 +270,9 @@ def _table(
         + "</tr>"
         for row in rows
     )
-    said = f"<caption>{_text(caption)}</caption>" if caption else ""
+    said = f"<p class=dim>{_text(caption)}</p>" if caption else ""
     top = f"<thead><tr>{head}</tr></thead>" if heads else ""
-    return f'<div class="wide"><table>{said}{top}<tbody>{body}</tbody></table></div>'
+    return f'{said}<div class="wide"><table>{top}<tbody>{body}</tbody></table></div>'
 
 
 def _list(lines: Sequence[str]) -> str:
