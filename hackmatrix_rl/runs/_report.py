@@ -163,8 +163,8 @@ def _replays(record: RunRecord) -> str:
     if record.page is not None:
         parts.append(
             "<p class=screen>The newest one. Space plays and pauses it.</p>"
-            '<iframe title="the newest replay" loading="lazy" sandbox="allow-scripts allow-downloads" '
-            f'srcdoc="{_text(record.page)}"></iframe>'
+            '<iframe title="the newest replay" loading="lazy" '
+            f'sandbox="allow-scripts allow-downloads" srcdoc="{_text(record.page)}"></iframe>'
         )
     if record.replays:
         rows = [_replay_row(name, replay) for name, replay in record.replays]

@@ -126,7 +126,7 @@ def test_a_run_that_is_going_says_so(run):
     ],
 )  # fmt: skip
 def test_it_says_how_the_run_ended(run, last, said):
-    log = LOG.splitlines()[:-1] + [f"2030-01-31 12:20:00  {last}"]
+    log = [*LOG.splitlines()[:-1], f"2030-01-31 12:20:00  {last}"]
     (run / "log.txt").write_text("\n".join(log))
     assert said in read_run(str(run)).end
 
