@@ -38,6 +38,7 @@ from hackmatrix_rl.runs import (
     ReplayWriter,
     RunFolder,
     RunResult,
+    draw_curve,
     launch,
 )
 from hackmatrix_rl.runs.sinks import terminal
@@ -212,6 +213,8 @@ def summarize(
     console.print(summary_table(evaluations, title="Means with 95% intervals"))
     try:
         write_json(folder.summary, {name: each.as_dict() for name, each in evaluations.items()})
+        # Once more: random and runner are known now.
+        draw_curve(folder.metrics, folder.curve, title=folder.run_id, summary=folder.summary)
     except OSError as error:
         console.print(f"COULD NOT WRITE {folder.summary}: {error}", markup=False, soft_wrap=True)
         return ExitCode.UNSAVED

@@ -15,6 +15,9 @@ from hackmatrix_rl.runs._compose import (
     make_mesh,
     run_keys,
 )
+from hackmatrix_rl.runs._curve import (
+    draw_curve,
+)
 from hackmatrix_rl.runs._devices import (
     config_here,
 )
@@ -83,6 +86,7 @@ __all__ = [
     "compose",
     "config_here",
     "contender",
+    "draw_curve",
     "estimate_memory",
     "evaluation_kind",
     "find_player",

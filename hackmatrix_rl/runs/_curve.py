@@ -166,7 +166,15 @@ def draw_panel(
         spine.set_visible(side in ("left", "bottom"))
         spine.set_color(INKS.text)
     if len(axes.get_legend_handles_labels()[0]) > 1:
-        axes.legend(fontsize="small", frameon=False, labelcolor=INKS.text)
+        # Above the axes, where it covers nothing.
+        axes.legend(
+            loc="lower left",
+            bbox_to_anchor=(0, 1),
+            ncols=3,
+            fontsize="small",
+            frameon=False,
+            labelcolor=INKS.text,
+        )
     return drawn
 
 

@@ -11,9 +11,7 @@ from typing import Any
 
 from etils import epath
 
-from hackmatrix_rl.config import (
-    TrainConfig,
-)
+from hackmatrix_rl.config import TrainConfig
 from hackmatrix_rl.errors import (
     ConfigError,
     DamagedFileError,

@@ -128,20 +128,21 @@ def read_run(run: str) -> RunRecord:
         return otherwise if found is None else found
 
     nothing: list[dict[str, Any]] = []
+    no_fields: dict[str, Any] = {}
     rows, damage = read("metrics", folder.metrics, rows_and_damage, (nothing, 0))
     if damage:
         missing.append(f"{folder.metrics.name} holds {damage} damaged lines, which are left out")
-    starts = read("versions", folder.versions, read_json, {}).get("starts")
+    starts = read("versions", folder.versions, read_json, no_fields).get("starts")
     replays = []
     for file in sorted(folder.replays.glob("*.json"), reverse=True):
         replay = read("a replay", file, Replay.load, None)
         replays += [] if replay is None else [(file.name, replay)]
     return RunRecord(
         folder=folder,
-        config=read("settings", folder.config, read_json, {}),
+        config=read("settings", folder.config, read_json, no_fields),
         starts=_mappings(starts),
         rows=rows,
-        summary=read("evaluation at the end", folder.summary, read_json, {}),
+        summary=read("evaluation at the end", folder.summary, read_json, no_fields),
         replays=replays,
         page=read("newest replay", folder.page, _text, "") or None,
         log=read("log", folder.log, _text, "").splitlines(),

@@ -18,6 +18,18 @@ from hackmatrix_rl.view.replays import Replay
 MOST_LINES = 200
 """Most lines of the log that a page shows, the newest ones."""
 
+# Also for the replay's page inside, whoever wrote it: nothing is fetched.
+_POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'unsafe-inline'",
+        "style-src 'unsafe-inline'",
+        "img-src data:",
+        "base-uri 'none'",
+        "form-action 'none'",
+    )
+)
+
 # Name in the summary, and label.
 _RESULTS = (
     ("return", "return"),
@@ -72,6 +84,7 @@ def report_of(run: str) -> tuple[str, Path]:
     page = (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
         f"<title>{name}</title><style>{style}</style></head><body>"
         f"<header><h1>{name}</h1><p>{_text(record.end)}</p>{_facts(record)}"
         f"<nav>{links}</nav></header><main>{bodies}</main>"
@@ -88,13 +101,13 @@ def _facts(record: RunRecord) -> str:
     facts = {
         "environment steps": _count(last.get("env_steps"), config.get("total_timesteps")),
         "updates": _count(last.get("updates")),
-        "resumed": f"{len(record.resumes)} times" if record.resumes else "never",
+        "resumed": _times(len(record.resumes)),
         "network": " ".join(
             str(config[name]) for name in ("network", "precision") if name in config
         ),
         "seed": str(config.get("seed", "")),
         "device": f"{_get(device, 'kind')} x {_get(device, 'count')}" if device else "",
-        "begun": str(_get(record.starts[0], "started") or "") if record.starts else "",
+        "begun": _minute(_get(record.starts[0], "started")) if record.starts else "",
         "version": str(_get(_get(start, "versions"), "hackmatrix-rl") or ""),
     }
     items = "".join(
@@ -123,9 +136,9 @@ def _evaluation(record: RunRecord) -> str:
     }
     for stage in sorted(stages, key=lambda text: (len(text), text)):
         counts = [_count(_get(histograms[each], stage) or 0) for each in players]
-        rows.append([f"ended in stage {stage}", *counts])
+        rows.append([f"ended in stage {_text(stage)}", *counts])
     caption = f"{_count(episodes)} games with each player; means with 95% intervals."
-    return _table(["", *players], rows, caption=caption)
+    return _table(["", *players], rows, caption=caption, escaped=True)
 
 
 def _curves(record: RunRecord) -> str:
@@ -150,8 +163,8 @@ def _replays(record: RunRecord) -> str:
     if record.page is not None:
         parts.append(
             "<p class=screen>The newest one. Space plays and pauses it.</p>"
-            '<iframe title="the newest replay" loading="lazy" sandbox="allow-scripts" '
-            f'srcdoc="{_text(record.page)}"></iframe>'
+            '<iframe title="the newest replay" loading="lazy" '
+            f'sandbox="allow-scripts allow-downloads" srcdoc="{_text(record.page)}"></iframe>'
         )
     if record.replays:
         rows = [_replay_row(name, replay) for name, replay in record.replays]
@@ -257,9 +270,9 @@ def _table(
         + "</tr>"
         for row in rows
     )
-    said = f"<caption>{_text(caption)}</caption>" if caption else ""
+    said = f"<p class=dim>{_text(caption)}</p>" if caption else ""
     top = f"<thead><tr>{head}</tr></thead>" if heads else ""
-    return f'<div class="wide"><table>{said}{top}<tbody>{body}</tbody></table></div>'
+    return f'{said}<div class="wide"><table>{top}<tbody>{body}</tbody></table></div>'
 
 
 def _list(lines: Sequence[str]) -> str:
@@ -274,7 +287,18 @@ def _interval(estimate: object, name: str) -> str:
     if texts[0] == "nan":
         return "-"
     mean = texts[0] + ("%" if rate else "")
-    return mean if "nan" in texts or len(texts) == 1 else f"{mean} [{texts[1]}, {texts[2]}]"
+    if "nan" in texts or len(texts) == 1:
+        return mean
+    return f"{mean} <span>[{texts[1]}, {texts[2]}]</span>"
+
+
+def _times(count: int) -> str:
+    return ("never", "once", "twice")[count] if count < 3 else f"{count} times"
+
+
+def _minute(time: object) -> str:
+    """A time of `versions.json` up to the minute; it is in UTC."""
+    return f"{time[:16].replace('T', ' ')} UTC" if isinstance(time, str) else ""
 
 
 def _get(content: object, name: str) -> Any:

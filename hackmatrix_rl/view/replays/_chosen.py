@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Array, Key
 
-from hackmatrix_rl.env import HackMatrix
+from hackmatrix_rl.env import Environment, HackMatrix
 from hackmatrix_rl.errors import ConfigError, described
 from hackmatrix_rl.evaluation import Evaluation
 from hackmatrix_rl.view.replays._match import Match, game_seed
@@ -78,7 +78,7 @@ def choose_games(evaluation: Evaluation, choice: str) -> list[ChosenGame]:
 
 def replays_of(
     evaluation: Evaluation,
-    environment: HackMatrix,
+    environment: Environment,
     *,
     key: Key[Array, ""],
     choice: str = "best:1",
@@ -88,7 +88,7 @@ def replays_of(
 
     Args:
         evaluation: made by `evaluate(..., record=True)`.
-        environment: of the evaluation.
+        environment: of the evaluation; HackMatrix.
         key: of the evaluation.
         choice: as for `choose_games`.
         player: who played, in words.
