@@ -9,6 +9,7 @@ import click
 
 from hackmatrix_rl.cli._command import Command
 from hackmatrix_rl.cli._game_outputs import GameOutputs, output_options
+from hackmatrix_rl.cli._replay_files import played_again
 from hackmatrix_rl.cli._settings import trust_option
 from hackmatrix_rl.cli._working import Working
 from hackmatrix_rl.runs import find_player, game_kind
@@ -63,7 +64,7 @@ def replay_command(
                 work.doing("playing again")
                 work.progress(number, total)
 
-            match = replay.match(move, on_move=played)
+            match = played_again(file, replay, move, played)
         mind = None
         if player is not None and environment is not None:
             mind = Mind(player, match, environment=replace(environment, config=match.config))

@@ -9,9 +9,9 @@ import click
 
 from hackmatrix_rl.cli._command import Command
 from hackmatrix_rl.cli._game_outputs import GameOutputs, output_options
+from hackmatrix_rl.cli._replay_files import given_replay, played_again
 from hackmatrix_rl.cli._settings import trust_option
 from hackmatrix_rl.cli._working import Working
-from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.evaluation import PolicyAgent
 from hackmatrix_rl.runs import find_player, game_kind
 from hackmatrix_rl.system import compiling, enable_compilation_cache
@@ -81,13 +81,7 @@ def watch_command(
     hackmatrix-rl watch runs/... --from game.json --move 57
     """
     shown = GameOutputs.of(**outputs)
-    if replay_file is None and move is not None:
-        raise ConfigError(f"--move {move} needs a replay: add --from FILE.")
-    if replay_file is not None and (seed is not None or game is not None):
-        raise ConfigError("--seed and --game choose a new game, but a replay has its own seed.")
-    replay = None if replay_file is None else Replay.load(replay_file)
-    if replay is not None:
-        replay.check_move(move)
+    replay = given_replay(replay_file, move, seed if game is None else game)
     tell = partial(click.echo, err=True)
     with Working(f"loading {agent}") as work:
         player, environment = find_player(
@@ -101,7 +95,7 @@ def watch_command(
             player = replace(player, greedy=True)
         enable_compilation_cache()
         with compiling(game_kind(player), work.doing):
-            if replay is None:
+            if replay is None or replay_file is None:
                 match = Match.start(
                     seed or 0,
                     game=game or 0,
@@ -109,12 +103,20 @@ def watch_command(
                     max_steps=environment.max_steps or MOST_MOVES,
                 )
             else:
-                match = replay.match(move)
+                match = played_again(replay_file, replay, move)
                 environment = replace(environment, config=match.config)
             mind = Mind(player, match, environment=environment)
             match.prepare()
             mind.opinion()
-        shown.show(match, mind, player=agent, agent=agent, work=work)
-    click.echo(Replay.of(match, player=agent).summary())
+        name = _played_by(agent, replay, match)
+        shown.show(match, mind, player=name, agent=agent, work=work)
+    click.echo(Replay.of(match, player=name).summary())
     for line in shown.lines():
         click.echo(line)
+
+
+def _played_by(agent: str, replay: Replay | None, match: Match) -> str:
+    """Who plays a game, in words."""
+    if replay is None or not match.actions:
+        return agent
+    return f"{replay.player or 'somebody'}, {agent} from move {len(match.actions)}"[:200]
