@@ -24,13 +24,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar, overload
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import orbax.checkpoint as ocp
 from etils import epath
 
-from hackmatrix_rl.agent import check_is_policy
+from hackmatrix_rl.agent import ValueScale, check_is_policy
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.checkpoints._finder import (
     Report,
@@ -44,6 +45,7 @@ from hackmatrix_rl.checkpoints._policy_file import POLICY
 from hackmatrix_rl.config import (
     TrainConfig,
     build_policy,
+    build_value_scale,
     check_trusted,
     config_from_dict,
 )
@@ -55,10 +57,14 @@ from hackmatrix_rl.training import (
     Stored,
     Tree,
     is_tree_file,
+    leaves_by_path,
     read_tree,
 )
 
+Module = TypeVar("Module", bound=eqx.Module)
 Policy = TypeVar("Policy", bound=ActorCritic)
+
+_SCALE = ".learner.value_scale"  # its place in the training state
 
 
 @dataclass(frozen=True)
@@ -78,6 +84,18 @@ class Loaded:
     config: TrainConfig
     folder: epath.Path
     metadata: Mapping[str, Any]
+
+    def value_scale(self) -> ValueScale | None:
+        """The units of the policy's value, read from the checkpoint; `None` if it has none.
+
+        Raises:
+            ConfigError: the checkpoint's part of them cannot be read.
+        """
+        scale = build_value_scale(self.config)
+        if not leaves_by_path(scale):
+            return scale
+        stored = read_arrays(self.folder, "training", under=_SCALE).under(_SCALE)
+        return _to_device(stored.fill(scale)) if stored.mismatch(scale) is None else None
 
 
 @overload
@@ -172,10 +190,10 @@ def load(
     )
 
 
-def _to_device(policy: Policy) -> Policy:
-    """The policy with JAX arrays, as its code expects."""
-    moved: Policy = jax.tree.map(
-        lambda leaf: jnp.asarray(leaf) if isinstance(leaf, np.ndarray) else leaf, policy
+def _to_device(module: Module) -> Module:
+    """A module with JAX arrays, as its code expects."""
+    moved: Module = jax.tree.map(
+        lambda leaf: jnp.asarray(leaf) if isinstance(leaf, np.ndarray) else leaf, module
     )
     return moved
 
@@ -200,20 +218,25 @@ def restore(folder: epath.Path, part: str, like: Tree) -> Tree:
     return stored.fill(like)
 
 
-def read_arrays(folder: epath.Path, part: str) -> Stored:
+def read_arrays(folder: epath.Path, part: str, *, under: str = "") -> Stored:
     """The arrays of a part, in host memory, from any kind of device.
 
     Args:
         folder: folder of the checkpoint.
         part: `policy` or `training`.
+        under: reads only the arrays whose names begin so; by default all.
 
     Raises:
         ConfigError: the arrays cannot be read.
     """
-    keys = read_metadata(folder)["random_keys"][part]
+    keys = {
+        name: generator
+        for name, generator in read_metadata(folder)["random_keys"][part].items()
+        if name.startswith(under)
+    }
     place = absolute(folder)
     try:
-        arrays = _restored(place, part)
+        arrays = _restored(place, part, under)
         for name, generator in keys.items():
             jax.eval_shape(partial(jax.random.wrap_key_data, impl=generator), arrays[name])
     except Exception as error:  # Orbax has no single error for this
@@ -222,13 +245,18 @@ def read_arrays(folder: epath.Path, part: str) -> Stored:
     return Stored(arrays, keys)
 
 
-def _restored(folder: epath.Path, part: str) -> dict[str, np.ndarray]:
-    """The arrays of a part by name; random keys as their raw words."""
+def _restored(folder: epath.Path, part: str, under: str) -> dict[str, np.ndarray]:
+    """The arrays of a part whose names begin so, by name; random keys as their raw words."""
     _check_array_names(folder / part / "_METADATA")
     with _reader() as reader:
         described = reader.metadata(folder).item_metadata[part].tree
-        as_numpy = jax.tree.map(lambda _: ocp.RestoreArgs(restore_type=np.ndarray), described)
-        arguments = ocp.args.PyTreeRestore(restore_args=as_numpy)
+        wanted = {name: each for name, each in described.items() if name.startswith(under)}
+        if not wanted:
+            return {}
+        as_numpy = {name: ocp.RestoreArgs(restore_type=np.ndarray) for name in wanted}
+        arguments = ocp.args.PyTreeRestore(
+            item=wanted if under else None, restore_args=as_numpy, partial_restore=bool(under)
+        )
         restored = reader.restore(folder, ocp.args.Composite(**{part: arguments}))[part]
     odd = [name for name, array in restored.items() if not isinstance(array, np.ndarray)]
     if odd:

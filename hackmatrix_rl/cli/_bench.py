@@ -30,6 +30,7 @@ from hackmatrix_rl.cli._settings import (
     config_options,
     settings_epilog,
 )
+from hackmatrix_rl.cli._working import Working
 from hackmatrix_rl.config import (
     TrainConfig,
 )
@@ -123,12 +124,9 @@ def bench(
         bench_all(settings, default_sizes() if numbers is None else numbers, repeats, json_file)
         return
     found: Benchmark | SpeedComparison
-    if compare is None:
-        found = benchmark(settings, repeats=repeats)
-        table = bench_table(found)
-    else:
-        found = compare_with_pgx(settings, repeats=repeats)
-        table = comparison_table(found)
+    with Working("compiling and measuring"):
+        found = (benchmark if compare is None else compare_with_pgx)(settings, repeats=repeats)
+    table = bench_table(found) if isinstance(found, Benchmark) else comparison_table(found)
     if json_file is not None:
         write_json(json_file, found.as_dict())
     Console().print(table)
@@ -161,13 +159,15 @@ def bench_all(
         "parts": [],
     }
     done: list[Part] = []
-    for part in full_benchmark(settings, sizes, repeats=repeats):
-        done.append(part)
-        report["parts"].append(part.as_dict())
-        if json_file is not None:
-            write_json(json_file, report)
-        found = part.failure if part.speed is None else f"{part.speed.median:,.0f} steps/s"
-        console.print(f"{part.label} games: {found}")
+    with Working("compiling and measuring") as work:
+        for part in full_benchmark(settings, sizes, repeats=repeats):
+            done.append(part)
+            report["parts"].append(part.as_dict())
+            if json_file is not None:
+                write_json(json_file, report)
+            found = part.failure if part.speed is None else f"{part.speed.median:,.0f} steps/s"
+            work.say(f"{part.label} games: {found}", console.print)
+            work.doing("compiling and measuring the next")
     report["complete"] = True
     if json_file is not None:
         write_json(json_file, report)

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hackmatrix_rl.cli._command import Command
+from hackmatrix_rl.cli._working import Working
 from hackmatrix_rl.config import (
     MOST_EPISODES,
     TrainConfig,
@@ -97,12 +98,15 @@ def compare_command(
     first = configs[0][1].seed
     dataclasses.replace(configs[0][1], seed=first + seeds - 1)  # refuses seeds beyond the last
     # Without the compilation cache of `train`: compile time is measured.
-    found = compare(
-        *contenders,
-        seeds=range(first, first + seeds),
-        episodes=episodes,
-        note=lambda message: messages.print(message, highlight=False, markup=False),
-    )
+    show = partial(messages.print, highlight=False, markup=False)
+    with Working("preparing") as work:
+        found = compare(
+            *contenders,
+            seeds=range(first, first + seeds),
+            episodes=episodes,
+            note=lambda message: work.say(message, show),
+            on_progress=work.progress,
+        )
     if as_json:
         click.echo(json.dumps(found.as_dict(), allow_nan=False))
     else:

@@ -2,6 +2,7 @@
 
 import json
 from functools import partial
+from pathlib import Path
 
 import click
 import jax
@@ -12,15 +13,19 @@ from hackmatrix_rl.cli._settings import trust_option
 from hackmatrix_rl.cli._summary import (
     summary_table,
 )
+from hackmatrix_rl.cli._working import Working, evaluating
 from hackmatrix_rl.config import (
     COUNTED,
     MOST_EPISODES,
 )
-from hackmatrix_rl.evaluation import (
-    evaluate,
-)
+from hackmatrix_rl.env import HackMatrix
+from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.evaluation import Evaluation, evaluate
 from hackmatrix_rl.runs import check_played, find_player
 from hackmatrix_rl.system import enable_compilation_cache
+from hackmatrix_rl.view.replays import choose_games, parse_choice, replays_of
+
+REPLAYS = Path("replays")
 
 
 @click.command("eval", cls=Command)
@@ -62,6 +67,18 @@ from hackmatrix_rl.system import enable_compilation_cache
     help="The run's network. Naming your own (my_module:factory) allows it to be imported.",
 )
 @trust_option
+@click.option(
+    "--save-replays",
+    metavar="KIND:N,...",
+    help="Write replays of some games: best, worst, median, random, won or lost, and how many: "
+    "best:5,worst:5.",
+)
+@click.option(
+    "--replay-dir",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    help=f"Folder for them.  [default: {REPLAYS}]",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 def evaluate_command(
     target: str,
@@ -72,6 +89,8 @@ def evaluate_command(
     best: bool,
     network: str | None,
     trust_code: bool,
+    save_replays: str | None,
+    replay_dir: Path | None,
     as_json: bool,
 ) -> None:
     """Measure how well a policy plays: return, stage reached, win rate, score, length.
@@ -82,24 +101,35 @@ def evaluate_command(
 
     Each environment plays one game to its end, so that short games do not count more.
     Intervals are 95%: normal approximation for means, Wilson's for the win rate.
+
+    \b
+    hackmatrix-rl eval runs/... --save-replays best:5,worst:5    and hackmatrix-rl replay FILE
     """
-    policy, environment = find_player(
-        target,
-        network=network,
-        trust_code=trust_code,
-        best=best,
-        report=partial(click.echo, err=True),
-    )
-    check_played(environment, min(num_envs, episodes))
+    folder = replay_folder(save_replays, replay_dir)
+    tell = partial(click.echo, err=True)
+    with Working(f"loading {target}", lines=False) as work:
+        player, environment = find_player(
+            target,
+            network=network,
+            trust_code=trust_code,
+            best=best,
+            report=lambda message: work.say(message, tell),
+        )
+        check_played(environment, min(num_envs, episodes))
     enable_compilation_cache()
-    found = evaluate(
-        policy,
-        environment,
-        episodes=episodes,
-        key=jax.random.key(seed),
-        num_envs=num_envs,
-        greedy=greedy,
-    )
+    record = save_replays is not None
+    sizes = {"num_envs": min(num_envs, episodes), "greedy": greedy, "record": record}
+    with evaluating({target: player}, **sizes) as on_progress:
+        found = evaluate(
+            player,
+            environment,
+            episodes=episodes,
+            key=jax.random.key(seed),
+            num_envs=num_envs,
+            greedy=greedy,
+            record=record,
+            on_progress=on_progress,
+        )
     if found.unfinished:
         click.echo(f"{found.unfinished} games were cut off unfinished.", err=True)
     if as_json:
@@ -107,3 +137,73 @@ def evaluate_command(
     else:
         table = summary_table({target: found}, title=f"{episodes:,} games, 95% intervals")
         Console().print(table)
+    if save_replays is not None:
+        write_replays(found, environment, folder, save_replays, seed=seed, player=target)
+
+
+def replay_folder(choice: str | None, folder: Path | None) -> Path:
+    """The folder for replays, made if it is missing.
+
+    Args:
+        choice: `--save-replays`.
+        folder: `--replay-dir`.
+
+    Raises:
+        ConfigError: a flag cannot work.
+    """
+    if choice is None:
+        if folder is not None:
+            raise ConfigError(
+                f"--replay-dir {folder} needs --save-replays, such as --save-replays best:5"
+            )
+        return REPLAYS
+    try:
+        parse_choice(choice)
+    except ConfigError as error:
+        raise ConfigError(f"--save-replays {choice}: {error}.") from error
+    place = REPLAYS if folder is None else folder
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(
+            f"--replay-dir {place}: cannot be made: {error.strerror or error}. Name another folder."
+        ) from error
+    return place
+
+
+def write_replays(
+    found: Evaluation,
+    environment: HackMatrix,
+    folder: Path,
+    choice: str,
+    *,
+    seed: int,
+    player: str,
+) -> None:
+    """Plays the chosen games again, and writes them down.
+
+    Args:
+        found: the evaluation, with its actions.
+        environment: of the evaluation.
+        folder: for the files.
+        choice: `--save-replays`.
+        seed: of the evaluation.
+        player: its name.
+
+    Raises:
+        ConfigError: a game ends otherwise than in the evaluation, or a file cannot be written.
+    """
+    total = len(choose_games(found, choice))
+    with Working("playing the chosen games again") as work:
+        replays = replays_of(
+            found, environment, key=jax.random.key(seed), choice=choice, player=player[:200]
+        )
+        for number, (name, _, replay) in enumerate(replays):
+            try:
+                replay.save(folder / f"{name}.json")
+            except OSError as error:
+                raise ConfigError(
+                    f"--replay-dir {folder}: cannot be written: {error.strerror or error}."
+                ) from error
+            work.progress(number + 1, total)
+    click.echo(f"{total} replays in {folder}", err=True)

@@ -15,11 +15,16 @@ from hackmatrix_rl.cli._output import (
     OutputLostError,
     own_streams,
 )
+from hackmatrix_rl.cli._working import Working
 
 # Where each command is. It is imported when needed: the help does not wait for JAX.
 _COMMANDS = {
     "train": "hackmatrix_rl.cli._train:train",
     "eval": "hackmatrix_rl.cli._eval:evaluate_command",
+    "watch": "hackmatrix_rl.cli._watch:watch_command",
+    "replay": "hackmatrix_rl.cli._replay:replay_command",
+    "report": "hackmatrix_rl.cli._report:report_command",
+    "ui": "hackmatrix_rl.cli._ui:ui_command",
     "bench": "hackmatrix_rl.cli._bench:bench",
     "compare": "hackmatrix_rl.cli._compare:compare_command",
     "play": "hackmatrix_rl.cli._play:play_command",
@@ -61,7 +66,8 @@ class Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """The command that is called, or an error that names a similar one."""
         try:
-            name, command, rest = super().resolve_command(ctx, args)
+            with Working("starting", lines=False):  # importing takes seconds
+                name, command, rest = super().resolve_command(ctx, args)
         except NoSuchCommand as error:
             raise NoSuchCommand(args[0], possibilities=_COMMANDS, ctx=ctx) from error
         # At the end: the last of several values counts.
@@ -139,6 +145,10 @@ def main(context: click.Context) -> None:
     \b
     hackmatrix-rl train                 train for about ten minutes on two CPU cores
     hackmatrix-rl eval runs/...         how well a trained policy plays
+    hackmatrix-rl watch runs/...        see it play, in the terminal or as a page
+    hackmatrix-rl replay game.json      play a replay again exactly
+    hackmatrix-rl report runs/...       a page about a run
+    hackmatrix-rl ui runs/...           play in the browser, watch an agent, take over
     hackmatrix-rl bench                 how fast this machine is
     hackmatrix-rl compare A.toml B.toml whether B is as good as A, and how fast
     hackmatrix-rl play                  play yourself, in the terminal

@@ -1,5 +1,6 @@
 """`hackmatrix-rl train`."""
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,7 @@ import click
 import jax
 from rich.console import Console
 
-from hackmatrix_rl.agent.networks import module_of
+from hackmatrix_rl.agent.networks import ActorCritic, module_of
 from hackmatrix_rl.cli._output import spare_output
 from hackmatrix_rl.cli._settings import (
     GroupedOptions,
@@ -20,6 +21,7 @@ from hackmatrix_rl.cli._settings import (
 from hackmatrix_rl.cli._summary import (
     summary_table,
 )
+from hackmatrix_rl.cli._working import Working, evaluating
 from hackmatrix_rl.config import (
     TrainConfig,
 )
@@ -27,13 +29,16 @@ from hackmatrix_rl.errors import (
     ConfigError,
 )
 from hackmatrix_rl.evaluation import (
+    Agent,
     RandomAgent,
     Runner,
     evaluate_all,
 )
 from hackmatrix_rl.runs import (
+    ReplayWriter,
     RunFolder,
     RunResult,
+    draw_curve,
     launch,
 )
 from hackmatrix_rl.runs.sinks import terminal
@@ -112,10 +117,14 @@ def train(
         )
     else:
         changes = given_settings(context, config)
-    prepared = launch(settings, resume_run=resume_run, changes=changes, trust_code=trust_code)
-    with prepared as ready:
+    with ExitStack() as stack:
+        with Working("preparing", lines=False):
+            ready = stack.enter_context(
+                launch(settings, resume_run=resume_run, changes=changes, trust_code=trust_code)
+            )
         if dry_run:
-            plan = ready.plan()
+            with Working("compiling", lines=False):
+                plan = ready.plan()
             if is_process_zero():
                 click.echo("\n".join([*ready.notes, *ready.needs, *plan.lines()]))
             disconnect()
@@ -170,15 +179,42 @@ def summarize(
         How the run ended: `UNSAVED` if the summary could not be written.
     """
     console.print(f"Playing {config.eval_episodes:,} games with each policy ...", highlight=False)
-    evaluations = evaluate_all(
-        {"trained": result.policy, "random": RandomAgent(), "runner": Runner()},
+    players: dict[str, ActorCritic | Agent] = {
+        "trained": result.policy,
+        "random": RandomAgent(),
+        "runner": Runner(),
+    }
+    key = jax.random.key(config.seed)
+    replays = ReplayWriter.of(
+        folder,
         result.environment,
-        episodes=config.eval_episodes,
-        key=jax.random.key(config.seed),
+        most=config.replays,
+        note=lambda line: console.print(line, markup=False, highlight=False, soft_wrap=True),
     )
+    record = replays is not None
+    with evaluating(players, games=config.eval_episodes, record=record) as on_progress:
+        evaluations = evaluate_all(
+            players,
+            result.environment,
+            episodes=config.eval_episodes,
+            key=key,
+            record=record,
+            on_progress=on_progress,
+        )
+    if replays is not None:
+        with Working("playing a game for the run's folder"):
+            replays.keep(
+                evaluations["trained"],
+                key,
+                update=result.update,
+                policy=result.policy,
+                value_scale=result.value_scale,
+            )
     console.print(summary_table(evaluations, title="Means with 95% intervals"))
     try:
         write_json(folder.summary, {name: each.as_dict() for name, each in evaluations.items()})
+        # Once more: random and runner are known now.
+        draw_curve(folder.metrics, folder.curve, title=folder.run_id, summary=folder.summary)
     except OSError as error:
         console.print(f"COULD NOT WRITE {folder.summary}: {error}", markup=False, soft_wrap=True)
         return ExitCode.UNSAVED

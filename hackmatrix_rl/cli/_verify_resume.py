@@ -15,6 +15,7 @@ from hackmatrix_rl.cli._settings import (
     given_settings,
     settings_epilog,
 )
+from hackmatrix_rl.cli._working import Working
 from hackmatrix_rl.config import make_config
 from hackmatrix_rl.runs import (
     ProofError,
@@ -69,9 +70,13 @@ def verify_resume_command(
     settings = make_config(preset or given.pop("preset", PRESET), given)
     folder = Path(tempfile.mkdtemp(prefix="verify_resume_"))
     try:
-        verdict = verify_resume(
-            settings, updates=updates, folder=folder, report=_silent if as_json else click.echo
-        )
+        with Working("preparing", lines=not as_json) as work:
+            verdict = verify_resume(
+                settings,
+                updates=updates,
+                folder=folder,
+                report=work.doing if as_json else lambda message: work.say(message, click.echo),
+            )
     except ProofError as error:
         click.echo(f"Error: {error}", err=True)
         return 1
@@ -100,7 +105,3 @@ def describe(verdict: ResumeProof, folder: Path) -> list[str]:
             f"{verdict.size:,} bytes, as the run that was never stopped.",
         ]
     return [*lines, f"NOT THE SAME. What was written is in {folder}."]
-
-
-def _silent(message: str) -> None:
-    """Says nothing: standard output is only for the JSON."""

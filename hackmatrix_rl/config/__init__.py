@@ -18,6 +18,7 @@ from hackmatrix_rl.config._options import (
 )
 from hackmatrix_rl.config._policies import (
     build_policy,
+    build_value_scale,
     check_trusted,
 )
 from hackmatrix_rl.config._presets import (
@@ -47,6 +48,7 @@ __all__ = [
     "TrainConfig",
     "advice_for",
     "build_policy",
+    "build_value_scale",
     "check_config_on_mesh",
     "check_one_name",
     "check_platform",

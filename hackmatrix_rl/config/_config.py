@@ -92,6 +92,13 @@ class TrainConfig:
         minimum=1,
         **most(MOST_EPISODES, "more say nothing new"),
     )
+    replays: int = option(
+        20,
+        "Run",
+        "Replays of evaluation games to keep in the run's folder: the newest ones; 0: none.",
+        minimum=0,
+        **most(10_000, "nobody watches more"),
+    )
 
     # The game
     max_steps: int | None = option(

@@ -7,6 +7,7 @@ import equinox as eqx
 import jax
 from jaxtyping import Array, Key
 
+from hackmatrix_rl.agent import IdentityScale, RunningScale, ValueScale
 from hackmatrix_rl.agent.networks import (
     NETWORKS,
     ActorCritic,
@@ -106,3 +107,10 @@ def _check_room(config: TrainConfig, needed: int) -> None:
             f"alone, but there are {format_bytes(available[0])} of {available[1]}. Use a smaller "
             "--width or --depth."
         )
+
+
+def build_value_scale(config: TrainConfig) -> ValueScale:
+    """The units of the value network that a config names, as they are before training."""
+    if config.value_scale == "none":
+        return IdentityScale()
+    return RunningScale(compress=config.value_scale == "compressed")

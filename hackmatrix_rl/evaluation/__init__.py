@@ -5,6 +5,9 @@ from hackmatrix_rl.evaluation._baselines import (
     RandomAgent,
     Runner,
 )
+from hackmatrix_rl.evaluation._contract import (
+    check_player,
+)
 from hackmatrix_rl.evaluation._divergence import (
     policy_divergence,
 )
@@ -15,6 +18,7 @@ from hackmatrix_rl.evaluation._estimate import (
 )
 from hackmatrix_rl.evaluation._evaluate import (
     Evaluation,
+    OnProgress,
     evaluate,
     evaluate_all,
 )
@@ -40,12 +44,14 @@ __all__ = [
     "Estimate",
     "Evaluation",
     "Judgement",
+    "OnProgress",
     "PolicyAgent",
     "RandomAgent",
     "Runner",
     "ThinkingAgent",
     "Thought",
     "Verdict",
+    "check_player",
     "evaluate",
     "evaluate_all",
     "judge",

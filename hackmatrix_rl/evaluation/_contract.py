@@ -23,7 +23,7 @@ from hackmatrix_rl.errors import (
     place,
     summary,
 )
-from hackmatrix_rl.evaluation._player import Agent
+from hackmatrix_rl.evaluation._player import Agent, PolicyAgent
 
 
 def check_environment_and_players(environment: Any, players: Any) -> None:
@@ -42,10 +42,16 @@ def check_environment_and_players(environment: Any, players: Any) -> None:
         check_shapes(environment)
     for player in players:
         check_is_player(player)
-        if isinstance(player, ActorCritic):
-            check_policy_shapes(player, environment.spec)
+        network = player.policy if isinstance(player, PolicyAgent) else player
+        if isinstance(network, ActorCritic):
+            check_policy_shapes(network, environment.spec)
         elif not is_ours(player):
             _check_shapes(player, environment)
+
+
+def check_player(player: Any, environment: Any) -> None:
+    """Raises unless a player fits an environment; see `check_environment_and_players`."""
+    check_environment_and_players(environment, [player])
 
 
 def check_is_player(player: Any) -> None:

@@ -1,21 +1,17 @@
 """How well a policy plays, over whole episodes and without a bias to short ones."""
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int32, Key, PyTree
+from jaxtyping import Array, Key
 
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.env import (
     Environment,
     EpisodeStatistics,
-    Timestep,
     env_keys,
 )
 from hackmatrix_rl.errors import (
@@ -23,16 +19,19 @@ from hackmatrix_rl.errors import (
     whole,
 )
 from hackmatrix_rl.evaluation._contract import check_environment_and_players
+from hackmatrix_rl.evaluation._episodes import play_episodes
 from hackmatrix_rl.evaluation._estimate import (
     Estimate,
     mean_of,
     rate_of,
 )
-from hackmatrix_rl.evaluation._keys import start_key, step_keys
 from hackmatrix_rl.evaluation._player import (
     Agent,
     PolicyAgent,
 )
+
+OnProgress = Callable[[int, int], None]
+"""A function that is told the number of finished episodes, and of all episodes."""
 
 
 @dataclass(frozen=True)
@@ -45,11 +44,13 @@ class Evaluation:
             environment's own (`stage`, `score`, `won` ...).
         unfinished: number of episodes that the step limit ended; their numbers are those at the
             limit.
+        actions: the actions of each episode; `None` if they were not recorded.
     """
 
     episodes: int
     values: Mapping[str, np.ndarray]
     unfinished: int
+    actions: tuple[np.ndarray, ...] | None = None
 
     def estimate(self, name: str) -> Estimate:
         """The mean of a number over the episodes, with its interval."""
@@ -83,6 +84,8 @@ def evaluate(
     num_envs: int = 1024,
     greedy: bool = False,
     max_steps: int = 20_000,
+    record: bool = False,
+    on_progress: OnProgress | None = None,
 ) -> Evaluation:
     """Plays episodes and returns their results.
 
@@ -90,13 +93,18 @@ def evaluate(
     favour short ones. The games depend only on the key, not on `num_envs`.
 
     Args:
-        policy: a network (its actions are drawn as in training) or a scripted player.
+        policy: a network (its actions are drawn as in training) or another player.
         environment: the environment to play in.
         episodes: number of episodes, at least 1.
         key: decides all games and all draws.
         num_envs: number of games at the same time; more games need more memory.
         greedy: a network takes its likeliest action instead.
         max_steps: step limit of an episode; see `Evaluation.unfinished`.
+        record: whether to keep the actions; see `Evaluation.actions`. A game then needs some
+            bytes of memory for each action.
+        on_progress: told the number of finished episodes and of all episodes, those of all
+            policies together: first with 0 when everything is compiled, then every second or
+            so. An exception in it ends the evaluation.
 
     Raises:
         TypeError: an argument has the wrong type.
@@ -110,6 +118,8 @@ def evaluate(
         num_envs=num_envs,
         greedy=greedy,
         max_steps=max_steps,
+        record=record,
+        on_progress=on_progress,
     )
     return together["policy"]
 
@@ -123,6 +133,8 @@ def evaluate_all(
     num_envs: int = 1024,
     greedy: bool = False,
     max_steps: int = 20_000,
+    record: bool = False,
+    on_progress: OnProgress | None = None,
 ) -> dict[str, Evaluation]:
     """Evaluates several policies at once, on games with the same starts.
 
@@ -136,6 +148,11 @@ def evaluate_all(
         num_envs: number of games at the same time, for each policy.
         greedy: networks take their likeliest action.
         max_steps: step limit of an episode; see `Evaluation.unfinished`.
+        record: whether to keep the actions; see `Evaluation.actions`. A game then needs some
+            bytes of memory for each action.
+        on_progress: told the number of finished episodes and of all episodes, those of all
+            policies together: first with 0 when everything is compiled, then every second or
+            so. An exception in it ends the evaluation.
 
     Returns:
         The results by name.
@@ -148,107 +165,49 @@ def evaluate_all(
         whole(name, value)
     check_key(key)
     check_environment_and_players(environment, policies.values())
-    players = tuple(
-        PolicyAgent(policy, greedy=greedy) if isinstance(policy, ActorCritic) else policy
-        for policy in policies.values()
-    )
+    players = tuple(_player(policy, greedy) for policy in policies.values())
     num_envs = min(num_envs, episodes)
-    parts = []
-    for batch in range(math.ceil(episodes / num_envs)):
-        keys = env_keys(key, num_envs, first=batch * num_envs)
-        parts.append(jax.device_get(_first_episodes(players, environment, keys, max_steps)))
-    # The last batch may play too many episodes. The last environments are dropped.
-    totals, done = jax.tree.map(
-        lambda *leaves: np.concatenate(leaves, axis=1)[:, :episodes], *parts
-    )
+    parts: list[tuple[EpisodeStatistics, np.ndarray]] = []
+    recorded: list[list[np.ndarray]] = [[] for _ in players]
+    for first in range(0, episodes, num_envs):
+        # The last batch may play too many episodes. The last environments are dropped.
+        needed = min(num_envs, episodes - first)
+
+        def tell(done: np.ndarray, first: int = first, needed: int = needed) -> None:
+            if on_progress is not None:
+                finished = len(players) * first + int(done[:, :needed].sum())
+                on_progress(finished, len(players) * episodes)
+
+        totals, done, actions = play_episodes(
+            players,
+            environment,
+            env_keys(key, num_envs, first=first),
+            max_steps=max_steps,
+            record=record,
+            on_progress=tell,
+        )
+        parts.append(jax.tree.map(lambda leaf, needed=needed: leaf[:, :needed], (totals, done)))
+        if actions is not None:
+            for place, kept in enumerate(recorded):
+                lengths = totals.length[place, :needed].tolist()
+                kept += [actions[:n, place, game].copy() for game, n in enumerate(lengths)]
+    totals, done = jax.tree.map(lambda *leaves: np.concatenate(leaves, axis=1), *parts)
     values = {"return": totals.total_reward, "length": totals.length, **totals.extra}
     return {
         name: Evaluation(
             episodes=episodes,
             values={each: numbers[place] for each, numbers in values.items()},
             unfinished=int(np.sum(~done[place])),
+            actions=tuple(recorded[place]) if record else None,
         )
         for place, name in enumerate(policies)
     }
 
 
-class _Play(eqx.Module):
-    """A batch of environments, each until its first episode ends."""
-
-    state: PyTree[Array]
-    timestep: Timestep
-    carries: tuple[PyTree[Array], ...]
-    totals: EpisodeStatistics
-    done: Bool[Array, " all_envs"]
-    step: Int32[Array, ""]
-
-
-@eqx.filter_jit
-def _first_episodes(
-    players: tuple[Agent, ...],
-    environment: Environment,
-    keys: Key[Array, " num_envs"],
-    max_steps: int,
-) -> tuple[EpisodeStatistics, Bool[Array, "num_players num_envs"]]:
-    """The totals of each environment's first episode, by player, and whether it ended."""
-    num_envs = keys.shape[0]
-    all_keys = jnp.tile(keys, len(players))
-    state, timestep = environment.reset(jax.vmap(start_key)(all_keys))
-
-    def act(play: _Play, keys: Key[Array, " all_envs"]) -> tuple[Array, tuple[PyTree, ...]]:
-        """Each player acts in its own part of the batch."""
-        chosen = []
-        for place, (player, carry) in enumerate(zip(players, play.carries, strict=True)):
-            own = slice(place * num_envs, (place + 1) * num_envs)
-            observation = jax.tree.map(lambda leaf, own=own: leaf[own], play.timestep.observation)
-            mask = play.timestep.mask[own]
-            chosen.append(jax.vmap(_act(player))(observation, mask, carry, keys[own]))
-        actions, carries = zip(*chosen, strict=True)
-        return jnp.concatenate(actions), carries
-
-    def unfinished(play: _Play) -> Bool[Array, ""]:
-        return ~jnp.all(play.done) & (play.step < max_steps)
-
-    def step(play: _Play) -> _Play:
-        act_keys, play_keys = jax.vmap(step_keys, in_axes=(0, None))(all_keys, play.step)
-        actions, carries = act(play, act_keys)
-        state, timestep = environment.step(play.state, actions, play_keys)
-        # The totals stop changing when the first episode ends.
-        totals = jax.tree.map(
-            lambda new, old: jnp.where(play.done, old, new), timestep.episode, play.totals
-        )
-        return _Play(
-            state=state,
-            timestep=timestep,
-            carries=carries,
-            totals=totals,
-            done=play.done | timestep.done,
-            step=play.step + 1,
-        )
-
-    play = _Play(
-        state=state,
-        timestep=timestep,
-        carries=tuple(_carries(player, num_envs) for player in players),
-        totals=timestep.episode,
-        done=jnp.zeros(all_keys.shape[0], bool),
-        step=jnp.zeros((), jnp.int32),
-    )
-    play = jax.lax.while_loop(unfinished, step, play)
-    totals: EpisodeStatistics
-    done: Bool[Array, "num_players num_envs"]
-    totals, done = jax.tree.map(
-        lambda leaf: leaf.reshape(len(players), num_envs), (play.totals, play.done)
-    )
-    return totals, done
-
-
-def _act(player: Agent) -> Callable[..., tuple[Array, PyTree[Array]]]:
-    """`player.act` with its key by position, for `jax.vmap`."""
-    return lambda observation, mask, carry, key: player.act(observation, mask, carry, key=key)
-
-
-def _carries(player: Agent, num_envs: int) -> PyTree[Array]:
-    return jax.tree.map(
-        lambda leaf: jnp.broadcast_to(leaf, (num_envs, *leaf.shape)), player.initial_carry()
-    )
+def _player(policy: ActorCritic | Agent, greedy: bool) -> Agent:
+    """The player; only networks know which action is the likeliest."""
+    if isinstance(policy, ActorCritic):
+        return PolicyAgent(policy, greedy=greedy)
+    if greedy and isinstance(policy, PolicyAgent):
+        return PolicyAgent(policy.policy, greedy=True, value_scale=policy.value_scale)
+    return policy

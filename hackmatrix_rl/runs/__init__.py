@@ -5,11 +5,18 @@ from hackmatrix_rl.runs._compare import (
     compare,
     contender,
 )
+from hackmatrix_rl.runs._compile_kind import (
+    evaluation_kind,
+    game_kind,
+)
 from hackmatrix_rl.runs._compose import (
     compose,
     make_environment,
     make_mesh,
     run_keys,
+)
+from hackmatrix_rl.runs._curve import (
+    draw_curve,
 )
 from hackmatrix_rl.runs._devices import (
     config_here,
@@ -40,6 +47,12 @@ from hackmatrix_rl.runs._preflight import (
     check_played,
     preflight,
 )
+from hackmatrix_rl.runs._replaying import (
+    ReplayWriter,
+)
+from hackmatrix_rl.runs._report import (
+    report_of,
+)
 from hackmatrix_rl.runs._resume import (
     ResumableRun,
     find_resumable_run,
@@ -61,6 +74,7 @@ __all__ = [
     "Comparison",
     "Launch",
     "ProofError",
+    "ReplayWriter",
     "ResumableRun",
     "ResumeProof",
     "RunFolder",
@@ -72,9 +86,12 @@ __all__ = [
     "compose",
     "config_here",
     "contender",
+    "draw_curve",
     "estimate_memory",
+    "evaluation_kind",
     "find_player",
     "find_resumable_run",
+    "game_kind",
     "launch",
     "make_environment",
     "make_mesh",
@@ -82,6 +99,7 @@ __all__ = [
     "make_run_folder",
     "preflight",
     "reopen_run_folder",
+    "report_of",
     "run",
     "run_keys",
     "verify_resume",

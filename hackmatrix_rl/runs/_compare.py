@@ -22,6 +22,7 @@ from hackmatrix_rl.errors import (
 )
 from hackmatrix_rl.evaluation import (
     Judgement,
+    OnProgress,
     evaluate_all,
     judge,
     policy_divergence,
@@ -173,6 +174,7 @@ def compare(
     episodes: int,
     tolerance: float = 0.03,
     note: Callable[[str], None] = lambda message: None,
+    on_progress: OnProgress = lambda finished, whole: None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Comparison:
     """Trains two contenders side by side, plays with their policies, and gives a verdict.
@@ -188,6 +190,8 @@ def compare(
         episodes: number of games with each policy.
         tolerance: share of the baseline's return that the candidate may lose.
         note: takes messages about progress.
+        on_progress: told, between two messages, how much is done and how much there is: steps
+            of a training, or games.
         clock: seconds since some moment.
 
     Returns:
@@ -212,13 +216,14 @@ def compare(
         measured.append(Measured(seconds, each.trainer.program_memory()))
     for number, seed in enumerate(seeds):
         note(f"training with seed {seed} ({number + 1} of {len(seeds)}) ...")
-        _train(contenders, measured, seed, number % 2, note, clock)
+        _train(contenders, measured, seed, number % 2, note, on_progress, clock)
         note(f"playing {episodes:,} games with each policy ...")
         found = evaluate_all(
             {str(place): each.policies[-1] for place, each in enumerate(measured)},
             baseline.environment,
             episodes=episodes,
             key=jax.random.key(seed),
+            on_progress=on_progress,
         )
         for place, result in enumerate(measured):
             result.returns.append(found[str(place)].values["return"])
@@ -248,6 +253,7 @@ def _train(
     seed: int,
     first: int,
     note: Callable[[str], None],
+    on_progress: OnProgress,
     clock: Callable[[], float],
 ) -> None:
     """Trains each to its end, one dispatch of each in turn, starting with `first`."""
@@ -261,6 +267,10 @@ def _train(
                 metrics = each.trainer.dispatch(min(updates, each.trainer.updates_per_dispatch))
                 measured[place].steps_per_second.append(metrics.steps_per_second)
         turn += 1
+        on_progress(
+            sum(each.steps for each in contenders),
+            sum(each.steps + each.missing() * each.trainer.batch_size for each in contenders),
+        )
         if clock() - said >= SECONDS_BETWEEN_NOTES:
             said = clock()
             note(", ".join(f"{each.name} at {each.steps:,} steps" for each in contenders))

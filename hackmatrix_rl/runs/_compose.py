@@ -10,16 +10,14 @@ from hackmatrix_rl.agent import (
     GAE,
     AdvantageEstimator,
     AuxiliaryLoss,
-    IdentityScale,
     PPOLoss,
-    RunningScale,
-    ValueScale,
     check_policy_shapes,
 )
 from hackmatrix_rl.agent.precision import precision
 from hackmatrix_rl.config import (
     TrainConfig,
     build_policy,
+    build_value_scale,
     check_config_on_mesh,
     check_platform,
 )
@@ -109,7 +107,7 @@ def compose(config: TrainConfig, *, key: Key[Array, ""]) -> Trainer[PPO]:
         optimizer=adam(config.max_grad_norm),
         learning_rate=_learning_rate(config),
         precision=computes,
-        value_scale=_value_scale(config),
+        value_scale=build_value_scale(config),
         num_envs=config.num_envs,
         num_steps=config.num_steps,
         num_minibatches=config.minibatches,
@@ -181,9 +179,3 @@ def _auxiliary(config: TrainConfig) -> AuxiliaryLoss | None:
     if config.aux_coefficient == 0:
         return None
     return AuxiliaryLoss(config.aux_coefficient, config.aux_every)
-
-
-def _value_scale(config: TrainConfig) -> ValueScale:
-    if config.value_scale == "none":
-        return IdentityScale()
-    return RunningScale(compress=config.value_scale == "compressed")

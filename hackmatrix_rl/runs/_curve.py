@@ -1,9 +1,21 @@
 """The learning curve of a run as a picture."""
 
+import io
 import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from hackmatrix_rl.errors import DamagedFileError
 from hackmatrix_rl.runs.sinks import read_json_lines
+from hackmatrix_rl.system import read_json
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 # Name in the metrics, and label of the axis.
 PANELS = (
@@ -13,37 +25,223 @@ PANELS = (
     ("value_loss", "value loss"),
 )
 
+SMOOTHED = 0.05
+"""Share of the rows that one point of the smoothed line averages."""
 
-def draw_curve(metrics: Path, picture: Path, *, title: str) -> bool:
+_FEWEST = 20  # rows; fewer are drawn as they are
+_MOST = 1e30  # no number of a run is larger, and pictures cannot show such a one
+
+
+@dataclass(frozen=True)
+class Inks:
+    """The colours of a picture, for matplotlib."""
+
+    text: str = "#1f2328"
+    grid: str = "#d5d9de"
+    line: str = "#1763b6"
+    random: str = "#8a6d00"
+    runner: str = "#a0366b"
+    points: str = "#157a4a"
+
+
+INKS = Inks()
+
+
+def draw_curve(metrics: Path, picture: Path, *, title: str, summary: Path | None = None) -> bool:
     """Draws the metrics of a run over its environment steps.
 
     Args:
         metrics: a file of `JsonLines`.
         picture: path of the picture; its ending decides the format.
         title: title above the picture.
+        summary: `summary.json` of the run: random and runner become lines, if it is there.
 
     Returns:
         Whether the file has anything to draw.
     """
     from matplotlib.figure import Figure  # slow to import, and only the end needs it
 
-    rows = [row for row in read_json_lines(metrics) if row.get("env_steps") is not None]
+    rows = read_json_lines(metrics)
     # Not pyplot: this needs no global state and no display.
-    figure = Figure(figsize=(9, 6), layout="constrained")
+    figure = Figure(figsize=(10, 7), layout="constrained")
     figure.suptitle(title)
-    drawn = False
-    for axes, (name, label) in zip(figure.subplots(2, 2).flat, PANELS, strict=True):
-        points = [(row["env_steps"], _number(row.get(name))) for row in rows]
-        known = [point for point in points if not math.isnan(point[1])]
-        axes.plot([x for x, _ in known], [y for _, y in known], linewidth=1.2)
-        axes.set_xlabel("environment steps")
-        axes.set_ylabel(label)
-        axes.grid(alpha=0.3)
-        drawn = drawn or bool(known)
-    if drawn:
+    levels = baselines(summary)
+    drawn = [
+        draw_panel(axes, rows, name, label, levels.get(name, {}))
+        for axes, (name, label) in zip(figure.subplots(2, 2).flat, PANELS, strict=True)
+    ]
+    if any(drawn):
         figure.savefig(picture, dpi=120)
+    return any(drawn)
+
+
+def panels_as_svg(
+    rows: Sequence[Mapping[str, Any]],
+    levels: Mapping[str, Mapping[str, float]],
+    inks: Mapping[str, str],
+) -> list[tuple[str, str]]:
+    """Each panel as an SVG element for a page, with its label.
+
+    Args:
+        rows: of the metrics.
+        levels: as `baselines` returns them.
+        inks: what each colour of `INKS` becomes, by its name: `var(--text)`.
+
+    Returns:
+        Label and SVG of the panels that have something to draw.
+    """
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    found = []
+    for name, label in PANELS:
+        # Text stays text, and the same numbers give the same file.
+        with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": name}):
+            figure = Figure(figsize=(5.6, 3.6), layout="constrained")
+            if not draw_panel(figure.subplots(), rows, name, label, levels.get(name, {})):
+                continue
+            found.append((label, _svg(figure, inks)))
+    return found
+
+
+def baselines(summary: Path | None) -> dict[str, dict[str, float]]:
+    """The means of random and runner in a run's summary, by metric and player.
+
+    They are empty without a summary that can be read.
+    """
+    try:
+        content = None if summary is None else read_json(summary)
+    except DamagedFileError:
+        content = None
+    found: dict[str, dict[str, float]] = {}
+    for player in ("random", "runner"):
+        for name, _ in PANELS:
+            estimate = _entry(_entry(content, player), name)
+            mean = number(_entry(estimate, "mean"))
+            if not math.isnan(mean):
+                found.setdefault(name, {})[player] = mean
+    return found
+
+
+def draw_panel(
+    axes: "Axes",
+    rows: Sequence[Mapping[str, Any]],
+    name: str,
+    label: str,
+    levels: Mapping[str, float],
+) -> bool:
+    """Draws one number over the environment steps: as it is, smoothed, and as it was evaluated.
+
+    Args:
+        axes: where.
+        rows: of the metrics.
+        name: of the number.
+        label: of its axis.
+        levels: what players without training reach, by name.
+
+    Returns:
+        Whether there is anything to draw.
+    """
+    from matplotlib.ticker import MaxNLocator
+
+    steps, values = _known(rows, name)
+    tested = _known(rows, f"eval/{name}", f"eval/{name}_low", f"eval/{name}_high")
+    furthest = max([0.0, *steps, *tested[0]])
+    unit, word = _unit(furthest)
+    _draw_training(axes, steps / unit, values)
+    if len(tested[0]):
+        _draw_evaluations(axes, tested[0] / unit, tested[1:])
+    drawn = bool(len(steps) or len(tested[0]))
+    if drawn:
+        for player, level in levels.items():
+            ink = INKS.random if player == "random" else INKS.runner
+            axes.axhline(level, color=ink, linestyle="--", linewidth=1.2, label=player)
+    axes.set_xlabel(f"environment steps{word}", color=INKS.text)
+    axes.set_ylabel(label, color=INKS.text)
+    axes.xaxis.set_major_locator(MaxNLocator(6))
+    axes.tick_params(colors=INKS.text)
+    axes.grid(color=INKS.grid, linewidth=0.8)
+    axes.set_axisbelow(True)
+    for side, spine in axes.spines.items():
+        spine.set_visible(side in ("left", "bottom"))
+        spine.set_color(INKS.text)
+    if len(axes.get_legend_handles_labels()[0]) > 1:
+        # Above the axes, where it covers nothing.
+        axes.legend(
+            loc="lower left",
+            bbox_to_anchor=(0, 1),
+            ncols=3,
+            fontsize="small",
+            frameon=False,
+            labelcolor=INKS.text,
+        )
     return drawn
 
 
-def _number(value: float | None) -> float:
-    return math.nan if value is None else float(value)
+def smoothed(values: np.ndarray) -> np.ndarray:
+    """The mean around each value; at the ends of those that there are."""
+    half = max(1, round(SMOOTHED * len(values) / 2))
+    sums = np.concatenate([[0.0], np.cumsum(values)])
+    place = np.arange(len(values))
+    first, last = np.maximum(place - half, 0), np.minimum(place + half + 1, len(values))
+    return (sums[last] - sums[first]) / (last - first)
+
+
+def number(value: object) -> float:
+    """A number of a file that anybody may have written; NaN if it is none that can be drawn."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return math.nan
+    return float(value) if abs(value) < _MOST else math.nan
+
+
+def _draw_training(axes: "Axes", steps: np.ndarray, values: np.ndarray) -> None:
+    if len(values) < _FEWEST:
+        axes.plot(steps, values, color=INKS.line, linewidth=1.4, marker="o", markersize=3,
+                  label="training")  # fmt: skip
+        return
+    axes.plot(steps, values, color=INKS.line, linewidth=0.8, alpha=0.35, label="training")
+    axes.plot(steps, smoothed(values), color=INKS.line, linewidth=2.0, label="smoothed")
+
+
+def _draw_evaluations(axes: "Axes", steps: np.ndarray, found: Sequence[np.ndarray]) -> None:
+    mean, low, high = found
+    axes.errorbar(
+        steps,
+        mean,
+        yerr=np.maximum([mean - low, high - mean], 0),
+        color=INKS.points,
+        linestyle="none",
+        marker="o",
+        markersize=3.5,
+        capsize=2,
+        label="evaluated (95%)",
+    )
+
+
+def _known(rows: Sequence[Mapping[str, Any]], *names: str) -> tuple[np.ndarray, ...]:
+    """Steps and numbers of the rows that have all of them."""
+    found = [[number(row.get(name)) for name in ("env_steps", *names)] for row in rows]
+    table = np.array(found, np.float64).reshape(-1, 1 + len(names))
+    return tuple(table[~np.isnan(table).any(axis=1)].T)
+
+
+def _unit(most: float) -> tuple[float, str]:
+    """What to divide steps by, and how to say it."""
+    for unit, word in ((1e9, "billions"), (1e6, "millions"), (1e3, "thousands")):
+        if most >= 2 * unit:
+            return unit, f" ({word})"
+    return 1.0, ""
+
+
+def _entry(content: object, name: str) -> object:
+    return content.get(name) if isinstance(content, Mapping) else None
+
+
+def _svg(figure: "Figure", inks: Mapping[str, str]) -> str:
+    text = io.StringIO()
+    figure.savefig(text, format="svg", transparent=True, metadata={"Date": None})
+    svg = text.getvalue()
+    svg = svg[svg.index("<svg") :]
+    for name, ink in inks.items():
+        svg = svg.replace(getattr(INKS, name), ink)
+    return svg

@@ -1,31 +1,62 @@
 """Evaluation during a run (`--eval-interval`)."""
 
+from typing import Any
+
 import jax
+from jaxtyping import Array, Key
 
 from hackmatrix_rl.config import TrainConfig
+from hackmatrix_rl.evaluation import Evaluation
 from hackmatrix_rl.runs._compose import run_keys
+from hackmatrix_rl.runs._replaying import ReplayWriter, value_scale_of
 from hackmatrix_rl.training import (
     EVALUATION,
     Callback,
     EvaluateEvery,
     Metrics,
+    Trainer,
 )
 
 _SHOWN = ("return", "stage", "score")
 
 
-def evaluations_of(config: TrainConfig) -> tuple[Callback, ...]:
-    """What a run calls after each dispatch: the evaluation, if it is asked for."""
+def evaluations_of(
+    config: TrainConfig, replays: ReplayWriter | None = None
+) -> tuple[Callback, ...]:
+    """What a run calls after each dispatch: the evaluation, if it is asked for.
+
+    Args:
+        config: of the run.
+        replays: keeps a game of each evaluation.
+    """
     if not config.eval_interval:
         return ()
-    _, key = run_keys(config.seed)
+    key = evaluation_key(config)
+
+    def keep(trainer: Trainer[Any], metrics: Metrics, found: Evaluation) -> None:
+        if replays is not None:
+            replays.keep(
+                found,
+                key,
+                update=metrics.updates,
+                policy=trainer.policy,
+                value_scale=value_scale_of(trainer),
+            )
+
     return (
         EvaluateEvery(
             config.eval_interval,
             episodes=config.eval_interval_episodes,
-            key=jax.random.fold_in(key, EVALUATION),
+            key=key,
+            record=replays is not None,
+            on_result=keep,
         ),
     )
+
+
+def evaluation_key(config: TrainConfig) -> Key[Array, ""]:
+    """The key of the games that a run is evaluated on."""
+    return jax.random.fold_in(run_keys(config.seed)[1], EVALUATION)
 
 
 def updates_until_evaluation(config: TrainConfig, update: int) -> int | None:

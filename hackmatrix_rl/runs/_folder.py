@@ -11,9 +11,7 @@ from typing import Any
 
 from etils import epath
 
-from hackmatrix_rl.config import (
-    TrainConfig,
-)
+from hackmatrix_rl.config import TrainConfig
 from hackmatrix_rl.errors import (
     ConfigError,
     DamagedFileError,
@@ -96,6 +94,16 @@ class RunFolder:
     def summary(self) -> Path:
         """JSON: results of the policy, and of random and runner."""
         return self.path / "summary.json"
+
+    @property
+    def replays(self) -> Path:
+        """Folder of replays of evaluation games."""
+        return self.path / "replays"
+
+    @property
+    def page(self) -> Path:
+        """HTML: the newest of these games."""
+        return self.path / "replay.html"
 
     def as_dict(self) -> dict[str, Any]:
         """The fields in a form for JSON."""

@@ -153,6 +153,23 @@ class _Held:
     notes: list[str] = field(default_factory=list)
 
 
+def is_locked(folder: Path) -> bool:
+    """Whether a process writes a folder now, as far as this machine can tell."""
+    try:
+        file = os.open(folder / LOCK, os.O_RDONLY)
+    except OSError:  # no lock: nobody writes
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # a file system without locks
+        return False
+    finally:
+        os.close(file)
+    return False
+
+
 def unwritable(option: str, folder: epath.PathLike, error: OSError) -> ConfigError:
     """The error for a folder that cannot be written."""
     return ConfigError(

@@ -2,11 +2,12 @@
 
 import warnings
 
-from hackmatrix_rl.agent.networks import ActorCritic
-from hackmatrix_rl.checkpoints import Report, load
+from hackmatrix_rl.agent import ValueScale
+from hackmatrix_rl.checkpoints import Loaded, Report, load
 from hackmatrix_rl.config import TrainConfig
 from hackmatrix_rl.env import HackMatrix
-from hackmatrix_rl.evaluation import SCRIPTS, Agent
+from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.evaluation import SCRIPTS, Agent, PolicyAgent
 from hackmatrix_rl.runs._compose import make_environment
 
 
@@ -17,18 +18,18 @@ def find_player(
     trust_code: bool = False,
     best: bool = False,
     report: Report = warnings.warn,
-) -> tuple[ActorCritic | Agent, HackMatrix]:
+) -> tuple[Agent, HackMatrix]:
     """A player, and the environment that it plays in.
 
     A trained policy plays under the limits of its training, a script under those of the default
-    config.
+    config. A policy's thoughts have a value if its run stored the units of the value.
 
     Args:
         name: a script (`random`, `runner`), a run, or a checkpoint.
         network: as for `load`.
         trust_code: whether code that the run names may be imported.
         best: whether to use the checkpoint with the highest mean return.
-        report: takes a message about each skipped checkpoint.
+        report: takes a message about each skipped checkpoint, or about what else is damaged.
 
     Raises:
         ConfigError: there is no such player, or its code is not trusted.
@@ -36,4 +37,13 @@ def find_player(
     if name in SCRIPTS:
         return SCRIPTS[name](), make_environment(TrainConfig())
     loaded = load(name, network=network, trust_code=trust_code, best=best, report=report)
-    return loaded.policy, loaded.environment
+    return PolicyAgent(loaded.policy, value_scale=_scale(loaded, report)), loaded.environment
+
+
+def _scale(loaded: Loaded, report: Report) -> ValueScale | None:
+    """The units of the value, which nobody needs to play."""
+    try:
+        return loaded.value_scale()
+    except ConfigError as error:
+        report(f"{error}; it plays, but shows no value")
+        return None

@@ -4,19 +4,22 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from etils import epath
 from jaxtyping import Array, Key
 
+from hackmatrix_rl.agent import ValueScale
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.checkpoints import CheckpointWriter, Complaints, read_metadata
 from hackmatrix_rl.config import TrainConfig
 from hackmatrix_rl.env import Environment
-from hackmatrix_rl.runs._compile_times import CompileTimes
+from hackmatrix_rl.runs._compile_kind import train_kind
 from hackmatrix_rl.runs._compose import run_keys
 from hackmatrix_rl.runs._curve import draw_curve
 from hackmatrix_rl.runs._evaluating import (
+    evaluation_key,
     evaluation_lines,
     evaluations_of,
     updates_until_evaluation,
@@ -28,6 +31,7 @@ from hackmatrix_rl.runs._monitor import RunMonitor
 from hackmatrix_rl.runs._open_sinks import (
     open_sinks,
 )
+from hackmatrix_rl.runs._replaying import ReplayWriter, value_scale_of
 from hackmatrix_rl.runs._resume import restore_training
 from hackmatrix_rl.runs._saving import CheckpointScheduler
 from hackmatrix_rl.runs.sinks import (
@@ -40,9 +44,11 @@ from hackmatrix_rl.system import (
     Requests,
     agree,
     any_process,
+    compiling,
     ending_with_the_others,
+    ticking,
 )
-from hackmatrix_rl.training import Trainer, call_back, reports_of
+from hackmatrix_rl.training import Callback, Trainer, call_back, reports_of
 
 
 @dataclass(frozen=True)
@@ -54,12 +60,16 @@ class RunResult:
         environment: what it was trained in.
         env_steps: environment steps that were taken.
         exit_code: how it ended.
+        update: number of updates that were done.
+        value_scale: the units of the policy's value, if it has some.
     """
 
     policy: ActorCritic
     environment: Environment
     env_steps: int
     exit_code: ExitCode
+    update: int = 0
+    value_scale: ValueScale | None = None
 
 
 def run(
@@ -122,12 +132,22 @@ def run(
                     clock=clock,
                     guard=guard,
                 )
-                end = _train(config, trainer, saving, watch, sink, interrupts, clock)
+                replays = ReplayWriter.of(
+                    folder,
+                    trainer.environment,
+                    most=config.replays,
+                    note=sink.note,
+                    show=sink.show,
+                )
+                evaluations = evaluations_of(config, replays)
+                end = _train(config, trainer, saving, watch, sink, interrupts, clock, evaluations)
                 if end is not ExitCode.UNHEALTHY and watch.sound:
                     saving.finish(trainer)
                 else:
                     saving.settle()
                     end = ExitCode.UNHEALTHY
+                if end is ExitCode.DONE and replays is not None:
+                    _show_a_game(config, trainer, replays, sink)
         if end is not ExitCode.UNHEALTHY:
             how = "trained to the end" if end is ExitCode.DONE else "stopped"
             saved = "NOT saved" if saving.unsaved else "saved"
@@ -148,6 +168,8 @@ def run(
         environment=trainer.environment,
         env_steps=int(trainer.state.env_steps),
         exit_code=end,
+        update=int(trainer.state.update),
+        value_scale=value_scale_of(trainer),
     )
 
 
@@ -179,10 +201,10 @@ def _train(
     sink: Sink,
     interrupts: Interrupts,
     clock: Callable[[], float],
+    evaluations: Sequence[Callback],
 ) -> ExitCode:
     """Updates until the end, or until something asks to stop."""
     unhealthy = False
-    evaluations = evaluations_of(config)
     while True:
         state = trainer.state
         update = int(state.update)
@@ -203,31 +225,43 @@ def _train(
         due_in = saving.updates_until_due(update), updates_until_evaluation(config, update)
         limits = [missing, trainer.updates_per_dispatch, *(n for n in due_in if n is not None)]
         metrics = trainer.dispatch(min(limits))
-        metrics, _ = call_back(evaluations, trainer, metrics)
+        with ticking(partial(sink.working, "evaluating")):
+            metrics, _ = call_back(evaluations, trainer, metrics)
         for line in evaluation_lines(metrics):
             sink.note(line)
         unhealthy = watch.look(metrics)
         saving.watch(metrics)
 
 
+def _show_a_game(
+    config: TrainConfig, trainer: Trainer[Any], replays: ReplayWriter, sink: Sink
+) -> None:
+    """Plays a game for Weights & Biases, where the run has shown none.
+
+    Without the service, the summary that follows keeps one.
+    """
+    if config.wandb and config.eval_episodes and not config.eval_interval:
+        with ticking(partial(sink.working, "playing")):
+            replays.play(
+                trainer.policy,
+                evaluation_key(config),
+                update=int(trainer.state.update),
+                value_scale=value_scale_of(trainer),
+            )
+
+
 def _compile(
     config: TrainConfig, trainer: Trainer[Any], sink: Sink, clock: Callable[[], float]
 ) -> None:
     """Compiles, and says how long that took last time and takes this time."""
-    times = CompileTimes(config, trainer.mesh)
-    sink.note(times.line())
-    began = clock()
-    trainer.compile()
-    seconds = clock() - began
-    sink.note(f"compiled in {seconds:.1f} s")
-    times.keep(seconds)
-    for note in times.notes:
-        sink.note(note)
+    kind = train_kind(config, trainer.mesh)
+    with compiling(kind, sink.note, tick=partial(sink.working, "compiling"), clock=clock):
+        trainer.compile()
 
 
 def _draw(folder: RunFolder, sink: Sink) -> None:
     """The curve is worth having, but no reason to fail where the disk is full."""
     try:
-        draw_curve(folder.metrics, folder.curve, title=folder.run_id)
+        draw_curve(folder.metrics, folder.curve, title=folder.run_id, summary=folder.summary)
     except OSError as error:
         sink.note(f"could not draw the learning curve: {error}")

@@ -10,6 +10,10 @@ from hackmatrix_rl.system._compilation_cache import (
     compilation_cache,
     enable_compilation_cache,
 )
+from hackmatrix_rl.system._compile_times import (
+    CompileTimes,
+    compiling,
+)
 from hackmatrix_rl.system._deadline import (
     within,
 )
@@ -66,6 +70,9 @@ from hackmatrix_rl.system._paths import (
 from hackmatrix_rl.system._rendezvous import (
     CONNECT_SECONDS,
 )
+from hackmatrix_rl.system._ticking import (
+    ticking,
+)
 from hackmatrix_rl.system._usage import (
     Usage,
     peak_memory,
@@ -74,6 +81,7 @@ from hackmatrix_rl.system._usage import (
 __all__ = [
     "CONNECT_SECONDS",
     "HEARTBEAT_SECONDS",
+    "CompileTimes",
     "ExitCode",
     "Interrupts",
     "Requests",
@@ -89,6 +97,7 @@ __all__ = [
     "check_shared",
     "chosen_devices",
     "compilation_cache",
+    "compiling",
     "connect",
     "cpu_options",
     "cut_cpu",
@@ -109,6 +118,7 @@ __all__ = [
     "select_device",
     "set_aside",
     "size_of",
+    "ticking",
     "unseen_accelerator",
     "untested_version",
     "wandb_timeouts",

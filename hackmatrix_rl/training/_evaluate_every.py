@@ -1,6 +1,6 @@
 """Evaluation during training, on separate games."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -8,7 +8,7 @@ from jaxtyping import Array, Key
 
 from hackmatrix_rl.env import Environment, check_is_environment
 from hackmatrix_rl.errors import check_key, whole
-from hackmatrix_rl.evaluation import Evaluation, evaluate
+from hackmatrix_rl.evaluation import Evaluation, OnProgress, evaluate
 from hackmatrix_rl.training._metrics import Metrics
 from hackmatrix_rl.training._trainer import Trainer
 
@@ -36,6 +36,9 @@ class EvaluateEvery:
         num_envs: number of games at the same time.
         greedy: whether a network takes its likeliest action instead of drawing one.
         max_steps: step limit of a game.
+        record: whether the results hold the actions.
+        on_result: told each evaluation's results, with the trainer and the metrics of the dispatch.
+        on_progress: as for `evaluate`.
 
     Raises:
         TypeError: an argument has the wrong type.
@@ -52,6 +55,9 @@ class EvaluateEvery:
         num_envs: int = 1024,
         greedy: bool = False,
         max_steps: int = 20_000,
+        record: bool = False,
+        on_result: Callable[[Trainer[Any], Metrics, Evaluation], None] | None = None,
+        on_progress: OnProgress | None = None,
     ) -> None:
         if environment is not None:
             check_is_environment(environment)
@@ -65,6 +71,9 @@ class EvaluateEvery:
         self._num_envs = whole("num_envs", num_envs)
         self._greedy = greedy
         self._max_steps = whole("max_steps", max_steps)
+        self._record = record
+        self._on_result = on_result
+        self._on_progress = on_progress
 
     def __call__(self, trainer: Trainer[Any], metrics: Metrics) -> Mapping[str, float] | None:
         """Evaluates and returns the numbers if an evaluation is due, else returns `None`."""
@@ -80,7 +89,11 @@ class EvaluateEvery:
             num_envs=self._num_envs,
             greedy=self._greedy,
             max_steps=self._max_steps,
+            record=self._record,
+            on_progress=self._on_progress,
         )
+        if self._on_result is not None:
+            self._on_result(trainer, metrics, found)
         return evaluation_metrics(found)
 
 

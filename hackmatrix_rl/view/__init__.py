@@ -1,5 +1,16 @@
 """Positions as pictures, in the terminal, and as pages."""
 
+from hackmatrix_rl.view._board_drawing import (
+    draw,
+)
+from hackmatrix_rl.view._drawing import (
+    Drawing,
+)
+from hackmatrix_rl.view._films import (
+    check_ffmpeg,
+    save_gif,
+    save_mp4,
+)
 from hackmatrix_rl.view._frame import (
     Cell,
     Enemy,
@@ -7,27 +18,72 @@ from hackmatrix_rl.view._frame import (
     Shot,
     SiphonYield,
     Transmission,
+    neighbours,
+)
+from hackmatrix_rl.view._frame_of import (
     frame_of,
     frames_of,
-    neighbours,
 )
 from hackmatrix_rl.view._keys import (
     KEYS,
 )
+from hackmatrix_rl.view._names import (
+    program_name,
+)
+from hackmatrix_rl.view._raster import (
+    image_of,
+    save_png,
+)
 from hackmatrix_rl.view._reasons import (
     why_not,
 )
+from hackmatrix_rl.view._show import (
+    Picture,
+    load_ipython_extension,
+    show,
+)
+from hackmatrix_rl.view._svg import (
+    FONT,
+    css_variables,
+    svg_fragments,
+    svg_of,
+)
+from hackmatrix_rl.view._themes import (
+    DARK,
+    LIGHT,
+    THEMES,
+    Theme,
+)
 
 __all__ = [
+    "DARK",
+    "FONT",
     "KEYS",
+    "LIGHT",
+    "THEMES",
     "Cell",
+    "Drawing",
     "Enemy",
     "Frame",
+    "Picture",
     "Shot",
     "SiphonYield",
+    "Theme",
     "Transmission",
+    "check_ffmpeg",
+    "css_variables",
+    "draw",
     "frame_of",
     "frames_of",
+    "image_of",
+    "load_ipython_extension",
     "neighbours",
+    "program_name",
+    "save_gif",
+    "save_mp4",
+    "save_png",
+    "show",
+    "svg_fragments",
+    "svg_of",
     "why_not",
 ]

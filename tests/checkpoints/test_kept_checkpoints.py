@@ -11,11 +11,13 @@ from hackmatrix_rl.checkpoints import (
     FORMAT,
     find_checkpoint,
     load,
+    read_arrays,
     read_metadata,
 )
 from hackmatrix_rl.env import game_identity
+from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.evaluation import evaluate
-from hackmatrix_rl.runs import compose, find_resumable_run
+from hackmatrix_rl.runs import compose, find_player, find_resumable_run
 from hackmatrix_rl.runs._resume import restore_training
 
 from .kept import DATA, FORMATS, NEWEST, UPDATES, checkpoint_of, content, forge, unpack
@@ -51,6 +53,62 @@ def test_its_policy_plays(run):
     )
     assert len(found.values["return"]) == 16
     assert np.isfinite(found.values["return"]).all()
+
+
+def test_its_values_have_units(run):
+    scale = load(run).value_scale()
+    stored = read_arrays(find_checkpoint(run), "training").under(".learner.value_scale")
+    assert set(stored.arrays) == {".mean", ".variance", ".weight"}
+    for name, array in stored.arrays.items():
+        np.testing.assert_array_equal(getattr(scale, name[1:]), array)
+    assert float(scale.weight) > 0
+
+
+def test_some_arrays_can_be_read_alone(run):
+    folder = find_checkpoint(run)
+    every = read_arrays(folder, "training").arrays
+    some = read_arrays(folder, "training", under=".learner.value_scale").arrays
+    assert 0 < len(some) < len(every)
+    for name, array in some.items():
+        np.testing.assert_array_equal(array, every[name])
+    assert not read_arrays(folder, "training", under=".nothing").arrays
+
+
+def test_the_player_of_a_run_tells_its_value_and_plays_as_its_policy_does(run):
+    player, environment = find_player(str(run))
+    state, _ = environment.reset(jax.random.split(jax.random.key(0), 1))
+    game = jax.tree.map(lambda leaf: leaf[0], state.games)
+    _, _, thought = player.think(
+        environment.observe(game), state.mask[0], player.initial_carry(), key=jax.random.key(0)
+    )
+    assert np.isfinite(float(thought.value))
+    for greedy in (False, True):
+        one, other = (
+            evaluate(each, environment, episodes=8, key=jax.random.key(0), greedy=greedy)
+            for each in (player, load(run).policy)
+        )
+        for name, values in one.values.items():
+            np.testing.assert_array_equal(values, other.values[name])
+
+
+def test_units_that_cannot_be_read_are_told_and_the_player_plays(run, monkeypatch):
+    def damaged(*_, **__):
+        raise ConfigError("its training cannot be read")
+
+    monkeypatch.setattr("hackmatrix_rl.checkpoints._reader.read_arrays", damaged)
+    monkeypatch.setattr(
+        "hackmatrix_rl.checkpoints._reader.restore", lambda folder, part, like: like
+    )
+    told = []
+    player, _ = find_player(str(run), report=told.append)
+    assert player.value_scale is None
+    assert told == ["its training cannot be read; it plays, but shows no value"]
+
+
+def test_a_checkpoint_without_units_has_none(run, monkeypatch):
+    monkeypatch.setattr("hackmatrix_rl.checkpoints._reader._SCALE", ".elsewhere")
+    assert load(run).value_scale() is None
+    assert find_player(str(run))[0].value_scale is None
 
 
 def test_the_policies_of_both_formats_are_the_same(tmp_path):

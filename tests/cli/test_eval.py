@@ -2,11 +2,12 @@ import json
 
 import pytest
 
-from .commands import invoke
+from hackmatrix_rl.view.replays import Replay
 
-pytestmark = pytest.mark.slow
+from .commands import assert_refused, invoke
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["trained", "random", "runner"])
 def test_json_is_one_object_and_nothing_else(target, trained):
     place = trained[0] if target == "trained" else target
@@ -27,6 +28,7 @@ def test_json_is_one_object_and_nothing_else(target, trained):
     assert mean == pytest.approx(found["stage"]["mean"])
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_games(trained):
     def play(seed):
         return invoke("eval", trained[0], "--episodes", "8", "--seed", seed, "--json").stdout
@@ -35,8 +37,46 @@ def test_the_same_seed_gives_the_same_games(trained):
     assert play(1) != play(2)
 
 
+@pytest.mark.slow
 def test_without_json_there_is_a_table(trained):
     result = invoke("eval", trained[0], "--episodes", "8")
     assert result.exit_code == 0
     for row in ("return", "stage reached", "win rate", "score", "length", "ended in stage 1"):
         assert row in result.output
+
+
+@pytest.mark.slow
+def test_games_are_written_as_replays(trained, tmp_path):
+    folder = tmp_path / "some" / "replays"
+    given = ("--episodes", 8, "--seed", 1, "--json", "--save-replays", "best:2,worst:1")
+    result = invoke("eval", trained[0], *given, "--replay-dir", folder)
+    assert result.exit_code == 0, result.output
+    plain = invoke("eval", trained[0], "--episodes", 8, "--seed", 1, "--json")
+    assert result.stdout == plain.stdout
+    assert f"3 replays in {folder}" in result.stderr
+    replays = {file.name.partition("_")[0]: Replay.load(file) for file in folder.iterdir()}
+    assert set(replays) == {"best-1", "best-2", "worst-1"}
+    assert replays["best-1"].total_reward >= replays["worst-1"].total_reward
+    assert replays["best-1"].player == str(trained[0])
+    for replay in replays.values():
+        assert replay.match().now.end == replay.end
+
+
+@pytest.mark.parametrize(
+    ("given", "parts"),
+    [
+        (["--save-replays", "best"], ["--save-replays best: best is not understood", "best:5"]),
+        (["--save-replays", "finest:3"], ["finest:3 is not understood; write a kind of game"]),
+        (["--save-replays", "best:5000"], ["5,000 replays are too many"]),
+        (["--replay-dir", "here"], ["--replay-dir here needs --save-replays"]),
+    ],
+)
+def test_bad_values_for_replays_are_refused(given, parts):
+    assert_refused(invoke("eval", "random", *given), *parts)
+
+
+def test_a_file_in_place_of_the_folder_is_refused(tmp_path):
+    file = tmp_path / "file"
+    file.write_text("")
+    given = ("--save-replays", "best:1", "--replay-dir", file)
+    assert_refused(invoke("eval", "random", *given), f"--replay-dir {file}: cannot be made")

@@ -32,6 +32,8 @@ def test_a_run_folder_holds_everything(trained):
         "log.txt",
         "checkpoints",
         "learning_curve.png",
+        "replay.html",
+        "replays",
         "summary.json",
         "versions.json",
     }

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from jaxtyping import Array, Int32, Key
 
+from hackmatrix_rl.agent import RunningScale
 from hackmatrix_rl.agent.networks import MLPActorCritic
 from hackmatrix_rl.env import (
     CartPole,
@@ -20,11 +21,14 @@ from hackmatrix_rl.env import (
 )
 from hackmatrix_rl.evaluation import (
     Agent,
+    PolicyAgent,
+    RandomAgent,
     evaluate,
     evaluate_all,
     mean_of,
     rate_of,
 )
+from hackmatrix_rl.evaluation import _episodes as module
 
 
 class Lengths(Environment):
@@ -134,6 +138,98 @@ def test_a_network_plays_and_the_same_key_gives_the_same_games():
 
     np.testing.assert_array_equal(play().values["return"], play().values["return"])
     assert not np.array_equal(play().values["return"], play(greedy=True).values["return"])
+
+
+class Shy(Agent):
+    """Takes action 1 in long episodes, and remembers how often it acted."""
+
+    def initial_carry(self):
+        return jnp.int32(0)
+
+    def act(self, observation, mask, carry, *, key):
+        return (observation[0] > 1).astype(jnp.int32) * (carry % 2), carry + 1
+
+
+@pytest.mark.parametrize("most", [1, 7])
+def test_the_results_do_not_depend_on_the_steps_at_once(most, monkeypatch):
+    environment = CartPole()
+    policy = MLPActorCritic(environment.spec, width=8, key=jax.random.key(0))
+    players = {"network": policy, "random": RandomAgent()}
+
+    def play():
+        return evaluate_all(
+            players, environment, episodes=10, key=jax.random.key(1), num_envs=4, record=True
+        )
+
+    usual = play()
+    monkeypatch.setattr(module, "_paced", lambda steps, seconds: most)
+    for name, found in play().items():
+        for number, values in found.values.items():
+            np.testing.assert_array_equal(values, usual[name].values[number])
+        for one, other in zip(found.actions, usual[name].actions, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_it_tells_how_far_it_is_and_begins_with_nothing_played():
+    told = []
+    evaluate_all(
+        {"none": Always(0), "all": Always(1)},
+        Lengths(),
+        episodes=20,
+        key=jax.random.key(4),
+        num_envs=8,
+        on_progress=lambda finished, episodes: told.append((finished, episodes)),
+    )
+    assert told[0] == (0, 40)
+    assert told[-1] == (40, 40)
+    assert [episodes for _, episodes in told] == [40] * len(told)
+    finished = [number for number, _ in told]
+    assert finished == sorted(finished)
+    assert len(set(finished)) > 3
+
+
+def test_an_exception_in_the_callback_ends_it():
+    def stop(finished, episodes):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(Always(1), Lengths(), episodes=2, key=jax.random.key(0), on_progress=stop)
+
+
+@pytest.mark.parametrize("num_envs", [3, 32])
+def test_the_actions_are_kept_on_request(num_envs):
+    key = jax.random.key(4)
+    plain = evaluate(Shy(), Lengths(), episodes=20, key=key, num_envs=num_envs)
+    found = evaluate(Shy(), Lengths(), episodes=20, key=key, num_envs=num_envs, record=True)
+    assert plain.actions is None
+    assert found.as_dict() == plain.as_dict()
+    lengths = first_lengths(key, 20)
+    assert len(found.actions) == 20
+    for game, actions in enumerate(found.actions):
+        wanted = np.arange(lengths[game]) % 2 if lengths[game] > 1 else [0]
+        np.testing.assert_array_equal(actions, wanted)
+        assert actions.sum() == found.values["return"][game]
+
+
+def test_the_actions_of_an_unfinished_episode_end_at_the_limit():
+    found = evaluate(
+        Always(1), Lengths(), episodes=10, key=jax.random.key(6), max_steps=10, record=True
+    )
+    assert {len(actions) for actions in found.actions} == {1, 10}
+
+
+def test_a_network_as_an_agent_plays_as_the_network_does():
+    environment = CartPole()
+    policy = MLPActorCritic(environment.spec, width=8, key=jax.random.key(0))
+    agent = PolicyAgent(policy, value_scale=RunningScale())
+    for greedy in (False, True):
+        one, other = (
+            evaluate(each, environment, episodes=6, key=jax.random.key(1), greedy=greedy)
+            for each in (policy, agent)
+        )
+        np.testing.assert_array_equal(one.values["return"], other.values["return"])
+    with pytest.raises(ValueError, match="MLPActorCritic"):
+        evaluate(agent, Lengths(), episodes=1, key=jax.random.key(1))
 
 
 def test_no_episodes_is_refused():

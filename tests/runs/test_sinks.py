@@ -20,6 +20,7 @@ from hackmatrix_rl.runs.sinks import (
     LiveTerminal,
     LogFile,
     PlainTerminal,
+    Queued,
     WeightsAndBiases,
     read_json_lines,
     terminal,
@@ -101,6 +102,29 @@ def test_a_terminal_gets_a_live_display():
         assert part in text
 
 
+def test_work_that_lasts_is_told_now_and_then():
+    out = io.StringIO()
+    sink = Fanout([PlainTerminal(Console(file=out), total_timesteps=1000)])
+    for second in range(1, 25):
+        sink.working("compiling", float(second))
+    for second in range(1, 12):
+        sink.working("evaluating", float(second))
+    assert out.getvalue().splitlines() == [
+        "compiling ... (10 s)",
+        "compiling ... (20 s)",
+        "evaluating ... (10 s)",
+    ]
+
+
+def test_a_terminal_shows_work_that_lasts_beside_its_bar():
+    out = io.StringIO()
+    sink = terminal(Console(file=out, force_terminal=True, width=120), total_timesteps=1000)
+    sink.note("compiling ...")
+    sink.working("compiling", 7.0)
+    sink.close()
+    assert "compiling ... (7 s)" in out.getvalue()
+
+
 def test_the_log_has_the_time_of_day(tmp_path):
     path = tmp_path / "log.txt"
     sink = LogFile(path, total_timesteps=1000, now=lambda: datetime(2030, 1, 2, 3, 4, 5))
@@ -145,6 +169,10 @@ class FakeWandb(SimpleNamespace):
         self.arguments = arguments
         return self
 
+    def Html(self, data, inject):
+        assert not inject
+        return ("html", data)
+
     def define_metric(self, name, step_metric=None):
         self.metrics[name] = step_metric
 
@@ -181,6 +209,18 @@ def test_wandb_gets_known_numbers_over_environment_steps(monkeypatch, tmp_path):
     assert fake.finished
 
 
+def test_wandb_gets_a_page(monkeypatch, tmp_path):
+    fake = FakeWandb()
+    monkeypatch.setitem(sys.modules, "wandb", fake)
+    (tmp_path / "replay.html").write_text("<p>a game")
+    told = []
+    sink = Fanout([Queued(wandb_sink(tmp_path), report=told.append)])
+    sink.show(tmp_path / "replay.html")
+    sink.close()
+    assert told == []
+    assert fake.logged == [{"replay": ("html", "<p>a game")}]
+
+
 def test_wandb_continues_a_run_of_the_same_id_even_where_steps_go_back(monkeypatch, tmp_path):
     fake = FakeWandb()
     monkeypatch.setitem(sys.modules, "wandb", fake)
@@ -209,13 +249,17 @@ def real_wandb(monkeypatch, tmp_path):
 
 
 def test_the_library_keeps_a_run_offline_and_goes_on_with_it(real_wandb, tmp_path):
+    page = tmp_path / "replay.html"
+    page.write_text("<!doctype html><p>a game")
     for steps in ((64, 128), (64, 128, 192)):
         sink = wandb_sink(tmp_path, mode="offline")
         for step in steps:
             sink.write({"env_steps": step, "entropy": 1.0})
+        sink.show(page)
         sink.close()
     kept = list((tmp_path / "wandb").glob("offline-run-*/run-r-1.wandb"))
     assert kept
+    assert list((tmp_path / "wandb").glob("offline-run-*/files/media/html/replay_*.html"))
     assert all(file.stat().st_size for file in kept)
 
 

@@ -95,10 +95,10 @@ def test_a_policy_to_fill_in_needs_neither_code_nor_trust(run, sign):
 def test_eval_takes_trust_or_the_same_name_again(run, sign):
     assert_refused(invoke("eval", run), *REFUSAL)
     assert not sign.exists()
-    policy, _ = find_player(str(run), network=NETWORK)
+    player, _ = find_player(str(run), network=NETWORK)
     assert sign.exists()
     again, _ = find_player(str(run), trust_code=True)
-    assert type(policy) is type(again)
+    assert type(player.policy) is type(again.policy)
 
 
 @pytest.mark.parametrize("options", [(), ("--dry-run",), ("--total-timesteps", 1024)])

@@ -7,6 +7,7 @@ from hackmatrix_rl.runs.sinks._json_lines import (
     JsonLines,
     forget_rows_after,
     read_json_lines,
+    rows_and_damage,
 )
 from hackmatrix_rl.runs.sinks._log_file import (
     LogFile,
@@ -47,5 +48,6 @@ __all__ = [
     "forget_rows_after",
     "read_json_lines",
     "require_tensorboard",
+    "rows_and_damage",
     "terminal",
 ]

@@ -60,7 +60,7 @@ def read_json_lines(path: Path) -> list[dict[str, Any]]:
 
     Lines that are not rows are left out, also a last line that a crash cut short.
     """
-    return _rows_and_rest(path)[0]
+    return rows_and_damage(path)[0]
 
 
 def forget_rows_after(path: Path, update: int) -> list[str]:
@@ -77,7 +77,7 @@ def forget_rows_after(path: Path, update: int) -> list[str]:
     """
     if not path.exists():
         return []
-    rows, damaged = _rows_and_rest(path)
+    rows, damaged = rows_and_damage(path)
     dated = [row for row in rows if {"updates", "env_steps"} <= row.keys()]
     damaged += len(rows) - len(dated)
     kept = [row for row in dated if (row["updates"] or 0) <= update]
@@ -91,8 +91,8 @@ def forget_rows_after(path: Path, update: int) -> list[str]:
     return notes
 
 
-def _rows_and_rest(path: Path) -> tuple[list[dict[str, Any]], int]:
-    """The rows of a file, and the number of damaged lines."""
+def rows_and_damage(path: Path) -> tuple[list[dict[str, Any]], int]:
+    """The rows of a file of `JsonLines`, and the number of damaged lines."""
     *lines, last = path.read_bytes().split(b"\n")
     rows = [_row(line) for line in lines]
     good = [row for row in rows if row is not None]

@@ -3,6 +3,7 @@
 import queue
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 from hackmatrix_rl.runs.sinks._sink import (
     Row,
@@ -59,6 +60,10 @@ class Queued(Sink):
     def note(self, message: str) -> None:
         """Queues the line; returns at once."""
         self._put(lambda: self._sink.note(message))
+
+    def show(self, page: Path) -> None:
+        """Queues the page; returns at once."""
+        self._put(lambda: self._sink.show(page))
 
     def close(self) -> None:
         """Waits, with a limit, until the queue is empty and the sink is closed."""

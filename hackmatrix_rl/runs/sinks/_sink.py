@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 
 # One log interval: numbers by name. An unknown number is NaN.
 Row = Mapping[str, float]
@@ -21,6 +22,14 @@ class Sink(ABC):
 
     def detail(self, message: str) -> None:
         """Takes a long message, which only the log keeps."""
+        return
+
+    def working(self, text: str, seconds: float) -> None:
+        """Is told every second or so what lasts how long, from another thread."""
+        return
+
+    def show(self, page: Path) -> None:
+        """Takes an HTML page that has been written, to show it beside the metrics."""
         return
 
     @abstractmethod
@@ -61,6 +70,16 @@ class Fanout(Sink):
         """Passes the long message to each sink."""
         for sink in self._sinks:
             self._attempt(sink, partial(sink.detail, message))
+
+    def working(self, text: str, seconds: float) -> None:
+        """Tells each sink."""
+        for sink in self._sinks:
+            self._attempt(sink, partial(sink.working, text, seconds))
+
+    def show(self, page: Path) -> None:
+        """Passes the page to each sink."""
+        for sink in self._sinks:
+            self._attempt(sink, partial(sink.show, page))
 
     def close(self) -> None:
         """Closes each sink, the last one first."""

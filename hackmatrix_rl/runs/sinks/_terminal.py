@@ -22,6 +22,9 @@ from hackmatrix_rl.runs.sinks._sink import (
     Sink,
 )
 
+PLAIN_SECONDS = 10
+"""Seconds between lines about work that lasts, where the output is no terminal."""
+
 
 def terminal(console: Console, *, total_timesteps: int) -> Sink:
     """The display that suits the output."""
@@ -40,6 +43,7 @@ class PlainTerminal(Sink):
     def __init__(self, console: Console, *, total_timesteps: int) -> None:
         self._console = console
         self._total = total_timesteps
+        self._next: float = PLAIN_SECONDS
 
     def write(self, row: Row) -> None:
         """Prints the row."""
@@ -48,6 +52,14 @@ class PlainTerminal(Sink):
     def note(self, message: str) -> None:
         """Prints the message as it is."""
         self._console.print(message, markup=False, highlight=False, soft_wrap=True)
+
+    def working(self, text: str, seconds: float) -> None:
+        """Prints a line every ten seconds."""
+        if seconds < self._next - PLAIN_SECONDS:
+            self._next = PLAIN_SECONDS  # other work
+        if seconds >= self._next:
+            self._next = seconds + PLAIN_SECONDS
+            self.note(f"{text} ... ({seconds:.0f} s)")
 
     def close(self) -> None:
         """Does nothing."""
@@ -102,6 +114,10 @@ class LiveTerminal(Sink):
         """Prints the message above the display."""
         self._live.start()
         self._console.print(message, markup=False, highlight=False, soft_wrap=True)
+
+    def working(self, text: str, seconds: float) -> None:
+        """Shows it beside the bar."""
+        self._progress.update(self._task, steps=f"{text} ... ({seconds:.0f} s)")
 
     def close(self) -> None:
         """Stops the display; its last state stays."""

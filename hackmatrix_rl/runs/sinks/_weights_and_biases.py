@@ -85,6 +85,13 @@ class WeightsAndBiases(Sink):
     def note(self, message: str) -> None:
         """Keeps nothing, because the library records the terminal."""
 
+    def show(self, page: Path) -> None:
+        """Uploads the page, named like its file; it stands beside the metrics."""
+        import wandb
+
+        # By its content: the file is written again while the library uploads it.
+        self._run.log({page.stem: wandb.Html(page.read_text(), inject=False)})
+
     def close(self) -> None:
         """Waits until everything is sent, or the time is over."""
         try:

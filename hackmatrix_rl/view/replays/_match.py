@@ -1,5 +1,6 @@
 """One game, played move by move."""
 
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -23,7 +24,8 @@ from hackmatrix_rl.game import (
     new_game,
     play,
 )
-from hackmatrix_rl.view._frame import Frame, frame_of
+from hackmatrix_rl.view._frame import Frame
+from hackmatrix_rl.view._frame_of import frame_of
 
 Seed = tuple[int, int]
 """The two words of a game's random key."""
@@ -117,6 +119,21 @@ class Match:
         """
         return cls(game_seed(jax.random.key(seed), game), config=config, max_steps=max_steps)
 
+    def until(self, number: int) -> "Match":
+        """The game with its first moves only, to be played on from there.
+
+        Args:
+            number: of moves.
+
+        Raises:
+            ConfigError: the game has fewer moves.
+        """
+        if not 0 <= number <= self.now.number:
+            raise ConfigError(f"move {number} does not exist; the game has {self.now.number} moves")
+        part = copy(self)
+        part.moments = self.moments[: number + 1]
+        return part
+
     @property
     def key(self) -> Key[Array, ""]:
         """The game's random key."""
@@ -137,6 +154,10 @@ class Match:
     def total_reward(self) -> float:
         """The return so far, by the game's own reward."""
         return float(sum(np.float32(each.reward) for each in self.moments[1:]))
+
+    def prepare(self) -> None:
+        """Compiles what a move needs, by one that is thrown away: the first one takes no longer."""
+        _advance(self.config, self.now.state, jnp.int32(0), self.key)
 
     def play(self, action: Action | int) -> Moment:
         """Plays a move and returns the position after it.

@@ -25,7 +25,9 @@ from hackmatrix_rl.view.replays._match import CUT_OFF, DIED, ILLEGAL, WON, Match
 FORMAT = "hackmatrix-replay-1"
 LETTERS = "udlrs" + string.ascii_uppercase[: NUM_ACTIONS - 5]
 """A letter for each action: the four moves, the siphon, the programs from A on."""
-MOST_MOVES = 100_000
+MOST_MOVES = 20_000
+MOST_HISTORY = 10_000
+"""Snapshots for UNDO: a file from a stranger must not fill the memory."""
 
 
 @dataclass(frozen=True)
@@ -142,6 +144,12 @@ class Replay:
         except ConfigError as error:
             raise ConfigError(f"{path}: {error}.") from error
 
+    def check_move(self, move: int | None) -> None:
+        """Raises a ConfigError if the replay has no such move; `None` stands for the last one."""
+        total = len(self.actions)
+        if move is not None and not 0 <= move <= total:
+            raise ConfigError(f"--move {move}: the replay has {total} moves; use 0 to {total}.")
+
     def match(
         self,
         move: int | None = None,
@@ -158,9 +166,8 @@ class Replay:
             ConfigError: the replay has fewer moves; a move is not legal; or the game ends
                 otherwise than in the file.
         """
+        self.check_move(move)
         total = len(self.actions)
-        if move is not None and not 0 <= move <= total:
-            raise ConfigError(f"--move {move}: the replay has {total} moves; use 0 to {total}")
         match = Match(self.seed, config=self.config, max_steps=self.max_steps)
         for number, action in enumerate(self.actions[:move]):
             try:
@@ -252,9 +259,12 @@ def _config(sizes: Mapping[str, Any]) -> GameConfig:
             "not know. Use the version of the package that wrote it"
         )
     try:
-        return GameConfig(**sizes)
+        config = GameConfig(**sizes)
     except ValueError as error:
         raise ConfigError(f"a damaged replay: config: {error}") from error
+    if config.history > MOST_HISTORY:
+        raise ConfigError(f"config: history must be at most {MOST_HISTORY}, not {config.history}")
+    return config
 
 
 def _actions(letters: str) -> tuple[Action, ...]:

@@ -37,10 +37,11 @@ def play_in_terminal(seat: Seat) -> Match | None:
 
 def watch_in_terminal(
     match: Match,
-    mind: Mind,
+    mind: Mind | None,
     *,
     name: str,
     seconds_per_move: float = 0.5,
+    plays: bool = True,
     console: Console | None = None,
 ) -> None:
     """Shows an agent play: the board, each move by name, its reward, and what the agent thinks.
@@ -50,10 +51,11 @@ def watch_in_terminal(
     move is printed as a line, and then the last board.
 
     Args:
-        match: the game; it is played on to its end.
-        mind: the agent, which follows this game.
+        match: the game.
+        mind: the agent, which follows this game; `None` shows no thoughts.
         name: the agent's name.
         seconds_per_move: time between two moves.
+        plays: whether the agent plays the game on to its end.
         console: takes the lines where there is no terminal; by default standard output.
 
     Raises:
@@ -61,9 +63,9 @@ def watch_in_terminal(
     """
     console = Console(highlight=False) if console is None else console
     if not (console.is_terminal and is_terminal()):
-        _print_game(match, mind, console)
+        _print_game(match, mind if plays else None, console)
         return
-    app = WatchApp(match, mind, name, seconds_per_move, _signs_of_terminal())
+    app = WatchApp(match, mind, name, seconds_per_move, _signs_of_terminal(), plays=plays)
     app.run()
     app.background.close(Console(stderr=True, highlight=False))
 
@@ -72,11 +74,11 @@ def _signs_of_terminal() -> Signs:
     return signs_for(None if sys.__stderr__ is None else sys.__stderr__.encoding)
 
 
-def _print_game(match: Match, mind: Mind, console: Console) -> None:
+def _print_game(match: Match, mind: Mind | None, console: Console) -> None:
     signs = signs_for(console.encoding)
     for moment in match.moments[1:]:
         console.print(move_line(moment, signs), soft_wrap=True)
-    while match.now.end is None:
+    while mind is not None and match.now.end is None:
         moment = match.play(mind.opinion().action)
         console.print(move_line(moment, signs), soft_wrap=True)
     frame = match.now.frame
@@ -84,6 +86,6 @@ def _print_game(match: Match, mind: Mind, console: Console) -> None:
     for left, right in zip(board.split("\n"), panel.split("\n"), strict=True):
         console.print(left + styled(" ") + right, soft_wrap=True)
     console.print(
-        f"{match.now.end} after {match.now.number} moves: stage {frame.stage}, "
+        f"{match.now.end or 'unfinished'} after {match.now.number} moves: stage {frame.stage}, "
         f"score {frame.score}, return {match.total_reward:.2f}"
     )

@@ -38,7 +38,14 @@ class WatchApp(App[None]):
     ]
 
     def __init__(
-        self, match: Match, mind: Mind, name: str, seconds_per_move: float, signs: Signs
+        self,
+        match: Match,
+        mind: Mind | None,
+        name: str,
+        seconds_per_move: float,
+        signs: Signs,
+        *,
+        plays: bool = True,
     ) -> None:
         super().__init__(ansi_color=True)  # the terminal's own colours and background
         self.animation_level = "none"
@@ -47,7 +54,7 @@ class WatchApp(App[None]):
         self.paused = False
         self.seconds = min(max(seconds_per_move, _FASTEST), _SLOWEST)
         self.background = Background(self)
-        self._mind, self._agent = mind, name
+        self._mind, self._agent, self._plays = mind, name, plays and mind is not None
         self._view = GameView(signs, complete=True)
         self._opinions: dict[int, Opinion] = {}
         self._since = self._drawn = time.monotonic()
@@ -104,7 +111,7 @@ class WatchApp(App[None]):
         """Goes one move on; plays it if it is new."""
         if self.at + 1 < len(self.match.moments):
             self._arrive(self.at + 1)
-        elif self._moment.end is None and self.at in self._opinions and not self.background.busy:
+        elif self._plays and self.at in self._opinions and not self.background.busy:
             action = self._opinions[self.at].action
             self.background.do(
                 lambda: self.match.play(action), lambda after: self._arrive(after.number)
@@ -113,10 +120,9 @@ class WatchApp(App[None]):
     def _arrive(self, number: int) -> None:
         """Shows a position, and asks what the agent thinks of it."""
         self.at, self._since = number, time.monotonic()
-        if self._moment.end is None and number not in self._opinions:
-            self.background.do(
-                lambda: self._mind.opinion(number), lambda said: self._told(number, said)
-            )
+        mind = self._mind
+        if mind is not None and self._moment.end is None and number not in self._opinions:
+            self.background.do(lambda: mind.opinion(number), lambda said: self._told(number, said))
         self._show()
 
     def _told(self, number: int, opinion: Opinion) -> None:
@@ -128,6 +134,8 @@ class WatchApp(App[None]):
             frame = self._moment.frame
             said = f"{self._moment.end} in stage {frame.stage} with score {frame.score}"
             return styled(f"{said}, return {self.match.total_reward:.2f}", STYLES["gain"])
+        if self._mind is None:
+            return styled("")
         if self.at in self._opinions:
             return opinion_line(self._agent, self._opinions[self.at], self.signs, most=8)
         seconds = int(time.monotonic() - self._since)

@@ -1,17 +1,15 @@
 """How long compiling took last time: said before it begins, and never a reason to fail."""
 
-import dataclasses
 import json
+import threading
 
 import jax
 import pytest
 
-from hackmatrix_rl.config import make_config
-from hackmatrix_rl.runs import _compile_times as module
-from hackmatrix_rl.runs import make_mesh
-from hackmatrix_rl.runs._compile_times import FILE, CompileTimes
+from hackmatrix_rl.system import CompileTimes, compiling, ticking
+from hackmatrix_rl.system import _compile_times as module
+from hackmatrix_rl.system._compile_times import FILE
 
-CONFIG = make_config("debug", {})
 FIRST = "compiling ... (this may take a minute, the first time)"
 
 
@@ -26,14 +24,13 @@ def cache(tmp_path):
     jax.config.update("jax_compilation_cache_dir", before)
 
 
-def times(**changes):
-    config = dataclasses.replace(CONFIG, **changes)
-    return CompileTimes(config, make_mesh(config))
+def times(kind="train"):
+    return CompileTimes(kind)
 
 
-def compile_once(cache, seconds, *, name=None, **changes):
+def compile_once(cache, seconds, *, name=None, kind="train"):
     """What is said before compiling; a program of a name is new in the cache after it."""
-    each = times(**changes)
+    each = times(kind)
     said = each.line()
     if name is not None:
         (cache / f"{name}-cache").write_text("")
@@ -56,27 +53,12 @@ def test_a_program_from_the_cache_has_a_time_of_its_own(cache):
     assert times().line() == "compiling ... (last time 3.7 s from the cache, 20 s without)"
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [{"network": "gru"}, {"num_envs": 32}, {"num_steps": 8}, {"precision": "bf16"}],
-    ids=str,
-)
-def test_what_changes_the_program_has_a_time_of_its_own(cache, changes):
+def test_each_kind_of_program_has_a_time_of_its_own(cache):
     compile_once(cache, 14.2, name="one")
-    assert times(**changes).line() == FIRST
-    compile_once(cache, 2.0, name="two", **changes)
-    assert times(**changes).line() == "compiling ... (2.0 s last time)"
+    assert times("eval").line() == FIRST
+    compile_once(cache, 2.0, name="two", kind="eval")
+    assert times("eval").line() == "compiling ... (2.0 s last time)"
     assert times().line() == "compiling ... (14 s last time)"
-
-
-def test_what_does_not_change_it_has_not(cache):
-    compile_once(cache, 14.2, name="one")
-    assert times(seed=7, learning_rate=0.1).line() == "compiling ... (14 s last time)"
-
-
-def test_a_mesh_of_another_size_has_a_time_of_its_own(cache):
-    compile_once(cache, 14.2, name="one")
-    assert times(mesh="data=2").line() == FIRST
 
 
 @pytest.mark.parametrize("content", ["", "{", "[1]", "\x00"])
@@ -135,10 +117,10 @@ def test_one_that_can_be_neither_read_nor_renamed_is_told(cache, monkeypatch):
 def test_the_file_does_not_grow_for_ever(cache, monkeypatch):
     monkeypatch.setattr(module, "_MOST", 2)
     for width in (1, 2, 3):
-        compile_once(cache, width, name=width, width=width)
+        compile_once(cache, width, name=width, kind=f"width={width}")
     assert len(json.loads((cache / FILE).read_text())) == 2
-    assert times(width=1).line() == FIRST
-    assert times(width=3).line() == "compiling ... (3.0 s last time)"
+    assert times("width=1").line() == FIRST
+    assert times("width=3").line() == "compiling ... (3.0 s last time)"
 
 
 def test_a_cache_that_is_not_there_yet_is_made(cache):
@@ -167,3 +149,48 @@ def test_without_a_cache_nothing_is_kept(tmp_path, monkeypatch):
         finally:
             jax.config.update("jax_compilation_cache_dir", before)
     assert list(tmp_path.iterdir()) == []
+
+
+class Clock:
+    """A clock that a test moves."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+def test_a_block_says_how_long_it_takes_and_keeps_it(cache):
+    said, clock = [], Clock()
+    with compiling("eval", said.append, clock=clock):
+        clock.now = 3.0
+    assert said == [FIRST, "compiled in 3.0 s"]
+    assert times("eval").line() == "compiling ... (3.0 s last time)"
+
+
+def test_compiling_can_be_over_before_the_block_is(cache):
+    said, clock = [], Clock()
+    with compiling("eval", said.append, clock=clock) as done:
+        clock.now = 3.0
+        done()
+        clock.now = 60.0
+        done()
+    assert said == [FIRST, "compiled in 3.0 s"]
+    assert times("eval").line() == "compiling ... (3.0 s last time)"
+
+
+def test_a_block_that_fails_while_it_compiles_keeps_nothing(cache):
+    said = []
+    with pytest.raises(RuntimeError), compiling("eval", said.append):
+        raise RuntimeError
+    assert said == [FIRST]
+    assert times("eval").line() == FIRST
+
+
+def test_it_ticks_while_it_lasts(cache):
+    ticked = threading.Event()
+    before = threading.active_count()
+    with ticking(lambda seconds: ticked.set(), seconds=0.01):
+        assert ticked.wait(60)
+    assert threading.active_count() == before

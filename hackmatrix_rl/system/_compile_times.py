@@ -1,31 +1,23 @@
 """How long compiling took last time on this machine, for an estimate of the next time."""
 
 import math
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import jax
-from jax.sharding import Mesh
 
-from hackmatrix_rl.config import TrainConfig
 from hackmatrix_rl.errors import DamagedFileError
-from hackmatrix_rl.system import (
-    cached_programs,
-    compilation_cache,
-    is_process_zero,
-    read_json,
-    set_aside,
-    write_json,
-)
+from hackmatrix_rl.system._compilation_cache import cached_programs, compilation_cache
+from hackmatrix_rl.system._devices import chosen_devices
+from hackmatrix_rl.system._files import read_json, set_aside, write_json
+from hackmatrix_rl.system._hosts import is_process_zero
+from hackmatrix_rl.system._ticking import ticking
 
 FILE = "hackmatrix_rl_compile_times.json"
 """Name of the file in the folder of the compilation cache."""
 
-# Settings that decide how much there is to compile; others hardly change it.
-_SETTINGS = (
-    *("network", "width", "depth", "num_envs", "num_steps", "minibatches", "grad_accum", "remat"),
-    *("precision", "precision_parts", "aux_coefficient", "debug"),
-)
 _COMPILED, _LOADED = "compiled", "from_cache"
 _MOST = 100  # kinds of program, the latest ones
 
@@ -40,17 +32,17 @@ class CompileTimes:
         notes: what people should know, in lines.
     """
 
-    def __init__(self, config: TrainConfig, mesh: Mesh) -> None:
+    def __init__(self, kind: str) -> None:
         """Looks up what is known.
 
         Args:
-            config: of the run.
-            mesh: the devices of the run.
+            kind: a line for all programs that take about as long to compile on one machine; the
+                kind of device and the version of JAX join it here.
         """
         self.notes: list[str] = []
         folder = compilation_cache()
         self._file = None if folder is None else folder / FILE
-        self._kind = _kind(config, mesh)
+        self._kind = f"{kind} device={chosen_devices()[0].device_kind} jax={jax.__version__}"
         self._before = cached_programs()
         self._known = _seconds(self._read().get(self._kind))
 
@@ -71,7 +63,7 @@ class CompileTimes:
         """Writes down how long compiling took.
 
         Args:
-            seconds: from `trainer.compile()`, which was called after this object was made.
+            seconds: of compiling, which began after this object was made.
         """
         # Process 0 alone writes into the cache.
         if self._file is None or not is_process_zero():
@@ -103,12 +95,48 @@ class CompileTimes:
             return {}
 
 
-def _kind(config: TrainConfig, mesh: Mesh) -> str:
-    """One line for all programs that take about as long to compile."""
-    device = mesh.devices.flat[0]
-    named: dict[str, Any] = {name: getattr(config, name) for name in _SETTINGS}
-    named |= {"mesh": dict(mesh.shape), "device": device.device_kind, "jax": jax.__version__}
-    return " ".join(f"{name}={value}" for name, value in named.items())
+@contextmanager
+def compiling(
+    kind: str,
+    say: Callable[[str], None],
+    *,
+    tick: Callable[[float], None] = lambda seconds: None,
+    clock: Callable[[], float] = time.monotonic,
+) -> Iterator[Callable[[], None]]:
+    """Says how long compiling took last time, ticks while it lasts, and keeps how long it took.
+
+    Nothing is kept of a block that an exception leaves while it compiles.
+
+    Args:
+        kind: as for `CompileTimes`.
+        say: takes one line before, one line after, and what people should know.
+        tick: told the seconds so far, every second, from another thread.
+        clock: seconds since some moment.
+
+    Yields:
+        A function to call where compiling is over, if that is before the end of the block.
+    """
+    times = CompileTimes(kind)
+    say(times.line())
+    began = clock()
+    with ExitStack() as waiting:
+        waiting.enter_context(ticking(tick))
+        over = False
+
+        def done() -> None:
+            nonlocal over
+            if over:
+                return
+            over = True
+            waiting.close()
+            seconds = clock() - began
+            say(f"compiled in {seconds:.1f} s")
+            times.keep(seconds)
+            for note in times.notes:
+                say(note)
+
+        yield done
+        done()
 
 
 def _seconds(known: object) -> dict[str, float]:

@@ -1,0 +1,52 @@
+"""Replays that a command is given."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.view.replays import Match, Replay
+
+
+def given_replay(file: Path | None, move: int | None, seed: int | None) -> Replay | None:
+    """The replay of `--from`, `--move` and `--seed`.
+
+    Args:
+        file: `--from`.
+        move: `--move`.
+        seed: `--seed`, or what else chooses a new game.
+
+    Raises:
+        ConfigError: the flags do not fit together, or the file is no replay of these rules.
+    """
+    if file is None:
+        if move is not None:
+            raise ConfigError(f"--move {move} needs a replay: add --from FILE.")
+        return None
+    if seed is not None:
+        raise ConfigError("--seed chooses a new game, but a replay has its own seed.")
+    replay = Replay.load(file)
+    replay.check_move(move)
+    return replay
+
+
+def played_again(
+    file: Path,
+    replay: Replay,
+    move: int | None,
+    on_move: Callable[[int, int], None] = lambda done, total: None,
+) -> Match:
+    """The game of a replay.
+
+    Args:
+        file: of the replay.
+        replay: from the file.
+        move: number of moves to play; by default all, and then the end is checked.
+        on_move: told the number of moves played, and of all moves.
+
+    Raises:
+        ConfigError: the replay cannot be played again; the message names the file.
+    """
+    try:
+        return replay.match(move, on_move=on_move)
+    except ConfigError as error:
+        raise ConfigError(f"{file}: {error}.") from error

@@ -1,0 +1,57 @@
+"""`hackmatrix-rl ui`."""
+
+import os
+import sys
+from functools import partial
+
+import click
+
+from hackmatrix_rl.cli._command import Command
+from hackmatrix_rl.runs import find_player
+from hackmatrix_rl.system import enable_compilation_cache
+from hackmatrix_rl.view.ui import PORT, check_installed, serve
+
+
+@click.command("ui", cls=Command)
+@click.argument("agent", metavar="[AGENT]", required=False)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    metavar="NUMBER",
+    default=PORT,
+    show_default=True,
+    help="Port on 127.0.0.1; 0 takes any free one.",
+)
+@click.option("--no-browser", is_flag=True, help="Print the address and open no browser.")
+@click.option(
+    "--seed",
+    type=click.IntRange(0, 2**32 - 1),
+    metavar="NUMBER",
+    help="Seed of the first game. By default it is drawn.",
+)
+def ui_command(agent: str | None, port: int, no_browser: bool, seed: int | None) -> None:
+    """Play in the browser, watch an agent, take over from it.
+
+    AGENT is a run (its folder, or its name under runs/), a checkpoint, or a script: random or
+    runner. It plays from the start; without one, you play. The page changes it.
+
+    The server listens on 127.0.0.1 only, and answers only whoever has the token in the address.
+    It needs pip install 'hackmatrix-rl[ui]'.
+    """
+    check_installed()
+    find = partial(find_player, report=partial(click.echo, err=True))
+    if agent is not None:
+        find(agent)
+    enable_compilation_cache()
+    done = serve(
+        find,
+        port=port,
+        seed=seed,
+        agent=agent,
+        browser=not no_browser,
+        report=click.echo,
+    )
+    if not done:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)

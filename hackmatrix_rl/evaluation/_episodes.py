@@ -1,0 +1,190 @@
+"""Plays the first episode of each environment of a batch, some steps at a time."""
+
+import time
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Int32, Key, PyTree
+
+from hackmatrix_rl.env import (
+    Environment,
+    EpisodeStatistics,
+    Timestep,
+)
+from hackmatrix_rl.evaluation._keys import start_key, step_keys
+from hackmatrix_rl.evaluation._player import Agent
+
+MOST_STEPS = 64
+"""Most steps in one call of the compiled loop."""
+
+_QUICK, _SLOW = 0.25, 1.0  # seconds: a call below does more next time, a call beyond does less
+
+
+class Play(eqx.Module):
+    """A batch of environments, each until its first episode ends.
+
+    The players stand one after another in the batch.
+
+    Attributes:
+        state: of the environments.
+        timestep: the newest one.
+        carries: the memories of each player.
+        totals: of each environment's first episode so far.
+        done: whether that episode has ended.
+        step: number of steps so far.
+    """
+
+    state: PyTree[Array]
+    timestep: Timestep
+    carries: tuple[PyTree[Array], ...]
+    totals: EpisodeStatistics
+    done: Bool[Array, " all_envs"]
+    step: Int32[Array, ""]
+
+
+def play_episodes(
+    players: tuple[Agent, ...],
+    environment: Environment,
+    keys: Key[Array, " num_envs"],
+    *,
+    max_steps: int,
+    record: bool,
+    on_progress: Callable[[np.ndarray], None],
+) -> tuple[EpisodeStatistics, np.ndarray, np.ndarray | None]:
+    """Plays each environment's first episode with each player.
+
+    The compiled loop is left every now and then, to tell how far it is. That changes no result.
+
+    Args:
+        players: they play the same games.
+        environment: the environment to play in.
+        keys: of the games.
+        max_steps: step limit of an episode.
+        record: whether to return the actions.
+        on_progress: told whether each episode has ended, by player; first when everything is
+            compiled and nothing is played.
+
+    Returns:
+        The totals and whether the episode ended, both by player and environment, and the actions
+        by step, player and environment if they were asked for.
+    """
+    shape = (len(players), keys.shape[0])
+    play = _begin(players, environment, keys)
+    step, done = 0, np.zeros(shape, bool)
+    recorded: list[np.ndarray] = []
+    most, until = 1, 0  # the first call only compiles
+    while True:
+        began = time.perf_counter()
+        play, actions = _advance(
+            players, environment, keys, play, jnp.asarray(until, jnp.int32), record
+        )
+        before, step = step, int(play.step)
+        done = np.asarray(play.done).reshape(shape)
+        if actions is not None:
+            small = np.min_scalar_type(environment.spec.num_actions)
+            recorded.append(np.asarray(actions)[: step - before].astype(small))
+        on_progress(done)
+        if done.all() or step >= max_steps:
+            break
+        if until:
+            most = _paced(most, time.perf_counter() - began)
+        until = min(step + most, max_steps)
+    totals: EpisodeStatistics = jax.tree.map(
+        lambda leaf: np.asarray(leaf).reshape(shape), play.totals
+    )
+    return totals, done, np.concatenate(recorded).reshape(-1, *shape) if record else None
+
+
+def _paced(steps: int, seconds: float) -> int:
+    """How many steps to do at once after some took this long."""
+    if seconds < _QUICK:
+        return min(2 * steps, MOST_STEPS)
+    return max(steps // 2, 1) if seconds > _SLOW else steps
+
+
+@eqx.filter_jit
+def _begin(
+    players: tuple[Agent, ...], environment: Environment, keys: Key[Array, " num_envs"]
+) -> Play:
+    num_envs = keys.shape[0]
+    all_keys = jnp.tile(keys, len(players))
+    state, timestep = environment.reset(jax.vmap(start_key)(all_keys))
+    return Play(
+        state=state,
+        timestep=timestep,
+        carries=tuple(_carries(player, num_envs) for player in players),
+        totals=timestep.episode,
+        done=jnp.zeros(all_keys.shape[0], bool),
+        step=jnp.zeros((), jnp.int32),
+    )
+
+
+@eqx.filter_jit
+def _advance(
+    players: tuple[Agent, ...],
+    environment: Environment,
+    keys: Key[Array, " num_envs"],
+    play: Play,
+    until: Int32[Array, ""],
+    record: bool,
+) -> tuple[Play, Int32[Array, "most_steps all_envs"] | None]:
+    """Plays on, up to a number of steps, or until all episodes have ended.
+
+    Returns:
+        The next play, and the actions of these steps if they are to be recorded.
+    """
+    num_envs = keys.shape[0]
+    all_keys = jnp.tile(keys, len(players))
+    first = play.step
+    recorded = jnp.zeros((MOST_STEPS, all_keys.shape[0]), jnp.int32) if record else None
+
+    def act(play: Play, keys: Key[Array, " all_envs"]) -> tuple[Array, tuple[PyTree, ...]]:
+        """Each player acts in its own part of the batch."""
+        chosen = []
+        for place, (player, carry) in enumerate(zip(players, play.carries, strict=True)):
+            own = slice(place * num_envs, (place + 1) * num_envs)
+            observation = jax.tree.map(lambda leaf, own=own: leaf[own], play.timestep.observation)
+            mask = play.timestep.mask[own]
+            chosen.append(jax.vmap(_act(player))(observation, mask, carry, keys[own]))
+        actions, carries = zip(*chosen, strict=True)
+        return jnp.concatenate(actions), carries
+
+    def unfinished(carry: tuple[Play, Array | None]) -> Bool[Array, ""]:
+        play, _ = carry
+        return ~jnp.all(play.done) & (play.step < until)
+
+    def step(carry: tuple[Play, Array | None]) -> tuple[Play, Array | None]:
+        play, recorded = carry
+        act_keys, play_keys = jax.vmap(step_keys, in_axes=(0, None))(all_keys, play.step)
+        actions, carries = act(play, act_keys)
+        if recorded is not None:
+            recorded = recorded.at[play.step - first].set(actions)
+        state, timestep = environment.step(play.state, actions, play_keys)
+        # The totals stop changing when the first episode ends.
+        totals = jax.tree.map(
+            lambda new, old: jnp.where(play.done, old, new), timestep.episode, play.totals
+        )
+        return Play(
+            state=state,
+            timestep=timestep,
+            carries=carries,
+            totals=totals,
+            done=play.done | timestep.done,
+            step=play.step + 1,
+        ), recorded
+
+    return jax.lax.while_loop(unfinished, step, (play, recorded))
+
+
+def _act(player: Agent) -> Callable[..., tuple[Array, PyTree[Array]]]:
+    """`player.act` with its key by position, for `jax.vmap`."""
+    return lambda observation, mask, carry, key: player.act(observation, mask, carry, key=key)
+
+
+def _carries(player: Agent, num_envs: int) -> PyTree[Array]:
+    return jax.tree.map(
+        lambda leaf: jnp.broadcast_to(leaf, (num_envs, *leaf.shape)), player.initial_carry()
+    )

@@ -1,0 +1,171 @@
+"""What a run's folder tells of the run, however much of it is there."""
+
+import dataclasses
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from etils import epath
+
+from hackmatrix_rl.config import PRESETS, TrainConfig
+from hackmatrix_rl.errors import ConfigError, DamagedFileError
+from hackmatrix_rl.runs._folder import RunFolder, find_run_folder
+from hackmatrix_rl.runs._lock import is_locked
+from hackmatrix_rl.runs.sinks import rows_and_damage
+from hackmatrix_rl.system import read_json
+from hackmatrix_rl.view.replays import Replay
+
+T = TypeVar("T")
+
+_TIME = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d  ")
+_ENDS = ("trained to the end at", "stopped at")
+_WARNINGS = (
+    *("Warning:", "COULD NOT", "could not", "cannot write", "can be written again", "Stopping"),
+    *("was removed", "damaged", "missing", "since the last start", "dropped", "are lost"),
+)
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """What is known of a run.
+
+    Attributes:
+        folder: of the run.
+        config: the settings by name; empty if they cannot be read.
+        starts: what `versions.json` says of each start.
+        rows: of the metrics.
+        summary: evaluation of each player, by name.
+        replays: name and replay, the newest first.
+        page: the newest replay as HTML, or `None`.
+        log: the lines of the log, with their times.
+        running: whether a process writes the folder now.
+        missing: what is missing or cannot be read, in lines.
+    """
+
+    folder: RunFolder
+    config: Mapping[str, Any]
+    starts: Sequence[Mapping[str, Any]]
+    rows: Sequence[Mapping[str, Any]]
+    summary: Mapping[str, Any]
+    replays: Sequence[tuple[str, Replay]]
+    page: str | None
+    log: Sequence[str]
+    running: bool
+    missing: Sequence[str] = field(default_factory=tuple)
+
+    @property
+    def warnings(self) -> list[str]:
+        """The lines of the log about something that went wrong."""
+        return [line for line in self.log if any(sign in line for sign in _WARNINGS)]
+
+    @property
+    def resumes(self) -> list[str]:
+        """The lines of the log about resumes."""
+        return [line for line in self.log if _said(line).startswith("resumed at update")]
+
+    @property
+    def end(self) -> str:
+        """How the run ended, in a sentence."""
+        last = self.log[-1] if self.log else ""
+        if self.running:
+            return "It is still going."
+        ends = [place for place, line in enumerate(self.log) if _said(line).startswith(_ENDS)]
+        if ends and not any("resumed at" in line for line in self.log[ends[-1] :]):
+            return f"It {_said(self.log[ends[-1]])}."
+        stops = [line for line in self.log if "Stopping" in line]
+        if stops:
+            return f"Training stopped because it went wrong: {_said(stops[-1])}"
+        if not self.log:
+            return "Nothing says how it ended."
+        return f"It was ended from outside, or is going on elsewhere; last sign: {last[:19]}."
+
+    def changed(self) -> tuple[str, dict[str, Any]]:
+        """The preset that is nearest, and the settings in which the run differs from it."""
+        differences = {
+            name: {
+                key: value
+                for key, value in self.config.items()
+                if key not in _OWN and key in DEFAULTS and value != {**DEFAULTS, **preset}[key]
+            }
+            for name, preset in PRESETS.items()
+        }
+        nearest = min(differences, key=lambda name: len(differences[name]))
+        return nearest, differences[nearest]
+
+
+DEFAULTS = {each.name: each.default for each in dataclasses.fields(TrainConfig)}
+_OWN = ("run_dir", "checkpoint_dir", "device")  # of one run, not of a way to train
+
+
+def read_run(run: str) -> RunRecord:
+    """What the folder of a run tells. Nothing in it is needed, and nothing is trusted.
+
+    Args:
+        run: its folder, its name under `runs/`, or its wandb id.
+
+    Raises:
+        ConfigError: there is no such run.
+    """
+    path = find_run_folder(run)
+    if path is None or not path.is_dir():
+        raise ConfigError(
+            f"{run}: holds no run. Give a run's folder, such as runs/2030-01-31_12-00-00, or its "
+            "name under runs/."
+        )
+    folder = RunFolder(path, epath.Path(path / "checkpoints"), "")
+    missing: list[str] = []
+
+    def read(what: str, file: Path, get: Callable[[Path], T | None], otherwise: T) -> T:
+        try:
+            found = get(file)
+        except (OSError, ValueError, DamagedFileError, ConfigError) as error:
+            missing.append(f"{file.name} ({what}) {_why(error, file)}")
+            return otherwise
+        if found is None:
+            missing.append(f"{file.name} ({what}) is not there")
+        return otherwise if found is None else found
+
+    nothing: list[dict[str, Any]] = []
+    no_fields: dict[str, Any] = {}
+    rows, damage = read("metrics", folder.metrics, rows_and_damage, (nothing, 0))
+    if damage:
+        missing.append(f"{folder.metrics.name} holds {damage} damaged lines, which are left out")
+    starts = read("versions", folder.versions, read_json, no_fields).get("starts")
+    replays = []
+    for file in sorted(folder.replays.glob("*.json"), reverse=True):
+        replay = read("a replay", file, Replay.load, None)
+        replays += [] if replay is None else [(file.name, replay)]
+    return RunRecord(
+        folder=folder,
+        config=read("settings", folder.config, read_json, no_fields),
+        starts=_mappings(starts),
+        rows=rows,
+        summary=read("evaluation at the end", folder.summary, read_json, no_fields),
+        replays=replays,
+        page=read("newest replay", folder.page, _text, "") or None,
+        log=read("log", folder.log, _text, "").splitlines(),
+        running=is_locked(path),
+        missing=tuple(missing),
+    )
+
+
+def _text(file: Path) -> str | None:
+    return file.read_text(encoding="utf-8", errors="replace") if file.exists() else None
+
+
+def _mappings(found: object) -> list[Mapping[str, Any]]:
+    return [each for each in found if isinstance(each, Mapping)] if isinstance(found, list) else []
+
+
+def _said(line: str) -> str:
+    """A line of the log without its time."""
+    return _TIME.sub("", line)
+
+
+def _why(error: Exception, file: Path) -> str:
+    if isinstance(error, FileNotFoundError):
+        return "is not there"
+    said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return f"cannot be used: {said.removeprefix(f'{file}: ')}"

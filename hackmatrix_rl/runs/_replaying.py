@@ -1,0 +1,202 @@
+"""Replays of evaluation games in a run's folder."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Key
+
+from hackmatrix_rl.agent import ValueScale
+from hackmatrix_rl.agent.networks import ActorCritic
+from hackmatrix_rl.env import Environment, HackMatrix
+from hackmatrix_rl.evaluation import Evaluation, PolicyAgent
+from hackmatrix_rl.runs._folder import RunFolder
+from hackmatrix_rl.system import write_whole
+from hackmatrix_rl.training import Trainer
+from hackmatrix_rl.view.replays import Match, Mind, Replay, game_seed, page_of, replays_of
+
+MOST_MOVES = 5_000
+"""Moves after which a game that is played only to be watched ends."""
+
+_CHOICE = "median:1"  # how the agent usually plays; the best game is mostly luck
+
+
+class ReplayWriter:
+    """Writes games of a run down: each as a small file, the newest also as a page.
+
+    Nothing here stops a training: what fails is told once, until something succeeds again.
+
+    Args:
+        folder: of the run.
+        environment: of the training.
+        most: number of replays to keep, beside the one with the highest return.
+        note: takes a line for people.
+        show: takes the page, when it is written anew.
+    """
+
+    def __init__(
+        self,
+        folder: RunFolder,
+        environment: HackMatrix,
+        *,
+        most: int,
+        note: Callable[[str], None],
+        show: Callable[[Path], None] = lambda page: None,
+    ) -> None:
+        self._folder = folder
+        self._environment = environment
+        self._most = most
+        self._note = note
+        self._show = show
+        self._failed = False
+
+    @classmethod
+    def of(
+        cls,
+        folder: RunFolder,
+        environment: Environment,
+        *,
+        most: int,
+        note: Callable[[str], None],
+        show: Callable[[Path], None] = lambda page: None,
+    ) -> "ReplayWriter | None":
+        """A writer, or `None` where nothing is written: another process or another game."""
+        if folder.process or not most or not isinstance(environment, HackMatrix):
+            return None
+        return cls(folder, environment, most=most, note=note, show=show)
+
+    def keep(
+        self,
+        found: Evaluation,
+        key: Key[Array, ""],
+        *,
+        update: int,
+        policy: ActorCritic | None = None,
+        value_scale: ValueScale | None = None,
+    ) -> None:
+        """Keeps the game with the median return of an evaluation.
+
+        Args:
+            found: the evaluation, with its actions.
+            key: of the evaluation.
+            update: number of updates of the policy that played.
+            policy: what played; the page shows its thoughts.
+            value_scale: units of the policy's value.
+        """
+
+        def game() -> Match:
+            games = replays_of(found, self._environment, key=key, choice=_CHOICE)
+            return next(match for _, match, _ in games)
+
+        self._attempt(game, update, policy, value_scale)
+
+    def play(
+        self,
+        policy: ActorCritic,
+        key: Key[Array, ""],
+        *,
+        update: int,
+        value_scale: ValueScale | None = None,
+    ) -> None:
+        """Plays a game with a policy, and keeps it.
+
+        Args:
+            policy: what plays.
+            key: of an evaluation; this is its first game.
+            update: number of updates of the policy.
+            value_scale: units of the policy's value.
+        """
+
+        def game() -> Match:
+            match = self._match(key)
+            mind = Mind(PolicyAgent(policy), match, environment=self._environment)
+            while match.now.end is None and match.now.number < MOST_MOVES:
+                match.play(mind.opinion().action)
+            return match
+
+        self._attempt(game, update, policy, value_scale)
+
+    def _match(self, key: Key[Array, ""]) -> Match:
+        environment = self._environment
+        return Match(game_seed(key), config=environment.config, max_steps=environment.max_steps)
+
+    def _attempt(
+        self,
+        game: Callable[[], Match],
+        update: int,
+        policy: ActorCritic | None,
+        value_scale: ValueScale | None,
+    ) -> None:
+        try:
+            self._write(game(), update, policy, value_scale)
+        except Exception as error:  # any error: told, and training goes on
+            if not self._failed:
+                self._failed = True
+                said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+                self._note(f"could not write a replay: {said}. Training goes on.")
+        else:
+            self._failed = False
+
+    def _write(
+        self,
+        match: Match,
+        update: int,
+        policy: ActorCritic | None,
+        value_scale: ValueScale | None,
+    ) -> None:
+        player = f"{self._folder.run_id}, update {update:,}"[:200]
+        replay = Replay.of(match, player=player)
+        folder = self._folder.replays
+        folder.mkdir(exist_ok=True)
+        # A resumed run may come here again.
+        for old in folder.glob(f"update-{update:08}_*.json"):
+            old.unlink()
+        name = f"update-{update:08}_return-{replay.total_reward:.2f}_stage-{replay.stage}"
+        replay.save(folder / f"{name}.json")
+        self._forget_the_oldest()
+        minds = {}
+        if policy is not None:
+            agent = PolicyAgent(policy, value_scale=value_scale)
+            minds["agent"] = Mind(agent, match, environment=self._environment)
+        write_whole(self._folder.page, replay_page(match, minds, player))
+        self._show(self._folder.page)
+
+    def _forget_the_oldest(self) -> None:
+        replays = sorted(self._folder.replays.glob("update-*_return-*.json"))
+        best = max(replays, key=_return, default=None)
+        for path in replays[: -self._most]:
+            if path != best:
+                path.unlink()
+
+
+def replay_page(match: Match, minds: Mapping[str, Mind], player: str) -> str:
+    """A game as one HTML file.
+
+    Args:
+        match: the game.
+        minds: agents by name; the page shows their thoughts.
+        player: who played, in words.
+    """
+    return page_of(match, minds=minds, player=player)
+
+
+def value_scale_of(trainer: Trainer[Any]) -> ValueScale | None:
+    """A copy of the units of the value that a trainer learns; `None` if it has none."""
+    scale = getattr(getattr(trainer.state, "learner", None), "value_scale", None)
+    if not isinstance(scale, ValueScale):
+        return None
+    # From the host: the next dispatch overwrites the arrays.
+    copied: ValueScale = jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf)), scale)
+    return copied
+
+
+def _return(path: Path) -> float:
+    """The return in the name of a replay; the lowest for a name that somebody changed."""
+    _, _, rest = path.stem.partition("_return-")
+    try:
+        return float(rest.partition("_")[0])
+    except ValueError:
+        return float("-inf")

@@ -1,0 +1,337 @@
+"""A run on one HTML page, which fetches nothing."""
+
+import base64
+import dataclasses
+import html
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from hackmatrix_rl.config import TrainConfig
+from hackmatrix_rl.runs._curve import INKS, baselines, number, panels_as_svg
+from hackmatrix_rl.runs._record import DEFAULTS, RunRecord, read_run
+from hackmatrix_rl.view.replays import Replay
+
+MOST_LINES = 200
+"""Most lines of the log that a page shows, the newest ones."""
+
+# Also for the replay's page inside, whoever wrote it: nothing is fetched.
+_POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'unsafe-inline'",
+        "style-src 'unsafe-inline'",
+        "img-src data:",
+        "base-uri 'none'",
+        "form-action 'none'",
+    )
+)
+
+# Name in the summary, and label.
+_RESULTS = (
+    ("return", "return"),
+    ("stage", "stage reached"),
+    ("win_rate", "win rate"),
+    ("score", "score"),
+    ("length", "length"),
+)
+_NEWEST = (
+    ("return", "mean return"),
+    ("stage", "mean stage"),
+    ("entropy", "entropy (nats)"),
+    ("approx_kl", "KL of an update (nats)"),
+    ("value_loss", "value loss"),
+    ("steps_per_second", "steps per second"),
+)
+
+
+def report_of(run: str) -> tuple[str, Path]:
+    """A run as one self-contained HTML page.
+
+    It has the learning curves, the evaluation, replays, warnings, settings and versions, as far
+    as the run's folder has them, and says what is missing.
+
+    Args:
+        run: the run's folder, its name under `runs/`, or its wandb id.
+
+    Returns:
+        The page, and the run's folder.
+
+    Raises:
+        ConfigError: there is no such run.
+    """
+    record = read_run(run)
+    sections = {
+        "Evaluation": _evaluation(record),
+        "Learning curves": _curves(record),
+        "Replays": _replays(record),
+        "Warnings": _warnings(record),
+        "Settings": _settings(record),
+        "Starts": _starts(record),
+        "Missing": _list(record.missing),
+    }
+    shown = {title: body for title, body in sections.items() if body}
+    links = "".join(f'<a href="#{_id(title)}">{title}</a>' for title in shown)
+    bodies = "".join(
+        f'<section><h2 id="{_id(title)}">{title}</h2>{body}</section>'
+        for title, body in shown.items()
+    )
+    name = _text(record.folder.run_id)
+    style = (files("hackmatrix_rl.runs") / "report.css").read_text(encoding="utf-8")
+    page = (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
+        f"<title>{name}</title><style>{style}</style></head><body>"
+        f"<header><h1>{name}</h1><p>{_text(record.end)}</p>{_facts(record)}"
+        f"<nav>{links}</nav></header><main>{bodies}</main>"
+        f'<footer class="dim"><p>Made {datetime.now().isoformat(sep=" ", timespec="minutes")} by '
+        "hackmatrix-rl report.</p></footer></body></html>\n"
+    )
+    return page, record.folder.path
+
+
+def _facts(record: RunRecord) -> str:
+    last = record.rows[-1] if record.rows else {}
+    config, start = record.config, record.starts[-1] if record.starts else {}
+    device = _get(start, "devices")
+    facts = {
+        "environment steps": _count(last.get("env_steps"), config.get("total_timesteps")),
+        "updates": _count(last.get("updates")),
+        "resumed": _times(len(record.resumes)),
+        "network": " ".join(
+            str(config[name]) for name in ("network", "precision") if name in config
+        ),
+        "seed": str(config.get("seed", "")),
+        "device": f"{_get(device, 'kind')} x {_get(device, 'count')}" if device else "",
+        "begun": _minute(_get(record.starts[0], "started")) if record.starts else "",
+        "version": str(_get(_get(start, "versions"), "hackmatrix-rl") or ""),
+    }
+    items = "".join(
+        f"<div><dt>{name}</dt><dd>{_text(value)}</dd></div>"
+        for name, value in facts.items()
+        if value
+    )
+    return f'<dl class="facts">{items}</dl>'
+
+
+def _evaluation(record: RunRecord) -> str:
+    players = [name for name in record.summary if isinstance(record.summary[name], Mapping)]
+    if not players:
+        return ""
+    episodes = _get(record.summary[players[0]], "episodes")
+    rows = [
+        [label, *(_interval(_get(record.summary[each], name), name) for each in players)]
+        for name, label in _RESULTS
+        if any(_get(record.summary[each], name) for each in players)
+    ]
+    histograms = {
+        each: _get(_get(record.summary[each], "stage"), "histogram") or {} for each in players
+    }
+    stages = {
+        stage for found in histograms.values() if isinstance(found, Mapping) for stage in found
+    }
+    for stage in sorted(stages, key=lambda text: (len(text), text)):
+        counts = [_count(_get(histograms[each], stage) or 0) for each in players]
+        rows.append([f"ended in stage {_text(stage)}", *counts])
+    caption = f"{_count(episodes)} games with each player; means with 95% intervals."
+    return _table(["", *players], rows, caption=caption, escaped=True)
+
+
+def _curves(record: RunRecord) -> str:
+    inks = {each.name: f"var(--{each.name})" for each in dataclasses.fields(INKS)}
+    panels = panels_as_svg(record.rows, baselines(record.folder.summary), inks)
+    if not panels:
+        return ""
+    drawn = "".join(
+        f'<figure role="img" aria-label="{_text(label)} over environment steps">{svg}</figure>'
+        for label, svg in panels
+    )
+    last = record.rows[-1]
+    rows = [
+        [label, _number(last.get(name))] for name, label in _NEWEST if last.get(name) is not None
+    ]
+    newest = _table(["", "newest row"], rows) if rows else ""
+    return f'<div class="curves">{drawn}</div>{newest}'
+
+
+def _replays(record: RunRecord) -> str:
+    parts = []
+    if record.page is not None:
+        parts.append(
+            "<p class=screen>The newest one. Space plays and pauses it.</p>"
+            '<iframe title="the newest replay" loading="lazy" '
+            f'sandbox="allow-scripts allow-downloads" srcdoc="{_text(record.page)}"></iframe>'
+        )
+    if record.replays:
+        rows = [_replay_row(name, replay) for name, replay in record.replays]
+        heads = ["file", "return", "stage", "score", "moves", "end"]
+        parts.append(
+            _table(heads, rows, escaped=True, caption="Watch one: hackmatrix-rl replay FILE")
+        )
+    return "".join(parts)
+
+
+def _replay_row(name: str, replay: Replay) -> list[str]:
+    content = base64.b64encode(json.dumps(replay.as_dict(), indent=2).encode()).decode()
+    href = f"data:application/json;base64,{content}"
+    link = f'<a download="{_text(name)}" href="{href}">{_text(name)}</a>'
+    return [
+        link,
+        f"{replay.total_reward:.2f}",
+        str(replay.stage),
+        f"{replay.score:,}",
+        f"{len(replay.actions):,}",
+        _text(replay.end or "unfinished"),
+    ]
+
+
+def _warnings(record: RunRecord) -> str:
+    lines = [*record.warnings, *record.resumes]
+    if not lines:
+        return "<p>The log has none.</p>" if record.log else ""
+    more = len(lines) - MOST_LINES
+    first = f"<p class=dim>{more:,} earlier lines are left out.</p>" if more > 0 else ""
+    return f"{first}<pre>{_text(chr(10).join(sorted(lines)[-MOST_LINES:]))}</pre>"
+
+
+def _settings(record: RunRecord) -> str:
+    if not record.config:
+        return ""
+    preset, changed = record.changed()
+    groups: dict[str, list[tuple[str, str, bool]]] = {}
+    for each in dataclasses.fields(TrainConfig):
+        if each.name in record.config:
+            row = (each.name, _value(record.config[each.name]), each.name in changed)
+            groups.setdefault(each.metadata["group"], []).append(row)
+    if unknown := [name for name in record.config if name not in DEFAULTS]:
+        groups["Of another version"] = [
+            (name, _value(record.config[name]), False) for name in unknown
+        ]
+    tables = "".join(
+        f"<section><h3>{_text(group)}</h3><table>"
+        + "".join(
+            f"<tr{' class=changed' if own else ''}><td>{_text(name)}</td>"
+            f"<td class=text>{_text(value)}</td></tr>"
+            for name, value, own in rows
+        )
+        + "</table></section>"
+        for group, rows in groups.items()
+    )
+    return (
+        f"<p class=dim>Bold with a dot: differs from the preset {preset}, which is the nearest."
+        f'</p><div class="settings">{tables}</div>'
+    )
+
+
+def _starts(record: RunRecord) -> str:
+    parts = []
+    for place, start in enumerate(record.starts):
+        versions = _get(start, "versions")
+        devices = _get(start, "devices")
+        environment = _get(start, "environment")
+        command = start.get("command")
+        facts = {
+            "begun": start.get("started"),
+            "command": " ".join(map(str, command)) if isinstance(command, list) else None,
+            "commit": start.get("commit"),
+            "system": start.get("system"),
+            "devices": _pairs(devices),
+            "processes": start.get("processes"),
+            "versions": _pairs(versions),
+            "environment": _pairs(environment),
+        }
+        rows = [[name, str(value)] for name, value in facts.items() if value]
+        parts.append(f"<h3>Start {place + 1} of {len(record.starts)}</h3>{_table([], rows)}")
+    return "".join(parts)
+
+
+def _table(
+    heads: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    caption: str = "",
+    escaped: bool = False,
+) -> str:
+    show = str if escaped else _text
+    # A column of numbers is one that has a heading, except the first.
+    kinds = ["number" if place and heads else "text" for place in range(len(heads) or 2)]
+    head = "".join(
+        f"<th class={kind}>{_text(text)}</th>" for kind, text in zip(kinds, heads, strict=False)
+    )
+    body = "".join(
+        "<tr>"
+        + "".join(
+            f"<td class={kind}>{show(cell)}</td>" for kind, cell in zip(kinds, row, strict=True)
+        )
+        + "</tr>"
+        for row in rows
+    )
+    said = f"<p class=dim>{_text(caption)}</p>" if caption else ""
+    top = f"<thead><tr>{head}</tr></thead>" if heads else ""
+    return f'{said}<div class="wide"><table>{top}<tbody>{body}</tbody></table></div>'
+
+
+def _list(lines: Sequence[str]) -> str:
+    return f"<ul>{''.join(f'<li>{_text(line)}</li>' for line in lines)}</ul>" if lines else ""
+
+
+def _interval(estimate: object, name: str) -> str:
+    ends = _get(estimate, "ci95")
+    found = [_get(estimate, "mean"), *(ends if isinstance(ends, list) and len(ends) == 2 else ())]
+    rate = name == "win_rate"
+    texts = [f"{100 * number(each):.1f}" if rate else f"{number(each):.2f}" for each in found]
+    if texts[0] == "nan":
+        return "-"
+    mean = texts[0] + ("%" if rate else "")
+    if "nan" in texts or len(texts) == 1:
+        return mean
+    return f"{mean} <span>[{texts[1]}, {texts[2]}]</span>"
+
+
+def _times(count: int) -> str:
+    return ("never", "once", "twice")[count] if count < 3 else f"{count} times"
+
+
+def _minute(time: object) -> str:
+    """A time of `versions.json` up to the minute; it is in UTC."""
+    return f"{time[:16].replace('T', ' ')} UTC" if isinstance(time, str) else ""
+
+
+def _get(content: object, name: str) -> Any:
+    return content.get(name) if isinstance(content, Mapping) else None
+
+
+def _pairs(content: object) -> str:
+    if not isinstance(content, Mapping):
+        return ""
+    return ", ".join(f"{name} {value}" for name, value in content.items())
+
+
+def _count(value: object, whole: object = None) -> str:
+    found, most = number(value), number(whole)
+    if found != found:
+        return ""
+    return f"{found:,.0f}" + ("" if most != most else f" of {most:,.0f}")
+
+
+def _number(value: object) -> str:
+    found = number(value)
+    return "-" if found != found else f"{found:,.0f}" if abs(found) >= 1000 else f"{found:.4g}"
+
+
+def _value(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "none" if value is None else str(value)
+
+
+def _id(title: str) -> str:
+    return title.lower().replace(" ", "-")
+
+
+def _text(text: object) -> str:
+    return html.escape(str(text))

@@ -1,0 +1,135 @@
+"""Games shown in a notebook."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from hackmatrix_rl.env import HackMatrixState
+from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.game import State
+from hackmatrix_rl.view._board_drawing import draw
+from hackmatrix_rl.view._drawing import Drawing
+from hackmatrix_rl.view._frame import Frame
+from hackmatrix_rl.view._frame_of import frames_of
+from hackmatrix_rl.view._grid import grid
+from hackmatrix_rl.view._raster import save_png
+from hackmatrix_rl.view._svg import svg_of
+
+MOST_GAMES = 16
+"""Games of a batch that `show` draws."""
+
+
+@dataclass(frozen=True, repr=False)
+class Picture:
+    """A drawing that a notebook shows by itself.
+
+    Attributes:
+        drawing: what it shows.
+        theme: the name of its colours.
+    """
+
+    drawing: Drawing
+    theme: str = "auto"
+
+    def __repr__(self) -> str:
+        return f"<{self.drawing.title}>"
+
+    def _repr_svg_(self) -> str:
+        return svg_of(self.drawing, self.theme)
+
+    def save(self, path: str | Path, *, scale: float = 2.0) -> None:
+        """Writes the picture.
+
+        Args:
+            path: the file; its name ends in `.svg` or `.png`. The theme `auto` is `light` here.
+            scale: pixels of a PNG image for a pixel of the drawing.
+
+        Raises:
+            ConfigError: the name ends in something else.
+        """
+        theme = "light" if self.theme == "auto" else self.theme
+        match Path(path).suffix.lower():
+            case ".svg":
+                Path(path).write_text(svg_of(self.drawing, theme), encoding="utf-8")
+            case ".png":
+                save_png(self.drawing, path, theme=theme, scale=scale)
+            case ending:
+                raise ConfigError(
+                    f"path {str(path)!r} ends in {ending!r}: a picture is saved as .svg or .png"
+                )
+
+
+def show(
+    games: State | HackMatrixState | Frame | Sequence[Frame],
+    *,
+    theme: str = "auto",
+    aids: bool = True,
+) -> Picture:
+    """A picture of one game, or of up to 16 games of a batch, that a notebook shows by itself.
+
+    It shows everything; hidden things are dashed. `show(frame_of(state).seen())` shows what the
+    player sees.
+
+    Args:
+        games: a game or a batch of games, the state of the environment, or frames.
+        theme: `light`, `dark`, or `auto` for what the reader's system prefers.
+        aids: whether it shows who hits next turn, where shots go, and what a siphon takes.
+
+    Raises:
+        TypeError: `games` is something else.
+        ValueError: there is no game, or the batch has more than one axis.
+        ConfigError: there is no such theme.
+    """
+    frames, more = _frames(games)
+    if not frames:
+        raise ValueError("games is empty: there is nothing to show")
+    if len(frames) == 1:
+        picture = Picture(draw(frames[0], aids=aids), theme)
+    else:
+        boards = [
+            draw(frame, aids=aids, panel=False, caption=_line(number, frame))
+            for number, frame in enumerate(frames)
+        ]
+        picture = Picture(grid(boards, more=more), theme)
+    picture._repr_svg_()  # an unknown theme fails here, not in the notebook's display
+    return picture
+
+
+def load_ipython_extension(ipython: Any) -> None:
+    """Lets a notebook show games without `show`: `%load_ext hackmatrix_rl.view`."""
+    formatter = ipython.display_formatter.formatters["image/svg+xml"]
+    for kind in (State, HackMatrixState, Frame):
+        formatter.for_type(kind, lambda games: show(games)._repr_svg_())
+
+
+def _line(number: int, frame: Frame) -> str:
+    return f"{number}: stage {frame.stage}, turn {frame.turn}, hp {frame.hp}, score {frame.score}"
+
+
+def _frames(games: Any) -> tuple[list[Frame], int]:
+    """The frames to draw, and how many are left out."""
+    if isinstance(games, HackMatrixState):
+        games = games.games
+    if isinstance(games, State):
+        return _from_state(games)
+    frames = [games] if isinstance(games, Frame) else games
+    if not isinstance(frames, Sequence) or not all(isinstance(each, Frame) for each in frames):
+        raise TypeError(
+            f"games is of type {type(games).__name__}: show takes a State, a HackMatrixState, "
+            "a Frame or a list of frames"
+        )
+    return list(frames[:MOST_GAMES]), max(0, len(frames) - MOST_GAMES)
+
+
+def _from_state(games: State) -> tuple[list[Frame], int]:
+    shape = games.position.stage.shape
+    if len(shape) > 1:
+        raise ValueError(f"games has {len(shape)} batch axes, {shape}: show takes at most one")
+    if not shape:
+        games = jax.tree.map(lambda leaf: leaf[None], games)
+    count = games.position.stage.shape[0]
+    some = jax.tree.map(lambda leaf: leaf[:MOST_GAMES], games)
+    return frames_of(some) if count else [], max(0, count - MOST_GAMES)

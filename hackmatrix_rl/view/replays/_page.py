@@ -1,0 +1,129 @@
+"""A game as one HTML file that needs nothing else."""
+
+import base64
+import hashlib
+import html
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from importlib.resources import files
+from typing import Any
+
+from hackmatrix_rl.view._svg import FONT, css_variables
+from hackmatrix_rl.view.replays._film import Film, opinion_data, rules_data
+from hackmatrix_rl.view.replays._match import Match
+from hackmatrix_rl.view.replays._mind import Mind
+from hackmatrix_rl.view.replays._replay import Replay
+
+_SCRIPTS = ("words.js", "panels.js", "timeline.js", "page.js")
+_LIVE_SCRIPTS = ("programs.js", "server.js", "live.js")
+_STYLES = ("page.css",)
+_LIVE_STYLES = ("live.css",)
+
+
+def page_of(
+    match: Match,
+    *,
+    minds: Mapping[str, Mind] | None = None,
+    player: str = "",
+    title: str = "",
+    on_move: Callable[[int, int], None] = lambda done, total: None,
+) -> str:
+    """A game as one HTML file: it works from the disk, and fetches nothing.
+
+    It plays the game, and shows for each move its name, its reward by term, and what the agents
+    make of the position.
+
+    Args:
+        match: the game.
+        minds: agents by name, whose opinions it shows.
+        player: who played, in words.
+        title: the page's title; by default the game in a line.
+        on_move: told the number of positions written, and of all positions.
+    """
+    film = Film()
+    moments = []
+    for number, moment in enumerate(match.moments):
+        opinions = {
+            name: opinion_data(mind.opinion(number))
+            for name, mind in (minds or {}).items()
+            if moment.end is None
+        }
+        moments.append(film.moment(moment) | ({"opinions": opinions} if opinions else {}))
+        on_move(number + 1, len(match.moments))
+    replay = Replay.of(match, player=player)
+    return whole_page(
+        {
+            **rules_data(match),
+            "title": title or replay.summary(),
+            "player": player,
+            "replay": replay.as_dict(),
+            "shapes": film.shapes,
+            "moments": moments,
+        }
+    )[0]
+
+
+def whole_page(data: Mapping[str, Any], *, live: bool = False) -> tuple[str, str]:
+    """The page around some data, and its Content-Security-Policy.
+
+    The policy names the page's script and style by their hashes: nothing else runs, and nothing
+    is fetched. With `live` the page may speak with the server that it came from.
+    """
+    script = _joined([*_SCRIPTS, *(_LIVE_SCRIPTS if live else ()), "start.js"])
+    style = f"{_colours()}\n{_joined([*_STYLES, *(_LIVE_STYLES if live else ())])}"
+    policy = "; ".join(
+        [
+            "default-src 'none'",
+            f"script-src {_hash(script)}",
+            f"style-src {_hash(style)}",
+            "img-src data:",
+            "connect-src 'self'" if live else "connect-src 'none'",
+            "base-uri 'none'",
+            "form-action 'none'",
+        ]
+    )
+    parts = {
+        "title": html.escape(str(data["title"])),
+        "policy": html.escape(policy),
+        "style": style,
+        "data": as_script(data),
+        "script": script,
+        **{
+            f"live-{place}": _text(f"live_{place}.html").strip() if live else ""
+            for place in ("head", "tools", "stage", "side", "dialogs")
+        },
+    }
+    # In one pass: what is put in is not searched again.
+    return re.sub(r"\{\{([a-z-]+)\}\}", lambda name: parts[name[1]], _text("page.html")), policy
+
+
+def as_script(data: Any) -> str:
+    """Data as JSON that cannot end the `<script>` around it."""
+    text = json.dumps(data, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _colours() -> str:
+    light, dark = css_variables("light"), css_variables("dark")
+    return (
+        f":root{{color-scheme:light;{light}}}\n"
+        f"@media(prefers-color-scheme:dark){{:root{{color-scheme:dark;{dark}}}}}\n"
+        f':root[data-theme="light"]{{color-scheme:light;{light}}}\n'
+        f':root[data-theme="dark"]{{color-scheme:dark;{dark}}}\n'
+        f".board svg{{font-family:{FONT}}}"
+    )
+
+
+def _joined(names: Sequence[str]) -> str:
+    return "\n".join(_text(name).strip() for name in names)
+
+
+def _text(name: str) -> str:
+    return files("hackmatrix_rl.view.replays").joinpath("page", name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    """A script or style in a policy: by its content between the tags."""
+    digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+    return f"'sha256-{digest}'"

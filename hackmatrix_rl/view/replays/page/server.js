@@ -1,0 +1,51 @@
+/* The way to the server: one request at a time, and what it is busy with. */
+
+/** The server did what it could; the line says why that was nothing. */
+class Refused extends Error {}
+
+function makeServer(notice) {
+  const token = new URLSearchParams(location.search).get("token") || "";
+  const headers = { "Content-Type": "application/json", "X-HackMatrix-Token": token };
+  let waiting = 0;
+  const setBusy = () =>
+    document.querySelector("main").setAttribute("aria-busy", String(waiting > 0));
+
+  async function send(path, options) {
+    let response;
+    try {
+      response = await fetch(path, { ...options, headers, cache: "no-store" });
+    } catch (error) {
+      if (!(error instanceof TypeError)) throw error;
+      throw new Refused("The server has ended. Start hackmatrix-rl ui again.");
+    }
+    const answer = await response.json();
+    if (answer.error) throw new Refused(answer.error);
+    return answer;
+  }
+
+  /** Tells what the server does, while it does it. */
+  async function tell() {
+    if (!waiting) return;
+    const { doing, seconds } = await send("/status", { method: "GET" });
+    if (waiting) notice(`${doing || "Working"} \u2026 ${Math.round(seconds || 0)} s`);
+    setTimeout(() => tell().catch(() => notice("")), 500);
+  }
+
+  return {
+    get busy() { return waiting > 0; },
+    /** Posts a request and returns the answer; throws `Refused` with a line for the user. */
+    async ask(path, body) {
+      waiting += 1;
+      setBusy();
+      const timer = setTimeout(() => tell().catch(() => notice("")), 400);
+      try {
+        return await send(path, { method: "POST", body: JSON.stringify(body) });
+      } finally {
+        clearTimeout(timer);
+        waiting -= 1;
+        setBusy();
+        if (!waiting) notice("");
+      }
+    },
+  };
+}

@@ -1,0 +1,22 @@
+/* Starts the page: live if a server is behind it, else the game that it carries. */
+
+function startRecorded(data) {
+  find("title").textContent = data.title;
+  const named = !data.player || data.title.includes(data.player);
+  find("player").textContent = named ? "" : `played by ${data.player}`;
+  document.title = data.title;
+  const view = makeViewer(data);
+  find("save").onclick = () => download("replay.json", JSON.stringify(data.replay, null, 1));
+  const minds = data.moments.some((moment) => moment.opinions);
+  find("thoughts-panel").hidden = !minds;
+  listKeys([[["\u2190", "\u2192"], "one move back, on"], ...VIEWER_KEYS]);
+  connectKeys(view);
+  view.setEverything(true);
+  view.show(0);
+}
+
+(() => {
+  const data = JSON.parse(find("data").textContent);
+  if (data.live) startLive(data);
+  else startRecorded(data);
+})();

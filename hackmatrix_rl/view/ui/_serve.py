@@ -1,0 +1,139 @@
+"""The local server: a socket on 127.0.0.1, a random token, and the user's browser."""
+
+import os
+import secrets
+import socket
+import threading
+import webbrowser
+from collections.abc import Callable
+from importlib.util import find_spec
+
+from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.view.ui._table import FindPlayer, Table
+from hackmatrix_rl.view.ui._worker import Worker
+
+HOST = "127.0.0.1"
+PORT = 8337
+TOKEN_BYTES = 24
+GRACE_SECONDS = 1
+
+
+def open_socket(port: int) -> socket.socket:
+    """A listening socket on 127.0.0.1.
+
+    Args:
+        port: 0 takes any free one.
+
+    Raises:
+        ConfigError: the port is in use or not allowed.
+    """
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    # A port that a server has just left is free; one that a server listens on is not.
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((HOST, port))
+        listening.listen()
+    except OSError as error:
+        listening.close()
+        raise ConfigError(
+            f"--port {port}: {os.strerror(error.errno or 0)}. Use another port, or --port 0 for "
+            "any free one"
+        ) from error
+    return listening
+
+
+def check_installed() -> None:
+    """Checks that the libraries of the server are there.
+
+    Raises:
+        ConfigError: they are not.
+    """
+    missing = [name for name in ("starlette", "uvicorn") if find_spec(name) is None]
+    if missing:
+        raise ConfigError(
+            f"hackmatrix-rl ui needs {' and '.join(missing)}: pip install 'hackmatrix-rl[ui]'"
+        )
+
+
+def serve(
+    find_player: FindPlayer,
+    *,
+    port: int = PORT,
+    seed: int | None = None,
+    agent: str | None = None,
+    browser: bool = True,
+    report: Callable[[str], None] = print,
+) -> bool:
+    """Serves the page until Ctrl-C.
+
+    Args:
+        find_player: finds agents by name; a `ConfigError` says that there is none.
+        port: on 127.0.0.1; 0 takes any free one.
+        seed: of the first game; by default drawn.
+        agent: the name of an agent that plays from the start.
+        browser: whether to open the user's browser.
+        report: takes lines for the user.
+
+    Returns:
+        Whether nothing runs any more. Otherwise a thread compiles or plays, and the process has
+        to end by `os._exit`.
+
+    Raises:
+        ConfigError: a library is missing, or the port is in use.
+    """
+    check_installed()
+    listening = open_socket(port)
+    with listening:
+        host = f"{HOST}:{listening.getsockname()[1]}"
+        token = secrets.token_urlsafe(TOKEN_BYTES)
+        url = f"http://{host}/?token={token}"
+        report(f"HackMatrix is at {url}")
+        report("Ctrl-C ends it. Only this machine can reach it.")
+        worker = Worker()
+        table = Table(find_player, seed=seed, agent=agent, say=worker.say)
+        # Compiling begins before the browser asks.
+        nothing = {"game": None, "moments": 0, "shapes": 0}
+        worker.submit(lambda: table.state(nothing))
+        if browser:
+            threading.Thread(target=_open_browser, args=(url, report), daemon=True).start()
+        try:
+            _run(table, worker, listening, token, agent is not None)
+        except KeyboardInterrupt:  # uvicorn has ended, and passes it on
+            report("Stopped.")
+        return not worker.running
+
+
+def _run(table: Table, worker: Worker, listening: socket.socket, token: str, watch: bool) -> None:
+    # Only this command needs them.
+    import uvicorn
+
+    from hackmatrix_rl.view.ui._app import make_app
+
+    port = listening.getsockname()[1]
+    hosts = frozenset({f"{HOST}:{port}", f"localhost:{port}"})
+    app = make_app(table, worker, token=token, hosts=hosts, watch=watch)
+    config = uvicorn.Config(
+        app,
+        access_log=False,  # it would hold the token
+        lifespan="off",
+        log_level="critical",  # Ctrl-C during a long answer is no error; faults are in our log
+        server_header=False,
+        timeout_graceful_shutdown=GRACE_SECONDS,
+        ws="none",
+    )
+    uvicorn.Server(config).run(sockets=[listening])
+
+
+def _open_browser(url: str, report: Callable[[str], None]) -> None:
+    if not _has_browser() or not webbrowser.open(url):
+        report("No browser found: open the address above in one.")
+
+
+def _has_browser() -> bool:
+    """Whether there is a browser with a window of its own, or one that the user named."""
+    try:
+        found = webbrowser.get()
+    except webbrowser.Error:
+        return False
+    # Exactly this class: browsers in the terminal, which would take it over.
+    return "BROWSER" in os.environ or type(found) is not webbrowser.GenericBrowser

@@ -1,0 +1,223 @@
+"""A game that a person and an agent play in turn, and what the page has to know of it."""
+
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from hackmatrix_rl.agent.networks import ActorCritic
+from hackmatrix_rl.env import HackMatrix
+from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.evaluation import Agent
+from hackmatrix_rl.view.replays import (
+    Film,
+    Json,
+    Match,
+    Mind,
+    Replay,
+    opinion_data,
+    rules_data,
+)
+
+FindPlayer = Callable[[str], tuple[Agent | ActorCritic, HackMatrix]]
+"""Finds a player by its name; a `ConfigError` says that there is none."""
+
+PERSON = "a person"
+
+
+class Table:
+    """One game, and who sits at it. Its methods must not run at the same time.
+
+    Args:
+        find_player: finds agents by name.
+        seed: of the first game; by default drawn.
+        agent: the name of the agent at the start, or `None`.
+        say: told what takes long, in words.
+    """
+
+    def __init__(
+        self,
+        find_player: FindPlayer,
+        *,
+        seed: int | None = None,
+        agent: str | None = None,
+        say: Callable[[str], None] = lambda words: None,
+    ) -> None:
+        self._find = find_player
+        self._say = say
+        self._first_seed = seed
+        self._name = agent
+        self._found: dict[str, tuple[Agent | ActorCritic, HackMatrix]] = {}
+        self._game = 0
+        self._match: Match | None = None
+        self._mind: Mind | None = None
+
+    def state(self, have: Mapping[str, int | None]) -> Json:
+        """The game so far; the first call starts it."""
+        if self._match is None:
+            if self._name is not None:
+                self._player(self._name)
+            self._start(self._first_seed)
+        return self._news(have)
+
+    def new(self, have: Mapping[str, int | None], *, seed: int | None) -> Json:
+        """Starts another game."""
+        self._start(seed)
+        return self._news(have)
+
+    def play(self, have: Mapping[str, int | None], *, number: int, action: int) -> Json:
+        """A person's move.
+
+        Raises:
+            ConfigError: it is not legal, or the game has gone on since.
+        """
+        self._check_newest(number)
+        self._say("Compiling the move" if len(self.match.moments) == 1 else "Playing the move")
+        self._played(PERSON, action)
+        return self._news(have)
+
+    def agent_move(self, have: Mapping[str, int | None], *, number: int) -> Json:
+        """The agent's move, and what it makes of the position after it.
+
+        Raises:
+            ConfigError: there is no agent, or the game has gone on since.
+        """
+        self._check_newest(number)
+        name, opinion = self._opinion(number)
+        self._played(name, opinion["action"])
+        opinions = [[number, name, opinion]]
+        if self.match.now.end is None:
+            opinions.append([number + 1, *self._opinion(number + 1)])
+        return self._news(have, opinions=opinions)
+
+    def think(self, have: Mapping[str, int | None], *, number: int) -> Json:
+        """What the agent makes of a position.
+
+        Raises:
+            ConfigError: there is no agent, or no such position.
+        """
+        if not 0 <= number < len(self.match.moments):
+            raise ConfigError(f"move {number} does not exist; the game has {self._moves} moves")
+        name, opinion = self._opinion(number)
+        return self._news(have, opinions=[[number, name, opinion]])
+
+    def agent(self, have: Mapping[str, int | None], *, name: str) -> Json:
+        """Changes the agent.
+
+        Raises:
+            ConfigError: there is no such agent.
+        """
+        self._player(name)
+        self._name, self._mind = name, None
+        return self._news(have)
+
+    def branch(self, have: Mapping[str, int | None], *, number: int) -> Json:
+        """Takes back all moves after a position.
+
+        Raises:
+            ConfigError: there is no such position.
+        """
+        self._sit_down(self.match.until(number), self._players[:number], self._seed)
+        return self._news(have)
+
+    def open(self, have: Mapping[str, int | None], *, replay: Mapping[str, Any]) -> Json:
+        """Goes on with a game from a file.
+
+        Raises:
+            ConfigError: it is not a replay that can be played again.
+        """
+        recorded = Replay.from_dict(replay)
+        self._say("Playing the replay")
+        match = recorded.match(on_move=self._counted("Playing the replay"))
+        players = [recorded.player or "a replay"] * len(recorded.actions)
+        self._sit_down(match, players, "a replay's seed")
+        return self._news(have)
+
+    def replay(self, have: Mapping[str, int | None]) -> Json:
+        """The game as a replay."""
+        players = dict.fromkeys(self._players)
+        return {"replay": Replay.of(self.match, player=" and ".join(players)[:200]).as_dict()}
+
+    @property
+    def match(self) -> Match:
+        """The game.
+
+        Raises:
+            ConfigError: it has not begun.
+        """
+        if self._match is None:
+            raise ConfigError("the game has not begun: reload the page")
+        return self._match
+
+    @property
+    def _moves(self) -> int:
+        return self.match.now.number
+
+    def _start(self, seed: int | None) -> None:
+        self._say("Compiling the game")
+        drawn = secrets.randbelow(2**32) if seed is None else seed
+        config = None if self._name is None else self._player(self._name)[1].config
+        self._sit_down(Match.start(drawn, config=config), [], f"seed {drawn}")
+
+    def _sit_down(self, match: Match, players: list[str], seed: str) -> None:
+        self._match = match
+        self._players = players
+        self._mind = None
+        self._film = Film()
+        self._shown: list[Json] = []
+        self._seed = seed
+        self._game += 1
+
+    def _played(self, name: str, action: int) -> None:
+        self.match.play(action)
+        self._players.append(name)
+
+    def _player(self, name: str) -> tuple[Agent | ActorCritic, HackMatrix]:
+        if name not in self._found:
+            self._say(f"Loading {name}")
+            self._found[name] = self._find(name)
+        return self._found[name]
+
+    def _opinion(self, number: int) -> tuple[str, Json]:
+        if self._name is None:
+            raise ConfigError("there is no agent yet: name one, such as runner")
+        if self._mind is None:
+            player, environment = self._player(self._name)
+            self._say(f"Compiling {self._name}")
+            seeing = replace(environment, config=self.match.config)
+            self._mind = Mind(player, self.match, environment=seeing)
+        else:
+            self._say(f"{self._name} thinks")
+        return self._name, opinion_data(self._mind.opinion(number))
+
+    def _check_newest(self, number: int) -> None:
+        if number != self._moves:
+            raise ConfigError(
+                f"the game has gone on: it is at move {self._moves}, not {number}. Look at the "
+                "newest position, then move"
+            )
+
+    def _counted(self, words: str) -> Callable[[int, int], None]:
+        return lambda done, total: self._say(f"{words}: move {done} of {total}")
+
+    def _news(self, have: Mapping[str, int | None], *, opinions: list[Any] | None = None) -> Json:
+        """What the page does not have yet; `have` says what it has."""
+        tell = self._counted("Drawing")
+        for moment in self.match.moments[len(self._shown) :]:
+            self._shown.append(self._film.moment(moment, reasons=True))
+            if len(self.match.moments) - len(self._shown) > 1:
+                tell(moment.number, self._moves)
+        same = have["game"] == self._game
+        first = min(have["moments"] or 0, len(self._shown)) if same else 0
+        start = min(have["shapes"] or 0, len(self._film.shapes)) if same else 0
+        return {
+            "game": self._game,
+            "seed": self._seed,
+            "agent": self._name,
+            "first": first,
+            "moments": self._shown[first:],
+            "from": start,
+            "shapes": self._film.shapes[start:],
+            "opinions": opinions or [],
+            **({} if same else {"rules": rules_data(self.match)}),
+        }

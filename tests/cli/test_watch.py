@@ -1,0 +1,115 @@
+"""`watch` and `replay`: the game of an evaluation, as files and in the terminal."""
+
+import json
+
+import pytest
+
+from hackmatrix_rl.view.replays import Match, Replay
+
+from .commands import assert_refused, invoke
+
+
+@pytest.fixture(scope="module")
+def game(tmp_path_factory):
+    """What `watch` wrote of one game, by the ending of the file, and its output."""
+    folder = tmp_path_factory.mktemp("games")
+    files = {name: folder / f"game.{name}" for name in ("json", "html")}
+    outputs = ("--save", files["json"], "--html", files["html"])
+    result = invoke("watch", "runner", "--seed", 5, *outputs)
+    assert result.exit_code == 0, result.output
+    return files, result.stdout
+
+
+def test_watch_writes_the_game_in_each_form(game):
+    files, said = game
+    assert said.startswith("runner: 40 moves, stage 3, score 0, return 0.47, died\n")
+    for file in files.values():
+        assert str(file) in said
+    assert files["html"].read_text().startswith("<!doctype html>")
+
+
+def test_the_replay_is_the_game_of_the_evaluation(game):
+    evaluated = invoke("eval", "runner", "--seed", 5, "--episodes", 1, "--json")
+    found = json.loads(evaluated.stdout)
+    replay = Replay.load(game[0]["json"])
+    assert found["return"]["mean"] == pytest.approx(replay.total_reward, abs=1e-3)
+    assert found["length"]["mean"] == len(replay.actions)
+
+
+def test_replay_shows_the_game_and_says_that_it_is_the_same(game):
+    result = invoke("replay", game[0]["json"])
+    assert result.exit_code == 0, result.output
+    assert "Played again, the same end as in the file: runner: 40 moves" in result.stdout
+    assert result.stdout.count("reward") == 40
+
+
+def test_replay_stops_at_a_move(game, tmp_path):
+    film = tmp_path / "game.gif"
+    given = ("--move", 3, "--agent", "runner", "--terminal", "--gif", film)
+    result = invoke("replay", game[0]["json"], *given)
+    assert result.exit_code == 0, result.output
+    assert "Played again, 3 moves" in result.stdout
+    assert result.stdout.count("reward") == 3
+    assert film.read_bytes().startswith(b"GIF89a")
+
+
+def test_another_agent_takes_over(game, tmp_path):
+    file = tmp_path / "other.json"
+    result = invoke("watch", "random", "--from", game[0]["json"], "--move", 12, "--save", file)
+    assert result.exit_code == 0, result.output
+    before, after = Replay.load(game[0]["json"]), Replay.load(file)
+    assert after.actions[:12] == before.actions[:12]
+    assert after.actions != before.actions
+    assert after.player == "runner, random from move 12"
+
+
+def test_a_changed_replay_is_refused(game, tmp_path):
+    content = json.loads(game[0]["json"].read_text())
+    file = tmp_path / "changed.json"
+    file.write_text(json.dumps({**content, "check": "0" * 16}))
+    assert_refused(invoke("replay", file), str(file), "plays otherwise here")
+    file.write_text(json.dumps({**content, "rules": 99}))
+    assert_refused(invoke("replay", file), str(file), "rules version 99")
+    file.write_text(json.dumps(content)[:90])
+    assert_refused(invoke("watch", "runner", "--from", file), str(file))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            ("watch", "runner", "--html", "game.txt"),
+            "--html game.txt: the name must end with .html",
+        ),
+        (("watch", "runner", "--save", "none/game.json"), "--save none/game.json: there is no"),
+        (("watch", "runner", "--move", "3"), "--move 3 needs a replay: add --from FILE"),
+        (("watch", "nobody"), "nobody: no checkpoint there"),
+        (("watch", "runner", "--from", "none.json"), "none.json: there is no such file"),
+        (("replay", "none.json"), "none.json: there is no such file"),
+        (("watch", "runner", "--speed", "0"), "--speed"),
+    ],
+)
+def test_what_cannot_work_is_refused_in_one_line(arguments, said, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert_refused(invoke(*arguments), said)
+
+
+def test_a_film_without_ffmpeg_is_refused_before_the_game(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert_refused(invoke("watch", "runner", "--mp4", tmp_path / "game.mp4"), "ffmpeg", "--gif")
+
+
+def test_a_move_beyond_the_replay_is_refused(game):
+    for command in (("replay", game[0]["json"]), ("watch", "random", "--from", game[0]["json"])):
+        assert_refused(invoke(*command, "--move", 99), "--move 99: the replay has 40 moves")
+
+
+def test_a_seed_and_a_replay_are_refused_together(game):
+    result = invoke("watch", "random", "--from", game[0]["json"], "--seed", 1)
+    assert_refused(result, "--seed chooses a new game, but a replay has its own seed")
+
+
+def test_a_game_of_an_evaluation_is_chosen_by_number(tmp_path):
+    file = tmp_path / "game.json"
+    assert invoke("watch", "random", "--seed", 5, "--game", 2, "--save", file).exit_code == 0
+    assert Replay.load(file).seed == Match.start(5, game=2).seed

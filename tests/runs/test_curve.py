@@ -1,0 +1,125 @@
+"""The learning curve: what is drawn, in units that people can read."""
+
+import json
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from hackmatrix_rl.runs._curve import baselines, draw_curve, draw_panel, panels_as_svg, smoothed
+
+LEVELS = {"random": -0.9, "runner": 1.7}
+
+
+def rows(count, most=1000.0, **numbers):
+    return [
+        {"env_steps": most * (place + 1) / count, "return": place / count, **numbers}
+        for place in range(count)
+    ]
+
+
+def panel(found, levels=LEVELS, name="return"):
+    axes = Figure().subplots()
+    drawn = draw_panel(axes, found, name, name, levels)
+    return axes, drawn
+
+
+def labels(axes):
+    return set(axes.get_legend_handles_labels()[1])
+
+
+@pytest.mark.parametrize(
+    ("most", "word", "last"),
+    [
+        (1500.0, "environment steps", 1500.0),
+        (2048.0, "environment steps (thousands)", 2.048),
+        (24e6, "environment steps (millions)", 24.0),
+        (5e9, "environment steps (billions)", 5.0),
+    ],
+)
+def test_steps_are_in_units_that_fit(most, word, last):
+    axes, _ = panel(rows(30, most))
+    assert axes.get_xlabel() == word
+    assert axes.lines[0].get_xdata()[-1] == pytest.approx(last)
+    # Labels of a handful of digits do not print over each other.
+    axes.figure.canvas.draw()
+    assert all(len(text.get_text()) < 6 for text in axes.get_xticklabels())
+
+
+def test_random_and_runner_are_lines():
+    axes, _ = panel(rows(30))
+    assert labels(axes) == {"training", "smoothed", "random", "runner"}
+    assert axes.lines[-1].get_ydata() == [1.7, 1.7]
+
+
+def test_few_rows_are_not_smoothed():
+    axes, _ = panel(rows(5), {})
+    assert labels(axes) == {"training"}
+    assert axes.get_legend() is None
+
+
+def test_evaluations_are_points_with_intervals():
+    found = rows(30)
+    found[9] |= {"eval/return": 0.5, "eval/return_low": 0.25, "eval/return_high": 1.0}
+    axes, _ = panel(found)
+    assert "evaluated (95%)" in labels(axes)
+    (bars,) = axes.collections
+    ((low, high),) = (path[:, 1] for path in bars.get_segments())
+    assert (low, high) == (0.25, 1.0)
+
+
+@pytest.mark.parametrize("odd", [None, True, 10**400, 1e300])
+def test_what_cannot_be_drawn_is_left_out(odd):
+    found = rows(3)
+    found[1]["return"] = odd
+    axes, drawn = panel(found)
+    assert drawn
+    assert len(axes.lines[0].get_xdata()) == 2
+
+
+def test_nothing_to_draw_is_told():
+    assert not panel([])[1]
+    assert not panel([{"env_steps": 5.0}])[1]
+
+
+def test_the_smoothed_line_is_the_mean_around_each_point():
+    np.testing.assert_allclose(smoothed(np.full(100, 3.0)), 3.0)
+    values = np.arange(40.0)
+    np.testing.assert_allclose(smoothed(values)[1:-1], values[1:-1])
+    assert smoothed(values)[0] == 0.5
+
+
+def test_the_figures_of_random_and_runner_are_the_runs_own(tmp_path):
+    file = tmp_path / "summary.json"
+    assert baselines(None) == baselines(file) == {}
+    summary = {
+        "trained": {"return": {"mean": 3.0}},
+        "random": {"return": {"mean": -1.0, "ci95": [-1.1, -0.9]}, "stage": {"mean": 1.1}},
+        "runner": {"return": {"mean": None}},
+    }
+    file.write_text(json.dumps(summary))
+    assert baselines(file) == {"return": {"random": -1.0}, "stage": {"random": 1.1}}
+    file.write_text('{"random": [3], "runner": "fast"}')
+    assert baselines(file) == {}
+    file.write_text("{")
+    assert baselines(file) == {}
+
+
+def test_a_page_gets_the_same_drawing_in_its_own_colours():
+    ((label, svg),) = panels_as_svg(rows(30), {"return": LEVELS}, {"line": "var(--line)"})
+    assert label == "mean return"
+    assert svg.startswith("<svg")
+    assert "var(--line)" in svg
+    assert "smoothed" in svg
+    assert panels_as_svg([], {}, {}) == []
+
+
+def test_the_picture_has_the_lines_of_the_summary(tmp_path):
+    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows(30)))
+    (tmp_path / "summary.json").write_text('{"runner": {"return": {"mean": 2.0}}}')
+    picture = tmp_path / "curve.svg"
+    given = {"title": "run", "summary": tmp_path / "summary.json"}
+    assert draw_curve(tmp_path / "metrics.jsonl", picture, **given)
+    with_lines = picture.stat().st_size
+    assert draw_curve(tmp_path / "metrics.jsonl", picture, title="run")
+    assert picture.stat().st_size < with_lines

@@ -1,0 +1,171 @@
+"""Replays of a training's evaluation games."""
+
+import jax
+import numpy as np
+import pytest
+
+import hackmatrix_rl as hm
+from hackmatrix_rl.agent import RunningScale
+from hackmatrix_rl.checkpoints import find_checkpoint, read_arrays
+from hackmatrix_rl.config import make_config
+from hackmatrix_rl.env import CartPole
+from hackmatrix_rl.evaluation import RandomAgent, evaluate
+from hackmatrix_rl.runs import ReplayWriter, compose, make_run_folder, run
+from hackmatrix_rl.runs import _replaying as module
+from hackmatrix_rl.runs._folder import RunFolder
+from hackmatrix_rl.runs._verify_resume import first_difference
+from hackmatrix_rl.runs.sinks import Sink
+from hackmatrix_rl.view.replays import Replay
+
+pytestmark = pytest.mark.usefixtures("compile_quickly")
+
+KEY = jax.random.key(2)
+ENVIRONMENT = hm.HackMatrix(max_steps=20)
+
+
+@pytest.fixture(scope="module")
+def found(compile_quickly):
+    return evaluate(RandomAgent(), ENVIRONMENT, episodes=5, key=KEY, record=True)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return make_run_folder(make_config("debug", {"run_dir": str(tmp_path / "run")}))
+
+
+@pytest.fixture
+def told():
+    return []
+
+
+@pytest.fixture
+def shown():
+    return []
+
+
+@pytest.fixture
+def writer(folder, told, shown):
+    made = ReplayWriter.of(folder, ENVIRONMENT, most=3, note=told.append, show=shown.append)
+    assert made is not None
+    return made
+
+
+def names(folder: RunFolder):
+    return sorted(path.name for path in folder.replays.iterdir())
+
+
+def test_the_median_game_is_kept_and_the_page_shows_it(writer, folder, found, told, shown):
+    writer.keep(found, KEY, update=7)
+    assert told == []
+    (name,) = names(folder)
+    replay = Replay.load(folder.replays / name)
+    median = float(np.sort(found.values["return"])[2])
+    assert replay.total_reward == pytest.approx(median, abs=1e-3)
+    assert name == f"update-00000007_return-{median:.2f}_stage-{replay.stage}.json"
+    assert replay.player == "run, update 7"
+    assert "run, update 7" in folder.page.read_text()
+    assert shown == [folder.page]
+
+
+def test_the_newest_stay_and_the_best(writer, folder, found, monkeypatch):
+    monkeypatch.setattr(module, "replay_page", lambda *_: "")
+    writer.keep(found, KEY, update=1)
+    folder.replays.joinpath("update-00000000_return-900.50_stage-8.json").write_text("{}")
+    folder.replays.joinpath("mine.json").write_text("{}")
+    for update in (2, 3, 4, 5):
+        writer.keep(found, KEY, update=update)
+    updates = [name.partition("_")[0] for name in names(folder)]
+    assert updates == ["mine.json", *(f"update-{n:08}" for n in (0, 3, 4, 5))]
+
+
+def test_a_resumed_run_writes_its_replay_again(writer, folder, found, monkeypatch):
+    monkeypatch.setattr(module, "replay_page", lambda *_: "")
+    folder.replays.mkdir()
+    folder.replays.joinpath("update-00000004_return-1.50_stage-8.json").write_text("{}")
+    writer.keep(found, KEY, update=4)
+    (name,) = names(folder)
+    assert "stage-8" not in name
+
+
+def test_what_fails_is_told_once_and_stops_nothing(writer, folder, found, told, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(module, "write_whole", full)
+    for update in (1, 2, 3):
+        writer.keep(found, KEY, update=update)
+    assert told == [
+        "could not write a replay: OSError: [Errno 28] No space left on device. Training goes on."
+    ]
+    monkeypatch.undo()
+    writer.keep(found, KEY, update=4)
+    monkeypatch.setattr(module, "write_whole", full)
+    writer.keep(found, KEY, update=5)
+    assert len(told) == 2
+
+
+def test_an_evaluation_of_other_games_is_told(writer, folder, found, told):
+    writer.keep(found, jax.random.key(99), update=1)
+    assert "could not write a replay: ConfigError: " in told[0]
+    assert not folder.page.exists()
+
+
+def test_only_process_0_writes_and_only_hackmatrix_and_only_if_asked(folder, told):
+    def made(folder=folder, environment=ENVIRONMENT, most=3):
+        return ReplayWriter.of(folder, environment, most=most, note=told.append)
+
+    other = RunFolder.seen_by(1, folder.as_dict())
+    assert made() is not None
+    assert made(folder=other) is made(environment=CartPole()) is made(most=0) is None
+
+
+def test_a_policy_plays_a_game_and_shows_what_it_is_worth(writer, folder, told):
+    policy = hm.build_network("cells", ENVIRONMENT.spec, width=4, key=jax.random.key(0))
+    writer.play(policy, KEY, update=3, value_scale=RunningScale())
+    assert told == []
+    (name,) = names(folder)
+    assert len(Replay.load(folder.replays / name).actions) <= 20
+    assert '"value":' in folder.page.read_text()
+
+
+class Shown(Sink):
+    """Keeps what it is shown."""
+
+    def __init__(self):
+        self.pages, self.notes = [], []
+
+    def write(self, row):
+        pass
+
+    def note(self, message):
+        self.notes.append(message)
+
+    def show(self, page):
+        self.pages.append(page.read_text())
+
+    def close(self):
+        pass
+
+
+@pytest.mark.slow
+def test_a_training_keeps_a_game_of_each_evaluation_and_has_the_same_bits(tmp_path):
+    states = []
+    for replays in (2, 0):
+        given = {"run_dir": str(tmp_path / str(replays)), "replays": replays, "max_steps": 20}
+        sizes = {"eval_interval": 2, "eval_interval_episodes": 3, "total_timesteps": 1536}
+        config = make_config("debug", {**given, **sizes})
+        folder, sink = make_run_folder(config), Shown()
+        result = run(config, compose(config, key=jax.random.key(0)), folder, displays=[sink])
+        assert result.exit_code == 0
+        assert not [note for note in sink.notes if "could not" in note]
+        states.append(read_arrays(find_checkpoint(folder.path), "training"))
+        if replays:
+            assert len(sink.pages) == 3
+            assert "update 6" in sink.pages[-1]
+            updates = [int(name[7:15]) for name in names(folder)]
+            assert set(updates) >= {4, 6}
+            assert len(updates) <= 3
+        else:
+            assert not folder.replays.exists()
+            assert not folder.page.exists()
+    assert first_difference(*states) is None

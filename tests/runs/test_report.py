@@ -1,0 +1,146 @@
+"""The report of a run, however much of the run is there."""
+
+import json
+import re
+
+import pytest
+
+from hackmatrix_rl.config import make_config
+from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.runs import RunLock, make_run_folder, report_of
+from hackmatrix_rl.runs._record import read_run
+from hackmatrix_rl.runs._versions import record_start
+
+LOG = """\
+2030-01-31 12:00:00  compiling ... (14 s last time)
+2030-01-31 12:04:00  Warning: update 30: the policy moved by 0.31, beyond 0.2 (--kl-alarm).
+2030-01-31 12:08:00  resumed at update 400, 13,107,200 steps
+2030-01-31 12:14:00  trained to the end at 24,000,000 steps; saved
+"""
+FILES = ("config.json", "metrics.jsonl", "versions.json", "summary.json", "log.txt", "replay.html")
+
+
+@pytest.fixture
+def run(tmp_path):
+    """The folder of a run that has ended, with everything in it except checkpoints."""
+    folder = tmp_path / "2030-01-31_12-00-00"
+    config = make_config("debug", {"run_dir": str(folder), "learning_rate": 5e-4})
+    made = make_run_folder(config)
+    rows = [
+        {"updates": place, "env_steps": place * 1e5, "return": place / 10, "stage": 1.0}
+        for place in range(1, 41)
+    ]
+    made.metrics.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    made.log.write_text(LOG)
+    estimate = {"mean": 1.5, "ci95": [1.25, 1.75]}
+    players = {
+        name: {"episodes": 16, "return": estimate, "stage": {**estimate, "histogram": {"1": 16}},
+               "win_rate": {"mean": 0.25, "ci95": [0.1, 0.5]}}
+        for name in ("trained", "random", "runner")
+    }  # fmt: skip
+    made.summary.write_text(json.dumps(players))
+    made.page.write_text("<!doctype html><p>a game & its moves</p>")
+    record_start(made.versions)
+    return folder
+
+
+def page_of(run):
+    return report_of(str(run))[0]
+
+
+def test_it_has_everything_and_fetches_nothing(run):
+    page, folder = report_of(str(run))
+    assert folder == run
+    for part in (
+        "It trained to the end at 24,000,000 steps; saved.",
+        "4,000,000 of 2,048",
+        "25.0% <span>[10.0, 50.0]</span>",
+        "ended in stage 1",
+        "<svg",
+        "a game &amp; its moves",
+        "the policy moved by 0.31",
+        "resumed at update 400",
+        "Start 1 of 1",
+        "differs from the preset debug",
+    ):
+        assert part in page, part
+    addresses = set(re.findall(r'(?:src|href|url)\s*[=(]\s*["\']?([^"\'\s)>]+)', page))
+    assert all(each.startswith(("#", "data:")) for each in addresses)
+    assert "Missing" not in page
+
+
+def test_changed_settings_are_marked(run):
+    page = page_of(run)
+    assert re.findall(r"class=changed><td>(\w+)", page) == ["learning_rate"]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_missing_file_is_told(run, name):
+    (run / name).unlink()
+    page = page_of(run)
+    assert f"{name} (" in page
+    assert ") is not there" in page
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[1]", b"\x00\xff", b'{"a": {"b": [null]}}'])
+def test_damaged_files_are_no_reason_to_fail(run, content):
+    for name in FILES:
+        (run / name).write_bytes(content)
+    assert "</html>" in page_of(run)
+
+
+def test_a_folder_in_place_of_a_file_is_told(run):
+    (run / "metrics.jsonl").unlink()
+    (run / "metrics.jsonl").mkdir()
+    assert "metrics.jsonl (metrics) cannot be used: Is a directory" in page_of(run)
+
+
+def test_damaged_rows_are_counted(run):
+    with (run / "metrics.jsonl").open("a") as file:
+        file.write('nonsense\n{"env_steps": "many"}\n')
+    assert "metrics.jsonl holds 2 damaged lines" in page_of(run)
+
+
+def test_an_empty_run_has_a_page(tmp_path):
+    folder = tmp_path / "run"
+    make_run_folder(make_config("debug", {"run_dir": str(folder)}))
+    page = page_of(folder)
+    assert "Nothing says how it ended." in page
+    assert "log.txt (log) is not there" in page
+
+
+def test_a_run_that_is_going_says_so(run):
+    with RunLock() as lock:
+        lock.take("--run-dir", run)
+        assert "It is still going." in page_of(run)
+    assert "It is still going." not in page_of(run)
+
+
+@pytest.mark.parametrize(
+    ("last", "said"),
+    [
+        ("stopped at 500 steps; saved", "It stopped at 500 steps; saved."),
+        ("update 3: entropy not finite. Stopping; the last", "stopped because it went wrong"),
+        ("update 3: evaluated on 4 games", "ended from outside, or is going on elsewhere; last "
+         "sign: 2030-01-31 12:20:00."),
+    ],
+)  # fmt: skip
+def test_it_says_how_the_run_ended(run, last, said):
+    log = [*LOG.splitlines()[:-1], f"2030-01-31 12:20:00  {last}"]
+    (run / "log.txt").write_text("\n".join(log))
+    assert said in read_run(str(run)).end
+
+
+def test_a_folder_that_is_no_run_is_refused(tmp_path):
+    for place in (tmp_path, tmp_path / "nothing"):
+        with pytest.raises(ConfigError, match="holds no run"):
+            report_of(str(place))
+
+
+def test_text_of_the_run_is_only_text(run):
+    (run / "log.txt").write_text("2030-01-31 12:00:00  Warning: <script>alert(1)</script>\n")
+    config = json.loads((run / "config.json").read_text())
+    (run / "config.json").write_text(json.dumps({**config, "<b>": "<i>"}))
+    page = page_of(run)
+    assert "<script" not in page
+    assert "&lt;b&gt;" in page

@@ -1,0 +1,148 @@
+"""A replay is a few hundred bytes, and plays the same game or says why not."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+import hackmatrix_rl as hm
+from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.evaluation import Runner
+from hackmatrix_rl.view.replays import Match, Mind, Replay
+
+
+@pytest.fixture(scope="module")
+def match():
+    """A game of the runner that sees a second stage."""
+    match = Match.start(5, max_steps=500)
+    mind = Mind(Runner(), match)
+    while match.now.end is None:
+        match.play(mind.opinion().action)
+    assert match.now.frame.stage > 1
+    return match
+
+
+@pytest.fixture
+def file(match, tmp_path):
+    path = tmp_path / "game.json"
+    Replay.of(match, player="runner").save(path)
+    return path
+
+
+def changed(file, **fields):
+    content = json.loads(file.read_text())
+    file.write_text(json.dumps({**content, **fields}))
+    return file
+
+
+def test_the_file_plays_the_same_game(match, file):
+    replay = Replay.load(file)
+    assert replay == Replay.of(match, player="runner")
+    again = replay.match()
+    assert again.now.frame == match.now.frame
+    assert again.total_reward == match.total_reward
+    assert again.now.end == match.now.end == "died"
+
+
+def test_the_file_is_small(match, file):
+    assert file.stat().st_size < 400 + len(match.actions)
+
+
+def test_the_summary_names_player_and_result(file):
+    said = Replay.load(file).summary()
+    assert said.startswith("runner: 40 moves, stage 3, score 0, return 0.47")
+
+
+def test_a_game_can_be_taken_over_from_any_move(match, file):
+    at = Replay.load(file).match(7)
+    assert at.actions == match.actions[:7]
+    assert at.now.frame == match.moments[7].frame
+    at.play(at.now.legal[-1])
+    Replay.of(at).match()  # the new game is a replay, too
+
+
+def test_a_move_that_the_replay_does_not_have_is_refused(file):
+    with pytest.raises(ConfigError, match="--move 41: the replay has 40 moves; use 0 to 40"):
+        Replay.load(file).match(41)
+
+
+def test_progress_is_told(file):
+    told = []
+    Replay.load(file).match(3, on_move=lambda done, total: told.append((done, total)))
+    assert told == [(1, 3), (2, 3), (3, 3)]
+
+
+def test_an_unfinished_game_is_a_replay(match):
+    half = Replay.of(Replay.of(match).match(5))
+    assert half.end is None
+    assert half.match().now.frame == match.moments[5].frame
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"rules": 999}, "a replay of rules version 999, but this version"),
+        ({"format": "other"}, "not a replay: format is other, expected hackmatrix-replay-1"),
+        ({"actions": "uu?"}, r"actions: '\?' at move 3 is not an action; actions are the letters"),
+        ({"actions": 5}, "actions is 5; expected a text"),
+        ({"seed": [1]}, r"seed is \[1\]; expected two whole numbers"),
+        ({"seed": [1, 2**32]}, "expected two whole numbers from 0 to 4294967295"),
+        ({"seed": [1, True]}, "expected two whole numbers"),
+        ({"max_steps": 0}, "max_steps is 0; expected a positive whole number or null"),
+        ({"config": {"max_enemies": 0}}, "config: max_enemies must be a positive integer"),
+        ({"config": {"history": 10**9}}, "config: history must be at most 10000, not 1000000000"),
+        ({"config": {"size": 7}}, "config.size, which this version"),
+        ({"end": "bored"}, "end is bored; expected null, 'won'"),
+        ({"total_reward": float("nan")}, "total_reward is nan; expected a finite number"),
+        ({"player": "x" * 201}, "player is xxx.*; expected a short text"),
+    ],
+)
+def test_a_file_that_cannot_be_is_refused_in_one_line(file, fields, said):
+    with pytest.raises(ConfigError, match=said) as refused:
+        Replay.load(changed(file, **fields))
+    assert str(refused.value).startswith(str(file))
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["rules", "seed", "actions", "config", "check"])
+def test_a_missing_field_is_named(file, name):
+    content = json.loads(file.read_text())
+    del content[name]
+    file.write_text(json.dumps(content))
+    with pytest.raises(ConfigError, match=f"a damaged replay: {name} is missing"):
+        Replay.load(file)
+
+
+def test_a_truncated_file_is_refused(file):
+    file.write_text(file.read_text()[:100])
+    with pytest.raises(ConfigError, match=r"game.json: .*Give a replay"):
+        Replay.load(file)
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match="there is no such file"):
+        Replay.load(tmp_path / "none.json")
+
+
+def test_an_action_that_is_not_legal_is_named_with_its_move(file):
+    letters = json.loads(file.read_text())["actions"]
+    with pytest.raises(ConfigError, match=r"move 4 of 40: .* is not legal here; legal: "):
+        Replay.load(changed(file, actions=letters[:3] + "W" + letters[4:])).match()
+
+
+def test_a_game_that_ends_otherwise_is_noticed(file, match):
+    replay = Replay.load(file)
+    with pytest.raises(ConfigError, match="the replay plays otherwise here: it ends in stage 3"):
+        replace(replay, check="0" * 16).match()
+
+
+def test_moves_beyond_the_end_are_refused(file):
+    letters = json.loads(file.read_text())["actions"]
+    with pytest.raises(ConfigError, match=r"move 41 of 41: the game has ended \(died\)"):
+        Replay.load(changed(file, actions=letters + "u")).match()
+
+
+def test_actions_have_one_letter_each():
+    from hackmatrix_rl.view.replays._replay import LETTERS
+
+    assert len(set(LETTERS)) == len(LETTERS) == len(hm.Action)

@@ -1,0 +1,44 @@
+"""A game as a page in a notebook."""
+
+import jax
+import pytest
+
+import hackmatrix_rl as hm
+from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.evaluation import Runner
+
+
+@pytest.fixture(scope="module")
+def page():
+    return hm.watch(Runner(), seed=5)
+
+
+def test_the_page_is_the_first_game_of_the_evaluation(page):
+    assert repr(page) == "<game of 40 moves: died, stage 3>"
+    assert "Runner: 40 moves" in page.html
+
+
+def test_a_notebook_shows_the_page_in_a_frame_of_its_own(page):
+    shown = page._repr_html_()
+    assert shown.startswith("<iframe srcdoc=")
+    # The page's own quotes must not end the attribute.
+    assert shown.count('"') == 10
+
+
+def test_the_page_is_saved_as_html_alone(page, tmp_path):
+    page.save(tmp_path / "game.html")
+    assert (tmp_path / "game.html").read_text() == page.html
+    with pytest.raises(ConfigError, match=r"a page is saved as .html"):
+        page.save(tmp_path / "game.gif")
+
+
+def test_an_endless_game_is_cut_off():
+    assert hm.watch(Runner(), seed=5, max_moves=3).match.now.end == "cut off"
+
+
+def test_a_player_that_does_not_fit_is_refused():
+    with pytest.raises(TypeError, match="an instance of HackMatrix"):
+        hm.watch(Runner(), environment=hm.CartPole())
+    policy = hm.build_network("mlp", hm.CartPole().spec, width=8, key=jax.random.key(0))
+    with pytest.raises(ValueError, match=r"."):
+        hm.watch(policy)
