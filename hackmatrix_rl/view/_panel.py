@@ -8,8 +8,9 @@ from rich.text import Text
 from hackmatrix_rl.game import FIRST_PROGRAM, LAST_STAGE, MAX_HP, SPECS, Action, Program
 from hackmatrix_rl.view._frame import Frame
 from hackmatrix_rl.view._keys import KEYS
+from hackmatrix_rl.view._names import program_name
 from hackmatrix_rl.view._reasons import why_not
-from hackmatrix_rl.view._signs import STYLES, UNICODE, Signs, fitted, program_name, styled
+from hackmatrix_rl.view._signs import STYLES, UNICODE, Signs, fitted, styled
 
 _ROW = 17  # key, name and cost of a program
 _INDENT = 4

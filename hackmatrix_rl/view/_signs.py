@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 from rich.text import Text
 
-from hackmatrix_rl.game import FIRST_PROGRAM, Action, EnemyType
+from hackmatrix_rl.game import EnemyType
 from hackmatrix_rl.view._frame import Cell, Enemy, Transmission
+from hackmatrix_rl.view._names import program_name
 
 
 @dataclass(frozen=True)
@@ -92,11 +93,6 @@ def name_of(cell: Cell) -> str:
     if cell.program is not None:
         name = program_name(cell.program)
     return f"?{name.lower()}" if cell.is_question else name
-
-
-def program_name(program: int) -> str:
-    """The name of a program as the rules spell it."""
-    return Action(FIRST_PROGRAM + program).label
 
 
 def styled(text: str, style: str = "") -> Text:

@@ -12,7 +12,8 @@ from textual.widgets import Static
 
 from hackmatrix_rl.game import ENEMY_HP, ENEMY_SPEED, FIRST_PROGRAM, SPECS, Action, EnemyType
 from hackmatrix_rl.view._keys import KEYS
-from hackmatrix_rl.view._signs import STYLES, Signs, bar, program_name, styled
+from hackmatrix_rl.view._names import program_name
+from hackmatrix_rl.view._signs import STYLES, Signs, bar, styled
 from hackmatrix_rl.view.replays import Match
 from hackmatrix_rl.view.terminal._lines import number
 from hackmatrix_rl.view.terminal._scores import Score
