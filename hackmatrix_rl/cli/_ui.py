@@ -9,7 +9,7 @@ import click
 from hackmatrix_rl.cli._command import Command
 from hackmatrix_rl.runs import find_player
 from hackmatrix_rl.system import enable_compilation_cache
-from hackmatrix_rl.view.ui import PORT, check_installed, serve
+from hackmatrix_rl.view.ui import PORT, serve
 
 
 @click.command("ui", cls=Command)
@@ -38,13 +38,9 @@ def ui_command(agent: str | None, port: int, no_browser: bool, seed: int | None)
     The server listens on 127.0.0.1 only, and answers only whoever has the token in the address.
     It needs pip install 'hackmatrix-rl[ui]'.
     """
-    check_installed()
-    find = partial(find_player, report=partial(click.echo, err=True))
-    if agent is not None:
-        find(agent)
     enable_compilation_cache()
     done = serve(
-        find,
+        partial(find_player, report=partial(click.echo, err=True)),
         port=port,
         seed=seed,
         agent=agent,

@@ -10,16 +10,6 @@ PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stab
 SIZES = {"wide": (1280, 800), "tablet": (820, 1180), "phone": (390, 844)}
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if "browser" in item.path.parts:
-            # Playwright's loop is closed by a garbage collection that may come in any test.
-            item.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning"))
-            item.add_marker(
-                pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-            )
-
-
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[object]:
     """A running Chromium of this machine."""

@@ -2,7 +2,6 @@
 
 from hackmatrix_rl.view.ui._serve import (
     PORT,
-    check_installed,
     serve,
 )
 from hackmatrix_rl.view.ui._table import (
@@ -14,6 +13,5 @@ __all__ = [
     "PORT",
     "FindPlayer",
     "Table",
-    "check_installed",
     "serve",
 ]

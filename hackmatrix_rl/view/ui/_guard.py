@@ -55,21 +55,28 @@ class Guard:
             name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
         }
         if headers.get("host") not in self._hosts:
-            return 403, "this server answers to 127.0.0.1 only"
+            names = " and ".join(sorted(self._hosts))
+            return 403, f"this server answers at {names} only; with ssh -L, keep the port's number"
         origin = headers.get("origin")
         if origin is not None and origin.removeprefix("http://") not in self._hosts:
             return 403, "a request from another site"
-        if headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+        # The page itself may be opened from a link elsewhere, such as a terminal in a browser.
+        ours = headers.get("sec-fetch-site", "none") in ("none", "same-origin")
+        if not ours and not _is_page(scope):
             return 403, "a request from another site"
         if not secrets.compare_digest(self._given(scope, headers), self._token):
             return 403, "the token is missing or wrong: open the URL that hackmatrix-rl ui printed"
         return None
 
     def _given(self, scope: Scope, headers: Mapping[str, str]) -> bytes:
-        if scope["path"] == "/" and scope["method"] == "GET":
+        if _is_page(scope):
             fields = parse_qs(scope["query_string"].decode("latin-1"))
             return fields.get("token", [""])[0].encode()
         return headers.get(TOKEN_HEADER, "").encode()
+
+
+def _is_page(scope: Scope) -> bool:
+    return scope["path"] == "/" and scope["method"] == "GET"
 
 
 def _with_headers(send: Send) -> Send:

@@ -79,21 +79,25 @@ def serve(
         to end by `os._exit`.
 
     Raises:
-        ConfigError: a library is missing, or the port is in use.
+        ConfigError: a library is missing, the port is in use, or there is no such agent.
     """
     check_installed()
     listening = open_socket(port)
     with listening:
+        worker = Worker()
+        table = Table(find_player, seed=seed, agent=agent, say=worker.say)
+        if agent is not None:
+            report(f"Loading {agent}")
+            table.load()
         host = f"{HOST}:{listening.getsockname()[1]}"
         token = secrets.token_urlsafe(TOKEN_BYTES)
         url = f"http://{host}/?token={token}"
         report(f"HackMatrix is at {url}")
         report("Ctrl-C ends it. Only this machine can reach it.")
-        worker = Worker()
-        table = Table(find_player, seed=seed, agent=agent, say=worker.say)
         # Compiling begins before the browser asks.
         nothing = {"game": None, "moments": 0, "shapes": 0}
         worker.submit(lambda: table.state(nothing))
+        worker.submit(table.warm_up)
         if browser:
             threading.Thread(target=_open_browser, args=(url, report), daemon=True).start()
         try:

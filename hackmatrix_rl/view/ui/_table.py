@@ -52,13 +52,27 @@ class Table:
         self._match: Match | None = None
         self._mind: Mind | None = None
 
+    def load(self) -> None:
+        """Finds the agent of the start.
+
+        Raises:
+            ConfigError: there is no such agent.
+        """
+        if self._name is not None:
+            self._player(self._name)
+
     def state(self, have: Mapping[str, int | None]) -> Json:
         """The game so far; the first call starts it."""
         if self._match is None:
-            if self._name is not None:
-                self._player(self._name)
             self._start(self._first_seed)
         return self._news(have)
+
+    def warm_up(self) -> None:
+        """Compiles what the first move needs, before anybody moves."""
+        self._say("Compiling the moves")
+        beginning = self.match.until(0)
+        if beginning.now.legal:
+            beginning.play(beginning.now.legal[0])
 
     def new(self, have: Mapping[str, int | None], *, seed: int | None) -> Json:
         """Starts another game."""
@@ -72,7 +86,7 @@ class Table:
             ConfigError: it is not legal, or the game has gone on since.
         """
         self._check_newest(number)
-        self._say("Compiling the move" if len(self.match.moments) == 1 else "Playing the move")
+        self._say("Playing the move")
         self._played(PERSON, action)
         return self._news(have)
 
@@ -154,9 +168,9 @@ class Table:
         return self.match.now.number
 
     def _start(self, seed: int | None) -> None:
-        self._say("Compiling the game")
         drawn = secrets.randbelow(2**32) if seed is None else seed
         config = None if self._name is None else self._player(self._name)[1].config
+        self._say("Compiling the game")
         self._sit_down(Match.start(drawn, config=config), [], f"seed {drawn}")
 
     def _sit_down(self, match: Match, players: list[str], seed: str) -> None:

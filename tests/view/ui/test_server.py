@@ -115,6 +115,12 @@ def test_others_are_refused(served, path, headers):
     assert response.getheader("access-control-allow-origin") is None
 
 
+def test_the_page_opens_from_a_link_elsewhere_but_only_with_the_token(served):
+    there = {"Origin": None, "X_HackMatrix_Token": None, "Sec_Fetch_Site": "cross-site"}
+    assert served.send("GET", f"/?token={TOKEN}", **there)[0].status == 200
+    assert served.send("GET", "/?token=other", **there)[0].status == 403
+
+
 @pytest.mark.parametrize("query", ["", "?token=", "?token=wrong", "?token=%C3%A9", "?token"])
 def test_the_page_needs_the_token(served, query):
     response, text = served.send("GET", f"/{query}", X_HackMatrix_Token=None)
