@@ -35,7 +35,7 @@ DEVICES = (
     *("tests/training/test_narrow_arithmetic.py", "tests/training/test_offload.py"),
     *("tests/bench/test_speed.py", "tests/training/test_speed_guards.py"),
 )
-APART = ("tests/examples", "tests/pages", *PROCESSES, *DEVICES)
+APART = ("tests/browser", "tests/examples", "tests/pages", *PROCESSES, *DEVICES)
 # By file: what a file's tests share is compiled once.
 PARALLEL = ("-n", "2", "--dist", "loadfile")
 # Some hundred tests that compile little, for versions that are not the pinned ones.
@@ -97,6 +97,34 @@ def examples(session: nox.Session) -> None:
     """Scripts and notebook of examples/, against the built wheel."""
     install(session, "examples")
     session.run("pytest", *PARALLEL, "tests/examples", *session.posargs)
+
+
+CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+
+@nox.session
+def browser(session: nox.Session) -> None:
+    """The page of a game and `hackmatrix-rl ui`, clicked through in a real Chromium."""
+    if not any(map(shutil.which, CHROMIUM)) and not chromium_installed(session):
+        session.skip(
+            "there is no Chromium, and it cannot be installed here (that takes apt-get and root, "
+            "or: apt install chromium)"
+        )
+    install(session, "browser")
+    session.run("pytest", "tests/browser", *session.posargs)
+
+
+def chromium_installed(session: nox.Session) -> bool:
+    """Tries to install Debian's Chromium; whether that went well."""
+    if not shutil.which("apt-get") or os.geteuid() != 0:
+        return False
+    session.log("Installing Debian's Chromium: apt-get install chromium")
+    env = {"DEBIAN_FRONTEND": "noninteractive"}
+    for command in (["update"], ["install", "-y", "--no-install-recommends", "chromium"]):
+        done = subprocess.run(["apt-get", *command], env=os.environ | env, check=False)
+        if done.returncode != 0:
+            return False
+    return any(map(shutil.which, CHROMIUM))
 
 
 @nox.session

@@ -39,5 +39,6 @@ from .training import StopTraining as StopTraining
 from .training import Trainer as Trainer
 from .training.sharding import mesh as mesh
 from .view import show as show
+from .view.replays import watch as watch
 
 __version__: str

@@ -1,6 +1,5 @@
 """How `watch` and `replay` show a game: the terminal, a page, a film."""
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,8 +7,12 @@ from typing import Any, TypeVar
 
 import click
 
+from hackmatrix_rl.cli._working import Working
 from hackmatrix_rl.errors import ConfigError
-from hackmatrix_rl.system import check_output_file
+from hackmatrix_rl.system import check_output_file, write_whole
+from hackmatrix_rl.view import check_ffmpeg, draw, save_gif, save_mp4
+from hackmatrix_rl.view.replays import Match, Mind, Replay, page_of, play_on
+from hackmatrix_rl.view.terminal import watch_in_terminal
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -49,6 +52,14 @@ def output_options(command: F) -> F:
     return command
 
 
+_DONE = {
+    "html": "Open in a browser:",
+    "gif": "Moving picture:",
+    "mp4": "Film:",
+    "save": "Play it again:  hackmatrix-rl replay",
+}
+
+
 @dataclass(frozen=True)
 class GameOutputs:
     """Where a game is to be shown.
@@ -80,13 +91,71 @@ class GameOutputs:
                 raise ConfigError(f"--{name} {file}: the name must end with {ending}.")
             check_output_file(file, f"--{name}")
         if "mp4" in given:
-            from hackmatrix_rl.view import check_ffmpeg
-
             check_ffmpeg("--mp4")
-        shown = terminal or not given
-        if shown and not sys.stdout.isatty():
-            raise ConfigError(
-                "standard output is not a terminal. Name a file for the game: --html FILE, "
-                "--gif FILE or --save FILE."
-            )
-        return cls(given, shown, speed, "dark" if dark else "light")
+        return cls(given, terminal or not given, speed, "dark" if dark else "light")
+
+    def show(
+        self,
+        match: Match,
+        mind: Mind | None,
+        *,
+        player: str,
+        agent: str,
+        work: Working,
+        plays: bool = True,
+    ) -> None:
+        """Shows a game in the terminal, or plays it to its end; then writes the files.
+
+        Args:
+            match: the game, at any move.
+            mind: the agent whose opinions are shown, if any.
+            player: who played, in words.
+            agent: whose opinions are shown.
+            work: told what is being done.
+            plays: whether the agent goes on with the game.
+
+        Raises:
+            ConfigError: ffmpeg failed, or a file cannot be written.
+        """
+        if self.terminal:
+            work.hide()
+            watch_in_terminal(match, mind, name=agent, seconds_per_move=1 / self.speed, plays=plays)
+        elif mind is not None and plays:
+            work.doing(f"{agent} plays")
+            play_on(match, mind, on_move=lambda moves: work.doing(f"{agent} plays: move {moves}"))
+        for kind, file in self.files.items():
+            work.doing(f"writing {file}")
+            try:
+                self._write(kind, file, match, {agent: mind} if mind else {}, player, work)
+            except OSError as error:
+                raise ConfigError(
+                    f"--{kind} {file}: cannot be written: {error.strerror or error}."
+                ) from error
+
+    def _write(
+        self,
+        kind: str,
+        file: Path,
+        match: Match,
+        minds: dict[str, Mind],
+        player: str,
+        work: Working,
+    ) -> None:
+        if kind == "save":
+            Replay.of(match, player=player).save(file)
+            return
+        if kind == "html":
+            page = page_of(match, minds=minds, player=player, on_move=work.progress)
+            write_whole(file, page)
+            return
+        drawings = []
+        for moment in match.moments:
+            drawings.append(draw(moment.frame))
+            work.progress(len(drawings), len(match.moments))
+        work.doing(f"writing {file}")
+        save = save_gif if kind == "gif" else save_mp4
+        save(drawings, file, theme=self.theme, seconds_per_frame=1 / self.speed)
+
+    def lines(self) -> list[str]:
+        """What was written, for people."""
+        return [f"{_DONE[kind]} {file}" for kind, file in self.files.items()]

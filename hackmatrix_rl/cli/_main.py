@@ -21,10 +21,13 @@ from hackmatrix_rl.cli._working import Working
 _COMMANDS = {
     "train": "hackmatrix_rl.cli._train:train",
     "eval": "hackmatrix_rl.cli._eval:evaluate_command",
+    "watch": "hackmatrix_rl.cli._watch:watch_command",
+    "replay": "hackmatrix_rl.cli._replay:replay_command",
     "report": "hackmatrix_rl.cli._report:report_command",
     "ui": "hackmatrix_rl.cli._ui:ui_command",
     "bench": "hackmatrix_rl.cli._bench:bench",
     "compare": "hackmatrix_rl.cli._compare:compare_command",
+    "play": "hackmatrix_rl.cli._play:play_command",
     "verify-resume": "hackmatrix_rl.cli._verify_resume:verify_resume_command",
 }
 
@@ -137,15 +140,18 @@ def _leave_in_time(code: str | int | None) -> None:
 @click.version_option(package_name="hackmatrix-rl")
 @click.pass_context
 def main(context: click.Context) -> None:
-    """HackMatrix: train an agent, see how it plays, measure speed.
+    """HackMatrix: train an agent, see how it plays, play, measure speed.
 
     \b
     hackmatrix-rl train                 train for about ten minutes on two CPU cores
     hackmatrix-rl eval runs/...         how well a trained policy plays
+    hackmatrix-rl watch runs/...        see it play, in the terminal or as a page
+    hackmatrix-rl replay game.json      play a replay again exactly
     hackmatrix-rl report runs/...       a page about a run
     hackmatrix-rl ui runs/...           play in the browser, watch an agent, take over
     hackmatrix-rl bench                 how fast this machine is
     hackmatrix-rl compare A.toml B.toml whether B is as good as A, and how fast
+    hackmatrix-rl play                  play yourself, in the terminal
     hackmatrix-rl verify-resume         proof that resuming a run changes no bit of it
 
     The environment variable HACKMATRIX_RL_FLAGS (`--num-envs=16 --num-steps=4`) adds flags to

@@ -1,5 +1,7 @@
 """`hackmatrix-rl ui`."""
 
+import os
+import sys
 from functools import partial
 
 import click
@@ -41,11 +43,15 @@ def ui_command(agent: str | None, port: int, no_browser: bool, seed: int | None)
     if agent is not None:
         find(agent)
     enable_compilation_cache()
-    serve(
+    done = serve(
         find,
         port=port,
         seed=seed,
         agent=agent,
         browser=not no_browser,
-        report=partial(click.echo, err=False),
+        report=click.echo,
     )
+    if not done:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)

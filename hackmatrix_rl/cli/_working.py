@@ -69,6 +69,11 @@ class Working:
         if self._shown is not None:
             self._shown.update(self._task, completed=finished, total=total)
 
+    def hide(self) -> None:
+        """Shows nothing from now on: something else uses the terminal."""
+        self._leave()
+        self._leave, self._shown = lambda: None, None
+
     def say(self, line: str, show: Callable[[str], Any]) -> None:
         """Prints a line that stays, which is also what is being done from now on.
 

@@ -5,6 +5,9 @@ from hackmatrix_rl.evaluation._baselines import (
     RandomAgent,
     Runner,
 )
+from hackmatrix_rl.evaluation._contract import (
+    check_player,
+)
 from hackmatrix_rl.evaluation._divergence import (
     policy_divergence,
 )
@@ -48,6 +51,7 @@ __all__ = [
     "ThinkingAgent",
     "Thought",
     "Verdict",
+    "check_player",
     "evaluate",
     "evaluate_all",
     "judge",

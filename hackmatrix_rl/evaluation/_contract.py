@@ -49,6 +49,11 @@ def check_environment_and_players(environment: Any, players: Any) -> None:
             _check_shapes(player, environment)
 
 
+def check_player(player: Any, environment: Any) -> None:
+    """Raises unless a player fits an environment; see `check_environment_and_players`."""
+    check_environment_and_players(environment, [player])
+
+
 def check_is_player(player: Any) -> None:
     """Raises a TypeError unless this is an instance of a network or of a scripted player."""
     if isinstance(player, ActorCritic | Agent):

@@ -7,6 +7,7 @@ from hackmatrix_rl.runs._compare import (
 )
 from hackmatrix_rl.runs._compile_kind import (
     evaluation_kind,
+    game_kind,
 )
 from hackmatrix_rl.runs._compose import (
     compose,
@@ -90,6 +91,7 @@ __all__ = [
     "evaluation_kind",
     "find_player",
     "find_resumable_run",
+    "game_kind",
     "launch",
     "make_environment",
     "make_mesh",

@@ -36,6 +36,11 @@ def evaluation_kind(policies: Mapping[str, ActorCritic | Agent], **sizes: Any) -
     return " ".join(["evaluate", *map(_described, policies.values()), *named])
 
 
+def game_kind(player: ActorCritic | Agent | None) -> str:
+    """The same for one game, move by move, with an agent that thinks or without."""
+    return "game" if player is None else f"game {_described(player)}"
+
+
 def _described(player: ActorCritic | Agent) -> str:
     """A kind of player with the number of its parameters."""
     inner = player.policy if isinstance(player, PolicyAgent) else player

@@ -7,6 +7,7 @@ from hackmatrix_rl.view._drawing import (
     Drawing,
 )
 from hackmatrix_rl.view._films import (
+    check_ffmpeg,
     save_gif,
     save_mp4,
 )
@@ -17,9 +18,11 @@ from hackmatrix_rl.view._frame import (
     Shot,
     SiphonYield,
     Transmission,
+    neighbours,
+)
+from hackmatrix_rl.view._frame_of import (
     frame_of,
     frames_of,
-    neighbours,
 )
 from hackmatrix_rl.view._keys import (
     KEYS,
@@ -67,6 +70,7 @@ __all__ = [
     "SiphonYield",
     "Theme",
     "Transmission",
+    "check_ffmpeg",
     "css_variables",
     "draw",
     "frame_of",

@@ -1,13 +1,13 @@
 """A position as a picture."""
 
-from hackmatrix_rl.game import NUM_CELLS, SIZE
-from hackmatrix_rl.view._actors import actors_on
+from hackmatrix_rl.game import NUM_CELLS, SIZE, Content
+from hackmatrix_rl.view._actors import Actor, actors_on
 from hackmatrix_rl.view._drawing import Circle, Drawing, Line, Polygon, Rect, Shape, Text
-from hackmatrix_rl.view._frame import Frame, Shot
-from hackmatrix_rl.view._marks import Point, cross_hair, fitted, plus
+from hackmatrix_rl.view._frame import Cell, Frame
+from hackmatrix_rl.view._marks import Point, counted, cross_hair, fitted, plus
 from hackmatrix_rl.view._names import program_name
-from hackmatrix_rl.view._panel import PANEL
-from hackmatrix_rl.view._panel import panel as numbers_beside
+from hackmatrix_rl.view._panel_drawing import PANEL
+from hackmatrix_rl.view._panel_drawing import panel as numbers_beside
 from hackmatrix_rl.view._tiles import TILE, tile
 
 _GAP = 4.0
@@ -18,12 +18,20 @@ _BOARD = SIZE * _PITCH - _GAP + 2 * _EDGE
 _CAPTION = 30.0
 _FOOT = 26.0
 
-# Where several things stand on one cell, and how small they are.
-_PLACES: dict[int, tuple[float, tuple[Point, ...]]] = {
+# Where several things stand on one cell, and how small they are; lower down where a block's label
+# needs the upper edge.
+_Places = dict[int, tuple[float, tuple[Point, ...]]]
+_PLACES: _Places = {
     1: (1.0, ((34, 32),)),
     2: (0.66, ((19, 35), (49, 35))),
-    3: (0.54, ((20, 21), (48, 21), (34, 49))),
-    4: (0.54, ((20, 20), (48, 20), (20, 49), (48, 49))),
+    3: (0.54, ((21, 21), (48, 21), (34, 49))),
+    4: (0.54, ((24, 20), (51, 20), (24, 49), (51, 49))),
+}
+_ON_BLOCK: _Places = {
+    1: (0.76, ((34, 41),)),
+    2: (0.6, ((19, 42), (49, 42))),
+    3: (0.46, ((20, 30), (48, 30), (34, 54))),
+    4: (0.46, ((22, 30), (48, 30), (22, 54), (48, 54))),
 }
 
 
@@ -72,20 +80,32 @@ def _board(frame: Frame, top: float, aids: bool) -> list[Shape]:
     for number, ground in enumerate(frame.cells):
         shapes += tile(ground, *_corner(number, top), occupied=bool(actors[number]))
     for cell in sorted(frame.last_known_cells):
-        shapes += _last_known(*_corner(cell, top))
+        ground = frame.cells[cell]
+        shapes += _last_known(ground, *_corner(cell, top), alone=not actors[cell])
     if aids:
-        shapes += _siphon_cross(frame, top)
-        for shot in frame.shots:
-            shapes += _flight(frame, shot, top)
+        shapes += _aids(frame, top)
     for cell, here in actors.items():
-        x, y = _corner(cell, top)
-        scale, places = _PLACES[min(4, max(1, len(here)))]
-        shown = here if len(here) <= len(places) else here[: len(places) - 1]
-        for actor, (across, down) in zip(shown, places, strict=False):
-            shapes += actor.draw(x + across, y + down, scale)
-        if len(here) > len(shown):
-            shapes += _more(len(here) - len(shown), x + places[-1][0], y + places[-1][1])
-    return shapes + (_targets(frame, top) if aids else [])
+        places = _ON_BLOCK if frame.cells[cell].is_block else _PLACES
+        shapes += _crowd(here, *_corner(cell, top), places)
+    if aids:
+        for cell in _attacking(frame):
+            shapes += _alarm(*_corner(cell, top))
+    return shapes
+
+
+def _crowd(here: list[Actor], x: float, y: float, layouts: _Places) -> list[Shape]:
+    """What stands on one cell: all of it, or some and how many more."""
+    if not here:
+        return []
+    scale, places = layouts[min(len(layouts), len(here))]
+    shown = here if len(here) <= len(places) else here[: len(places) - 1]
+    shapes: list[Shape] = []
+    for actor, (across, down) in zip(shown, places, strict=False):
+        shapes += actor.draw(x + across, y + down, scale)
+    if len(here) > len(shown):
+        across, down = places[-1]
+        shapes += _more(len(here) - len(shown), x + across, y + down)
+    return shapes
 
 
 def _more(count: int, x: float, y: float) -> list[Shape]:
@@ -96,10 +116,15 @@ def _more(count: int, x: float, y: float) -> list[Shape]:
     ]
 
 
-def _last_known(x: float, y: float) -> list[Shape]:
+def _last_known(cell: Cell, x: float, y: float, *, alone: bool) -> list[Shape]:
     """A faint mark where the player last saw a cryptog."""
     points = tuple((x + 34 + across * 26, y + 34 + down * 26) for across, down in _HEXAGON)
-    return [Polygon(points, stroke="cryptog", stroke_width=1.5, dashed=True, opacity=0.6)]
+    solid = cell.is_block and not cell.siphoned and not cell.is_question
+    ink = ("on_data" if cell.program is None else "on_program") if solid else "cryptog"
+    shapes: list[Shape] = [Polygon(points, stroke=ink, stroke_width=1.5, dashed=True, opacity=0.6)]
+    if alone and cell.content == Content.EMPTY:
+        shapes.append(Text(x + 34, y + 40, "C", 17, ink, "middle", bold=True, opacity=0.6))
+    return shapes
 
 
 _HEXAGON: tuple[Point, ...] = (
@@ -133,35 +158,51 @@ def _siphon_cross(frame: Frame, top: float) -> list[Shape]:
     return found
 
 
-def _flight(frame: Frame, shot: Shot, top: float) -> list[Shape]:
+def _flight(start: int, end: int, top: float) -> Line:
     """A thin line from the player to what a shot hits."""
-    if shot.target is None:
-        return []
-    (x, y), (end_x, end_y) = _corner(frame.player_cell, top), _corner(shot.target, top)
-    line = ((x + 34, y + 32), (end_x + 34, end_y + 32))
-    return [Line(line, "shot", 1.8, dashed=True)]
+    (x, y), (end_x, end_y) = _corner(start, top), _corner(end, top)
+    line = ((x + 34, y + 33), (end_x + 34, end_y + 33))
+    return Line(line, "shot", 1.8, dashed=True)
 
 
-def _targets(frame: Frame, top: float) -> list[Shape]:
-    """Outlines around the enemies that hit next, cross hairs where shots hit."""
-    found: list[Shape] = []
-    for cell in sorted({frame.enemies[each].cell for each in frame.attackers}):
+def _attacking(frame: Frame) -> list[int]:
+    """The cells of the enemies that hit next."""
+    return sorted({frame.enemies[each].cell for each in frame.attackers})
+
+
+def _aids(frame: Frame, top: float) -> list[Shape]:
+    """What a siphon reaches, who hits next, where shots go."""
+    shapes = _siphon_cross(frame, top)
+    for cell in _attacking(frame):
         x, y = _corner(cell, top)
-        found.append(Rect(x + 2, y + 2, TILE - 4, TILE - 4, 8, stroke="danger", stroke_width=3.5))
+        shapes.append(
+            Rect(x + 1.5, y + 1.5, TILE - 3, TILE - 3, 8, stroke="danger", stroke_width=3.5)
+        )
     for shot in frame.shots:
         if shot.target is not None:
+            shapes.append(_flight(frame.player_cell, shot.target, top))
             x, y = _corner(shot.target, top)
-            found += cross_hair(x + 34, y + 33, 27.5)
-    return found
+            # On a block it leaves the label free.
+            on_block = frame.cells[shot.target].is_block
+            shapes += cross_hair(x + 34, y + (42 if on_block else 33), 20 if on_block else 27)
+    return shapes
+
+
+def _alarm(x: float, y: float) -> list[Shape]:
+    """An exclamation mark in the corner of an enemy that hits next."""
+    return [
+        Circle(x + TILE - 4, y + 4, 8.5, fill="danger", stroke="board", stroke_width=1.5),
+        Text(x + TILE - 4, y + 8.8, "!", 13, "on_danger", "middle", bold=True),
+    ]
 
 
 def _siphon_line(frame: Frame, y: float) -> list[Shape]:
     """What a siphon here would take, in words."""
     taken = frame.siphon_yield()
     parts = [
-        *([f"{taken.points} points"] if taken.points else []),
+        *([counted(taken.points, "point")] if taken.points else []),
         *map(program_name, taken.programs),
-        *([f"{taken.credits} credits"] if taken.credits else []),
+        *([counted(taken.credits, "credit")] if taken.credits else []),
         *([f"{taken.energy} energy"] if taken.energy else []),
         *([f"{taken.unknown} unknown"] if taken.unknown else []),
         *([f"calls {taken.spawns}"] if taken.spawns else []),

@@ -83,9 +83,7 @@ def save_mp4(
         ConfigError: there is no ffmpeg, or it fails; there is no such theme, or no drawing.
         ValueError: the drawings differ in size.
     """
-    program = shutil.which("ffmpeg")
-    if program is None:
-        raise ConfigError("a film needs ffmpeg on the PATH: install ffmpeg, or use --gif")
+    program = check_ffmpeg(str(path))
     _check(drawings, seconds_per_frame)
     still = 1 + round(_LAST / seconds_per_frame)
     width, height = image_of(drawings[0], theme=theme, scale=scale).size
@@ -99,6 +97,21 @@ def save_mp4(
     ]
     images = _images(drawings, theme, scale)
     _pipe(command, images, [1] * (len(drawings) - 1) + [still], path)
+
+
+def check_ffmpeg(name: str) -> str:
+    """Where ffmpeg is.
+
+    Args:
+        name: what needs it, for the message: a flag or a file.
+
+    Raises:
+        ConfigError: it is not on the PATH.
+    """
+    program = shutil.which("ffmpeg")
+    if program is None:
+        raise ConfigError(f"{name} needs ffmpeg on the PATH: install ffmpeg, or use --gif")
+    return program
 
 
 def _pipe(

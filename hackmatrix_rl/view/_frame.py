@@ -4,12 +4,8 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
-
-import numpy as np
 
 from hackmatrix_rl.game import (
-    COLUMNS,
     ENEMY_SPEED,
     NUM_CELLS,
     SIZE,
@@ -18,13 +14,11 @@ from hackmatrix_rl.game import (
     Direction,
     EnemyType,
     Program,
-    State,
-    to_arrays,
 )
 
-_PROGRAMS = (Content.PROGRAM, Content.HIDDEN_PROGRAM)
-_HIDDEN = (Content.HIDDEN_DATA, Content.HIDDEN_PROGRAM)
-_DATA = (Content.DATA, Content.HIDDEN_DATA)
+DATA = (Content.DATA, Content.HIDDEN_DATA)
+PROGRAMS = (Content.PROGRAM, Content.HIDDEN_PROGRAM)
+"""Blocks of each kind, known and hidden."""
 
 
 @dataclass(frozen=True)
@@ -56,12 +50,12 @@ class Cell:
     @property
     def is_block(self) -> bool:
         """Whether it holds a block, known or hidden."""
-        return self.content in _DATA or self.content in _PROGRAMS
+        return self.content in DATA or self.content in PROGRAMS
 
     @property
     def is_question(self) -> bool:
         """Whether its block is a question block: the player does not know what it holds."""
-        return self.content in _HIDDEN
+        return self.content in (Content.HIDDEN_DATA, Content.HIDDEN_PROGRAM)
 
 
 @dataclass(frozen=True)
@@ -271,6 +265,8 @@ class Frame:
         transmissions = {each.cell for each in self.transmissions}
         passed: list[int] = []
         for cell in _ray(self.player_cell, direction):
+            if not passed and self.cells[cell].is_block and cell not in enemies:
+                break  # a wall beside the player: the move is not legal
             if cell in transmissions:
                 return Shot(direction, (*passed, cell), "transmission")
             if cell in enemies:
@@ -295,9 +291,8 @@ class Frame:
         walls = {each for each in range(NUM_CELLS) if self.cells[each].is_block}
         if enemy.type == EnemyType.GLITCH:
             walls = set()
-        taken = {each.cell for each in self.enemies if each is not enemy}
-        taken |= {each.cell for each in self.transmissions}
-        taken -= {self.player_cell}
+        others: tuple[Enemy | Transmission, ...] = (*self.enemies, *self.transmissions)
+        taken = {each.cell for each in others if each is not enemy} - {self.player_cell}
         step = _first_step(cell, self.player_cell, walls | taken)
         if step is not None:
             return step
@@ -306,26 +301,6 @@ class Frame:
             return step
         free = [each for each in neighbours(cell) if each not in walls | taken]
         return min(free, key=lambda each: _distance(each, self.player_cell), default=cell)
-
-
-def frame_of(state: State) -> Frame:
-    """The frame of one game.
-
-    Raises:
-        ValueError: the state is a batch; use `frames_of`.
-    """
-    if state.position.stage.ndim:
-        raise ValueError("state is a batch of games; use frames_of, or pick one of them")
-    return _frame(to_arrays(state))
-
-
-def frames_of(states: State) -> list[Frame]:
-    """The frames of a batch of games."""
-    arrays = to_arrays(states)
-    return [
-        _frame({name: array[number] for name, array in arrays.items()})
-        for number in range(len(arrays["player"]))
-    ]
 
 
 def neighbours(cell: int) -> list[int]:
@@ -354,12 +329,8 @@ def _first_step(start: int, goal: int, blocked: set[int]) -> int | None:
                 queue.append(each)
     if start not in away:
         return None
-    nearer = [
-        each
-        for each in neighbours(start)
-        if (each not in blocked) and away.get(each, NUM_CELLS) < away[start]
-    ]
-    return nearer[0] if nearer else None
+    nearer = (each for each in neighbours(start) if away.get(each, NUM_CELLS) < away[start])
+    return next(nearer, None)
 
 
 def _distance(one: int, other: int) -> int:
@@ -371,116 +342,9 @@ def _covered(cell: Cell) -> Cell:
     """A cell as the player sees it."""
     shown = cell
     if cell.is_question:
-        shown = replace(shown, points=0, program=None, spawn_count=0, known=False)
-        # Which kind of question block it is shows neither.
-        shown = replace(shown, content=Content.HIDDEN_DATA)
+        # Which kind of question block it is does not show either.
+        hidden = replace(shown, content=Content.HIDDEN_DATA, known=False)
+        shown = replace(hidden, points=0, program=None, spawn_count=0)
     if cell.is_block and not cell.siphoned:
         shown = replace(shown, credits=0, energy=0)
     return shown
-
-
-def _frame(arrays: dict[str, np.ndarray]) -> Frame:
-    """A frame from the arrays of `to_arrays`."""
-    columns = _columns(arrays)
-    player, game = columns["player"], columns["game"]
-    player_cell = player["row"] * SIZE + player["col"]
-    show = bool(game["show_activated"])
-    enemies = _enemies(columns["enemies"], player_cell, show)
-    hints = {
-        enemy.last_known
-        for number, enemy in enumerate(enemies)
-        if _hidden(enemy, player_cell, show)
-        and enemy.last_known is not None
-        and all(other.cell != enemy.cell for other in enemies[:number])
-    }
-    return Frame(
-        cells=tuple(_cell(record) for record in columns["cells"]),
-        enemies=enemies,
-        transmissions=_transmissions(columns["transmissions"], show),
-        player_cell=player_cell,
-        owned=tuple(program for program in Program if arrays["owned"][program]),
-        exit_cell=game["exit row"] * SIZE + game["exit col"],
-        show_activated=show,
-        scheduled_tasks_disabled=bool(game["scheduled_tasks_disabled"]),
-        step_active=bool(game["step_active"]),
-        **{name: game[name] for name in ("stage", "turn", "next_scheduled_task_turn", "snapshots")},
-        **{
-            name: player[name]
-            for name in ("hp", "credits", "energy", "data_siphons", "score", "attack_damage")
-        },
-        last_known_cells=frozenset(hints),
-    )
-
-
-def _hidden(enemy: Enemy, player_cell: int, show: bool) -> bool:
-    """Whether it is a cryptog out of the player's sight."""
-    (row, col), (own_row, own_col) = divmod(enemy.cell, SIZE), divmod(player_cell, SIZE)
-    in_sight = show or row == own_row or col == own_col
-    return enemy.type == EnemyType.CRYPTOG and not in_sight
-
-
-def _columns(arrays: dict[str, np.ndarray]) -> dict[str, Any]:
-    """The rows of the arrays as dictionaries by column."""
-
-    def named(name: str, row: np.ndarray) -> dict[str, int]:
-        return dict(zip(COLUMNS[name], map(int, row), strict=True))
-
-    found: dict[str, Any] = {name: named(name, arrays[name]) for name in ("player", "game")}
-    found["cells"] = [named("cells", row) for row in arrays["cells"]]
-    for name in ("enemies", "transmissions"):
-        rows = arrays[name][: int(arrays[f"num_{name}"])]
-        found[name] = [named(name, row) for row in rows]
-    return found
-
-
-def _cell(record: dict[str, int]) -> Cell:
-    content = Content(record["content"])
-    return Cell(
-        content=content,
-        points=record["value"] if content in _DATA else 0,
-        program=Program(record["value"]) if content in _PROGRAMS else None,
-        spawn_count=record["spawn_count"],
-        credits=record["credits"],
-        energy=record["energy"],
-        siphoned=bool(record["siphoned"]),
-        siphon_center=bool(record["siphon_center"]),
-    )
-
-
-def _enemies(records: list[dict[str, int]], player_cell: int, show: bool) -> tuple[Enemy, ...]:
-    found: list[Enemy] = []
-    for record in records:
-        last = record["last_known row"] * SIZE + record["last_known col"]
-        enemy = Enemy(
-            type=EnemyType(record["type"]),
-            cell=record["row"] * SIZE + record["col"],
-            hp=record["hp"],
-            disabled_turns=record["disabled_turns"],
-            stunned=bool(record["stunned"]),
-            last_known=last if record["last_known row"] >= 0 else None,
-            from_scheduled_task=bool(record["from_scheduled_task"]),
-            spawned_from_siphon=bool(record["spawned_from_siphon"]),
-            visible=False,
-        )
-        is_first = all(other.cell != enemy.cell for other in found)
-        visible = is_first and not _hidden(enemy, player_cell, show)
-        found.append(replace(enemy, visible=visible))
-    return tuple(found)
-
-
-def _transmissions(records: list[dict[str, int]], show: bool) -> tuple[Transmission, ...]:
-    found: list[Transmission] = []
-    for record in records:
-        cell = record["row"] * SIZE + record["col"]
-        found.append(
-            Transmission(
-                type=EnemyType(record["type"]),
-                cell=cell,
-                turns_remaining=record["turns_remaining"],
-                from_scheduled_task=bool(record["from_scheduled_task"]),
-                spawned_from_siphon=bool(record["spawned_from_siphon"]),
-                type_visible=show,
-                visible=all(other.cell != cell for other in found),
-            )
-        )
-    return tuple(found)

@@ -29,9 +29,7 @@ def grid(drawings: Sequence[Drawing], *, more: int = 0) -> Drawing:
     if more:
         line = f"and {more:,} more"
         shapes.append(Text(columns * width / 2, rows * height + 20, line, 16, "muted", "middle"))
-    title = "; ".join(drawing.title for drawing in drawings)
-    if more:
-        title += f"; and {more:,} more"
+    title = f"{len(drawings) + more:,} games of HackMatrix"
     return Drawing(columns * width, rows * height + foot, tuple(shapes), title)
 
 

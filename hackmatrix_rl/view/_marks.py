@@ -3,6 +3,7 @@
 Each function returns shapes around a center (x, y).
 """
 
+import math
 from dataclasses import replace
 
 from hackmatrix_rl.view._drawing import Circle, Ink, Line, Polygon, Rect, Shape, Text
@@ -12,9 +13,17 @@ Point = tuple[float, float]
 
 def fitted(text: str, size: float, width: float, *, bold: bool = False) -> float:
     """The largest font size, at most `size`, at which a text is at most `width` wide."""
-    # The widest letters of the font that occur in names of programs and in numbers.
-    letter = 0.77 if bold else 0.68
-    return min(size, width / max(1.0, letter * len(text)))
+    wide = sum(_letter_width(letter) for letter in text) * (1.12 if bold else 1.0)
+    return min(size, width / max(1.0, wide))
+
+
+def _letter_width(letter: str) -> float:
+    """Width of a letter at font size 1, rounded up."""
+    if letter in ",.:;'!|il ":
+        return 0.34
+    if letter in "MW@%m" or not letter.isascii():
+        return 1.0
+    return 0.7 if letter.isupper() else 0.64
 
 
 def polygon(
@@ -28,18 +37,15 @@ def polygon(
 
 
 _BOLT = ((0.25, -1.0), (-0.65, 0.15), (-0.08, 0.15), (-0.25, 1.0), (0.65, -0.2), (0.08, -0.2))
-_HEART = (
-    (0.0, 0.95),
-    (-0.95, 0.0),
-    (-1.0, -0.45),
-    (-0.75, -0.8),
-    (-0.35, -0.85),
-    (0.0, -0.5),
-    (0.35, -0.85),
-    (0.75, -0.8),
-    (1.0, -0.45),
-    (0.95, 0.0),
-)
+
+
+def _heart_point(turn: float) -> Point:
+    """A point of the well-known heart curve."""
+    down = 13 * math.cos(turn) - 5 * math.cos(2 * turn) - 2 * math.cos(3 * turn)
+    return math.sin(turn) ** 3, -(down - math.cos(4 * turn)) / 16
+
+
+_HEART = tuple(_heart_point(math.tau * step / 32) for step in range(32))
 _PLUS = (
     (-0.35, -1.0),
     (0.35, -1.0),
@@ -98,32 +104,38 @@ def pickup(x: float, y: float, radius: float) -> list[Shape]:
     ]
 
 
-def door(x: float, y: float, size: float) -> list[Shape]:
-    """The exit."""
+def door(x: float, y: float, size: float, *, named: bool) -> list[Shape]:
+    """The exit: a door with an arrow, and the word if there is room."""
+    thick = size / 11
     left, top = x - size * 0.42, y - size * 0.75
-    return [
-        Rect(left, top, size * 0.84, size * 1.1, 3, stroke="exit", stroke_width=2.5),
-        Line(((x, y - size * 0.5), (x, y + size * 0.1)), "exit", 2.5),
-        Line(((x - 5, y - size * 0.2), (x, y - size * 0.5), (x + 5, y - size * 0.2)), "exit", 2.5),
-        Text(x, y + size * 0.85, "EXIT", size * 0.42, "exit", "middle", bold=True),
+    arrow = ((x - size / 6, y - size * 0.2), (x, y - size * 0.5), (x + size / 6, y - size * 0.2))
+    shapes: list[Shape] = [
+        Rect(left, top, size * 0.84, size * 1.1, size / 9, stroke="exit", stroke_width=thick),
+        Line(((x, y - size * 0.5), (x, y + size * 0.1)), "exit", thick),
+        Line(arrow, "exit", thick),
     ]
+    if named:
+        shapes.append(Text(x, y + size * 0.85, "EXIT", size * 0.42, "exit", "middle", bold=True))
+    return shapes
 
 
 def cross_hair(x: float, y: float, radius: float) -> list[Shape]:
     """Where a shot hits."""
     reach = radius / 6 + 1
-    arms = ((1, 0), (-1, 0), (0, 1), (0, -1))
-    return [
-        Circle(x, y, radius, stroke="shot", stroke_width=1.5),
-        *(
-            Line(
-                (
-                    (x + across * (radius - reach), y + down * (radius - reach)),
-                    (x + across * (radius + reach), y + down * (radius + reach)),
-                ),
-                "shot",
-                2.0,
-            )
-            for across, down in arms
-        ),
+    inner, outer = radius - reach, radius + reach
+    arms = [
+        ((x + across * inner, y + down * inner), (x + across * outer, y + down * outer))
+        for across, down in ((1, 0), (-1, 0), (0, 1), (0, -1))
     ]
+    # A light edge keeps it visible on blocks.
+    return [
+        Circle(x, y, radius, stroke="cell", stroke_width=4.0),
+        *(Line(arm, "cell", 4.5) for arm in arms),
+        Circle(x, y, radius, stroke="shot", stroke_width=1.6),
+        *(Line(arm, "shot", 2.0) for arm in arms),
+    ]
+
+
+def counted(count: int, thing: str) -> str:
+    """A number and what it counts: `1 point`, `2 points`."""
+    return f"{count:,} {thing}" if count == 1 else f"{count:,} {thing}s"

@@ -1,113 +1,150 @@
-"""The numbers beside the board as shapes."""
+"""The numbers, the flags and the programs beside a board."""
 
-from hackmatrix_rl.game import LAST_STAGE, MAX_HP
-from hackmatrix_rl.view._drawing import Ink, Rect, Shape, Text
+import textwrap
+
+import numpy as np
+from rich.text import Text
+
+from hackmatrix_rl.game import FIRST_PROGRAM, LAST_STAGE, MAX_HP, SPECS, Action, Program
 from hackmatrix_rl.view._frame import Frame
-from hackmatrix_rl.view._marks import bolt, coin, cross_hair, fitted, heart, plus
-from hackmatrix_rl.view._names import program_name
+from hackmatrix_rl.view._keys import KEYS
+from hackmatrix_rl.view._reasons import why_not
+from hackmatrix_rl.view._signs import STYLES, UNICODE, Signs, fitted, program_name, styled
 
-PANEL = 208.0
-"""Its width."""
-
-_CHIPS_IN_A_ROW = 4
+_ROW = 17  # key, name and cost of a program
+_INDENT = 4
 
 
-def panel(frame: Frame, x: float, y: float) -> list[Shape]:
-    """Hit points, stage, resources, programs and flags, one under the other."""
+def panel_of(
+    frame: Frame,
+    mask: np.ndarray | None = None,
+    *,
+    width: int = 30,
+    height: int = 19,
+    signs: Signs = UNICODE,
+) -> Text:
+    """The player's numbers, the flags, and the owned programs: `height` lines of `width`.
+
+    A program has its key, its name and its cost. The key of one that is not legal is in
+    parentheses, and why it is not legal stands beside it or below it if there is room.
+
+    Args:
+        frame: the position.
+        mask: the legal actions, bool of shape (28,); without it no program is greyed out.
+        width: of the lines, at least 20.
+        height: number of lines, at least 19.
+        signs: `ASCII` for outputs that cannot show Unicode.
+    """
+    lines = _numbers(frame, width, signs)
+    lines += _programs(frame, mask, width, height - len(lines))
+    lines += [styled("")] * (height - len(lines))
+    rows = [fitted(line, width, signs) for line in lines[:height]]
+    return Text("\n", no_wrap=True).join(rows)
+
+
+def _numbers(frame: Frame, width: int, signs: Signs) -> list[Text]:
+    half = min(width // 2, 20)
+
+    def pair(left: str, right: str, left_style: str = "", right_style: str = "") -> Text:
+        return (
+            fitted(styled(left, left_style), half - 1, signs)
+            + styled(" ")
+            + fitted(styled(right, right_style), width - half, signs)
+        )
+
+    hearts = signs.hp[0] * frame.hp + signs.hp[1] * (MAX_HP - frame.hp)
+    low = STYLES["aim"] if frame.hp <= 1 else STYLES["title"]
     return [
-        *_life(frame, x, y),
-        *_score(frame, x, y + 52),
-        *_resources(frame, x, y + 116),
-        *_programs(frame, x, y + 206),
-        *_flags(frame, x, y + 364),
+        pair(f"hp {frame.hp} {hearts}", f"attack {_short(frame.attack_damage)}", low),
+        pair(f"stage {frame.stage} of {LAST_STAGE}", f"turn {_short(frame.turn)}"),
+        pair(f"score {_short(frame.score)}", f"siphons {_short(frame.data_siphons)}"),
+        pair(
+            f"credits ${_short(frame.credits)}",
+            f"energy E{_short(frame.energy)}",
+            STYLES["credits"],
+            STYLES["energy"],
+        ),
+        pair(_task(frame), f"undo: {frame.snapshots} turns"),
+        styled(_flags(frame), STYLES["title"]),
     ]
 
 
-def _life(frame: Frame, x: float, y: float) -> list[Shape]:
-    hearts = [heart(x + 13 + 27 * each, y + 22, 11, full=each < frame.hp) for each in range(MAX_HP)]
-    return [
-        *hearts,
-        *_pair("stage", f"{frame.stage} / {LAST_STAGE}", x + 96, y, 52),
-        *_pair("turn", f"{frame.turn:,}", x + 156, y, 52),
-    ]
+def _short(number: int) -> str:
+    """At most 5 characters."""
+    for size, letter in ((10**9, "G"), (10**6, "M"), (10**4, "k")):
+        if number >= size:
+            return f"{number // (1000 if letter == 'k' else size)}{letter}"
+    return str(number)
 
 
-def _score(frame: Frame, x: float, y: float) -> list[Shape]:
-    text = f"{frame.score:,}"
-    return [
-        Text(x, y + 12, "score", 12, "muted"),
-        Text(x, y + 44, text, fitted(text, 32, PANEL, bold=True), "text", bold=True),
-    ]
+def _task(frame: Frame) -> str:
+    if frame.scheduled_tasks_disabled:
+        return "no tasks"
+    return f"task in {_short(max(1, frame.next_scheduled_task_turn - frame.turn))}"
 
 
-def _resources(frame: Frame, x: float, y: float) -> list[Shape]:
-    columns = (x, x + PANEL / 2 + 2)
-    width = PANEL / 2 - 2
-    return [
-        *_box("credits", frame.credits, columns[0], y, width),
-        coin(columns[0] + 17, y + 20, 8),
-        *_box("energy", frame.energy, columns[1], y, width),
-        bolt(columns[1] + 17, y + 20, 10),
-        *_box("siphons", frame.data_siphons, columns[0], y + 43, width),
-        plus(columns[0] + 17, y + 63, 8),
-        *_box("attack", frame.attack_damage, columns[1], y + 43, width),
-        *cross_hair(columns[1] + 17, y + 63, 6.5),
-    ]
+def _flags(frame: Frame) -> str:
+    flags = {
+        "SHOW": frame.show_activated,
+        "CALM": frame.scheduled_tasks_disabled,
+        "STEP": frame.step_active,
+    }
+    active = [name for name, is_on in flags.items() if is_on]
+    return f"active: {' '.join(active)}" if active else ""
 
 
-def _box(name: str, number: int, x: float, y: float, width: float) -> list[Shape]:
-    text = f"{number:,}"
-    return [
-        Rect(x, y, width, 39, 8, fill="cell"),
-        Text(x + 33, y + 15, name, 11, "muted"),
-        Text(x + 33, y + 33, text, fitted(text, 17, width - 38, bold=True), "text", bold=True),
-    ]
-
-
-def _pair(name: str, value: str, x: float, y: float, width: float) -> list[Shape]:
-    return [
-        Text(x, y + 12, name, 12, "muted"),
-        Text(x, y + 34, value, fitted(value, 18, width, bold=True), "text", bold=True),
-    ]
-
-
-def _programs(frame: Frame, x: float, y: float) -> list[Shape]:
-    shapes: list[Shape] = [Text(x, y + 12, "programs", 12, "muted")]
+def _programs(frame: Frame, mask: np.ndarray | None, width: int, room: int) -> list[Text]:
+    """The owned programs, with as much about each as there is room for."""
+    title = styled("programs", STYLES["title"])
     if not frame.owned:
-        shapes.append(Text(x, y + 34, "none yet", 14, "muted"))
-    width = (PANEL + 4) / _CHIPS_IN_A_ROW
-    for number, program in enumerate(frame.owned):
-        row, column = divmod(number, _CHIPS_IN_A_ROW)
-        left, top = x + column * width, y + 20 + 22 * row
-        shapes += _chip(program_name(program), left, top, width - 4, on=True)
-    return shapes
+        return [title, styled("none: siphon a block", STYLES["faint"])]
+    rows = [(program, _reason(frame, mask, program)) for program in frame.owned]
+    detailed = [line for program, why in rows for line in _detailed(program, why, width)]
+    if len(detailed) < room:
+        return [title, *detailed]
+    if len(rows) < room:
+        return [title, *(_line(program, why, width) for program, why in rows)]
+    short = [_entry(program, why is None) for program, why in rows]
+    half = -(-len(short) // 2)
+    pairs = zip(short[:half], [*short[half:], styled("")], strict=False)
+    return [title, *(fitted(left, width // 2) + right for left, right in pairs)]
 
 
-def _chip(text: str, x: float, y: float, width: float, *, on: bool) -> list[Shape]:
-    size = fitted(text, 11.5, width - 6, bold=True)
-    ink: Ink = "on_program" if on else "muted"
-    fill: Ink | None = "program" if on else None
+def _reason(frame: Frame, mask: np.ndarray | None, program: Program) -> str | None:
+    return None if mask is None else why_not(frame, mask, FIRST_PROGRAM + program)
+
+
+def _entry(program: Program, usable: bool) -> Text:
+    """Key and name, in 13 characters."""
+    key = KEYS[Action(FIRST_PROGRAM + program)]
+    name = f"{program_name(program):6}"
+    if usable:
+        return styled(f" {key}  ") + styled(name, STYLES["title"])
+    return styled(f"({key}) {name}", STYLES["faint"])
+
+
+def _cost(program: Program) -> str:
+    spec = SPECS[program]
+    parts = [f"${spec.credits}"] if spec.credits else []
+    return " ".join(parts + ([f"E{spec.energy}"] if spec.energy else []))
+
+
+def _costed(program: Program, why: str | None) -> Text:
+    style = "" if why is None else STYLES["faint"]
+    return _entry(program, why is None) + styled(f" {_cost(program):5} ", style)
+
+
+def _line(program: Program, why: str | None, width: int) -> Text:
+    said = SPECS[program].does if why is None and width >= 50 else why or ""
+    return fitted(_costed(program, why) + styled(said, STYLES["faint"]), width)
+
+
+def _detailed(program: Program, why: str | None, width: int) -> list[Text]:
+    """The program, and in the next lines why it is not legal, unless it fits beside it."""
+    if why is None or _ROW + len(why) <= width:
+        return [_line(program, why, width)]
+    said = textwrap.wrap(why, width - _INDENT)
     return [
-        Rect(x, y, width, 19, 5, fill=fill, stroke=None if on else "rule", stroke_width=1),
-        Text(x + width / 2, y + 13.6, text, size, ink, "middle", bold=True),
-    ]
-
-
-def _flags(frame: Frame, x: float, y: float) -> list[Shape]:
-    flags = (
-        ("SHOW", frame.show_activated),
-        ("CALM", frame.scheduled_tasks_disabled),
-        ("STEP", frame.step_active),
-    )
-    width = (PANEL + 4) / len(flags)
-    shapes: list[Shape] = [Text(x, y + 12, "active", 12, "muted")]
-    for number, (name, on) in enumerate(flags):
-        shapes += _chip(name, x + number * width, y + 20, width - 4, on=on)
-    off = frame.scheduled_tasks_disabled
-    task = "no scheduled tasks" if off else f"task at turn {frame.next_scheduled_task_turn:,}"
-    back = f"UNDO goes back {frame.snapshots:,} turns"
-    return [
-        *shapes,
-        Text(x, y + 58, task, fitted(task, 12, PANEL), "text"),
-        Text(x, y + 75, back, fitted(back, 12, PANEL), "text"),
+        _costed(program, why),
+        *(styled(" " * _INDENT + line, STYLES["faint"]) for line in said),
     ]

@@ -12,7 +12,8 @@ from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.game import State
 from hackmatrix_rl.view._board_drawing import draw
 from hackmatrix_rl.view._drawing import Drawing
-from hackmatrix_rl.view._frame import Frame, frames_of
+from hackmatrix_rl.view._frame import Frame
+from hackmatrix_rl.view._frame_of import frames_of
 from hackmatrix_rl.view._grid import grid
 from hackmatrix_rl.view._raster import save_png
 from hackmatrix_rl.view._svg import svg_of
@@ -38,15 +39,6 @@ class Picture:
 
     def _repr_svg_(self) -> str:
         return svg_of(self.drawing, self.theme)
-
-    def _repr_html_(self) -> str:
-        """The same, for whatever shows HTML only; it never gets wider than the page."""
-        return f'<div style="max-width:{self.drawing.width:g}px">{self._repr_svg_()}</div>'
-
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        """One picture, not one for each kind of output."""
-        del include, exclude  # what Jupyter prefers; the text is small
-        return {"image/svg+xml": self._repr_svg_(), "text/plain": repr(self)}
 
     def save(self, path: str | Path, *, scale: float = 2.0) -> None:
         """Writes the picture.

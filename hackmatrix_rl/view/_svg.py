@@ -38,7 +38,8 @@ def svg_fragments(drawing: Drawing) -> tuple[str, ...]:
     """One piece of SVG for each shape, with the colours `var(--ink-NAME)`.
 
     Equal shapes have equal text, so that a page with many pictures can keep each piece once. The
-    pieces belong into an `<svg>` with a `font-family` of `FONT` and the drawing's `viewBox`.
+    pieces belong into an `<svg>` with the drawing's `viewBox`, a `font-family` of `FONT` and
+    `stroke-linejoin="round"`.
     """
     return tuple(_element(shape, lambda ink: f"var(--ink-{ink})") for shape in drawing.shapes)
 

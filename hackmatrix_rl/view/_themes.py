@@ -36,7 +36,8 @@ LIGHT: Theme = {
     "siphon": "#0f766e",
     "exit": "#15803d",
     "hp": "#d61f3a",
-    "danger": "#e11d2e",
+    "danger": "#d3122a",
+    "on_danger": "#ffffff",
     "shot": "#0b5bd3",
 }
 """For light pages."""
@@ -68,6 +69,7 @@ DARK: Theme = {
     "exit": "#5be08a",
     "hp": "#ff5d73",
     "danger": "#ff4d5e",
+    "on_danger": "#1c0206",
     "shot": "#4cc2ff",
 }
 """For dark pages."""

@@ -27,14 +27,13 @@ def tile(cell: Cell, x: float, y: float, *, occupied: bool) -> list[Shape]:
         small = 7.0 if occupied else 14.0
         shapes += pickup(x + (11 if occupied else 34), y + (11 if occupied else 32), small)
     if cell.content == Content.EXIT:
-        shapes += door(x + (57 if occupied else 34), y + (11 if occupied else 31), _exit(occupied))
+        if occupied:
+            shapes += door(x + 57, y + 13, 13, named=False)
+        else:
+            shapes += door(x + 34, y + 31, 28, named=True)
     if cell.siphon_center:
         shapes.append(plus(x + 34, y + 62, 4, "muted"))
-    return shapes + _resources(cell, x, y)
-
-
-def _exit(occupied: bool) -> float:
-    return 13.0 if occupied else 28.0
+    return shapes + _resources(cell, x, y, occupied)
 
 
 def _block(cell: Cell, x: float, y: float, occupied: bool) -> list[Shape]:
@@ -78,15 +77,15 @@ def _label(cell: Cell, x: float, y: float, ink: Ink, occupied: bool) -> list[Sha
     name = _contents(cell)
     if occupied:
         label = f"? {name}".strip() if cell.is_question else name
-        size = fitted(label, 12, 34, bold=True)
+        size = fitted(label, 12, 27, bold=True)
         found: list[Shape] = [Text(x + 8, y + 16, label, size, ink, bold=True)]
         if cell.known and cell.spawn_count and not cell.siphoned:
-            found += calls(x + 54, y + 16, cell.spawn_count, 11, ink)
+            found += calls(x + 50, y + 16, cell.spawn_count, 11, ink)
         return found
     if not cell.known:
         return [Text(x + 34, y + 46, "?", 34, ink, "middle", bold=True)]
     is_number = cell.program is None
-    size = 32.0 if is_number else fitted(name, 17, 54, bold=True)
+    size = 32.0 if is_number else fitted(name, 17, 49, bold=True)
     middle = y + (38 if is_number else 34)
     opacity = 0.75 if cell.is_question else 1.0
     found = [Text(x + 34, middle, name, size, ink, "middle", bold=True, opacity=opacity)]
@@ -103,7 +102,7 @@ def _contents(cell: Cell) -> str:
     return str(cell.points) if cell.program is None else program_name(cell.program)
 
 
-def _resources(cell: Cell, x: float, y: float) -> list[Shape]:
+def _resources(cell: Cell, x: float, y: float, occupied: bool) -> list[Shape]:
     """Credits on the left, energy on the right; ghosts where a block covers them."""
     covered = cell.is_block and not cell.siphoned
     inks: tuple[Ink, Ink] = ("credits", "energy")
@@ -111,16 +110,17 @@ def _resources(cell: Cell, x: float, y: float) -> list[Shape]:
         ground = "program" if cell.program is not None else "data"
         ink = "text" if cell.is_question else f"on_{ground}"
         inks = (ink, ink)
-    foot = y + TILE - (12 if cell.is_block else 9)
-    side = 12.0 if cell.is_block else 9.0
-    step = 10.5
+    free = cell.content == Content.EMPTY and not occupied
+    size = 1.35 if free else 1.0
+    side = 12.0 if free or cell.is_block else 9.0
+    foot, step = y + TILE - side, 10.5 * size
     return [
         *(
-            coin(x + side, foot - step * each, 4.2, inks[0], ghost=covered)
+            coin(x + side, foot - step * each, 4.2 * size, inks[0], ghost=covered)
             for each in range(cell.credits)
         ),
         *(
-            bolt(x + TILE - side, foot - step * each, 5.4, inks[1], ghost=covered)
+            bolt(x + TILE - side, foot - step * each, 5.6 * size, inks[1], ghost=covered)
             for each in range(cell.energy)
         ),
     ]

@@ -31,16 +31,24 @@ from hackmatrix_rl.view.replays._page import (
     whole_page,
 )
 from hackmatrix_rl.view.replays._replay import (
+    MOST_MOVES,
     Replay,
+)
+from hackmatrix_rl.view.replays._watch import (
+    GamePage,
+    play_on,
+    watch,
 )
 
 __all__ = [
     "CUT_OFF",
     "DIED",
     "ILLEGAL",
+    "MOST_MOVES",
     "WON",
     "ChosenGame",
     "Film",
+    "GamePage",
     "Json",
     "Match",
     "Mind",
@@ -53,7 +61,9 @@ __all__ = [
     "opinion_data",
     "page_of",
     "parse_choice",
+    "play_on",
     "replays_of",
     "rules_data",
+    "watch",
     "whole_page",
 ]

@@ -24,7 +24,8 @@ from hackmatrix_rl.game import (
     new_game,
     play,
 )
-from hackmatrix_rl.view._frame import Frame, frame_of
+from hackmatrix_rl.view._frame import Frame
+from hackmatrix_rl.view._frame_of import frame_of
 
 Seed = tuple[int, int]
 """The two words of a game's random key."""
@@ -153,6 +154,10 @@ class Match:
     def total_reward(self) -> float:
         """The return so far, by the game's own reward."""
         return float(sum(np.float32(each.reward) for each in self.moments[1:]))
+
+    def prepare(self) -> None:
+        """Compiles what a move needs, by one that is thrown away: the first one takes no longer."""
+        _advance(self.config, self.now.state, jnp.int32(0), self.key)
 
     def play(self, action: Action | int) -> Moment:
         """Plays a move and returns the position after it.

@@ -144,6 +144,12 @@ class Replay:
         except ConfigError as error:
             raise ConfigError(f"{path}: {error}.") from error
 
+    def check_move(self, move: int | None) -> None:
+        """Raises a ConfigError if the replay has no such move; `None` stands for the last one."""
+        total = len(self.actions)
+        if move is not None and not 0 <= move <= total:
+            raise ConfigError(f"--move {move}: the replay has {total} moves; use 0 to {total}.")
+
     def match(
         self,
         move: int | None = None,
@@ -160,9 +166,8 @@ class Replay:
             ConfigError: the replay has fewer moves; a move is not legal; or the game ends
                 otherwise than in the file.
         """
+        self.check_move(move)
         total = len(self.actions)
-        if move is not None and not 0 <= move <= total:
-            raise ConfigError(f"--move {move}: the replay has {total} moves; use 0 to {total}")
         match = Match(self.seed, config=self.config, max_steps=self.max_steps)
         for number, action in enumerate(self.actions[:move]):
             try:

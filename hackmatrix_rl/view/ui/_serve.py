@@ -63,7 +63,7 @@ def serve(
     agent: str | None = None,
     browser: bool = True,
     report: Callable[[str], None] = print,
-) -> None:
+) -> bool:
     """Serves the page until Ctrl-C.
 
     Args:
@@ -73,6 +73,10 @@ def serve(
         agent: the name of an agent that plays from the start.
         browser: whether to open the user's browser.
         report: takes lines for the user.
+
+    Returns:
+        Whether nothing runs any more. Otherwise a thread compiles or plays, and the process has
+        to end by `os._exit`.
 
     Raises:
         ConfigError: a library is missing, or the port is in use.
@@ -96,6 +100,7 @@ def serve(
             _run(table, worker, listening, token, agent is not None)
         except KeyboardInterrupt:  # uvicorn has ended, and passes it on
             report("Stopped.")
+        return not worker.running
 
 
 def _run(table: Table, worker: Worker, listening: socket.socket, token: str, watch: bool) -> None:

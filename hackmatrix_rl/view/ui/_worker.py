@@ -19,6 +19,7 @@ class Worker:
         self._jobs: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = queue.SimpleQueue()
         self._doing = ""
         self._since = 0.0
+        self._running = False
         threading.Thread(target=self._run, name="hackmatrix-rl ui", daemon=True).start()
 
     def submit(self, job: Callable[[], Any]) -> Future[Any]:
@@ -34,6 +35,11 @@ class Worker:
         self._doing = doing
 
     @property
+    def running(self) -> bool:
+        """Whether a job runs. The interpreter must not end then: compiled code calls it."""
+        return self._running
+
+    @property
     def status(self) -> tuple[str, float]:
         """What it does, and for how many seconds."""
         doing = self._doing
@@ -44,9 +50,11 @@ class Worker:
             job, future = self._jobs.get()
             if not future.set_running_or_notify_cancel():
                 continue
+            self._running = True
             try:
                 future.set_result(job())
             except BaseException as error:
                 future.set_exception(error)
             finally:
+                self._running = False
                 self.say("")

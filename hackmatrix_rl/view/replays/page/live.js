@@ -1,6 +1,20 @@
 /* The live page: a person and an agent play one game, in turn. */
 
+const MOST_SEED = 2 ** 32 - 1;
+const LONGEST_REPLAY = 900_000;
 const PLAYER_KEYS = { ArrowUp: 0, ArrowDown: 1, ArrowLeft: 2, ArrowRight: 3 };
+
+/** The JSON object in a file, or `null`. */
+async function readReplay(file) {
+  if (file.size > LONGEST_REPLAY) return null;
+  try {
+    const replay = JSON.parse(await file.text());
+    return typeof replay === "object" && !Array.isArray(replay) ? replay : null;
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error;
+    return null;
+  }
+}
 
 async function startLive(page) {
   const data = { ...page, moments: [], shapes: [], game: null, agent: null };
@@ -17,12 +31,14 @@ async function startLive(page) {
     find("message").textContent = words;
   };
 
+  const have = () =>
+    ({ game: data.game, moments: data.moments.length, shapes: data.shapes.length });
+
   /** Asks the server and takes in what is new; says in a line what it refused. */
   async function ask(path, body = {}) {
     message("");
-    const have = { game: data.game, moments: data.moments.length, shapes: data.shapes.length };
     try {
-      take(await server.ask(path, { have, ...body }));
+      take(await server.ask(path, { have: have(), ...body }));
       return true;
     } catch (error) {
       if (!(error instanceof Refused)) throw error;
@@ -43,7 +59,8 @@ async function startLive(page) {
       if (moment) moment.opinions = { ...moment.opinions, [name]: opinion };
     }
     data.agent = answer.agent;
-    find("seat-agent").textContent = `${data.agent || "Agent"} plays`;
+    const short = (data.agent || "Agent").split("/").filter(Boolean).pop();
+    find("seat-agent").textContent = `${short} plays`;
     if (document.activeElement !== find("agent")) find("agent").value = data.agent || "";
     find("player").textContent = answer.seed;
     if (view) view.refresh();
@@ -92,6 +109,10 @@ async function startLive(page) {
   }
 
   async function useAgent(name) {
+    if (!name) {
+      message("Name an agent: random, runner, a run or a checkpoint.");
+      return false;
+    }
     const done = await ask("/agent", { name });
     if (done) think();
     return done;
@@ -116,6 +137,10 @@ async function startLive(page) {
 
   async function newGame() {
     const text = find("seed").value.trim();
+    if (Number(text) > MOST_SEED) {
+      message(`A seed is a whole number from 0 to ${MOST_SEED}.`);
+      return;
+    }
     view.pause();
     if (await ask("/new", { seed: text === "" ? null : Number(text) })) fresh();
   }
@@ -134,12 +159,9 @@ async function startLive(page) {
 
   async function open(file) {
     view.pause();
-    let replay;
-    try {
-      replay = JSON.parse(await file.text());
-    } catch (error) {
-      if (!(error instanceof SyntaxError)) throw error;
-      message(`${file.name}: this is not a replay: it is no JSON.`);
+    const replay = await readReplay(file);
+    if (!replay) {
+      message(`${file.name}: this is not a replay.`);
       return;
     }
     const index = view.at, before = data.game;
@@ -151,7 +173,7 @@ async function startLive(page) {
 
   async function save() {
     try {
-      const { replay } = await server.ask("/replay", {});
+      const { replay } = await server.ask("/replay", { have: have() });
       download("replay.json", JSON.stringify(replay, null, 1));
     } catch (error) {
       if (!(error instanceof Refused)) throw error;
@@ -163,9 +185,8 @@ async function startLive(page) {
     const moment = data.moments[index];
     showActions(data, moment, act);
     showPlaces(data, moment, act);
-    find("looking-back").hidden = index >= data.moments.length - 1;
-    find("looking-back-words").textContent =
-      `You look back at move ${index} of ${data.moments.length - 1}.`;
+    find("from-here").classList.toggle("unused", index >= data.moments.length - 1);
+    message("");
     think();
   }
 

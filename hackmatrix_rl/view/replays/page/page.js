@@ -116,7 +116,7 @@ function makeViewer(data, hooks = {}) {
 
   function connect() {
     find("speed").append(...SPEEDS.map((each) =>
-      element("option", { value: String(each) }, `${each} a second`)));
+      element("option", { value: String(each) }, `${each} moves/s`)));
     find("first").onclick = () => { view.pause(); view.show(0); };
     find("last").onclick = () => { view.pause(); view.show(view.last()); };
     find("back").onclick = () => view.step(-1);

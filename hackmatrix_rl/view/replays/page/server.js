@@ -7,6 +7,8 @@ function makeServer(notice) {
   const token = new URLSearchParams(location.search).get("token") || "";
   const headers = { "Content-Type": "application/json", "X-HackMatrix-Token": token };
   let waiting = 0;
+  const setBusy = () =>
+    document.querySelector("main").setAttribute("aria-busy", String(waiting > 0));
 
   async function send(path, options) {
     let response;
@@ -34,12 +36,14 @@ function makeServer(notice) {
     /** Posts a request and returns the answer; throws `Refused` with a line for the user. */
     async ask(path, body) {
       waiting += 1;
+      setBusy();
       const timer = setTimeout(() => tell().catch(() => notice("")), 400);
       try {
         return await send(path, { method: "POST", body: JSON.stringify(body) });
       } finally {
         clearTimeout(timer);
         waiting -= 1;
+        setBusy();
         if (!waiting) notice("");
       }
     },

@@ -1,0 +1,140 @@
+"""`hackmatrix-rl play`."""
+
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import count
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from hackmatrix_rl.cli._command import Command
+from hackmatrix_rl.cli._settings import trust_option
+from hackmatrix_rl.env import HackMatrix
+from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.runs import find_player
+from hackmatrix_rl.system import check_output_file, enable_compilation_cache, select_device
+from hackmatrix_rl.view.replays import Match, Mind, Replay
+from hackmatrix_rl.view.terminal import ScoreTable, Seat, check_terminal, play_in_terminal
+
+
+@click.command("play", cls=Command)
+@click.option(
+    "--seed",
+    type=click.IntRange(0, 2**32 - 1),
+    metavar="NUMBER",
+    help="Seed of the games: the first one is the first game of eval --seed. By default, each "
+    "game is another one.",
+)
+@click.option(
+    "--agent",
+    metavar="RUN_OR_CHECKPOINT|random|runner",
+    default="runner",
+    show_default=True,
+    help="Who gives hints (key h).",
+)
+@click.option(
+    "--from",
+    "source",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Take a replay over and play on.",
+)
+@click.option(
+    "--move",
+    type=click.IntRange(0),
+    metavar="NUMBER",
+    help="Moves of the replay that are played first; by default all.",
+)
+@click.option(
+    "--save",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write a replay of the game here when you leave it. Key S saves at any time.",
+)
+@trust_option
+def play_command(
+    seed: int | None,
+    agent: str,
+    source: Path | None,
+    move: int | None,
+    save: Path | None,
+    trust_code: bool,
+) -> None:
+    """Play HackMatrix in the terminal. It needs 80 x 24 characters.
+
+    Arrows move and hit, s siphons, letters play programs, h asks the agent for a hint, u takes a
+    turn back by UNDO, ? shows the rules and all keys. The table of scores is kept in
+    hackmatrix_rl/scores.json in the user's folder for data (XDG_DATA_HOME).
+    """
+    check_terminal("hackmatrix-rl play")
+    replay = _replay_of(source, move, seed)
+    if save is not None:
+        check_output_file(save, "--save")
+    with Console(stderr=True).status("Loading ..."):
+        # One game is no work for a GPU, which may be busy with a training.
+        select_device("cpu")
+        player, environment = find_player(
+            agent, trust_code=trust_code, report=partial(click.echo, err=True)
+        )
+    if not isinstance(environment, HackMatrix):
+        raise ConfigError(f"--agent {agent}: plays another game. Use runner, or a run of this one.")
+    enable_compilation_cache()
+
+    def advise(match: Match) -> Mind:
+        return Mind(player, match, environment=replace(environment, config=match.config))
+
+    games = _Games(seed)
+    match = play_in_terminal(
+        Seat(
+            begin=games.begin if replay is None else partial(_taken_over, replay, move),
+            again=games.next,
+            advise=advise,
+            agent=agent if len(agent) <= 20 else f"{agent[:17]}...",
+            scores=ScoreTable(ScoreTable.default_file()),
+            save=save,
+            help="" if replay is None else "taken over",
+        )
+    )
+    if match is not None:
+        click.echo(Replay.of(match).summary())
+
+
+def _replay_of(source: Path | None, move: int | None, seed: int | None) -> Replay | None:
+    if source is None:
+        if move is not None:
+            raise ConfigError(f"--move {move} needs a replay: add --from FILE.")
+        return None
+    if seed is not None:
+        raise ConfigError(f"--seed {seed}: a replay has its own seed. Leave out --seed or --from.")
+    replay = Replay.load(source)
+    if move is not None and move > len(replay.actions):
+        total = len(replay.actions)
+        raise ConfigError(f"--move {move}: the replay has {total} moves; use 0 to {total}.")
+    return replay
+
+
+def _taken_over(replay: Replay, move: int | None, report: Callable[[str], None]) -> Match:
+    return replay.match(
+        move, on_move=lambda done, total: report(f"Playing the replay: move {done} of {total}")
+    )
+
+
+@dataclass
+class _Games:
+    """The games of a session, one after another."""
+
+    seed: int | None
+
+    def __post_init__(self) -> None:
+        self._numbers = count()
+
+    def begin(self, report: Callable[[str], None]) -> Match:
+        return self.next()
+
+    def next(self) -> Match:
+        if self.seed is None:
+            return Match.start(secrets.randbits(32))
+        return Match.start(self.seed, game=next(self._numbers))

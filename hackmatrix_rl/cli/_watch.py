@@ -1,0 +1,120 @@
+"""`hackmatrix-rl watch`."""
+
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from hackmatrix_rl.cli._command import Command
+from hackmatrix_rl.cli._game_outputs import GameOutputs, output_options
+from hackmatrix_rl.cli._settings import trust_option
+from hackmatrix_rl.cli._working import Working
+from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.evaluation import PolicyAgent
+from hackmatrix_rl.runs import find_player, game_kind
+from hackmatrix_rl.system import compiling, enable_compilation_cache
+from hackmatrix_rl.view.replays import MOST_MOVES, Match, Mind, Replay
+
+
+@click.command("watch", cls=Command)
+@click.argument("agent", metavar="AGENT")
+@click.option(
+    "--seed",
+    type=click.IntRange(0, 2**32 - 1),
+    metavar="NUMBER",
+    help="Seed of the game; the default is 0.",
+)
+@click.option(
+    "--game",
+    type=click.IntRange(0, 10**6),
+    metavar="NUMBER",
+    help="Which game of `eval AGENT --seed SEED`; the default is 0.",
+)
+@click.option("--greedy", is_flag=True, help="Take the most likely action instead of drawing one.")
+@click.option(
+    "--from",
+    "replay_file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Go on from a replay instead of a new game.",
+)
+@click.option(
+    "--move",
+    type=click.IntRange(0),
+    metavar="NUMBER",
+    help="Moves of the replay that are played before the agent takes over; the default is all.",
+)
+@output_options
+@click.option(
+    "--best",
+    is_flag=True,
+    help="Use the run's checkpoint with the highest mean return instead of the newest.",
+)
+@click.option(
+    "--network",
+    metavar="TEXT",
+    help="The run's network. Naming your own (my_module:factory) allows it to be imported.",
+)
+@trust_option
+def watch_command(
+    agent: str,
+    seed: int | None,
+    game: int | None,
+    greedy: bool,
+    replay_file: Path | None,
+    move: int | None,
+    best: bool,
+    network: str | None,
+    trust_code: bool,
+    **outputs: Any,
+) -> None:
+    """Watch an agent play a game: in the terminal, as a page, as a film.
+
+    AGENT is a run (its folder, or its name under runs/), a checkpoint, or a script (random,
+    runner). Without an output, the game is shown in this terminal.
+
+    \b
+    hackmatrix-rl watch runner --html game.html
+    hackmatrix-rl watch runs/... --seed 7 --gif game.gif
+    hackmatrix-rl watch runs/... --from game.json --move 57
+    """
+    shown = GameOutputs.of(**outputs)
+    if replay_file is None and move is not None:
+        raise ConfigError(f"--move {move} needs a replay: add --from FILE.")
+    if replay_file is not None and (seed is not None or game is not None):
+        raise ConfigError("--seed and --game choose a new game, but a replay has its own seed.")
+    replay = None if replay_file is None else Replay.load(replay_file)
+    if replay is not None:
+        replay.check_move(move)
+    tell = partial(click.echo, err=True)
+    with Working(f"loading {agent}") as work:
+        player, environment = find_player(
+            agent,
+            network=network,
+            trust_code=trust_code,
+            best=best,
+            report=lambda message: work.say(message, tell),
+        )
+        if greedy and isinstance(player, PolicyAgent):
+            player = replace(player, greedy=True)
+        enable_compilation_cache()
+        with compiling(game_kind(player), work.doing):
+            if replay is None:
+                match = Match.start(
+                    seed or 0,
+                    game=game or 0,
+                    config=environment.config,
+                    max_steps=environment.max_steps or MOST_MOVES,
+                )
+            else:
+                match = replay.match(move)
+                environment = replace(environment, config=match.config)
+            mind = Mind(player, match, environment=environment)
+            match.prepare()
+            mind.opinion()
+        shown.show(match, mind, player=agent, agent=agent, work=work)
+    click.echo(Replay.of(match, player=agent).summary())
+    for line in shown.lines():
+        click.echo(line)

@@ -1,0 +1,116 @@
+"""The signs and colours of the output in a terminal."""
+
+from dataclasses import dataclass
+
+from rich.text import Text
+
+from hackmatrix_rl.game import FIRST_PROGRAM, Action, EnemyType
+from hackmatrix_rl.view._frame import Cell, Enemy, Transmission
+
+
+@dataclass(frozen=True)
+class Signs:
+    """The characters of a board; each is one column wide.
+
+    Attributes:
+        arrows: up, down, left, right.
+        block: fills a block.
+        taken: fills a block that is siphoned.
+        siphoned: a siphoned cell.
+        center: a cell that the player has siphoned from.
+        transmission: an enemy on its way.
+        times: before the number of transmissions that a block calls.
+        hp: a hit point, and a lost one.
+        cut: the end of a text that was too long.
+        minus: of a negative number.
+        lines: horizontal and vertical line, then the nine crossings from the upper left corner.
+    """
+
+    arrows: str
+    block: str
+    taken: str
+    siphoned: str
+    center: str
+    transmission: str
+    times: str
+    hp: str
+    cut: str
+    minus: str
+    lines: str
+
+
+UNICODE = Signs("↑↓←→", "▒", "░", "✓", "○", "◇", "×", "♥♡", "…", "−", "─│┌┬┐├┼┤└┴┘")  # noqa: RUF001
+ASCII = Signs("^v<>", "#", ":", "%", "o", "~", "x", "*.", ".", "-", "-|+++++++++")
+
+STYLES = {
+    "player": "bold reverse green",
+    "attacker": "bold reverse red",
+    "enemy": "bold red",
+    "idle": "red",
+    "transmission": "bold magenta",
+    "hidden": "magenta",
+    "data": "bold cyan",
+    "program": "bold blue",
+    "question": "bold",
+    "exit": "bold reverse cyan",
+    "pickup": "bold magenta",
+    "credits": "green",
+    "energy": "cyan",
+    "aim": "bold red",
+    "ray": "red",
+    "gain": "bold green",
+    "faint": "dim",
+    "title": "bold",
+}
+"""Base colours only: they are readable on a light and on a dark background. Signs and letters say
+the same, for those who see no colours."""
+
+
+def signs_for(encoding: str | None) -> Signs:
+    """The signs that an output with this encoding can show."""
+    try:
+        "".join(vars(UNICODE).values()).encode(encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return ASCII
+    return UNICODE
+
+
+def letter_of(entity: Enemy | Transmission, signs: Signs) -> str:
+    """V, D, G or C; lower case if the player does not see it, `?` if the type is unknown."""
+    if entity.type is None:
+        return "?"
+    letter = EnemyType(entity.type).name[0]
+    hidden = not entity.visible if isinstance(entity, Enemy) else not entity.type_visible
+    return letter.lower() if hidden else letter
+
+
+def name_of(cell: Cell) -> str:
+    """What a block holds, in at most 7 characters; in lower case after `?` if it is hidden."""
+    if not cell.known:
+        return "?"
+    name = f"{cell.points} pts"
+    if cell.program is not None:
+        name = program_name(cell.program)
+    return f"?{name.lower()}" if cell.is_question else name
+
+
+def program_name(program: int) -> str:
+    """The name of a program as the rules spell it."""
+    return Action(FIRST_PROGRAM + program).label
+
+
+def styled(text: str, style: str = "") -> Text:
+    """A text that keeps its style to itself when others are added to it."""
+    return Text.assemble((text, style))
+
+
+def bar(text: str, width: int, signs: Signs = UNICODE) -> Text:
+    """A line of keys over the whole width."""
+    return styled(fitted(styled(text), width, signs).plain, "reverse")
+
+
+def fitted(text: Text, width: int, signs: Signs = UNICODE) -> Text:
+    """A line with exactly this width: filled up, or cut."""
+    if text.cell_len > width:
+        text = text[: max(0, width - 1)] + styled(signs.cut)
+    return text + styled(" " * (width - text.cell_len))

@@ -1,0 +1,227 @@
+"""A position as text, for terminals."""
+
+from rich.text import Text
+
+from hackmatrix_rl.game import SIZE, Content, Direction
+from hackmatrix_rl.view._frame import Cell, Enemy, Frame, Transmission
+from hackmatrix_rl.view._signs import (
+    STYLES,
+    UNICODE,
+    Signs,
+    letter_of,
+    name_of,
+    program_name,
+    styled,
+)
+
+CELL_WIDTH = 7
+BOARD_WIDTH = SIZE * (CELL_WIDTH + 1) + 1
+BOARD_HEIGHT = SIZE * 3 + 1
+_MORE = 9  # the most further enemies of a cell that are counted
+
+
+def text_of(frame: Frame, *, aids: bool = True, signs: Signs = UNICODE) -> Text:
+    """The board: 19 lines of 49 characters.
+
+    A cell has two lines. The upper one shows who is there: `@` the player, `V2` a virus with 2 hp
+    (then `!` if it hits next turn, `z` if it does not act, `s` or `t` if a siphon or a scheduled
+    task brought it), `◇?1` a transmission with its turns, `+2` two more; and what a block holds.
+    The lower one shows resources (`$2`, `E1`), `[S]` a data siphon, the number of transmissions
+    that a block calls after a times sign, `✓` that the cell is siphoned. What a complete frame
+    shows and the player does not see is in lower case.
+
+    Args:
+        frame: the position.
+        aids: whether to mark who will hit, where shots go (arrows), and what a siphon would take
+            (`+`).
+        signs: `ASCII` for outputs that cannot show Unicode.
+    """
+    return _Board(frame, aids, signs).text()
+
+
+class _Board:
+    def __init__(self, frame: Frame, aids: bool, signs: Signs) -> None:
+        self.frame, self.signs = frame, signs
+        shots = [shot for shot in frame.shots if shot.hits] if aids else []
+        self.targets = {shot.cells[-1]: shot.direction for shot in shots}
+        self.rays = {cell: shot.direction for shot in shots for cell in shot.cells[:-1]}
+        self.attackers = (
+            {frame.enemies[each].cell for each in frame.attackers} if aids else frozenset()
+        )
+        self.gains = frame.siphon_yield().cells if aids else ()
+
+    def text(self) -> Text:
+        lines = self.signs.lines
+        found = [self._rule(*lines[2:5])]
+        for row in reversed(range(SIZE)):
+            cells = range(row * SIZE, (row + 1) * SIZE)
+            found += [self._row([self._upper(cell) for cell in cells])]
+            found += [self._row([self._lower(cell) for cell in cells])]
+            found += [self._rule(*(lines[5:8] if row else lines[8:11]))]
+        return Text("\n", no_wrap=True).join(found)
+
+    def _rule(self, left: str, middle: str, right: str) -> Text:
+        inner = middle.join([self.signs.lines[0] * CELL_WIDTH] * SIZE)
+        return styled(left + inner + right, STYLES["faint"])
+
+    def _row(self, parts: list[Text]) -> Text:
+        bar = styled(self.signs.lines[1], STYLES["faint"])
+        return bar + bar.join(parts) + bar
+
+    # Who is there.
+
+    def _upper(self, cell: int) -> Text:
+        entities = self._entities(cell)
+        if entities:
+            return self._crowd(cell, entities)
+        if cell == self.frame.player_cell:
+            return styled("@".center(CELL_WIDTH), STYLES["player"])
+        here = self.frame.cells[cell]
+        if here.is_block:
+            return self._filled(here, name_of(here))
+        if (name := self._exit(cell)) is not None:
+            return styled(f" {name}  ", STYLES["exit"])
+        if cell in self.rays:
+            arrow = self.signs.arrows[self.rays[cell]]
+            upright = self.rays[cell] in (Direction.UP, Direction.DOWN)
+            return styled(
+                f"   {arrow}   " if upright else f" {arrow} {arrow} {arrow} ", STYLES["ray"]
+            )
+        if cell in self.frame.last_known_cells:
+            return styled("  C?   ", STYLES["hidden"])
+        return styled(" " * CELL_WIDTH)
+
+    def _entities(self, cell: int) -> list[Enemy | Transmission]:
+        """Those on a cell; what the player sees comes first."""
+        everyone: list[Enemy | Transmission] = [*self.frame.enemies, *self.frame.transmissions]
+        found = [each for each in everyone if each.cell == cell]
+        return sorted(found, key=lambda each: not each.visible)
+
+    def _crowd(self, cell: int, entities: list[Enemy | Transmission]) -> Text:
+        """The player or an arrow, the first one there, and how many more there are."""
+        first, *more = entities
+        lead = styled(" ")
+        if cell == self.frame.player_cell:
+            lead = styled("@", STYLES["player"])
+        elif cell in self.targets:
+            lead = styled(self.signs.arrows[self.targets[cell]], STYLES["aim"])
+        return lead + self._token(cell, first) + self._more(cell, more)
+
+    def _token(self, cell: int, entity: Enemy | Transmission) -> Text:
+        """Four characters."""
+        letter = letter_of(entity, self.signs)
+        if isinstance(entity, Transmission):
+            turns = str(entity.turns_remaining) if entity.turns_remaining <= 99 else "++"
+            return styled(f"{self.signs.transmission}{letter}{turns:2}", STYLES["transmission"])
+        if not entity.visible:
+            return styled(f"({letter}{entity.hp})", STYLES["hidden"])
+        idle = entity.stunned or entity.disabled_turns > 0
+        attacks = cell in self.attackers
+        style = "attacker" if attacks else "idle" if idle else "enemy"
+        state = "!" if attacks else "z" if idle else " "
+        origin = "s" if entity.spawned_from_siphon else "t" if entity.from_scheduled_task else " "
+        found = styled(f"{letter}{entity.hp}{state}", STYLES[style])
+        return found + styled(origin, STYLES["enemy"])
+
+    def _more(self, cell: int, others: list[Enemy | Transmission]) -> Text:
+        """Two characters."""
+        if not others:
+            known = cell in self.frame.last_known_cells
+            return styled("C?" if known else "  ", STYLES["hidden"])
+        if len(others) > 1:
+            return styled(f"+{len(others) if len(others) <= _MORE else '*'}", STYLES["enemy"])
+        (other,) = others
+        if isinstance(other, Transmission):
+            return styled(f"+{self.signs.transmission}", STYLES["transmission"])
+        return styled(f"+{letter_of(other, self.signs)}", STYLES["enemy"])
+
+    # What is there.
+
+    def _lower(self, cell: int) -> Text:
+        here = self.frame.cells[cell]
+        if here.is_block:
+            return self._block(cell)
+        if (name := self._exit(cell)) is not None and self._is_taken(cell):
+            return styled(f" {name} ", STYLES["exit"]) + self._mark(here)
+        found = styled("+" if self._would_gain(cell) else " ", STYLES["gain"])
+        found += self._resource(here)
+        found += styled("[S]" if here.content == Content.PICKUP else "   ", STYLES["pickup"])
+        return found + self._mark(here)
+
+    def _block(self, cell: int) -> Text:
+        here = self.frame.cells[cell]
+        calls = f"{self.signs.times}{here.spawn_count}" if here.known and here.spawn_count else ""
+        if self._is_taken(cell):  # the upper line shows who stands on it
+            name, tail = name_of(here), self.signs.siphoned if here.siphoned else calls
+            return self._filled(here, name + tail if len(name + tail) <= CELL_WIDTH else name)
+        fill = self.signs.taken if here.siphoned else self.signs.block
+        gain = styled("+", STYLES["gain"]) if self._would_gain(cell) else styled(fill)
+        under = styled(fill * 4)
+        if here.credits or here.energy:
+            letter = self._resource(here)
+            hidden = not here.siphoned
+            under = styled("(") + letter + styled(")") if hidden else letter + styled(fill * 2)
+        end = styled(calls or (self.signs.siphoned if here.siphoned else fill), STYLES["title"])
+        return gain + under + styled(fill * (2 - end.cell_len)) + end
+
+    def _filled(self, here: Cell, name: str) -> Text:
+        fill = self.signs.taken if here.siphoned else self.signs.block
+        kind = "question" if here.is_question else "data" if here.program is None else "program"
+        left = (CELL_WIDTH - len(name)) // 2
+        right = CELL_WIDTH - len(name) - left
+        return styled(fill * left) + styled(name, STYLES[kind]) + styled(fill * right)
+
+    def _resource(self, here: Cell) -> Text:
+        """Two characters."""
+        if here.credits:
+            return styled(f"${here.credits}", STYLES["credits"])
+        return styled(f"E{here.energy}" if here.energy else "  ", STYLES["energy"])
+
+    def _mark(self, here: Cell) -> Text:
+        sign = self.signs.center if here.siphon_center else self.signs.siphoned
+        return styled(sign if here.siphoned or here.siphon_center else " ", STYLES["faint"])
+
+    def _exit(self, cell: int) -> str | None:
+        """After UNDO, the exit of the stage need not lie where the board shows one."""
+        if self.frame.cells[cell].content == Content.EXIT:
+            return "EXIT"
+        return "exit" if cell == self.frame.exit_cell else None
+
+    def _is_taken(self, cell: int) -> bool:
+        return cell == self.frame.player_cell or bool(self._entities(cell))
+
+    def _would_gain(self, cell: int) -> bool:
+        here = self.frame.cells[cell]
+        return cell in self.gains and bool(here.is_block or here.credits or here.energy)
+
+
+def prospects(frame: Frame, signs: Signs = UNICODE) -> tuple[Text, Text]:
+    """Two lines: what the next enemy turn does to the player, and what a siphon here takes."""
+    return _threat(frame, signs), _yield(frame, signs)
+
+
+def _threat(frame: Frame, signs: Signs) -> Text:
+    names = [
+        f"{letter_of(frame.enemies[each], signs)}{frame.enemies[each].hp}"
+        for each in sorted(frame.attackers)
+    ]
+    if frame.step_active:
+        return styled("Next turn is skipped (STEP).")
+    if not names:
+        return styled("Nobody in sight hits you in the next turn.")
+    after = max(0, frame.hp - len(names))
+    said = f"! {len(names)} may hit you next turn ({', '.join(names)}): hp {frame.hp} to {after}"
+    return styled(said + (", that is death." if not after else "."), STYLES["aim"])
+
+
+def _yield(frame: Frame, signs: Signs) -> Text:
+    found = frame.siphon_yield()
+    parts = [f"{found.points} points"] if found.points else []
+    parts += [program_name(program) for program in found.programs]
+    parts += [f"${found.credits}"] if found.credits else []
+    parts += [f"E{found.energy}"] if found.energy else []
+    parts += [f"{found.unknown} unknown"] if found.unknown else []
+    said = f"A siphon here takes {', '.join(parts) or 'nothing'}"
+    if found.spawns:
+        said += f" and calls {found.spawns} transmission{'s' if found.spawns > 1 else ''}"
+    return styled(f"{said}.", STYLES["gain"] if frame.data_siphons and parts else "")

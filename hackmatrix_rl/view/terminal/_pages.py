@@ -1,0 +1,213 @@
+"""Screens of text: the rules at hand, the end of a game."""
+
+import textwrap
+from collections.abc import Iterable, Iterator
+
+from rich.text import Text
+from textual.containers import VerticalScroll
+from textual.events import Key
+from textual.screen import Screen
+from textual.widget import Widget
+from textual.widgets import Static
+
+from hackmatrix_rl.game import ENEMY_HP, ENEMY_SPEED, FIRST_PROGRAM, SPECS, Action, EnemyType
+from hackmatrix_rl.view._keys import KEYS
+from hackmatrix_rl.view._signs import STYLES, Signs, bar, program_name, styled
+from hackmatrix_rl.view.replays import Match
+from hackmatrix_rl.view.terminal._lines import number
+from hackmatrix_rl.view.terminal._scores import Score
+
+OWN_WIDTH = 78
+"""Columns of a line; the screen has 80, and a bar beside the text."""
+
+
+class TextScreen(Screen[str]):
+    """A text that scrolls, and a last line of keys.
+
+    Args:
+        text: lines of at most 78 characters.
+        keys: the last line.
+        answers: the keys that close it; the one that did is its result.
+    """
+
+    DEFAULT_CSS = """
+    TextScreen { align-horizontal: center; }
+    TextScreen VerticalScroll {
+        width: 80; height: 1fr;
+        scrollbar-size-vertical: 1; scrollbar-color: ansi_blue; scrollbar-background: ansi_default;
+    }
+    TextScreen #text { width: 79; height: auto; }
+    TextScreen #keys { width: 80; height: 1; }
+    """
+
+    def __init__(self, text: Text, keys: str, answers: tuple[str, ...]) -> None:
+        super().__init__()
+        self._text, self._keys, self._answers = text, keys, answers
+
+    def compose(self) -> Iterator[Widget]:
+        """The text and the keys."""
+        with VerticalScroll():
+            yield Static(self._text, id="text")
+        yield Static(bar(self._keys, 80), id="keys")
+
+    def on_mount(self) -> None:
+        """Takes the keys that scroll."""
+        self.query_one(VerticalScroll).focus()
+
+    def on_key(self, event: Key) -> None:
+        """Closes at an answer."""
+        said = event.character if event.character and event.is_printable else event.key
+        if said in self._answers:
+            event.stop()
+            self.dismiss(said)
+
+
+def help_screen(signs: Signs, own_keys: tuple[tuple[str, str], ...]) -> TextScreen:
+    """The rules at hand.
+
+    Args:
+        signs: the characters that can be shown.
+        own_keys: keys and what they do.
+    """
+    return TextScreen(
+        help_text(signs, own_keys),
+        " arrows, PgUp, PgDn, End: scroll   ? or Esc: back to the game",
+        ("?", "escape", "q", "enter"),
+    )
+
+
+def help_text(signs: Signs, own_keys: tuple[tuple[str, str], ...]) -> Text:
+    """The text of `help_screen`, in lines of at most 78 characters."""
+    lines = [*_keys(own_keys), *_rules(), *_board(signs), *_enemies(), *_programs()]
+    return Text("\n").join(lines)
+
+
+def _heading(text: str) -> list[Text]:
+    return [styled(""), styled(text, STYLES["title"])]
+
+
+def _row(key: str, text: str, indent: int = 10) -> list[Text]:
+    """A key and what it means, in as many lines as that needs."""
+    lines = textwrap.wrap(
+        text,
+        OWN_WIDTH,
+        initial_indent=f"{key:>8}  ",
+        subsequent_indent=" " * indent,
+        drop_whitespace=True,
+    )
+    return [styled(line) for line in lines]
+
+
+def _rows(pairs: Iterable[tuple[str, str]]) -> list[Text]:
+    return [line for key, text in pairs for line in _row(key, text)]
+
+
+def _keys(own_keys: tuple[tuple[str, str], ...]) -> list[Text]:
+    return [styled("KEYS", STYLES["title"]), *_rows(own_keys)]
+
+
+def _rules() -> list[Text]:
+    said = (
+        "Reach the exit of each of 8 stages. Each stage gives back a hit point and",
+        "brings more enemies; 0 hp is death. What counts is the score.",
+        "An arrow key hits the first enemy or transmission in that direction, at any",
+        "distance, unless a block is in between. Nobody there: you step.",
+        "A siphon takes your cell and the 4 cells around it: credits, energy, points",
+        "of data blocks, programs of program blocks. Each block calls transmissions.",
+        "After a move, a siphon or WAIT, the enemies take their turn. Other programs",
+        "take no time. A scheduled task brings another enemy now and then.",
+    )
+    return _heading("RULES") + [styled(f"  {line}") for line in said]
+
+
+def _board(signs: Signs) -> list[Text]:
+    said = (
+        ("@", "you"),
+        ("V2", "a virus with 2 hp;  ! it may hit you next turn;  z it skips that turn"),
+        ("V2s", "a siphon brought it; t: a scheduled task did, and its kill earns nothing"),
+        (f"{signs.transmission}?1", "a transmission: an enemy of unknown type appears in 1 turn"),
+        ("C?", "a cryptog that you cannot see now was last seen here"),
+        ("+2", "two more on this cell"),
+        ("CRASH", f"a block with a program; {signs.times}6: siphoning it calls 6 transmissions"),
+        ("9 pts", "a data block of 9 points;  ? a block whose content is unknown"),
+        ("$2  E1", "2 credits; 1 energy;  + before it: a siphon here would take it"),
+        ("[S]", "a data siphon to pick up: step on it"),
+        (signs.siphoned, f"siphoned;  {signs.center} you have siphoned from here"),
+        (signs.arrows, "the way of a shot; beside an enemy: that arrow key hits it"),
+    )
+    return _heading("BOARD") + _rows(said)
+
+
+def _enemies() -> list[Text]:
+    notes = {
+        EnemyType.GLITCH: "walks over blocks",
+        EnemyType.CRYPTOG: "seen only in your row or column, or by SHOW",
+    }
+    said = (
+        (
+            kind.name[0],
+            f"{kind.name.lower():7} {ENEMY_HP[kind]} hp, {ENEMY_SPEED[kind]} "
+            f"cell{'s' if ENEMY_SPEED[kind] > 1 else ''} a turn  {notes.get(kind, '')}",
+        )
+        for kind in EnemyType
+    )
+    return _heading("ENEMIES") + _rows(said)
+
+
+def _programs() -> list[Text]:
+    found = _heading("PROGRAMS (key, name, cost)")
+    for program, spec in SPECS.items():
+        parts = [f"${spec.credits}"] if spec.credits else []
+        cost = " ".join(parts + ([f"E{spec.energy}"] if spec.energy else []))
+        key = KEYS[Action(FIRST_PROGRAM + program)]
+        does = f"{spec.does}; needs {spec.needs}" if spec.needs else spec.does
+        found += _row(key, f"{program_name(program):6} {cost:5}  {does}", indent=24)
+    return found
+
+
+def end_screen(
+    match: Match, mine: Score, known: list[Score], notes: list[str], signs: Signs
+) -> TextScreen:
+    """The result of a game and the table of scores.
+
+    Args:
+        match: the game.
+        mine: its row of the table.
+        known: all rows, the best first.
+        notes: messages for the player.
+        signs: the characters that can be shown.
+    """
+    return TextScreen(
+        _result(match, mine, known, notes, signs),
+        " N new game   S save replay   Esc look at the board   q quit",
+        ("N", "S", "q", "escape"),
+    )
+
+
+def _result(match: Match, mine: Score, known: list[Score], notes: list[str], signs: Signs) -> Text:
+    said = {"won": "You have won!", "died": "You died."}.get(mine.end, f"The end: {mine.end}.")
+    moves = "1 move" if mine.moves == 1 else f"{mine.moves} moves"
+    lines = [
+        styled(""),
+        styled(f"  {said}", STYLES["title"]),
+        styled(
+            f"  Score {mine.score}, stage {mine.stage}, {moves}, "
+            f"return {number(match.total_reward, signs)}"
+        ),
+        styled(""),
+        *(styled(f"  {note}", STYLES["aim"]) for note in notes),
+        styled("      score  stage  moves   return  end     date        help", STYLES["title"]),
+    ]
+    place = next((spot for spot, each in enumerate(known) if each is mine), 0)
+    for spot, each in enumerate(known):
+        if spot < 10 or spot == place:
+            lines.append(_score_row(spot, each, each is mine, signs))
+    return Text("\n").join(lines)
+
+
+def _score_row(spot: int, each: Score, mine: bool, signs: Signs) -> Text:
+    row = (
+        f"{'>' if mine else ' '}{spot + 1:3}. {each.score:5}  {each.stage:5}  {each.moves:5}  "
+        f"{number(each.total_reward, signs):>7}  {each.end[:6]:6}  {each.date:10}  {each.help[:16]}"
+    )
+    return styled(row, STYLES["gain"] if mine else "")

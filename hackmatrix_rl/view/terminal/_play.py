@@ -1,0 +1,300 @@
+"""A person plays in the terminal."""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+from rich.text import Text
+from textual.app import App
+from textual.binding import Binding
+from textual.events import Key
+from textual.widget import Widget
+
+from hackmatrix_rl.errors import shortened
+from hackmatrix_rl.game import Action
+from hackmatrix_rl.view._keys import KEYS
+from hackmatrix_rl.view._reasons import why_not
+from hackmatrix_rl.view._signs import STYLES, Signs, styled
+from hackmatrix_rl.view.replays import Match, Mind, Opinion, Replay
+from hackmatrix_rl.view.terminal._background import Background
+from hackmatrix_rl.view.terminal._layout import GameView, Page
+from hackmatrix_rl.view.terminal._lines import move_line, opinion_line
+from hackmatrix_rl.view.terminal._pages import end_screen, help_screen
+from hackmatrix_rl.view.terminal._scores import Score, ScoreTable
+
+ARROWS = {"up": Action.UP, "down": Action.DOWN, "left": Action.LEFT, "right": Action.RIGHT}
+ACTIONS = {key: action for action, key in KEYS.items()}
+OWN_KEYS = (
+    ("arrows", "move, or hit what stands in that direction"),
+    ("s", "siphon"),
+    ("letters", "a program: its letter is in the panel; (p) cannot be used now"),
+    ("u", "UNDO: takes the last turn back, if you own it"),
+    ("h", "what the agent would do here, and why"),
+    ("S", "save a replay"),
+    ("N", "a new game"),
+    ("q", "quit"),
+)
+_KEYS = " arrows move  s siphon  letters programs  h hint  ? rules  S save  N new  q quit"
+_SPINNER = "|/-\\"
+PLAYER = "a person"
+
+
+@dataclass(frozen=True)
+class Seat:
+    """What a person plays with.
+
+    Attributes:
+        begin: makes the first game; it is told a function that takes its progress in words.
+        again: makes each later game.
+        advise: makes the agent that is asked for hints in a game.
+        agent: the agent's name.
+        scores: the table of scores.
+        save: file of the replay that is written when a game ends or is left; `None` for none.
+        help: for the table of scores: the help that the player had from the start, or `""`.
+    """
+
+    begin: Callable[[Callable[[str], None]], Match]
+    again: Callable[[], Match]
+    advise: Callable[[Match], Mind]
+    agent: str
+    scores: ScoreTable
+    save: Path | None = None
+    help: str = ""
+
+
+class PlayApp(App[None]):
+    """The game on the whole terminal."""
+
+    ENABLE_COMMAND_PALETTE = False
+    BINDINGS = [  # noqa: RUF012 - so it is in Textual
+        Binding("ctrl+c", "leave", priority=True, show=False),
+        Binding("ctrl+q", "leave", priority=True, show=False),
+    ]
+
+    def __init__(self, seat: Seat, signs: Signs) -> None:
+        super().__init__(ansi_color=True)  # the terminal's own colours and background
+        self.animation_level = "none"
+        self.seat, self.signs = seat, signs
+        self.match: Match | None = None
+        self.background = Background(self)
+        self.notes: list[str] = []
+        self._mind: Mind | None = None
+        self._view = GameView(signs)
+        self._message = Text()
+        self._work = "Loading"
+        self._since = time.monotonic()
+        self._asked: Callable[[], None] | None = None
+        self._help = seat.help
+
+    def compose(self) -> Iterator[Widget]:
+        """The game fills the screen."""
+        yield self._view
+
+    def on_mount(self) -> None:
+        """Begins the first game."""
+        self.set_interval(0.25, self._tick)
+        self._start(lambda: self.seat.begin(self._report))
+
+    # Games.
+
+    def _start(self, make: Callable[[], Match]) -> None:
+        """Makes a game and compiles what its first move needs."""
+        self.match = self._mind = None
+        self._message = Text()
+        self._work, self._since = "Compiling the game (about 10 s the first time)", time.monotonic()
+        self._show()
+
+        def prepared() -> Match:
+            match = make()
+            rehearsal = Match(match.seed, config=match.config, max_steps=match.max_steps)
+            if rehearsal.now.legal:
+                rehearsal.play(rehearsal.now.legal[0])
+            return match
+
+        self.background.do(prepared, self._begin)
+
+    def _begin(self, match: Match) -> None:
+        self.match = match
+        self._mind = self.seat.advise(match)
+        self._say("")
+        if match.now.end is not None:
+            self._finish(match)
+
+    def _again(self) -> None:
+        self._save_if_asked()
+        self._help = ""
+        self._start(self.seat.again)
+
+    def _finish(self, match: Match) -> None:
+        position = match.now.frame
+        mine = Score(
+            score=position.score,
+            stage=position.stage,
+            end=match.now.end or "",
+            moves=match.now.number,
+            total_reward=round(match.total_reward, 4),
+            date=date.today().isoformat(),
+            seed=" ".join(map(str, match.seed)),
+            help=self._help,
+        )
+        known, said = self.seat.scores.add(mine)
+        screen = end_screen(match, mine, known, [said] if said else [], self.signs)
+        self.push_screen(screen, self._after_the_end)
+
+    def _after_the_end(self, answer: str | None) -> None:
+        if answer == "N":
+            self._again()
+        elif answer == "q":
+            self._leave()
+        elif answer == "S":
+            self._save()
+
+    # Keys.
+
+    def on_key(self, event: Key) -> None:
+        """Plays, or does what else the key stands for."""
+        if len(self.screen_stack) > 1:
+            return
+        said = event.character if event.character and event.is_printable else event.key
+        if self._asked is not None:
+            asked, self._asked = self._asked, None
+            self._say("")
+            if said in ("y", "Y"):
+                asked()
+            return
+        if said == "q":
+            self.action_leave()
+        elif said == "?":
+            self.push_screen(help_screen(self.signs, OWN_KEYS))
+        elif self.match is not None and not self._view.is_small:
+            self._command(self.match, said)
+
+    def action_leave(self) -> None:
+        """Quits; asks first if a game goes on."""
+        self._ask("Leave this game?", self._leave)
+
+    def _command(self, match: Match, said: str) -> None:
+        if said == "N":
+            self._ask("Give this game up for a new one?", self._again)
+        elif said == "S":
+            self._save()
+        elif said == "h":
+            self._think(match)
+        elif said in ARROWS:
+            self._play(match, ARROWS[said])
+        elif said.lower() in ACTIONS:
+            self._play(match, ACTIONS[said.lower()])
+        else:
+            self._say(f"{shortened(said)} is no key of this game; ? lists them.", "aim")
+
+    def _play(self, match: Match, action: Action) -> None:
+        now = match.now
+        if now.end is not None:
+            self._say("The game is over: N for a new one, q to quit.", "title")
+            return
+        why = why_not(now.frame.seen(), now.mask, action)
+        if why is not None and now.mask.any():
+            self._say(f"{action.label} is not possible: {why}.", "aim")
+            return
+        after = match.play(action)
+        stage = after.frame.stage
+        self._say(f"Stage {stage}!" if stage > now.frame.stage else "", "gain")
+        if after.end is not None:
+            self._finish(match)
+
+    def _think(self, match: Match) -> None:
+        if match.now.end is not None or self._mind is None:
+            self._say("The game is over: there is nothing to advise.")
+            return
+        if self.background.busy:
+            return
+        mind, asked_at = self._mind, match.now.number
+        self._help = self._help or "hints"
+        self._say("")
+        self._work, self._since = f"{self.seat.agent} thinks", time.monotonic()
+        self.background.do(lambda: mind.opinion(asked_at), lambda said: self._told(asked_at, said))
+        self._show()
+
+    def _told(self, asked_at: int, opinion: Opinion) -> None:
+        if self.match is not None and self.match.now.number == asked_at:
+            self._message = opinion_line(self.seat.agent, opinion, self.signs, most=8)
+        self._show()
+
+    def _ask(self, question: str, then: Callable[[], None]) -> None:
+        match = self.match
+        if match is None or match.now.end is not None or match.now.number == 0:
+            then()
+            return
+        self._asked = then
+        self._say(f"{question} y: yes, any other key: no", "title")
+
+    # Replays.
+
+    def _save(self) -> None:
+        if self.match is not None:
+            self._say(self._saved(self.match, self.seat.save or _free_name(self.match)), "title")
+
+    def _save_if_asked(self) -> None:
+        if self.match is not None and self.seat.save is not None:
+            self.notes.append(self._saved(self.match, self.seat.save))
+
+    def _saved(self, match: Match, file: Path) -> str:
+        try:
+            Replay.of(match, player=PLAYER).save(file)
+        except OSError as error:
+            return f"The replay is not saved: {file}: {error.strerror or error}."
+        return f"Saved: {file}"
+
+    def _leave(self) -> None:
+        self._save_if_asked()
+        self.exit()
+
+    # What is shown.
+
+    def _report(self, progress: str) -> None:
+        self._work = progress
+
+    def _say(self, message: str, style: str = "") -> None:
+        self._message = styled(message, STYLES.get(style, ""))
+        self._show()
+
+    def _tick(self) -> None:
+        """Shows that long work goes on."""
+        if self.background.busy:
+            self._show()
+
+    def _working(self) -> Text:
+        seconds = time.monotonic() - self._since
+        turn = _SPINNER[int(seconds * 4) % len(_SPINNER)]
+        return styled(f"{turn} {self._work} ... {int(seconds)} s", STYLES["title"])
+
+    def _show(self) -> None:
+        match, said = self.match, self._message
+        if self.background.busy:
+            said = said + styled("   " if said else "") + self._working()
+        if match is None:
+            self._view.show(Page(None, None, message=said, keys=" ? rules  q quit"))
+            return
+        earlier = [move_line(each, self.signs) for each in reversed(match.moments[-60:-1])]
+        self._view.show(
+            Page(
+                match.now.frame,
+                match.now.mask,
+                lines=(move_line(match.now, self.signs),),
+                message=said,
+                history=earlier,
+                keys=_KEYS,
+            )
+        )
+
+
+def _free_name(match: Match) -> Path:
+    """A file in this folder that does not exist yet."""
+    stem, number = f"hackmatrix_{match.seed[1]}_move{match.now.number}", 1
+    file = Path(f"{stem}.json")
+    while file.exists():
+        number += 1
+        file = Path(f"{stem}_{number}.json")
+    return file

@@ -1,0 +1,91 @@
+"""The ways into the terminal."""
+
+import sys
+
+from rich.console import Console
+
+from hackmatrix_rl.view._panel import panel_of
+from hackmatrix_rl.view._signs import Signs, signs_for, styled
+from hackmatrix_rl.view._text import text_of
+from hackmatrix_rl.view.replays import Match, Mind
+from hackmatrix_rl.view.terminal._checks import is_terminal
+from hackmatrix_rl.view.terminal._lines import move_line
+from hackmatrix_rl.view.terminal._play import PlayApp, Seat
+from hackmatrix_rl.view.terminal._watch import WatchApp
+
+
+def play_in_terminal(seat: Seat) -> Match | None:
+    """Lets a person play until they quit. Call `check_terminal` before.
+
+    Args:
+        seat: what the person plays with.
+
+    Returns:
+        The last game, or `None` if it did not begin.
+
+    Raises:
+        ConfigError: `seat.begin` or the agent raised it.
+    """
+    app = PlayApp(seat, _signs_of_terminal())
+    app.run()
+    console = Console(stderr=True, highlight=False)
+    app.background.close(console)
+    for note in app.notes:
+        console.print(note, markup=False)
+    return app.match
+
+
+def watch_in_terminal(
+    match: Match,
+    mind: Mind | None,
+    *,
+    name: str,
+    seconds_per_move: float = 0.5,
+    plays: bool = True,
+    console: Console | None = None,
+) -> None:
+    """Shows an agent play: the board, each move by name, its reward, and what the agent thinks.
+
+    Space pauses, the left and right arrows step, + and - change the speed, q ends. Moves that the
+    game has already are shown first. Where there is no terminal, or the console is not one, each
+    move is printed as a line, and then the last board.
+
+    Args:
+        match: the game.
+        mind: the agent, which follows this game; `None` shows no thoughts.
+        name: the agent's name.
+        seconds_per_move: time between two moves.
+        plays: whether the agent plays the game on to its end.
+        console: takes the lines where there is no terminal; by default standard output.
+
+    Raises:
+        ConfigError: the agent raised it.
+    """
+    console = Console(highlight=False) if console is None else console
+    if not (console.is_terminal and is_terminal()):
+        _print_game(match, mind if plays else None, console)
+        return
+    app = WatchApp(match, mind, name, seconds_per_move, _signs_of_terminal(), plays=plays)
+    app.run()
+    app.background.close(Console(stderr=True, highlight=False))
+
+
+def _signs_of_terminal() -> Signs:
+    return signs_for(None if sys.__stderr__ is None else sys.__stderr__.encoding)
+
+
+def _print_game(match: Match, mind: Mind | None, console: Console) -> None:
+    signs = signs_for(console.encoding)
+    for moment in match.moments[1:]:
+        console.print(move_line(moment, signs), soft_wrap=True)
+    while mind is not None and match.now.end is None:
+        moment = match.play(mind.opinion().action)
+        console.print(move_line(moment, signs), soft_wrap=True)
+    frame = match.now.frame
+    board, panel = text_of(frame, signs=signs), panel_of(frame, match.now.mask, signs=signs)
+    for left, right in zip(board.split("\n"), panel.split("\n"), strict=True):
+        console.print(left + styled(" ") + right, soft_wrap=True)
+    console.print(
+        f"{match.now.end or 'unfinished'} after {match.now.number} moves: stage {frame.stage}, "
+        f"score {frame.score}, return {match.total_reward:.2f}"
+    )

@@ -1,0 +1,158 @@
+"""A person watches an agent in the terminal."""
+
+import time
+from collections.abc import Iterator
+
+from rich.text import Text
+from textual.app import App
+from textual.binding import Binding
+from textual.events import Key
+from textual.widget import Widget
+
+from hackmatrix_rl.view._signs import STYLES, Signs, styled
+from hackmatrix_rl.view.replays import Match, Mind, Moment, Opinion
+from hackmatrix_rl.view.terminal._background import Background
+from hackmatrix_rl.view.terminal._layout import GameView, Page
+from hackmatrix_rl.view.terminal._lines import move_line, opinion_line
+from hackmatrix_rl.view.terminal._pages import help_screen
+
+OWN_KEYS = (
+    ("space", "pause, go on"),
+    ("arrows", "left and right: one move back, one move on"),
+    ("+ -", "faster, slower"),
+    ("v", "show only what the agent sees, or everything (hidden things in lower case)"),
+    ("q", "quit"),
+)
+_KEYS = " space pause  arrows step  + - speed  v agent's view  ? rules  q quit"
+_FASTEST, _SLOWEST = 0.05, 10.0
+_REDRAW = 0.5  # seconds between two looks at a long thought
+
+
+class WatchApp(App[None]):
+    """An agent's game on the whole terminal."""
+
+    ENABLE_COMMAND_PALETTE = False
+    BINDINGS = [  # noqa: RUF012 - so it is in Textual
+        Binding("ctrl+c", "leave", priority=True, show=False),
+        Binding("ctrl+q", "leave", priority=True, show=False),
+    ]
+
+    def __init__(
+        self,
+        match: Match,
+        mind: Mind | None,
+        name: str,
+        seconds_per_move: float,
+        signs: Signs,
+        *,
+        plays: bool = True,
+    ) -> None:
+        super().__init__(ansi_color=True)  # the terminal's own colours and background
+        self.animation_level = "none"
+        self.match, self.signs = match, signs
+        self.at = 0
+        self.paused = False
+        self.seconds = min(max(seconds_per_move, _FASTEST), _SLOWEST)
+        self.background = Background(self)
+        self._mind, self._agent, self._plays = mind, name, plays and mind is not None
+        self._view = GameView(signs, complete=True)
+        self._opinions: dict[int, Opinion] = {}
+        self._since = self._drawn = time.monotonic()
+
+    def compose(self) -> Iterator[Widget]:
+        """The game fills the screen."""
+        yield self._view
+
+    def on_mount(self) -> None:
+        """Begins to play."""
+        self.set_interval(_FASTEST, self._tick)
+        self._arrive(0)
+
+    def on_key(self, event: Key) -> None:
+        """Pauses, steps, changes the speed."""
+        if len(self.screen_stack) > 1:
+            return
+        said = event.character if event.character and event.is_printable else event.key
+        if said == "q":
+            self.action_leave()
+        elif said == "?":
+            self.push_screen(help_screen(self.signs, OWN_KEYS))
+        elif said == " ":
+            self.paused = not self.paused
+        elif said == "left":
+            self.paused = True
+            self._arrive(max(0, self.at - 1))
+        elif said == "right":
+            self.paused = True
+            self._step()
+        elif said in ("+", "="):
+            self.seconds = max(_FASTEST, self.seconds / 2)
+        elif said == "-":
+            self.seconds = min(_SLOWEST, self.seconds * 2)
+        elif said == "v":
+            self._view.complete = not self._view.complete
+        self._show()
+
+    def action_leave(self) -> None:
+        """Quits."""
+        self.exit()
+
+    @property
+    def _moment(self) -> Moment:
+        return self.match.moments[self.at]
+
+    def _tick(self) -> None:
+        if not self.paused and time.monotonic() - self._since >= self.seconds:
+            self._step()
+        elif self.background.busy and time.monotonic() - self._drawn >= _REDRAW:
+            self._show()
+
+    def _step(self) -> None:
+        """Goes one move on; plays it if it is new."""
+        if self.at + 1 < len(self.match.moments):
+            self._arrive(self.at + 1)
+        elif self._plays and self.at in self._opinions and not self.background.busy:
+            action = self._opinions[self.at].action
+            self.background.do(
+                lambda: self.match.play(action), lambda after: self._arrive(after.number)
+            )
+
+    def _arrive(self, number: int) -> None:
+        """Shows a position, and asks what the agent thinks of it."""
+        self.at, self._since = number, time.monotonic()
+        mind = self._mind
+        if mind is not None and self._moment.end is None and number not in self._opinions:
+            self.background.do(lambda: mind.opinion(number), lambda said: self._told(number, said))
+        self._show()
+
+    def _told(self, number: int, opinion: Opinion) -> None:
+        self._opinions[number] = opinion
+        self._show()
+
+    def _thoughts(self) -> Text:
+        if self._moment.end is not None:
+            frame = self._moment.frame
+            said = f"{self._moment.end} in stage {frame.stage} with score {frame.score}"
+            return styled(f"{said}, return {self.match.total_reward:.2f}", STYLES["gain"])
+        if self._mind is None:
+            return styled("")
+        if self.at in self._opinions:
+            return opinion_line(self._agent, self._opinions[self.at], self.signs, most=8)
+        seconds = int(time.monotonic() - self._since)
+        why = " (compiling, about 10 s the first time)" if seconds >= 1 and not self.at else ""
+        return styled(f"{self._agent} thinks ... {seconds} s{why}", STYLES["title"])
+
+    def _show(self) -> None:
+        self._drawn = time.monotonic()
+        state = "paused" if self.paused else f"{self.seconds:.2g} s a move"
+        earlier = reversed(self.match.moments[max(0, self.at - 60) : self.at])
+        self._view.show(
+            Page(
+                self._moment.frame,
+                self._moment.mask,
+                lines=(move_line(self._moment, self.signs),),
+                message=self._thoughts(),
+                history=[move_line(each, self.signs) for each in earlier],
+                keys=f"{_KEYS}  {state}",
+            )
+        )

@@ -1,0 +1,137 @@
+"""The page of a game, from the disk, in a real browser."""
+
+import json
+
+import pytest
+
+from hackmatrix_rl.evaluation import SCRIPTS
+from hackmatrix_rl.view.replays import Match, Mind, Replay, page_of
+
+from .conftest import downloaded, fits, number_shown, wait_until
+
+
+@pytest.fixture(scope="module")
+def match():
+    match = Match.start(3)
+    runner = Mind(SCRIPTS["runner"](), match)
+    while match.now.end is None and match.now.number < 80:
+        match.play(runner.opinion().action)
+    return match
+
+
+@pytest.fixture(scope="module")
+def address(match, tmp_path_factory):
+    """Of the page on the disk; its player is somebody's markup."""
+    path = tmp_path_factory.mktemp("page") / "game.html"
+    minds = {"runner": Mind(SCRIPTS["runner"](), match)}
+    player = "</script><script>document.title = 'broken'</script>"
+    path.write_text(page_of(match, minds=minds, player=player, title="A game"), encoding="utf-8")
+    return path.as_uri()
+
+
+def test_it_steps_and_jumps_by_buttons_and_keys(open_page, address, match):
+    page = open_page(address)
+    last = match.now.number
+    assert page.title() == "A game"
+    assert number_shown(page) == (0, last)
+    page.click("#next")
+    page.keyboard.press("ArrowRight")
+    assert number_shown(page)[0] == 2
+    assert match.moments[2].action.label in page.inner_text("#move-title")
+    page.keyboard.press("ArrowLeft")
+    assert number_shown(page)[0] == 1
+    page.keyboard.press("End")
+    assert number_shown(page)[0] == last
+    assert page.inner_text("#end") == "Died."
+    page.keyboard.press("Home")
+    page.click("#last")
+    page.click("#back")
+    assert number_shown(page)[0] == last - 1
+    page.click("#first")
+    assert number_shown(page)[0] == 0
+
+
+def test_each_move_shows_its_reward_and_thoughts(open_page, address, match):
+    page = open_page(address)
+    for number in (1, 20, match.now.number - 1):
+        page.fill("#scrubber", str(number))
+        said = page.inner_text("#move").replace("\u2212", "-")
+        for name in (name for name, term in match.moments[number].terms.items() if term):
+            assert name.replace("_", " ") in said
+        assert f"{match.moments[number].reward:.2f}".rstrip("0").rstrip(".") in said
+        following = match.moments[number + 1].action.label
+        assert f"runner \u2192 {following}" in page.inner_text("#thoughts")
+
+
+def test_it_plays_and_pauses(open_page, address, match):
+    page = open_page(address)
+    page.select_option("#speed", "16")
+    page.keyboard.press("Space")
+    assert page.get_attribute("#play", "aria-label") == "Pause"
+    wait_until(page, lambda: number_shown(page)[0] > 3)
+    page.keyboard.press("Space")
+    at = number_shown(page)[0]
+    page.wait_for_timeout(300)
+    assert number_shown(page)[0] == at
+    page.keyboard.press("Space")
+    wait_until(page, lambda: number_shown(page)[0] == match.now.number)
+    wait_until(page, lambda: page.get_attribute("#play", "aria-label") == "Play")
+    page.keyboard.press("-")
+    assert page.input_value("#speed") == "8"
+    page.keyboard.press("+")
+    assert page.input_value("#speed") == "16"
+
+
+def test_a_click_on_the_timeline_jumps(open_page, address, match):
+    page = open_page(address)
+    box = page.locator("#timeline").bounding_box()
+    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + 20)
+    at, last = number_shown(page)
+    assert abs(at - last / 2) <= 1
+
+
+def test_hidden_things_come_and_go(open_page, address, match):
+    page = open_page(address)
+    hidden = next(
+        each.number for each in match.moments if each.frame.seen().enemies != each.frame.enemies
+    )
+    page.fill("#scrubber", str(hidden))
+    everything = page.inner_html("#picture")
+    page.click("#view")
+    assert page.inner_text("#view") == "View: what the agent sees"
+    assert page.inner_html("#picture") != everything
+    page.locator("#view").blur()
+    page.keyboard.press("0")
+    assert page.inner_html("#picture") == everything
+
+
+def test_it_saves_the_replay(open_page, address, match, tmp_path):
+    page = open_page(address)
+    with downloaded(page) as found:
+        page.click("#save")
+    replay = Replay.from_dict(json.loads(found[0]))
+    assert replay.match().actions == match.actions
+
+
+def test_its_keys_are_told(open_page, address):
+    page = open_page(address)
+    page.keyboard.press("?")
+    assert page.locator("#keys").is_visible()
+    page.keyboard.press("Escape")
+    assert not page.locator("#keys").is_visible()
+
+
+@pytest.mark.parametrize("size", ["wide", "tablet", "phone"])
+@pytest.mark.parametrize("dark", [False, True])
+def test_it_fits_and_has_both_themes(open_page, address, size, dark):
+    page = open_page(address, size=size, dark=dark)
+    page.fill("#scrubber", "20")
+    assert fits(page)
+
+    def is_dark():
+        colour = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        return sum(map(int, colour[4:-1].split(","))) < 200
+
+    assert is_dark() == dark
+    page.click("#theme")
+    assert is_dark() != dark

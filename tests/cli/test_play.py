@@ -1,0 +1,68 @@
+"""`hackmatrix-rl play` without a terminal, and with settings that cannot work."""
+
+import pytest
+
+from hackmatrix_rl.game import Action
+from hackmatrix_rl.view.replays import Match, Replay
+from hackmatrix_rl.view.terminal import Seat
+
+from .commands import assert_refused, invoke
+
+
+@pytest.fixture
+def on_terminal(monkeypatch):
+    """As if there were a terminal; what would be played with is in the list."""
+    seats: list[Seat] = []
+    monkeypatch.setattr("hackmatrix_rl.cli._play.check_terminal", lambda command: None)
+    monkeypatch.setattr("hackmatrix_rl.cli._play.play_in_terminal", seats.append)
+    return seats
+
+
+@pytest.fixture(scope="module")
+def replay(tmp_path_factory):
+    file = tmp_path_factory.mktemp("replay") / "game.json"
+    match = Match.start(1)
+    match.play(Action.UP)
+    Replay.of(match).save(file)
+    return file
+
+
+def test_a_pipe_is_no_terminal():
+    assert_refused(invoke("play"), "hackmatrix-rl play needs a terminal", "pipe or a file")
+
+
+@pytest.mark.usefixtures("on_terminal")
+def test_settings_that_cannot_work_get_one_line(replay, tmp_path):
+    assert_refused(invoke("play", "--move", 3), "--move 3 needs a replay: add --from FILE.")
+    assert_refused(invoke("play", "--from", replay, "--move", 2), "--move 2", "1 moves; use 0 to 1")
+    assert_refused(invoke("play", "--from", replay, "--seed", 2), "--seed 2", "its own seed")
+    assert_refused(invoke("play", "--from", tmp_path / "none"), "there is no such file")
+    assert_refused(invoke("play", "--save", tmp_path / "no" / "f"), "--save", "no folder")
+    assert_refused(invoke("play", "--agent", "nobody"), "nobody")
+    assert_refused(invoke("play", "--seed", "x"), "--seed")
+
+
+def test_games_of_a_seed_are_those_of_an_evaluation(on_terminal):
+    assert invoke("play", "--seed", 7).exit_code == 0
+    (seat,) = on_terminal
+    first, second = seat.begin(lambda progress: None), seat.again()
+    assert first.seed == Match.start(7).seed
+    assert second.seed == Match.start(7, game=1).seed
+    assert seat.advise(first).opinion().action in first.now.legal
+    assert seat.help == ""
+
+
+def test_without_a_seed_games_differ(on_terminal):
+    invoke("play")
+    assert on_terminal[0].again().seed != on_terminal[0].again().seed
+
+
+def test_a_replay_is_taken_over_at_a_move(on_terminal, replay):
+    told = []
+    assert invoke("play", "--from", replay).exit_code == 0
+    assert invoke("play", "--from", replay, "--move", 0).exit_code == 0
+    whole, start = on_terminal
+    assert whole.begin(told.append).actions == (Action.UP,)
+    assert told == ["Playing the replay: move 1 of 1"]
+    assert start.begin(told.append).actions == ()
+    assert whole.help == "taken over"
