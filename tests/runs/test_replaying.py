@@ -32,7 +32,7 @@ def found(compile_quickly):
     matches = [Match(game_seed(KEY, game), max_steps=20) for game in range(5)]
     for match in matches:
         while match.now.end is None:
-            match.play(draws.choice(match.now.legal))
+            match.play(int(draws.choice(match.now.legal)))
     numbers = {
         "return": [match.total_reward for match in matches],
         "stage": [match.now.frame.stage for match in matches],
@@ -169,6 +169,9 @@ class Shown(Sink):
 class Kept(ReplayWriter):
     """Keeps what it is handed, of any environment."""
 
+    def __init__(self, folder, show):
+        self._folder, self._show = folder, show
+
     def keep(self, found, key, *, update, policy=None, value_scale=None):
         assert len(found.actions) == found.episodes == 3
         assert float(value_scale.weight) > 0
@@ -177,7 +180,7 @@ class Kept(ReplayWriter):
 
     @classmethod
     def of(cls, folder, environment, *, most, note, show):
-        return cls(folder, environment, most=most, note=note, show=show) if most else None
+        return cls(folder, show) if most else None
 
 
 def test_each_evaluation_is_shown_and_training_has_the_same_bits(tmp_path, monkeypatch):
