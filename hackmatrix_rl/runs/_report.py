@@ -163,7 +163,7 @@ def _replays(record: RunRecord) -> str:
     if record.page is not None:
         parts.append(
             "<p class=screen>The newest one. Space plays and pauses it.</p>"
-            '<iframe title="the newest replay" loading="lazy" '
+            '<iframe title="the newest replay" '
             f'sandbox="allow-scripts allow-downloads" srcdoc="{_text(record.page)}"></iframe>'
         )
     if record.replays:

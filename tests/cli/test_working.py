@@ -3,8 +3,6 @@
 import io
 import sys
 
-import pytest
-
 from hackmatrix_rl.cli import _working as module
 from hackmatrix_rl.cli._working import Working
 
@@ -14,23 +12,16 @@ class Terminal(io.StringIO):
         return True
 
 
-@pytest.fixture
-def terminal(monkeypatch):
-    stream = Terminal()
+def standard_error(monkeypatch, stream):
+    """Within the test: pytest sets the standard streams anew when it begins."""
     monkeypatch.setattr(sys, "stderr", stream)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "100")
     return stream
 
 
-@pytest.fixture
-def plain(monkeypatch):
-    stream = io.StringIO()
-    monkeypatch.setattr(sys, "stderr", stream)
-    return stream
-
-
-def test_a_terminal_shows_what_is_done_and_how_far_it_is(terminal):
+def test_a_terminal_shows_what_is_done_and_how_far_it_is(monkeypatch):
+    terminal = standard_error(monkeypatch, Terminal())
     with Working("loading") as work:
         work.doing("playing")
         work.progress(250, 1000)
@@ -39,20 +30,23 @@ def test_a_terminal_shows_what_is_done_and_how_far_it_is(terminal):
     assert "25%" in text
 
 
-def test_a_line_on_a_terminal_stays(terminal):
+def test_a_line_on_a_terminal_stays(monkeypatch):
+    standard_error(monkeypatch, Terminal())
     lines = []
     with Working("loading") as work:
         work.say("compiling a", lines.append)
     assert lines == ["compiling a"]
 
 
-def test_quick_work_says_nothing_elsewhere(plain):
+def test_quick_work_says_nothing_elsewhere(monkeypatch):
+    plain = standard_error(monkeypatch, io.StringIO())
     with Working("loading") as work:
         work.progress(1, 2)
     assert plain.getvalue() == ""
 
 
-def test_long_work_says_a_line_now_and_then(plain):
+def test_long_work_says_a_line_now_and_then(monkeypatch):
+    plain = standard_error(monkeypatch, io.StringIO())
     work = Working("loading")
     work._next = module.FIRST_LINE
     for second in range(1, 15):
