@@ -24,7 +24,8 @@ PROCESSES = (
     "tests/cli/test_train.py",
     *("tests/runs/test_faults.py", "tests/system/test_hosts.py"),
     *("tests/checkpoints/test_kept_checkpoints.py", "tests/system/test_rendezvous.py"),
-    *("tests/runs/test_verify_resume.py",),
+    "tests/runs/test_verify_resume.py",
+    *("tests/view/terminal/test_pseudo_terminal.py", "tests/view/terminal/test_scores.py"),
 )
 DEVICES = (
     *("tests/agent/test_first_layer.py", "tests/agent/test_remat.py", "tests/cli/test_bench.py"),

@@ -11,6 +11,7 @@ import click
 from rich.console import Console
 
 from hackmatrix_rl.cli._command import Command
+from hackmatrix_rl.cli._replay_files import given_replay, played_again
 from hackmatrix_rl.cli._settings import trust_option
 from hackmatrix_rl.env import HackMatrix
 from hackmatrix_rl.errors import ConfigError
@@ -70,7 +71,7 @@ def play_command(
     hackmatrix_rl/scores.json in the user's folder for data (XDG_DATA_HOME).
     """
     check_terminal("hackmatrix-rl play")
-    replay = _replay_of(source, move, seed)
+    replay = given_replay(source, move, seed)
     if save is not None:
         check_output_file(save, "--save")
     with Console(stderr=True).status("Loading ..."):
@@ -87,9 +88,12 @@ def play_command(
         return Mind(player, match, environment=replace(environment, config=match.config))
 
     games = _Games(seed)
+    taken_over = None
+    if source is not None and replay is not None:
+        taken_over = partial(_taken_over, source, replay, move)
     match = play_in_terminal(
         Seat(
-            begin=games.begin if replay is None else partial(_taken_over, replay, move),
+            begin=games.begin if taken_over is None else taken_over,
             again=games.next,
             advise=advise,
             agent=agent if len(agent) <= 20 else f"{agent[:17]}...",
@@ -102,24 +106,13 @@ def play_command(
         click.echo(Replay.of(match).summary())
 
 
-def _replay_of(source: Path | None, move: int | None, seed: int | None) -> Replay | None:
-    if source is None:
-        if move is not None:
-            raise ConfigError(f"--move {move} needs a replay: add --from FILE.")
-        return None
-    if seed is not None:
-        raise ConfigError(f"--seed {seed}: a replay has its own seed. Leave out --seed or --from.")
-    replay = Replay.load(source)
-    if move is not None and move > len(replay.actions):
-        total = len(replay.actions)
-        raise ConfigError(f"--move {move}: the replay has {total} moves; use 0 to {total}.")
-    return replay
+def _taken_over(
+    file: Path, replay: Replay, move: int | None, report: Callable[[str], None]
+) -> Match:
+    def played(done: int, total: int) -> None:
+        report(f"Playing the replay: move {done} of {total}")
 
-
-def _taken_over(replay: Replay, move: int | None, report: Callable[[str], None]) -> Match:
-    return replay.match(
-        move, on_move=lambda done, total: report(f"Playing the replay: move {done} of {total}")
-    )
+    return played_again(file, replay, move, played)
 
 
 @dataclass

@@ -1,5 +1,6 @@
 """One game, played move by move."""
 
+from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,6 +25,7 @@ from hackmatrix_rl.game import (
     new_game,
     play,
 )
+from hackmatrix_rl.system import compiling
 from hackmatrix_rl.view._frame import Frame
 from hackmatrix_rl.view._frame_of import frame_of
 
@@ -155,9 +157,14 @@ class Match:
         """The return so far, by the game's own reward."""
         return float(sum(np.float32(each.reward) for each in self.moments[1:]))
 
-    def prepare(self) -> None:
-        """Compiles what a move needs, by one that is thrown away: the first one takes no longer."""
-        _advance(self.config, self.now.state, jnp.int32(0), self.key)
+    def prepare(self, say: Callable[[str], None] = lambda line: None) -> None:
+        """Compiles what a move needs, by one that is thrown away: the first one takes no longer.
+
+        Args:
+            say: told how long that took last time on this machine.
+        """
+        with compiling(f"game {self.config}", say):
+            _advance(self.config, self.now.state, jnp.int32(0), self.key)
 
     def play(self, action: Action | int) -> Moment:
         """Plays a move and returns the position after it.

@@ -103,14 +103,12 @@ class PlayApp(App[None]):
         """Makes a game and compiles what its first move needs."""
         self.match = self._mind = None
         self._message = Text()
-        self._work, self._since = "Compiling the game (about 10 s the first time)", time.monotonic()
+        self._work, self._since = "Setting up the game", time.monotonic()
         self._show()
 
         def prepared() -> Match:
             match = make()
-            rehearsal = Match(match.seed, config=match.config, max_steps=match.max_steps)
-            if rehearsal.now.legal:
-                rehearsal.play(rehearsal.now.legal[0])
+            match.prepare(self._report)
             return match
 
         self.background.do(prepared, self._begin)

@@ -139,8 +139,7 @@ class WatchApp(App[None]):
         if self.at in self._opinions:
             return opinion_line(self._agent, self._opinions[self.at], self.signs, most=8)
         seconds = int(time.monotonic() - self._since)
-        why = " (compiling, about 10 s the first time)" if seconds >= 1 and not self.at else ""
-        return styled(f"{self._agent} thinks ... {seconds} s{why}", STYLES["title"])
+        return styled(f"{self._agent} thinks ... {seconds} s", STYLES["title"])
 
     def _show(self) -> None:
         self._drawn = time.monotonic()

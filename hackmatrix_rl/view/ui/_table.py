@@ -69,10 +69,7 @@ class Table:
 
     def warm_up(self) -> None:
         """Compiles what the first move needs, before anybody moves."""
-        self._say("Compiling the moves")
-        beginning = self.match.until(0)
-        if beginning.now.legal:
-            beginning.play(beginning.now.legal[0])
+        self.match.prepare(self._say)
 
     def new(self, have: Mapping[str, int | None], *, seed: int | None) -> Json:
         """Starts another game."""

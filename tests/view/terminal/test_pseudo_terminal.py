@@ -106,7 +106,7 @@ def _kill(process):
 @pytest.mark.slow
 def test_a_person_plays_resizes_saves_and_quits(terminal, tmp_path):
     shown = terminal("play", "--seed", "1", "--save", "game.json")
-    shown.wait_for("Compiling the game")
+    shown.wait_for("ompiling")
     shown.wait_for("The game begins.")
     assert "@" in shown.text
     assert "EXIT" in shown.text
