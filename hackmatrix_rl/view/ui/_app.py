@@ -12,11 +12,10 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp
 
 from hackmatrix_rl.errors import ConfigError, first_line
 from hackmatrix_rl.view.replays import Json, whole_page
-from hackmatrix_rl.view.ui._guard import MOST_BYTES, Guard
+from hackmatrix_rl.view.ui._guard import MOST_BYTES, ASGIApp, Guard
 from hackmatrix_rl.view.ui._table import Table
 from hackmatrix_rl.view.ui._worker import Worker
 

@@ -1,11 +1,18 @@
 """Who may speak to the server: the page that it sent, on this machine, and nobody else."""
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from typing import Any
 from urllib.parse import parse_qs
 
 from starlette.responses import JSONResponse
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+# Starlette's own names for these are spelled in ways that checkers of types warn of.
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 TOKEN_HEADER = "x-hackmatrix-token"
 MOST_BYTES = 1_000_000
