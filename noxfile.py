@@ -25,7 +25,6 @@ PROCESSES = (
     *("tests/runs/test_faults.py", "tests/system/test_hosts.py"),
     *("tests/checkpoints/test_kept_checkpoints.py", "tests/system/test_rendezvous.py"),
     "tests/runs/test_verify_resume.py",
-    *("tests/view/terminal/test_pseudo_terminal.py", "tests/view/terminal/test_scores.py"),
 )
 DEVICES = (
     *("tests/agent/test_first_layer.py", "tests/agent/test_remat.py", "tests/cli/test_bench.py"),
@@ -36,7 +35,11 @@ DEVICES = (
     *("tests/training/test_narrow_arithmetic.py", "tests/training/test_offload.py"),
     *("tests/bench/test_speed.py", "tests/training/test_speed_guards.py"),
 )
-APART = ("tests/browser", "tests/examples", "tests/pages", *PROCESSES, *DEVICES)
+VIEW = (
+    *("tests/view", "tests/cli/test_play.py", "tests/cli/test_ui.py", "tests/cli/test_watch.py"),
+    *("tests/cli/test_report.py", "tests/runs/test_replaying.py", "tests/runs/test_report.py"),
+)
+APART = ("tests/browser", "tests/examples", "tests/pages", *PROCESSES, *DEVICES, *VIEW)
 # By file: what a file's tests share is compiled once.
 PARALLEL = ("-n", "2", "--dist", "loadfile")
 # Some hundred tests that compile little, for versions that are not the pinned ones.
@@ -73,7 +76,7 @@ def tests(session: nox.Session) -> None:
     session.log(
         "Tests of the game, the modules, checkpoints and commands: about ten minutes on two free "
         "cores, most of it compiling. What fails is told at the end. `nox -l` lists the sessions "
-        "for real processes, several devices, examples and pages; `bash .ci/run` runs them all."
+        "for real processes, devices, pictures, examples and pages; `bash .ci/run` runs them all."
     )
     apart = [f"--ignore={path}" for path in APART]
     session.run("pytest", *PARALLEL, *apart, *session.posargs)
@@ -91,6 +94,13 @@ def devices(session: nox.Session) -> None:
     """Meshes, number formats, memory, debugging and what keeps it fast."""
     install(session, "test")
     session.run("pytest", *PARALLEL, *DEVICES, *session.posargs)
+
+
+@nox.session
+def view(session: nox.Session) -> None:
+    """Pictures, replays, pages, reports, and play in the terminal and by the local server."""
+    install(session, "test")
+    session.run("pytest", *PARALLEL, *VIEW, *session.posargs)
 
 
 @nox.session

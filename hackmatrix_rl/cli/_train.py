@@ -149,7 +149,7 @@ def advice(config: TrainConfig, folder: RunFolder, result: RunResult) -> list[st
     """What to do after a run has ended, in lines."""
     # A user who names the network's code may import it.
     own = f" --network {config.network}" if module_of(config.network) else ""
-    see = f"See it play:  hackmatrix-rl eval {folder.path}{own}"
+    see = f"See it play:  hackmatrix-rl watch {folder.path}{own}"
     go_on = f"Go on:  hackmatrix-rl train --resume-run {folder.path}{own}"
     return [see] if result.exit_code is ExitCode.DONE else [go_on, see]
 

@@ -43,6 +43,8 @@ ELSEWHERE = {
     "gcloud ": "needs Google Cloud",
     "#SBATCH": "needs SLURM",
     "nox -s": "is what runs this test",
+    "hackmatrix-rl play": "waits for a person",
+    "hackmatrix-rl ui": "waits for a person",
     "python benchmarks/": "takes minutes, and is no part of the package",
 }
 
