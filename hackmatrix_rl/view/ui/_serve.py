@@ -86,9 +86,7 @@ def serve(
     with listening:
         worker = Worker()
         table = Table(find_player, seed=seed, agent=agent, say=worker.say)
-        if agent is not None:
-            report(f"Loading {agent}")
-            table.load()
+        table.load()
         host = f"{HOST}:{listening.getsockname()[1]}"
         token = secrets.token_urlsafe(TOKEN_BYTES)
         url = f"http://{host}/?token={token}"
