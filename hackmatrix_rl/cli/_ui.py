@@ -7,6 +7,9 @@ from functools import partial
 import click
 
 from hackmatrix_rl.cli._command import Command
+from hackmatrix_rl.cli._working import Working
+from hackmatrix_rl.env import HackMatrix
+from hackmatrix_rl.evaluation import Agent
 from hackmatrix_rl.runs import find_player
 from hackmatrix_rl.system import enable_compilation_cache
 from hackmatrix_rl.view.ui import PORT, serve
@@ -40,7 +43,7 @@ def ui_command(agent: str | None, port: int, no_browser: bool, seed: int | None)
     """
     enable_compilation_cache()
     done = serve(
-        partial(find_player, report=partial(click.echo, err=True)),
+        _find,
         port=port,
         seed=seed,
         agent=agent,
@@ -51,3 +54,9 @@ def ui_command(agent: str | None, port: int, no_browser: bool, seed: int | None)
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)
+
+
+def _find(name: str) -> tuple[Agent, HackMatrix]:
+    """A player by name; loading one takes seconds."""
+    with Working(f"loading {name}", lines=False):
+        return find_player(name, report=partial(click.echo, err=True))

@@ -8,7 +8,7 @@ from jaxtyping import Array, Key
 from hackmatrix_rl.config import TrainConfig
 from hackmatrix_rl.evaluation import Evaluation
 from hackmatrix_rl.runs._compose import run_keys
-from hackmatrix_rl.runs._replaying import ReplayWriter, value_scale_of
+from hackmatrix_rl.runs._replaying import ReplayWriter
 from hackmatrix_rl.training import (
     EVALUATION,
     Callback,
@@ -34,14 +34,12 @@ def evaluations_of(
     key = evaluation_key(config)
 
     def keep(trainer: Trainer[Any], metrics: Metrics, found: Evaluation) -> None:
+        if not config.replays:
+            return
+        # Every process takes part in gathering them, and process 0 alone writes.
+        policy, value_scale = trainer.policy, trainer.value_scale
         if replays is not None:
-            replays.keep(
-                found,
-                key,
-                update=metrics.updates,
-                policy=trainer.policy,
-                value_scale=value_scale_of(trainer),
-            )
+            replays.keep(found, key, update=metrics.updates, policy=policy, value_scale=value_scale)
 
     return (
         EvaluateEvery(

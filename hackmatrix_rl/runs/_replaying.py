@@ -1,12 +1,8 @@
 """Replays of evaluation games in a run's folder."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import jax
-import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Key
 
 from hackmatrix_rl.agent import ValueScale
@@ -15,7 +11,6 @@ from hackmatrix_rl.env import Environment, HackMatrix
 from hackmatrix_rl.evaluation import Evaluation, PolicyAgent
 from hackmatrix_rl.runs._folder import RunFolder
 from hackmatrix_rl.system import write_whole
-from hackmatrix_rl.training import Trainer
 from hackmatrix_rl.view.replays import Match, Mind, Replay, game_seed, page_of, replays_of
 
 MOST_MOVES = 5_000
@@ -161,7 +156,7 @@ class ReplayWriter:
         if policy is not None:
             agent = PolicyAgent(policy, value_scale=value_scale)
             minds["agent"] = Mind(agent, match, environment=self._environment)
-        write_whole(self._folder.page, replay_page(match, minds, player))
+        write_whole(self._folder.page, page_of(match, minds=minds, player=player))
         self._show(self._folder.page)
 
     def _forget_the_oldest(self) -> None:
@@ -170,27 +165,6 @@ class ReplayWriter:
         for path in replays[: -self._most]:
             if path != best:
                 path.unlink()
-
-
-def replay_page(match: Match, minds: Mapping[str, Mind], player: str) -> str:
-    """A game as one HTML file.
-
-    Args:
-        match: the game.
-        minds: agents by name; the page shows their thoughts.
-        player: who played, in words.
-    """
-    return page_of(match, minds=minds, player=player)
-
-
-def value_scale_of(trainer: Trainer[Any]) -> ValueScale | None:
-    """A copy of the units of the value that a trainer learns; `None` if it has none."""
-    scale = getattr(getattr(trainer.state, "learner", None), "value_scale", None)
-    if not isinstance(scale, ValueScale):
-        return None
-    # From the host: the next dispatch overwrites the arrays.
-    copied: ValueScale = jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf)), scale)
-    return copied
 
 
 def _return(path: Path) -> float:

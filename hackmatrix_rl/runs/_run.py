@@ -31,7 +31,7 @@ from hackmatrix_rl.runs._monitor import RunMonitor
 from hackmatrix_rl.runs._open_sinks import (
     open_sinks,
 )
-from hackmatrix_rl.runs._replaying import ReplayWriter, value_scale_of
+from hackmatrix_rl.runs._replaying import ReplayWriter
 from hackmatrix_rl.runs._resume import restore_training
 from hackmatrix_rl.runs._saving import CheckpointScheduler
 from hackmatrix_rl.runs.sinks import (
@@ -146,7 +146,7 @@ def run(
                 else:
                     saving.settle()
                     end = ExitCode.UNHEALTHY
-                if end is ExitCode.DONE and replays is not None:
+                if end is ExitCode.DONE:
                     _show_a_game(config, trainer, replays, sink)
         if end is not ExitCode.UNHEALTHY:
             how = "trained to the end" if end is ExitCode.DONE else "stopped"
@@ -169,7 +169,7 @@ def run(
         env_steps=int(trainer.state.env_steps),
         exit_code=end,
         update=int(trainer.state.update),
-        value_scale=value_scale_of(trainer),
+        value_scale=trainer.value_scale,
     )
 
 
@@ -234,19 +234,23 @@ def _train(
 
 
 def _show_a_game(
-    config: TrainConfig, trainer: Trainer[Any], replays: ReplayWriter, sink: Sink
+    config: TrainConfig, trainer: Trainer[Any], replays: ReplayWriter | None, sink: Sink
 ) -> None:
     """Plays a game for Weights & Biases, where the run has shown none.
 
     Without the service, the summary that follows keeps one.
     """
-    if config.wandb and config.eval_episodes and not config.eval_interval:
+    if not (config.wandb and config.eval_episodes and config.replays) or config.eval_interval:
+        return
+    # Every process takes part in gathering them, and process 0 alone plays.
+    policy, value_scale = trainer.policy, trainer.value_scale
+    if replays is not None:
         with ticking(partial(sink.working, "playing")):
             replays.play(
-                trainer.policy,
+                policy,
                 evaluation_key(config),
                 update=int(trainer.state.update),
-                value_scale=value_scale_of(trainer),
+                value_scale=value_scale,
             )
 
 

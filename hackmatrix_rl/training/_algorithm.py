@@ -8,6 +8,7 @@ import equinox as eqx
 from jax.sharding import Mesh, NamedSharding
 from jaxtyping import Array, Int32, Key, PyTree
 
+from hackmatrix_rl.agent import ValueScale
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.env import Environment
 from hackmatrix_rl.training._counter import Counter
@@ -105,6 +106,10 @@ class Algorithm(eqx.Module, Generic[State]):
     @abstractmethod
     def policy(self, state: State) -> ActorCritic:
         """The policy in a state, for evaluation and play."""
+
+    @abstractmethod
+    def value_scale_of(self, state: State) -> ValueScale | None:
+        """The units of the policy's value in a state; `None` if it has no meaning."""
 
     @abstractmethod
     def shardings(self, state: State) -> PyTree[NamedSharding]:

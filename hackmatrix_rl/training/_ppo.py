@@ -118,6 +118,10 @@ class PPO(Algorithm[TrainState]):
         """The network that acts and learns."""
         return state.learner.policy
 
+    def value_scale_of(self, state: TrainState) -> ValueScale:
+        """The scale of the learner."""
+        return state.learner.value_scale
+
     def shardings(self, state: TrainState) -> PyTree[NamedSharding]:
         """The learner is cut along `fsdp`, the environments along `data`."""
         return state_shardings(self.mesh, state, offload=self.offload)

@@ -273,6 +273,13 @@ class Trainer(Generic[A]):
         return gather(self.algorithm.policy(self._state), self.mesh)
 
     @property
+    def value_scale(self) -> ValueScale | None:
+        """A copy of the units of the policy's value; `None` if it has none, or before the start."""
+        if self._state is None:
+            return None
+        return gather(self.algorithm.value_scale_of(self._state), self.mesh)
+
+    @property
     def state(self) -> Any:
         """The whole state of the training. Set it to continue from another state.
 

@@ -86,7 +86,7 @@ def test_the_median_game_is_kept_and_the_page_shows_it(writer, folder, found, to
 
 
 def test_the_newest_stay_and_the_best(writer, folder, found, monkeypatch):
-    monkeypatch.setattr(module, "replay_page", lambda *_: "")
+    monkeypatch.setattr(module, "page_of", lambda *_, **__: "")
     writer.keep(found, KEY, update=1)
     folder.replays.joinpath("update-00000000_return-900.50_stage-8.json").write_text("{}")
     folder.replays.joinpath("mine.json").write_text("{}")
@@ -97,7 +97,7 @@ def test_the_newest_stay_and_the_best(writer, folder, found, monkeypatch):
 
 
 def test_a_resumed_run_writes_its_replay_again(writer, folder, found, monkeypatch):
-    monkeypatch.setattr(module, "replay_page", lambda *_: "")
+    monkeypatch.setattr(module, "page_of", lambda *_, **__: "")
     folder.replays.mkdir()
     folder.replays.joinpath("update-00000004_return-1.50_stage-8.json").write_text("{}")
     writer.keep(found, KEY, update=4)
@@ -109,7 +109,7 @@ def test_what_fails_is_told_once_and_stops_nothing(writer, folder, found, told, 
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(module, "replay_page", lambda *_: "")
+    monkeypatch.setattr(module, "page_of", lambda *_, **__: "")
     monkeypatch.setattr(module, "write_whole", full)
     for update in (1, 2, 3):
         writer.keep(found, KEY, update=update)

@@ -99,5 +99,8 @@ class Reinforce(Algorithm[ReinforceState]):
     def policy(self, state):
         return state.policy
 
+    def value_scale_of(self, state):
+        return None
+
     def shardings(self, state):
         return replicated_shardings(self.mesh, state)
