@@ -7,6 +7,7 @@ from functools import partial
 import click
 
 from hackmatrix_rl.cli._command import Command
+from hackmatrix_rl.cli._settings import trust_option
 from hackmatrix_rl.cli._working import Working
 from hackmatrix_rl.env import HackMatrix
 from hackmatrix_rl.evaluation import Agent
@@ -32,7 +33,10 @@ from hackmatrix_rl.view.ui import PORT, serve
     metavar="NUMBER",
     help="Seed of the first game. By default it is drawn.",
 )
-def ui_command(agent: str | None, port: int, no_browser: bool, seed: int | None) -> None:
+@trust_option
+def ui_command(
+    agent: str | None, port: int, no_browser: bool, seed: int | None, trust_code: bool
+) -> None:
     """Play in the browser, watch an agent, take over from it.
 
     AGENT is a run (its folder, or its name under runs/), a checkpoint, or a script: random or
@@ -43,7 +47,7 @@ def ui_command(agent: str | None, port: int, no_browser: bool, seed: int | None)
     """
     enable_compilation_cache()
     done = serve(
-        _find,
+        partial(_find, trust_code=trust_code),
         port=port,
         seed=seed,
         agent=agent,
@@ -56,7 +60,7 @@ def ui_command(agent: str | None, port: int, no_browser: bool, seed: int | None)
         os._exit(0)
 
 
-def _find(name: str) -> tuple[Agent, HackMatrix]:
+def _find(name: str, *, trust_code: bool) -> tuple[Agent, HackMatrix]:
     """A player by name; loading one takes seconds."""
     with Working(f"loading {name}", lines=False):
-        return find_player(name, report=partial(click.echo, err=True))
+        return find_player(name, trust_code=trust_code, report=partial(click.echo, err=True))
