@@ -36,7 +36,8 @@ DEVICES = (
     *("tests/bench/test_speed.py", "tests/training/test_speed_guards.py"),
 )
 VIEW = (
-    *("tests/view", "tests/cli/test_play.py", "tests/cli/test_ui.py", "tests/cli/test_watch.py"),
+    *("tests/evaluation", "tests/view"),
+    *("tests/cli/test_play.py", "tests/cli/test_ui.py", "tests/cli/test_watch.py"),
     *("tests/cli/test_report.py", "tests/runs/test_replaying.py", "tests/runs/test_report.py"),
 )
 APART = ("tests/browser", "tests/examples", "tests/pages", *PROCESSES, *DEVICES, *VIEW)
@@ -98,7 +99,7 @@ def devices(session: nox.Session) -> None:
 
 @nox.session
 def view(session: nox.Session) -> None:
-    """Pictures, replays, pages, reports, and play in the terminal and by the local server."""
+    """How agents play: evaluation, pictures, replays, pages, reports; and how people play."""
     install(session, "test")
     session.run("pytest", *PARALLEL, *VIEW, *session.posargs)
 

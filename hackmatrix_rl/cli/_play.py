@@ -71,7 +71,7 @@ def play_command(
     hackmatrix_rl/scores.json in the user's folder for data (XDG_DATA_HOME).
     """
     check_terminal("hackmatrix-rl play")
-    replay = given_replay(source, move, seed)
+    replay = given_replay(source, move, seed=seed)
     if save is not None:
         check_output_file(save, "--save")
     with Console(stderr=True).status("Loading ..."):

@@ -7,13 +7,13 @@ from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.view.replays import Match, Replay
 
 
-def given_replay(file: Path | None, move: int | None, seed: int | None) -> Replay | None:
-    """The replay of `--from`, `--move` and `--seed`.
+def given_replay(file: Path | None, move: int | None, **new_game: int | None) -> Replay | None:
+    """The replay of `--from` and `--move`.
 
     Args:
         file: `--from`.
         move: `--move`.
-        seed: `--seed`, or what else chooses a new game.
+        new_game: the flags that choose a new game, by name: `seed`.
 
     Raises:
         ConfigError: the flags do not fit together, or the file is no replay of these rules.
@@ -22,8 +22,11 @@ def given_replay(file: Path | None, move: int | None, seed: int | None) -> Repla
         if move is not None:
             raise ConfigError(f"--move {move} needs a replay: add --from FILE.")
         return None
-    if seed is not None:
-        raise ConfigError("--seed chooses a new game, but a replay has its own seed.")
+    for name, value in new_game.items():
+        if value is not None:
+            raise ConfigError(
+                f"--{name} {value}: a replay has its own seed. Leave out --{name} or --from."
+            )
     replay = Replay.load(file)
     replay.check_move(move)
     return replay

@@ -81,7 +81,7 @@ def watch_command(
     hackmatrix-rl watch runs/... --from game.json --move 57
     """
     shown = GameOutputs.of(**outputs)
-    replay = given_replay(replay_file, move, seed if game is None else game)
+    replay = given_replay(replay_file, move, seed=seed, game=game)
     tell = partial(click.echo, err=True)
     with Working(f"loading {agent}") as work:
         player, environment = find_player(

@@ -71,7 +71,7 @@ def compared(monkeypatch):
     """Has the command believe that a comparison came to these returns."""
 
     def pretend(baseline, candidate):
-        def compare(*contenders, seeds, episodes, note):
+        def compare(*contenders, seeds, episodes, note, on_progress):
             sides = []
             for returns in (baseline, candidate):
                 each = [np.array(episodes) for episodes in returns]

@@ -104,9 +104,10 @@ def test_a_move_beyond_the_replay_is_refused(game):
         assert_refused(invoke(*command, "--move", 99), "--move 99: the replay has 40 moves")
 
 
-def test_a_seed_and_a_replay_are_refused_together(game):
-    result = invoke("watch", "random", "--from", game[0]["json"], "--seed", 1)
-    assert_refused(result, "--seed chooses a new game, but a replay has its own seed")
+@pytest.mark.parametrize("flag", ["--seed", "--game"])
+def test_a_new_game_and_a_replay_are_refused_together(game, flag):
+    result = invoke("watch", "random", "--from", game[0]["json"], flag, 1)
+    assert_refused(result, f"{flag} 1: a replay has its own seed. Leave out {flag} or --from.")
 
 
 def test_a_game_of_an_evaluation_is_chosen_by_number(tmp_path):

@@ -149,7 +149,7 @@ def test_all_processes_of_a_run_must_trust_it(run, sign, monkeypatch):
 
 def test_the_advice_after_a_run_names_its_network(run, sign):
     output = invoke("train", "--resume-run", run, "--trust-code").output
-    assert f"hackmatrix-rl eval sent --network {NETWORK}" in " ".join(output.split())
+    assert f"hackmatrix-rl watch sent --network {NETWORK}" in " ".join(output.split())
 
 
 FORGED = ("../../x", "/abs", ".", "..", "a/b", "a\\b", "a\0b", "a\nb", "\x1b[2J", "x" * 300)
