@@ -60,8 +60,9 @@ def test_the_value_bootstraps_through_truncation():
 
 
 def test_the_value_does_not_bootstrap_through_termination():
+    # Under another rounding the values wander by some 0.1; the mistake would give more than 3.5.
     trainer = train(probes.termination())
-    assert values(trainer)[:3] == pytest.approx([2.71, 1.9, 1.0], abs=CLOSE)
+    assert values(trainer)[:3] == pytest.approx([2.71, 1.9, 1.0], abs=0.3)
 
 
 def test_nothing_leaks_over_a_reset():
