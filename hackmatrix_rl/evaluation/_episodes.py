@@ -17,7 +17,7 @@ from hackmatrix_rl.env import (
 from hackmatrix_rl.evaluation._keys import start_key, step_keys
 from hackmatrix_rl.evaluation._player import Agent
 
-MOST_STEPS = 64
+MOST_STEPS = 256
 """Most steps in one call of the compiled loop."""
 
 _QUICK, _SLOW = 0.25, 1.0  # seconds: a call below does more next time, a call beyond does less
@@ -75,7 +75,7 @@ def play_episodes(
     play = _begin(players, environment, keys)
     step, done = 0, np.zeros(shape, bool)
     recorded: list[np.ndarray] = []
-    most, until = 1, 0  # the first call only compiles
+    most, until = 4, 0  # the first call only compiles
     while True:
         began = time.perf_counter()
         play, actions = _advance(
@@ -101,7 +101,7 @@ def play_episodes(
 def _paced(steps: int, seconds: float) -> int:
     """How many steps to do at once after some took this long."""
     if seconds < _QUICK:
-        return min(2 * steps, MOST_STEPS)
+        return min(4 * steps, MOST_STEPS)  # each call copies the whole state
     return max(steps // 2, 1) if seconds > _SLOW else steps
 
 
