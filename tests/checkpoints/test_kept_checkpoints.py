@@ -16,7 +16,7 @@ from hackmatrix_rl.checkpoints import (
 )
 from hackmatrix_rl.env import game_identity
 from hackmatrix_rl.errors import ConfigError
-from hackmatrix_rl.evaluation import evaluate
+from hackmatrix_rl.evaluation import evaluate, evaluate_all
 from hackmatrix_rl.runs import compose, find_player, find_resumable_run
 from hackmatrix_rl.runs._resume import restore_training
 
@@ -82,13 +82,10 @@ def test_the_player_of_a_run_tells_its_value_and_plays_as_its_policy_does(run):
         environment.observe(game), state.mask[0], player.initial_carry(), key=jax.random.key(0)
     )
     assert np.isfinite(float(thought.value))
-    for greedy in (False, True):
-        one, other = (
-            evaluate(each, environment, episodes=8, key=jax.random.key(0), greedy=greedy)
-            for each in (player, load(run).policy)
-        )
-        for name, values in one.values.items():
-            np.testing.assert_array_equal(values, other.values[name])
+    players = {"player": player, "policy": load(run).policy}
+    found = evaluate_all(players, environment, episodes=8, key=jax.random.key(0))
+    for name, values in found["player"].values.items():
+        np.testing.assert_array_equal(values, found["policy"].values[name])
 
 
 def test_units_that_cannot_be_read_are_told_and_the_player_plays(run, monkeypatch):

@@ -19,7 +19,7 @@ def test_a_run_says_what_it_will_do_and_where_the_result_is(trained):
     folder, output = trained
     assert "2,048 steps in 8 updates of 16 games x 16 steps" in output
     assert "100%" in output
-    assert f"hackmatrix-rl eval {folder}" in output
+    assert f"hackmatrix-rl watch {folder}" in output
     assert "\x1b" not in output, "plain lines where the output is no terminal"
 
 

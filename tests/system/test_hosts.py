@@ -133,7 +133,6 @@ def test_two_processes_evaluate_together_and_train_on_as_without(cache, tmp_path
         assert statuses == [0, 0], outputs
     rows = read_json_lines(tmp_path / "with" / "metrics.jsonl")
     assert [row["updates"] for row in rows if "eval/return" in row] == [2, 4]
-    assert (tmp_path / "with" / "replay.html").exists()
     told = []
     for name in ("log.txt", "log-process-1.txt"):
         lines = (tmp_path / "with" / name).read_text().splitlines()
