@@ -63,7 +63,10 @@ def test_the_notebook_runs(wheel_environment, tmp_path, monkeypatch):
         monkeypatch.setenv(name, value)
     client = NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(tmp_path)}})
     client.execute()
-    assert any("trained" in str(output) for output in notebook.cells[-1].outputs)
+    evaluated, shown, watched = (notebook.cells[place].outputs for place in (-4, -2, -1))
+    assert any("trained" in str(output) for output in evaluated)
+    assert any("image/svg+xml" in output.get("data", {}) for output in shown)
+    assert any("<iframe" in output.get("data", {}).get("text/html", "") for output in watched)
 
 
 def test_the_notebook_is_stored_without_outputs():
