@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from fuzz.commands import LONG_WORK, accept, assert_answered, room, run_here
 from fuzz.stored import PARTS, Damage, arrays, assert_same, damaged_copy, damages, read
 from fuzz.worker import Fuzzer
-from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.config import TrainConfig
+from hackmatrix_rl.evaluation import PolicyAgent
 from hackmatrix_rl.runs import (
     compose,
     run_keys,
@@ -29,9 +29,9 @@ def go_on(settings: Any, trainer: Any, folder: Any, *, resume: epath.Path, **_: 
     return SimpleNamespace(exit_code=ExitCode.DONE)
 
 
-def look(policy: ActorCritic, *_: Any, **__: Any) -> None:
+def look(player: PolicyAgent, *_: Any, **__: Any) -> None:
     """In place of playing: looks at the policy that was loaded."""
-    found = {name: np.asarray(leaf) for name, leaf in leaves_by_path(policy).items()}
+    found = {name: np.asarray(leaf) for name, leaf in leaves_by_path(player.policy).items()}
     # The run's checkpoints hold the same policy.
     assert_same(found, arrays(2, "policy"))
     accept()
