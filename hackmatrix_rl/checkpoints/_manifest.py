@@ -45,7 +45,11 @@ def damage(folder: epath.Path) -> str | None:
     """
     if not folder.is_dir():
         return "no folder"
-    if (odd := not_plain(folder)) is not None:
+    try:
+        odd = not_plain(folder)
+    except OSError as error:
+        return f"damaged: it cannot be read ({error.strerror or error})"
+    if odd is not None:
         return odd
     try:
         manifest = read_json(folder / NAME)
