@@ -9,7 +9,7 @@ import jax
 from rich.console import Console
 
 from hackmatrix_rl.cli._command import Command
-from hackmatrix_rl.cli._settings import trust_option
+from hackmatrix_rl.cli._settings import checkpoint_options, trust_option
 from hackmatrix_rl.cli._summary import (
     summary_table,
 )
@@ -55,17 +55,7 @@ REPLAYS = Path("replays")
     show_default=True,
     help="Games played in parallel; fewer need less memory. The result does not depend on it.",
 )
-@click.option(
-    "--best",
-    is_flag=True,
-    help="Use the run's checkpoint with the highest mean return (kept by train --keep-best) "
-    "instead of the newest.",
-)
-@click.option(
-    "--network",
-    metavar="TEXT",
-    help="The run's network. Naming your own (my_module:factory) allows it to be imported.",
-)
+@checkpoint_options
 @trust_option
 @click.option(
     "--save-replays",

@@ -11,7 +11,7 @@ import click
 from rich.console import Console
 
 from hackmatrix_rl.cli._command import Command
-from hackmatrix_rl.cli._replay_files import given_replay, played_again
+from hackmatrix_rl.cli._replay_files import given_replay, played_again, takeover_options
 from hackmatrix_rl.cli._settings import trust_option
 from hackmatrix_rl.env import HackMatrix
 from hackmatrix_rl.errors import ConfigError
@@ -36,19 +36,7 @@ from hackmatrix_rl.view.terminal import ScoreTable, Seat, check_terminal, play_i
     show_default=True,
     help="Who gives hints (key h).",
 )
-@click.option(
-    "--from",
-    "source",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Take a replay over and play on.",
-)
-@click.option(
-    "--move",
-    type=click.IntRange(0),
-    metavar="NUMBER",
-    help="Moves of the replay that are played first; by default all.",
-)
+@takeover_options
 @click.option(
     "--save",
     type=click.Path(path_type=Path),

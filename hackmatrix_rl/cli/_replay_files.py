@@ -2,9 +2,35 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, TypeVar
+
+import click
 
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.view.replays import Match, Replay
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def takeover_options(command: F) -> F:
+    """Gives a command `--from` (as `source`) and `--move`."""
+    for option in (
+        click.option(
+            "--move",
+            type=click.IntRange(0),
+            metavar="NUMBER",
+            help="Moves of the replay that are played first; the default is all.",
+        ),
+        click.option(
+            "--from",
+            "source",
+            type=click.Path(path_type=Path),
+            metavar="FILE",
+            help="Take a replay over and go on, instead of a new game.",
+        ),
+    ):
+        command = option(command)
+    return command
 
 
 def given_replay(file: Path | None, move: int | None, **new_game: int | None) -> Replay | None:

@@ -169,6 +169,25 @@ def _shown(value: Any) -> str:
     return f"{value:,}".replace(",", "_") if type(value) is int else str(value)
 
 
+def checkpoint_options(command: F) -> F:
+    """Gives a command `--best` and `--network`: which policy of a run plays."""
+    for option in (
+        click.option(
+            "--network",
+            metavar="TEXT",
+            help="The run's network. Naming your own (my_module:factory) allows it to be imported.",
+        ),
+        click.option(
+            "--best",
+            is_flag=True,
+            help="Use the run's checkpoint with the highest mean return (kept by train "
+            "--keep-best) instead of the newest.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
 def trust_option(command: F) -> F:
     """Gives a command `--trust-code`."""
     return click.option(

@@ -9,8 +9,8 @@ import click
 
 from hackmatrix_rl.cli._command import Command
 from hackmatrix_rl.cli._game_outputs import GameOutputs, output_options
-from hackmatrix_rl.cli._replay_files import given_replay, played_again
-from hackmatrix_rl.cli._settings import trust_option
+from hackmatrix_rl.cli._replay_files import given_replay, played_again, takeover_options
+from hackmatrix_rl.cli._settings import checkpoint_options, trust_option
 from hackmatrix_rl.cli._working import Working
 from hackmatrix_rl.evaluation import PolicyAgent
 from hackmatrix_rl.runs import find_player, game_kind
@@ -33,37 +33,16 @@ from hackmatrix_rl.view.replays import MOST_MOVES, Match, Mind, Replay
     help="Which game of `eval AGENT --seed SEED`; the default is 0.",
 )
 @click.option("--greedy", is_flag=True, help="Take the most likely action instead of drawing one.")
-@click.option(
-    "--from",
-    "replay_file",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Go on from a replay instead of a new game.",
-)
-@click.option(
-    "--move",
-    type=click.IntRange(0),
-    metavar="NUMBER",
-    help="Moves of the replay that are played before the agent takes over; the default is all.",
-)
+@takeover_options
 @output_options
-@click.option(
-    "--best",
-    is_flag=True,
-    help="Use the run's checkpoint with the highest mean return instead of the newest.",
-)
-@click.option(
-    "--network",
-    metavar="TEXT",
-    help="The run's network. Naming your own (my_module:factory) allows it to be imported.",
-)
+@checkpoint_options
 @trust_option
 def watch_command(
     agent: str,
     seed: int | None,
     game: int | None,
     greedy: bool,
-    replay_file: Path | None,
+    source: Path | None,
     move: int | None,
     best: bool,
     network: str | None,
@@ -81,7 +60,7 @@ def watch_command(
     hackmatrix-rl watch runs/... --from game.json --move 57
     """
     shown = GameOutputs.of(**outputs)
-    replay = given_replay(replay_file, move, seed=seed, game=game)
+    replay = given_replay(source, move, seed=seed, game=game)
     tell = partial(click.echo, err=True)
     with Working(f"loading {agent}") as work:
         player, environment = find_player(
@@ -95,7 +74,7 @@ def watch_command(
             player = replace(player, greedy=True)
         enable_compilation_cache()
         with compiling(game_kind(player), work.doing):
-            if replay is None or replay_file is None:
+            if replay is None or source is None:
                 match = Match.start(
                     seed or 0,
                     game=game or 0,
@@ -103,7 +82,7 @@ def watch_command(
                     max_steps=environment.max_steps or MOST_MOVES,
                 )
             else:
-                match = played_again(replay_file, replay, move)
+                match = played_again(source, replay, move)
                 environment = replace(environment, config=match.config)
             mind = Mind(player, match, environment=environment)
             match.prepare()

@@ -40,6 +40,7 @@ class Signs:
     lines: str
 
 
+# Look-alikes of ASCII signs are meant here: RUF001.
 UNICODE = Signs("↑↓←→", "▒", "░", "✓", "○", "◇", "×", "♥♡", "…", "−", "─│┌┬┐├┼┤└┴┘")  # noqa: RUF001
 ASCII = Signs("^v<>", "#", ":", "%", "o", "~", "x", "*.", ".", "-", "-|+++++++++")
 

@@ -1,4 +1,4 @@
-"""The command that runs all benchmarks: which tables it writes, and what it leaves alone."""
+"""The command that runs all benchmarks: which tables it writes, and what it does not touch."""
 
 import importlib.util
 import json

@@ -77,7 +77,7 @@ def narrow_arithmetic(jaxpr: Any) -> set[str]:
 
 
 def narrow_products(jaxpr: Any) -> int:
-    """How many matrix products and convolutions have 16-bit operands alone."""
+    """The number of matrix products and convolutions whose operands all have 16 bits."""
     return sum(
         all(is_narrow(value) for value in equation.invars)
         for equation in _equations(jaxpr)

@@ -1,4 +1,4 @@
-"""What runs a training knows an algorithm by its interface alone."""
+"""Runs and checkpoints use only the interface of an algorithm."""
 
 import signal
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The board and the panel as text: fixed positions, exact widths, nothing said by colour alone."""
+"""The board and the panel as text: fixed positions, exact widths. Colours add no information."""
 
 import io
 import re
