@@ -16,11 +16,14 @@ class Complaints:
     """A context that collects Orbax's log and the errors of Orbax's and TensorStore's threads.
 
     The caller reports a failed save in one line, but the libraries print pages of tracebacks.
-    This keeps one of each kind. Errors of other threads are printed as usual.
+    This keeps one of each kind. Errors of other threads are printed as usual. A failed task is
+    told when it is collected, which can be long after the save: once something was kept, asyncio's
+    log of Orbax's tasks stays off the terminal after the context, too.
     """
 
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}
+        self._kept_any = False
         self._before: tuple[Any, Any] = (sys.unraisablehook, threading.excepthook)
 
     def __enter__(self) -> "Complaints":
@@ -36,10 +39,11 @@ class Complaints:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._texts:
+        if self._kept_any:
             gc.collect()  # failed tasks are reported when they are collected
         for name in _LOGGERS:
-            logging.getLogger(name).removeFilter(self._keep)
+            if not (self._kept_any and name == "asyncio"):
+                logging.getLogger(name).removeFilter(self._keep)
         sys.unraisablehook, threading.excepthook = self._before
 
     def take(self) -> list[str]:
@@ -49,6 +53,7 @@ class Complaints:
 
     def _add(self, text: str) -> None:
         # They differ in names and numbers, but their last lines start alike.
+        self._kept_any = True
         last = text.strip().splitlines()[-1]
         self._texts.setdefault(re.split(r"[\"\d]", last)[0], text)
 

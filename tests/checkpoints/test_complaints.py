@@ -74,6 +74,17 @@ def test_afterwards_everything_is_as_it_was():
     assert logging.getLogger("absl").filters == before[2]
 
 
+def test_a_task_that_is_collected_late_is_not_printed(capsys):
+    with Complaints() as complaints:
+        logging.getLogger("absl").handle(record("/a/orbax/future.py"))
+        assert len(complaints.take()) == 1
+    log = logging.getLogger("asyncio")
+    late = record("base_events.py", text="Task exception was never retrieved /orbax/a.py: 1")
+    assert not log.filter(late)
+    assert log.filter(record("base_events.py", text="another's task"))
+    assert logging.getLogger("absl").filter(record("/a/orbax/future.py"))
+
+
 def test_the_log_alone_keeps_pages(tmp_path):
     shown = io.StringIO()
     console = Console(file=shown)
