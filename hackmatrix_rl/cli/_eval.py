@@ -9,7 +9,7 @@ import jax
 from rich.console import Console
 
 from hackmatrix_rl.cli._command import Command
-from hackmatrix_rl.cli._settings import checkpoint_options, trust_option
+from hackmatrix_rl.cli._settings import checkpoint_options, league_option, trust_option
 from hackmatrix_rl.cli._summary import (
     summary_table,
 )
@@ -56,6 +56,7 @@ REPLAYS = Path("replays")
     help="Games played in parallel; fewer need less memory. The result does not depend on it.",
 )
 @checkpoint_options
+@league_option
 @trust_option
 @click.option(
     "--save-replays",
@@ -78,6 +79,7 @@ def evaluate_command(
     num_envs: int,
     best: bool,
     network: str | None,
+    league: str | None,
     trust_code: bool,
     save_replays: str | None,
     replay_dir: Path | None,
@@ -103,6 +105,7 @@ def evaluate_command(
             network=network,
             trust_code=trust_code,
             best=best,
+            league=league,
             report=lambda message: work.say(message, tell),
         )
         check_played(environment, min(num_envs, episodes))
@@ -123,9 +126,13 @@ def evaluate_command(
     if found.unfinished:
         click.echo(f"{found.unfinished} games were cut off unfinished.", err=True)
     if as_json:
-        click.echo(json.dumps(found.as_dict(), allow_nan=False))
+        told = found.as_dict() | {"league": environment.config.league}
+        click.echo(json.dumps(told, allow_nan=False))
     else:
-        table = summary_table({target: found}, title=f"{episodes:,} games, 95% intervals")
+        table = summary_table(
+            {target: found},
+            title=f"{episodes:,} games, league {environment.config.league}, 95% intervals",
+        )
         Console().print(table)
     if save_replays is not None:
         write_replays(found, environment, folder, save_replays, seed=seed, player=target)

@@ -27,6 +27,7 @@ from hackmatrix_rl.errors import (
     ConfigError,
     flag,
 )
+from hackmatrix_rl.game import LEAGUES
 from hackmatrix_rl.runs import config_here
 from hackmatrix_rl.system import (
     CONNECT_SECONDS,
@@ -123,6 +124,16 @@ def config_options(
         return presets(file(command))
 
     return decorate
+
+
+def league_option(command: F) -> F:
+    """Gives a command `--league`."""
+    return click.option(
+        "--league",
+        type=click.Choice(LEAGUES),
+        help="original: UNDO reaches across stages; no-rewind: a new stage clears the history.  "
+        "[default: the agent's own, else original]",
+    )(command)
 
 
 def settings_epilog(groups: Collection[str]) -> str:

@@ -210,7 +210,9 @@ def summarize(
                 policy=result.policy,
                 value_scale=result.value_scale,
             )
-    console.print(summary_table(evaluations, title="Means with 95% intervals"))
+    console.print(
+        summary_table(evaluations, title=f"League {config.league}, means with 95% intervals")
+    )
     try:
         write_json(folder.summary, {name: each.as_dict() for name, each in evaluations.items()})
         # Once more: random and runner are known now.

@@ -10,7 +10,7 @@ import click
 from hackmatrix_rl.cli._command import Command
 from hackmatrix_rl.cli._game_outputs import GameOutputs, output_options
 from hackmatrix_rl.cli._replay_files import given_replay, played_again, takeover_options
-from hackmatrix_rl.cli._settings import checkpoint_options, trust_option
+from hackmatrix_rl.cli._settings import checkpoint_options, league_option, trust_option
 from hackmatrix_rl.cli._working import Working
 from hackmatrix_rl.evaluation import PolicyAgent
 from hackmatrix_rl.runs import find_player, game_kind
@@ -36,6 +36,7 @@ from hackmatrix_rl.view.replays import MOST_MOVES, Match, Mind, Replay
 @takeover_options
 @output_options
 @checkpoint_options
+@league_option
 @trust_option
 def watch_command(
     agent: str,
@@ -46,6 +47,7 @@ def watch_command(
     move: int | None,
     best: bool,
     network: str | None,
+    league: str | None,
     trust_code: bool,
     **outputs: Any,
 ) -> None:
@@ -68,6 +70,7 @@ def watch_command(
             network=network,
             trust_code=trust_code,
             best=best,
+            league=league,
             report=lambda message: work.say(message, tell),
         )
         if greedy and isinstance(player, PolicyAgent):

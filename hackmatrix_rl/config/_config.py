@@ -15,7 +15,7 @@ from hackmatrix_rl.config._options import (
     typed,
 )
 from hackmatrix_rl.config._reward import parse_reward, reward_text
-from hackmatrix_rl.game import GameConfig, RewardConfig
+from hackmatrix_rl.game import LEAGUES, GameConfig, RewardConfig
 from hackmatrix_rl.training.sharding import AUTO
 
 DEFAULT_MINIBATCHES = 8
@@ -123,6 +123,13 @@ class TrainConfig:
     )
     history: int = option(
         GameConfig.history, "Game", "Turns that UNDO can take back.", minimum=1, **TURNS
+    )
+    league: str = option(
+        "original",
+        "Game",
+        "original: UNDO reaches across stages, as in the original game; no-rewind: a new stage "
+        "clears the history.",
+        choices=LEAGUES,
     )
     reward: str | None = option(
         None,
@@ -375,11 +382,12 @@ class TrainConfig:
         return parse_reward(self.reward)
 
     def game(self) -> GameConfig:
-        """The game's static sizes."""
+        """The game's sizes and league."""
         return GameConfig(
             max_enemies=self.max_enemies,
             max_transmissions=self.max_transmissions,
             history=self.history,
+            rewind_across_stages=self.league == "original",
         )
 
     def as_dict(self) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """HackMatrix as an environment: many games at once. A game that ends is reset."""
 
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -48,6 +47,7 @@ from hackmatrix_rl.game import (
     act,
     allowed,
     blank_position,
+    forget,
     legal_actions,
     new_game,
     set_up_stage,
@@ -96,7 +96,7 @@ class HackMatrix(Environment):
     """A batch of complete HackMatrix games that reset themselves.
 
     Attributes:
-        config: sizes of the game.
+        config: sizes and league of the game.
         max_steps: number of steps after which an episode is truncated; `None` for no limit. The
             rules have no limit.
         observation: `"compact"` (small integers; the default) or `"classic"` (floats).
@@ -190,7 +190,7 @@ class HackMatrix(Environment):
     ) -> tuple[HackMatrixState, Timestep]:
         """Plays one action in one game, and resets it if the episode ended."""
         chance = Chance.of(key)
-        after, outcome = act(state.games, action, state.mask, chance=chance.fold_in(0))
+        after, outcome = act(self.config, state.games, action, state.mask, chance=chance.fold_in(0))
         completed = outcome.completed & ~outcome.won
         reward = materialize(outcome.terms.total())
         learned, learned_so_far = reward, state.tally.learned_reward
@@ -214,14 +214,7 @@ class HackMatrix(Environment):
         position, last_observation, last_mask = self._go_on(
             after, completed, done, chance=chance.fold_in(1)
         )
-        # The ring itself stays: no snapshot beyond `count` is ever read.
-        none = jnp.int32(0)
-        history = replace(
-            after.history,
-            next_slot=jnp.where(done, none, after.history.next_slot),
-            count=jnp.where(done, none, after.history.count),
-        )
-        game = State(position, history)
+        game = State(position, forget(after.history, done))
         mask = legal_actions(self.config, game)
         observation = self._see(position)
         timestep = self._timestep(

@@ -28,9 +28,11 @@ from hackmatrix_rl.evaluation._keys import (
 )
 from hackmatrix_rl.evaluation._player import (
     Agent,
+    GameAgent,
     PolicyAgent,
     ThinkingAgent,
     Thought,
+    read_by,
 )
 from hackmatrix_rl.evaluation._verdict import (
     Judgement,
@@ -43,6 +45,7 @@ __all__ = [
     "Agent",
     "Estimate",
     "Evaluation",
+    "GameAgent",
     "Judgement",
     "OnProgress",
     "PolicyAgent",
@@ -58,6 +61,7 @@ __all__ = [
     "mean_of",
     "policy_divergence",
     "rate_of",
+    "read_by",
     "start_key",
     "step_keys",
 ]

@@ -15,7 +15,7 @@ from hackmatrix_rl.env import (
     Timestep,
 )
 from hackmatrix_rl.evaluation._keys import start_key, step_keys
-from hackmatrix_rl.evaluation._player import Agent
+from hackmatrix_rl.evaluation._player import Agent, read_by
 
 MOST_STEPS = 256
 """Most steps in one call of the compiled loop."""
@@ -146,7 +146,8 @@ def _advance(
         chosen = []
         for place, (player, carry) in enumerate(zip(players, play.carries, strict=True)):
             own = slice(place * num_envs, (place + 1) * num_envs)
-            observation = jax.tree.map(lambda leaf, own=own: leaf[own], play.timestep.observation)
+            read = read_by(player, play.timestep.observation, lambda: play.state.games)
+            observation = jax.tree.map(lambda leaf, own=own: leaf[own], read)
             mask = play.timestep.mask[own]
             chosen.append(jax.vmap(_act(player))(observation, mask, carry, keys[own]))
         actions, carries = zip(*chosen, strict=True)

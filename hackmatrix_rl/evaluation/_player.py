@@ -1,6 +1,7 @@
 """Players: a network or a script that chooses actions."""
 
 from abc import abstractmethod
+from collections.abc import Callable
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -8,6 +9,7 @@ from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
 
 from hackmatrix_rl.agent import MaskedCategorical, ValueScale
 from hackmatrix_rl.agent.networks import ActorCritic
+from hackmatrix_rl.game import GameConfig, State
 
 
 class Agent(eqx.Module):
@@ -92,6 +94,30 @@ class ThinkingAgent(Agent):
         """The action and the next carry of `think`."""
         action, carry, _ = self.think(observation, mask, carry, key=key)
         return action, carry
+
+
+class GameAgent(ThinkingAgent):
+    """A player of HackMatrix that tries its actions out, so it is handed the whole game.
+
+    `act` and `think` get the `State` of one game in place of the observation. A fair player draws
+    anew what a person at the screen does not see, and never learns the key of the real game.
+
+    Attributes:
+        config: sizes and league of the game that it plays.
+    """
+
+    config: eqx.AbstractVar[GameConfig]
+
+
+def read_by(player: Agent, observation: PyTree[Array], games: Callable[[], State]) -> PyTree[Array]:
+    """What a player reads: the observation, or the game.
+
+    Args:
+        player: the player.
+        observation: of one game or of a batch.
+        games: gives the game or the batch of games.
+    """
+    return games() if isinstance(player, GameAgent) else observation
 
 
 class PolicyAgent(ThinkingAgent):

@@ -27,10 +27,13 @@ from hackmatrix_rl.game._board import (
     row_of,
 )
 from hackmatrix_rl.game._config import (
+    LEAGUES,
     GameConfig,
+    League,
 )
 from hackmatrix_rl.game._history import (
     empty_history,
+    forget,
 )
 from hackmatrix_rl.game._play import (
     Outcome,
@@ -85,6 +88,7 @@ __all__ = [
     "FIRST_INTERVAL",
     "FIRST_PROGRAM",
     "LAST_STAGE",
+    "LEAGUES",
     "MAX_HP",
     "NUM_ACTIONS",
     "NUM_CELLS",
@@ -105,6 +109,7 @@ __all__ = [
     "Enemies",
     "EnemyType",
     "GameConfig",
+    "League",
     "Outcome",
     "Position",
     "Program",
@@ -119,6 +124,7 @@ __all__ = [
     "col_of",
     "empty_history",
     "flood",
+    "forget",
     "from_arrays",
     "is_block",
     "legal_actions",

@@ -1,12 +1,17 @@
-"""The sizes of a game that are fixed when it is compiled."""
+"""What is fixed about a game when it is compiled: its sizes and its league."""
 
-from dataclasses import dataclass, fields
-from typing import ClassVar
+from dataclasses import dataclass
+from typing import ClassVar, Literal, get_args
+
+League = Literal["original", "no-rewind"]
+"""Whether UNDO reaches across stages."""
+
+LEAGUES: tuple[League, ...] = get_args(League)
 
 
 @dataclass(frozen=True)
 class GameConfig:
-    """The sizes of a game's arrays.
+    """The sizes of a game's arrays, and the league.
 
     The rules set no such limits, but a compiled program needs fixed shapes. A spawn without a free
     slot is dropped and counted in `Position.dropped`. The defaults come from a measurement
@@ -16,11 +21,14 @@ class GameConfig:
         max_enemies: the most enemies on the board at once.
         max_transmissions: the most transmissions on the board at once.
         history: number of snapshots for UNDO; a new snapshot replaces the oldest.
+        rewind_across_stages: whether UNDO right after a stage change brings the old board back
+            (rules, section 7). `False`: a new stage clears the history. Nothing else differs.
         MAX_CAPACITY: the largest `max_enemies` and `max_transmissions`: WARP numbers all enemies
             and transmissions with 7 bits.
 
     Raises:
-        ValueError: a size is not a positive integer, or a capacity exceeds `MAX_CAPACITY`.
+        ValueError: a size is not a positive integer, a capacity exceeds `MAX_CAPACITY`, or
+            `rewind_across_stages` is not a bool.
     """
 
     MAX_CAPACITY: ClassVar[int] = 63
@@ -28,14 +36,24 @@ class GameConfig:
     max_enemies: int = 24
     max_transmissions: int = 24
     history: int = 16
+    rewind_across_stages: bool = True
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            size = getattr(self, field.name)
+        for name in ("max_enemies", "max_transmissions", "history"):
+            size = getattr(self, name)
             if not isinstance(size, int) or isinstance(size, bool) or size < 1:
-                raise ValueError(f"{field.name} must be a positive integer, not {size!r}")
+                raise ValueError(f"{name} must be a positive integer, not {size!r}")
+        if not isinstance(self.rewind_across_stages, bool):
+            raise ValueError(
+                f"rewind_across_stages must be True or False, not {self.rewind_across_stages!r}"
+            )
         for name in ("max_enemies", "max_transmissions"):
             if getattr(self, name) > self.MAX_CAPACITY:
                 raise ValueError(
                     f"{name} must be at most {self.MAX_CAPACITY}, not {getattr(self, name)}"
                 )
+
+    @property
+    def league(self) -> League:
+        """The league by name: players of one league do not compare with those of the other."""
+        return "original" if self.rewind_across_stages else "no-rewind"

@@ -109,3 +109,14 @@ def remember(
         next_slot=jnp.remainder(history.next_slot + step, size),
         count=jnp.minimum(history.count + step, size),
     )
+
+
+def forget(history: History, where: Bool[Array, ""]) -> History:
+    """The history without any snapshot, if `where` holds."""
+    none = jnp.int32(0)
+    # The ring itself stays: no snapshot beyond `count` is ever read.
+    return History(
+        ring=history.ring,
+        next_slot=jnp.where(where, none, history.next_slot),
+        count=jnp.where(where, none, history.count),
+    )

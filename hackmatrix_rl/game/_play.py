@@ -18,7 +18,7 @@ from hackmatrix_rl.game._actions import (
 )
 from hackmatrix_rl.game._config import GameConfig
 from hackmatrix_rl.game._enemy_turn import enemy_turn
-from hackmatrix_rl.game._history import remember
+from hackmatrix_rl.game._history import forget, remember
 from hackmatrix_rl.game._rewards import (
     Event,
     RewardTerms,
@@ -59,7 +59,7 @@ def play(
     """Plays one action of one game. It works under `jax.vmap` and `jax.jit`.
 
     Args:
-        config: sizes of the game.
+        config: sizes and league of the game.
         state: one game.
         action: an `Action`, or its number, 0 to `NUM_ACTIONS` - 1; any other number is an illegal
             action.
@@ -70,7 +70,7 @@ def play(
     """
     chance = Chance.of(key)
     mask = legal_actions(config, state)
-    after, outcome = act(state, jnp.asarray(action), mask, chance=chance.fold_in(0))
+    after, outcome = act(config, state, jnp.asarray(action), mask, chance=chance.fold_in(0))
     goes_on = outcome.completed & ~outcome.won
     position = set_up_if(goes_on, after.position, chance=stage_chance(chance))
     return State(position, after.history), outcome
@@ -85,11 +85,17 @@ def stage_chance(chance: Chance) -> Chance:
 
 
 def act(
-    state: State, action: Int[Array, ""], mask: Bool[Array, " num_actions"], *, chance: Chance
+    config: GameConfig,
+    state: State,
+    action: Int[Array, ""],
+    mask: Bool[Array, " num_actions"],
+    *,
+    chance: Chance,
 ) -> tuple[State, Outcome]:
     """`play` without the set-up of the next stage, which the caller does if one was completed.
 
     Args:
+        config: sizes and league of the game.
         state: one game.
         action: 0 to `NUM_ACTIONS` - 1; any other number is an illegal action.
         mask: `legal_actions` of `state`.
@@ -104,6 +110,8 @@ def act(
     event = eqx.tree_at(lambda e: e.died, event, legal & (position.player.hp == 0))
     terms = reward_terms(state.position, position, event)
     history = remember(state.history, position, push=turned, pop=event.popped)
+    if not config.rewind_across_stages:
+        history = forget(history, event.completed)
 
     nothing = jax.tree.map(jnp.zeros_like, terms)
     outcome = Outcome(

@@ -8,6 +8,7 @@ from hackmatrix_rl.config import TrainConfig
 from hackmatrix_rl.env import HackMatrix
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.evaluation import SCRIPTS, Agent, PolicyAgent
+from hackmatrix_rl.game import LEAGUES
 from hackmatrix_rl.runs._compose import make_environment
 
 
@@ -17,6 +18,7 @@ def find_player(
     network: str | None = None,
     trust_code: bool = False,
     best: bool = False,
+    league: str | None = None,
     report: Report = warnings.warn,
 ) -> tuple[Agent, HackMatrix]:
     """A player, and the environment that it plays in.
@@ -29,14 +31,23 @@ def find_player(
         network: as for `load`.
         trust_code: whether code that the run names may be imported.
         best: whether to use the checkpoint with the highest mean return.
+        league: the league to play in, one of `LEAGUES`; `None`: the one that a policy was trained
+            in, and the original one for a script.
         report: takes a message about each skipped checkpoint, or about what else is damaged.
 
     Raises:
-        ConfigError: there is no such player, or its code is not trusted.
+        ConfigError: there is no such player, its code is not trusted, or it was trained in the
+            other league.
     """
     if name in SCRIPTS:
-        return SCRIPTS[name](), make_environment(TrainConfig())
+        return SCRIPTS[name](), make_environment(TrainConfig(league=league or LEAGUES[0]))
     loaded = load(name, network=network, trust_code=trust_code, best=best, report=report)
+    trained = loaded.environment.config.league
+    if league not in (None, trained):
+        raise ConfigError(
+            f"--league {league}: {name} was trained in the league {trained}, and plays only there. "
+            f"Leave --league out, or train one: hackmatrix-rl train --league {league}"
+        )
     return PolicyAgent(loaded.policy, value_scale=_scale(loaded, report)), loaded.environment
 
 

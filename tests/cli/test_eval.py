@@ -15,7 +15,10 @@ def test_json_is_one_object_and_nothing_else(target, trained):
     assert result.exit_code == 0, result.output
     assert len(result.stdout.splitlines()) == 1
     found = json.loads(result.stdout)
-    assert found.keys() == {"episodes", "return", "length", "score", "stage", "win_rate"}
+    assert found.keys() == {
+        *("episodes", "return", "length", "score", "stage", "win_rate", "league"),
+    }
+    assert found["league"] == "original"
     assert found["episodes"] == 8
     for name in ("return", "length", "score", "win_rate"):
         assert found[name].keys() == {"mean", "ci95"}
@@ -26,6 +29,22 @@ def test_json_is_one_object_and_nothing_else(target, trained):
     assert sum(found["stage"]["histogram"].values()) == 8
     mean = sum(int(stage) * n for stage, n in found["stage"]["histogram"].items()) / 8
     assert mean == pytest.approx(found["stage"]["mean"])
+
+
+def test_a_policy_plays_only_in_the_league_of_its_training(trained):
+    assert_refused(
+        invoke("eval", trained[0], "--league", "no-rewind"),
+        "--league no-rewind",
+        "was trained in the league original",
+        "hackmatrix-rl train --league no-rewind",
+    )
+
+
+@pytest.mark.slow
+def test_a_script_plays_in_any_league():
+    result = invoke("eval", "runner", "--league", "no-rewind", "--episodes", "8")
+    assert result.exit_code == 0, result.output
+    assert "league no-rewind" in result.stdout
 
 
 @pytest.mark.slow

@@ -10,7 +10,14 @@ from jaxtyping import Array, Bool, Int32, Key, PyTree
 
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.env import HackMatrix
-from hackmatrix_rl.evaluation import Agent, PolicyAgent, ThinkingAgent, Thought, step_keys
+from hackmatrix_rl.evaluation import (
+    Agent,
+    PolicyAgent,
+    ThinkingAgent,
+    Thought,
+    read_by,
+    step_keys,
+)
 from hackmatrix_rl.game import Action, State
 from hackmatrix_rl.view.replays._match import Match
 
@@ -115,7 +122,7 @@ def _think(
     carry: PyTree[Array],
     key: Key[Array, ""],
 ) -> tuple[Int32[Array, ""], PyTree[Array], Thought]:
-    observation = environment.observe(state)
+    observation = read_by(player, environment.observe(state), lambda: state)
     if isinstance(player, ThinkingAgent):
         return player.think(observation, mask, carry, key=key)
     return (*player.act(observation, mask, carry, key=key), Thought())
