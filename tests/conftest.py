@@ -42,6 +42,12 @@ jax.config.update("jax_compilation_cache_dir", _compilation_cache())
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
 
 
+@pytest.fixture(scope="session")
+def cache() -> str:
+    """The folder of compiled programs, for processes that a test starts and does not kill."""
+    return _compilation_cache()
+
+
 @pytest.fixture(scope="module")
 def compile_quickly() -> Iterator[None]:
     """Few optimizations in a module that asks for it."""

@@ -65,12 +65,6 @@ def test_what_is_refused_keeps_its_status_where_nobody_can_read_why():
         assert shell(f"{COMMAND} traim {where}")[0] == 2
 
 
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory):
-    """Compiled programs, shared by the processes."""
-    return str(tmp_path_factory.mktemp("cache"))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("where", [FULL, CLOSED, UNREAD, "> /dev/full 2> /dev/full"])
 def test_training_goes_on_to_its_end_whatever_becomes_of_its_output(where, cache, tmp_path):

@@ -86,19 +86,17 @@ PYTHON = [block for block in BLOCKS if block.language == "python"]
 
 
 @pytest.fixture(scope="session")
-def environment(tmp_path_factory):
+def environment(cache, tmp_path_factory):
     """A user's own, with a cache folder and a `pip` that has nothing to do."""
     folder = tmp_path_factory.mktemp("user")
     pip = folder / "pip"
     pip.write_text('#!/bin/sh\n[ "$1" = install ]\n')
     pip.chmod(0o755)
-    # Several workers share what they compile.
-    shared = folder.parents[1] if "PYTEST_XDIST_WORKER" in os.environ else folder
     own = ("JAX_", "XLA_", "HACKMATRIX_", "PYTHONPATH")
     variables = {name: value for name, value in os.environ.items() if not name.startswith(own)}
     return variables | {
         "PATH": f"{folder}:{Path(sys.executable).parent}:{os.environ['PATH']}",
-        "XDG_CACHE_HOME": str(shared / "cache"),
+        "XDG_CACHE_HOME": f"{cache}/user",
         "JAX_PLATFORMS": "cpu",
         "XLA_FLAGS": "--xla_force_host_platform_device_count=8",
         "HACKMATRIX_RL_FLAGS": SMALL,
