@@ -23,6 +23,7 @@ _COMMANDS = {
     "eval": "hackmatrix_rl.cli._eval:evaluate_command",
     "watch": "hackmatrix_rl.cli._watch:watch_command",
     "replay": "hackmatrix_rl.cli._replay:replay_command",
+    "analyze": "hackmatrix_rl.cli._analyze:analyze_command",
     "report": "hackmatrix_rl.cli._report:report_command",
     "ui": "hackmatrix_rl.cli._ui:ui_command",
     "bench": "hackmatrix_rl.cli._bench:bench",
@@ -148,6 +149,7 @@ def main(context: click.Context) -> None:
     hackmatrix-rl watch runs/...        see it play, in the terminal or as a page
     hackmatrix-rl replay game.json      play a replay again exactly
     hackmatrix-rl report runs/...       a page about a run
+    hackmatrix-rl analyze runs/...      where its games end, and what its tools bring
     hackmatrix-rl ui runs/...           play in the browser, watch an agent, take over
     hackmatrix-rl bench                 how fast this machine is
     hackmatrix-rl compare A.toml B.toml whether B is as good as A, and how fast

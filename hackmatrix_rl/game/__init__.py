@@ -47,6 +47,7 @@ from hackmatrix_rl.game._reward_config import (
     RewardConfig,
 )
 from hackmatrix_rl.game._rewards import (
+    KILL_REWARD,
     TERM_NAMES,
     RewardTerms,
 )
@@ -87,6 +88,7 @@ __all__ = [
     "ENEMY_SPEED",
     "FIRST_INTERVAL",
     "FIRST_PROGRAM",
+    "KILL_REWARD",
     "LAST_STAGE",
     "LEAGUES",
     "MAX_HP",

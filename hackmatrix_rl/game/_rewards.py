@@ -18,6 +18,8 @@ from hackmatrix_rl.game._state import (
 
 STAGE_COMPLETION = np.array([1, 2, 4, 8, 16, 32, 64, 100], np.float32)
 """The term for completing each stage, 1 to 8."""
+KILL_REWARD = 0.3
+"""The term for each kill that counts."""
 _DEATH_PENALTY = np.array(
     [-0.5 * STAGE_COMPLETION[: stage - 1].sum() for stage in range(1, LAST_STAGE + 1)], np.float32
 )
@@ -105,7 +107,7 @@ def reward_terms(before: Position, after: Position, event: Event) -> RewardTerms
         step_penalty=jnp.float32(-0.01),
         stage_completion=if_(event.completed, jnp.asarray(STAGE_COMPLETION)[stage]),
         score_gain=0.5 * real(new.score - old.score),
-        kills=0.3 * real(event.kills),
+        kills=KILL_REWARD * real(event.kills),
         data_siphon=real(event.collected.astype(jnp.int32)),
         distance_shaping=if_(~event.died, 0.05 * real(jnp.maximum(nearer, 0))),
         victory=if_(event.won, 500 + 100 * real(new.score)),

@@ -2,33 +2,19 @@
 
 import base64
 import dataclasses
-import html
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
-from importlib.resources import files
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from hackmatrix_rl.config import TrainConfig
 from hackmatrix_rl.runs._curve import INKS, baselines, number, panels_as_svg
 from hackmatrix_rl.runs._record import DEFAULTS, RunRecord, read_run
+from hackmatrix_rl.view import document, facts, table, text
 from hackmatrix_rl.view.replays import Replay
 
 MOST_LINES = 200
 """Most lines of the log that a page shows, the newest ones."""
-
-# Also for the replay's page inside, whoever wrote it: nothing is fetched.
-_POLICY = "; ".join(
-    (
-        "default-src 'none'",
-        "script-src 'unsafe-inline'",
-        "style-src 'unsafe-inline'",
-        "img-src data:",
-        "base-uri 'none'",
-        "form-action 'none'",
-    )
-)
 
 # Name in the summary, and label.
 _RESULTS = (
@@ -73,23 +59,11 @@ def report_of(run: str) -> tuple[str, Path]:
         "Starts": _starts(record),
         "Missing": _list(record.missing),
     }
-    shown = {title: body for title, body in sections.items() if body}
-    links = "".join(f'<a href="#{_id(title)}">{title}</a>' for title in shown)
-    bodies = "".join(
-        f'<section><h2 id="{_id(title)}">{title}</h2>{body}</section>'
-        for title, body in shown.items()
-    )
-    name = _text(record.folder.run_id)
-    style = (files("hackmatrix_rl.runs") / "report.css").read_text(encoding="utf-8")
-    page = (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
-        f"<title>{name}</title><style>{style}</style></head><body>"
-        f"<header><h1>{name}</h1><p>{_text(record.end)}</p>{_facts(record)}"
-        f"<nav>{links}</nav></header><main>{bodies}</main>"
-        f'<footer class="dim"><p>Made {datetime.now().isoformat(sep=" ", timespec="minutes")} by '
-        "hackmatrix-rl report.</p></footer></body></html>\n"
+    page = document(
+        record.folder.run_id,
+        sections,
+        lead=f"<p>{text(record.end)}</p>{_facts(record)}",
+        made_by="hackmatrix-rl report",
     )
     return page, record.folder.path
 
@@ -98,7 +72,7 @@ def _facts(record: RunRecord) -> str:
     last = record.rows[-1] if record.rows else {}
     config, start = record.config, record.starts[-1] if record.starts else {}
     device = _get(start, "devices")
-    facts = {
+    found = {
         "environment steps": _count(last.get("env_steps"), config.get("total_timesteps")),
         "updates": _count(last.get("updates")),
         "resumed": _times(len(record.resumes)),
@@ -110,12 +84,7 @@ def _facts(record: RunRecord) -> str:
         "begun": _minute(_get(record.starts[0], "started")) if record.starts else "",
         "version": str(_get(_get(start, "versions"), "hackmatrix-rl") or ""),
     }
-    items = "".join(
-        f"<div><dt>{name}</dt><dd>{_text(value)}</dd></div>"
-        for name, value in facts.items()
-        if value
-    )
-    return f'<dl class="facts">{items}</dl>'
+    return facts(found)
 
 
 def _evaluation(record: RunRecord) -> str:
@@ -136,9 +105,9 @@ def _evaluation(record: RunRecord) -> str:
     }
     for stage in sorted(stages, key=lambda text: (len(text), text)):
         counts = [_count(_get(histograms[each], stage) or 0) for each in players]
-        rows.append([f"ended in stage {_text(stage)}", *counts])
+        rows.append([f"ended in stage {text(stage)}", *counts])
     caption = f"{_count(episodes)} games with each player; means with 95% intervals."
-    return _table(["", *players], rows, caption=caption, escaped=True)
+    return table(["", *players], rows, caption=caption, escaped=True)
 
 
 def _curves(record: RunRecord) -> str:
@@ -147,14 +116,14 @@ def _curves(record: RunRecord) -> str:
     if not panels:
         return ""
     drawn = "".join(
-        f'<figure role="img" aria-label="{_text(label)} over environment steps">{svg}</figure>'
+        f'<figure role="img" aria-label="{text(label)} over environment steps">{svg}</figure>'
         for label, svg in panels
     )
     last = record.rows[-1]
     rows = [
         [label, _number(last.get(name))] for name, label in _NEWEST if last.get(name) is not None
     ]
-    newest = _table(["", "newest row"], rows) if rows else ""
+    newest = table(["", "newest row"], rows) if rows else ""
     return f'<div class="curves">{drawn}</div>{newest}'
 
 
@@ -164,13 +133,13 @@ def _replays(record: RunRecord) -> str:
         parts.append(
             "<p class=screen>The newest one. Space plays and pauses it.</p>"
             '<iframe title="the newest replay" '
-            f'sandbox="allow-scripts allow-downloads" srcdoc="{_text(record.page)}"></iframe>'
+            f'sandbox="allow-scripts allow-downloads" srcdoc="{text(record.page)}"></iframe>'
         )
     if record.replays:
         rows = [_replay_row(name, replay) for name, replay in record.replays]
         heads = ["file", "return", "stage", "score", "moves", "end"]
         parts.append(
-            _table(heads, rows, escaped=True, caption="Watch one: hackmatrix-rl replay FILE")
+            table(heads, rows, escaped=True, caption="Watch one: hackmatrix-rl replay FILE")
         )
     return "".join(parts)
 
@@ -178,14 +147,14 @@ def _replays(record: RunRecord) -> str:
 def _replay_row(name: str, replay: Replay) -> list[str]:
     content = base64.b64encode(json.dumps(replay.as_dict(), indent=2).encode()).decode()
     href = f"data:application/json;base64,{content}"
-    link = f'<a download="{_text(name)}" href="{href}">{_text(name)}</a>'
+    link = f'<a download="{text(name)}" href="{href}">{text(name)}</a>'
     return [
         link,
         f"{replay.total_reward:.2f}",
         str(replay.stage),
         f"{replay.score:,}",
         f"{len(replay.actions):,}",
-        _text(replay.end or "unfinished"),
+        text(replay.end or "unfinished"),
     ]
 
 
@@ -195,7 +164,7 @@ def _warnings(record: RunRecord) -> str:
         return "<p>The log has none.</p>" if record.log else ""
     more = len(lines) - MOST_LINES
     first = f"<p class=dim>{more:,} earlier lines are left out.</p>" if more > 0 else ""
-    return f"{first}<pre>{_text(chr(10).join(sorted(lines)[-MOST_LINES:]))}</pre>"
+    return f"{first}<pre>{text(chr(10).join(sorted(lines)[-MOST_LINES:]))}</pre>"
 
 
 def _settings(record: RunRecord) -> str:
@@ -212,10 +181,10 @@ def _settings(record: RunRecord) -> str:
             (name, _value(record.config[name]), False) for name in unknown
         ]
     tables = "".join(
-        f"<section><h3>{_text(group)}</h3><table>"
+        f"<section><h3>{text(group)}</h3><table>"
         + "".join(
-            f"<tr{' class=changed' if own else ''}><td>{_text(name)}</td>"
-            f"<td class=text>{_text(value)}</td></tr>"
+            f"<tr{' class=changed' if own else ''}><td>{text(name)}</td>"
+            f"<td class=text>{text(value)}</td></tr>"
             for name, value, own in rows
         )
         + "</table></section>"
@@ -234,7 +203,7 @@ def _starts(record: RunRecord) -> str:
         devices = _get(start, "devices")
         environment = _get(start, "environment")
         command = start.get("command")
-        facts = {
+        found = {
             "begun": start.get("started"),
             "command": " ".join(map(str, command)) if isinstance(command, list) else None,
             "commit": start.get("commit"),
@@ -244,39 +213,13 @@ def _starts(record: RunRecord) -> str:
             "versions": _pairs(versions),
             "environment": _pairs(environment),
         }
-        rows = [[name, str(value)] for name, value in facts.items() if value]
-        parts.append(f"<h3>Start {place + 1} of {len(record.starts)}</h3>{_table([], rows)}")
+        rows = [[name, str(value)] for name, value in found.items() if value]
+        parts.append(f"<h3>Start {place + 1} of {len(record.starts)}</h3>{table([], rows)}")
     return "".join(parts)
 
 
-def _table(
-    heads: Sequence[str],
-    rows: Iterable[Sequence[str]],
-    *,
-    caption: str = "",
-    escaped: bool = False,
-) -> str:
-    show = str if escaped else _text
-    # A column of numbers is one that has a heading, except the first.
-    kinds = ["number" if place and heads else "text" for place in range(len(heads) or 2)]
-    head = "".join(
-        f"<th class={kind}>{_text(text)}</th>" for kind, text in zip(kinds, heads, strict=False)
-    )
-    body = "".join(
-        "<tr>"
-        + "".join(
-            f"<td class={kind}>{show(cell)}</td>" for kind, cell in zip(kinds, row, strict=True)
-        )
-        + "</tr>"
-        for row in rows
-    )
-    said = f"<p class=dim>{_text(caption)}</p>" if caption else ""
-    top = f"<thead><tr>{head}</tr></thead>" if heads else ""
-    return f'{said}<div class="wide"><table>{top}<tbody>{body}</tbody></table></div>'
-
-
 def _list(lines: Sequence[str]) -> str:
-    return f"<ul>{''.join(f'<li>{_text(line)}</li>' for line in lines)}</ul>" if lines else ""
+    return f"<ul>{''.join(f'<li>{text(line)}</li>' for line in lines)}</ul>" if lines else ""
 
 
 def _interval(estimate: object, name: str) -> str:
@@ -327,11 +270,3 @@ def _value(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return "none" if value is None else str(value)
-
-
-def _id(title: str) -> str:
-    return title.lower().replace(" ", "-")
-
-
-def _text(text: object) -> str:
-    return html.escape(str(text))

@@ -1,7 +1,16 @@
 """Positions as pictures, in the terminal, and as pages."""
 
+from hackmatrix_rl.view._analysis_page import (
+    analysis_page,
+)
 from hackmatrix_rl.view._board_drawing import (
     draw,
+)
+from hackmatrix_rl.view._document import (
+    document,
+    facts,
+    table,
+    text,
 )
 from hackmatrix_rl.view._drawing import (
     Drawing,
@@ -70,9 +79,12 @@ __all__ = [
     "SiphonYield",
     "Theme",
     "Transmission",
+    "analysis_page",
     "check_ffmpeg",
     "css_variables",
+    "document",
     "draw",
+    "facts",
     "frame_of",
     "frames_of",
     "image_of",
@@ -85,5 +97,7 @@ __all__ = [
     "show",
     "svg_fragments",
     "svg_of",
+    "table",
+    "text",
     "why_not",
 ]

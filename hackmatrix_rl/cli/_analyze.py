@@ -1,0 +1,136 @@
+"""`hackmatrix-rl analyze`."""
+
+import json
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import click
+import jax
+
+from hackmatrix_rl.cli._command import Command
+from hackmatrix_rl.cli._settings import checkpoint_options, league_option, trust_option
+from hackmatrix_rl.cli._working import Working
+from hackmatrix_rl.config import COUNTED
+from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.evaluation import PolicyAgent, find, keep_journal
+from hackmatrix_rl.runs import find_player
+from hackmatrix_rl.system import check_output_file, enable_compilation_cache, write_whole
+from hackmatrix_rl.view import analysis_page
+
+MOST_GAMES = 100_000
+PAGE = Path("analysis.html")
+
+
+@click.command("analyze", cls=Command)
+@click.argument("agent", metavar="AGENT")
+@click.option(
+    "--episodes",
+    type=click.IntRange(1, MOST_GAMES),
+    metavar="NUMBER",
+    default=1000,
+    show_default=True,
+    help="Games to play.",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(0, 2**32 - 1),
+    metavar="NUMBER",
+    default=0,
+    show_default=True,
+    help="Seed of the games and of the policy's draws, as for eval.",
+)
+@click.option("--greedy", is_flag=True, help="Take the most likely action instead of drawing one.")
+@click.option(
+    "--num-envs",
+    type=click.IntRange(1, COUNTED),
+    metavar="NUMBER",
+    default=256,
+    show_default=True,
+    help="Games played in parallel; fewer need less memory. The result does not depend on it.",
+)
+@click.option(
+    "--gamma",
+    type=click.FloatRange(0, 1),
+    metavar="NUMBER",
+    default=0.99,
+    show_default=True,
+    help="Discount of the return that the value is compared with: that of the training.",
+)
+@checkpoint_options
+@league_option
+@trust_option
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE.html",
+    default=PAGE,
+    show_default=True,
+    help="The page.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object; write no page.")
+def analyze_command(
+    agent: str,
+    episodes: int,
+    seed: int,
+    greedy: bool,
+    num_envs: int,
+    gamma: float,
+    best: bool,
+    network: str | None,
+    league: str | None,
+    trust_code: bool,
+    output: Path,
+    as_json: bool,
+) -> None:
+    """Find out how an agent plays: where its games end, by what, and what its tools bring.
+
+    AGENT is a run (its folder, or its name under runs/), a checkpoint, or a script (random,
+    runner). The page shows the survival of each stage, causes of death, what siphons take, the
+    use of programs and what followed, UNDO, and whether value and win probability come true.
+
+    \b
+    hackmatrix-rl analyze runs/...
+    hackmatrix-rl analyze runner --episodes 200 --json
+    """
+    if not as_json:
+        check_output_file(output, "--output")
+    tell = partial(click.echo, err=True)
+    with Working(f"loading {agent}") as work:
+        player, environment = find_player(
+            agent,
+            network=network,
+            trust_code=trust_code,
+            best=best,
+            league=league,
+            report=lambda message: work.say(message, tell),
+        )
+        if greedy and isinstance(player, PolicyAgent):
+            player = replace(player, greedy=True)
+        enable_compilation_cache()
+        work.doing(f"playing {episodes:,} games")
+        journal = keep_journal(
+            player,
+            environment,
+            games=episodes,
+            key=jax.random.key(seed),
+            num_envs=num_envs,
+            on_progress=work.progress,
+        )
+        findings = find(journal, gamma=gamma)
+    if as_json:
+        told = findings.as_dict() | {"league": environment.config.league}
+        click.echo(json.dumps(told, allow_nan=False))
+        return
+    about = {"league": environment.config.league, "moves": f"{len(journal.game):,}"}
+    try:
+        write_whole(output, analysis_page(findings, player=agent, about=about))
+    except OSError as error:
+        raise ConfigError(
+            f"--output {output}: cannot be written: {error.strerror or error}."
+        ) from error
+    won = findings.won
+    click.echo(
+        f"{episodes:,} games, {won.mean:.1%} won [{100 * won.low:.1f}, {100 * won.high:.1f}]. "
+        f"Open in a browser: {output}"
+    )

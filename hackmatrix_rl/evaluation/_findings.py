@@ -1,0 +1,372 @@
+"""What the moves of many games tell: where games end and by what, and what each tool brings."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from hackmatrix_rl.evaluation._estimate import Estimate, mean_of, rate_of
+from hackmatrix_rl.evaluation._journal import Journal
+from hackmatrix_rl.game import (
+    FIRST_PROGRAM,
+    LAST_STAGE,
+    SIPHON,
+    EnemyType,
+    Program,
+)
+
+AFTERMATH = 10
+"""Moves after a siphon or a program in which what follows is counted."""
+BINS = 10
+"""Number of equally large groups of moves in a calibration."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """How a stage is survived.
+
+    Attributes:
+        stage: 1 to 8.
+        reached: number of games that reached it.
+        completed: share of these that completed it, with its interval.
+        hp: mean hp at its start.
+        moves: mean number of moves in it.
+        deaths: number of games that ended in it by death.
+    """
+
+    stage: int
+    reached: int
+    completed: Estimate
+    hp: float
+    moves: float
+    deaths: int
+
+
+@dataclass(frozen=True)
+class Cause:
+    """A way to die.
+
+    Attributes:
+        attackers: the types of the enemies beside the player at the end, in words.
+        deaths: number of games.
+        share: of all deaths.
+        stage: mean stage of these deaths.
+        after_siphon: share of them in the stage and within `AFTERMATH` moves of a siphon.
+        from_siphon: share of them with an attacker that a siphon had brought.
+    """
+
+    attackers: str
+    deaths: int
+    share: float
+    stage: float
+    after_siphon: float
+    from_siphon: float
+
+
+@dataclass(frozen=True)
+class Tool:
+    """What a siphon or a program did.
+
+    Attributes:
+        name: of the action.
+        a_game: mean number of uses a game.
+        games: share of the games that used it at all.
+        won_if_used: share of the games won among those that used it; NaN if none did.
+        won_if_not: likewise among the others.
+        hp_after: mean change of hp over the move and the next `AFTERMATH`.
+        kills_after: mean kills over the same moves.
+        died_after: share of the uses after which the player died within them.
+    """
+
+    name: str
+    a_game: float
+    games: float
+    won_if_used: float
+    won_if_not: float
+    hp_after: float
+    kills_after: float
+    died_after: float
+
+
+@dataclass(frozen=True)
+class Siphons:
+    """What siphons took in one stage.
+
+    Attributes:
+        stage: 1 to 8.
+        a_game: mean number a game among those that reached the stage.
+        points: mean score of one.
+        programs: mean number of new programs of one.
+        called: mean number of transmissions that one called.
+        died_after: share after which the player died within `AFTERMATH` moves.
+    """
+
+    stage: int
+    a_game: float
+    points: float
+    programs: float
+    called: float
+    died_after: float
+
+
+@dataclass(frozen=True)
+class Undo:
+    """How UNDO was owned and used.
+
+    Attributes:
+        owned: share of the games that owned it at some time.
+        a_game: mean number of uses a game.
+        after_stage_change: share of the uses right after a stage change.
+        won_if_owned: share of the games won among those that owned it; NaN if none did.
+        won_if_not: likewise among the others.
+    """
+
+    owned: float
+    a_game: float
+    after_stage_change: float
+    won_if_owned: float
+    won_if_not: float
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What was told against what happened, over groups of moves with similar predictions.
+
+    Attributes:
+        told: mean prediction of each group.
+        happened: mean of what happened in it.
+        moves: number of moves in each group.
+    """
+
+    told: tuple[float, ...]
+    happened: tuple[float, ...]
+    moves: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What an analysis found.
+
+    Attributes:
+        games: number of games.
+        won: share of the games won.
+        total_reward: mean return.
+        stages: one for each stage that was reached.
+        causes: of death, the most frequent first.
+        tools: siphon and each program that was used.
+        siphons: one for each stage with a siphon.
+        taken: how many games took each program, by name.
+        undo: about UNDO.
+        value: calibration of the value against the discounted return; `None` without a value.
+        win_probability: calibration against victories; `None` without one.
+    """
+
+    games: int
+    won: Estimate
+    total_reward: Estimate
+    stages: tuple[Stage, ...]
+    causes: tuple[Cause, ...]
+    tools: tuple[Tool, ...]
+    siphons: tuple[Siphons, ...]
+    taken: Mapping[str, int]
+    undo: Undo
+    value: Calibration | None
+    win_probability: Calibration | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON; what is unknown is null."""
+        return _plain(asdict(self))
+
+
+def find(journal: Journal, *, gamma: float = 1.0) -> Findings:
+    """Counts what the moves of a journal tell.
+
+    Args:
+        journal: of any number of games.
+        gamma: discount of the return that values are compared with: that of the training.
+    """
+    moves = journal.moves
+    by_game = np.bincount(journal.game, weights=moves.reward, minlength=journal.games)
+    return Findings(
+        games=journal.games,
+        won=rate_of(journal.won),
+        total_reward=mean_of(by_game),
+        stages=tuple(_stages(journal)),
+        causes=tuple(_causes(journal)),
+        tools=tuple(_tools(journal)),
+        siphons=tuple(_siphons(journal)),
+        taken=_taken(journal),
+        undo=_undo(journal),
+        value=_calibration(moves.value, _returns(journal, gamma)),
+        win_probability=_calibration(
+            moves.win_probability, journal.won[journal.game].astype(float)
+        ),
+    )
+
+
+def _stages(journal: Journal) -> Iterator[Stage]:
+    moves = journal.moves
+    for stage in range(1, LAST_STAGE + 1):
+        here = moves.stage == stage
+        games, first = np.unique(journal.game[here], return_index=True)
+        if not len(games):
+            return
+        completed = np.bincount(journal.game[here & moves.completed], minlength=journal.games) > 0
+        died = here & moves.died
+        yield Stage(
+            stage=stage,
+            reached=len(games),
+            completed=rate_of(completed[games]),
+            hp=float(np.mean(moves.hp[here][first])),
+            moves=float(here.sum() / len(games)),
+            deaths=int(died.sum()),
+        )
+
+
+def _causes(journal: Journal) -> Iterator[Cause]:
+    moves = journal.moves
+    last = journal.last[journal.died]
+    if not len(last):
+        return
+    since = _since(journal, moves.action == SIPHON)[last]
+    words = np.array([_in_words(each) for each in moves.attackers[last]])
+    names, counts = np.unique(words, return_counts=True)
+    for name, count in sorted(zip(names, counts, strict=True), key=lambda pair: -pair[1]):
+        chosen = words == name
+        yield Cause(
+            attackers=str(name),
+            deaths=int(count),
+            share=float(count / len(last)),
+            stage=float(np.mean(moves.stage[last][chosen])),
+            after_siphon=float(np.mean(since[chosen] <= AFTERMATH)),
+            from_siphon=float(np.mean(moves.from_siphon[last][chosen] > 0)),
+        )
+
+
+def _in_words(attackers: np.ndarray) -> str:
+    """Such as "2 virus, daemon"."""
+    parts = [
+        kind.name.lower() if count == 1 else f"{count} {kind.name.lower()}"
+        for kind, count in zip(EnemyType, attackers.tolist(), strict=True)
+        if count
+    ]
+    return ", ".join(parts) or "nobody beside"
+
+
+def _tools(journal: Journal) -> Iterator[Tool]:
+    actions = journal.moves.action
+    names = {SIPHON: "siphon"} | {FIRST_PROGRAM + each: each.name for each in Program}
+    for action, name in names.items():
+        used = actions == action
+        if not used.any():
+            continue
+        games = np.bincount(journal.game[used], minlength=journal.games) > 0
+        hp, kills, died = _aftermath(journal, np.flatnonzero(used))
+        yield Tool(
+            name=name,
+            a_game=float(used.sum() / journal.games),
+            games=float(games.mean()),
+            won_if_used=_share(journal.won[games]),
+            won_if_not=_share(journal.won[~games]),
+            hp_after=float(hp.mean()),
+            kills_after=float(kills.mean()),
+            died_after=float(died.mean()),
+        )
+
+
+def _siphons(journal: Journal) -> Iterator[Siphons]:
+    moves = journal.moves
+    for stage in range(1, LAST_STAGE + 1):
+        here = moves.stage == stage
+        used = np.flatnonzero(here & (moves.action == SIPHON))
+        if not len(used):
+            continue
+        yield Siphons(
+            stage=stage,
+            a_game=len(used) / len(np.unique(journal.game[here])),
+            points=float(np.mean(moves.points[used])),
+            programs=float(np.mean(np.bitwise_count(moves.taken[used]))),
+            called=float(np.mean(moves.called[used])),
+            died_after=float(_aftermath(journal, used)[2].mean()),
+        )
+
+
+def _taken(journal: Journal) -> dict[str, int]:
+    siphoned = journal.moves.action == SIPHON
+    taken = np.where(siphoned, journal.moves.taken, 0)
+    counts = {each.name: len(np.unique(journal.game[(taken >> each) & 1 == 1])) for each in Program}
+    return {name: n for name, n in sorted(counts.items(), key=lambda pair: -pair[1]) if n}
+
+
+def _undo(journal: Journal) -> Undo:
+    moves = journal.moves
+    used = moves.action == FIRST_PROGRAM + Program.UNDO
+    has = (moves.programs >> Program.UNDO) & 1 == 1
+    owners = np.bincount(journal.game[has], minlength=journal.games) > 0
+    return Undo(
+        owned=float(owners.mean()),
+        a_game=float(used.sum() / journal.games),
+        after_stage_change=_share(moves.new_stage[used]),
+        won_if_owned=_share(journal.won[owners]),
+        won_if_not=_share(journal.won[~owners]),
+    )
+
+
+def _calibration(told: np.ndarray, happened: np.ndarray) -> Calibration | None:
+    known = ~np.isnan(told)
+    if not known.any():
+        return None
+    order = np.argsort(told[known], kind="stable")
+    groups = [group for group in np.array_split(order, BINS) if len(group)]
+    return Calibration(
+        told=tuple(float(told[known][group].mean()) for group in groups),
+        happened=tuple(float(happened[known][group].mean()) for group in groups),
+        moves=tuple(len(group) for group in groups),
+    )
+
+
+def _returns(journal: Journal, gamma: float) -> np.ndarray:
+    """The discounted return from each move on, to the end of its game."""
+    rewards = np.asarray(journal.moves.reward, np.float64)
+    ends = np.zeros(len(rewards), bool)
+    ends[journal.last] = True
+    found = np.zeros(len(rewards))
+    following = 0.0
+    for place in range(len(rewards) - 1, -1, -1):
+        following = rewards[place] + gamma * (0.0 if ends[place] else following)
+        found[place] = following
+    return found
+
+
+def _aftermath(journal: Journal, used: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Change of hp, kills, and whether the player died, in each move and the next ones."""
+    moves = journal.moves
+    ends = np.minimum(used + AFTERMATH, journal.last[journal.game[used]]) + 1
+
+    def over(values: Any) -> np.ndarray:
+        sums = np.concatenate([[0], np.cumsum(np.asarray(values, np.int64))])
+        return sums[ends] - sums[used]
+
+    return over(moves.hp_change), over(moves.kills), over(moves.died) > 0
+
+
+def _since(journal: Journal, event: np.ndarray) -> np.ndarray:
+    """Moves since the last event of the same game and stage; a large number if there was none."""
+    place = np.arange(len(event))
+    newest = np.maximum.accumulate(np.where(event, place, -1))
+    stage = journal.moves.stage
+    same = (newest >= 0) & (journal.game[newest] == journal.game) & (stage[newest] == stage)
+    return np.where(same, place - newest, np.iinfo(np.int32).max)
+
+
+def _share(happened: np.ndarray) -> float:
+    return float(np.mean(happened)) if len(happened) else float("nan")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _plain(each) for name, each in value.items()}
+    if isinstance(value, tuple | list):
+        return [_plain(each) for each in value]
+    return None if isinstance(value, float) and np.isnan(value) else value

@@ -1,0 +1,317 @@
+"""Every move of many games, for the questions that a mean does not answer."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Int32, Key, PyTree
+
+from hackmatrix_rl.env import HackMatrix, env_keys
+from hackmatrix_rl.errors import check_key, whole
+from hackmatrix_rl.evaluation._contract import check_environment_and_players
+from hackmatrix_rl.evaluation._keys import start_key, step_keys
+from hackmatrix_rl.evaluation._player import Agent, ThinkingAgent, Thought, read_by
+from hackmatrix_rl.game import (
+    KILL_REWARD,
+    NUM_ENEMY_TYPES,
+    SIPHON,
+    CellSet,
+    Outcome,
+    State,
+    legal_actions,
+    new_game,
+    play,
+)
+
+_Columns = dict[str, np.ndarray]
+
+STEPS_AT_ONCE = 64
+"""Moves of each game between two looks at which games go on."""
+
+
+@dataclass(frozen=True)
+class Moves:
+    """Moves, each with the position before it and what came of it: one row for each.
+
+    Attributes:
+        stage: 1 to 8, before the move.
+        turn: of the stage.
+        hp: before the move.
+        credits: before the move.
+        energy: before the move.
+        data_siphons: before the move.
+        score: before the move.
+        programs: owned before the move, one bit each.
+        new_stage: whether it is the first move after a stage change.
+        action: the move.
+        reward: of the move.
+        kills: enemies that it killed, those that count.
+        hp_change: what it did to the hp, by damage and by completing a stage.
+        points: score that it brought.
+        taken: programs that it brought, one bit each.
+        called: transmissions that a siphon called.
+        completed: whether it completed the stage.
+        won: whether it won the game.
+        died: whether it was the last one.
+        attackers: enemies of each type beside the player after it; a column for each type.
+        from_siphon: how many of the attackers a siphon had brought.
+        value: the value that the player told before it; NaN if it has none.
+        win_probability: likewise.
+    """
+
+    stage: np.ndarray
+    turn: np.ndarray
+    hp: np.ndarray
+    credits: np.ndarray
+    energy: np.ndarray
+    data_siphons: np.ndarray
+    score: np.ndarray
+    programs: np.ndarray
+    new_stage: np.ndarray
+    action: np.ndarray
+    reward: np.ndarray
+    kills: np.ndarray
+    hp_change: np.ndarray
+    points: np.ndarray
+    taken: np.ndarray
+    called: np.ndarray
+    completed: np.ndarray
+    won: np.ndarray
+    died: np.ndarray
+    attackers: np.ndarray
+    from_siphon: np.ndarray
+    value: np.ndarray
+    win_probability: np.ndarray
+
+
+@dataclass(frozen=True)
+class Journal:
+    """All moves of some games.
+
+    Attributes:
+        games: number of games.
+        moves: the moves, game after game, each game's in order.
+        game: the number of each move's game.
+        last: where the last move of each game stands.
+    """
+
+    games: int
+    moves: Moves
+    game: np.ndarray
+    last: np.ndarray
+
+    @property
+    def won(self) -> np.ndarray:
+        """Whether each game was won."""
+        return self.moves.won[self.last]
+
+    @property
+    def died(self) -> np.ndarray:
+        """Whether the player died in each game. A game may also be cut off."""
+        return self.moves.died[self.last]
+
+
+def keep_journal(
+    player: Agent,
+    environment: HackMatrix,
+    *,
+    games: int,
+    key: Key[Array, ""],
+    num_envs: int = 256,
+    on_progress: Callable[[int, int], None] = lambda done, all_games: None,
+) -> Journal:
+    """Plays the games of `evaluate` with the same key, and keeps every move.
+
+    A network that draws its actions draws the same ones as there.
+
+    Args:
+        player: the player.
+        environment: the game and its step limit.
+        games: number of games, at least 1.
+        key: decides all games and all draws.
+        num_envs: number of games at the same time; each needs some 100 bytes a move.
+        on_progress: told the numbers of finished games and of all games.
+
+    Raises:
+        TypeError: an argument has the wrong type.
+        ValueError: a count is below 1, or player and environment do not fit together.
+    """
+    for name, value in {"games": games, "num_envs": num_envs}.items():
+        whole(name, value)
+    check_key(key)
+    check_environment_and_players(environment, [player])
+    num_envs = min(num_envs, games)
+    parts: list[tuple[_Columns, np.ndarray]] = []
+    for first in range(0, games, num_envs):
+        needed = min(num_envs, games - first)
+        keys = env_keys(key, num_envs, first=first)
+
+        def tell(done: np.ndarray, first: int = first, needed: int = needed) -> None:
+            on_progress(first + int(done[:needed].sum()), games)
+
+        moves, lengths = _play(player, environment, keys, tell)
+        # The last batch may play too many games.
+        parts.append(_in_a_row(moves, lengths[:needed]))
+    on_progress(games, games)
+    batches, counts = zip(*parts, strict=True)
+    lengths = np.concatenate(counts)
+    return Journal(
+        games=games,
+        moves=Moves(**_joined(batches)),
+        game=np.repeat(np.arange(games), lengths),
+        last=np.cumsum(lengths) - 1,
+    )
+
+
+def _in_a_row(moves: _Columns, lengths: np.ndarray) -> tuple[_Columns, np.ndarray]:
+    """The moves of a batch, game after game, without those after a game's end."""
+
+    def flat(leaf: np.ndarray) -> np.ndarray:
+        return np.concatenate([leaf[:length, game] for game, length in enumerate(lengths)])
+
+    return {name: flat(values) for name, values in moves.items()}, lengths
+
+
+class _Table(eqx.Module):
+    """A batch of games in play."""
+
+    games: State
+    mask: Bool[Array, "num_envs num_actions"]
+    carry: PyTree[Array]
+    new_stage: Bool[Array, " num_envs"]
+    done: Bool[Array, " num_envs"]
+    lengths: Int32[Array, " num_envs"]
+
+
+def _play(
+    player: Agent,
+    environment: HackMatrix,
+    keys: Key[Array, " num_envs"],
+    tell: Callable[[np.ndarray], None],
+) -> tuple[_Columns, np.ndarray]:
+    """Plays a batch of games to their ends, and tells now and then which ones have ended.
+
+    Returns:
+        The moves by step and game, and the number of moves of each game.
+    """
+    table = _begin(player, environment, keys)
+    chunks = []
+    step = 0
+    done = np.zeros(keys.shape[0], bool)
+    while not done.all():
+        tell(done)
+        table, moves = _advance(player, environment, keys, table, jnp.int32(step))
+        chunks.append({name: np.asarray(values) for name, values in moves.items()})
+        done = np.asarray(table.done)
+        step += STEPS_AT_ONCE
+    return _joined(chunks), np.asarray(table.lengths)
+
+
+def _joined(parts: Sequence[_Columns]) -> _Columns:
+    return {name: np.concatenate([each[name] for each in parts]) for name in parts[0]}
+
+
+@eqx.filter_jit
+def _begin(player: Agent, environment: HackMatrix, keys: Key[Array, " num_envs"]) -> _Table:
+    games = jax.vmap(lambda key: new_game(environment.config, key=start_key(key)))(keys)
+    count = keys.shape[0]
+    carry = jax.tree.map(
+        lambda leaf: jnp.broadcast_to(leaf, (count, *leaf.shape)), player.initial_carry()
+    )
+    return _Table(
+        games=games,
+        mask=jax.vmap(partial(legal_actions, environment.config))(games),
+        carry=carry,
+        new_stage=jnp.zeros(count, bool),
+        done=jnp.zeros(count, bool),
+        lengths=jnp.zeros(count, jnp.int32),
+    )
+
+
+@eqx.filter_jit
+def _advance(
+    player: Agent,
+    environment: HackMatrix,
+    keys: Key[Array, " num_envs"],
+    table: _Table,
+    first: Int32[Array, ""],
+) -> tuple[_Table, dict[str, Array]]:
+    """Plays some moves in each game; what follows the end of a game means nothing."""
+
+    def think(
+        observation: PyTree, mask: Array, carry: PyTree, key: Array
+    ) -> tuple[Array, PyTree, Thought]:
+        if isinstance(player, ThinkingAgent):
+            return player.think(observation, mask, carry, key=key)
+        return (*player.act(observation, mask, carry, key=key), Thought())
+
+    def move(table: _Table, step: Array) -> tuple[_Table, dict[str, Array]]:
+        act_keys, play_keys = jax.vmap(step_keys, in_axes=(0, None))(keys, first + step)
+        seen = jax.vmap(environment.observe)(table.games)
+        seen = read_by(player, seen, lambda: table.games)
+        actions, carry, thought = jax.vmap(think)(seen, table.mask, table.carry, act_keys)
+        games, outcome = jax.vmap(
+            lambda game, action, key: play(environment.config, game, action, key=key)
+        )(table.games, actions, play_keys)
+        moves = jax.vmap(_told)(table.games, games, actions, outcome, thought, table.new_stage)
+        lengths = table.lengths + (~table.done).astype(jnp.int32)
+        limit = environment.max_steps
+        over = ~outcome.legal | outcome.died | outcome.won
+        cut = jnp.zeros_like(over) if limit is None else lengths >= limit
+        return _Table(
+            games=games,
+            mask=jax.vmap(partial(legal_actions, environment.config))(games),
+            carry=carry,
+            new_stage=outcome.completed,
+            done=table.done | over | cut,
+            lengths=lengths,
+        ), moves
+
+    return jax.lax.scan(move, table, jnp.arange(STEPS_AT_ONCE, dtype=jnp.int32))
+
+
+def _told(
+    before: State,
+    after: State,
+    action: Int32[Array, ""],
+    outcome: Outcome,
+    thought: Thought,
+    new_stage: Bool[Array, ""],
+) -> dict[str, Array]:
+    """The columns of `Moves` for one move of one game."""
+    was, now = before.position, after.position
+    enemies = now.enemies
+    beside = enemies.present & CellSet.of(now.player.cell).neighbours().has(enemies.cell)
+    types = np.arange(NUM_ENEMY_TYPES, dtype=np.int32)
+    of_type = (enemies.type[None, :] == types[:, None]) & beside[None, :]
+    spawns = jnp.sum(was.board.spawn_count) - jnp.sum(now.board.spawn_count)
+    nothing = jnp.float32(jnp.nan)
+    return dict(
+        stage=was.stage,
+        turn=was.turn,
+        hp=was.player.hp,
+        credits=was.player.credits,
+        energy=was.player.energy,
+        data_siphons=was.player.data_siphons,
+        score=was.player.score,
+        programs=was.programs,
+        new_stage=new_stage,
+        action=action,
+        reward=outcome.terms.total(),
+        kills=jnp.round(outcome.terms.kills / KILL_REWARD).astype(jnp.int32),
+        hp_change=now.player.hp - was.player.hp,
+        points=now.player.score - was.player.score,
+        taken=now.programs & ~was.programs,
+        called=jnp.where(action == SIPHON, spawns, 0).astype(jnp.int32),
+        completed=outcome.completed,
+        won=outcome.won,
+        died=outcome.died,
+        attackers=jnp.sum(of_type, axis=1, dtype=jnp.int32),
+        from_siphon=jnp.sum(beside & enemies.spawned_from_siphon, dtype=jnp.int32),
+        value=nothing if thought.value is None else thought.value,
+        win_probability=(nothing if thought.win_probability is None else thought.win_probability),
+    )

@@ -1,0 +1,99 @@
+"""One HTML page with sections and tables, which fetches nothing."""
+
+import html
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from importlib.resources import files
+
+# Also for the replay's page inside, whoever wrote it: nothing is fetched.
+_POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'unsafe-inline'",
+        "style-src 'unsafe-inline'",
+        "img-src data:",
+        "base-uri 'none'",
+        "form-action 'none'",
+    )
+)
+
+
+def document(title: str, sections: Mapping[str, str], *, lead: str = "", made_by: str) -> str:
+    """A self-contained page.
+
+    Args:
+        title: plain text.
+        sections: the HTML of each section by its heading; empty ones are left out.
+        lead: HTML below the title.
+        made_by: the command that made it, for the last line.
+    """
+    shown = {heading: body for heading, body in sections.items() if body}
+    links = "".join(f'<a href="#{_id(heading)}">{text(heading)}</a>' for heading in shown)
+    bodies = "".join(
+        f'<section><h2 id="{_id(heading)}">{text(heading)}</h2>{body}</section>'
+        for heading, body in shown.items()
+    )
+    style = (files("hackmatrix_rl.view") / "document.css").read_text(encoding="utf-8")
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
+        f"<title>{text(title)}</title><style>{style}</style></head><body>"
+        f"<header><h1>{text(title)}</h1>{lead}"
+        f"<nav>{links}</nav></header><main>{bodies}</main>"
+        f'<footer class="dim"><p>Made {datetime.now().isoformat(sep=" ", timespec="minutes")} by '
+        f"{text(made_by)}.</p></footer></body></html>\n"
+    )
+
+
+def facts(values: Mapping[str, str]) -> str:
+    """Boxes of a name and a value, as HTML; empty values are left out."""
+    items = "".join(
+        f"<div><dt>{text(name)}</dt><dd>{text(value)}</dd></div>"
+        for name, value in values.items()
+        if value
+    )
+    return f'<dl class="facts">{items}</dl>'
+
+
+def table(
+    heads: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    caption: str = "",
+    escaped: bool = False,
+) -> str:
+    """A table as HTML.
+
+    Args:
+        heads: the headings; without any, there is no head.
+        rows: a text for each column.
+        caption: a sentence above it.
+        escaped: whether the rows are HTML already.
+    """
+    show = str if escaped else text
+    # A column of numbers is one that has a heading, except the first.
+    kinds = ["number" if place and heads else "text" for place in range(len(heads) or 2)]
+    head = "".join(
+        f"<th class={kind}>{text(name)}</th>" for kind, name in zip(kinds, heads, strict=False)
+    )
+    body = "".join(
+        "<tr>"
+        + "".join(
+            f"<td class={kind}>{show(cell)}</td>" for kind, cell in zip(kinds, row, strict=True)
+        )
+        + "</tr>"
+        for row in rows
+    )
+    said = f"<p class=dim>{text(caption)}</p>" if caption else ""
+    top = f"<thead><tr>{head}</tr></thead>" if heads else ""
+    return f'{said}<div class="wide"><table>{top}<tbody>{body}</tbody></table></div>'
+
+
+def text(value: object) -> str:
+    """A value as HTML."""
+    return html.escape(str(value))
+
+
+def _id(heading: str) -> str:
+    return heading.lower().replace(" ", "-")

@@ -1,0 +1,80 @@
+"""The page of an analysis shows each finding, and fetches nothing."""
+
+import math
+from html.parser import HTMLParser
+
+from hackmatrix_rl.evaluation import (
+    Calibration,
+    Cause,
+    Estimate,
+    Findings,
+    Siphons,
+    Stage,
+    Tool,
+    Undo,
+)
+from hackmatrix_rl.view import analysis_page
+
+RATE = Estimate(0.5, 0.4, 0.6)
+
+
+def findings(**changed):
+    given = {
+        "games": 40,
+        "won": RATE,
+        "total_reward": Estimate(12.5, 10.0, 15.0),
+        "stages": (Stage(1, 40, RATE, 3.0, 12.0, 20), Stage(2, 20, RATE, 2.5, 14.0, 10)),
+        "causes": tuple(Cause(f"{n} virus", 2, 0.05, 1.5, 0.5, 0.25) for n in range(20)),
+        "tools": (Tool("D_BOM", 0.3, 0.2, 0.5, math.nan, -0.5, 1.2, 0.1),),
+        "siphons": (Siphons(1, 0.5, 2.0, 0.25, 3.0, 0.125),),
+        "taken": {"SIPH_PLUS": 4},
+        "undo": Undo(0.25, 1.5, 0.75, 0.9, 0.1),
+        "value": Calibration((0.0, 10.0), (1.0, 8.0), (5, 5)),
+        "win_probability": Calibration((0.1, 0.9), (0.2, 0.8), (5, 5)),
+    }
+    return Findings(**(given | changed))
+
+
+class Checker(HTMLParser):
+    """Collects what a page fetches, and the tags that stay open."""
+
+    def __init__(self):
+        super().__init__()
+        self.fetched, self.open = [], []
+
+    def handle_starttag(self, tag, attributes):
+        self.fetched += [value for name, value in attributes if name in ("src", "href")]
+        if tag != "meta":
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        """Such as `<line/>`."""
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def test_each_finding_is_on_the_page():
+    page = analysis_page(findings(), player="<me>", about={"league": "no-rewind"})
+    for part in ("How &lt;me&gt; plays", "no-rewind", "2 virus", "5 other ways", "D_BOM", "SIPH+"):
+        assert part in page, part
+    assert "<me>" not in page
+    assert "told 10%, happened 20%, 5 moves" in page
+    assert "told 10, happened 8, 5 moves" in page
+    checker = Checker()
+    checker.feed(page)
+    assert checker.open == []
+    assert all(each.startswith("#") for each in checker.fetched)
+
+
+def test_what_is_missing_is_said():
+    empty = findings(causes=(), tools=(), siphons=(), taken={}, value=None, win_probability=None)
+    page = analysis_page(empty, player="runner", about={})
+    for line in ("Nobody died.", "It never siphons.", "It uses none.", "neither a value nor"):
+        assert line in page
+
+
+def test_siphons_without_programs_have_no_picture():
+    page = analysis_page(findings(taken={}), player="runner", about={})
+    assert "siphons a game" in page
+    assert "a siphon took each program" not in page
