@@ -24,7 +24,10 @@ from game.statistics import compare_labels, deviations
 
 from env.stepping import MAX_STEPS, Stepper, Transitions, step_all
 from hackmatrix_rl.game import (
+    FIRST_PROGRAM,
+    SIPHON,
     TERM_NAMES,
+    Program,
     from_arrays,
     to_arrays,
 )
