@@ -42,7 +42,30 @@ def check_together(config: TrainConfig) -> None:
             f"--aux-every {config.aux_every}: has no effect while --aux-coefficient is "
             "0. Use --aux-coefficient 0.1, say, or leave --aux-every out."
         )
+    _check_start(config)
     _check_watching(config)
+
+
+def _check_start(config: TrainConfig) -> None:
+    """Checks what decides how training begins."""
+    check_path(config.init, "--init")
+    if config.learning_rate == 0:
+        raise ConfigError("--learning-rate 0.0 is too small. Use more than 0.")
+    if isinstance(config.learning_rate, str) and config.learning_rate_schedule == "constant":
+        raise ConfigError(
+            f"--learning-rate {config.learning_rate} is a schedule already. Leave "
+            "--learning-rate-schedule out."
+        )
+    if config.teacher_kl != 0 and config.init is None:
+        raise ConfigError(
+            f"--teacher-kl {config.teacher_kl}: the teacher is the policy that training starts "
+            "from. Use --init RUN beside it, or leave --teacher-kl out."
+        )
+    if config.critic_warmup_timesteps >= config.total_timesteps:
+        raise ConfigError(
+            f"--critic-warmup-timesteps {config.critic_warmup_timesteps} leaves nothing of "
+            f"--total-timesteps {config.total_timesteps} for the policy. Use less."
+        )
 
 
 def _check_sizes(config: TrainConfig) -> None:

@@ -34,6 +34,7 @@ from hackmatrix_rl.env._environment import (
     env_keys,
     flat_features,
 )
+from hackmatrix_rl.env._frontier import BLOCK, Frontier, whole_games
 from hackmatrix_rl.env._hackmatrix import (
     HackMatrix,
     HackMatrixState,
@@ -55,6 +56,7 @@ from hackmatrix_rl.env._split import (
 )
 
 __all__ = [
+    "BLOCK",
     "CELL",
     "CLASSIC_CHANNELS",
     "COMPACT_SPLIT",
@@ -69,6 +71,7 @@ __all__ = [
     "EpisodeStatistics",
     "FeatureSplit",
     "Features",
+    "Frontier",
     "GameIdentity",
     "HackMatrix",
     "HackMatrixState",
@@ -88,4 +91,5 @@ __all__ = [
     "flat_features",
     "game_identity",
     "observe",
+    "whole_games",
 ]

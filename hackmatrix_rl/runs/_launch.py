@@ -146,12 +146,17 @@ def launch(
     with RunLock() as lock:
         resumed = None
         if resume_run is not None:
+            if changes.get("init") is not None:
+                raise ConfigError(
+                    f"--init {changes['init']}: a resumed run has its weights already. Leave it "
+                    "out, or start a new run."
+                )
             resumed = _find(resume_run, changes, trust_code, lock)
             config = resumed.config(changes)
             use_devices(config)
         assert config is not None, "a new run needs its settings"
         enable_compilation_cache()
-        trainer = compose(config, key=run_keys(config.seed)[0])
+        trainer = compose(config, key=run_keys(config.seed)[0], read_init=resumed is None)
         check_same(config.as_dict(), trainer.policy)
         place = config.run_dir if resumed is None else str(resumed.path)
         needs = on_process_zero(
