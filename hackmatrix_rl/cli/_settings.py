@@ -37,7 +37,17 @@ from hackmatrix_rl.system import (
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-GROUPS = ("Run", "Game", "Devices", "Collecting", "Network", "Learning", "Memory", "Watching")
+GROUPS = (
+    "Run",
+    "Game",
+    "Devices",
+    "Collecting",
+    "Network",
+    "Learning",
+    "Imitation",
+    "Memory",
+    "Watching",
+)
 
 MOST_PROCESSES = 65_536
 PROCESS_OPTIONS = (

@@ -42,7 +42,34 @@ def check_together(config: TrainConfig) -> None:
             f"--aux-every {config.aux_every}: has no effect while --aux-coefficient is "
             "0. Use --aux-coefficient 0.1, say, or leave --aux-every out."
         )
+    if config.algorithm == "imitation":
+        _check_imitation(config)
+    elif config.teacher is not None:
+        raise ConfigError(
+            f"--teacher {config.teacher}: has no effect on --algorithm {config.algorithm}. Use "
+            "hackmatrix-rl imitate, or leave --teacher out."
+        )
     _check_watching(config)
+
+
+def _check_imitation(config: TrainConfig) -> None:
+    """Checks what imitation needs, and what has no effect on it."""
+    if config.teacher is None:
+        raise ConfigError(
+            "--algorithm imitation needs a player to learn from. Use --teacher runner, say."
+        )
+    if config.buffer_size < config.batch:
+        raise ConfigError(
+            f"--buffer-size {config.buffer_size} is less than the {config.batch} positions of an "
+            f"update (--num-envs {config.num_envs} x --num-steps {config.num_steps}). Use "
+            f"--buffer-size {config.batch} or more."
+        )
+    for name, off in (("aux_coefficient", "0"), ("target_kl", "none"), ("debug", "none")):
+        value = getattr(config, name)
+        if value not in (None, 0):
+            raise ConfigError(
+                f"{flag(name)} {value}: imitation has no such thing. Use {flag(name)} {off}."
+            )
 
 
 def _check_sizes(config: TrainConfig) -> None:

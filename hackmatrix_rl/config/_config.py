@@ -19,6 +19,8 @@ from hackmatrix_rl.game import LEAGUES, GameConfig, RewardConfig
 from hackmatrix_rl.training.sharding import AUTO
 
 DEFAULT_MINIBATCHES = 8
+ALGORITHMS = ("ppo", "imitation")
+"""What a run may learn by."""
 MOST_EPISODES = 10_000_000
 KEPT = most(1_000_000, "each save looks through all of them")
 TURNS = most(65_536, "no game has so many turns")
@@ -44,6 +46,12 @@ class TrainConfig:
         "Actions to train on, over all games; rounded up to whole updates.",
         minimum=1,
         **most(2**63 - 1, "steps are counted in 64 bits"),
+    )
+    algorithm: str = option(
+        "ppo",
+        "Run",
+        "Learn from rewards (ppo), or from a teacher (imitation).",
+        choices=ALGORITHMS,
     )
     seed: int = option(
         0, "Run", "Seed of all random numbers in the run.", minimum=0, maximum=2**32 - 1
@@ -274,6 +282,41 @@ class TrainConfig:
         None,
         "Learning",
         "End an update early once its KL from the old policy exceeds this; none: never.",
+        above=0,
+    )
+
+    # Imitation
+    teacher: str | None = option(
+        None, "Imitation", "Player to learn from: a script, a run or a checkpoint."
+    )
+    teacher_share: float | None = option(
+        0.5,
+        "Imitation",
+        "Share of the run in which the games that the teacher plays fall from all to none; none: "
+        "it plays all.",
+        minimum=0,
+        maximum=1,
+    )
+    random_actions: float = option(
+        0.02,
+        "Imitation",
+        "Share of random actions, which lead to more varied positions.",
+        minimum=0,
+        maximum=1,
+    )
+    buffer_size: int = option(
+        524_288,
+        "Imitation",
+        "Newest labelled positions to learn from, over all games; rounded down to whole updates.",
+        minimum=1,
+    )
+    symmetries: bool = option(
+        True, "Imitation", "Turn and mirror the labelled positions at random."
+    )
+    program_weight: float = option(
+        1.0,
+        "Imitation",
+        "Weight of a siphon or a program in the loss, beside 1 of a move.",
         above=0,
     )
 
