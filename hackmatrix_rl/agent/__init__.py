@@ -4,6 +4,7 @@ Each module here can be used alone, in a notebook; `hackmatrix_rl.training` comp
 """
 
 from hackmatrix_rl.agent._action_choice import (
+    DRAWN,
     ActionChoice,
 )
 from hackmatrix_rl.agent._auxiliary import (
@@ -48,6 +49,7 @@ from hackmatrix_rl.agent._value_scale import (
 )
 
 __all__ = [
+    "DRAWN",
     "GAE",
     "IDENTITY_SCALE",
     "ActionChoice",

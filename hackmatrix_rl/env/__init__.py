@@ -53,12 +53,20 @@ from hackmatrix_rl.env._split import (
     Columns,
     FeatureSplit,
 )
+from hackmatrix_rl.env._symmetries import (
+    NUM_SYMMETRIES,
+    SeenBoard,
+    turn_action,
+    turn_mask,
+    turn_observation,
+)
 
 __all__ = [
     "CELL",
     "CLASSIC_CHANNELS",
     "COMPACT_SPLIT",
     "LEARNED_RETURN",
+    "NUM_SYMMETRIES",
     "SCREEN_CHANNELS",
     "CartPole",
     "Channel",
@@ -74,6 +82,7 @@ __all__ = [
     "HackMatrixState",
     "Number",
     "Observation",
+    "SeenBoard",
     "Sight",
     "Timestep",
     "check_environment",
@@ -88,4 +97,7 @@ __all__ = [
     "flat_features",
     "game_identity",
     "observe",
+    "turn_action",
+    "turn_mask",
+    "turn_observation",
 ]

@@ -1,0 +1,35 @@
+"""Imitation: a student learns from a teacher, by the same engine as PPO."""
+
+from hackmatrix_rl.training.imitation._augmentation import (
+    Augmentation,
+    BoardSymmetries,
+)
+from hackmatrix_rl.training.imitation._buffer import (
+    Buffer,
+    Labelled,
+)
+from hackmatrix_rl.training.imitation._imitation import (
+    Imitation,
+    ImitationState,
+)
+from hackmatrix_rl.training.imitation._labelling import (
+    Label,
+    Labelling,
+    Teaching,
+)
+from hackmatrix_rl.training.imitation._loss import (
+    CloneLoss,
+)
+
+__all__ = [
+    "Augmentation",
+    "BoardSymmetries",
+    "Buffer",
+    "CloneLoss",
+    "Imitation",
+    "ImitationState",
+    "Label",
+    "Labelled",
+    "Labelling",
+    "Teaching",
+]
