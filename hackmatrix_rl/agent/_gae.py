@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float32
 
 from hackmatrix_rl.agent._rollout import Rollout
+from hackmatrix_rl.agent._schedules import Scheduled, ends_of, number_of
 from hackmatrix_rl.agent._value_scale import (
     IDENTITY_SCALE,
     ValueScale,
@@ -59,17 +60,19 @@ class GAE(AdvantageEstimator):
     advantage estimation"; Pardo et al. 2018, "Time limits in reinforcement learning".
 
     Attributes:
-        gamma: discount factor: the weight of a reward one step later.
+        gamma: discount factor: the weight of a reward one step later; a number or a schedule (see
+            `at`).
         gae_lambda: weight between one-step estimates (0) and whole returns (1).
     """
 
-    gamma: float = eqx.field(static=True, default=0.99)
+    gamma: Scheduled = 0.99
     gae_lambda: float = eqx.field(static=True, default=0.95)
 
     def __check_init__(self) -> None:
         for name in ("gamma", "gae_lambda"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(f"{name} must be in [0, 1], not {getattr(self, name)}")
+            for number in ends_of(getattr(self, name)):
+                if not 0 <= number <= 1:
+                    raise ValueError(f"{name} must be in [0, 1], not {number}")
 
     def __call__(
         self,
@@ -89,8 +92,9 @@ class GAE(AdvantageEstimator):
         following = jnp.concatenate([value[1:], last_value[None]])
         following = jnp.where(rollout.truncated, beyond, following)
         following = jnp.where(rollout.terminated, 0.0, following)
-        surprise = rollout.reward + self.gamma * following - value
-        trace = jnp.where(rollout.done, 0.0, self.gamma * self.gae_lambda)
+        gamma = number_of(self.gamma)
+        surprise = rollout.reward + gamma * following - value
+        trace = jnp.where(rollout.done, 0.0, gamma * self.gae_lambda)
 
         def back(
             later: Float32[Array, " num_envs"],

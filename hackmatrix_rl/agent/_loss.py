@@ -18,6 +18,7 @@ from hackmatrix_rl.agent._axes import PER_ENVIRONMENT, SHARED, environment_axes
 from hackmatrix_rl.agent._distribution import MaskedCategorical
 from hackmatrix_rl.agent._gae import Targets
 from hackmatrix_rl.agent._rollout import Rollout
+from hackmatrix_rl.agent._schedules import Scheduled, ends_of, number_of
 from hackmatrix_rl.agent._value_scale import (
     IDENTITY_SCALE,
     ValueScale,
@@ -48,6 +49,7 @@ class Batch(eqx.Module):
         auxiliary: targets of the auxiliary loss; `None` unless the rollout keeps them.
         log_probs: log-probabilities of all actions under the policy that acted, minus infinity
             for illegal ones; `None` unless the loss has `needs_old_log_probs`.
+        teacher_log_probs: the same of the teacher; `None` unless the loss has `needs_teacher`.
         number: number of the minibatch, counted from the start of training.
     """
 
@@ -62,6 +64,7 @@ class Batch(eqx.Module):
     value_target: Float32[Array, "num_steps batch"]
     auxiliary: AuxiliaryTargets | None = None
     log_probs: Float32[Array, "num_steps batch num_actions"] | None = None
+    teacher_log_probs: Float32[Array, "num_steps batch num_actions"] | None = None
     number: UInt32[Array, ""] = eqx.field(
         default_factory=lambda: jnp.zeros((), jnp.uint32), metadata=SHARED
     )
@@ -79,6 +82,7 @@ class Batch(eqx.Module):
         value_scale: ValueScale = IDENTITY_SCALE,
         *,
         number: UInt32[Array, ""] | None = None,
+        teacher_log_probs: Float32[Array, "num_steps num_envs num_actions"] | None = None,
     ) -> "Batch":
         """A batch of a whole rollout.
 
@@ -87,6 +91,7 @@ class Batch(eqx.Module):
             targets: advantages and value targets of the rollout.
             value_scale: the units in which the network learns values.
             number: number of the minibatch; 0 by default.
+            teacher_log_probs: log-probabilities of all actions under a teacher, if there is one.
         """
         return cls(
             observation=rollout.observation,
@@ -102,6 +107,7 @@ class Batch(eqx.Module):
             if rollout.terms is None
             else AuxiliaryTargets(terms=rollout.terms, terminated=rollout.terminated),
             log_probs=rollout.log_probs,
+            teacher_log_probs=teacher_log_probs,
             number=jnp.zeros((), jnp.uint32) if number is None else number,
         )
 
@@ -180,13 +186,15 @@ class PPOLoss(eqx.Module):
 
     Source: Schulman et al. 2017, "Proximal policy optimization algorithms". The clipped value
     loss is that of OpenAI's baselines (the larger of both errors). The estimate of the divergence
-    is k3 of Schulman 2020, "Approximating KL divergence".
+    is k3 of Schulman 2020, "Approximating KL divergence". The KL to a teacher: Schmitt et al.
+    2018, "Kickstarting deep reinforcement learning"; Wolczyk et al. 2024, "Fine-tuning
+    reinforcement learning models is secretly a forgetting mitigation problem".
 
     Attributes:
         clip_coef: clips the ratio of new to old probability to `1 - clip_coef` and
             `1 + clip_coef`.
         vf_coef: weight of the value loss.
-        ent_coef: weight of the entropy bonus.
+        ent_coef: weight of the entropy bonus; a number or a schedule (see `at`).
         value_clip: clips the difference of the new value from the acting policy's value, in units
             of the network; `None` for no clip.
         normalize_advantage: whether to scale the advantages of each minibatch to mean 0 and
@@ -197,29 +205,39 @@ class PPOLoss(eqx.Module):
         true_kl: whether to compute KL(old || new) over all legal actions (`LossMetrics.kl`), in
             addition to the estimate from the actions taken. A rollout then keeps the
             log-probabilities of all actions: 4 bytes for each action of each step.
+        teacher_kl_coef: weight of KL(teacher || new) over all legal actions, which keeps the
+            policy near a teacher; a number or a schedule; 0 without a teacher. A batch then keeps
+            as many log-probabilities again.
     """
 
     clip_coef: float = eqx.field(static=True, default=0.2)
     vf_coef: float = eqx.field(static=True, default=0.5)
-    ent_coef: float = eqx.field(static=True, default=0.01)
+    ent_coef: Scheduled = 0.01
     value_clip: float | None = eqx.field(static=True, default=None)
     normalize_advantage: bool = eqx.field(static=True, default=True)
     auxiliary: AuxiliaryLoss | None = None
     true_kl: bool = eqx.field(static=True, default=False)
+    teacher_kl_coef: Scheduled = 0.0
 
     @property
     def needs_old_log_probs(self) -> bool:
         """Whether a batch must have `log_probs`. A custom loss can have this attribute, too."""
         return self.true_kl
 
+    @property
+    def needs_teacher(self) -> bool:
+        """Whether a batch must have `teacher_log_probs`. A custom loss can have this, too."""
+        return ends_of(self.teacher_kl_coef) != (0.0,)
+
     def __check_init__(self) -> None:
         if not self.clip_coef > 0:  # true for NaN, too
             raise ValueError(f"clip_coef must be positive, not {self.clip_coef}")
         if self.value_clip is not None and not self.value_clip > 0:
             raise ValueError(f"value_clip must be positive or None, not {self.value_clip}")
-        for name in ("vf_coef", "ent_coef"):
-            if not getattr(self, name) >= 0:
-                raise ValueError(f"{name} must not be negative, but is {getattr(self, name)}")
+        for name in ("vf_coef", "ent_coef", "teacher_kl_coef"):
+            for number in ends_of(getattr(self, name)):
+                if not number >= 0:
+                    raise ValueError(f"{name} must not be negative, but is {number}")
 
     def prepare(self, batch: Batch) -> tuple["PPOLoss", Batch]:
         """Normalizes the advantages over the whole batch, before the batch is cut into parts.
@@ -245,42 +263,41 @@ class PPOLoss(eqx.Module):
 
         Raises:
             ValueError: the auxiliary loss finds no head in the policy or no targets in the batch;
-                or `true_kl` is set and the batch has no `log_probs`.
+                or the batch lacks `log_probs` or `teacher_log_probs`, which a KL needs.
         """
         _, batch = self.prepare(batch)
         logits, value, auxiliary = self._evaluate(evaluator_of(policy), batch)
         chances = MaskedCategorical(logits, batch.mask)
-
         log_ratio = chances.log_prob(batch.action) - batch.log_prob
         ratio = jnp.exp(log_ratio)
         policy_loss = self._policy_loss(ratio, batch.advantage)
         value_loss = self._value_loss(value, batch)
         entropy = jnp.mean(chances.entropy())
 
-        loss = policy_loss + self.vf_coef * value_loss - self.ent_coef * entropy
+        loss = policy_loss + self.vf_coef * value_loss - number_of(self.ent_coef) * entropy
         auxiliary_metrics = None
         if auxiliary is not None:
             auxiliary_loss, auxiliary_metrics = auxiliary
             loss = loss + auxiliary_loss
+        kl = None
+        if self.true_kl:
+            old = _needed(batch, "log_probs", "true_kl=True")
+            kl = jnp.mean(old.divergence_from(chances))
+        extra: dict[str, Float32[Array, ""]] = {}
+        if self.needs_teacher:
+            teacher = _needed(batch, "teacher_log_probs", "teacher_kl_coef=...")
+            extra["teacher_kl"] = jnp.mean(teacher.divergence_from(chances))
+            loss = loss + number_of(self.teacher_kl_coef) * extra["teacher_kl"]
         return loss, LossMetrics(
             policy_loss=policy_loss,
             value_loss=value_loss,
             entropy=entropy,
             approx_kl=jnp.mean(ratio - 1.0 - log_ratio),
             clip_fraction=jnp.mean((jnp.abs(ratio - 1.0) > self.clip_coef).astype(jnp.float32)),
+            extra=extra,
             auxiliary=auxiliary_metrics,
-            kl=self._kl(chances, batch) if self.true_kl else None,
+            kl=kl,
         )
-
-    def _kl(self, chances: MaskedCategorical, batch: Batch) -> Float32[Array, ""]:
-        """Mean KL(old || new)."""
-        if batch.log_probs is None:
-            raise ValueError(
-                "PPOLoss(true_kl=True) needs a batch with log_probs: collect with "
-                "RolloutCollector(..., keep_log_probs=True), as the trainer does"
-            )
-        old = MaskedCategorical(batch.log_probs, batch.mask)
-        return jnp.mean(old.divergence_from(chances))
 
     def _evaluate(
         self, policy: Evaluator, batch: Batch
@@ -321,3 +338,14 @@ class PPOLoss(eqx.Module):
             moved = jnp.clip(value - batch.value, -self.value_clip, self.value_clip)
             error = jnp.maximum(error, (batch.value + moved - batch.value_target) ** 2)
         return 0.5 * jnp.mean(error)
+
+
+def _needed(batch: Batch, field: str, argument: str) -> MaskedCategorical:
+    """The distributions whose log-probabilities a batch keeps in a field."""
+    log_probs = getattr(batch, field)
+    if log_probs is None:
+        raise ValueError(
+            f"PPOLoss({argument}) needs a batch with {field}, as the trainer makes it: see Batch.of "
+            "and RolloutCollector(..., keep_log_probs=True)"
+        )
+    return MaskedCategorical(log_probs, batch.mask)

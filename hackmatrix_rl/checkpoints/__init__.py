@@ -10,6 +10,9 @@ from hackmatrix_rl.checkpoints._finder import (
     run_of,
     whole_checkpoint,
 )
+from hackmatrix_rl.checkpoints._initial import (
+    initial_weights,
+)
 from hackmatrix_rl.checkpoints._manifest import (
     NAME,
 )
@@ -47,6 +50,7 @@ __all__ = [
     "check_resumable",
     "checkpoints_in",
     "find_checkpoint",
+    "initial_weights",
     "load",
     "read_arrays",
     "read_metadata",

@@ -18,6 +18,8 @@ from hackmatrix_rl.config import (
     TrainConfig,
     check_one_name,
     field_types,
+    is_scheduled,
+    parse_schedule,
     preset_names,
     read_settings,
     rename,
@@ -67,10 +69,12 @@ class Value(click.ParamType[Any]):
 
     def __init__(self, each: "dataclasses.Field[Any]") -> None:
         self._kind, self._optional = field_types(each)
+        self._scheduled = is_scheduled(each)
         self._flag = flag(each.name)
         choices = each.metadata["choices"]
         names = {int: "number", float: "number", str: "text"}
-        self.name = "|".join(choices) if choices else names[self._kind]
+        plain = "number|schedule" if self._scheduled else names[self._kind]
+        self.name = "|".join(choices) if choices else plain
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The value of the field."""
@@ -78,6 +82,12 @@ class Value(click.ParamType[Any]):
             return value
         if self._optional and value.lower() == "none":
             return None
+        if self._scheduled:
+            try:
+                parse_schedule(value)
+            except ValueError as error:
+                raise ConfigError(f"{self._flag} {error}.") from error
+            return value
         try:
             return _whole(value) if self._kind is int else self._kind(value)
         except ValueError as error:

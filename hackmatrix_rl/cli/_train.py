@@ -157,6 +157,8 @@ def advice(config: TrainConfig, folder: RunFolder, result: RunResult) -> list[st
 def describe(config: TrainConfig, folder: RunFolder) -> list[str]:
     """What a run will do, in a few lines."""
     width = "" if config.width is None else f" of width {config.width}"
+    rate = config.learning_rate
+    falls = f"{rate}" if isinstance(rate, str) else f"{rate:g} ({config.learning_rate_schedule})"
     unseen = unseen_accelerator(jax.default_backend()) if config.device == "cpu" else None
     return [
         *(line for line in (untested_version(), unseen) if line),
@@ -165,7 +167,8 @@ def describe(config: TrainConfig, folder: RunFolder) -> list[str]:
         f"{config.num_updates:,} updates of {config.num_envs:,} games x {config.num_steps} steps",
         f"Each update: {config.update_epochs} epochs of {config.minibatches} minibatches; "
         f"network {config.network}{width}, {config.precision}, learning rate "
-        f"{config.learning_rate:g} ({config.learning_rate_schedule}), seed {config.seed}",
+        f"{falls}, seed {config.seed}",
+        *([] if config.init is None else [f"Weights at the start: of {config.init}"]),
         f"Run folder: {folder.path}    Ctrl-C saves and ends.",
     ]
 

@@ -15,6 +15,7 @@ from hackmatrix_rl.config._files import (
 from hackmatrix_rl.config._options import (
     COUNTED,
     field_types,
+    is_scheduled,
 )
 from hackmatrix_rl.config._policies import (
     build_policy,
@@ -38,6 +39,10 @@ from hackmatrix_rl.config._renamed import (
     renamed_line,
     stored_line,
 )
+from hackmatrix_rl.config._schedule_text import (
+    parse_schedule,
+    schedule_of,
+)
 
 __all__ = [
     "AUTO",
@@ -57,11 +62,14 @@ __all__ = [
     "config_from_dict",
     "cpu_devices",
     "field_types",
+    "is_scheduled",
     "make_config",
+    "parse_schedule",
     "preset_for",
     "preset_names",
     "read_settings",
     "rename",
     "renamed_line",
+    "schedule_of",
     "stored_line",
 ]

@@ -42,6 +42,35 @@ def check_together(config: TrainConfig) -> None:
             f"--aux-every {config.aux_every}: has no effect while --aux-coefficient is "
             "0. Use --aux-coefficient 0.1, say, or leave --aux-every out."
         )
+    _check_start(config)
+    _check_algorithm(config)
+    _check_watching(config)
+
+
+def _check_start(config: TrainConfig) -> None:
+    """Checks what decides how training begins."""
+    check_path(config.init, "--init")
+    if config.learning_rate == 0:
+        raise ConfigError("--learning-rate 0.0 is too small. Use more than 0.")
+    if isinstance(config.learning_rate, str) and config.learning_rate_schedule == "constant":
+        raise ConfigError(
+            f"--learning-rate {config.learning_rate} is a schedule already. Leave "
+            "--learning-rate-schedule out."
+        )
+    if config.teacher_kl != 0 and config.init is None:
+        raise ConfigError(
+            f"--teacher-kl {config.teacher_kl}: the teacher is the policy that training starts "
+            "from. Use --init RUN beside it, or leave --teacher-kl out."
+        )
+    if config.critic_warmup_timesteps >= config.total_timesteps:
+        raise ConfigError(
+            f"--critic-warmup-timesteps {config.critic_warmup_timesteps} leaves nothing of "
+            f"--total-timesteps {config.total_timesteps} for the policy. Use less."
+        )
+
+
+def _check_algorithm(config: TrainConfig) -> None:
+    """Checks that the teacher and the algorithm go together."""
     if config.algorithm == "imitation":
         _check_imitation(config)
     elif config.teacher is not None:
@@ -49,7 +78,6 @@ def check_together(config: TrainConfig) -> None:
             f"--teacher {config.teacher}: has no effect on --algorithm {config.algorithm}. Use "
             "hackmatrix-rl imitate, or leave --teacher out."
         )
-    _check_watching(config)
 
 
 def _check_imitation(config: TrainConfig) -> None:
@@ -64,11 +92,18 @@ def _check_imitation(config: TrainConfig) -> None:
             f"update (--num-envs {config.num_envs} x --num-steps {config.num_steps}). Use "
             f"--buffer-size {config.batch} or more."
         )
-    for name, off in (("aux_coefficient", "0"), ("target_kl", "none"), ("debug", "none")):
-        value = getattr(config, name)
-        if value not in (None, 0):
+    without = {
+        "aux_coefficient": 0,
+        "critic_warmup_timesteps": 0,
+        "debug": None,
+        "target_kl": None,
+        "teacher_kl": 0,
+    }
+    for name, off in without.items():
+        if (value := getattr(config, name)) != off:
             raise ConfigError(
-                f"{flag(name)} {value}: imitation has no such thing. Use {flag(name)} {off}."
+                f"{flag(name)} {value}: imitation has no such thing. Use {flag(name)} "
+                f"{'none' if off is None else off}."
             )
 
 

@@ -202,12 +202,19 @@ class TrainConfig:
         "Other formats for parts of the network: '.heads.value*=f32'; commas separate several.",
     )
 
-    # Learning
-    learning_rate: float = option(1e-3, "Learning", "Step size of Adam.", above=0)
+    # Learning. Numbers that may be schedules: `0.5`, `linear:0.5:0`, `cosine:0.5:0@0.3`.
+    init: str | None = option(
+        None,
+        "Learning",
+        "Start from the weights of this run or checkpoint of the same network; none: random ones.",
+    )
+    learning_rate: float | str = option(
+        1e-3, "Learning", "Step size of Adam; a number or a schedule.", minimum=0
+    )
     learning_rate_schedule: str = option(
         "linear",
         "Learning",
-        "Keep the learning rate constant, or lower it to 0 over the run.",
+        "Keep a learning rate that is a number constant, or lower it to 0 over the run.",
         choices=("constant", "linear"),
     )
     update_epochs: int = option(
@@ -229,8 +236,12 @@ class TrainConfig:
         "Actions in each minibatch, instead of the number of minibatches.",
         minimum=1,
     )
-    gamma: float = option(
-        0.99, "Learning", "Discount factor of rewards, per action.", minimum=0, maximum=1
+    gamma: float | str = option(
+        0.99,
+        "Learning",
+        "Discount factor of rewards, per action; also a schedule: linear:0.997:0.9995.",
+        minimum=0,
+        maximum=1,
     )
     gae_lambda: float = option(
         0.95,
@@ -255,11 +266,24 @@ class TrainConfig:
         choices=("standard", "compressed", "none"),
     )
     vf_coef: float = option(0.5, "Learning", "Weight of the value loss.", minimum=0)
-    ent_coef: float = option(
+    ent_coef: float | str = option(
         0.05,
         "Learning",
-        "Weight of the entropy bonus, which keeps the policy exploring.",
+        "Weight of the entropy bonus, which keeps the policy exploring; a number or a schedule.",
         minimum=0,
+    )
+    teacher_kl: float | str = option(
+        0.0,
+        "Learning",
+        "Weight of the KL to the policy of --init: linear:0.5:0@0.3 fades in 0.3 of the run.",
+        minimum=0,
+    )
+    critic_warmup_timesteps: int = option(
+        0,
+        "Learning",
+        "Actions at the start from which only the value head learns.",
+        minimum=0,
+        **most(2**63 - 1, "steps are counted in 64 bits"),
     )
     normalize_advantage: bool = option(
         True,
@@ -289,11 +313,10 @@ class TrainConfig:
     teacher: str | None = option(
         None, "Imitation", "Player to learn from: a script, a run or a checkpoint."
     )
-    teacher_share: float | None = option(
-        0.5,
+    teacher_games: float | str = option(
+        "linear:1:0@0.5",
         "Imitation",
-        "Share of the run in which the games that the teacher plays fall from all to none; none: "
-        "it plays all.",
+        "Share of the games that the teacher plays, and not the student; a number or a schedule.",
         minimum=0,
         maximum=1,
     )

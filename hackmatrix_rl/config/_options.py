@@ -6,6 +6,7 @@ from dataclasses import field
 from types import UnionType
 from typing import Any, get_args
 
+from hackmatrix_rl.config._schedule_text import ScheduleText, parse_schedule
 from hackmatrix_rl.errors import ConfigError, flag, shortened
 
 COUNTED = 2**31 - 1
@@ -47,11 +48,22 @@ def field_types(each: "dataclasses.Field[Any]") -> tuple[type, bool]:
     return annotation, False
 
 
+def is_scheduled(each: "dataclasses.Field[Any]") -> bool:
+    """Whether a field takes a number or the text of a schedule."""
+    return {float, str} <= set(get_args(each.type))
+
+
 def typed(each: "dataclasses.Field[Any]", value: Any) -> Any:
     """The value in the field's type; raises a ConfigError if it has another type."""
     kind, optional = field_types(each)
     if value is None and optional:
         return None
+    if is_scheduled(each) and isinstance(value, str):
+        try:
+            parsed = parse_schedule(value)
+        except ValueError as error:
+            raise ConfigError(f"{flag(each.name)} {error}.") from error
+        return str(parsed) if isinstance(parsed, ScheduleText) else parsed
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         try:
             return float(value)
@@ -68,7 +80,13 @@ def typed(each: "dataclasses.Field[Any]", value: Any) -> Any:
 
 
 def check_range(each: "dataclasses.Field[Any]", value: Any) -> None:
-    """Raises a ConfigError if a value is outside the field's range."""
+    """Raises a ConfigError if a value is outside the field's range; a schedule, if an end is."""
+    if is_scheduled(each) and isinstance(value, str):
+        parsed = parse_schedule(value)
+        ends = [parsed.initial, parsed.final] if isinstance(parsed, ScheduleText) else [parsed]
+        for end in ends:
+            check_range(each, end)
+        return
     limits = each.metadata
     said = f"{flag(each.name)} {shortened(value)}"
     if limits["choices"] and value not in limits["choices"]:

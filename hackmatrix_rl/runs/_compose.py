@@ -1,6 +1,7 @@
 """Builds the modules of a config."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import jax
 from jax.sharding import Mesh
@@ -13,13 +14,16 @@ from hackmatrix_rl.agent import (
     PPOLoss,
     check_policy_shapes,
 )
+from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.agent.precision import precision
+from hackmatrix_rl.checkpoints import initial_weights
 from hackmatrix_rl.config import (
     TrainConfig,
     build_policy,
     build_value_scale,
     check_config_on_mesh,
     check_platform,
+    schedule_of,
 )
 from hackmatrix_rl.env import HackMatrix
 from hackmatrix_rl.errors import (
@@ -39,7 +43,9 @@ from hackmatrix_rl.training import (
     Schedule,
     Trainer,
     adam,
+    check_teacher,
     checked,
+    critic_warmup_of,
 )
 from hackmatrix_rl.training.sharding import (
     AUTO,
@@ -50,16 +56,18 @@ from hackmatrix_rl.training.sharding import (
 )
 
 
-def compose(config: TrainConfig, *, key: Key[Array, ""]) -> Trainer[PPO]:
+def compose(config: TrainConfig, *, key: Key[Array, ""], read_init: bool = False) -> Trainer[PPO]:
     """Builds environment, network and trainer. Nothing is compiled yet.
 
     Args:
         config: the settings.
         key: randomness of the network's weights.
+        read_init: whether to start from the weights that `config.init` names. A resumed training
+            has its own.
 
     Raises:
-        ConfigError: the network or the mesh does not exist here, or cannot do what the config
-            asks for.
+        ConfigError: the network, the mesh or `config.init` does not exist here, does not fit, or
+            cannot do what the config asks for.
     """
     if config.deterministic:
         make_deterministic()
@@ -69,6 +77,10 @@ def compose(config: TrainConfig, *, key: Key[Array, ""]) -> Trainer[PPO]:
     # The optimizer holds two numbers for each parameter, on the same device by default.
     apart = config.offload_optimizer or devices.shape[FSDP] > 1
     policy = build_policy(config, environment.spec, key=key, copies=1 if apart else 3)
+    value_scale = build_value_scale(config)
+    if read_init and config.init is not None:
+        policy, stored_scale = initial_weights(config, policy)
+        value_scale = value_scale if stored_scale is None else stored_scale
     computes = precision(config.precision, config.precision_table)
     check_platform(computes, chosen_devices()[0].platform)
     try:
@@ -83,15 +95,18 @@ def compose(config: TrainConfig, *, key: Key[Array, ""]) -> Trainer[PPO]:
             raise ConfigError(f"--network {config.network}: {error}.") from error
     if config.offload_optimizer:
         _check_offload(devices)
+    _check_start(config, policy)
+    scheduled = partial(schedule_of, steps=_steps(config))
     loss: Loss = PPOLoss(
         clip_coef=config.clip_coef,
         vf_coef=config.vf_coef,
-        ent_coef=config.ent_coef,
+        ent_coef=scheduled(config.ent_coef),
         value_clip=config.value_clip,
         normalize_advantage=config.normalize_advantage,
         auxiliary=_auxiliary(config),
+        teacher_kl_coef=scheduled(config.teacher_kl),
     )
-    gae: AdvantageEstimator = GAE(gamma=config.gamma, gae_lambda=config.gae_lambda)
+    gae: AdvantageEstimator = GAE(gamma=scheduled(config.gamma), gae_lambda=config.gae_lambda)
     if config.debug in (NANS, CHECKS):
         loss, gae = checked(loss, gae, config.debug)
     if config.debug == NOJIT and devices.size > 1:
@@ -107,12 +122,13 @@ def compose(config: TrainConfig, *, key: Key[Array, ""]) -> Trainer[PPO]:
         optimizer=adam(config.max_grad_norm),
         learning_rate=_learning_rate(config),
         precision=computes,
-        value_scale=build_value_scale(config),
+        value_scale=value_scale,
         num_envs=config.num_envs,
         num_steps=config.num_steps,
         num_minibatches=config.minibatches,
         update_epochs=config.update_epochs,
         target_kl=config.target_kl,
+        critic_warmup=config.critic_warmup_timesteps,
         grad_accum=config.grad_accum,
         remat=config.remat,
         offload_optimizer=config.offload_optimizer,
@@ -163,6 +179,23 @@ def _check_offload(devices: Mesh) -> None:
         ) from error
 
 
+def _check_start(config: TrainConfig, policy: ActorCritic) -> None:
+    """Raises a ConfigError if the network cannot start as the config says."""
+    try:
+        if config.teacher_kl != 0:
+            check_teacher(policy)
+    except ValueError as error:
+        raise ConfigError(
+            f"--teacher-kl {config.teacher_kl}: {error}. Use another --network."
+        ) from error
+    try:
+        critic_warmup_of(config.critic_warmup_timesteps, policy)
+    except ValueError as error:
+        raise ConfigError(
+            f"--critic-warmup-timesteps {config.critic_warmup_timesteps}: {error}."
+        ) from error
+
+
 def run_keys(seed: int) -> tuple[Key[Array, ""], Key[Array, ""]]:
     """The keys of a run: for the network's weights, and for training."""
     network, training = jax.random.split(jax.random.key(seed))
@@ -170,9 +203,18 @@ def run_keys(seed: int) -> tuple[Key[Array, ""], Key[Array, ""]]:
 
 
 def _learning_rate(config: TrainConfig) -> Schedule:
+    rate = schedule_of(config.learning_rate, steps=_steps(config))
+    if isinstance(rate, Schedule):
+        return rate
+    assert isinstance(rate, float)
     if config.learning_rate_schedule == "constant":
-        return Constant(config.learning_rate)
-    return Linear(config.learning_rate, 0.0, over=config.num_updates * config.batch)
+        return Constant(rate)
+    return Linear(rate, 0.0, over=_steps(config))
+
+
+def _steps(config: TrainConfig) -> int:
+    """Environment steps of the whole training, over which schedules go."""
+    return config.num_updates * config.batch
 
 
 def _auxiliary(config: TrainConfig) -> AuxiliaryLoss | None:

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int32, Key, PyTree
 
-from hackmatrix_rl.agent import RolloutCollector
+from hackmatrix_rl.agent import RolloutCollector, at
 from hackmatrix_rl.env import Environment, EnvSpec, EpisodeStatistics, Timestep, env_keys
 from hackmatrix_rl.game import GameConfig
 from hackmatrix_rl.system import (
@@ -163,9 +163,8 @@ def _rollout_bytes(algorithm: PPO, policy: Any, games: int) -> int:
         keys = env_keys(jax.random.key(0), games)
         actors = plain.start(policy, environment, keys)
         rollout, _ = plain(policy, environment, actors, precision=algorithm.precision)
-        return {**vars(rollout), "episodes": None}, algorithm.estimate(
-            rollout, algorithm.value_scale
-        )
+        estimate = at(algorithm.estimate, jnp.float32(0))
+        return {**vars(rollout), "episodes": None}, estimate(rollout, algorithm.value_scale)
 
     return bytes_of(jax.eval_shape(made, arrays))
 

@@ -59,7 +59,7 @@ class Plan:
         envs, steps, parts = config.num_envs, config.num_steps, config.minibatches
         each, minibatch = envs // devices, envs // parts
         width = "" if config.width is None else f" of width {config.width}"
-        rate = f"{config.learning_rate:g}"
+        rate = config.learning_rate
         accumulated = f" in {config.grad_accum} parts" if config.grad_accum > 1 else ""
         taken = config.num_updates * config.batch
         rows = {
@@ -72,9 +72,11 @@ class Plan:
             f"{config.precision}",
             "steps": f"{taken:,} in {config.num_updates:,} updates of {config.batch:,}; "
             f"{config.num_updates * config.update_epochs * parts:,} gradient steps",
-            "schedule": f"learning rate {rate} throughout"
+            "schedule": f"learning rate {rate} over {taken:,} steps"
+            if isinstance(rate, str)
+            else f"learning rate {rate:g} throughout"
             if config.learning_rate_schedule == "constant"
-            else f"learning rate {rate} falling to 0 over {taken:,} steps",
+            else f"learning rate {rate:g} falling to 0 over {taken:,} steps",
             "memory": self._memory(),
             "communication": self._communication(),
             "compiled": f"in {self.compile_seconds:.1f} s",

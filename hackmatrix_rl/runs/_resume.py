@@ -217,7 +217,9 @@ def restore_training(
     notes: list[str] = []
 
     resettable = trainer.algorithm.resettable
-    names = [name for name in vars(fresh) if name not in resettable]
+    # What these settings switch off is nothing to restore: the teacher, perhaps.
+    wanted = [name for name, part in vars(fresh).items() if part is not None]
+    names = [name for name in wanted if name not in resettable]
     for name in resettable:
         if stored.under(f".{name}").mismatch(getattr(fresh, name)) is None:
             names.append(name)

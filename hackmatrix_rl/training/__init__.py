@@ -1,10 +1,12 @@
 """Composition: the trainer and what a run is made of."""
 
+from hackmatrix_rl.agent import Constant, Cosine, Linear, Schedule
 from hackmatrix_rl.training._algorithm import (
     Algorithm,
     AlgorithmState,
     Dispatch,
 )
+from hackmatrix_rl.training._arguments import critic_warmup_of
 from hackmatrix_rl.training._callbacks import (
     Callback,
     StopTraining,
@@ -48,11 +50,6 @@ from hackmatrix_rl.training._program import (
     compiler_options,
     is_shape,
 )
-from hackmatrix_rl.training._schedules import (
-    Constant,
-    Linear,
-    Schedule,
-)
 from hackmatrix_rl.training._state import (
     Learner,
     TrainState,
@@ -64,6 +61,7 @@ from hackmatrix_rl.training._stored import (
     leaves_by_path,
     random_keys,
 )
+from hackmatrix_rl.training._teacher import check_teacher
 from hackmatrix_rl.training._trainer import (
     Trainer,
 )
@@ -83,6 +81,7 @@ __all__ = [
     "AlgorithmState",
     "Callback",
     "Constant",
+    "Cosine",
     "Counter",
     "Dispatch",
     "EvaluateEvery",
@@ -102,8 +101,10 @@ __all__ = [
     "adam",
     "arrays_to_store",
     "call_back",
+    "check_teacher",
     "checked",
     "compiler_options",
+    "critic_warmup_of",
     "evaluation_metrics",
     "is_shape",
     "is_tree_file",

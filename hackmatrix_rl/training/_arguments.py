@@ -19,14 +19,18 @@ from hackmatrix_rl.agent import (
     AdvantageEstimator,
     AuxiliaryTargets,
     Batch,
+    Constant,
     LossMetrics,
     PPOLoss,
     RunningScale,
+    Schedule,
     ValueScale,
+    at,
     check_policy_shapes,
+    ends_of,
 )
 from hackmatrix_rl.agent.networks import ActorCritic, evaluator_of
-from hackmatrix_rl.agent.precision import PrecisionPolicy
+from hackmatrix_rl.agent.precision import PrecisionPolicy, parameter_paths
 from hackmatrix_rl.env import (
     Environment,
     EnvSpec,
@@ -43,11 +47,7 @@ from hackmatrix_rl.errors import (
 )
 from hackmatrix_rl.training._minibatches import Minibatches
 from hackmatrix_rl.training._optimizer import adam
-from hackmatrix_rl.training._schedules import (
-    Constant,
-    Linear,
-    Schedule,
-)
+from hackmatrix_rl.training._state import VALUE_HEAD, is_value_head
 from hackmatrix_rl.training.sharding import (
     check_axes,
     check_split,
@@ -125,6 +125,19 @@ def target_kl_of(given: Any) -> float | None:
     return None if given is None else float(given)
 
 
+def critic_warmup_of(given: Any, policy: ActorCritic) -> int:
+    """`critic_warmup` as a whole number; raises if the policy has no value head to warm up."""
+    if given == 0:
+        return 0
+    steps = whole("critic_warmup", given)
+    if not any(map(is_value_head, parameter_paths(policy))):
+        raise ValueError(
+            f"critic_warmup={steps} trains the parameters {VALUE_HEAD} alone; "
+            f"{type(policy).__name__} has none of this name. Use a TrunkActorCritic, or 0"
+        )
+    return steps
+
+
 def mesh_of(given: Any, sizes: Sizes) -> Mesh:
     """The mesh that the argument is, or that its text describes; one device for `None`.
 
@@ -177,12 +190,7 @@ def _schedule(given: Any) -> Schedule:
                 "optimizer=optax.adam(schedule)"
             )
         given = Constant(number("learning_rate", given))
-    ends: list[float] = []
-    if isinstance(given, Constant):
-        ends = [given.value]
-    elif isinstance(given, Linear):
-        ends = [given.initial, given.final]
-    for end in ends:
+    for end in ends_of(given):
         if number("learning_rate", end) < 0:
             raise ValueError(f"learning_rate is {end:g}; expected 0 or more: use {-end:g}")
     said = f"{place(given, '__call__')}, a schedule, returns"
@@ -266,11 +274,13 @@ def _check_losses(
     """Checks what the loss returns for a batch of shapes."""
     terms = getattr(loss, "auxiliary", None) is not None
     log_probs = bool(getattr(loss, "needs_old_log_probs", False))
+    teacher = bool(getattr(loss, "needs_teacher", False))
     said = f"loss: {place(loss, '__call__')}"
 
     def evaluate(loss: Any, policy: ActorCritic) -> Any:
         # The batch exists only while tracing and takes no memory.
-        batch = _zeros(policy, spec, *sizes, terms=terms, log_probs=log_probs)
+        batch = _zeros(policy, spec, *sizes, terms=terms, log_probs=log_probs, teacher=teacher)
+        loss = at(loss, jnp.float32(0))
         return loss(evaluator_of(precision.cast_to_compute(policy)), batch)
 
     try:
@@ -307,6 +317,7 @@ def _zeros(
     *,
     terms: bool,
     log_probs: bool,
+    teacher: bool,
 ) -> Batch:
     """A minibatch of zeros."""
 
@@ -314,6 +325,7 @@ def _zeros(
         return jnp.zeros((num_steps, num_games, *more), dtype)
 
     carry = policy.initial_carry()
+    every_action = array(jnp.float32, int(spec.num_actions))
     auxiliary = AuxiliaryTargets(terms=array(jnp.float16, len(spec.terms)), terminated=array(bool))
     return Batch(
         observation=jax.tree.map(lambda leaf: array(leaf.dtype, *leaf.shape), spec.observation),
@@ -326,5 +338,6 @@ def _zeros(
         advantage=array(jnp.float32),
         value_target=array(jnp.float32),
         auxiliary=auxiliary if terms else None,
-        log_probs=array(jnp.float32, int(spec.num_actions)) if log_probs else None,
+        log_probs=every_action if log_probs else None,
+        teacher_log_probs=every_action if teacher else None,
     )

@@ -107,6 +107,11 @@ class CheckedLoss(eqx.Module):
         """Whether the checked loss needs the log-probabilities of all actions."""
         return bool(getattr(self.loss, "needs_old_log_probs", False))
 
+    @property
+    def needs_teacher(self) -> bool:
+        """Whether the checked loss needs the log-probabilities of a teacher."""
+        return bool(getattr(self.loss, "needs_teacher", False))
+
     def __call__(
         self, policy: Evaluator | ActorCritic, batch: Batch
     ) -> tuple[Float32[Array, ""], LossMetrics]:

@@ -13,7 +13,10 @@ from hackmatrix_rl.agent import (
     AdvantageEstimator,
     Batch,
     Collector,
+    Schedule,
     ValueScale,
+    at,
+    scheduled_at,
 )
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.agent.precision import PrecisionPolicy, parameters_of
@@ -27,7 +30,6 @@ from hackmatrix_rl.training._gradients import (
 from hackmatrix_rl.training._metrics import Metrics
 from hackmatrix_rl.training._minibatches import Minibatches
 from hackmatrix_rl.training._ppo_metrics import Learned, UpdateMetrics, read_metrics
-from hackmatrix_rl.training._schedules import Schedule
 from hackmatrix_rl.training._state import (
     Learner,
     TrainState,
@@ -37,6 +39,7 @@ from hackmatrix_rl.training._state_shardings import (
     learner_shardings,
     state_shardings,
 )
+from hackmatrix_rl.training._teacher import teacher_log_probs
 from hackmatrix_rl.training.sharding import (
     constrain,
     fsdp_shardings,
@@ -52,7 +55,8 @@ class PPO(Algorithm[TrainState]):
     Attributes:
         environment: to act in.
         collect: lets the policy act.
-        estimate: says how good each action was.
+        estimate: says how good each action was. It may hold schedules, as the loss may (see
+            `hackmatrix_rl.agent.at`).
         loss: what to descend.
         precision: in which dtype the network computes.
         optimizer: turns gradients into changes of the parameters.
@@ -68,6 +72,8 @@ class PPO(Algorithm[TrainState]):
             step, and goes back there.
         num_envs: number of environments, over all devices.
         value_scale: the units of the network's value before the first update.
+        teaches: whether the policy at the start stays as the teacher of the loss.
+        critic_warmup: environment steps from the start in which only the value head learns.
     """
 
     environment: Environment
@@ -85,6 +91,8 @@ class PPO(Algorithm[TrainState]):
     grad_accum: int = eqx.field(static=True, default=1)
     remat: str = eqx.field(static=True, default="none")
     offload: bool = eqx.field(static=True, default=False)
+    teaches: bool = eqx.field(static=True, default=False)
+    critic_warmup: int = eqx.field(static=True, default=0)
 
     @property
     def steps_per_update(self) -> int:
@@ -112,6 +120,7 @@ class PPO(Algorithm[TrainState]):
             key=learner_key,
             update=jnp.zeros((), jnp.int32),
             env_steps=Counter.of(0),
+            teacher=policy if self.teaches else None,
         )
 
     def policy(self, state: TrainState) -> ActorCritic:
@@ -133,20 +142,30 @@ class PPO(Algorithm[TrainState]):
     def __call__(self, state: TrainState) -> tuple[TrainState, UpdateMetrics]:
         """The state after one update, and what happened in it."""
         learner = state.learner
+        now = state.env_steps.as_float()
+        loss, estimate = at((self.loss, self.estimate), now)
         rollout, actors = self.collect(
             learner.policy, self.environment, state.actors, precision=self.precision
         )
 
-        targets = self.estimate(rollout, learner.value_scale)
+        targets = estimate(rollout, learner.value_scale)
         scale = learner.value_scale.update(targets.value_target)
         first = state.update.astype(jnp.uint32) * jnp.uint32(self.batches.count)
-        batch = Batch.of(rollout, targets, scale, number=first)
+        advice = None
+        if state.teacher is not None:
+            advice = teacher_log_probs(
+                state.teacher, rollout, precision=self.precision, mesh=self.mesh
+            )
+        batch = Batch.of(rollout, targets, scale, number=first, teacher_log_probs=advice)
 
         num_steps, num_envs = rollout.reward.shape
         order = self.batches(num_envs, key=jax.random.fold_in(state.key, state.update))
-        rate = self.learning_rate(state.env_steps.as_float())
+        rate = self.learning_rate(now)
+        critic_only = now < float(self.critic_warmup) if self.critic_warmup else None
         learner = eqx.tree_at(lambda x: x.value_scale, learner, scale)
-        learner, learned = self.learn(learner, batch, order, rate)
+        learner, learned = replace(self, loss=loss).learn(
+            learner, batch, order, rate, critic_only=critic_only
+        )
 
         after = TrainState(
             learner=learner,
@@ -154,6 +173,7 @@ class PPO(Algorithm[TrainState]):
             key=state.key,
             update=state.update + 1,
             env_steps=state.env_steps.add(num_steps * num_envs),
+            teacher=state.teacher,
         )
         return after, UpdateMetrics(
             episodes=rollout.episodes,
@@ -161,6 +181,7 @@ class PPO(Algorithm[TrainState]):
             explained_variance=targets.explained_variance(),
             learning_rate=rate,
             scaling=self.precision.report(learner.scaling),
+            scheduled=scheduled_at((self.loss, self.estimate), now),
         )
 
     def learn(
@@ -169,6 +190,8 @@ class PPO(Algorithm[TrainState]):
         batch: Batch,
         order: Int32[Array, "minibatches environments"],
         rate: Float32[Array, ""],
+        *,
+        critic_only: Bool[Array, ""] | None = None,
     ) -> tuple[Learner, Learned]:
         """Descends the loss on one minibatch after another.
 
@@ -177,6 +200,7 @@ class PPO(Algorithm[TrainState]):
             batch: of the whole rollout; its number is that of the first minibatch.
             order: the environments of each minibatch.
             rate: factor on the optimizer's changes.
+            critic_only: whether only the value head learns; `None`: everything does.
         """
         take_gradient = MinibatchGradient(
             self.loss, self.precision, self.grad_accum, self.remat, self.mesh
@@ -200,7 +224,9 @@ class PPO(Algorithm[TrainState]):
             finite = jnp.isfinite(norm)
             if self.offload:
                 learner = self._with_optimizer_state(learner, offload=False)
-            learner = learner.step(self.optimizer, gradient, rate, take=going & finite)
+            learner = learner.step(
+                self.optimizer, gradient, rate, take=going & finite, critic_only=critic_only
+            )
             learner = eqx.tree_at(
                 lambda x: (x.scaling, x.skipped),
                 learner,

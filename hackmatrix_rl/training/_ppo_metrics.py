@@ -36,6 +36,7 @@ class UpdateMetrics(eqx.Module):
         explained_variance: explained variance of the rollout's values (see `Targets`).
         learning_rate: factor on the optimizer's step.
         scaling: metrics of the loss scaling, after the update.
+        scheduled: numbers of the loss and the estimator that follow schedules, by name.
     """
 
     episodes: EpisodeSums
@@ -43,6 +44,7 @@ class UpdateMetrics(eqx.Module):
     explained_variance: Float32[Array, ""]
     learning_rate: Float32[Array, ""]
     scaling: Mapping[str, Float32[Array, ""]]
+    scheduled: Mapping[str, Float32[Array, ""]] = eqx.field(default_factory=dict)
 
 
 def read_metrics(sums: UpdateMetrics, dispatch: Dispatch, *, batch: int) -> Metrics:
@@ -77,6 +79,7 @@ def read_metrics(sums: UpdateMetrics, dispatch: Dispatch, *, batch: int) -> Metr
         "explained_variance": sums.explained_variance,
         "learning_rate": sums.learning_rate,
         **sums.scaling,
+        **sums.scheduled,
     }
     learning: dict[str, int | float] = {
         name: float(total) / dispatch.count for name, total in means.items()

@@ -15,9 +15,12 @@ from hackmatrix_rl.agent import (
     ValueScale,
 )
 from hackmatrix_rl.agent.networks import ActorCritic
-from hackmatrix_rl.agent.precision import parameters_of
+from hackmatrix_rl.agent.precision import parameters_of, path_name
 from hackmatrix_rl.training._algorithm import AlgorithmState
 from hackmatrix_rl.training._counter import Counter
+
+VALUE_HEAD = ".heads.value"
+"""Where the names of the value head's parameters begin."""
 
 C = TypeVar("C")
 X = TypeVar("X")
@@ -48,6 +51,7 @@ class Learner(eqx.Module):
         learning_rate: Float32[Array, ""],
         *,
         take: Bool[Array, ""],
+        critic_only: Bool[Array, ""] | None = None,
     ) -> "Learner":
         """The learner after a gradient step.
 
@@ -56,11 +60,16 @@ class Learner(eqx.Module):
             gradient: of the loss, shaped like the policy.
             learning_rate: factor on the optimizer's change.
             take: whether to take the step; if not, nothing changes.
+            critic_only: whether only the value head changes. The optimizer sees the whole
+                gradient all the same: its averages must not start from 0 when the rest follows.
+                `None`: everything learns.
         """
         parameters = parameters_of(self.policy)
         # Optax relies on implicit promotion of dtypes, which our own code does not.
         with jax.numpy_dtype_promotion("standard"):
             change, state = optimizer.update(gradient, self.optimizer_state, parameters)
+        if critic_only is not None:
+            change = _only_value_head(change, critic_only)
         change = jax.tree.map(lambda leaf: jnp.where(take, learning_rate * leaf, 0.0), change)
         stepped: Learner = eqx.tree_at(
             lambda learner: (learner.policy, learner.optimizer_state),
@@ -82,6 +91,8 @@ class TrainState(AlgorithmState):
         key: constant; every draw of the learner is a function of it and of `update`.
         update: number of updates done.
         env_steps: number of environment steps taken, over all environments.
+        teacher: the policy that the KL term of the loss holds on to: the one that training began
+            with. It never changes. `None` without such a term.
     """
 
     learner: Learner
@@ -89,6 +100,22 @@ class TrainState(AlgorithmState):
     key: Key[Array, ""]
     update: Int32[Array, ""]
     env_steps: Counter
+    teacher: ActorCritic | None = None
+
+
+def is_value_head(name: str) -> bool:
+    """Whether the parameter with this name (see `path_name`) belongs to the value head alone."""
+    return name.startswith(VALUE_HEAD)
+
+
+def _only_value_head(change: X, critic_only: Bool[Array, ""]) -> X:
+    """The change with zeros outside of the value head, where `critic_only`."""
+
+    def one(path: Any, leaf: Array) -> Array:
+        return leaf if is_value_head(path_name(path)) else jnp.where(critic_only, 0.0, leaf)
+
+    masked: X = jax.tree_util.tree_map_with_path(one, change)
+    return masked
 
 
 def filter_scan(body: Callable[[C, X], tuple[C, Y]], initial: C, inputs: X) -> tuple[C, Y]:

@@ -61,4 +61,9 @@ def state_shardings(
         replicated_shardings(mesh, state),
         (learner_shardings(mesh, state.learner, offload=offload), actors),
     )
-    return shardings
+    if state.teacher is None:
+        return shardings
+    with_teacher: PyTree[NamedSharding] = eqx.tree_at(
+        lambda state: state.teacher, shardings, fsdp_shardings(mesh, state.teacher)
+    )
+    return with_teacher

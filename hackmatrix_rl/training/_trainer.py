@@ -18,6 +18,7 @@ from jaxtyping import Array, Int32, Key, PyTree
 from hackmatrix_rl.agent import (
     AdvantageEstimator,
     RolloutCollector,
+    Schedule,
     ValueScale,
     check_is_policy,
     precision_of,
@@ -45,6 +46,7 @@ from hackmatrix_rl.training._algorithm import Algorithm, AlgorithmState, Dispatc
 from hackmatrix_rl.training._arguments import (
     Sizes,
     check_modules,
+    critic_warmup_of,
     losses_of,
     mesh_of,
     number,
@@ -66,7 +68,7 @@ from hackmatrix_rl.training._program import (
     shapes_of,
     sizes_of,
 )
-from hackmatrix_rl.training._schedules import Schedule
+from hackmatrix_rl.training._teacher import check_teacher
 from hackmatrix_rl.training._tree_file import read_tree, write_tree
 from hackmatrix_rl.training.compiled import (
     program_bytes,
@@ -114,6 +116,7 @@ class Trainer(Generic[A]):
         num_minibatches: int = 4,
         update_epochs: int = 4,
         target_kl: float | None = None,
+        critic_warmup: int = 0,
         grad_accum: int = 1,
         remat: str = "none",
         offload_optimizer: bool = False,
@@ -126,10 +129,11 @@ class Trainer(Generic[A]):
 
         Args:
             environment: the environment to train in.
-            policy: the policy to start from. It is copied, not changed.
+            policy: the policy to start from. It is copied, not changed. If the loss has
+                `needs_teacher` (`PPOLoss(teacher_kl_coef=0.5)`), a copy stays as the teacher.
             loss: from a policy and a `Batch` to a scalar and `LossMetrics`; by default
-                `PPOLoss()`.
-            gae: estimates the advantages; by default `GAE()`.
+                `PPOLoss()`. Numbers in it may be schedules, if it allows that.
+            gae: estimates the advantages; by default `GAE()`. The same holds for its numbers.
             optimizer: an optimizer of optax; by default `adam()` with a learning rate of 1.
             learning_rate: factor on the optimizer's updates. The default is 3e-4 with the default
                 optimizer, and 1 with a custom one, which has its own learning rate.
@@ -142,6 +146,8 @@ class Trainer(Generic[A]):
             update_epochs: number of passes over a rollout.
             target_kl: largest KL divergence from the policy that acted. Once it is exceeded, the
                 rest of the update is skipped. `None` for no limit.
+            critic_warmup: environment steps from the start in which only the value head learns
+                (`heads.value`), so that a good policy is not changed by a bad critic.
             grad_accum: number of equal parts into which a minibatch is cut to save memory. Their
                 gradients are averaged, which gives the gradient of the whole minibatch, up to
                 rounding. Must divide the environments of a minibatch.
@@ -177,6 +183,9 @@ class Trainer(Generic[A]):
             check_offload(mesh.local_devices[0])
         # Only an auxiliary loss needs the parts of the reward of each step.
         auxiliary = getattr(loss, "auxiliary", None) is not None
+        teaches = bool(getattr(loss, "needs_teacher", False))
+        if teaches:
+            check_teacher(policy)
         algorithm = PPO(
             environment=environment,
             collect=ShardedCollector(
@@ -200,6 +209,8 @@ class Trainer(Generic[A]):
             grad_accum=sizes.grad_accum,
             remat=remat,
             offload=offload_optimizer,
+            teaches=teaches,
+            critic_warmup=critic_warmup_of(critic_warmup, policy),
         )
         program = eager_program(algorithm) if eager else None
         self._begin_with(algorithm, policy, updates_per_dispatch, clock, program)

@@ -32,7 +32,7 @@ def clock():
     return time.monotonic() * CLOCK_RATE
 
 
-def compose(config, *, key):
+def compose(config, *, key, read_init=False):
     environment = CartPole()
     if ALGORITHM == "reinforce":
         policy = MLPActorCritic(environment.spec, width=8, depth=1, key=key)

@@ -16,6 +16,7 @@ from hackmatrix_rl.agent.precision._policy import (
 from hackmatrix_rl.agent.precision._trainable import (
     NonTrainable,
     accumulate_in_float32,
+    parameter_paths,
     parameters_of,
     path_name,
     split_trainable,
@@ -28,6 +29,7 @@ __all__ = [
     "NonTrainable",
     "PrecisionPolicy",
     "accumulate_in_float32",
+    "parameter_paths",
     "parameters_of",
     "parse_parts",
     "parse_policy",

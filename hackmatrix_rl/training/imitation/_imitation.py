@@ -6,7 +6,14 @@ import jax.numpy as jnp
 from jax.sharding import Mesh, NamedSharding
 from jaxtyping import Array, Float32, Int32, Key, PyTree, UInt32
 
-from hackmatrix_rl.agent import CollectorState, ValueScale
+from hackmatrix_rl.agent import (
+    CollectorState,
+    Constant,
+    Schedule,
+    ValueScale,
+    at,
+    scheduled_at,
+)
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.env import Environment, HackMatrix
 from hackmatrix_rl.evaluation import Agent, check_player
@@ -17,7 +24,6 @@ from hackmatrix_rl.training._metrics import Metrics
 from hackmatrix_rl.training._minibatches import Minibatches
 from hackmatrix_rl.training._ppo import PPO
 from hackmatrix_rl.training._ppo_metrics import Learned, UpdateMetrics
-from hackmatrix_rl.training._schedules import Constant, Schedule
 from hackmatrix_rl.training._state import Learner, filter_scan
 from hackmatrix_rl.training._state_shardings import learner_shardings
 from hackmatrix_rl.training.imitation._augmentation import Augmentation
@@ -223,6 +229,7 @@ class Imitation(Algorithm[ImitationState]):
     def __call__(self, state: ImitationState) -> tuple[ImitationState, ImitationMetrics]:
         """The state after one update, and what happened in it."""
         learner, before = state.learner, state.actors
+        now = state.env_steps.as_float()
         collect = self.ppo.collect
         assert isinstance(collect, ShardedCollector)
         rollout, games, teaching, labels = collect.collect_with(
@@ -233,14 +240,14 @@ class Imitation(Algorithm[ImitationState]):
             before.games,
             precision=self.ppo.precision,
         )
-        targets = self.ppo.estimate(rollout, learner.value_scale)
+        targets = at(self.ppo.estimate, now)(rollout, learner.value_scale)
         scale = learner.value_scale.update(targets.value_target)
         learner = eqx.tree_at(lambda x: x.value_scale, learner, scale)
         buffer = before.buffer.write(
             Labelled.of(rollout, labels.action, targets.value_target), rollout.initial_carry
         )
 
-        rate = self.ppo.learning_rate(state.env_steps.as_float())
+        rate = self.ppo.learning_rate(now)
         key = jax.random.fold_in(state.key, state.update)
         learner, learned = self._learn(learner, buffer, rate, key)
         after = ImitationState(
@@ -257,6 +264,7 @@ class Imitation(Algorithm[ImitationState]):
                 explained_variance=targets.explained_variance(),
                 learning_rate=rate,
                 scaling=self.ppo.precision.report(learner.scaling),
+                scheduled=scheduled_at(self.ppo.estimate, now),
             ),
             agreement=Agreement.of(
                 labels, _KINDS if isinstance(self.environment, HackMatrix) else ()

@@ -1,0 +1,146 @@
+"""Numbers that change over training, as float32 functions of environment steps."""
+
+import math
+import numbers
+from abc import abstractmethod
+from typing import Any, TypeVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float32
+
+T = TypeVar("T")
+
+
+class Schedule(eqx.Module):
+    """A number as a function of environment steps.
+
+    Unlike gradient steps, environment steps mean the same for any number of epochs and
+    minibatches, and after a resume with another batch.
+    """
+
+    @abstractmethod
+    def __call__(self, env_steps: Float32[Array, ""]) -> Float32[Array, ""]:
+        """The number after `env_steps` steps over all environments."""
+
+
+Scheduled = float | Schedule | Float32[Array, ""]
+"""A number of a loss or an estimator: fixed, as a schedule, or as `at` computed it."""
+
+
+class Constant(Schedule):
+    """A constant number.
+
+    Attributes:
+        value: the number.
+    """
+
+    value: float = eqx.field(static=True)
+
+    def __call__(self, env_steps: Float32[Array, ""]) -> Float32[Array, ""]:
+        """The number."""
+        return jnp.full((), self.value, jnp.float32)
+
+
+class Linear(Schedule):
+    """A line from one number to another, constant after its end.
+
+    Attributes:
+        initial: the number at the start.
+        final: the number from `over` steps on.
+        over: length of the line in environment steps.
+    """
+
+    initial: float = eqx.field(static=True)
+    final: float = eqx.field(static=True)
+    over: int = eqx.field(static=True)
+
+    def __check_init__(self) -> None:
+        if self.over < 1:
+            raise ValueError(f"a linear schedule must go over at least 1 step, not {self.over}")
+
+    def __call__(self, env_steps: Float32[Array, ""]) -> Float32[Array, ""]:
+        """The number after `env_steps` steps."""
+        part = jnp.minimum(env_steps / float(self.over), 1.0)
+        return self.initial + (self.final - self.initial) * part
+
+
+class Cosine(Schedule):
+    """Half a cosine wave from one number to another: flat at both ends, constant after its end.
+
+    Source: Loshchilov and Hutter 2017, "SGDR: stochastic gradient descent with warm restarts".
+
+    Attributes:
+        initial: the number at the start.
+        final: the number from `over` steps on.
+        over: length of the half wave in environment steps.
+    """
+
+    initial: float = eqx.field(static=True)
+    final: float = eqx.field(static=True)
+    over: int = eqx.field(static=True)
+
+    def __check_init__(self) -> None:
+        if self.over < 1:
+            raise ValueError(f"a cosine schedule must go over at least 1 step, not {self.over}")
+
+    def __call__(self, env_steps: Float32[Array, ""]) -> Float32[Array, ""]:
+        """The number after `env_steps` steps."""
+        part = jnp.minimum(env_steps / float(self.over), 1.0)
+        gone = 0.5 - 0.5 * jnp.cos(math.pi * part)
+        return self.initial + (self.final - self.initial) * gone
+
+
+def ends_of(number: Any) -> tuple[float, ...]:
+    """The numbers that bound a `Scheduled`; empty where they are unknown before the training."""
+    if isinstance(number, Constant):
+        return (number.value,)
+    if isinstance(number, Linear | Cosine):
+        return number.initial, number.final
+    return (float(number),) if isinstance(number, numbers.Real) else ()
+
+
+def number_of(number: Scheduled) -> float | Float32[Array, ""]:
+    """The number that a `Scheduled` is.
+
+    Raises:
+        TypeError: it is a schedule, whose number depends on the step.
+    """
+    if isinstance(number, Schedule):
+        raise TypeError(
+            f"{type(number).__name__} is a schedule, not yet a number: call at(module, env_steps) "
+            "on the module first, as PPO does"
+        )
+    return number
+
+
+def at(module: T, env_steps: Float32[Array, ""]) -> T:
+    """A module with the number of this moment in place of each schedule in it.
+
+    An algorithm calls this on its loss and its estimator before each update.
+
+    Args:
+        module: for instance a loss, or one that wraps another.
+        env_steps: environment steps since the start of training, over all environments.
+    """
+
+    def number(leaf: Any) -> Any:
+        return leaf(env_steps) if isinstance(leaf, Schedule) else leaf
+
+    now: T = jax.tree.map(number, module, is_leaf=_is_schedule)
+    return now
+
+
+def scheduled_at(module: Any, env_steps: Float32[Array, ""]) -> dict[str, Float32[Array, ""]]:
+    """The number of this moment of each schedule in a module, by the name of its field."""
+    leaves = jax.tree.leaves_with_path(module, is_leaf=_is_schedule)
+    return {
+        str(getattr(path[-1], "name", path[-1])): leaf(env_steps)
+        for path, leaf in leaves
+        if _is_schedule(leaf)
+    }
+
+
+def _is_schedule(leaf: Any) -> bool:
+    return isinstance(leaf, Schedule)
