@@ -272,6 +272,27 @@ def process_options(command: F) -> F:
     return command
 
 
+def run_options(command: F) -> F:
+    """Gives a command the options that start or resume a run and are no settings of it."""
+    for option in (
+        process_options,
+        click.option(
+            "--dry-run",
+            is_flag=True,
+            help="Check everything, compile, print what the run would do and need, and stop.",
+        ),
+        trust_option,
+        click.option(
+            "--resume-run",
+            metavar="ID",
+            help="Resume a stopped run: its folder, its name under runs/, or its wandb run id. It "
+            "keeps its settings; give the ones that you want to change.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
 class GroupedOptions(Command):
     """A command whose help shows the options of each group under a heading."""
 
