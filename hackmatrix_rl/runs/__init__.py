@@ -27,6 +27,9 @@ from hackmatrix_rl.runs._folder import (
     make_run_folder,
     reopen_run_folder,
 )
+from hackmatrix_rl.runs._imitating import (
+    save_demonstrations,
+)
 from hackmatrix_rl.runs._launch import (
     Launch,
     launch,
@@ -102,6 +105,7 @@ __all__ = [
     "report_of",
     "run",
     "run_keys",
+    "save_demonstrations",
     "verify_resume",
     "versions",
 ]

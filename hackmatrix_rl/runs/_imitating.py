@@ -1,6 +1,8 @@
 """From the trainer of a config to one that imitates the config's teacher."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 from etils import epath
 
@@ -10,10 +12,17 @@ from hackmatrix_rl.env import HackMatrix
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.evaluation import SCRIPTS, Agent, GameAgent, PolicyAgent
 from hackmatrix_rl.game import SIPHON
+from hackmatrix_rl.runs._compose import make_environment
 from hackmatrix_rl.runs._folder import RUNS, run_folders
 from hackmatrix_rl.runs._players import find_player
 from hackmatrix_rl.training import PPO, Constant, Trainer
-from hackmatrix_rl.training.imitation import BoardSymmetries, CloneLoss, Imitation
+from hackmatrix_rl.training.imitation import (
+    BoardSymmetries,
+    CloneLoss,
+    DemonstrationsHeader,
+    Imitation,
+    record_demonstrations,
+)
 
 _SHOWN = 5
 """Runs that a message lists at most."""
@@ -58,6 +67,47 @@ def imitating(
     return Trainer.of(algorithm, policy, updates_per_dispatch=config.updates_per_dispatch)
 
 
+def save_demonstrations(
+    config: TrainConfig,
+    folder: Path,
+    *,
+    games: int,
+    trust_code: bool = False,
+    on_progress: Callable[[int, int], None],
+) -> DemonstrationsHeader:
+    """Writes games of a config's teacher; see `record_demonstrations`.
+
+    Args:
+        config: the settings; seed, game, teacher, random actions and games at once count.
+        folder: a new or empty folder.
+        games: number of games.
+        trust_code: whether code that the teacher's run names may be imported.
+        on_progress: told the number of games written, and of all games.
+
+    Raises:
+        ConfigError: the teacher does not exist or does not fit, or the folder is not empty.
+    """
+    environment = make_environment(config)
+    teacher = find_teacher(config, environment, trust_code=trust_code)
+    assert config.teacher is not None
+    try:
+        return record_demonstrations(
+            teacher,
+            environment,
+            folder,
+            name=config.teacher,
+            games=games,
+            seed=config.seed,
+            random_share=config.random_actions,
+            num_envs=config.num_envs,
+            on_progress=on_progress,
+        )
+    except OSError as error:
+        raise ConfigError(
+            f"--save-demonstrations {folder}: cannot be written ({error.strerror or error})."
+        ) from error
+
+
 def find_teacher(
     config: TrainConfig, environment: HackMatrix, *, trust_code: bool = False
 ) -> Agent:
@@ -78,9 +128,7 @@ def find_teacher(
     except ConfigError as error:
         if any(epath.Path(place).exists() for place in (name, RUNS / name)):
             raise ConfigError(f"--teacher {error}") from error
-        raise ConfigError(
-            f"--teacher {name}: there is no such player ({error}). Use {_listed()}."
-        ) from error
+        raise ConfigError(f"--teacher {name}: there is no such player. Use {_listed()}.") from error
     if isinstance(teacher, PolicyAgent) and its_own.observation != environment.observation:
         raise ConfigError(
             f"--teacher {name}: sees the observation {its_own.observation}, and the student the "
