@@ -43,7 +43,8 @@ from hackmatrix_rl.training.sharding import (
     replicated_shardings,
 )
 
-_KINDS: Kinds = (("siphons", SIPHON, FIRST_PROGRAM), ("programs", FIRST_PROGRAM, NUM_ACTIONS))
+KINDS: Kinds = (("siphons", SIPHON, FIRST_PROGRAM), ("programs", FIRST_PROGRAM, NUM_ACTIONS))
+"""The kinds of actions of HackMatrix whose accuracy is told apart."""
 
 
 class TaughtGames(eqx.Module):
@@ -267,7 +268,7 @@ class Imitation(Algorithm[ImitationState]):
                 scheduled=scheduled_at(self.ppo.estimate, now),
             ),
             agreement=Agreement.of(
-                labels, _KINDS if isinstance(self.environment, HackMatrix) else ()
+                labels, KINDS if isinstance(self.environment, HackMatrix) else ()
             ),
         )
 
