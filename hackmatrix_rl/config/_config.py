@@ -47,12 +47,6 @@ class TrainConfig:
         minimum=1,
         **most(2**63 - 1, "steps are counted in 64 bits"),
     )
-    algorithm: str = option(
-        "ppo",
-        "Run",
-        "Learn from rewards (ppo), or from a teacher (imitation).",
-        choices=ALGORITHMS,
-    )
     seed: int = option(
         0, "Run", "Seed of all random numbers in the run.", minimum=0, maximum=2**32 - 1
     )
@@ -203,6 +197,12 @@ class TrainConfig:
     )
 
     # Learning. Numbers that may be schedules: `0.5`, `linear:0.5:0`, `cosine:0.5:0@0.3`.
+    algorithm: str = option(
+        "ppo",
+        "Learning",
+        "Learn from rewards (ppo), or from a teacher (imitation).",
+        choices=ALGORITHMS,
+    )
     init: str | None = option(
         None,
         "Learning",

@@ -10,6 +10,7 @@ from hackmatrix_rl.runs._compile_kind import (
     game_kind,
 )
 from hackmatrix_rl.runs._compose import (
+    check_is_ppo,
     compose,
     make_environment,
     make_mesh,
@@ -83,6 +84,7 @@ __all__ = [
     "RunFolder",
     "RunLock",
     "RunResult",
+    "check_is_ppo",
     "check_played",
     "check_run_folder",
     "compare",
