@@ -3,10 +3,18 @@
 Each module here can be used alone, in a notebook; `hackmatrix_rl.training` composes them.
 """
 
+from hackmatrix_rl.agent._action_choice import (
+    DRAWN,
+    ActionChoice,
+)
 from hackmatrix_rl.agent._auxiliary import (
     AuxiliaryLoss,
     AuxiliaryMetrics,
     AuxiliaryTargets,
+)
+from hackmatrix_rl.agent._collector_state import (
+    CollectorState,
+    start_collector,
 )
 from hackmatrix_rl.agent._contract import (
     check_is_policy,
@@ -29,11 +37,9 @@ from hackmatrix_rl.agent._loss import (
 )
 from hackmatrix_rl.agent._rollout import (
     Collector,
-    CollectorState,
     EpisodeSums,
     Rollout,
     RolloutCollector,
-    start_collector,
 )
 from hackmatrix_rl.agent._schedules import (
     Constant,
@@ -53,8 +59,10 @@ from hackmatrix_rl.agent._value_scale import (
 )
 
 __all__ = [
+    "DRAWN",
     "GAE",
     "IDENTITY_SCALE",
+    "ActionChoice",
     "AdvantageEstimator",
     "AuxiliaryLoss",
     "AuxiliaryMetrics",

@@ -1,14 +1,17 @@
 """Collects rollouts: the policy acts in the environment for some steps."""
 
 from abc import abstractmethod
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float16, Float32, Int32, Key, PyTree, UInt32
+from jaxtyping import Array, Bool, Float16, Float32, Int32, Key, PyTree
 
+from hackmatrix_rl.agent._action_choice import DRAWN, ActionChoice
 from hackmatrix_rl.agent._auxiliary import stacked_terms
 from hackmatrix_rl.agent._axes import PER_ENVIRONMENT, SHARED, environment_axes
+from hackmatrix_rl.agent._collector_state import CollectorState, start_collector
 from hackmatrix_rl.agent._distribution import MaskedCategorical
 from hackmatrix_rl.agent.networks import (
     ActorCritic,
@@ -24,69 +27,6 @@ from hackmatrix_rl.env import (
     Environment,
     Timestep,
 )
-
-
-class CollectorState(eqx.Module):
-    """The state of a batch of environments between two rollouts.
-
-    Every field but `step` has a leading axis of environments, along which the batch can be cut
-    over devices.
-
-    Attributes:
-        environment: state of the environments.
-        observation: the observation for the next action.
-        mask: the legal actions of `observation`.
-        carry: memory of the policy before the next action.
-        keys: one random key for each environment. They never change: every random draw depends on
-            the environment's key and on `step`.
-        step: number of steps that each environment has taken.
-    """
-
-    environment: PyTree[Array]
-    observation: PyTree[Array]
-    mask: Bool[Array, "num_envs num_actions"]
-    carry: PyTree[Array]
-    keys: Key[Array, " num_envs"]
-    step: UInt32[Array, ""] = eqx.field(metadata=SHARED)
-
-    @staticmethod
-    def environment_axes() -> dict[str, int | None]:
-        """The axis of environments of each field; `None` for a field without this axis."""
-        return environment_axes(CollectorState, default=0)
-
-    def draw_keys(self) -> tuple[Key[Array, " num_envs"], Key[Array, " num_envs"]]:
-        """The keys of this step: those that choose the actions, and those of the environment."""
-        # Number 0 of an environment's key was its first reset.
-        here = jax.vmap(jax.random.fold_in, in_axes=(0, None))(self.keys, self.step + 1)
-        pair = jax.vmap(jax.random.split)(here)
-        return pair[:, 0], pair[:, 1]
-
-
-def start_collector(
-    environment: Environment, policy: ActorCritic, keys: Key[Array, " num_envs"]
-) -> CollectorState:
-    """Starts one environment for each key.
-
-    Args:
-        environment: the environment to reset.
-        policy: the policy that will act; the state holds its initial memory.
-        keys: one key for each environment, for instance from `env_keys`. All later random draws
-            depend on them.
-    """
-    num_envs = keys.shape[0]
-    first = jax.vmap(jax.random.fold_in, in_axes=(0, None))(keys, 0)
-    state, timestep = environment.reset(first)
-    carry = jax.tree.map(
-        lambda leaf: jnp.broadcast_to(leaf[None], (num_envs, *leaf.shape)), policy.initial_carry()
-    )
-    return CollectorState(
-        environment=state,
-        observation=timestep.observation,
-        mask=timestep.mask,
-        carry=carry,
-        keys=keys,
-        step=jnp.zeros((), jnp.uint32),
-    )
 
 
 class EpisodeSums(eqx.Module):
@@ -274,42 +214,73 @@ class RolloutCollector(Collector):
         precision: PrecisionPolicy = FLOAT32,
     ) -> tuple[Rollout, CollectorState]:
         """Collects one rollout."""
+        rollout, actors, _, _ = self.collect_with(
+            DRAWN, (), policy, environment, actors, precision=precision
+        )
+        return rollout, actors
+
+    def collect_with(
+        self,
+        choice: ActionChoice,
+        memory: PyTree[Array],
+        policy: ActorCritic,
+        environment: Environment,
+        actors: CollectorState,
+        *,
+        precision: PrecisionPolicy = FLOAT32,
+    ) -> tuple[Rollout, CollectorState, PyTree[Array], PyTree[Array]]:
+        """Collects a rollout in which something else than the policy chooses the actions.
+
+        Args:
+            choice: chooses them.
+            memory: of the choice, before the first step.
+            policy: evaluates each position.
+            environment: the environment.
+            actors: the state of the environments.
+            precision: the dtypes in which the policy computes.
+
+        Returns:
+            The rollout, the states of the environments and of the choice after it, and the notes
+            of the choice; each leaf `[num_steps, ...]`.
+        """
         evaluator = evaluator_of(precision.cast_to_compute(policy))
         initial = actors.carry
 
-        def step(
-            state: tuple[CollectorState, PyTree[Array]], _: None
-        ) -> tuple[tuple[CollectorState, PyTree[Array]], tuple[Step, EpisodeSums]]:
-            actors, cache = state
-            actors, cache, happened, timestep = self._step(evaluator, environment, actors, cache)
-            return (actors, cache), (happened, EpisodeSums.of(timestep))
+        def step(state: Any, _: None) -> tuple[Any, Any]:
+            actors, memory, cache = state
+            actors, memory, cache, *made = self._step(
+                choice, memory, evaluator, environment, actors, cache
+            )
+            return (actors, memory, cache), made
 
-        start = actors, evaluator.init_cache(actors.observation)
-        (actors, _), (steps, sums) = jax.lax.scan(step, start, None, length=self.num_steps)
-        _, last_value, _ = jax.vmap(evaluator.policy)(actors.observation, actors.carry)
-        return (
-            Rollout(
-                **vars(steps),
-                initial_carry=initial,
-                last_value=last_value,
-                episodes=jax.tree.map(lambda leaf: jnp.sum(leaf, axis=0), sums),
-            ),
-            actors,
+        start = actors, memory, evaluator.init_cache(actors.observation)
+        (actors, memory, _), (steps, sums, notes) = jax.lax.scan(
+            step, start, None, length=self.num_steps
         )
+        _, last_value, _ = jax.vmap(evaluator.policy)(actors.observation, actors.carry)
+        rollout = Rollout(
+            **vars(steps),
+            initial_carry=initial,
+            last_value=last_value,
+            episodes=jax.tree.map(lambda leaf: jnp.sum(leaf, axis=0), sums),
+        )
+        return rollout, actors, memory, notes
 
     def _step(
         self,
+        choice: ActionChoice,
+        memory: PyTree[Array],
         evaluator: Evaluator,
         environment: Environment,
         actors: CollectorState,
         cache: PyTree[Array],
-    ) -> tuple[CollectorState, PyTree[Array], Step, Timestep]:
+    ) -> tuple[CollectorState, PyTree[Array], PyTree[Array], Step, EpisodeSums, PyTree[Array]]:
         """Takes one action in each environment."""
         action_keys, environment_keys = actors.draw_keys()
 
         logits, value, carry, cache = evaluator.act_step(actors.observation, actors.carry, cache)
         chances = MaskedCategorical(logits, actors.mask)
-        action = jax.vmap(MaskedCategorical.sample)(chances, action_keys)
+        action, memory, note = choice.choose(actors, chances, memory, action_keys)
         state, timestep = environment.step(actors.environment, action, environment_keys)
 
         happened = Step(
@@ -333,7 +304,8 @@ class RolloutCollector(Collector):
             keys=actors.keys,
             step=actors.step + 1,
         )
-        return after, cache, happened, timestep
+        memory = choice.begin_anew(memory, timestep.done, action_keys)
+        return after, memory, cache, happened, EpisodeSums.of(timestep), note
 
 
 def _bootstrap_value(

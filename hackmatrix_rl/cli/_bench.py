@@ -37,7 +37,7 @@ from hackmatrix_rl.config import (
 from hackmatrix_rl.errors import (
     ConfigError,
 )
-from hackmatrix_rl.runs import make_mesh, versions
+from hackmatrix_rl.runs import check_is_ppo, make_mesh, versions
 from hackmatrix_rl.system import check_output_file, write_json
 
 COMPARED_GAMES = 1024
@@ -118,6 +118,7 @@ def bench(
         require_pgx()
     defaults = {} if compare is None else {"num_envs": COMPARED_GAMES}
     settings = chosen_config(context, preset, config, defaults)
+    check_is_ppo(settings, "bench")
     if json_file is not None:
         check_output_file(json_file, "--json")
     if full:

@@ -20,6 +20,7 @@ from hackmatrix_rl.cli._working import Working
 # Where each command is. It is imported when needed: the help does not wait for JAX.
 _COMMANDS = {
     "train": "hackmatrix_rl.cli._train:train",
+    "imitate": "hackmatrix_rl.cli._imitate:imitate",
     "eval": "hackmatrix_rl.cli._eval:evaluate_command",
     "watch": "hackmatrix_rl.cli._watch:watch_command",
     "replay": "hackmatrix_rl.cli._replay:replay_command",
@@ -145,6 +146,7 @@ def main(context: click.Context) -> None:
 
     \b
     hackmatrix-rl train                 train for about ten minutes on two CPU cores
+    hackmatrix-rl imitate               train an agent to do what a teacher does
     hackmatrix-rl eval runs/...         how well a trained policy plays
     hackmatrix-rl watch runs/...        see it play, in the terminal or as a page
     hackmatrix-rl replay game.json      play a replay again exactly

@@ -39,7 +39,17 @@ from hackmatrix_rl.system import (
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-GROUPS = ("Run", "Game", "Devices", "Collecting", "Network", "Learning", "Memory", "Watching")
+GROUPS = (
+    "Run",
+    "Game",
+    "Devices",
+    "Collecting",
+    "Network",
+    "Learning",
+    "Imitation",
+    "Memory",
+    "Watching",
+)
 
 MOST_PROCESSES = 65_536
 PROCESS_OPTIONS = (
@@ -256,6 +266,27 @@ def process_options(command: F) -> F:
             metavar="HOST:PORT",
             help="Address of process 0. TPU pods, SLURM and Open MPI set this and the next two "
             "themselves.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def run_options(command: F) -> F:
+    """Gives a command the options that start or resume a run and are no settings of it."""
+    for option in (
+        process_options,
+        click.option(
+            "--dry-run",
+            is_flag=True,
+            help="Check everything, compile, print what the run would do and need, and stop.",
+        ),
+        trust_option,
+        click.option(
+            "--resume-run",
+            metavar="ID",
+            help="Resume a stopped run: its folder, its name under runs/, or its wandb run id. It "
+            "keeps its settings; give the ones that you want to change.",
         ),
     ):
         command = option(command)

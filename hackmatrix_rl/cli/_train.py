@@ -1,7 +1,9 @@
 """`hackmatrix-rl train`."""
 
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import click
@@ -15,8 +17,7 @@ from hackmatrix_rl.cli._settings import (
     chosen_config,
     config_options,
     given_settings,
-    process_options,
-    trust_option,
+    run_options,
 )
 from hackmatrix_rl.cli._summary import (
     summary_table,
@@ -58,23 +59,25 @@ from hackmatrix_rl.system import (
 
 @click.command(cls=GroupedOptions)
 @config_options()
-@click.option(
-    "--resume-run",
-    metavar="ID",
-    help="Resume a stopped run: its folder, its name under runs/, or its wandb run id. It keeps "
-    "its settings; give the ones that you want to change.",
-)
-@trust_option
-@click.option(
-    "--dry-run",
-    is_flag=True,
-    help="Check everything, compile, print what the run would do and need, and stop.",
-)
-@process_options
+@run_options
 @click.pass_context
-def train(
+def train(context: click.Context, /, **given: Any) -> int:
+    """Train an agent by PPO with masked actions.
+
+    Without options, the preset for this machine's device sets everything; on two CPU cores it
+    takes about ten minutes. Ctrl-C (or SIGTERM) saves the run and ends it; a second one ends it
+    at once.
+
+    Exit status: 0 trained to the end; 2 a setting that cannot work; 3 stopped because training
+    went wrong; 4 the end of the run could not be saved; 5 (or 134) another process of the run
+    was lost; 130 or 143 saved and ended by Ctrl-C or SIGTERM.
+    """
+    return train_a_run(context, **given)
+
+
+def train_a_run(
     context: click.Context,
-    /,
+    *,
     preset: str | None,
     config: Path | None,
     resume_run: str | None,
@@ -85,17 +88,29 @@ def train(
     process_id: int | None,
     connect_timeout: int,
     heartbeat_timeout: int,
+    defaults: Mapping[str, Any] = MappingProxyType({}),
+    check: Callable[[TrainConfig], None] = lambda _: None,
     **_: Any,
 ) -> int:
-    """Train an agent by PPO with masked actions.
+    """Trains a new run, or goes on with one, as the options of a command say.
 
-    Without options, the preset for this machine's device sets everything; on two CPU cores it
-    takes about ten minutes. Ctrl-C (or SIGTERM) saves the run and ends it; a second one ends it
-    at once.
+    Args:
+        context: of the command.
+        preset: the options of `config_options` and `run_options`, by name.
+        config: as `preset`.
+        resume_run: as `preset`.
+        trust_code: as `preset`.
+        dry_run: as `preset`.
+        coordinator: as `preset`.
+        num_processes: as `preset`.
+        process_id: as `preset`.
+        connect_timeout: as `preset`.
+        heartbeat_timeout: as `preset`.
+        defaults: settings of a new run of this command.
+        check: raises a ConfigError if the command does not do what the settings ask for.
 
-    Exit status: 0 trained to the end; 2 a setting that cannot work; 3 stopped because training
-    went wrong; 4 the end of the run could not be saved; 5 (or 134) another process of the run
-    was lost; 130 or 143 saved and ended by Ctrl-C or SIGTERM.
+    Returns:
+        The exit status.
     """
     if not dry_run:
         spare_output()
@@ -109,7 +124,7 @@ def train(
     changes = {}
     settings = None
     if resume_run is None:
-        settings = chosen_config(context, preset, config)
+        settings = chosen_config(context, preset, config, defaults)
     elif preset is not None:
         raise ConfigError(
             "--preset cannot be given with --resume-run: the run's own settings stand. Give "
@@ -122,6 +137,7 @@ def train(
             ready = stack.enter_context(
                 launch(settings, resume_run=resume_run, changes=changes, trust_code=trust_code)
             )
+        check(ready.config)
         if dry_run:
             with Working("compiling", lines=False):
                 plan = ready.plan()
@@ -168,6 +184,7 @@ def describe(config: TrainConfig, folder: RunFolder) -> list[str]:
         f"Each update: {config.update_epochs} epochs of {config.minibatches} minibatches; "
         f"network {config.network}{width}, {config.precision}, learning rate "
         f"{falls}, seed {config.seed}",
+        *([] if config.teacher is None else [f"Teacher: {config.teacher}"]),
         *([] if config.init is None else [f"Weights at the start: of {config.init}"]),
         f"Run folder: {folder.path}    Ctrl-C saves and ends.",
     ]

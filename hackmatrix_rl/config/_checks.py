@@ -43,6 +43,7 @@ def check_together(config: TrainConfig) -> None:
             "0. Use --aux-coefficient 0.1, say, or leave --aux-every out."
         )
     _check_start(config)
+    _check_algorithm(config)
     _check_watching(config)
 
 
@@ -66,6 +67,44 @@ def _check_start(config: TrainConfig) -> None:
             f"--critic-warmup-timesteps {config.critic_warmup_timesteps} leaves nothing of "
             f"--total-timesteps {config.total_timesteps} for the policy. Use less."
         )
+
+
+def _check_algorithm(config: TrainConfig) -> None:
+    """Checks that the teacher and the algorithm go together."""
+    if config.algorithm == "imitation":
+        _check_imitation(config)
+    elif config.teacher is not None:
+        raise ConfigError(
+            f"--teacher {config.teacher}: has no effect on --algorithm {config.algorithm}. Use "
+            "hackmatrix-rl imitate, or leave --teacher out."
+        )
+
+
+def _check_imitation(config: TrainConfig) -> None:
+    """Checks what imitation needs, and what has no effect on it."""
+    if config.teacher is None:
+        raise ConfigError(
+            "--algorithm imitation needs a player to learn from. Use --teacher runner, say."
+        )
+    if config.buffer_size < config.batch:
+        raise ConfigError(
+            f"--buffer-size {config.buffer_size} is less than the {config.batch} positions of an "
+            f"update (--num-envs {config.num_envs} x --num-steps {config.num_steps}). Use "
+            f"--buffer-size {config.batch} or more."
+        )
+    without = {
+        "aux_coefficient": 0,
+        "critic_warmup_timesteps": 0,
+        "debug": None,
+        "target_kl": None,
+        "teacher_kl": 0,
+    }
+    for name, off in without.items():
+        if (value := getattr(config, name)) != off:
+            raise ConfigError(
+                f"{flag(name)} {value}: imitation has no such thing. Use {flag(name)} "
+                f"{'none' if off is None else off}."
+            )
 
 
 def _check_sizes(config: TrainConfig) -> None:

@@ -19,6 +19,8 @@ from hackmatrix_rl.game import LEAGUES, GameConfig, RewardConfig
 from hackmatrix_rl.training.sharding import AUTO
 
 DEFAULT_MINIBATCHES = 8
+ALGORITHMS = ("ppo", "imitation")
+"""What a run may learn by."""
 MOST_EPISODES = 10_000_000
 KEPT = most(1_000_000, "each save looks through all of them")
 TURNS = most(65_536, "no game has so many turns")
@@ -202,6 +204,12 @@ class TrainConfig:
     )
 
     # Learning. Numbers that may be schedules: `0.5`, `linear:0.5:0`, `cosine:0.5:0@0.3`.
+    algorithm: str = option(
+        "ppo",
+        "Learning",
+        "Learn from rewards (ppo), or from a teacher (imitation).",
+        choices=ALGORITHMS,
+    )
     init: str | None = option(
         None,
         "Learning",
@@ -305,6 +313,40 @@ class TrainConfig:
         None,
         "Learning",
         "End an update early once its KL from the old policy exceeds this; none: never.",
+        above=0,
+    )
+
+    # Imitation
+    teacher: str | None = option(
+        None, "Imitation", "Player to learn from: a script, a run or a checkpoint."
+    )
+    teacher_games: float | str = option(
+        "linear:1:0@0.5",
+        "Imitation",
+        "Share of the games that the teacher plays, and not the student; a number or a schedule.",
+        minimum=0,
+        maximum=1,
+    )
+    random_actions: float = option(
+        0.02,
+        "Imitation",
+        "Share of random actions, which lead to more varied positions.",
+        minimum=0,
+        maximum=1,
+    )
+    buffer_size: int = option(
+        524_288,
+        "Imitation",
+        "Newest labelled positions to learn from, over all games; rounded down to whole updates.",
+        minimum=1,
+    )
+    symmetries: bool = option(
+        True, "Imitation", "Turn and mirror the labelled positions at random."
+    )
+    program_weight: float = option(
+        1.0,
+        "Imitation",
+        "Weight of a siphon or a program in the loss, beside 1 of a move.",
         above=0,
     )
 

@@ -34,7 +34,11 @@ from hackmatrix_rl.env._environment import (
     env_keys,
     flat_features,
 )
-from hackmatrix_rl.env._frontier import BLOCK, Frontier, whole_games
+from hackmatrix_rl.env._frontier import (
+    BLOCK,
+    Frontier,
+    whole_games,
+)
 from hackmatrix_rl.env._hackmatrix import (
     HackMatrix,
     HackMatrixState,
@@ -54,6 +58,13 @@ from hackmatrix_rl.env._split import (
     Columns,
     FeatureSplit,
 )
+from hackmatrix_rl.env._symmetries import (
+    NUM_SYMMETRIES,
+    SeenBoard,
+    turn_action,
+    turn_mask,
+    turn_observation,
+)
 
 __all__ = [
     "BLOCK",
@@ -61,6 +72,7 @@ __all__ = [
     "CLASSIC_CHANNELS",
     "COMPACT_SPLIT",
     "LEARNED_RETURN",
+    "NUM_SYMMETRIES",
     "SCREEN_CHANNELS",
     "CartPole",
     "Channel",
@@ -77,6 +89,7 @@ __all__ = [
     "HackMatrixState",
     "Number",
     "Observation",
+    "SeenBoard",
     "Sight",
     "Timestep",
     "check_environment",
@@ -91,5 +104,8 @@ __all__ = [
     "flat_features",
     "game_identity",
     "observe",
+    "turn_action",
+    "turn_mask",
+    "turn_observation",
     "whole_games",
 ]

@@ -10,6 +10,7 @@ from hackmatrix_rl.runs._compile_kind import (
     game_kind,
 )
 from hackmatrix_rl.runs._compose import (
+    check_is_ppo,
     compose,
     make_environment,
     make_mesh,
@@ -26,6 +27,9 @@ from hackmatrix_rl.runs._folder import (
     check_run_folder,
     make_run_folder,
     reopen_run_folder,
+)
+from hackmatrix_rl.runs._imitating import (
+    save_demonstrations,
 )
 from hackmatrix_rl.runs._launch import (
     Launch,
@@ -80,6 +84,7 @@ __all__ = [
     "RunFolder",
     "RunLock",
     "RunResult",
+    "check_is_ppo",
     "check_played",
     "check_run_folder",
     "compare",
@@ -102,6 +107,7 @@ __all__ = [
     "report_of",
     "run",
     "run_keys",
+    "save_demonstrations",
     "verify_resume",
     "versions",
 ]

@@ -28,6 +28,7 @@ from hackmatrix_rl.evaluation import (
     policy_divergence,
 )
 from hackmatrix_rl.runs._compose import (
+    check_is_ppo,
     compose,
     run_keys,
 )
@@ -157,6 +158,7 @@ def contender(config: TrainConfig, name: str) -> Contender:
     Raises:
         ConfigError: the contender cannot be built.
     """
+    check_is_ppo(config, "compare")
     trainer = compose(config, key=run_keys(config.seed)[0])
     spec = trainer.environment.spec
 

@@ -139,6 +139,20 @@ def compose(config: TrainConfig, *, key: Key[Array, ""], read_init: bool = False
     )
 
 
+def check_is_ppo(config: TrainConfig, command: str) -> None:
+    """Raises a ConfigError if a command that knows only PPO is asked for another algorithm.
+
+    Args:
+        config: the settings.
+        command: the command's name.
+    """
+    if config.algorithm != "ppo":
+        raise ConfigError(
+            f"--algorithm {config.algorithm}: {command} knows only PPO. Leave it out, or use "
+            "hackmatrix-rl train."
+        )
+
+
 def make_environment(config: TrainConfig) -> HackMatrix:
     """The environment of a config."""
     return HackMatrix(config.game(), max_steps=config.max_steps, reward=config.reward_config)

@@ -23,6 +23,7 @@ from hackmatrix_rl.runs._folder import (
     make_run_folder,
     reopen_run_folder,
 )
+from hackmatrix_rl.runs._imitating import imitating
 from hackmatrix_rl.runs._lock import RunLock
 from hackmatrix_rl.runs._plan import (
     Plan,
@@ -156,7 +157,7 @@ def launch(
             use_devices(config)
         assert config is not None, "a new run needs its settings"
         enable_compilation_cache()
-        trainer = compose(config, key=run_keys(config.seed)[0], read_init=resumed is None)
+        trainer = composed(config, read_init=resumed is None, trust_code=trust_code)
         check_same(config.as_dict(), trainer.policy)
         place = config.run_dir if resumed is None else str(resumed.path)
         needs = on_process_zero(
@@ -164,6 +165,23 @@ def launch(
         )
         notes = () if resumed is None else resumed.notes
         yield Launch(config, notes, tuple(needs), trainer, resumed, lock)
+
+
+def composed(config: TrainConfig, *, read_init: bool, trust_code: bool) -> Trainer[Any]:
+    """The trainer of a config, whichever algorithm it names.
+
+    Args:
+        config: the settings.
+        read_init: as for `compose`.
+        trust_code: whether code that the teacher's run names may be imported.
+
+    Raises:
+        ConfigError: as for `compose`, or the teacher does not exist or does not fit.
+    """
+    trainer = compose(config, key=run_keys(config.seed)[0], read_init=read_init)
+    if config.algorithm == "imitation":
+        return imitating(trainer, config, trust_code=trust_code)
+    return trainer
 
 
 def _find(run_id: str, changes: Mapping[str, Any], trust_code: bool, lock: RunLock) -> ResumableRun:

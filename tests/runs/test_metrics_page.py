@@ -5,6 +5,7 @@ from pathlib import Path
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -13,6 +14,9 @@ from hackmatrix_rl.evaluation import Evaluation
 from hackmatrix_rl.runs import compose
 from hackmatrix_rl.system import Usage
 from hackmatrix_rl.training import Dispatch, evaluation_metrics
+from hackmatrix_rl.training.imitation import Label
+from hackmatrix_rl.training.imitation._imitation import KINDS
+from hackmatrix_rl.training.imitation._imitation_metrics import Agreement
 
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
 
@@ -54,6 +58,15 @@ def defined():
     return set(names)
 
 
+def logged_by_imitation():
+    """The names that only imitation logs."""
+    zeros = jnp.zeros((1, 1), jnp.int32)
+    labels = Label(zeros, zeros.astype(jnp.float32), zeros, zeros.astype(bool))
+    agreement = Agreement.of(labels, KINDS)
+    ones = jax.tree.map(lambda leaf: np.ones(leaf.shape, leaf.dtype), agreement)
+    return {"cross_entropy", *ones.read()}
+
+
 def logged_by_an_evaluation(names):
     """The names of its numbers, as the page writes them: for any of these names at once."""
     values = {name: np.ones(2) for name in names}
@@ -69,7 +82,7 @@ def logged():
     trained = logged_by(EVERYTHING_ON)
     games = PAGE.read_text(encoding="utf-8").split("## Games")[1].split("## ")[0]
     evaluated = logged_by_an_evaluation(re.findall(r"^\| `([^`]+)` \|", games, re.MULTILINE))
-    return trained | evaluated | usage.read().keys()
+    return trained | logged_by_imitation() | evaluated | usage.read().keys()
 
 
 def test_everything_that_is_logged_is_defined(logged):

@@ -86,7 +86,7 @@ def first_rollout(trainer: Trainer):
         policy = eqx.combine(weights, rest)
         collect, keys = update.collect, env_keys(key, trainer.algorithm.num_envs)
         actors = collect.start(policy, update.environment, keys)
-        return collect.collect_parts(policy, update.environment, actors)
+        return collect.collect_parts(DRAWN, (), policy, update.environment, actors)
 
     compiled = jax.jit(program).lower(KEY, weights).compile()
     given = place((KEY, weights), replicated_shardings(trainer.mesh, (KEY, weights)))

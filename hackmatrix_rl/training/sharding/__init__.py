@@ -28,6 +28,9 @@ from hackmatrix_rl.training.sharding._offload import (
     on_device,
     on_host,
 )
+from hackmatrix_rl.training.sharding._on_each_device import (
+    on_each_device,
+)
 from hackmatrix_rl.training.sharding._placement import (
     bytes_per_device,
     constrain,
@@ -60,6 +63,7 @@ __all__ = [
     "most_devices",
     "move",
     "on_device",
+    "on_each_device",
     "on_host",
     "parse_mesh",
     "place",

@@ -1,15 +1,16 @@
 """Collecting on a mesh: each device plays its own environments."""
 
-from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh
-from jaxtyping import Array, Key
+from jaxtyping import Array, Key, PyTree
 
 from hackmatrix_rl.agent import (
+    DRAWN,
+    ActionChoice,
     Collector,
     CollectorState,
     Rollout,
@@ -20,9 +21,10 @@ from hackmatrix_rl.agent.precision import FLOAT32, PrecisionPolicy
 from hackmatrix_rl.env import Environment
 from hackmatrix_rl.training.sharding._mesh import (
     BY_ENVIRONMENT,
-    REPLICATED,
+    BY_STEP_AND_ENVIRONMENT,
     specs_of,
 )
+from hackmatrix_rl.training.sharding._on_each_device import on_each_device
 
 Fields = dict[str, Any]
 
@@ -76,41 +78,72 @@ class ShardedCollector(Collector):
         precision: PrecisionPolicy = FLOAT32,
     ) -> tuple[Rollout, CollectorState]:
         """Collects one rollout; see `RolloutCollector`."""
-        parts, actors = self.collect_parts(policy, environment, actors, precision=precision)
-        sums = jax.tree.map(lambda leaf: jnp.sum(leaf, axis=0), parts.pop("episodes"))
-        return Rollout(**parts, episodes=sums), actors
+        rollout, actors, _, _ = self.collect_with(
+            DRAWN, (), policy, environment, actors, precision=precision
+        )
+        return rollout, actors
 
-    def collect_parts(
+    def collect_with(
         self,
+        choice: ActionChoice,
+        memory: PyTree[Array],
         policy: ActorCritic,
         environment: Environment,
         actors: CollectorState,
         *,
         precision: PrecisionPolicy = FLOAT32,
-    ) -> tuple[Fields, CollectorState]:
+    ) -> tuple[Rollout, CollectorState, PyTree[Array], PyTree[Array]]:
+        """Collects a rollout with chosen actions; see `RolloutCollector.collect_with`.
+
+        The memory of the choice has a leading axis of environments, its notes one after the steps.
+        """
+        parts, *after = self.collect_parts(
+            choice, memory, policy, environment, actors, precision=precision
+        )
+        sums = jax.tree.map(lambda leaf: jnp.sum(leaf, axis=0), parts.pop("episodes"))
+        return Rollout(**parts, episodes=sums), *after
+
+    def collect_parts(
+        self,
+        choice: ActionChoice,
+        memory: PyTree[Array],
+        policy: ActorCritic,
+        environment: Environment,
+        actors: CollectorState,
+        *,
+        precision: PrecisionPolicy = FLOAT32,
+    ) -> tuple[Fields, CollectorState, PyTree[Array], PyTree[Array]]:
         """Collects on each device.
 
         Returns:
-            The fields of the rollout, with a leading axis of devices in `episodes`; and the
-            state of the environments after it.
+            The fields of the rollout, with a leading axis of devices in `episodes`; the states of
+            the environments and of the choice after it; and the notes of the choice.
         """
         # Cast first: then less is gathered if parameters are cut along `fsdp`.
         policy = precision.cast_to_compute(policy)
 
-        def play(policy: ActorCritic, environment: Environment, actors: Fields) -> Any:
-            rollout, after = self.collect(
-                policy, environment, CollectorState(**actors), precision=precision
+        def play(
+            choice: ActionChoice, policy: ActorCritic, environment: Environment, given: Any
+        ) -> Any:
+            memory, actors = given
+            rollout, after, memory, notes = self.collect.collect_with(
+                choice, memory, policy, environment, CollectorState(**actors), precision=precision
             )
             episodes = jax.tree.map(lambda leaf: leaf[None], rollout.episodes)
-            return {**vars(rollout), "episodes": episodes}, vars(after)
+            return {**vars(rollout), "episodes": episodes}, vars(after), memory, notes
 
         state = specs_of(CollectorState.environment_axes())
         # One row of sums from each device.
         made = {**specs_of(Rollout.environment_axes()), "episodes": BY_ENVIRONMENT}
-        rollout, after = self._on_each_device(
-            play, policy, environment, vars(actors), takes=state, returns=(made, state)
+        rollout, after, memory, notes = on_each_device(
+            self.mesh,
+            play,
+            (choice, policy, environment),
+            (memory, vars(actors)),
+            takes=(BY_ENVIRONMENT, state),
+            returns=(made, state, BY_ENVIRONMENT, BY_STEP_AND_ENVIRONMENT),
         )
-        return rollout, CollectorState(**after)
+        return rollout, CollectorState(**after), memory, notes
 
     def start(
         self, policy: ActorCritic, environment: Environment, keys: Key[Array, " num_envs"]
@@ -123,33 +156,12 @@ class ShardedCollector(Collector):
             return vars(self.collect.start(policy, environment, keys))
 
         state = specs_of(CollectorState.environment_axes())
-        fields = self._on_each_device(
-            begin, policy, environment, keys, takes=BY_ENVIRONMENT, returns=state
+        fields = on_each_device(
+            self.mesh,
+            begin,
+            (policy, environment),
+            keys,
+            takes=BY_ENVIRONMENT,
+            returns=state,
         )
         return CollectorState(**fields)
-
-    def _on_each_device(
-        self,
-        function: Callable[[ActorCritic, Environment, Any], Any],
-        policy: ActorCritic,
-        environment: Environment,
-        given: Any,
-        *,
-        takes: Any,
-        returns: Any,
-    ) -> Any:
-        """Calls a function on each device with its part of `given`; the rest is whole."""
-        arrays, code = eqx.partition((policy, environment), eqx.is_array)
-
-        def on_one(arrays: Any, given: Any) -> Any:
-            policy, environment = eqx.combine(arrays, code)
-            return function(policy, environment, given)
-
-        mapped = jax.shard_map(
-            on_one,
-            mesh=self.mesh,
-            in_specs=(REPLICATED, takes),
-            out_specs=returns,
-            check_vma=False,  # the specs say what varies over devices
-        )
-        return mapped(arrays, given)

@@ -1,0 +1,69 @@
+"""What chooses the actions of a rollout."""
+
+from abc import abstractmethod
+
+import equinox as eqx
+import jax
+from jaxtyping import Array, Bool, Int32, Key, PyTree
+
+from hackmatrix_rl.agent._collector_state import CollectorState
+from hackmatrix_rl.agent._distribution import MaskedCategorical
+
+
+class ActionChoice(eqx.Module):
+    """Chooses the actions of a batch of environments, perhaps with a memory of its own."""
+
+    @abstractmethod
+    def choose(
+        self,
+        actors: CollectorState,
+        chances: MaskedCategorical,
+        memory: PyTree[Array],
+        keys: Key[Array, " num_envs"],
+    ) -> tuple[Int32[Array, " num_envs"], PyTree[Array], PyTree[Array]]:
+        """Chooses an action in each environment.
+
+        Args:
+            actors: the environments before the action.
+            chances: the policy's distribution over the actions.
+            memory: of this choice; each leaf has a leading axis of environments.
+            keys: one for each environment.
+
+        Returns:
+            The actions, the memory after them, and notes to keep for each step.
+        """
+
+    @abstractmethod
+    def begin_anew(
+        self, memory: PyTree[Array], done: Bool[Array, " num_envs"], keys: Key[Array, " num_envs"]
+    ) -> PyTree[Array]:
+        """The memory after an action, where new episodes may have begun.
+
+        Args:
+            memory: of this choice.
+            done: whether the episode of each environment ended.
+            keys: those of the action.
+        """
+
+
+class Drawn(ActionChoice):
+    """Draws the actions from the policy's distribution."""
+
+    def choose(
+        self,
+        actors: CollectorState,
+        chances: MaskedCategorical,
+        memory: PyTree[Array],
+        keys: Key[Array, " num_envs"],
+    ) -> tuple[Int32[Array, " num_envs"], PyTree[Array], PyTree[Array]]:
+        """One draw in each environment."""
+        return jax.vmap(MaskedCategorical.sample)(chances, keys), memory, ()
+
+    def begin_anew(
+        self, memory: PyTree[Array], done: Bool[Array, " num_envs"], keys: Key[Array, " num_envs"]
+    ) -> PyTree[Array]:
+        """The same memory."""
+        return memory
+
+
+DRAWN = Drawn()

@@ -1,0 +1,73 @@
+"""The state of a batch of environments between two rollouts."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Key, PyTree, UInt32
+
+from hackmatrix_rl.agent._axes import SHARED, environment_axes
+from hackmatrix_rl.agent.networks import ActorCritic
+from hackmatrix_rl.env import Environment
+
+
+class CollectorState(eqx.Module):
+    """The state of a batch of environments between two rollouts.
+
+    Every field but `step` has a leading axis of environments, along which the batch can be cut
+    over devices.
+
+    Attributes:
+        environment: state of the environments.
+        observation: the observation for the next action.
+        mask: the legal actions of `observation`.
+        carry: memory of the policy before the next action.
+        keys: one random key for each environment. They never change: every random draw depends on
+            the environment's key and on `step`.
+        step: number of steps that each environment has taken.
+    """
+
+    environment: PyTree[Array]
+    observation: PyTree[Array]
+    mask: Bool[Array, "num_envs num_actions"]
+    carry: PyTree[Array]
+    keys: Key[Array, " num_envs"]
+    step: UInt32[Array, ""] = eqx.field(metadata=SHARED)
+
+    @staticmethod
+    def environment_axes() -> dict[str, int | None]:
+        """The axis of environments of each field; `None` for a field without this axis."""
+        return environment_axes(CollectorState, default=0)
+
+    def draw_keys(self) -> tuple[Key[Array, " num_envs"], Key[Array, " num_envs"]]:
+        """The keys of this step: those that choose the actions, and those of the environment."""
+        # Number 0 of an environment's key was its first reset.
+        here = jax.vmap(jax.random.fold_in, in_axes=(0, None))(self.keys, self.step + 1)
+        pair = jax.vmap(jax.random.split)(here)
+        return pair[:, 0], pair[:, 1]
+
+
+def start_collector(
+    environment: Environment, policy: ActorCritic, keys: Key[Array, " num_envs"]
+) -> CollectorState:
+    """Starts one environment for each key.
+
+    Args:
+        environment: the environment to reset.
+        policy: the policy that will act; the state holds its initial memory.
+        keys: one key for each environment, for instance from `env_keys`. All later random draws
+            depend on them.
+    """
+    num_envs = keys.shape[0]
+    first = jax.vmap(jax.random.fold_in, in_axes=(0, None))(keys, 0)
+    state, timestep = environment.reset(first)
+    carry = jax.tree.map(
+        lambda leaf: jnp.broadcast_to(leaf[None], (num_envs, *leaf.shape)), policy.initial_carry()
+    )
+    return CollectorState(
+        environment=state,
+        observation=timestep.observation,
+        mask=timestep.mask,
+        carry=carry,
+        keys=keys,
+        step=jnp.zeros((), jnp.uint32),
+    )

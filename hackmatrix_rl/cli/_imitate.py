@@ -1,0 +1,91 @@
+"""`hackmatrix-rl imitate`."""
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import click
+
+from hackmatrix_rl.cli._settings import (
+    GROUPS,
+    GroupedOptions,
+    chosen_config,
+    config_options,
+    run_options,
+    settings_epilog,
+)
+from hackmatrix_rl.cli._train import train_a_run
+from hackmatrix_rl.cli._working import Working
+from hackmatrix_rl.config import TrainConfig
+from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.runs import save_demonstrations
+
+_DEFAULTS = MappingProxyType({"algorithm": "imitation"})
+_SHOWN = ("total_timesteps", "seed", "device", "run_dir", "league", "num_envs", "network")
+_OWN = [
+    each.name for each in dataclasses.fields(TrainConfig) if each.metadata["group"] == "Imitation"
+]
+
+
+@click.command(cls=GroupedOptions, epilog=settings_epilog(GROUPS))
+@config_options(also=(*_SHOWN, *_OWN), in_help=False)
+@run_options
+@click.option(
+    "--save-demonstrations",
+    "demonstrations",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    help="Train nothing: write games of the teacher into a new folder (docs/demonstrations.md).",
+)
+@click.option(
+    "--games",
+    type=click.IntRange(1, 10_000_000),
+    default=1_000,
+    show_default=True,
+    metavar="NUMBER",
+    help="Games to write with --save-demonstrations.",
+)
+@click.pass_context
+def imitate(
+    context: click.Context, /, demonstrations: Path | None, games: int, **given: Any
+) -> int:
+    """Train an agent to do what a teacher does (behaviour cloning and DAgger).
+
+    The teacher (--teacher runner, or a run or a checkpoint) says what it would do in each
+    position, and the agent learns that. At first the teacher plays the games, later the agent
+    does. The run is one like those of `hackmatrix-rl train`: it is watched, stopped, resumed and
+    evaluated in the same ways, with the same exit status.
+    """
+    if demonstrations is not None:
+        _save(context, demonstrations, games, given)
+        return 0
+    return train_a_run(context, **given, defaults=_DEFAULTS, check=_check)
+
+
+def _save(context: click.Context, folder: Path, games: int, given: Mapping[str, Any]) -> None:
+    if given["resume_run"] is not None or given["dry_run"]:
+        raise ConfigError("--save-demonstrations: goes neither with --resume-run nor --dry-run.")
+    config = chosen_config(context, given["preset"], given["config"], _DEFAULTS)
+    _check(config)
+    with Working("playing") as work:
+        header = save_demonstrations(
+            config,
+            folder,
+            games=games,
+            trust_code=given["trust_code"],
+            on_progress=lambda done, all_: work.doing(f"playing: {done:,} of {all_:,} games"),
+        )
+    click.echo(
+        f"{header.games:,} games of {header.teacher}, {header.positions:,} positions in "
+        f"{len(header.shards)} files: {folder}"
+    )
+
+
+def _check(config: TrainConfig) -> None:
+    if config.algorithm != "imitation":
+        raise ConfigError(
+            f"--algorithm {config.algorithm}: imitate trains only by imitation. Use "
+            "hackmatrix-rl train, also to resume a run that learns so."
+        )

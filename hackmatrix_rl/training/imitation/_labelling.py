@@ -1,0 +1,139 @@
+"""Who plays while a student learns from a teacher, and what the teacher would have done."""
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
+
+from hackmatrix_rl.agent import ActionChoice, CollectorState, MaskedCategorical
+from hackmatrix_rl.agent.networks import reset_carry
+from hackmatrix_rl.evaluation import Agent, RandomAgent, read_by
+
+_AT_THE_START = np.uint32(2**32 - 1)
+"""Folded into an environment's key for its first episode; no step has this number."""
+
+
+class Teaching(eqx.Module):
+    """The memory of `Labelling`; each leaf has a leading axis of environments.
+
+    Attributes:
+        carry: memory of the teacher.
+        taught: whether the teacher plays this episode.
+    """
+
+    carry: PyTree[Array]
+    taught: Bool[Array, " num_envs"]
+
+
+class Label(eqx.Module):
+    """The note of `Labelling` for one step, or for all steps of a rollout.
+
+    Attributes:
+        action: what the teacher would do.
+        log_prob: log-probability of that action under the student.
+        mode: the student's likeliest action.
+        taught: whether the teacher's action was played.
+    """
+
+    action: Int32[Array, "*steps num_envs"]
+    log_prob: Float32[Array, "*steps num_envs"]
+    mode: Int32[Array, "*steps num_envs"]
+    taught: Bool[Array, "*steps num_envs"]
+
+
+class Labelling(ActionChoice):
+    """The teacher says what it would do in each position; the teacher or the student plays.
+
+    The teacher plays an episode with probability `beta`, and the student plays the others. Who
+    plays is drawn for a whole episode. If it were drawn for each step, the teacher would bring
+    each game back on its way, and positions deep in the student's own games would come only when
+    `beta` is nearly 0. So the positions are those of whole games of both, and the rewards after a
+    position are those of one player.
+
+    Source: Ross et al. 2011, "A reduction of imitation learning and structured prediction to
+    no-regret online learning" (DAgger).
+
+    Attributes:
+        teacher: a player that reads the observation, or the game.
+        beta: probability that the teacher plays an episode that begins now.
+        random_share: share of the steps with a random legal action instead.
+    """
+
+    teacher: Agent
+    beta: Float32[Array, ""]
+    random_share: float = eqx.field(static=True)
+
+    def start(self, keys: Key[Array, " num_envs"]) -> Teaching:
+        """The memory before the first step.
+
+        Args:
+            keys: those of the environments.
+        """
+        carry = jax.tree.map(
+            lambda leaf: jnp.broadcast_to(leaf, (keys.shape[0], *leaf.shape)),
+            self.teacher.initial_carry(),
+        )
+        first = jax.vmap(jax.random.fold_in, in_axes=(0, None))(keys, _AT_THE_START)
+        return Teaching(carry=carry, taught=self._is_taught(first))
+
+    def choose(
+        self,
+        actors: CollectorState,
+        chances: MaskedCategorical,
+        memory: Teaching,
+        keys: Key[Array, " num_envs"],
+    ) -> tuple[Int32[Array, " num_envs"], Teaching, Label]:
+        """The action of whoever plays, or a random one; the note says what the teacher does."""
+        draw = _draws(keys)
+        read = read_by(self.teacher, actors.observation, lambda: actors.environment.games)
+
+        def ask(
+            read: PyTree[Array], mask: Array, carry: PyTree[Array], key: Array
+        ) -> tuple[Array, PyTree[Array]]:
+            return self.teacher.act(read, mask, carry, key=key)
+
+        label, carry = jax.vmap(ask)(read, actors.mask, memory.carry, draw.teacher)
+        own = jax.vmap(MaskedCategorical.sample)(chances, draw.student)
+        chosen = jnp.where(memory.taught, label, own)
+        any_legal, _ = jax.vmap(
+            lambda mask, key: RandomAgent().act((), mask, (), key=key),
+        )(actors.mask, draw.random)
+        strays = jax.vmap(jax.random.uniform)(draw.strays) < self.random_share
+        note = Label(
+            action=label,
+            log_prob=chances.log_prob(label),
+            mode=chances.mode(),
+            taught=memory.taught & ~strays,
+        )
+        action = jnp.where(strays, any_legal, chosen)
+        return action, Teaching(carry=carry, taught=memory.taught), note
+
+    def begin_anew(
+        self, memory: Teaching, done: Bool[Array, " num_envs"], keys: Key[Array, " num_envs"]
+    ) -> Teaching:
+        """The teacher forgets the episodes that ended, and it is drawn who plays the next ones."""
+        return Teaching(
+            carry=reset_carry(memory.carry, self.teacher.initial_carry(), done),
+            taught=jnp.where(done, self._is_taught(_draws(keys).player), memory.taught),
+        )
+
+    def _is_taught(self, keys: Key[Array, " num_envs"]) -> Bool[Array, " num_envs"]:
+        return jax.vmap(jax.random.uniform)(keys) < self.beta
+
+
+class _Draws(NamedTuple):
+    """The keys of one step, by what they draw."""
+
+    student: Key[Array, " num_envs"]
+    teacher: Key[Array, " num_envs"]
+    random: Key[Array, " num_envs"]
+    strays: Key[Array, " num_envs"]
+    player: Key[Array, " num_envs"]
+
+
+def _draws(keys: Key[Array, " num_envs"]) -> _Draws:
+    each = jax.vmap(lambda key: jax.random.split(key, len(_Draws._fields)))(keys)
+    return _Draws(*(each[:, place] for place in range(len(_Draws._fields))))

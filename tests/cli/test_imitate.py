@@ -1,0 +1,73 @@
+"""`hackmatrix-rl imitate`, as users run it."""
+
+import json
+
+import pytest
+
+from hackmatrix_rl.checkpoints import read_arrays
+from hackmatrix_rl.runs.sinks import read_json_lines
+
+from .commands import assert_refused, invoke
+
+pytestmark = pytest.mark.usefixtures("compile_quickly")
+
+SMALL = (
+    *("--preset", "debug", "--num-envs", 4, "--num-steps", 8, "--width", 8),
+    *("--max-enemies", 4, "--max-transmissions", 4, "--history", 1, "--updates-per-dispatch", 1),
+    *("--buffer-size", 64, "--eval-episodes", 0),
+)
+
+
+def test_a_run_learns_from_a_teacher_and_train_resumes_it(tmp_path):
+    run = tmp_path / "run"
+    done = invoke(
+        "imitate", "--teacher", "runner", *SMALL, "--total-timesteps", 64, "--run-dir", run
+    )
+    assert done.exit_code == 0, done.output
+    assert "Teacher: runner" in done.stdout
+    stored = json.loads((run / "config.json").read_text())
+    assert (stored["algorithm"], stored["teacher"]) == ("imitation", "runner")
+    row = read_json_lines(run / "metrics.jsonl")[-1]
+    assert {"accuracy", "cross_entropy", "teacher_played", "value_loss"} <= set(row)
+    assert any(
+        ".buffer" in name for name in read_arrays(run / "checkpoints" / "2", "training").arrays
+    )
+
+    for command, steps in (("train", 96), ("imitate", 128)):
+        again = invoke(command, "--resume-run", run, "--total-timesteps", steps)
+        assert again.exit_code == 0, again.output
+        assert read_json_lines(run / "metrics.jsonl")[-1]["env_steps"] == steps
+
+
+@pytest.mark.parametrize(
+    ("flags", "parts"),
+    [
+        ((), ("--algorithm imitation needs a player", "--teacher runner")),
+        (("--teacher", "nobody"), ("--teacher nobody", "no such player", "random, runner")),
+        (("--teacher", "runner", "--algorithm", "ppo"), ("--teacher runner", "no effect")),
+        (("--algorithm", "ppo"), ("--algorithm ppo", "hackmatrix-rl train")),
+        (("--teacher", "runner", "--buffer-size", 3), ("--buffer-size 3", "--buffer-size 32")),
+        (("--teacher", "runner", "--network", "gru"), ("--network gru", "--no-symmetries")),
+        (("--teacher", "runner", "--target-kl", 1), ("--target-kl 1.0", "--target-kl none")),
+        (("--teacher", "runner", "--teacher-games", 2), ("--teacher-games 2.0", "1 or less")),
+    ],
+)
+def test_what_cannot_work_is_named(tmp_path, monkeypatch, flags, parts):
+    monkeypatch.chdir(tmp_path)
+    assert_refused(invoke("imitate", *SMALL, "--run-dir", "run", *flags), *parts)
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_teacher_that_does_not_exist_lists_the_runs_that_do(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs" / "tuesday").mkdir(parents=True)
+    refused = invoke("imitate", *SMALL, "--teacher", "nobody")
+    assert_refused(refused, "random, runner, runs/tuesday, or another run or checkpoint")
+    assert_refused(invoke("imitate", *SMALL, "--teacher", "tuesday"), "--teacher tuesday: no check")
+
+
+def test_demonstrations_are_refused_where_something_is(tmp_path):
+    flags = ("imitate", *SMALL, "--teacher", "runner", "--save-demonstrations", tmp_path)
+    (tmp_path / "file").write_text("mine")
+    assert_refused(invoke(*flags), "exists already")
+    assert_refused(invoke(*flags, "--dry-run"), "--save-demonstrations")

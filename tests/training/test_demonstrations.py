@@ -1,0 +1,166 @@
+"""Demonstrations: written, read back, and refused where they do not fit."""
+
+import json
+from dataclasses import replace
+
+import jax
+import numpy as np
+import pytest
+
+from hackmatrix_rl.env import HackMatrix, game_identity
+from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.evaluation import Runner
+from hackmatrix_rl.game import GameConfig
+from hackmatrix_rl.training.imitation import (
+    Demonstrations,
+    DemonstrationsHeader,
+    DemonstrationsWriter,
+    read_demonstrations,
+    record_demonstrations,
+)
+
+pytestmark = pytest.mark.usefixtures("compile_quickly")
+
+SMALL = GameConfig(max_enemies=4, max_transmissions=4, history=1)
+GAME = HackMatrix(SMALL, max_steps=12)
+HEADER = DemonstrationsHeader(
+    game=game_identity(), league="original", teacher="somebody", seed=3, games=2, random_share=0.0
+)
+
+
+def numbered(first, count):
+    """Positions whose labels and observations are their numbers."""
+    number = np.arange(first, first + count, dtype=np.int32)
+
+    def filled(leaf):
+        return np.broadcast_to(
+            number.reshape(-1, *(1 for _ in leaf.shape)), (count, *leaf.shape)
+        ).astype(leaf.dtype)
+
+    return Demonstrations(
+        observation=jax.tree.map(filled, GAME.spec.observation),
+        mask=np.ones((count, GAME.spec.num_actions), bool),
+        action=number,
+        played=number,
+        reward=number.astype(np.float32),
+        done=number % 5 == 0,
+        game=number // 5,
+    )
+
+
+@pytest.fixture
+def written(tmp_path):
+    folder = tmp_path / "demos"
+    with DemonstrationsWriter(folder, HEADER, shard_positions=40) as writer:
+        writer.add(numbered(0, 25))
+        writer.add(numbered(25, 75))
+    return folder
+
+
+def test_what_is_written_is_read_back(written):
+    stored = read_demonstrations(written, GAME)
+    assert stored.header == replace(HEADER, shards=(40, 40, 20))
+    assert stored.header.positions == 100
+    back = Demonstrations.join([stored.shard(n) for n in range(3)])
+    for one, other in zip(jax.tree.leaves(back), jax.tree.leaves(numbered(0, 100)), strict=True):
+        assert one.dtype == other.dtype
+        np.testing.assert_array_equal(one, other)
+
+
+def test_batches_are_shuffled_and_hold_each_position_once(written):
+    stored = read_demonstrations(written, GAME)
+    batches = list(stored.batches(8, seed=1, mixed=2))
+    labels = np.concatenate([batch.action for batch in batches])
+    assert len(labels) == 96
+    assert len(set(labels.tolist())) == 96
+    assert (np.diff(labels) != 1).mean() > 0.8
+    for batch in batches:
+        np.testing.assert_array_equal(batch.observation.numbers[:, 0], batch.action)
+    again, other = (
+        np.concatenate([b.action for b in stored.batches(8, seed=seed)]) for seed in (1, 2)
+    )
+    assert (again != other).any()
+    assert len(list(stored.batches(8, seed=1, epochs=2))) == 25
+
+
+@pytest.mark.parametrize(
+    ("environment", "change", "message"),
+    [
+        (HackMatrix(observation="classic"), {}, "observation 'compact-"),
+        (
+            HackMatrix(GameConfig(rewind_across_stages=False)),
+            {},
+            "another game: league 'original', but here it is 'no-rewind'",
+        ),
+        (GAME, {"game": {**game_identity().as_dict(), "rules": "0"}}, "rules '0', but here it is"),
+        (GAME, {"format": 9}, "format 9, but this version reads format 1"),
+        (GAME, {"shards": "many"}, "no version of hackmatrix-rl writes this"),
+        (GAME, {"games": None}, "no version of hackmatrix-rl writes this"),
+    ],
+)
+def test_another_game_is_refused_by_name(written, environment, change, message):
+    file = written / "header.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), **change}))
+    with pytest.raises(ConfigError, match=message) as error:
+        read_demonstrations(written, environment)
+    assert "\n" not in str(error.value)
+
+
+def test_files_that_are_cut_short_damaged_missing_or_of_another_shape_give_one_line(written):
+    file = written / "00001.npz"
+    whole = file.read_bytes()
+    garbled = bytearray(whole)
+    garbled[len(whole) // 2] ^= 0xFF
+    stored = read_demonstrations(written, GAME)
+    for content in (whole[: len(whole) // 2], b"", bytes(garbled), b"no archive"):
+        file.write_bytes(content)
+        with pytest.raises(ConfigError, match=r"00001\.npz: .*damaged") as error:
+            stored.shard(1)
+        assert "\n" not in str(error.value)
+    file.write_bytes((written / "00002.npz").read_bytes())
+    with pytest.raises(ConfigError, match=r"00001\.npz: .* is .*\[20.*not .*\[40"):
+        stored.shard(1)
+    file.unlink()
+    with pytest.raises(ConfigError, match="missing"):
+        list(stored.batches(8, seed=0))
+
+
+def test_a_writing_that_was_stopped_is_not_whole(tmp_path):
+    def stop():
+        with DemonstrationsWriter(tmp_path / "demos", HEADER, shard_positions=4) as writer:
+            writer.add(numbered(0, 9))
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        stop()
+    assert (tmp_path / "demos" / "00001.npz").exists()
+    with pytest.raises(ConfigError, match=r"header\.json is missing"):
+        read_demonstrations(tmp_path / "demos", GAME)
+    with pytest.raises(ConfigError, match="exists already"):
+        DemonstrationsWriter(tmp_path / "demos", HEADER)
+
+
+def test_a_teachers_games_do_not_depend_on_how_many_are_played_at_once(tmp_path):
+    headers = [
+        record_demonstrations(
+            Runner(),
+            GAME,
+            tmp_path / str(at_once),
+            name="runner",
+            games=3,
+            seed=5,
+            random_share=0.2,
+            num_envs=at_once,
+        )
+        for at_once in (2, 3)
+    ]
+    assert headers[0].games == 3
+    assert headers[0].shards == headers[1].shards
+    one, other = (read_demonstrations(tmp_path / n, GAME).shard(0) for n in ("2", "3"))
+    for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert sorted(set(one.game.tolist())) == [0, 1, 2]
+    assert one.done.sum() == 3
+    assert one.done[-1]
+    assert one.mask[np.arange(len(one)), one.action].all()
+    assert 0 < (one.played != one.action).mean() < 0.5

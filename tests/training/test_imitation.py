@@ -1,0 +1,192 @@
+"""Imitation learns, mixes teacher and student, and runs and checkpoints know nothing of it."""
+
+import signal
+from dataclasses import replace
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from hackmatrix_rl.agent import IDENTITY_SCALE, Batch
+from hackmatrix_rl.agent.networks import MLPActorCritic
+from hackmatrix_rl.checkpoints import find_checkpoint
+from hackmatrix_rl.config import make_config
+from hackmatrix_rl.env import CartPole
+from hackmatrix_rl.evaluation import RandomAgent
+from hackmatrix_rl.runs import make_run_folder, run
+from hackmatrix_rl.runs.sinks import read_json_lines
+from hackmatrix_rl.system import ExitCode
+from hackmatrix_rl.training import Constant, Linear
+from hackmatrix_rl.training.imitation import Buffer, CloneLoss, Labelled
+from hackmatrix_rl.training.sharding import mesh, single_device
+
+from .imitating import NUM_ENVS, NUM_STEPS, UPDATE, imitation
+from .states import assert_same
+from .test_algorithm import StopsAt
+
+pytestmark = pytest.mark.usefixtures("compile_quickly")
+
+CONFIG = make_config(
+    "debug",
+    {
+        "num_envs": NUM_ENVS,
+        "num_steps": NUM_STEPS,
+        "total_timesteps": 4 * UPDATE,
+        "save_interval": 2,
+    },
+)
+
+
+def test_the_student_learns_what_the_teacher_does():
+    trainer = imitation(beta=Linear(1.0, 0.0, over=30 * UPDATE))
+    found = [m.learning for m in trainer.train(60 * UPDATE, key=jax.random.key(1))]
+    assert found[0]["accuracy"] < 0.9
+    assert np.mean([m["accuracy"] for m in found[-5:]]) > 0.95
+    assert found[0]["teacher_played"] > 0.9
+    assert found[-1]["teacher_played"] == 0
+    assert found[-1]["cross_entropy"] < 0.5 * found[0]["cross_entropy"]
+    assert {"value_loss", "entropy", "gradient_norm", "label_cross_entropy"} <= set(found[0])
+    assert not {"policy_loss", "approx_kl", "clip_fraction"} & set(found[0])
+
+
+def played(**changes):
+    """What was played in three updates: `[updates * steps, games]` of each field of the labels."""
+    trainer = imitation(learning_rate=0.0, **changes)
+    trainer.start(jax.random.key(2))
+    algorithm, state = trainer.algorithm, trainer.state
+    seen = []
+    for _ in range(3):
+        rollout, games, teaching, labels = algorithm.ppo.collect.collect_with(
+            algorithm._labelling(state.env_steps),
+            state.actors.teaching,
+            state.learner.policy,
+            algorithm.environment,
+            state.actors.games,
+        )
+        seen.append((rollout.action, rollout.done, labels))
+        state = eqx.tree_at(lambda s: (s.actors.games, s.actors.teaching), state, (games, teaching))
+    return jax.tree.map(lambda *leaves: np.concatenate(leaves), *seen)
+
+
+def test_who_plays_is_drawn_for_a_whole_episode():
+    action, done, labels = played(beta=Constant(0.5), random_share=0.0)
+    changes = labels.taught[1:] != labels.taught[:-1]
+    assert changes.any()
+    assert not (changes & ~done[:-1]).any()
+    assert (action == labels.action)[labels.taught].all()
+    assert 0.1 < np.mean((action == labels.action)[~labels.taught]) < 0.9, "its own draws"
+
+
+def test_random_actions_come_as_often_as_asked_for():
+    action, _, labels = played(beta=Constant(1.0), random_share=0.5)
+    assert 0.4 < labels.taught.mean() < 0.6
+    assert (action == labels.action)[labels.taught].all()
+    assert 0.3 < np.mean((action == labels.action)[~labels.taught]) < 0.7
+
+
+def labelled(first, num_envs=2, num_steps=3):
+    """A rollout whose labels number its positions."""
+    number = first + jnp.arange(num_steps * num_envs, dtype=jnp.int32).reshape(num_steps, -1)
+    return Labelled(
+        observation=jnp.broadcast_to(number[..., None], (num_steps, num_envs, 4)).astype(
+            jnp.float32
+        ),
+        mask=jnp.ones((num_steps, num_envs, 2), bool),
+        action=number,
+        done=jnp.zeros((num_steps, num_envs), bool),
+        value_target=number.astype(jnp.float32),
+    )
+
+
+def test_the_buffer_holds_the_newest_rollouts_and_draws_from_them_alone():
+    spec = CartPole().spec
+    policy = MLPActorCritic(spec, width=4, depth=1, key=jax.random.key(0))
+    buffer = Buffer.empty(spec, policy, num_envs=2, num_steps=3, slots=2)
+
+    def drawn(buffer):
+        draw = jax.jit(lambda key: buffer.draw(3, single_device(), None, IDENTITY_SCALE, key=key))
+        batches = [draw(jax.random.key(n)) for n in range(40)]
+        assert all((np.asarray(b.observation[..., 0]) == b.action).all() for b in batches)
+        assert all((np.asarray(b.value_target) == b.action).all() for b in batches)
+        return [sorted({*np.ravel([b.action[:, env] for b in batches]).tolist()}) for env in (0, 1)]
+
+    buffer = buffer.write(labelled(0), ())
+    assert drawn(buffer) == [[0, 2, 4], [1, 3, 5]]
+    buffer = buffer.write(labelled(6), ()).write(labelled(12), ())
+    assert drawn(buffer) == [[6, 8, 10, 12, 14, 16], [7, 9, 11, 13, 15, 17]]
+
+
+def test_the_loss_is_the_cross_entropy_over_the_legal_actions_with_its_weights():
+    spec = CartPole().spec
+    policy = MLPActorCritic(spec, width=4, depth=1, key=jax.random.key(0))
+    policy = eqx.tree_at(
+        lambda p: p.heads.policy.bias, policy, jnp.log(jnp.array([0.25, 0.75], jnp.float32))
+    )
+    policy = eqx.tree_at(lambda p: p.heads.policy.weight, policy, replace_fn=jnp.zeros_like)
+    nothing = jnp.zeros((1, 2), jnp.float32)
+    batch = Batch(
+        observation=jnp.zeros((1, 2, 4), jnp.float32),
+        mask=jnp.array([[[True, True], [False, True]]]),
+        action=jnp.array([[0, 1]], jnp.int32),
+        log_prob=nothing,
+        value=nothing,
+        done=jnp.zeros((1, 2), bool),
+        initial_carry=(),
+        advantage=nothing,
+        value_target=nothing,
+    )
+    loss, metrics = CloneLoss(vf_coef=0.0)(policy, batch)
+    np.testing.assert_allclose([loss, metrics.policy_loss], -np.log(0.25) / 2, rtol=1e-6)
+    both = batch.select(jnp.array([0, 0])), batch.select(jnp.array([1, 1]))
+    weighted = CloneLoss(vf_coef=0.0, special_from=0, special_weight=3.0)
+    found = [float(weighted(policy, each)[0]) for each in both]
+    np.testing.assert_allclose(found, [-3 * np.log(0.25), 0.0], atol=1e-6)
+
+
+@pytest.mark.parametrize("memory", [False, True])
+def test_a_run_stops_resumes_and_ends_in_the_same_bits(tmp_path, memory):
+    beta = Linear(1.0, 0.0, over=3 * UPDATE)
+    straight, stopped, resumed = (imitation(memory=memory, beta=beta) for _ in range(3))
+    whole = make_run_folder(replace(CONFIG, run_dir=str(tmp_path / "straight")))
+    assert run(CONFIG, straight, whole).exit_code is ExitCode.DONE
+
+    folder = make_run_folder(replace(CONFIG, run_dir=str(tmp_path / "stopped")))
+    assert run(CONFIG, stopped, folder, displays=[StopsAt(2)]).exit_code == 128 + signal.SIGINT
+    assert int(stopped.state.update) == 2
+    run(CONFIG, resumed, folder, resume=find_checkpoint(folder.path))
+    assert_same(resumed.state, straight.state)
+    assert "accuracy" in read_json_lines(folder.metrics)[-1]
+
+
+def test_a_mesh_plays_the_same_games_and_draws_the_same_positions():
+    one, four = imitation(learning_rate=0.0), imitation(learning_rate=0.0, mesh=mesh("data=4"))
+    for trainer in (one, four):
+        trainer.fit(2 * UPDATE, key=jax.random.key(3))
+    # Sums over devices round differently, and only in the value scale and its targets.
+    assert_same(one.state.actors.games, four.state.actors.games)
+    assert_same(one.state.actors.teaching, four.state.actors.teaching)
+    ours, theirs = (each.state.actors.buffer.positions for each in (one, four))
+    assert_same((ours.action, ours.observation), (theirs.action, theirs.observation))
+    keys = jax.random.key(4)
+    drawn = [
+        each.state.actors.buffer.draw(
+            NUM_STEPS, each.algorithm.mesh, None, IDENTITY_SCALE, key=keys
+        ).action
+        for each in (one, four)
+    ]
+    np.testing.assert_array_equal(*drawn)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"random_share": 1.5}, r"random_share must be in \[0, 1\], not 1.5"),
+        ({"buffer_size": 10}, "buffer_size 10 is less than the 256 positions of an update"),
+        ({"teacher": RandomAgent}, "policy is the class RandomAgent; expected an instance"),
+    ],
+)
+def test_wrong_arguments_are_named(changes, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        imitation(**changes)
