@@ -13,9 +13,7 @@ Shared = TypeVar("Shared", bound=PyTree)
 Result = TypeVar("Result", bound=PyTree)
 
 
-def side_by_side(
-    function: Callable[[Each, Shared], Result], each: Each, shared: Shared
-) -> Result:
+def side_by_side(function: Callable[[Each, Shared], Result], each: Each, shared: Shared) -> Result:
     """`function(each[n], shared)` for every n, stacked along a first axis.
 
     In a batch of games, the variants of all games become one batch. `jax.vmap` inside a game

@@ -39,6 +39,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 GROUPS = ("Run", "Game", "Devices", "Collecting", "Network", "Learning", "Memory", "Watching")
 
+AGENT = "RUN_OR_CHECKPOINT|random|runner|expert|search(expert, 30)"
+"""Who may play: what `find_player` finds."""
+
 MOST_PROCESSES = 65_536
 PROCESS_OPTIONS = (
     "coordinator",

@@ -153,9 +153,7 @@ def _possessions(position: Position, weights: EvaluationWeights) -> Float32[Arra
     )
 
 
-def _dangers(
-    position: Position, where: Where, weights: EvaluationWeights
-) -> Float32[Array, ""]:
+def _dangers(position: Position, where: Where, weights: EvaluationWeights) -> Float32[Array, ""]:
     """The terms of enemies, transmissions, and what holds them up."""
     player, enemies = position.player, position.enemies
     present = enemies.present

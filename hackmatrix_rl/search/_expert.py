@@ -2,17 +2,15 @@
 
 from typing import final
 
-import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
-
 import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Int32, Key, PyTree
 
 from hackmatrix_rl.batching import Chance, below
 from hackmatrix_rl.evaluation import GameAgent, Thought
 from hackmatrix_rl.game import (
     FIRST_PROGRAM,
     NUM_ACTIONS,
-    Action,
     GameConfig,
     Position,
     Program,
@@ -21,7 +19,7 @@ from hackmatrix_rl.game import (
     restore,
 )
 from hackmatrix_rl.search._evaluation import owns
-from hackmatrix_rl.search._imagined import NOTHING, deciding, imagine
+from hackmatrix_rl.search._imagined import deciding, imagine
 from hackmatrix_rl.search._unseen import draw_unseen
 from hackmatrix_rl.search._weights import EvaluationWeights
 
@@ -72,9 +70,7 @@ class Expert(GameAgent):
         chance = Chance.of(key)
         seen = draw_unseen(observation.position, chance=chance.fold_in(0))
         others = without_undo(mask)
-        found = imagine(
-            self.config, deciding(seen, others), self.weights, chance=chance.fold_in(1)
-        )
+        found = imagine(self.config, deciding(seen, others), self.weights, chance=chance.fold_in(1))
         undo = undoes(self.config, observation, mask, chance=chance.fold_in(2))
         assert found.values is not None
         values = jnp.where(others, found.values, jnp.nan)

@@ -6,11 +6,12 @@ many legal actions, or long ones, keep no other waiting.
 """
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, UInt32
 
-from hackmatrix_rl.batching import Chance, nth_bit, select, sparse_while_loop, union
+from hackmatrix_rl.batching import Chance, nth_bit, one_round_loop, select, union
 from hackmatrix_rl.game import (
     NUM_ACTIONS,
     Event,
@@ -72,9 +73,7 @@ def deciding(position: Position, legal: Bool[Array, " num_actions"]) -> Imagined
     )
 
 
-def playing(
-    position: Position, action: Int32[Array, ""], moves: Int32[Array, ""]
-) -> Imagined:
+def playing(position: Position, action: Int32[Array, ""], moves: Int32[Array, ""]) -> Imagined:
     """A game that begins with an action.
 
     Args:
@@ -128,10 +127,16 @@ def imagine(
         worth = evaluate_result(config, after, event, weights)
         return select(trying, _tried(game, tried, worth), _played(game, after, event, worth))
 
-    return sparse_while_loop(goes_on, one, game, (weights, chance), shares=SHARES)
+    def some(game: Imagined, given: Given) -> Imagined:
+        return jax.lax.fori_loop(
+            0, _ROUNDS, lambda _, game: select(goes_on(game, given), one(game, given), game), game
+        )
+
+    return one_round_loop(goes_on, some, game, (weights, chance), share=_SHARE)
 
 
-SHARES = (1, 4)
+_ROUNDS, _SHARE = 4, 8
+"""Attempts between two looks at which games go on, and the share of them that go on together."""
 
 
 def _tried(game: Imagined, action: Int32[Array, ""], worth: Float32[Array, ""]) -> Imagined:
@@ -155,9 +160,7 @@ def _tried(game: Imagined, action: Int32[Array, ""], worth: Float32[Array, ""]) 
     )
 
 
-def _played(
-    game: Imagined, after: Position, event: Event, worth: Float32[Array, ""]
-) -> Imagined:
+def _played(game: Imagined, after: Position, event: Event, worth: Float32[Array, ""]) -> Imagined:
     """The game after its move."""
     # UNDO is not imagined: the history stays behind.
     legal = bits_of_actions(allowed(after, can_undo=jnp.bool_(False)))

@@ -73,7 +73,9 @@ def _questions(board: Board, *, chance: Chance) -> Board:
     )
     costs = jnp.asarray(_SPAWN_COSTS)[jnp.minimum(board.value, NUM_PROGRAMS - 1)]
     costs = jnp.where(seen_program, costs, board.value)
-    taken_off = jnp.where((seen_program | seen_data) & ~board.siphoned, costs - board.spawn_count, 0)
+    taken_off = jnp.where(
+        (seen_program | seen_data) & ~board.siphoned, costs - board.spawn_count, 0
+    )
 
     spawns = jnp.where(program, programs.spawn_count, points) - jnp.max(taken_off)
     return board.replace(
