@@ -136,18 +136,25 @@ def attempt(
         The position after it, without the set-up of a next stage, and what happened.
     """
     state = State(position, empty_history(_NO_HISTORY, position))
-    after, event, _ = _carry_out(state, action, jnp.bool_(True), chance=chance)
+    after, event, _ = _carry_out(state, action, jnp.bool_(True), chance=chance, share=_TRIED)
     return after, replace(event, died=after.player.hp == 0)
 
 
 _NO_HISTORY = GameConfig(history=1)
+_TRIED = 2
+"""Who tries all legal actions out tries programs in a third of all cases."""
 
 
 def _carry_out(
-    state: State, action: Int32[Array, ""], legal: Bool[Array, ""], *, chance: Chance
+    state: State,
+    action: Int32[Array, ""],
+    legal: Bool[Array, ""],
+    *,
+    chance: Chance,
+    share: int = 32,
 ) -> tuple[Position, Event, Bool[Array, ""]]:
     """An action up to the set-up of a next stage, what happened, and whether there was a turn."""
-    position, event = apply_action(state, action, legal, chance=chance.fold_in(0))
+    position, event = apply_action(state, action, legal, chance=chance.fold_in(0), share=share)
     position, turned = turn_after(position, event, chance=chance.fold_in(1))
     return complete(position, event), event, turned
 

@@ -19,7 +19,7 @@ class Guide(eqx.Module):
     """Opinions on imagined positions of one game; a search uses many of them side by side.
 
     To search with a network, subclass this: its logits are the first opinion, its choices the
-    policy, its head the leaf.
+    policy, its head the leaf. Its fields are arrays, or static.
 
     Attributes:
         config: sizes and league of the game.

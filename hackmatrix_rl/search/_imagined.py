@@ -132,11 +132,12 @@ def imagine(
             0, _ROUNDS, lambda _, game: select(goes_on(game, given), one(game, given), game), game
         )
 
-    return one_round_loop(goes_on, some, game, (weights, chance), share=_SHARE)
+    return one_round_loop(goes_on, some, game, (weights, chance), share=_SHARE, least=_LEAST)
 
 
-_ROUNDS, _SHARE = 4, 8
-"""Attempts between two looks at which games go on, and the share of them that go on together."""
+_ROUNDS, _SHARE, _LEAST = 4, 8, 256
+"""Attempts between two looks at which games go on; the share and the least number of them that
+go on together."""
 
 
 def _tried(game: Imagined, action: Int32[Array, ""], worth: Float32[Array, ""]) -> Imagined:

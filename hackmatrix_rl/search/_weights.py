@@ -47,7 +47,7 @@ class Weights(eqx.Module):
             if not isinstance(number, int | float) or not math.isfinite(number):
                 raise ConfigError(f"the weight {name!r} of {cls.SECTION} is {number!r}: no number")
         ordered = [numbers[name] for name in cls.MEANING]
-        return cls(np.asarray(ordered, np.float32))  # type: ignore[arg-type]  # no device yet
+        return cls(jnp.asarray(ordered, jnp.float32))
 
     @classmethod
     def shipped(cls: type[Table], league: League) -> Table:
