@@ -33,7 +33,7 @@ class Weights(eqx.Module):
     numbers: Float32[Array, " rows"]
 
     @classmethod
-    def of(cls: type[Table], numbers: Mapping[str, float]) -> Table:
+    def of(cls: type[Table], numbers: Mapping[str, Any]) -> Table:
         """A table with these numbers by name.
 
         Raises:
