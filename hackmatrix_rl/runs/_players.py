@@ -16,6 +16,8 @@ from hackmatrix_rl.search import LEAST_ROLLOUTS, Expert, RolloutSearch
 EXPERT, SEARCH = "expert", "search"
 ROLLOUTS, MOST_ROLLOUTS = 30, 10_000
 """Imagined games for a move: by default, and at most."""
+UNTRAINED = (*SCRIPTS, EXPERT, f"{SEARCH}({EXPERT}, {ROLLOUTS})")
+"""Names of players without training."""
 
 
 def find_player(
@@ -25,6 +27,7 @@ def find_player(
     trust_code: bool = False,
     best: bool = False,
     league: str | None = None,
+    game: GameConfig | None = None,
     report: Report = warnings.warn,
 ) -> tuple[Agent, HackMatrix]:
     """A player, and the environment that it plays in.
@@ -40,6 +43,8 @@ def find_player(
         best: whether to use the checkpoint with the highest mean return.
         league: the league to play in, one of `LEAGUES`; `None`: the one that a policy was trained
             in, and the original one for a player without training.
+        game: sizes and league of the game that a player without training plays; `None`: the
+            default sizes in that league.
         report: takes a message about each skipped checkpoint, or about what else is damaged.
 
     Raises:
@@ -49,7 +54,7 @@ def find_player(
     environment = make_environment(TrainConfig(league=league or LEAGUES[0]))
     if name in SCRIPTS:
         return SCRIPTS[name](), environment
-    searcher = _searcher(name, environment.config)
+    searcher = _searcher(name, environment.config if game is None else game)
     if searcher is not None:
         return searcher, environment
     loaded = load(name, network=network, trust_code=trust_code, best=best, report=report)
