@@ -230,7 +230,7 @@ class PPOLoss(eqx.Module):
         return ends_of(self.teacher_kl_coef) != (0.0,)
 
     def __check_init__(self) -> None:
-        if not self.clip_coef > 0:  # true for NaN, too
+        if not self.clip_coef > 0:  # true for NaN
             raise ValueError(f"clip_coef must be positive, not {self.clip_coef}")
         if self.value_clip is not None and not self.value_clip > 0:
             raise ValueError(f"value_clip must be positive or None, not {self.value_clip}")
@@ -345,7 +345,6 @@ def _needed(batch: Batch, field: str, argument: str) -> MaskedCategorical:
     log_probs = getattr(batch, field)
     if log_probs is None:
         raise ValueError(
-            f"PPOLoss({argument}) needs a batch with {field}, as the trainer makes it: see Batch.of "
-            "and RolloutCollector(..., keep_log_probs=True)"
+            f"PPOLoss({argument}) needs a batch with {field}, as the trainer makes it: see Batch.of"
         )
     return MaskedCategorical(log_probs, batch.mask)

@@ -50,17 +50,21 @@ class EpisodeSums(eqx.Module):
     @classmethod
     def of(cls, timestep: Timestep) -> "EpisodeSums":
         """The sums of one step of a batch."""
+        episode, counts = timestep.episode, timestep.episode.counts
+        ended = timestep.done if counts is None else timestep.done & counts
 
         def over_ended(values: Array) -> Float32[Array, ""]:
-            return jnp.sum(jnp.where(timestep.done, values.astype(jnp.float32), 0.0))
+            return jnp.sum(jnp.where(ended, values.astype(jnp.float32), 0.0))
 
-        episode = timestep.episode
+        def over_steps(values: Array) -> Float32[Array, ""]:
+            return jnp.sum(values if counts is None else jnp.where(counts, values, 0.0))
+
         return cls(
-            count=jnp.sum(timestep.done.astype(jnp.float32)),
+            count=jnp.sum(ended.astype(jnp.float32)),
             total_reward=over_ended(episode.total_reward),
             length=over_ended(episode.length),
             extra={name: over_ended(values) for name, values in episode.extra.items()},
-            terms={name: jnp.sum(values) for name, values in timestep.terms.items()},
+            terms={name: over_steps(values) for name, values in timestep.terms.items()},
         )
 
 

@@ -16,6 +16,8 @@ ROWS = (
     ("length", "length"),
     ("siphons", "siphons"),
     ("programs", "programs used"),
+    ("undos", "of them UNDO"),
+    ("owns_undo", "own UNDO at the end"),
 )
 
 
@@ -27,7 +29,7 @@ def summary_table(evaluations: Mapping[str, Evaluation], *, title: str) -> Table
         table.add_column(name, justify="right")
     for key, label in ROWS:
         if all(key in evaluation.values for evaluation in evaluations.values()):
-            write = _rate if key == "won" else _mean
+            write = _rate if key in ("won", "owns_undo") else _mean
             texts = [write(evaluation.estimate(key)) for evaluation in evaluations.values()]
             table.add_row(label, *texts)
     stages = sorted(

@@ -133,6 +133,13 @@ class TrainConfig:
         "clears the history.",
         choices=LEAGUES,
     )
+    frontier_share: float = option(
+        0.0,
+        "Game",
+        "Share of games that begin at rarely reached positions of the agent's own play; 0: none.",
+        minimum=0,
+        maximum=0.9,
+    )
     reward: str | None = option(
         None,
         "Game",

@@ -34,6 +34,7 @@ from hackmatrix_rl.env._environment import (
     env_keys,
     flat_features,
 )
+from hackmatrix_rl.env._frontier import BLOCK, Frontier, whole_games
 from hackmatrix_rl.env._hackmatrix import (
     HackMatrix,
     HackMatrixState,
@@ -62,6 +63,7 @@ from hackmatrix_rl.env._symmetries import (
 )
 
 __all__ = [
+    "BLOCK",
     "CELL",
     "CLASSIC_CHANNELS",
     "COMPACT_SPLIT",
@@ -77,6 +79,7 @@ __all__ = [
     "EpisodeStatistics",
     "FeatureSplit",
     "Features",
+    "Frontier",
     "GameIdentity",
     "HackMatrix",
     "HackMatrixState",
@@ -100,4 +103,5 @@ __all__ = [
     "turn_action",
     "turn_mask",
     "turn_observation",
+    "whole_games",
 ]

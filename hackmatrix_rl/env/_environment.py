@@ -87,11 +87,14 @@ class EpisodeStatistics(eqx.Module):
             `Timestep.reward`, unless `extra` holds that sum as `learned_return`.
         length: number of steps of the episode.
         extra: further numbers of the environment, by name (stage, score, won ...).
+        counts: whether the episode of this step began as every evaluated episode does. Others are
+            left out of the sums of a rollout. `None`: all count.
     """
 
     total_reward: Float32[Array, "*num_envs"]
     length: Int32[Array, "*num_envs"]
     extra: dict[str, Float32[Array, "*num_envs"]] = eqx.field(default_factory=dict)
+    counts: Bool[Array, "*num_envs"] | None = None
 
 
 class Timestep(eqx.Module):

@@ -41,6 +41,7 @@ from hackmatrix_rl.game import (
     GameConfig,
     Outcome,
     Position,
+    Program,
     RewardConfig,
     RewardTerms,
     State,
@@ -53,6 +54,9 @@ from hackmatrix_rl.game import (
     set_up_stage,
 )
 
+UNDO = FIRST_PROGRAM + Program.UNDO
+"""The action."""
+
 
 class Tally(eqx.Module):
     """Totals of the current episode.
@@ -61,7 +65,8 @@ class Tally(eqx.Module):
         total_reward: return by the game's own reward.
         length: number of steps.
         siphons: number of siphons.
-        programs: number of programs played.
+        programs: number of programs played (the lower 16 bits), and of those that were UNDO (the
+            upper ones). One word: stored states have no second.
         learned_reward: return by the reward to learn from; `None` if that is the game's own.
     """
 
@@ -70,6 +75,11 @@ class Tally(eqx.Module):
     siphons: Int32[Array, "*batch"]
     programs: Int32[Array, "*batch"]
     learned_reward: Float32[Array, "*batch"] | None = None
+
+    @property
+    def undos(self) -> Int32[Array, "*batch"]:
+        """Number of UNDOs played."""
+        return self.programs >> 16
 
     @staticmethod
     def start(reward: RewardConfig) -> "Tally":
@@ -202,7 +212,8 @@ class HackMatrix(Environment):
             length=state.tally.length + 1,
             siphons=state.tally.siphons + (outcome.legal & (action == SIPHON)).astype(jnp.int32),
             programs=state.tally.programs
-            + (outcome.legal & (action >= FIRST_PROGRAM)).astype(jnp.int32),
+            + (outcome.legal & (action >= FIRST_PROGRAM)).astype(jnp.int32)
+            + ((outcome.legal & (action == UNDO)).astype(jnp.int32) << 16),
             learned_reward=learned_so_far,
         )
         terminated = ~outcome.legal | outcome.died | outcome.won
@@ -290,7 +301,9 @@ class HackMatrix(Environment):
             "score": last.player.score,
             "won": outcome.won,
             "siphons": tally.siphons,
-            "programs": tally.programs,
+            "programs": tally.programs & 0xFFFF,
+            "undos": tally.undos,
+            "owns_undo": (last.programs >> jnp.uint32(Program.UNDO)) & jnp.uint32(1),
             "dropped": last.dropped,
         }
         if tally.learned_reward is not None:

@@ -25,7 +25,7 @@ from hackmatrix_rl.config import (
     check_platform,
     schedule_of,
 )
-from hackmatrix_rl.env import HackMatrix
+from hackmatrix_rl.env import BLOCK, Frontier, HackMatrix
 from hackmatrix_rl.errors import (
     ConfigError,
     is_ours,
@@ -73,6 +73,7 @@ def compose(config: TrainConfig, *, key: Key[Array, ""], read_init: bool = False
         make_deterministic()
     devices = make_mesh(config)
     environment = make_environment(config)
+    begins = environment if config.frontier_share == 0 else _frontier(config, environment, devices)
     check_games(config, environment.spec, devices=devices.size)
     # The optimizer holds two numbers for each parameter, on the same device by default.
     apart = config.offload_optimizer or devices.shape[FSDP] > 1
@@ -115,7 +116,7 @@ def compose(config: TrainConfig, *, key: Key[Array, ""], read_init: bool = False
             "--mesh data=1."
         )
     return Trainer(
-        environment,
+        begins,
         policy,
         loss=loss,
         gae=gae,
@@ -155,6 +156,17 @@ def check_is_ppo(config: TrainConfig, command: str) -> None:
 def make_environment(config: TrainConfig) -> HackMatrix:
     """The environment of a config."""
     return HackMatrix(config.game(), max_steps=config.max_steps, reward=config.reward_config)
+
+
+def _frontier(config: TrainConfig, environment: HackMatrix, devices: Mesh) -> Frontier:
+    """The environment in which some games begin at saved positions."""
+    if config.num_envs % (BLOCK * devices.size):
+        raise ConfigError(
+            f"--frontier-share {config.frontier_share:g}: blocks of {BLOCK} games share saved "
+            f"positions, and --num-envs {config.num_envs} on {devices.size} devices are no whole "
+            f"blocks. Use a multiple of {BLOCK * devices.size} as --num-envs, or another --mesh."
+        )
+    return Frontier(environment, config.frontier_share)
 
 
 def make_mesh(config: TrainConfig) -> Mesh:

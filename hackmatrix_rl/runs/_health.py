@@ -7,6 +7,8 @@
 | entropy below the floor for ten updates | a warning |
 | an update that moves the policy beyond the alarm | a warning; a stop on request |
 | spawns that found no room | a warning that names the flags to raise |
+| siphons a game far below what they were | a warning, once |
+| many UNDOs a game, or games as long as they may be with some | a warning, once |
 
 A stop keeps the last good checkpoint and saves nothing more.
 """
@@ -17,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hackmatrix_rl.config import TrainConfig
+from hackmatrix_rl.runs._habits import Habits
 from hackmatrix_rl.training import Metrics
 
 ENTROPY_PATIENCE = 10
@@ -28,7 +31,7 @@ class Finding:
     """A message about a sign.
 
     Attributes:
-        kind: `nonfinite`, `entropy`, `kl` or `dropped`.
+        kind: `nonfinite`, `entropy`, `kl`, `dropped`, `siphons` or `undo`.
         message: one line with the sign and what may help.
         stop: whether training must end here, without another checkpoint.
     """
@@ -51,6 +54,7 @@ class Health:
         kl_alarm: KL of an update in nats; `None`: no alarm.
         stop_after_kl: training stops after this many updates in a row beyond the alarm; `None`:
             never.
+        max_steps: the limit of an episode's length; `None` without one.
     """
 
     def __init__(
@@ -60,6 +64,7 @@ class Health:
         entropy_floor: float | None = 0.02,
         kl_alarm: float | None = 0.2,
         stop_after_kl: int | None = None,
+        max_steps: int | None = None,
     ) -> None:
         self._stop_after_nonfinite = stop_after_nonfinite
         self._entropy_floor = entropy_floor
@@ -68,6 +73,7 @@ class Health:
         self._seen: Counter[str] = Counter()
         self._in_a_row: Counter[str] = Counter()
         self._updates: int | None = None
+        self._habits = Habits(max_steps)
 
     @classmethod
     def of(cls, config: TrainConfig) -> "Health":
@@ -77,6 +83,7 @@ class Health:
             entropy_floor=config.entropy_floor,
             kl_alarm=config.kl_alarm,
             stop_after_kl=config.stop_after_kl,
+            max_steps=config.max_steps,
         )
 
     @property
@@ -94,6 +101,10 @@ class Health:
             self._entropy(metrics, updates),
             self._kl(metrics, updates),
             self._dropped(metrics),
+            *(
+                Finding(kind, f"Warning: update {metrics.updates:,}: {message}")
+                for kind, message in self._habits.look(metrics)
+            ),
         ]
         return [finding for finding in found if finding is not None]
 

@@ -34,6 +34,7 @@ from hackmatrix_rl.agent.precision import (
 from hackmatrix_rl.env import (
     Environment,
     check_is_environment,
+    whole_games,
 )
 from hackmatrix_rl.errors import (
     ConfigError,
@@ -268,8 +269,8 @@ class Trainer(Generic[A]):
 
     @property
     def environment(self) -> Environment:
-        """The environment that the policy is trained in."""
-        return self.algorithm.environment
+        """The environment of the policy, with whole games from their beginning."""
+        return whole_games(self.algorithm.environment)
 
     @property
     def batch_size(self) -> int:

@@ -24,7 +24,10 @@ from game.statistics import compare_labels, deviations
 
 from env.stepping import MAX_STEPS, Stepper, Transitions, step_all
 from hackmatrix_rl.game import (
+    FIRST_PROGRAM,
+    SIPHON,
     TERM_NAMES,
+    Program,
     from_arrays,
     to_arrays,
 )
@@ -153,8 +156,18 @@ def test_statistics_are_those_of_the_episode_that_ended(transitions):
         t.step["total_reward"], t.total + t.step["reward"], rtol=1e-6, atol=1e-4
     )
     np.testing.assert_array_equal(t.step["length"], t.length + 1)
-    ended = {"stage": t.after["game"][:, 0], "score": t.after["player"][:, 6]}
+    ended = {
+        "stage": t.after["game"][:, 0],
+        "score": t.after["player"][:, 6],
+        "owns_undo": t.after["owned"][:, Program.UNDO] > 0,
+    }
     assert_same(t, t.as_recorded & t.done, ended, t.step)
+    legal = t.step["terms"][:, TERM_NAMES.index("step_penalty")] != 0
+    undo = t.action == FIRST_PROGRAM + Program.UNDO
+    assert (undo & legal).any()
+    np.testing.assert_array_equal(t.step["undos"], undo & legal)
+    np.testing.assert_array_equal(t.step["programs"], (t.action >= FIRST_PROGRAM) & legal)
+    np.testing.assert_array_equal(t.step["siphons"], (t.action == SIPHON) & legal)
     assert not t.step["dropped"].any()
 
 

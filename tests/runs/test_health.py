@@ -1,5 +1,6 @@
 """What each sign of a training that goes wrong is answered with."""
 
+import dataclasses
 import math
 
 import pytest
@@ -155,3 +156,56 @@ def test_thresholds_can_be_switched_off():
 def test_a_stop_by_divergence_needs_an_alarm():
     with pytest.raises(ConfigError, match=r"--stop-after-kl 3 counts updates beyond --kl-alarm"):
         TrainConfig(kl_alarm=None, stop_after_kl=3)
+
+
+def played(update, *, games=500, **episode):
+    """Metrics of a dispatch in which so many games ended."""
+    return dataclasses.replace(
+        metrics(update),
+        episodes=games,
+        episode={"siphons": 1.0, "undos": 0.0, "length": 60.0, **episode},
+    )
+
+
+def test_siphoning_that_dies_out_is_told_once():
+    health = Health.of(TrainConfig())
+    well = [played(n, siphons=1.6) for n in range(1, 9)]
+    assert not findings(health, *well, *(played(n, siphons=0.5) for n in range(9, 13)))
+    few = [played(n, siphons=0.1) for n in range(13, 40)]
+    (found,) = findings(health, *few)
+    assert found.kind == "siphons"
+    assert not found.stop
+    assert "update 14: 0.1 siphons a game, after 1.6" in found.message
+    assert "--teacher-kl" in found.message
+
+
+def test_who_never_siphoned_has_nothing_to_lose():
+    health = Health()
+    assert not findings(health, *(played(n, siphons=0.15) for n in range(1, 9)))
+    assert not findings(health, *(played(n, siphons=0.0) for n in range(9, 99)))
+
+
+def test_few_games_are_no_sign():
+    health = Health()
+    seen = [played(n, games=9, siphons=2.0 if n < 99 else 0.0) for n in range(1, 103)]
+    assert not findings(health, *seen)
+
+
+@pytest.mark.parametrize(
+    ("episode", "told"),
+    [
+        ({"undos": 12.0}, True),
+        ({"undos": 9.0}, False),
+        ({"undos": 2.0, "length": 700.0}, True),
+        ({"undos": 0.5, "length": 700.0}, False),
+    ],
+)
+def test_an_agent_that_lives_off_undo_is_told_once(episode, told):
+    health = Health.of(TrainConfig(max_steps=1000))
+    found = findings(health, *(played(n, **episode) for n in range(1, 20)))
+    assert [each.kind for each in found] == ["undo"] * told
+    assert all("UNDOs a game of" in each.message for each in found)
+
+
+def test_another_game_has_no_siphons():
+    assert not Health().look(dataclasses.replace(metrics(1), episodes=5000))

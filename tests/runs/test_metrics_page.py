@@ -25,6 +25,10 @@ EVERYTHING_ON: dict[str, object] = {
     "precision": "f16",
     "aux_coefficient": 0.1,
     "reward": "victory=0.1",
+    "init": "a_run",
+    "teacher_kl": "linear:0.5:0",
+    "gamma": "linear:0.9:0.99",
+    "ent_coef": "cosine:0.1:0@0.5",
 }
 
 

@@ -1,0 +1,247 @@
+"""A curriculum of starts: some episodes begin where the agent itself has been, and rarely is."""
+
+from typing import Any, TypeVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree, UInt32
+
+from hackmatrix_rl.batching import Chance
+from hackmatrix_rl.env._environment import Environment, EnvSpec, Timestep
+from hackmatrix_rl.env._hackmatrix import HackMatrix, HackMatrixState
+from hackmatrix_rl.game import State
+
+Tree = TypeVar("Tree", bound=PyTree)
+
+KINDS = (*(f"stage {stage}" for stage in range(2, 9)), "first siphon", "first program", "hp 1")
+"""The positions that are saved. A later one of the same kind replaces an earlier one."""
+BLOCK = 8
+"""Neighbouring environments that share a bank."""
+
+
+class Saved(eqx.Module):
+    """A position to begin from, with what an agent sees of it.
+
+    Attributes:
+        game: the game.
+        mask: its legal actions.
+        observation: its observation.
+    """
+
+    game: State
+    mask: Bool[Array, "*batch num_actions"]
+    observation: PyTree[Array]
+
+
+class Bank(eqx.Module):
+    """The saved positions of each block of environments; each leaf begins with an axis of blocks.
+
+    Attributes:
+        saved: one position of each kind.
+        filled: which kinds there are.
+        reached: how often each kind was reached.
+    """
+
+    saved: Saved
+    filled: Bool[Array, "blocks kinds"]
+    reached: Int32[Array, "blocks kinds"]
+
+    def draw(self, word: UInt32[Array, " blocks"]) -> Int32[Array, " blocks"]:
+        """A kind for each block, by how rarely it was reached.
+
+        Args:
+            word: a random word for each block.
+        """
+        weight = jnp.where(self.filled, 1.0 / (1.0 + self.reached.astype(jnp.float32)), 0.0)
+        below = jnp.cumsum(weight, axis=1)
+        place = _uniform(word)[:, None] * below[:, -1:]
+        kind = jnp.sum((below <= place).astype(jnp.int32), axis=1)
+        return jnp.minimum(kind, len(KINDS) - 1)
+
+
+class FrontierState(eqx.Module):
+    """The state of the environments, and of the banks.
+
+    Attributes:
+        inner: the games.
+        is_new_game: whether the present episode began as a new game.
+        bank: the saved positions.
+    """
+
+    inner: HackMatrixState
+    is_new_game: Bool[Array, " num_envs"]
+    bank: Bank
+
+    @property
+    def games(self) -> State:
+        """The games, for players that read them."""
+        return self.inner.games
+
+
+class Frontier(Environment):
+    """HackMatrix in which a share of the episodes begins at a saved position.
+
+    Saved are positions of the agent's own play: each new stage, the first siphon and the first
+    program of an episode, and hp 1. Rarely reached kinds are drawn more often. Such an episode
+    does not count in the statistics (`EpisodeStatistics.counts`). In one step, at most one
+    environment of a block saves, and at most one begins from the bank. Blocks are neighbours, so
+    the games do not depend on the devices; each device must hold whole blocks.
+
+    Source: Ecoffet et al. 2021, "First return, then explore"; Salimans and Chen 2018, "Learning
+    Montezuma's Revenge from a single demonstration".
+
+    Attributes:
+        inner: the game.
+        share: part of the episodes that begins from the bank, once it holds something.
+
+    Raises:
+        ValueError: `share` is not between 0 and 1.
+    """
+
+    inner: HackMatrix
+    share: float = eqx.field(static=True, default=0.25)
+
+    def __check_init__(self) -> None:
+        if not 0 < self.share < 1:
+            raise ValueError(f"share must be over 0 and below 1, not {self.share}")
+
+    @property
+    def spec(self) -> EnvSpec:
+        """That of the game."""
+        return self.inner.spec
+
+    @property
+    def truncates(self) -> bool:
+        """Whether the game does."""
+        return self.inner.truncates
+
+    def reset(self, keys: Key[Array, " num_envs"]) -> tuple[FrontierState, Timestep]:
+        """Starts new games, with empty banks."""
+        num_envs = keys.shape[0]
+        if num_envs % BLOCK:
+            raise ValueError(
+                f"{num_envs} environments on a device are not whole blocks of {BLOCK}, which share "
+                "their saved positions; use a multiple"
+            )
+        state, timestep = self.inner.reset(keys)
+        here = Saved(state.games, state.mask, timestep.observation)
+
+        def room(leaf: Array) -> Array:
+            return jnp.zeros((num_envs // BLOCK, len(KINDS), *leaf.shape[1:]), leaf.dtype)
+
+        none = jnp.zeros((num_envs // BLOCK, len(KINDS)), bool)
+        bank = Bank(jax.tree.map(room, here), none, none.astype(jnp.int32))
+        return self._with(state, timestep, jnp.ones(num_envs, bool), bank)
+
+    def step(
+        self,
+        state: FrontierState,
+        actions: Int32[Array, " num_envs"],
+        keys: Key[Array, " num_envs"],
+    ) -> tuple[FrontierState, Timestep]:
+        """Plays one action in each game; those that end begin anew, or from the bank."""
+        after, timestep = self.inner.step(state.inner, actions, keys)
+        here = Saved(after.games, after.mask, timestep.observation)
+        bank = _save(state.bank, _kinds(state.inner, after) & ~timestep.done[:, None], here)
+
+        words = jax.vmap(lambda key: Chance.of(key).fold_in(2).words(2))(keys)
+        wants = timestep.done & (_uniform(words[:, 0]) < self.share)
+        wanting = wants.reshape(-1, BLOCK)
+        who = _first(wanting)
+        begins = wanting.any(axis=1) & bank.filled.any(axis=1)
+        drawn = bank.draw(_take(_blocks(words[:, 1]), who))
+        found = _put(_blocks(here), who, _take(bank.saved, drawn), begins)
+        here = jax.tree.map(lambda leaf, like: leaf.reshape(like.shape), found, here)
+        from_bank = (begins[:, None] & _is_at(who, BLOCK)).reshape(-1)
+
+        after = HackMatrixState(here.game, here.mask, after.tally)
+        timestep = eqx.tree_at(
+            lambda x: (x.observation, x.mask), timestep, (here.observation, here.mask)
+        )
+        shown = self._with(after, timestep, state.is_new_game, bank)[1]
+        is_new_game = jnp.where(timestep.done, ~from_bank, state.is_new_game)
+        return FrontierState(after, is_new_game, bank), shown
+
+    def _with(
+        self,
+        state: HackMatrixState,
+        timestep: Timestep,
+        is_new_game: Bool[Array, " num_envs"],
+        bank: Bank,
+    ) -> tuple[FrontierState, Timestep]:
+        """The state, and the timestep in which only episodes from new games count."""
+        shown: Timestep = eqx.tree_at(
+            lambda x: x.episode.counts, timestep, is_new_game, is_leaf=lambda leaf: leaf is None
+        )
+        return FrontierState(state, is_new_game, bank), shown
+
+
+def whole_games(environment: Environment) -> Environment:
+    """The environment in which every episode is a whole game, to evaluate in."""
+    return environment.inner if isinstance(environment, Frontier) else environment
+
+
+def _kinds(before: HackMatrixState, after: HackMatrixState) -> Bool[Array, "num_envs kinds"]:
+    """Which kinds of positions the last step reached."""
+    was, is_now = before.games.position, after.games.position
+    stage = jnp.where(is_now.stage > was.stage, is_now.stage, 0)
+    stages = stage[:, None] == jnp.arange(2, 9, dtype=jnp.int32)[None]
+    siphon = (before.tally.siphons == 0) & (after.tally.siphons > 0)
+    program = (before.tally.programs == 0) & (after.tally.programs > 0)
+    low = (is_now.player.hp == 1) & (was.player.hp > 1)
+    return jnp.concatenate([stages, jnp.stack([siphon, program, low], axis=1)], axis=1)
+
+
+def _save(bank: Bank, reached: Bool[Array, "num_envs kinds"], here: Saved) -> Bank:
+    """The bank with the position of one environment of each block that reached something."""
+    apart = _blocks(reached)
+    who = _first(apart.any(axis=2))
+    kinds = _take(apart, who)
+    kind, some = _first(kinds), kinds.any(axis=1)
+    saved = _put(bank.saved, kind, _take(_blocks(here), who), some)
+    now = some[:, None] & _is_at(kind, len(KINDS))
+    counts = jnp.sum(apart, axis=1, dtype=jnp.int32)
+    return Bank(saved, bank.filled | now, bank.reached + counts)
+
+
+def _blocks(tree: Tree) -> Tree:
+    """The arrays with their first axis cut into blocks."""
+    return jax.tree.map(lambda leaf: leaf.reshape(-1, BLOCK, *leaf.shape[1:]), tree)
+
+
+def _take(tree: Tree, index: Int32[Array, " blocks"]) -> Tree:
+    """One entry of each block."""
+
+    def one(leaf: Any) -> Any:
+        return jax.vmap(lambda block, i: lax.dynamic_index_in_dim(block, i, 0, False))(leaf, index)
+
+    return jax.tree.map(one, tree)
+
+
+def _put(
+    tree: Tree, index: Int32[Array, " blocks"], entry: Tree, where: Bool[Array, " blocks"]
+) -> Tree:
+    """The blocks with another entry at an index, where a condition holds."""
+
+    def one(block: Any, i: Any, new: Any, condition: Any) -> Any:
+        old = lax.dynamic_index_in_dim(block, i, 0, False)
+        return lax.dynamic_update_index_in_dim(block, jnp.where(condition, new, old), i, 0)
+
+    return jax.tree.map(lambda leaf, new: jax.vmap(one)(leaf, index, new, where), tree, entry)
+
+
+def _first(flags: Bool[Array, "blocks some"]) -> Int32[Array, " blocks"]:
+    """The index of the first flag that is set; 0 without one."""
+    return jnp.argmax(flags, axis=1).astype(jnp.int32)
+
+
+def _is_at(index: Int32[Array, " blocks"], length: int) -> Bool[Array, "blocks length"]:
+    """Whether each place is that of the index."""
+    return jnp.arange(length, dtype=jnp.int32)[None] == index[:, None]
+
+
+def _uniform(word: UInt32[Array, "*shape"]) -> Float32[Array, "*shape"]:
+    """A number in [0, 1) from the upper 24 bits of a word."""
+    return (word >> jnp.uint32(8)).astype(jnp.float32) * jnp.float32(2**-24)

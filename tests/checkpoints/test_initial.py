@@ -1,0 +1,110 @@
+"""`--init`: a training starts from another's weights, or is told why it cannot."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from cli.commands import assert_refused, invoke
+
+from hackmatrix_rl.checkpoints import initial_weights, load
+from hackmatrix_rl.config import TrainConfig
+from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.runs import compose
+
+from .kept import NEWEST, forge, forge_config, unpack
+
+pytestmark = pytest.mark.usefixtures("compile_quickly")
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """A run whose weights are there to be used."""
+    monkeypatch.chdir(tmp_path)
+    return unpack(NEWEST, tmp_path)
+
+
+def config_of(run, **changes):
+    """The settings of a new training from a run's weights."""
+    config = dataclasses.replace(load(run).config, run_dir=None, init=str(run))
+    return dataclasses.replace(config, **changes)
+
+
+def test_weights_and_units_of_the_value_come_along_and_nothing_else(run):
+    config = config_of(run, learning_rate=0.5, num_envs=32)
+    trainer = compose(config, key=jax.random.key(9), read_init=True)
+    there = load(run)
+    for one, other in zip(
+        jax.tree.leaves(trainer.policy), jax.tree.leaves(there.policy), strict=True
+    ):
+        np.testing.assert_array_equal(one, other)
+    scale = trainer.algorithm.value_scale
+    assert float(scale.weight) == float(there.value_scale().weight) > 0
+    assert float(trainer.algorithm.learning_rate(jnp.float32(0))) == 0.5
+    # A resumed training has its own.
+    resumed = compose(config, key=jax.random.key(9))
+    assert float(resumed.algorithm.value_scale.weight) == 0
+    assert any(
+        not np.array_equal(one, other)
+        for one, other in zip(
+            jax.tree.leaves(resumed.policy), jax.tree.leaves(there.policy), strict=True
+        )
+    )
+
+
+def test_other_units_of_the_value_begin_anew(run):
+    config = config_of(run, value_scale="compressed")
+    _, scale = initial_weights(config, load(run).policy)
+    assert scale is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"league": "no-rewind"}, "trained with --league original, but this training has"),
+        ({"network": "gru"}, "trained with --network "),
+        ({"width": 13}, "this training has --width 13. Use --width "),
+    ],
+)
+def test_another_network_or_league_is_named(run, changes, words):
+    config = config_of(run, **changes)
+    with pytest.raises(ConfigError, match=r"^--init ") as error:
+        compose(config, key=jax.random.key(0), read_init=True)
+    assert words in str(error.value)
+
+
+def test_another_game_or_observation_is_named(run):
+    policy = load(run).policy
+    forge(run, lambda metadata: metadata["game"].update(observation="compact-0"))
+    with pytest.raises(ConfigError, match=r"--init .*of another game: observation 'compact-0'"):
+        initial_weights(TrainConfig(init=str(run)), policy)
+
+
+def test_other_arrays_are_named(run):
+    """As of a network whose settings are the same, and whose code is another."""
+    config = config_of(run)
+    forge_config(run, width=64)
+    assert dataclasses.asdict(config)["width"] != 64
+    config = dataclasses.replace(config, width=64)
+    said = r"not of this network and these settings: \.[\w.\[\]]+ is float32\[.* here"
+    with pytest.raises(ConfigError, match=said):
+        compose(config, key=jax.random.key(0), read_init=True)
+
+
+def test_the_command_line_refuses_before_anything_is_written(run):
+    said = f"--init {run}: trained with --network "
+    assert_refused(invoke("train", "--init", run, "--network", "conv"), said)
+    assert_refused(invoke("train", "--init", "runs/nowhere"), "--init runs/nowhere: ")
+    assert_refused(invoke("train", "--teacher-kl", "0.5"), "Use --init RUN beside it")
+    assert_refused(
+        invoke("train", "--resume-run", run, "--init", run), "has its weights already. Leave it out"
+    )
+    assert_refused(
+        invoke("train", "--critic-warmup-timesteps", "100", "--total-timesteps", "64"),
+        "leaves nothing of --total-timesteps 64",
+    )
+    assert_refused(
+        invoke("train", "--init", run, "--teacher-kl", "linear:0.5:0", "--network", "gru"),
+        "--network",
+    )
