@@ -50,17 +50,14 @@ class EpisodeSums(eqx.Module):
     @classmethod
     def of(cls, timestep: Timestep) -> "EpisodeSums":
         """The sums of one step of a batch."""
-        episode, ended = timestep.episode, timestep.done
-        if episode.counts is not None:
-            ended = ended & episode.counts
+        episode, counts = timestep.episode, timestep.episode.counts
+        ended = timestep.done if counts is None else timestep.done & counts
 
         def over_ended(values: Array) -> Float32[Array, ""]:
             return jnp.sum(jnp.where(ended, values.astype(jnp.float32), 0.0))
 
-        def over_steps(values: Float32[Array, " num_envs"]) -> Float32[Array, ""]:
-            if episode.counts is not None:
-                values = jnp.where(episode.counts, values, 0.0)
-            return jnp.sum(values)
+        def over_steps(values: Array) -> Float32[Array, ""]:
+            return jnp.sum(values if counts is None else jnp.where(counts, values, 0.0))
 
         return cls(
             count=jnp.sum(ended.astype(jnp.float32)),

@@ -32,6 +32,9 @@ from hackmatrix_rl.batching._select import (
     ranks,
     select,
 )
+from hackmatrix_rl.batching._side_by_side import (
+    side_by_side,
+)
 from hackmatrix_rl.batching._sparse import (
     first_indices,
     first_success,
@@ -64,6 +67,7 @@ __all__ = [
     "ranks",
     "right",
     "select",
+    "side_by_side",
     "size_of",
     "sparse_cond",
     "sparse_while_loop",

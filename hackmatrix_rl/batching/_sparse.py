@@ -91,14 +91,26 @@ def one_round_loop(
     operands: Operands,
     *,
     share: int,
+    least: int = 1,
 ) -> Carry:
     """`sparse_while_loop` for a loop that few games enter and that most leave after one round.
 
     In a batch, each bufferful of games goes through one round and is written back.
+
+    Args:
+        keep_going: whether one game needs another round.
+        body: one round of one game.
+        carry: the values that a round changes.
+        operands: the values that a round only reads.
+        share: the buffer's width as a divisor of the batch.
+        least: width of a buffer below which a round takes hardly less time.
+
+    Returns:
+        The carry after the last round.
     """
 
     def batched(keep_going: Any, body: Any, carry: Carry, operands: Operands, size: int) -> Carry:
-        width = max(1, size // share)
+        width = min(size, max(least, size // share))
         return _in_buffers(
             jax.vmap(keep_going), carry, operands, size, width, 0,
             lambda part, given, _: jax.vmap(body)(part, given),

@@ -9,7 +9,7 @@ import jax
 from rich.console import Console
 
 from hackmatrix_rl.cli._command import Command
-from hackmatrix_rl.cli._settings import checkpoint_options, league_option, trust_option
+from hackmatrix_rl.cli._settings import AGENT, checkpoint_options, league_option, trust_option
 from hackmatrix_rl.cli._summary import (
     summary_table,
 )
@@ -29,7 +29,7 @@ REPLAYS = Path("replays")
 
 
 @click.command("eval", cls=Command)
-@click.argument("target", metavar="RUN_OR_CHECKPOINT|random|runner")
+@click.argument("target", metavar=AGENT)
 @click.option(
     "--episodes",
     type=click.IntRange(1, MOST_EPISODES),
@@ -89,7 +89,8 @@ def evaluate_command(
 
     The policy is a run (its folder, or its name under runs/; its newest checkpoint plays), one
     checkpoint, or a script: random draws among the legal actions, runner fights what stands
-    next to it and walks to the exit.
+    next to it and walks to the exit, expert tries each move out and takes the best by a table of
+    weights, "search(expert, 30)" plays 30 games on in its head before each move.
 
     Each environment plays one game to its end, so that short games do not count more.
     Intervals are 95%: normal approximation for means, Wilson's for the win rate.

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from hackmatrix_rl.cli._command import Command
 from hackmatrix_rl.cli._replay_files import given_replay, played_again, takeover_options
-from hackmatrix_rl.cli._settings import trust_option
+from hackmatrix_rl.cli._settings import AGENT, trust_option
 from hackmatrix_rl.env import HackMatrix
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.runs import find_player
@@ -31,7 +31,7 @@ from hackmatrix_rl.view.terminal import ScoreTable, Seat, check_terminal, play_i
 )
 @click.option(
     "--agent",
-    metavar="RUN_OR_CHECKPOINT|random|runner",
+    metavar=AGENT,
     default="runner",
     show_default=True,
     help="Who gives hints (key h).",

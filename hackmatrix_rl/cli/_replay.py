@@ -10,7 +10,7 @@ import click
 from hackmatrix_rl.cli._command import Command
 from hackmatrix_rl.cli._game_outputs import GameOutputs, output_options
 from hackmatrix_rl.cli._replay_files import played_again
-from hackmatrix_rl.cli._settings import trust_option
+from hackmatrix_rl.cli._settings import AGENT, trust_option
 from hackmatrix_rl.cli._working import Working
 from hackmatrix_rl.runs import find_player, game_kind
 from hackmatrix_rl.system import compiling, enable_compilation_cache
@@ -27,7 +27,7 @@ from hackmatrix_rl.view.replays import Mind, Replay
 )
 @click.option(
     "--agent",
-    metavar="RUN_OR_CHECKPOINT|random|runner",
+    metavar=AGENT,
     help="Show what this agent thinks of each position.",
 )
 @output_options

@@ -51,6 +51,9 @@ GROUPS = (
     "Watching",
 )
 
+AGENT = "RUN_OR_CHECKPOINT|random|runner|expert|search(expert, 30)"
+"""Who may play: what `find_player` finds."""
+
 MOST_PROCESSES = 65_536
 PROCESS_OPTIONS = (
     "coordinator",

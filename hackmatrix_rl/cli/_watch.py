@@ -54,10 +54,10 @@ def watch_command(
     """Watch an agent play a game: in the terminal, as a page, as a film.
 
     AGENT is a run (its folder, or its name under runs/), a checkpoint, or a script (random,
-    runner). Without an output, the game is shown in this terminal.
+    runner, expert, "search(expert, 30)"). Without an output, the game is shown in this terminal.
 
     \b
-    hackmatrix-rl watch runner --html game.html
+    hackmatrix-rl watch expert --html game.html
     hackmatrix-rl watch runs/... --seed 7 --gif game.gif
     hackmatrix-rl watch runs/... --from game.json --move 57
     """

@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree, UInt32
 
 from hackmatrix_rl.batching import Chance
 from hackmatrix_rl.env._environment import Environment, EnvSpec, Timestep
-from hackmatrix_rl.env._hackmatrix import HackMatrix, HackMatrixState, Tally
+from hackmatrix_rl.env._hackmatrix import HackMatrix, HackMatrixState
 from hackmatrix_rl.game import State
 
 Tree = TypeVar("Tree", bound=PyTree)
@@ -73,6 +73,11 @@ class FrontierState(eqx.Module):
     inner: HackMatrixState
     is_new_game: Bool[Array, " num_envs"]
     bank: Bank
+
+    @property
+    def games(self) -> State:
+        """The games, for players that read them."""
+        return self.inner.games
 
 
 class Frontier(Environment):
@@ -149,9 +154,7 @@ class Frontier(Environment):
         drawn = bank.draw(_take(_blocks(words[:, 1]), who))
         found = _put(_blocks(here), who, _take(bank.saved, drawn), begins)
         here = jax.tree.map(lambda leaf, like: leaf.reshape(like.shape), found, here)
-        from_bank = (
-            begins[:, None] & (jnp.arange(BLOCK, dtype=jnp.int32)[None] == who[:, None])
-        ).reshape(-1)
+        from_bank = (begins[:, None] & _is_at(who, BLOCK)).reshape(-1)
 
         after = HackMatrixState(here.game, here.mask, after.tally)
         timestep = eqx.tree_at(
@@ -185,14 +188,10 @@ def _kinds(before: HackMatrixState, after: HackMatrixState) -> Bool[Array, "num_
     was, is_now = before.games.position, after.games.position
     stage = jnp.where(is_now.stage > was.stage, is_now.stage, 0)
     stages = stage[:, None] == jnp.arange(2, 9, dtype=jnp.int32)[None]
-    begun = [(before.tally.siphons, after.tally.siphons), _programs(before.tally, after.tally)]
-    first = [(old == 0) & (new > 0) for old, new in begun]
+    siphon = (before.tally.siphons == 0) & (after.tally.siphons > 0)
+    program = (before.tally.programs == 0) & (after.tally.programs > 0)
     low = (is_now.player.hp == 1) & (was.player.hp > 1)
-    return jnp.concatenate([stages, jnp.stack([*first, low], axis=1)], axis=1)
-
-
-def _programs(before: Tally, after: Tally) -> tuple[Array, Array]:
-    return before.programs, after.programs
+    return jnp.concatenate([stages, jnp.stack([siphon, program, low], axis=1)], axis=1)
 
 
 def _save(bank: Bank, reached: Bool[Array, "num_envs kinds"], here: Saved) -> Bank:
@@ -202,7 +201,7 @@ def _save(bank: Bank, reached: Bool[Array, "num_envs kinds"], here: Saved) -> Ba
     kinds = _take(apart, who)
     kind, some = _first(kinds), kinds.any(axis=1)
     saved = _put(bank.saved, kind, _take(_blocks(here), who), some)
-    now = some[:, None] & (jnp.arange(len(KINDS), dtype=jnp.int32)[None] == kind[:, None])
+    now = some[:, None] & _is_at(kind, len(KINDS))
     counts = jnp.sum(apart, axis=1, dtype=jnp.int32)
     return Bank(saved, bank.filled | now, bank.reached + counts)
 
@@ -236,6 +235,11 @@ def _put(
 def _first(flags: Bool[Array, "blocks some"]) -> Int32[Array, " blocks"]:
     """The index of the first flag that is set; 0 without one."""
     return jnp.argmax(flags, axis=1).astype(jnp.int32)
+
+
+def _is_at(index: Int32[Array, " blocks"], length: int) -> Bool[Array, "blocks length"]:
+    """Whether each place is that of the index."""
+    return jnp.arange(length, dtype=jnp.int32)[None] == index[:, None]
 
 
 def _uniform(word: UInt32[Array, "*shape"]) -> Float32[Array, "*shape"]:

@@ -22,7 +22,9 @@ from hackmatrix_rl.game._board import (
     CellSet,
     Direction,
     col_of,
+    distance,
     flood,
+    line_of_sight,
     row_and_column,
     row_of,
 )
@@ -34,10 +36,13 @@ from hackmatrix_rl.game._config import (
 from hackmatrix_rl.game._history import (
     empty_history,
     forget,
+    newest,
+    restore,
 )
 from hackmatrix_rl.game._play import (
     Outcome,
     act,
+    attempt,
     play,
 )
 from hackmatrix_rl.game._programs import (
@@ -49,18 +54,24 @@ from hackmatrix_rl.game._reward_config import (
 from hackmatrix_rl.game._rewards import (
     KILL_REWARD,
     TERM_NAMES,
+    Event,
     RewardTerms,
 )
 from hackmatrix_rl.game._rules import (
     RULES_VERSION,
 )
+from hackmatrix_rl.game._siphon import (
+    crosses,
+)
 from hackmatrix_rl.game._stage import (
     FIRST_INTERVAL,
     blank_position,
+    distinct_programs,
     new_game,
     set_up_stage,
 )
 from hackmatrix_rl.game._state import (
+    ALL_PROGRAMS,
     ENEMY_HP,
     ENEMY_SPEED,
     LAST_STAGE,
@@ -76,13 +87,23 @@ from hackmatrix_rl.game._state import (
     Slots,
     State,
     Transmissions,
+    by_type,
     is_block,
+)
+from hackmatrix_rl.game._tactics import (
+    UNREACHED,
+    Yields,
+    cell_yields,
+    distances,
+    siphon_yields,
+    yields_of,
 )
 from hackmatrix_rl.game._validation import (
     COLUMNS,
 )
 
 __all__ = [
+    "ALL_PROGRAMS",
     "COLUMNS",
     "ENEMY_HP",
     "ENEMY_SPEED",
@@ -103,6 +124,7 @@ __all__ = [
     "SPECS",
     "STEPS",
     "TERM_NAMES",
+    "UNREACHED",
     "Action",
     "Board",
     "CellSet",
@@ -110,6 +132,7 @@ __all__ = [
     "Direction",
     "Enemies",
     "EnemyType",
+    "Event",
     "GameConfig",
     "League",
     "Outcome",
@@ -120,20 +143,33 @@ __all__ = [
     "Slots",
     "State",
     "Transmissions",
+    "Yields",
     "act",
     "allowed",
+    "attempt",
     "blank_position",
+    "by_type",
+    "cell_yields",
     "col_of",
+    "crosses",
+    "distance",
+    "distances",
+    "distinct_programs",
     "empty_history",
     "flood",
     "forget",
     "from_arrays",
     "is_block",
     "legal_actions",
+    "line_of_sight",
     "new_game",
+    "newest",
     "play",
+    "restore",
     "row_and_column",
     "row_of",
     "set_up_stage",
+    "siphon_yields",
     "to_arrays",
+    "yields_of",
 ]

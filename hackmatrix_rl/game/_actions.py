@@ -88,7 +88,12 @@ def is_legal(mask: Bool[Array, " num_actions"], action: Int32[Array, ""]) -> Boo
 
 
 def apply_action(
-    state: State, action: Int32[Array, ""], legal: Bool[Array, ""], *, chance: Chance
+    state: State,
+    action: Int32[Array, ""],
+    legal: Bool[Array, ""],
+    *,
+    chance: Chance,
+    share: int = 32,
 ) -> tuple[Position, Event]:
     """The effect of the action itself, before enemy turn and stage set-up (sections 4 and 6).
 
@@ -97,6 +102,8 @@ def apply_action(
         action: 0 to `NUM_ACTIONS` - 1.
         legal: whether it is legal; if not, the result means nothing.
         chance: source of random words.
+        share: siphons and programs of a batch are carried out in buffers of the batch size
+            divided by this; in most play they are rare.
     """
     position = state.position
     moves = legal & (action < SIPHON)
@@ -111,7 +118,7 @@ def apply_action(
         _siphon_or_run,
         (after, kills, jnp.float32(0)),
         (siphons, program, newest(state.history), chance),
-        share=32,
+        share=share,
     )
 
     waits = runs & (program == Program.WAIT)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Int, Key
+from jaxtyping import Array, Bool, Int, Int32, Key
 
 from hackmatrix_rl.batching import (
     Chance,
@@ -18,7 +18,7 @@ from hackmatrix_rl.game._actions import (
 )
 from hackmatrix_rl.game._config import GameConfig
 from hackmatrix_rl.game._enemy_turn import enemy_turn
-from hackmatrix_rl.game._history import forget, remember
+from hackmatrix_rl.game._history import empty_history, forget, remember
 from hackmatrix_rl.game._rewards import (
     Event,
     RewardTerms,
@@ -104,9 +104,7 @@ def act(
     action = action.astype(jnp.int32)
     legal = is_legal(mask, action)
 
-    position, event = apply_action(state, action, legal, chance=chance.fold_in(0))
-    position, turned = turn_after(position, event, chance=chance.fold_in(1))
-    position = complete(position, event)
+    position, event, turned = _carry_out(state, action, legal, chance=chance)
     event = eqx.tree_at(lambda e: e.died, event, legal & (position.player.hp == 0))
     terms = reward_terms(state.position, position, event)
     history = remember(state.history, position, push=turned, pop=event.popped)
@@ -122,6 +120,43 @@ def act(
         completed=event.completed,
     )
     return State(position, history), outcome
+
+
+def attempt(
+    position: Position, action: Int32[Array, ""], *, chance: Chance
+) -> tuple[Position, Event]:
+    """Tries an action out: `act` without history and reward.
+
+    Args:
+        position: one game without its history.
+        action: an action that is not UNDO. It is carried out whether it is legal or not.
+        chance: source of random words.
+
+    Returns:
+        The position after it, without the set-up of a next stage, and what happened.
+    """
+    state = State(position, empty_history(_NO_HISTORY, position))
+    after, event, _ = _carry_out(state, action, jnp.bool_(True), chance=chance, share=_TRIED)
+    return after, replace(event, died=after.player.hp == 0)
+
+
+_NO_HISTORY = GameConfig(history=1)
+_TRIED = 2
+"""Who tries all legal actions out tries programs in a third of all cases."""
+
+
+def _carry_out(
+    state: State,
+    action: Int32[Array, ""],
+    legal: Bool[Array, ""],
+    *,
+    chance: Chance,
+    share: int = 32,
+) -> tuple[Position, Event, Bool[Array, ""]]:
+    """An action up to the set-up of a next stage, what happened, and whether there was a turn."""
+    position, event = apply_action(state, action, legal, chance=chance.fold_in(0), share=share)
+    position, turned = turn_after(position, event, chance=chance.fold_in(1))
+    return complete(position, event), event, turned
 
 
 def turn_after(

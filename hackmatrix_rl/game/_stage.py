@@ -252,8 +252,16 @@ def draw_contents(
     return Board(board.words | programs.words)
 
 
-def distinct_programs(wanted: CellSet, *, chance: Chance) -> Board:
-    """Distinct random programs, with their spawn_count, on the wanted cells."""
+def distinct_programs(
+    wanted: CellSet, *, chance: Chance, unused: UInt32[Array, ""] | None = None
+) -> Board:
+    """Distinct random programs, with their spawn_count, on the wanted cells.
+
+    Args:
+        wanted: the cells.
+        chance: source of random words.
+        unused: the programs to choose from, one bit each; all by default.
+    """
     Carry = tuple[Int32[Array, ""], CellSet, UInt32[Array, ""], UInt32[Array, "36"]]
 
     def one(carry: Carry) -> Carry:
@@ -269,7 +277,7 @@ def distinct_programs(wanted: CellSet, *, chance: Chance) -> Board:
             jnp.where(here, Board.word(value=number, spawn_count=cost), words),
         )
 
-    unused = jnp.uint32(ALL_PROGRAMS)
+    unused = jnp.uint32(ALL_PROGRAMS) if unused is None else unused
     start = (jnp.int32(0), wanted, unused, jnp.zeros(NUM_CELLS, jnp.uint32))
     return Board(jax.lax.while_loop(lambda carry: carry[1].any(), one, start)[-1])
 

@@ -10,11 +10,11 @@ from hackmatrix_rl.agent import Schedule
 from hackmatrix_rl.config import TrainConfig, schedule_of
 from hackmatrix_rl.env import HackMatrix
 from hackmatrix_rl.errors import ConfigError
-from hackmatrix_rl.evaluation import SCRIPTS, Agent, GameAgent, PolicyAgent
+from hackmatrix_rl.evaluation import Agent, PolicyAgent
 from hackmatrix_rl.game import SIPHON
 from hackmatrix_rl.runs._compose import make_environment
 from hackmatrix_rl.runs._folder import RUNS, run_folders
-from hackmatrix_rl.runs._players import find_player
+from hackmatrix_rl.runs._players import SEARCH, UNTRAINED, find_player
 from hackmatrix_rl.training import PPO, Constant, Trainer
 from hackmatrix_rl.training.imitation import (
     BoardSymmetries,
@@ -124,9 +124,12 @@ def find_teacher(
     name = config.teacher
     assert name is not None, "the config is checked"
     try:
-        teacher, its_own = find_player(name, league=config.league, trust_code=trust_code)
+        teacher, its_own = find_player(
+            name, league=config.league, game=environment.config, trust_code=trust_code
+        )
     except ConfigError as error:
-        if any(epath.Path(place).exists() for place in (name, RUNS / name)):
+        there = any(epath.Path(place).exists() for place in (name, RUNS / name))
+        if there or name.startswith(SEARCH):
             raise ConfigError(f"--teacher {error}") from error
         raise ConfigError(f"--teacher {name}: there is no such player. Use {_listed()}.") from error
     if isinstance(teacher, PolicyAgent) and its_own.observation != environment.observation:
@@ -134,8 +137,6 @@ def find_teacher(
             f"--teacher {name}: sees the observation {its_own.observation}, and the student the "
             f"observation {environment.observation}. Both must see the same."
         )
-    if isinstance(teacher, GameAgent):  # it plays games of any size
-        return replace(teacher, config=environment.config)
     return teacher
 
 
@@ -143,7 +144,7 @@ def _listed() -> str:
     """The teachers that there are, in words."""
     runs = [str(folder) for folder in run_folders()]
     more = "" if len(runs) <= _SHOWN else f" ({len(runs) - _SHOWN} more)"
-    found = [*SCRIPTS, *runs[-_SHOWN:]]
+    found = [*UNTRAINED, *runs[-_SHOWN:]]
     return f"{', '.join(found)}{more}, or another run or checkpoint"
 
 

@@ -154,6 +154,7 @@ def launch(
                 )
             resumed = _find(resume_run, changes, trust_code, lock)
             config = resumed.config(changes)
+            resumed.check_bank(config)
             use_devices(config)
         assert config is not None, "a new run needs its settings"
         enable_compilation_cache()

@@ -1,5 +1,6 @@
-"""Players by name: a script, a run, a checkpoint."""
+"""Players by name: a script, a player that tries moves out, a run, a checkpoint."""
 
+import re
 import warnings
 
 from hackmatrix_rl.agent import ValueScale
@@ -8,8 +9,15 @@ from hackmatrix_rl.config import TrainConfig
 from hackmatrix_rl.env import HackMatrix
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.evaluation import SCRIPTS, Agent, PolicyAgent
-from hackmatrix_rl.game import LEAGUES
+from hackmatrix_rl.game import LEAGUES, GameConfig
 from hackmatrix_rl.runs._compose import make_environment
+from hackmatrix_rl.search import LEAST_ROLLOUTS, Expert, RolloutSearch
+
+EXPERT, SEARCH = "expert", "search"
+ROLLOUTS, MOST_ROLLOUTS = 30, 10_000
+"""Imagined games for a move: by default, and at most."""
+UNTRAINED = (*SCRIPTS, EXPERT, f"{SEARCH}({EXPERT}, {ROLLOUTS})")
+"""Names of players without training."""
 
 
 def find_player(
@@ -19,6 +27,7 @@ def find_player(
     trust_code: bool = False,
     best: bool = False,
     league: str | None = None,
+    game: GameConfig | None = None,
     report: Report = warnings.warn,
 ) -> tuple[Agent, HackMatrix]:
     """A player, and the environment that it plays in.
@@ -27,20 +36,27 @@ def find_player(
     config. A policy's thoughts have a value if its run stored the units of the value.
 
     Args:
-        name: a script (`random`, `runner`), a run, or a checkpoint.
+        name: a script (`random`, `runner`), `expert`, `search(expert, 30)` with a number of
+            imagined games for a move, a run, or a checkpoint.
         network: as for `load`.
         trust_code: whether code that the run names may be imported.
         best: whether to use the checkpoint with the highest mean return.
         league: the league to play in, one of `LEAGUES`; `None`: the one that a policy was trained
-            in, and the original one for a script.
+            in, and the original one for a player without training.
+        game: sizes and league of the game that a player without training plays; `None`: the
+            default sizes in that league.
         report: takes a message about each skipped checkpoint, or about what else is damaged.
 
     Raises:
         ConfigError: there is no such player, its code is not trusted, or it was trained in the
             other league.
     """
+    environment = make_environment(TrainConfig(league=league or LEAGUES[0]))
     if name in SCRIPTS:
-        return SCRIPTS[name](), make_environment(TrainConfig(league=league or LEAGUES[0]))
+        return SCRIPTS[name](), environment
+    searcher = _searcher(name, environment.config if game is None else game)
+    if searcher is not None:
+        return searcher, environment
     loaded = load(name, network=network, trust_code=trust_code, best=best, report=report)
     trained = loaded.environment.config.league
     if league not in (None, trained):
@@ -49,6 +65,37 @@ def find_player(
             f"Leave --league out, or train one: hackmatrix-rl train --league {league}"
         )
     return PolicyAgent(loaded.policy, value_scale=_scale(loaded, report)), loaded.environment
+
+
+def _searcher(name: str, config: GameConfig) -> Agent | None:
+    """The player that tries moves out with this name; `None` for another kind of name.
+
+    Raises:
+        ConfigError: it is the name of a search, but of none that there is.
+    """
+    if name == EXPERT:
+        return Expert(config)
+    if not re.match(rf"{SEARCH}\s*(\(|$)", name):
+        return None
+    parts = re.fullmatch(rf"{SEARCH}\s*\(([^(),]*)(?:,([^(),]*))?\)", name)
+    if parts is None:
+        raise ConfigError(
+            f'{name}: not a search. Write "{SEARCH}({EXPERT}, {ROLLOUTS})": who plays the imagined '
+            "games, and how many for a move."
+        )
+    base, number = parts[1].strip(), (parts[2] or str(ROLLOUTS)).strip()
+    if base != EXPERT:
+        raise ConfigError(
+            f"{name}: nobody named {base!r} can play imagined games. There is: {EXPERT}. "
+            f'Write "{SEARCH}({EXPERT}, {ROLLOUTS})".'
+        )
+    rollouts = int(number) if re.fullmatch(r"[0-9]{1,9}", number) else 0
+    if not LEAST_ROLLOUTS <= rollouts <= MOST_ROLLOUTS:
+        raise ConfigError(
+            f"{name}: the number of imagined games for a move must be a whole number within "
+            f"{LEAST_ROLLOUTS}..{MOST_ROLLOUTS}, not {number}."
+        )
+    return RolloutSearch(Expert(config), rollouts)
 
 
 def _scale(loaded: Loaded, report: Report) -> ValueScale | None:

@@ -94,6 +94,23 @@ class ResumableRun:
         if "network" not in changes:
             check_trusted(self.config(changes), self.checkpoint, trust_code=trust_code)
 
+    def check_bank(self, config: TrainConfig) -> None:
+        """Refuses another league where positions are saved to begin from.
+
+        Other sizes of the game need no check: the games and their bank then begin anew.
+
+        Raises:
+            ConfigError: the saved positions are of another league.
+        """
+        stored = self.config({})
+        goes_on = stored.frontier_share > 0 and config.frontier_share > 0
+        if goes_on and stored.league != config.league:
+            raise ConfigError(
+                f"--league {config.league}: the positions that --frontier-share "
+                f"{stored.frontier_share:g} saved are of the league {stored.league}. Leave "
+                "--league out, or give --frontier-share 0."
+            )
+
     @property
     def update(self) -> int:
         """Number of updates at the checkpoint."""

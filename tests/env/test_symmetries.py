@@ -137,7 +137,7 @@ def advance(game, action, key):
     return after, outcome.completed
 
 
-GAMES = 256
+GAMES = 128
 
 
 @pytest.fixture(scope="module")
@@ -193,7 +193,7 @@ def test_a_turned_game_looks_and_plays_as_the_turned_original(games, symmetry):
 
     drawn = np.isin(action, [Action.WARP, Action.POLY, Action.RESET, Action.HACK, Action.EXCH])
     certain = quiet(games) & quiet(after) & ~np.asarray(completed) & ~drawn
-    assert certain.sum() > 20
+    assert certain.sum() > 10
     assert same[certain].all()
     assert same.mean() > 0.5, "ties and draws are the exception"
 

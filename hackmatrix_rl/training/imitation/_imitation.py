@@ -15,7 +15,7 @@ from hackmatrix_rl.agent import (
     scheduled_at,
 )
 from hackmatrix_rl.agent.networks import ActorCritic
-from hackmatrix_rl.env import Environment, HackMatrix
+from hackmatrix_rl.env import Environment, HackMatrix, whole_games
 from hackmatrix_rl.evaluation import Agent, check_player
 from hackmatrix_rl.game import FIRST_PROGRAM, NUM_ACTIONS, SIPHON
 from hackmatrix_rl.training._algorithm import Algorithm, AlgorithmState, Dispatch
@@ -138,7 +138,7 @@ class Imitation(Algorithm[ImitationState]):
             TypeError: the teacher is no player.
             ValueError: an argument is out of range, or the parts do not fit together.
         """
-        check_player(teacher, ppo.environment)
+        check_player(teacher, whole_games(ppo.environment))
         if not 0 <= random_share <= 1:
             raise ValueError(f"random_share must be in [0, 1], not {random_share}")
         if buffer_size < ppo.steps_per_update:
@@ -268,7 +268,7 @@ class Imitation(Algorithm[ImitationState]):
                 scheduled=scheduled_at(self.ppo.estimate, now),
             ),
             agreement=Agreement.of(
-                labels, KINDS if isinstance(self.environment, HackMatrix) else ()
+                labels, KINDS if isinstance(whole_games(self.environment), HackMatrix) else ()
             ),
         )
 

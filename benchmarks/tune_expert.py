@@ -1,0 +1,171 @@
+"""Tunes the weights of `Expert` by the cross-entropy method.
+
+    python benchmarks/tune_expert.py --out FILE [--league no-rewind] [--seconds 1500]
+
+Each generation draws candidates around a mean, plays the same new games with each, and moves the
+mean towards the best quarter. After each, the mean and the deviations are written to `--out`; if
+that file is there, the tuning goes on from it. The file is a file of weights like those in
+hackmatrix_rl/search/: copied there, it is what the package plays with.
+
+Source: Szita and Lorincz 2006, "Learning Tetris using the noisy cross-entropy method".
+"""
+
+import argparse
+import json
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from hackmatrix_rl.batching import one_round_loop
+from hackmatrix_rl.game import LEAGUES, GameConfig, State, legal_actions, new_game, play
+from hackmatrix_rl.search import EvaluationWeights, Expert, WinWeights
+from hackmatrix_rl.system import enable_compilation_cache, write_whole
+
+MOST_MOVES = 400
+WON, STAGE, CUT = 10.0, 0.4, -0.3
+"""What a candidate gets for a game: for a victory, for each stage, for one that was cut."""
+ELITE, STEP = 0.25, 0.7
+"""The share of candidates that the mean moves towards, and how far."""
+_MOVES_AT_ONCE, _SHARE = 8, 4
+
+
+class Game(NamedTuple):
+    """A game of a candidate."""
+
+    state: State
+    moves: jax.Array
+    over: jax.Array
+    won: jax.Array
+
+
+def play_games(config: GameConfig, numbers: jax.Array, keys: jax.Array) -> Game:
+    """Plays a game to its end for each candidate and key.
+
+    Args:
+        config: sizes and league of the game.
+        numbers: the weights of each candidate.
+        keys: of the games; all candidates play the same.
+
+    Returns:
+        The games at their ends, candidates first.
+    """
+
+    def begin(key: jax.Array) -> Game:
+        no = jnp.bool_(False)
+        return Game(new_game(config, key=jax.random.fold_in(key, 0)), jnp.int32(0), no, no)
+
+    def goes_on(game: Game, given: Any) -> jax.Array:
+        return ~game.over
+
+    def move(game: Game, given: Any) -> Game:
+        numbers, key = given
+        expert = Expert(config, EvaluationWeights(numbers))
+        mask = legal_actions(config, game.state)
+        key = jax.random.fold_in(key, 1 + game.moves)
+        think, act = jax.random.split(key)
+        action, _, _ = expert.think(game.state, mask, (), key=think)
+        state, outcome = play(config, game.state, action, key=act)
+        moves = game.moves + 1
+        over = outcome.died | outcome.won | ~outcome.legal | (moves >= MOST_MOVES)
+        return Game(state, moves, over, outcome.won)
+
+    def some_moves(game: Game, given: Any) -> Game:
+        def one(_: Any, game: Game) -> Game:
+            after = move(game, given)
+            return jax.tree.map(lambda new, old: jnp.where(game.over, old, new), after, game)
+
+        return jax.lax.fori_loop(0, _MOVES_AT_ONCE, one, game)
+
+    def whole(numbers: jax.Array, key_data: jax.Array) -> Game:
+        key = jax.random.wrap_key_data(key_data)
+        return one_round_loop(goes_on, some_moves, begin(key), (numbers, key), share=_SHARE)
+
+    candidates, games = len(numbers), len(keys)
+    everybody = jnp.repeat(numbers, games, axis=0)
+    found = jax.vmap(whole)(everybody, jnp.tile(jax.random.key_data(keys), (candidates, 1)))
+    return jax.tree.map(lambda leaf: leaf.reshape(candidates, games, *leaf.shape[1:]), found)
+
+
+def scores(found: Game) -> np.ndarray:
+    """What each candidate got, a game."""
+    won, moves = np.asarray(found.won), np.asarray(found.moves)
+    stage = np.asarray(found.state.position.stage)
+    cut = (moves >= MOST_MOVES) & ~won
+    mean: np.ndarray = (WON * won + STAGE * (stage - 1) + CUT * cut).mean(axis=1)
+    return mean
+
+
+def read(file: Path, league: str) -> dict[str, Any]:
+    """The state of the tuning: from its file, or around the package's weights."""
+    if file.exists():
+        found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        if found.get("league") != league or "deviations" not in found:
+            raise SystemExit(f"--out {file} is no tuning in the league {league}; name another file")
+        return found
+    weights = EvaluationWeights.shipped(league).as_dict()
+    return {
+        "note": "",
+        "league": league,
+        "generation": 0,
+        "evaluation": weights,
+        "deviations": {name: 0.25 * abs(mean) + 0.1 for name, mean in weights.items()},
+        "win_probability": WinWeights.shipped(league).as_dict(),
+    }
+
+
+def main() -> None:
+    """Tunes until the time is over."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path, required=True, help="file of weights; goes on from it")
+    parser.add_argument("--league", choices=LEAGUES, default=LEAGUES[0])
+    parser.add_argument("--seconds", type=float, default=1500, help="no generation begins later")
+    parser.add_argument("--candidates", type=int, default=32, help="of a generation")
+    parser.add_argument("--games", type=int, default=64, help="of each candidate")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    if options.candidates < 8 or options.games < 1:
+        parser.error("--candidates must be at least 8, and --games at least 1.")
+    enable_compilation_cache()
+    config = GameConfig(rewind_across_stages=options.league == "original")
+    tuned, began = read(options.out, options.league), time.monotonic()
+    names = list(EvaluationWeights.MEANING)
+    games = jax.jit(lambda numbers, keys: play_games(config, numbers, keys))
+    while time.monotonic() - began < options.seconds:
+        generation = tuned["generation"]
+        mean, deviation = (
+            np.array([tuned[table][name] for name in names])
+            for table in ("evaluation", "deviations")
+        )
+        random = np.random.default_rng([options.seed, generation])
+        drawn = mean + deviation * random.normal(size=(options.candidates, len(names)))
+        drawn[0] = mean  # it plays along, so that the file tells how good it is
+        key = jax.random.fold_in(jax.random.key(options.seed), generation)
+        found = games(jnp.asarray(drawn, jnp.float32), jax.random.split(key, options.games))
+        result = scores(found)
+        elite = drawn[np.argsort(-result)[: int(ELITE * options.candidates)]]
+        mean_of_all, won = result.mean(), np.asarray(found.won)
+        mean = (1 - STEP) * mean + STEP * elite.mean(axis=0)
+        spread = (1 - STEP) * deviation + STEP * elite.std(axis=0, ddof=1)
+        spread = spread + 0.01 * np.abs(mean) + 0.004
+        tuned |= {
+            "note": f"benchmarks/tune_expert.py --league {options.league}, {generation + 1} "
+            f"generations of {options.candidates} candidates and {options.games} games",
+            "generation": generation + 1,
+            "evaluation": dict(zip(names, mean.round(4).tolist(), strict=True)),
+            "deviations": dict(zip(names, spread.round(4).tolist(), strict=True)),
+        }
+        write_whole(options.out, json.dumps(tuned, indent=1) + "\n")
+        print(
+            f"generation {generation + 1}, {time.monotonic() - began:.0f} s: the mean before won "
+            f"{won[0].mean():.3f}, all {won.mean():.3f}; scores: mean {result[0]:.2f}, all "
+            f"{mean_of_all:.2f}, best {result.max():.2f}",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()

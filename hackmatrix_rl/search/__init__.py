@@ -1,0 +1,43 @@
+"""Players that try moves out: one move ahead, and by games that they imagine."""
+
+from hackmatrix_rl.search._evaluation import (
+    evaluate,
+    evaluate_next_stage,
+    evaluate_result,
+)
+from hackmatrix_rl.search._expert import (
+    Expert,
+)
+from hackmatrix_rl.search._guide import (
+    ExpertGuide,
+    Guide,
+)
+from hackmatrix_rl.search._rollout_search import (
+    LEAST_ROLLOUTS,
+    RolloutSearch,
+)
+from hackmatrix_rl.search._unseen import (
+    draw_unseen,
+)
+from hackmatrix_rl.search._weights import (
+    EvaluationWeights,
+    WinWeights,
+)
+from hackmatrix_rl.search._win_probability import (
+    win_probability,
+)
+
+__all__ = [
+    "LEAST_ROLLOUTS",
+    "EvaluationWeights",
+    "Expert",
+    "ExpertGuide",
+    "Guide",
+    "RolloutSearch",
+    "WinWeights",
+    "draw_unseen",
+    "evaluate",
+    "evaluate_next_stage",
+    "evaluate_result",
+    "win_probability",
+]

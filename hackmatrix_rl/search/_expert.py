@@ -1,0 +1,115 @@
+"""A player that looks one move ahead."""
+
+from typing import final
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Int32, Key, PyTree
+
+from hackmatrix_rl.batching import Chance, below
+from hackmatrix_rl.evaluation import GameAgent, Thought
+from hackmatrix_rl.game import (
+    FIRST_PROGRAM,
+    NUM_ACTIONS,
+    GameConfig,
+    Position,
+    Program,
+    State,
+    newest,
+    restore,
+)
+from hackmatrix_rl.search._evaluation import owns
+from hackmatrix_rl.search._imagined import deciding, imagine
+from hackmatrix_rl.search._unseen import draw_unseen
+from hackmatrix_rl.search._weights import EvaluationWeights
+
+UNDO = FIRST_PROGRAM + Program.UNDO
+
+
+@final
+class Expert(GameAgent):
+    """Tries every legal action once and takes the one whose result is worth the most.
+
+    It is fair: it tries them out on a position in which everything unseen is drawn anew. UNDO is
+    not tried out; two rules decide about it (`wants_undo`).
+
+    Attributes:
+        config: sizes and league of the game.
+        weights: what a position is worth.
+    """
+
+    config: GameConfig = eqx.field(static=True)
+    weights: EvaluationWeights
+
+    def __init__(self, config: GameConfig, weights: EvaluationWeights | None = None) -> None:
+        """A player of a game.
+
+        Args:
+            config: sizes and league of the game.
+            weights: by default the package's for that league.
+        """
+        self.config = config
+        self.weights = EvaluationWeights.shipped(config.league) if weights is None else weights
+
+    def think(
+        self,
+        observation: PyTree[Array],
+        mask: Bool[Array, " num_actions"],
+        carry: PyTree[Array],
+        *,
+        key: Key[Array, ""],
+    ) -> tuple[Int32[Array, ""], PyTree[Array], Thought]:
+        """Tries the legal actions out; the thought has what each of them is worth.
+
+        Args:
+            observation: the `State` of one game.
+            mask: the legal actions.
+            carry: nothing.
+            key: of the unseen and of what is tried out.
+        """
+        chance = Chance.of(key)
+        seen = draw_unseen(observation.position, chance=chance.fold_in(0))
+        others = without_undo(mask)
+        found = imagine(self.config, deciding(seen, others), self.weights, chance=chance.fold_in(1))
+        undo = undoes(self.config, observation, mask, chance=chance.fold_in(2))
+        assert found.values is not None
+        values = jnp.where(others, found.values, jnp.nan)
+        return jnp.where(undo, UNDO, found.choice), carry, Thought(search_values=values)
+
+
+def without_undo(mask: Bool[Array, " num_actions"]) -> Bool[Array, " num_actions"]:
+    """The legal actions but UNDO."""
+    return mask & (jnp.arange(NUM_ACTIONS) != UNDO)
+
+
+def undoes(
+    config: GameConfig, state: State, mask: Bool[Array, " num_actions"], *, chance: Chance
+) -> Bool[Array, ""]:
+    """Whether the player plays UNDO.
+
+    It does, where UNDO is legal,
+
+    - at the start of a stage, if that brings the old board back, one step from its exit;
+    - seven times in eight, if the newest snapshot or the one before it has more hp, and still
+      UNDO and a credit, so that the damage is taken back;
+    - if nothing else is legal.
+
+    Args:
+        config: sizes and league of the game.
+        state: one game.
+        mask: its legal actions.
+        chance: source of random words.
+    """
+    position, history = state.position, state.history
+    latest = restore(position, newest(history))
+    earlier = restore(position, newest(history, before=1))
+    hp = position.player.hp
+    back_one = (latest.player.hp > hp) & _can_undo_again(latest)
+    back_two = (latest.player.hp == hp) & (earlier.player.hp > hp) & _can_undo_again(earlier)
+    heals = (back_one | (back_two & (history.count > 1))) & (below(chance.bits(), 8) != 0)
+    rewinds = (position.turn == 0) & config.rewind_across_stages
+    return mask[UNDO] & (rewinds | heals | ~without_undo(mask).any())
+
+
+def _can_undo_again(snapshot: Position) -> Bool[Array, ""]:
+    return owns(snapshot, Program.UNDO) & (snapshot.player.credits >= 1)

@@ -1,0 +1,141 @@
+"""What a rollout search is guided by: a first opinion of each action, a policy, and a leaf."""
+
+from abc import abstractmethod
+from typing import final
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float32, Int32
+
+from hackmatrix_rl.batching import Chance
+from hackmatrix_rl.game import GameConfig, Position
+from hackmatrix_rl.search._expert import Expert
+from hackmatrix_rl.search._imagined import imagine, playing
+from hackmatrix_rl.search._weights import WinWeights
+from hackmatrix_rl.search._win_probability import win_probability
+
+
+class Guide(eqx.Module):
+    """Opinions on imagined positions of one game; a search uses many of them side by side.
+
+    To search with a network, subclass this: its logits are the first opinion, its choices the
+    policy, its head the leaf. Its fields are arrays, or static.
+
+    Attributes:
+        config: sizes and league of the game.
+    """
+
+    config: eqx.AbstractVar[GameConfig]
+
+    @abstractmethod
+    def prefer(
+        self,
+        position: Position,
+        action: Int32[Array, ""],
+        legal: Bool[Array, ""],
+        *,
+        chance: Chance,
+    ) -> Float32[Array, ""]:
+        """A first opinion of an action; the search looks closer at the best few.
+
+        Args:
+            position: the present one.
+            action: not UNDO.
+            legal: whether the opinion is wanted at all.
+            chance: source of random words.
+
+        Returns:
+            The opinion in win probability, up to a constant of the position.
+        """
+
+    @abstractmethod
+    def roll_out(
+        self,
+        position: Position,
+        action: Int32[Array, ""],
+        wanted: Bool[Array, ""],
+        *,
+        chance: Chance,
+    ) -> Float32[Array, ""]:
+        """Plays one imagined game that begins with an action.
+
+        Args:
+            position: before it.
+            action: not UNDO.
+            wanted: whether anybody asks; otherwise nothing needs to be played.
+            chance: source of random words.
+
+        Returns:
+            How likely a victory is after it, discounted.
+        """
+
+    @abstractmethod
+    def win_probability(self, position: Position) -> Float32[Array, ""]:
+        """How likely a victory is in a position, without a search."""
+
+
+@final
+class ExpertGuide(Guide):
+    """The expert's evaluation two moves deep, its play to the end of the stage, and a table.
+
+    Attributes:
+        config: sizes and league of the game.
+        expert: it plays the imagined games.
+        leaf: weights of the win probability at the start of a stage.
+        most_moves: moves after which an imagined game ends.
+        discount: by which a victory loses worth with each move, so that no search dawdles.
+        opinion: what a point of the evaluation is worth in win probability.
+    """
+
+    config: GameConfig = eqx.field(static=True)
+    expert: Expert
+    leaf: WinWeights
+    most_moves: int = eqx.field(static=True, default=40)
+    discount: float = eqx.field(static=True, default=0.997)
+    opinion: float = eqx.field(static=True, default=0.004)
+
+    @staticmethod
+    def of(expert: Expert) -> "ExpertGuide":
+        """The guide of an expert, with the package's table for the league."""
+        return ExpertGuide(expert.config, expert, WinWeights.shipped(expert.config.league))
+
+    def prefer(
+        self,
+        position: Position,
+        action: Int32[Array, ""],
+        legal: Bool[Array, ""],
+        *,
+        chance: Chance,
+    ) -> Float32[Array, ""]:
+        """0.3 of what the result is worth, and 0.7 of its best successor."""
+        game = playing(position, action, legal.astype(jnp.int32))
+        game = imagine(self.config, game, self.expert.weights, chance=chance)
+        stops = game.completed | game.died
+        worth = jnp.where(stops, game.worth, 0.3 * game.worth + 0.7 * game.best)
+        return self.opinion * worth
+
+    def roll_out(
+        self,
+        position: Position,
+        action: Int32[Array, ""],
+        wanted: Bool[Array, ""],
+        *,
+        chance: Chance,
+    ) -> Float32[Array, ""]:
+        """The expert plays to the end of the stage; there the table tells."""
+        moves = jnp.where(wanted, self.most_moves, 0)
+        game = imagine(
+            self.config, playing(position, action, moves), self.expert.weights, chance=chance
+        )
+        at_end = win_probability(self.config, game.position, self.leaf, started=game.completed)
+        at_end = jnp.where(game.completed, at_end, _UNFINISHED * at_end)
+        later = self.discount ** jnp.maximum(game.moves - 1, 0).astype(jnp.float32)
+        return jnp.where(game.won, 1.0, at_end * later)
+
+    def win_probability(self, position: Position) -> Float32[Array, ""]:
+        """The table's, though the stage is not at its start."""
+        return win_probability(self.config, position, self.leaf, started=jnp.bool_(False))
+
+
+_UNFINISHED = 0.8
+"""What a position in the middle of a stage is worth of one at a start with the same things."""

@@ -1,0 +1,188 @@
+"""Imagined games: an expert's decisions, and games that it plays on in its head.
+
+A decision tries every legal action out, one after another. A game played on is decisions and
+moves in turn. Both are one loop in which every game makes one attempt a round, so that games with
+many legal actions, or long ones, keep no other waiting.
+"""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float32, Int32, UInt32
+
+from hackmatrix_rl.batching import Chance, nth_bit, one_round_loop, select, union
+from hackmatrix_rl.game import (
+    NUM_ACTIONS,
+    Event,
+    GameConfig,
+    Position,
+    allowed,
+    attempt,
+)
+from hackmatrix_rl.search._evaluation import evaluate_result
+from hackmatrix_rl.search._weights import EvaluationWeights
+
+NOTHING = np.float32(-1e9)
+"""The value of an action that has not been tried; below that of every position."""
+
+
+class Imagined(eqx.Module):
+    """An imagined game.
+
+    Attributes:
+        position: the present one.
+        untried: the actions to try before the next move, one bit each.
+        choice: the next move, once `untried` is empty.
+        best: what `choice` is worth; `NOTHING` before the first action is tried.
+        values: what each action is worth, by the latest decision; `None` if nobody asks.
+        moves_left: how many moves it plays at most.
+        moves: how many it has played.
+        worth: what the result of the latest move was worth.
+        completed: whether the latest move completed the stage. Then the game ends.
+        won: whether that was the last stage.
+        attempts: number of rounds so far.
+    """
+
+    position: Position
+    untried: UInt32[Array, ""]
+    choice: Int32[Array, ""]
+    best: Float32[Array, ""]
+    values: Float32[Array, " num_actions"] | None
+    moves_left: Int32[Array, ""]
+    moves: Int32[Array, ""]
+    worth: Float32[Array, ""]
+    completed: Bool[Array, ""]
+    won: Bool[Array, ""]
+    attempts: Int32[Array, ""]
+
+    @property
+    def died(self) -> Bool[Array, ""]:
+        """Whether the player has no hp left."""
+        return self.position.player.hp == 0
+
+
+def deciding(position: Position, legal: Bool[Array, " num_actions"]) -> Imagined:
+    """A game in which one decision among some actions is to be made, and no move."""
+    return _begun(
+        position,
+        untried=bits_of_actions(legal),
+        choice=jnp.int32(0),
+        moves_left=jnp.int32(0),
+        values=jnp.full(NUM_ACTIONS, NOTHING),
+    )
+
+
+def playing(position: Position, action: Int32[Array, ""], moves: Int32[Array, ""]) -> Imagined:
+    """A game that begins with an action.
+
+    Args:
+        position: before it.
+        action: the first move; it may not be UNDO.
+        moves: how many moves are played at most, the first one included. A decision follows the
+            last of them. With 0 nothing happens at all.
+    """
+    return _begun(position, untried=jnp.uint32(0), choice=action, moves_left=moves, values=None)
+
+
+def _begun(
+    position: Position,
+    *,
+    untried: UInt32[Array, ""],
+    choice: Int32[Array, ""],
+    moves_left: Int32[Array, ""],
+    values: Float32[Array, " num_actions"] | None,
+) -> Imagined:
+    no, zero = jnp.bool_(False), jnp.int32(0)
+    nothing = jnp.float32(NOTHING)
+    return Imagined(
+        position, untried, choice, nothing, values, moves_left, zero, nothing, no, no, zero
+    )
+
+
+Given = tuple[EvaluationWeights, Chance]
+
+
+def imagine(
+    config: GameConfig, game: Imagined, weights: EvaluationWeights, *, chance: Chance
+) -> Imagined:
+    """Plays an imagined game until it ends or has no moves left.
+
+    Args:
+        config: sizes and league of the game.
+        game: from `deciding` or `playing`; use `jax.vmap` for a batch.
+        weights: of the evaluation by which each move is chosen.
+        chance: source of random words; every attempt has its own.
+    """
+
+    def goes_on(game: Imagined, given: Given) -> Bool[Array, ""]:
+        return (game.untried != 0) | (game.moves_left > 0)
+
+    def one(game: Imagined, given: Given) -> Imagined:
+        weights, chance = given
+        trying = game.untried != 0
+        tried = nth_bit(game.untried, jnp.int32(0))
+        action = jnp.where(trying, tried, game.choice)
+        after, event = attempt(game.position, action, chance=chance.fold_in(game.attempts))
+        worth = evaluate_result(config, after, event, weights)
+        return select(trying, _tried(game, tried, worth), _played(game, after, event, worth))
+
+    def some(game: Imagined, given: Given) -> Imagined:
+        return jax.lax.fori_loop(
+            0, _ROUNDS, lambda _, game: select(goes_on(game, given), one(game, given), game), game
+        )
+
+    return one_round_loop(goes_on, some, game, (weights, chance), share=_SHARE, least=_LEAST)
+
+
+_ROUNDS, _SHARE, _LEAST = 4, 8, 256
+"""Attempts between two looks at which games go on; the share and the least number of them that
+go on together."""
+
+
+def _tried(game: Imagined, action: Int32[Array, ""], worth: Float32[Array, ""]) -> Imagined:
+    """The game after an action was tried."""
+    better = worth > game.best
+    values = game.values
+    if values is not None:
+        values = jnp.where(np.arange(NUM_ACTIONS) == action, worth, values)
+    return Imagined(
+        position=game.position,
+        untried=game.untried & (game.untried - 1),
+        choice=jnp.where(better, action, game.choice),
+        best=jnp.maximum(worth, game.best),
+        values=values,
+        moves_left=game.moves_left,
+        moves=game.moves,
+        worth=game.worth,
+        completed=game.completed,
+        won=game.won,
+        attempts=game.attempts + 1,
+    )
+
+
+def _played(game: Imagined, after: Position, event: Event, worth: Float32[Array, ""]) -> Imagined:
+    """The game after its move."""
+    # UNDO is not imagined: the history stays behind.
+    legal = bits_of_actions(allowed(after, can_undo=jnp.bool_(False)))
+    over = event.completed | event.died
+    untried = jnp.where(over, jnp.uint32(0), legal)
+    return Imagined(
+        position=after,
+        untried=untried,
+        choice=game.choice,
+        best=jnp.float32(NOTHING),
+        values=game.values,
+        moves_left=jnp.where(untried == 0, 0, game.moves_left - 1),
+        moves=game.moves + 1,
+        worth=worth,
+        completed=event.completed,
+        won=event.won,
+        attempts=game.attempts + 1,
+    )
+
+
+def bits_of_actions(legal: Bool[Array, " num_actions"]) -> UInt32[Array, ""]:
+    """Actions as the bits of one word."""
+    bits = np.uint32(1) << np.arange(NUM_ACTIONS, dtype=np.uint32)
+    return union(jnp.where(legal, bits, jnp.uint32(0)))

@@ -1,0 +1,186 @@
+"""A player that plays imagined games before each move."""
+
+from typing import final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
+
+from hackmatrix_rl.batching import Chance, side_by_side
+from hackmatrix_rl.evaluation import GameAgent, Thought
+from hackmatrix_rl.game import NUM_ACTIONS, GameConfig, Position
+from hackmatrix_rl.search._expert import UNDO, Expert, undoes, without_undo
+from hackmatrix_rl.search._guide import ExpertGuide, Guide
+from hackmatrix_rl.search._unseen import draw_unseen
+
+ARMS = 5
+"""How many actions are looked at closely."""
+HALVINGS = 3
+"""Rounds of sequential halving: 5 actions, then 3, then 2."""
+LEAST_ROLLOUTS = ARMS * HALVINGS
+_FAR_BEHIND = 0.24
+"""An action that is this much behind the best by the first opinion is not looked at."""
+_CLIPPED = 0.12
+"""The most that the first opinion counts against an action."""
+
+
+class Arms(eqx.Module):
+    """What the search has found for each action so far.
+
+    Attributes:
+        opinions: the guide's, at most 0: relative to the best action.
+        sums: of the results of all rollouts.
+        visits: number of rollouts.
+        kept: the actions that are still looked at.
+    """
+
+    opinions: Float32[Array, " num_actions"]
+    sums: Float32[Array, " num_actions"]
+    visits: Int32[Array, " num_actions"]
+    kept: Bool[Array, " num_actions"]
+
+    def means(self) -> Float32[Array, " num_actions"]:
+        """The mean result of each action; 0 without one."""
+        return self.sums / jnp.maximum(self.visits, 1).astype(jnp.float32)
+
+    def ranking(self) -> Float32[Array, " num_actions"]:
+        """The mean result and a little of the opinion; -inf for actions that were dropped."""
+        return jnp.where(self.kept, self.means() + self.opinions, -jnp.inf)
+
+    def best(self, number: Int32[Array, ""]) -> "Arms":
+        """Keeps only the best ones."""
+        ranking = self.ranking()
+        places = np.arange(NUM_ACTIONS)
+        before = (ranking[None, :] > ranking[:, None]) | (
+            (ranking[None, :] == ranking[:, None]) & (places[None, :] < places[:, None])
+        )
+        rank = jnp.sum(before, axis=1, dtype=jnp.int32)
+        return eqx.tree_at(lambda arms: arms.kept, self, self.kept & (rank < number))
+
+
+@final
+class RolloutSearch(GameAgent):
+    """Looks at its best few actions by games that it imagines to the end of the stage.
+
+    The best five by the guide's first opinion share the rollouts by sequential halving: after
+    each third of them, the better half goes on. Every imagined game draws the unseen anew, so the
+    search is fair. UNDO follows the expert's rules.
+
+    Source: Karnin, Koren and Somekh 2013, "Almost optimal exploration in multi-armed bandits".
+
+    Attributes:
+        config: sizes and league of the game.
+        guide: opinions, policy and leaf.
+        rollouts: imagined games for one move, at least 15.
+
+    Raises:
+        ValueError: there are too few rollouts.
+    """
+
+    config: GameConfig = eqx.field(static=True)
+    guide: Guide
+    rollouts: int = eqx.field(static=True)
+
+    def __init__(self, player: Expert | Guide, rollouts: int = 30) -> None:
+        """A search.
+
+        Args:
+            player: what it is guided by; an `Expert` with the package's win probabilities.
+            rollouts: imagined games for one move.
+        """
+        if not isinstance(rollouts, int) or rollouts < LEAST_ROLLOUTS:
+            raise ValueError(
+                f"rollouts must be an integer of at least {LEAST_ROLLOUTS}, not {rollouts!r}"
+            )
+        self.guide = ExpertGuide.of(player) if isinstance(player, Expert) else player
+        self.config = self.guide.config
+        self.rollouts = rollouts
+
+    def think(
+        self,
+        observation: PyTree[Array],
+        mask: Bool[Array, " num_actions"],
+        carry: PyTree[Array],
+        *,
+        key: Key[Array, ""],
+    ) -> tuple[Int32[Array, ""], PyTree[Array], Thought]:
+        """Searches; the thought has the mean result and the visits of each action.
+
+        Args:
+            observation: the `State` of one game.
+            mask: the legal actions.
+            carry: nothing.
+            key: of the unseen and of the imagined games.
+        """
+        chance = Chance.of(key)
+        position = observation.position
+        others = without_undo(mask)
+        undo = undoes(self.config, observation, mask, chance=chance.fold_in(0))
+        wanted = others & ~undo
+        arms = self._opinions(position, wanted, chance=chance.fold_in(1))
+        arms = self._halve(position, arms, chance=chance.fold_in(2))
+        choice = jnp.argmax(arms.ranking()).astype(jnp.int32)
+        searched = arms.visits > 0
+        thought = Thought(
+            win_probability=jnp.where(
+                searched[choice], arms.means()[choice], self.guide.win_probability(position)
+            ),
+            search_values=jnp.where(searched, arms.means(), jnp.nan),
+            search_visits=arms.visits,
+        )
+        return jnp.where(undo, UNDO, choice), carry, thought
+
+    def _opinions(
+        self, position: Position, legal: Bool[Array, " num_actions"], *, chance: Chance
+    ) -> Arms:
+        """The arms before the first rollout."""
+        seen = draw_unseen(position, chance=chance.fold_in(0))
+
+        def one(each: tuple[Array, Array], shared: tuple[Guide, Position, Chance]) -> Array:
+            (action, legal), (guide, position, chance) = each, shared
+            return guide.prefer(position, action, legal, chance=chance.fold_in(action))
+
+        actions = jnp.arange(NUM_ACTIONS, dtype=jnp.int32)
+        shared = (self.guide, seen, chance.fold_in(1))
+        opinions = side_by_side(one, (actions, legal), shared)
+        opinions = jnp.where(legal, opinions, -jnp.inf)
+        behind = jnp.where(legal, opinions - jnp.max(opinions), -jnp.inf)
+        zero = jnp.zeros(NUM_ACTIONS, jnp.float32)
+        arms = Arms(
+            opinions=behind,
+            sums=zero,
+            visits=zero.astype(jnp.int32),
+            kept=legal & (behind >= -_FAR_BEHIND),
+        )
+        arms = arms.best(jnp.int32(ARMS))
+        return eqx.tree_at(lambda arms: arms.opinions, arms, jnp.maximum(behind, -_CLIPPED))
+
+    def _halve(self, position: Position, arms: Arms, *, chance: Chance) -> Arms:
+        """The arms after all rollouts."""
+        seats = jnp.arange(self.rollouts // HALVINGS, dtype=jnp.int32)
+
+        def one(each: tuple[Array, ...], shared: tuple[Guide, Position, Chance]) -> Array:
+            (seat, action, wanted), (guide, position, chance) = each, shared
+            chance = chance.fold_in(seat)
+            seen = draw_unseen(position, chance=chance.fold_in(0))
+            return guide.roll_out(seen, action, wanted, chance=chance.fold_in(1))
+
+        def halve(number: Int32[Array, ""], arms: Arms) -> Arms:
+            left = jnp.sum(arms.kept, dtype=jnp.int32)
+            order = jnp.argsort(-arms.ranking()).astype(jnp.int32)
+            actions = order[jnp.remainder(seats, jnp.maximum(left, 1))]
+            wanted = jnp.broadcast_to(left > 1, seats.shape)
+            shared = (self.guide, position, chance.fold_in(number))
+            results = side_by_side(one, (seats, actions, wanted), shared)
+            mine = (actions[:, None] == np.arange(NUM_ACTIONS)[None, :]) & wanted[:, None]
+            arms = Arms(
+                opinions=arms.opinions,
+                sums=arms.sums + jnp.sum(jnp.where(mine, results[:, None], 0.0), axis=0),
+                visits=arms.visits + jnp.sum(mine, axis=0, dtype=jnp.int32),
+                kept=arms.kept,
+            )
+            return arms.best((left + 1) // 2)
+
+        return jax.lax.fori_loop(0, HALVINGS, halve, arms)

@@ -1,0 +1,117 @@
+"""What a person at the screen does not see, drawn anew.
+
+A player that tries moves out on the real position would learn what its question blocks hold. So a
+fair one tries them out on a position that looks the same and is drawn like the real one.
+"""
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Int32, UInt32
+
+from hackmatrix_rl.batching import Chance, below, only_first, pick, union
+from hackmatrix_rl.game import (
+    ALL_PROGRAMS,
+    NUM_CELLS,
+    NUM_PROGRAMS,
+    SPECS,
+    Board,
+    CellSet,
+    Content,
+    Enemies,
+    EnemyType,
+    Position,
+    Program,
+    distinct_programs,
+    row_and_column,
+)
+
+_MAX_POINTS = 9
+_SPAWN_COSTS = np.array([SPECS[program].spawn_cost for program in Program], np.int32)
+
+
+def draw_unseen(position: Position, *, chance: Chance) -> Position:
+    """A position that looks the same, with everything that is unseen drawn anew.
+
+    - Question blocks: data or a program, as in a new stage (rules, section 3). A program that is
+      seen on the board is not drawn. As many spawns are taken off as off the blocks that are seen.
+    - Types of transmissions, unless SHOW is active: each of the four is equally likely.
+    - Hidden cryptogs: free cells out of sight, within two steps of where each was last seen if
+      there are any. One that shares its cell stays.
+
+    What is seen does not change, and the result depends on nothing that is not.
+
+    Args:
+        position: one position; use `jax.vmap` for a batch.
+        chance: source of random words.
+    """
+    transmissions = position.transmissions
+    kinds = (chance.fold_in(1).words(transmissions.size) >> 30).astype(jnp.int32)
+    unknown = transmissions.present & ~position.show_activated
+    return replace(
+        position,
+        board=_questions(position.board, chance=chance.fold_in(0)),
+        transmissions=transmissions.replace(unknown, type=kinds),
+        enemies=_cryptogs(position, chance=chance.fold_in(2)),
+    )
+
+
+def _questions(board: Board, *, chance: Chance) -> Board:
+    """The board with new contents of its question blocks."""
+    content = board.content
+    hidden = (content == Content.HIDDEN_DATA) | (content == Content.HIDDEN_PROGRAM)
+    program = hidden & (chance.words(NUM_CELLS) >> 31 == 1)
+    points = 1 + below(chance.words(NUM_CELLS, first=NUM_CELLS), _MAX_POINTS)
+
+    seen_program, seen_data = content == Content.PROGRAM, content == Content.DATA
+    bits = jnp.uint32(1) << board.value.astype(jnp.uint32)
+    seen = union(jnp.where(seen_program, bits, jnp.uint32(0)))
+    programs = distinct_programs(
+        CellSet.from_array(program), chance=chance.fold_in(0), unused=~seen & ALL_PROGRAMS
+    )
+    costs = jnp.asarray(_SPAWN_COSTS)[jnp.minimum(board.value, NUM_PROGRAMS - 1)]
+    costs = jnp.where(seen_program, costs, board.value)
+    taken_off = jnp.where(
+        (seen_program | seen_data) & ~board.siphoned, costs - board.spawn_count, 0
+    )
+
+    spawns = jnp.where(program, programs.spawn_count, points) - jnp.max(taken_off)
+    return board.replace(
+        hidden,
+        content=jnp.where(program, Content.HIDDEN_PROGRAM, Content.HIDDEN_DATA),
+        value=jnp.where(program, programs.value, points),
+        spawn_count=jnp.maximum(spawns, 0),
+    )
+
+
+def _cryptogs(position: Position, *, chance: Chance) -> Enemies:
+    """The enemies with new cells of the hidden cryptogs."""
+    enemies, here = position.enemies, position.player.cell
+    row, column = row_and_column(here)
+    in_sight = row | column
+    unseen = enemies.present & (enemies.type == EnemyType.CRYPTOG) & ~in_sight.has(enemies.cell)
+    same = (enemies.cell[:, None] == enemies.cell[None, :]) & enemies.present[None, :]
+    alone = jnp.sum(same, axis=1, dtype=jnp.int32) == 1
+    moves = unseen & alone & ~position.show_activated
+    stay = CellSet.of_cells(enemies.cell, enemies.present & ~moves)
+    free = ~(in_sight | position.board.blocks | position.transmissions.cells | stay)
+
+    Carry = tuple[Bool[Array, " n"], CellSet, UInt32[Array, " n"]]
+
+    def one(carry: Carry) -> Carry:
+        moves, free, words = carry
+        now = only_first(moves)
+        last = pick(now, enemies.last_known)
+        near = free & CellSet.of(last).surroundings().surroundings()
+        near_some = near.any()
+        choices = near.where(near_some) | free.where(~near_some)
+        number: Int32[Array, ""] = jnp.sum(moves, dtype=jnp.int32)
+        cell = choices.choose(chance.bits(number))
+        now = now & choices.any()
+        words = Enemies(words).replace(now, cell=cell).words
+        return moves & ~only_first(moves), free - CellSet.of(cell), words
+
+    start = (moves, free, enemies.words)
+    return Enemies(jax.lax.while_loop(lambda carry: carry[0].any(), one, start)[-1])
