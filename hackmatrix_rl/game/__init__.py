@@ -32,8 +32,10 @@ from hackmatrix_rl.game._config import (
     League,
 )
 from hackmatrix_rl.game._history import (
+    Past,
     empty_history,
     forget,
+    recall,
 )
 from hackmatrix_rl.game._play import (
     Outcome,
@@ -70,6 +72,8 @@ from hackmatrix_rl.game._state import (
     Content,
     Enemies,
     EnemyType,
+    History,
+    Player,
     Position,
     Program,
     Slots,
@@ -109,8 +113,11 @@ __all__ = [
     "Enemies",
     "EnemyType",
     "GameConfig",
+    "History",
     "League",
     "Outcome",
+    "Past",
+    "Player",
     "Position",
     "Program",
     "RewardConfig",
@@ -130,6 +137,7 @@ __all__ = [
     "legal_actions",
     "new_game",
     "play",
+    "recall",
     "row_and_column",
     "row_of",
     "set_up_stage",

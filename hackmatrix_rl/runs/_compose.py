@@ -20,8 +20,8 @@ from hackmatrix_rl.config import (
     build_value_scale,
     check_config_on_mesh,
     check_platform,
+    make_environment,
 )
-from hackmatrix_rl.env import HackMatrix
 from hackmatrix_rl.errors import (
     ConfigError,
     is_ours,
@@ -120,11 +120,6 @@ def compose(config: TrainConfig, *, key: Key[Array, ""]) -> Trainer[PPO]:
         mesh=devices,
         eager=config.debug == NOJIT,
     )
-
-
-def make_environment(config: TrainConfig) -> HackMatrix:
-    """The environment of a config."""
-    return HackMatrix(config.game(), max_steps=config.max_steps, reward=config.reward_config)
 
 
 def make_mesh(config: TrainConfig) -> Mesh:
