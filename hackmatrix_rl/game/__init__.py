@@ -23,6 +23,7 @@ from hackmatrix_rl.game._board import (
     Direction,
     col_of,
     flood,
+    line_of_sight,
     row_and_column,
     row_of,
 )
@@ -81,6 +82,14 @@ from hackmatrix_rl.game._state import (
     Transmissions,
     is_block,
 )
+from hackmatrix_rl.game._tactics import (
+    UNREACHED,
+    Yields,
+    cell_yields,
+    distances,
+    siphon_yields,
+    yields_of,
+)
 from hackmatrix_rl.game._validation import (
     COLUMNS,
 )
@@ -105,6 +114,7 @@ __all__ = [
     "SPECS",
     "STEPS",
     "TERM_NAMES",
+    "UNREACHED",
     "Action",
     "Board",
     "CellSet",
@@ -125,21 +135,27 @@ __all__ = [
     "Slots",
     "State",
     "Transmissions",
+    "Yields",
     "act",
     "allowed",
     "blank_position",
+    "cell_yields",
     "col_of",
+    "distances",
     "empty_history",
     "flood",
     "forget",
     "from_arrays",
     "is_block",
     "legal_actions",
+    "line_of_sight",
     "new_game",
     "play",
     "recall",
     "row_and_column",
     "row_of",
     "set_up_stage",
+    "siphon_yields",
     "to_arrays",
+    "yields_of",
 ]

@@ -97,9 +97,9 @@ def siphon_quality(position: Position) -> Float32[Array, ""]:
         | _AT_STAKE["blocks"].placed(at_hand)
     )
     none = jnp.uint32(0)
-    points = jnp.sum(_crosses(jnp.where(data, count, none)), axis=0, dtype=jnp.uint32)
-    programs = functools.reduce(operator.or_, _crosses(jnp.where(new_program, bit, none)))
-    stake = jnp.sum(_crosses(stake), axis=0, dtype=jnp.uint32)
+    points = jnp.sum(crosses(jnp.where(data, count, none)), axis=0, dtype=jnp.uint32)
+    programs = functools.reduce(operator.or_, crosses(jnp.where(new_program, bit, none)))
+    stake = jnp.sum(crosses(stake), axis=0, dtype=jnp.uint32)
     points, programs, stake = (jnp.where(no_block, x, none) for x in (points, programs, stake))
 
     here = np.arange(NUM_CELLS) == position.player.cell
@@ -122,7 +122,7 @@ def siphon_quality(position: Position) -> Float32[Array, ""]:
     return jnp.where(better.any(), -0.5 * 0.05 * missed.astype(jnp.float32), jnp.float32(0))
 
 
-def _crosses(values: Shaped[Array, "36"]) -> Shaped[Array, "5 36"]:
+def crosses(values: Shaped[Array, "36"]) -> Shaped[Array, "5 36"]:
     """The values of each cell's cross: its own and its four neighbours' (0 off the board)."""
     grid = jnp.pad(values.reshape(SIZE, SIZE), 1)
     middle = slice(1, SIZE + 1)

@@ -1,0 +1,145 @@
+"""Distances, lines of fire and yields against plain loops over the 36 cells."""
+
+from collections import deque
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from game.positions import block_of, data, position
+from hackmatrix_rl.env import Sight, compact_observation
+from hackmatrix_rl.game import (
+    NUM_CELLS,
+    UNREACHED,
+    CellSet,
+    Content,
+    GameConfig,
+    Program,
+    cell_yields,
+    distances,
+    from_arrays,
+    line_of_sight,
+    siphon_yields,
+    yields_of,
+)
+
+pytestmark = pytest.mark.usefixtures("compile_quickly")
+
+RESOURCE, QUESTION = {"credits": 2}, {"content": int(Content.HIDDEN_DATA), "value": 9}
+
+
+def neighbours(cell):
+    row, col = divmod(cell, 6)
+    for up, right in ((1, 0), (-1, 0), (0, -1), (0, 1)):
+        if 0 <= row + up < 6 and 0 <= col + right < 6:
+            yield cell + 6 * up + right
+
+
+def walked(start, free, barrier):
+    found = {start: 0}
+    queue = deque([start])
+    while queue:
+        cell = queue.popleft()
+        if barrier[cell] and cell != start:
+            continue
+        for beside in neighbours(cell):
+            if free[beside] and beside not in found:
+                found[beside] = found[cell] + 1
+                queue.append(beside)
+    return [found.get(cell, UNREACHED) for cell in range(NUM_CELLS)]
+
+
+@pytest.fixture(scope="module")
+def boards():
+    random = np.random.default_rng(0)
+    size = 64
+    start = random.integers(NUM_CELLS, size=size)
+    share = random.uniform(0.3, 1.0, (size, 1))
+    free = random.uniform(size=(size, NUM_CELLS)) < share
+    barrier = random.uniform(size=(size, NUM_CELLS)) < 0.2
+    return start, free, barrier
+
+
+def test_distances_are_the_steps_of_shortest_paths(boards):
+    @jax.jit
+    @jax.vmap
+    def both(start, free, barrier):
+        start, free = CellSet.of(start), CellSet.from_array(free)
+        return distances(start, free), distances(start, free, barrier=CellSet.from_array(barrier))
+
+    start, free, barrier = boards
+    plain, barred = both(start.astype(np.int32), free, barrier)
+    for game in range(len(start)):
+        nothing = np.zeros(NUM_CELLS, bool)
+        assert plain[game].tolist() == walked(start[game], free[game], nothing)
+        assert barred[game].tolist() == walked(start[game], free[game], barrier[game])
+    assert UNREACHED in np.asarray(plain)
+
+
+def test_the_longest_path_is_shorter_than_unreached():
+    # A snake: rows 1, 3 and 5 are walls with a gap at alternating ends.
+    free = np.ones((6, 6), bool)
+    free[1, :5] = free[3, 1:] = free[5, :] = False
+    found = jax.jit(distances)(
+        CellSet.of(jnp.int32(0)), CellSet.from_array(jnp.array(free.ravel()))
+    )
+    assert found.reshape(6, 6)[4, 5] == 5 + 2 + 5 + 2 + 5
+    assert found.reshape(6, 6)[5, 0] == UNREACHED
+
+
+def test_the_line_of_fire_ends_at_the_first_thing_in_the_way():
+    stops = CellSet.of(jnp.int32(2)) | CellSet.of(jnp.int32(12))
+    fire = np.flatnonzero(line_of_sight(jnp.int32(0), stops).to_array())
+    assert fire.tolist() == [1, 2, 6, 12]
+
+
+@pytest.fixture(scope="module")
+def board():
+    cells = {
+        (2, 2): data(5),
+        (2, 4): block_of(Program.ROW, 2),
+        (3, 3): QUESTION | {"spawn_count": 9},
+        (1, 3): RESOURCE,
+        (2, 3): {"energy": 3},
+        (0, 3): RESOURCE | {"siphoned": 0},
+        (4, 2): data(7) | {"siphoned": 1},
+    }
+    return jax.tree.map(lambda leaf: leaf[0], from_arrays(GameConfig(), position(cells=cells)))
+
+
+def at(yields, row, col):
+    return {name: int(plane[row * 6 + col]) for name, plane in vars(yields).items()}
+
+
+def test_a_siphon_takes_what_its_cross_holds(board):
+    yields = jax.jit(lambda each: siphon_yields(yields_of(each)))(board.position.board)
+    assert at(yields, 2, 3) == {
+        "points": 5,
+        "programs": 1 << Program.ROW,
+        "credits": 2,
+        "energy": 3,
+        "spawns": 5 + 2,
+        "questions": 1,
+    }
+    assert at(yields, 4, 3)["points"] == 0, "a siphoned block gives nothing"
+    assert at(yields, 5, 5) == dict.fromkeys(vars(yields), 0)
+
+
+def test_an_observation_tells_the_same_yields(board):
+    @jax.jit
+    def seen(position):
+        observation = compact_observation(position)
+        content = observation.plane("content")
+        planes = ("value", "spawn_count", "credits", "energy")
+        return cell_yields(
+            data=content == Sight.DATA,
+            program=content == Sight.PROGRAM,
+            question=content == Sight.QUESTION,
+            siphoned=observation.plane("siphoned") != 0,
+            **{name: observation.plane(name) for name in planes},
+        ), yields_of(position.board)
+
+    told, known = seen(board.position)
+    for name in vars(told):
+        assert np.array_equal(getattr(told, name), getattr(known, name)), name
