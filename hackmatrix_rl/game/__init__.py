@@ -93,6 +93,9 @@ from hackmatrix_rl.game._tactics import (
 from hackmatrix_rl.game._validation import (
     COLUMNS,
 )
+from hackmatrix_rl.game._view import (
+    View,
+)
 
 __all__ = [
     "COLUMNS",
@@ -135,6 +138,7 @@ __all__ = [
     "Slots",
     "State",
     "Transmissions",
+    "View",
     "Yields",
     "act",
     "allowed",

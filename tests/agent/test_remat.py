@@ -42,7 +42,11 @@ def assert_close(one, other, rtol=1e-5):
 
 
 @pytest.mark.parametrize(
-    ("name", "remat"), [*((name, "full") for name in NETWORKS), ("residual", "blocks")]
+    ("name", "remat"),
+    [
+        *((name, "full") for name in NETWORKS),
+        *((name, "blocks") for name in ("residual", "resnet", "transformer")),
+    ],
 )
 def test_the_gradient_is_that_without(name, remat):
     policy = build_network(name, SPEC, width=8, key=KEY)

@@ -39,6 +39,12 @@ from hackmatrix_rl.agent.networks._registry import (
 from hackmatrix_rl.agent.networks._residual import (
     ResidualActorCritic,
 )
+from hackmatrix_rl.agent.networks._resnet import (
+    ResNetActorCritic,
+)
+from hackmatrix_rl.agent.networks._transformer import (
+    TransformerActorCritic,
+)
 from hackmatrix_rl.agent.networks._trunk import (
     BlockActorCritic,
     DenseInputActorCritic,
@@ -65,7 +71,9 @@ __all__ = [
     "GRUActorCritic",
     "MLPActorCritic",
     "RecurrentActorCritic",
+    "ResNetActorCritic",
     "ResidualActorCritic",
+    "TransformerActorCritic",
     "TrunkActorCritic",
     "TrunkEvaluator",
     "WithAuxiliaryHead",

@@ -56,9 +56,7 @@ class Conv(eqx.Module):
         """The board convolved and rectified, in the dtype of the weights."""
         return jax.nn.relu(self.linear(board))
 
-    def linear(
-        self, board: Float[Array, "rows cols inputs"]
-    ) -> Float[Array, "rows cols outputs"]:
+    def linear(self, board: Float[Array, "rows cols inputs"]) -> Float[Array, "rows cols outputs"]:
         """The board convolved, without the rectifier."""
         convolved = jax.lax.conv_general_dilated(
             # Not `[None]`, whose gradient is a sum (of one term) in the dtype of the weights.

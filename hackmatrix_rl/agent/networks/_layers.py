@@ -53,7 +53,7 @@ class Dense(eqx.Module):
         product = jnp.matmul(
             x.astype(self.weight.dtype), self.weight, preferred_element_type=jnp.float32
         )
-        return product + self.bias.astype(jnp.float32)
+        return product + _broadcastable(self.bias, product)
 
     def _check_inputs(self, x: Float[Array, "*rows some"]) -> None:
         """Raises an error that names observations, before XLA raises one that does not."""
@@ -82,8 +82,15 @@ def plus_bias(
     The addition is in float32: the gradient of the bias is a sum over the whole batch, in the
     dtype of this addition.
     """
-    full = bias.astype(jnp.float32).reshape(*(1 for _ in product.shape[:-1]), -1)
+    full = _broadcastable(bias, product)
     return (product.astype(jnp.float32) + full).astype(product.dtype)
+
+
+def _broadcastable(
+    bias: Float[Array, " outputs"], product: Float[Array, "*rows outputs"]
+) -> Float32[Array, "*ones outputs"]:
+    """The bias in float32, with as many axes as the product."""
+    return bias.astype(jnp.float32).reshape(*(1 for _ in product.shape[:-1]), -1)
 
 
 class LayerNorm(eqx.Module):
