@@ -275,6 +275,11 @@ class TrainConfig:
     aux_every: int = option(
         1, "Learning", "Compute the auxiliary loss only on every N-th minibatch.", minimum=1
     )
+    aux_victory: bool = option(
+        False,
+        "Learning",
+        "The auxiliary loss also predicts whether the game will be won; watch shows it.",
+    )
     max_grad_norm: float = option(
         0.5, "Learning", "Scale gradients with a larger norm down to this norm.", above=0
     )

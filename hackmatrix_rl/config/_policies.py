@@ -79,7 +79,9 @@ def build_policy(
     if config.aux_coefficient == 0:
         return policy
     try:
-        return add_auxiliary_head(policy, spec, key=jax.random.fold_in(key, AUXILIARY_KEY))
+        return add_auxiliary_head(
+            policy, spec, wins=config.aux_victory, key=jax.random.fold_in(key, AUXILIARY_KEY)
+        )
     except ValueError as error:
         raise ConfigError(
             f"--aux-coefficient {config.aux_coefficient:g}: {named} cannot do that: {error}. "

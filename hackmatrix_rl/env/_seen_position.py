@@ -10,7 +10,6 @@ from hackmatrix_rl.game import (
     SIZE,
     Board,
     CellSet,
-    Content,
     Enemies,
     Player,
     Position,
@@ -24,9 +23,9 @@ def seen_position(seen: TacticalObservation) -> Position:
     """The position that one observation shows.
 
     What a player does not see is missing or a guess: hidden cryptogs, and all but the first enemy
-    of a cell, are missing. A question block is a hidden data block without points and spawns. A
-    transmission of unknown type is a virus. No enemy is disabled. The slots are the cells: the
-    enemies stand in the order of cells, not of arrival.
+    of a cell, are missing. A question block is a hidden data block without points and with one
+    spawn. A transmission of unknown type is a virus. No enemy is disabled. The slots are the cells:
+    the enemies stand in the order of cells, not of arrival.
 
     Args:
         seen: one observation.
@@ -71,11 +70,11 @@ def _board(seen: TacticalObservation) -> Board:
     # The screen marks only blocks as siphoned. But each siphon reached the cross of its center.
     centers = CellSet.from_array(board.siphon_center)
     siphoned = board.siphoned | (centers | centers.neighbours()).to_array()
-    return board.replace(content=content, siphoned=siphoned)
+    board = board.replace(content=content, siphoned=siphoned)
+    return board.replace(sight == Sight.QUESTION, spawn_count=1)
 
 
 _CELLS = np.arange(NUM_CELLS, dtype=np.int32)
-assert Content.HIDDEN_DATA == Sight.QUESTION
 
 
 def _enemies(seen: TacticalObservation) -> Enemies:

@@ -52,6 +52,7 @@ from hackmatrix_rl.agent.networks._trunk import (
     TrunkActorCritic,
 )
 from hackmatrix_rl.agent.networks._with_auxiliary_head import (
+    VICTORY,
     WithAuxiliaryHead,
     add_auxiliary_head,
 )
@@ -61,6 +62,7 @@ __all__ = [
     "NETWORKS",
     "REMAT",
     "VALUE_GAIN",
+    "VICTORY",
     "ActorCritic",
     "AuxiliaryHead",
     "BlockActorCritic",
