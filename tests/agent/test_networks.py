@@ -45,6 +45,8 @@ from hackmatrix_rl.env import (
     env_keys,
 )
 
+pytestmark = pytest.mark.usefixtures("compile_quickly")
+
 BOARD = probes.Probe({}, board=True).spec
 KEY = jax.random.key(0)
 FINAL = (
@@ -68,7 +70,7 @@ def test_every_network_gives_logits_a_value_and_a_carry(name):
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_the_first_policy_is_nearly_uniform(name):
-    network = build_network(name, BOARD, key=KEY)
+    network = build_network(name, BOARD, width=8, key=KEY)
     logits, _, _ = network(jnp.ones(4, jnp.float32), network.initial_carry())
     chances = MaskedCategorical(logits, jnp.ones(3, bool))
     assert chances.entropy() > 0.999 * np.log(3)

@@ -86,8 +86,9 @@ class AttentionBlock(eqx.Module):
 class TransformerActorCritic(BlockActorCritic):
     """Attention over tokens of the cells, the flat features and the actions. No memory.
 
-    An action that is about no cell has its own token; the flat features have one together. Only the learned positions tell one cell from another. The token of the flat features asks for
-    an action, as in a `ResNetActorCritic`, and gives the value.
+    An action that is about no cell has its own token; the flat features have one together. Only
+    the learned positions tell one cell from another. The token of the flat features asks for an
+    action, as in a `ResNetActorCritic`, and gives the value.
 
     Source: Vaswani et al. 2017, "Attention is all you need"; Xiong et al. 2020, "On layer
     normalization in the transformer architecture" (normalisation before each part).
