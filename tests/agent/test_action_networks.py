@@ -49,9 +49,8 @@ def network(request):
     return build_network(request.param, SPEC, width=8, depth=2, key=KEY)
 
 
-@pytest.mark.parametrize("precise", ["f32", "bf16"])
-def test_every_parameter_learns_and_every_gradient_is_finite(network, observations, precise):
-    cast = precision(precise).cast_to_compute(network)
+def test_every_parameter_learns_and_every_gradient_is_finite(network, observations):
+    cast = precision("bf16").cast_to_compute(network)
     sizes, logits = sizes_of_gradient(cast, observations)
     assert logits.shape == (8, SPEC.num_actions)
     assert logits.dtype == jnp.float32
@@ -100,15 +99,14 @@ def test_the_embedding_of_a_program_reads_whether_it_is_affordable():
     assert names == {"DEBUG", "UNDO", "SHOW", "D_BOM", "ANTI_V"}
 
 
-def test_actions_do_not_depend_on_where_a_network_without_places_sees_the_player():
-    # Under a shift of everything, the convolutions see the same neighbourhoods.
+def test_a_block_of_convolutions_sees_the_same_everywhere_two_cells_far():
     blank = jnp.zeros((6, 6, 8), jnp.float32)
     resnet = build_network("resnet", SPEC, width=8, depth=1, key=KEY)
     block = jax.tree.map(lambda leaf: leaf[0], resnet.blocks)
-    here, there = (block(blank.at[cell].set(1.0)) for cell in ((2, 2), (3, 3)))
+    here, there = (block(blank.at[cell].set(jnp.arange(8.0))) for cell in ((2, 2), (3, 3)))
     np.testing.assert_allclose(here[1:4, 1:4], there[2:5, 2:5], rtol=1e-5, atol=1e-6)
     far = block(blank)
-    np.testing.assert_allclose(here[5, 5], far[5, 5])  # two convolutions see two cells far
+    np.testing.assert_allclose(here[5, 5], far[5, 5])
     assert np.abs(np.asarray(here[4, 4] - far[4, 4])).max() > 1e-6
 
 
