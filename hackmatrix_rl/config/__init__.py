@@ -21,6 +21,7 @@ from hackmatrix_rl.config._policies import (
     build_policy,
     build_value_scale,
     check_trusted,
+    make_environment,
 )
 from hackmatrix_rl.config._presets import (
     AUTO,
@@ -64,6 +65,7 @@ __all__ = [
     "field_types",
     "is_scheduled",
     "make_config",
+    "make_environment",
     "parse_schedule",
     "preset_for",
     "preset_names",

@@ -44,6 +44,11 @@ def check_together(config: TrainConfig) -> None:
         )
     _check_start(config)
     _check_algorithm(config)
+    if config.aux_victory and config.aux_coefficient == 0:
+        raise ConfigError(
+            "--aux-victory: has no effect while --aux-coefficient is 0. Use --aux-coefficient "
+            "0.1, say, or leave --aux-victory out."
+        )
     _check_watching(config)
 
 

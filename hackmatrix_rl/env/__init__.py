@@ -1,5 +1,8 @@
 """Environments for reinforcement learning: HackMatrix, CartPole, and what both have in common."""
 
+from hackmatrix_rl.env._action_features import (
+    ActionFeatures,
+)
 from hackmatrix_rl.env._cartpole import (
     CartPole,
 )
@@ -34,6 +37,10 @@ from hackmatrix_rl.env._environment import (
     env_keys,
     flat_features,
 )
+from hackmatrix_rl.env._forms import (
+    KINDS,
+    Kind,
+)
 from hackmatrix_rl.env._frontier import (
     BLOCK,
     Frontier,
@@ -54,6 +61,9 @@ from hackmatrix_rl.env._observation import (
     Sight,
     compact_observation,
 )
+from hackmatrix_rl.env._seen_position import (
+    seen_position,
+)
 from hackmatrix_rl.env._split import (
     Columns,
     FeatureSplit,
@@ -65,15 +75,26 @@ from hackmatrix_rl.env._symmetries import (
     turn_mask,
     turn_observation,
 )
+from hackmatrix_rl.env._tactical_encoding import (
+    TACTICAL_PLANES,
+    features_from_tactical,
+)
+from hackmatrix_rl.env._tactical_observation import (
+    Memory,
+    TacticalObservation,
+)
 
 __all__ = [
     "BLOCK",
     "CELL",
     "CLASSIC_CHANNELS",
     "COMPACT_SPLIT",
+    "KINDS",
     "LEARNED_RETURN",
     "NUM_SYMMETRIES",
     "SCREEN_CHANNELS",
+    "TACTICAL_PLANES",
+    "ActionFeatures",
     "CartPole",
     "Channel",
     "Columns",
@@ -87,10 +108,13 @@ __all__ = [
     "GameIdentity",
     "HackMatrix",
     "HackMatrixState",
+    "Kind",
+    "Memory",
     "Number",
     "Observation",
     "SeenBoard",
     "Sight",
+    "TacticalObservation",
     "Timestep",
     "check_environment",
     "check_is_environment",
@@ -101,9 +125,11 @@ __all__ = [
     "encode_cells",
     "env_keys",
     "features_from_compact",
+    "features_from_tactical",
     "flat_features",
     "game_identity",
     "observe",
+    "seen_position",
     "turn_action",
     "turn_mask",
     "turn_observation",

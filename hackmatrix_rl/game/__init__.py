@@ -34,9 +34,11 @@ from hackmatrix_rl.game._config import (
     League,
 )
 from hackmatrix_rl.game._history import (
+    Past,
     empty_history,
     forget,
     newest,
+    recall,
     restore,
 )
 from hackmatrix_rl.game._play import (
@@ -82,6 +84,8 @@ from hackmatrix_rl.game._state import (
     Content,
     Enemies,
     EnemyType,
+    History,
+    Player,
     Position,
     Program,
     Slots,
@@ -100,6 +104,9 @@ from hackmatrix_rl.game._tactics import (
 )
 from hackmatrix_rl.game._validation import (
     COLUMNS,
+)
+from hackmatrix_rl.game._view import (
+    View,
 )
 
 __all__ = [
@@ -134,8 +141,11 @@ __all__ = [
     "EnemyType",
     "Event",
     "GameConfig",
+    "History",
     "League",
     "Outcome",
+    "Past",
+    "Player",
     "Position",
     "Program",
     "RewardConfig",
@@ -143,6 +153,7 @@ __all__ = [
     "Slots",
     "State",
     "Transmissions",
+    "View",
     "Yields",
     "act",
     "allowed",
@@ -165,6 +176,7 @@ __all__ = [
     "new_game",
     "newest",
     "play",
+    "recall",
     "restore",
     "row_and_column",
     "row_of",

@@ -14,7 +14,7 @@ from hackmatrix_rl.agent import (
     PPOLoss,
     check_policy_shapes,
 )
-from hackmatrix_rl.agent.networks import ActorCritic
+from hackmatrix_rl.agent.networks import VICTORY, ActorCritic
 from hackmatrix_rl.agent.precision import precision
 from hackmatrix_rl.checkpoints import initial_weights
 from hackmatrix_rl.config import (
@@ -23,6 +23,7 @@ from hackmatrix_rl.config import (
     build_value_scale,
     check_config_on_mesh,
     check_platform,
+    make_environment,
     schedule_of,
 )
 from hackmatrix_rl.env import BLOCK, Frontier, HackMatrix
@@ -30,6 +31,7 @@ from hackmatrix_rl.errors import (
     ConfigError,
     is_ours,
 )
+from hackmatrix_rl.game import TERM_NAMES
 from hackmatrix_rl.runs._preflight import check_games
 from hackmatrix_rl.system import chosen_devices, is_single_process, make_deterministic
 from hackmatrix_rl.training import (
@@ -153,11 +155,6 @@ def check_is_ppo(config: TrainConfig, command: str) -> None:
         )
 
 
-def make_environment(config: TrainConfig) -> HackMatrix:
-    """The environment of a config."""
-    return HackMatrix(config.game(), max_steps=config.max_steps, reward=config.reward_config)
-
-
 def _frontier(config: TrainConfig, environment: HackMatrix, devices: Mesh) -> Frontier:
     """The environment in which some games begin at saved positions."""
     if config.num_envs % (BLOCK * devices.size):
@@ -246,4 +243,5 @@ def _steps(config: TrainConfig) -> int:
 def _auxiliary(config: TrainConfig) -> AuxiliaryLoss | None:
     if config.aux_coefficient == 0:
         return None
-    return AuxiliaryLoss(config.aux_coefficient, config.aux_every)
+    victory = TERM_NAMES.index(VICTORY) if config.aux_victory else None
+    return AuxiliaryLoss(config.aux_coefficient, config.aux_every, victory)

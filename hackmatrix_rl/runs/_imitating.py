@@ -7,12 +7,11 @@ from pathlib import Path
 from etils import epath
 
 from hackmatrix_rl.agent import Schedule
-from hackmatrix_rl.config import TrainConfig, schedule_of
+from hackmatrix_rl.config import TrainConfig, make_environment, schedule_of
 from hackmatrix_rl.env import HackMatrix
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.evaluation import Agent, PolicyAgent
 from hackmatrix_rl.game import SIPHON
-from hackmatrix_rl.runs._compose import make_environment
 from hackmatrix_rl.runs._folder import RUNS, run_folders
 from hackmatrix_rl.runs._players import SEARCH, UNTRAINED, find_player
 from hackmatrix_rl.training import PPO, Constant, Trainer
