@@ -37,9 +37,7 @@ from hackmatrix_rl.game._history import (
     Past,
     empty_history,
     forget,
-    newest,
     recall,
-    restore,
 )
 from hackmatrix_rl.game._play import (
     Outcome,
@@ -174,10 +172,8 @@ __all__ = [
     "legal_actions",
     "line_of_sight",
     "new_game",
-    "newest",
     "play",
     "recall",
-    "restore",
     "row_and_column",
     "row_of",
     "set_up_stage",

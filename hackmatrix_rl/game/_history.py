@@ -85,16 +85,10 @@ def empty_history(config: GameConfig, position: Position) -> History:
     return History(ring=ring, next_slot=jnp.int32(0), count=jnp.int32(0))
 
 
-def newest(history: History, *, before: int = 0) -> UInt32[Array, " snapshot_words"]:
-    """The newest snapshot, or one before it; its words mean nothing if there is none.
-
-    Args:
-        history: of one game.
-        before: how many snapshots before the newest one.
-    """
+def newest(history: History) -> UInt32[Array, " snapshot_words"]:
+    """The newest snapshot; its words mean nothing if there is none."""
     size = history.ring.shape[0]
-    slot = history.next_slot - 1 - before
-    slot = jnp.where(slot < 0, slot + size, slot)
+    slot = jnp.where(history.next_slot == 0, size - 1, history.next_slot - 1)
     return jax.lax.dynamic_index_in_dim(history.ring, slot, keepdims=False)
 
 

@@ -12,13 +12,11 @@ from hackmatrix_rl.game import (
     FIRST_PROGRAM,
     NUM_ACTIONS,
     GameConfig,
-    Position,
+    Past,
     Program,
     State,
-    newest,
-    restore,
+    recall,
 )
-from hackmatrix_rl.search._evaluation import owns
 from hackmatrix_rl.search._imagined import deciding, imagine
 from hackmatrix_rl.search._unseen import draw_unseen
 from hackmatrix_rl.search._weights import EvaluationWeights
@@ -101,15 +99,15 @@ def undoes(
         chance: source of random words.
     """
     position, history = state.position, state.history
-    latest = restore(position, newest(history))
-    earlier = restore(position, newest(history, before=1))
+    latest, earlier = recall(history), recall(history, back=1)
     hp = position.player.hp
     back_one = (latest.player.hp > hp) & _can_undo_again(latest)
     back_two = (latest.player.hp == hp) & (earlier.player.hp > hp) & _can_undo_again(earlier)
-    heals = (back_one | (back_two & (history.count > 1))) & (below(chance.bits(), 8) != 0)
+    heals = (back_one | back_two) & (below(chance.bits(), 8) != 0)
     rewinds = (position.turn == 0) & config.rewind_across_stages
     return mask[UNDO] & (rewinds | heals | ~without_undo(mask).any())
 
 
-def _can_undo_again(snapshot: Position) -> Bool[Array, ""]:
-    return owns(snapshot, Program.UNDO) & (snapshot.player.credits >= 1)
+def _can_undo_again(snapshot: Past) -> Bool[Array, ""]:
+    owned = (snapshot.programs >> Program.UNDO) & 1 == 1
+    return snapshot.held & owned & (snapshot.player.credits >= 1)
