@@ -1,5 +1,8 @@
 """Environments for reinforcement learning: HackMatrix, CartPole, and what both have in common."""
 
+from hackmatrix_rl.env._action_features import (
+    ActionFeatures,
+)
 from hackmatrix_rl.env._cartpole import (
     CartPole,
 )
@@ -34,6 +37,10 @@ from hackmatrix_rl.env._environment import (
     env_keys,
     flat_features,
 )
+from hackmatrix_rl.env._forms import (
+    KINDS,
+    Kind,
+)
 from hackmatrix_rl.env._hackmatrix import (
     HackMatrix,
     HackMatrixState,
@@ -49,17 +56,31 @@ from hackmatrix_rl.env._observation import (
     Sight,
     compact_observation,
 )
+from hackmatrix_rl.env._seen_position import (
+    seen_position,
+)
 from hackmatrix_rl.env._split import (
     Columns,
     FeatureSplit,
+)
+from hackmatrix_rl.env._tactical_encoding import (
+    TACTICAL_PLANES,
+    features_from_tactical,
+)
+from hackmatrix_rl.env._tactical_observation import (
+    Memory,
+    TacticalObservation,
 )
 
 __all__ = [
     "CELL",
     "CLASSIC_CHANNELS",
     "COMPACT_SPLIT",
+    "KINDS",
     "LEARNED_RETURN",
     "SCREEN_CHANNELS",
+    "TACTICAL_PLANES",
+    "ActionFeatures",
     "CartPole",
     "Channel",
     "Columns",
@@ -72,9 +93,12 @@ __all__ = [
     "GameIdentity",
     "HackMatrix",
     "HackMatrixState",
+    "Kind",
+    "Memory",
     "Number",
     "Observation",
     "Sight",
+    "TacticalObservation",
     "Timestep",
     "check_environment",
     "check_is_environment",
@@ -85,7 +109,9 @@ __all__ = [
     "encode_cells",
     "env_keys",
     "features_from_compact",
+    "features_from_tactical",
     "flat_features",
     "game_identity",
     "observe",
+    "seen_position",
 ]

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
 
+from hackmatrix_rl.env._action_features import ActionFeatures
 from hackmatrix_rl.env._split import FeatureSplit
 
 
@@ -48,6 +49,8 @@ class EnvSpec:
         terms: names of the parts of the reward (see `Timestep.terms`).
         split: the parts of the features of `encode`, with which a dense first layer saves work;
             `None` if the environment has no such split.
+        actions: features of single actions, for networks that embed actions; `None` if the
+            environment has none.
 
     Raises:
         ValueError: `split` belongs to another `encode`.
@@ -58,6 +61,7 @@ class EnvSpec:
     encode: Callable[[PyTree], Features] = flat_features
     terms: tuple[str, ...] = ()
     split: FeatureSplit | None = None
+    actions: ActionFeatures | None = None
 
     def __post_init__(self) -> None:
         if self.split is not None and self.split.encode is not self.encode:

@@ -1,7 +1,6 @@
 """HackMatrix as an environment: many games at once. A game that ends is reset."""
 
-from functools import lru_cache
-from typing import Any, Literal
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -14,13 +13,6 @@ from hackmatrix_rl.batching import (
     one_round_loop,
     select,
 )
-from hackmatrix_rl.env._compact_split import COMPACT_SPLIT
-from hackmatrix_rl.env._encoding import (
-    Observation,
-    classic_from_compact,
-    features_from_classic,
-    features_from_compact,
-)
 from hackmatrix_rl.env._environment import (
     LEARNED_RETURN,
     Environment,
@@ -28,14 +20,17 @@ from hackmatrix_rl.env._environment import (
     EpisodeStatistics,
     Timestep,
 )
-from hackmatrix_rl.env._observation import (
-    CompactObservation,
-    compact_observation,
+from hackmatrix_rl.env._forms import (
+    KINDS,
+    Kind,
+    Seen,
+    remembered,
+    see,
+    spec_of,
 )
 from hackmatrix_rl.errors import check_actions, described
 from hackmatrix_rl.game import (
     FIRST_PROGRAM,
-    NUM_ACTIONS,
     SIPHON,
     TERM_NAMES,
     GameConfig,
@@ -99,7 +94,8 @@ class HackMatrix(Environment):
         config: sizes and league of the game.
         max_steps: number of steps after which an episode is truncated; `None` for no limit. The
             rules have no limit.
-        observation: `"compact"` (small integers; the default) or `"classic"` (floats).
+        observation: `"compact"` (the screen as small integers; the default), `"tactical"` (also
+            what a player remembers) or `"classic"` (floats).
         reward: weights of the parts of the reward. `Timestep.reward` is the weighted sum.
             `EpisodeStatistics.total_reward` stays the game's own return. If some weight is not 1,
             `EpisodeStatistics.extra` has the weighted return as `learned_return`.
@@ -111,7 +107,7 @@ class HackMatrix(Environment):
 
     config: GameConfig = eqx.field(static=True, default=GameConfig())
     max_steps: int | None = eqx.field(static=True, default=None)
-    observation: Literal["compact", "classic"] = eqx.field(static=True, default="compact")
+    observation: Kind = eqx.field(static=True, default="compact")
     reward: RewardConfig = eqx.field(static=True, default=RewardConfig())
 
     def __check_init__(self) -> None:
@@ -122,18 +118,15 @@ class HackMatrix(Environment):
             )
         if self.max_steps is not None and self.max_steps < 1:
             raise ValueError(f"max_steps must be positive or None, not {self.max_steps}")
-        if self.observation not in ("compact", "classic"):
+        if self.observation not in KINDS:
             raise ValueError(
-                f"observation must be 'compact' or 'classic', not {self.observation!r}"
+                f"observation must be one of {', '.join(KINDS)}, not {self.observation!r}"
             )
 
     @property
     def spec(self) -> EnvSpec:
         """Shapes of observations and actions, and how to encode them."""
-        shape = _shape_of_observation(self.config, self.observation)
-        if self.observation == "classic":
-            return EnvSpec(NUM_ACTIONS, shape, features_from_classic, TERM_NAMES)
-        return EnvSpec(NUM_ACTIONS, shape, features_from_compact, TERM_NAMES, COMPACT_SPLIT)
+        return spec_of(self.config, self.observation)
 
     @property
     def truncates(self) -> bool:
@@ -149,9 +142,10 @@ class HackMatrix(Environment):
         """Continues given games (a batch) as if each had just been reset."""
         return jax.vmap(self._begin)(games)
 
-    def observe(self, game: State) -> CompactObservation | Observation:
+    def observe(self, game: State) -> Seen:
         """The observation of one game, as `reset` and `step` return it for a batch."""
-        return self._see(game.position, is_rare=True)
+        recalled = remembered(game.history, self.observation)
+        return see(game.position, recalled, self.observation, is_rare=True)
 
     def step(
         self,
@@ -168,7 +162,7 @@ class HackMatrix(Environment):
 
     def _begin(self, game: State) -> tuple[HackMatrixState, Timestep]:
         mask = legal_actions(self.config, game)
-        observation = self._see(game.position)
+        observation = self._see(game)
         zero, no = jnp.float32(0), jnp.bool_(False)
         outcome = Outcome(RewardTerms(*[zero] * len(TERM_NAMES)), no, no, no, no)
         timestep = self._timestep(
@@ -216,7 +210,7 @@ class HackMatrix(Environment):
         )
         game = State(position, forget(after.history, done))
         mask = legal_actions(self.config, game)
-        observation = self._see(position)
+        observation = self._see(game)
         timestep = self._timestep(
             observation,
             mask,
@@ -233,7 +227,7 @@ class HackMatrix(Environment):
 
     def _go_on(
         self, game: State, completed: Bool[Array, ""], done: Bool[Array, ""], *, chance: Chance
-    ) -> tuple[Position, CompactObservation | Observation, Bool[Array, " num_actions"]]:
+    ) -> tuple[Position, Seen, Bool[Array, " num_actions"]]:
         """Sets up the next stage after a completed stage, and a new game after an ended episode.
 
         An action that completes a stage at the step limit needs both: the last observation of
@@ -243,16 +237,20 @@ class HackMatrix(Environment):
             The position of the next action; the observation and mask before the reset, which
             mean something only where `done`.
         """
-        can_undo = game.history.count > 0
+        past = game.history.count > 0, remembered(game.history, self.observation)
 
-        def seen(position: Position, can_undo: Bool[Array, ""]) -> Any:
-            return self._see(position, is_rare=True), allowed(position, can_undo=can_undo)
+        def seen(position: Position, past: Any) -> Any:
+            can_undo, recalled = past
+            return (
+                see(position, recalled, self.observation, is_rare=True),
+                allowed(position, can_undo=can_undo),
+            )
 
         def one(carry: Any, given: Any) -> Any:
             next_stage, new_game, position, last = carry
-            can_undo, chance = given
+            past, chance = given
             begins = new_game & ~next_stage
-            last = select(begins, seen(position, can_undo), last)
+            last = select(begins, seen(position, past), last)
             chance = chance.fold_in(begins.astype(jnp.int32))
             blank = blank_position(self.config, chance=chance.fold_in(0))
             position = select(begins, blank, position)
@@ -261,22 +259,22 @@ class HackMatrix(Environment):
 
         nothing = jax.tree.map(
             lambda leaf: jnp.zeros(leaf.shape, leaf.dtype),
-            jax.eval_shape(seen, game.position, can_undo),
+            jax.eval_shape(seen, game.position, past),
         )
         _, _, position, (observation, mask) = one_round_loop(
             lambda carry, _: carry[0] | carry[1],
             one,
             (completed, done, game.position, nothing),
-            (can_undo, chance),
+            (past, chance),
             share=8,
         )
         return position, observation, mask
 
     def _timestep(
         self,
-        observation: CompactObservation | Observation,
+        observation: Seen,
         mask: Bool[Array, " num_actions"],
-        last_observation: CompactObservation | Observation,
+        last_observation: Seen,
         last_mask: Bool[Array, " num_actions"],
         last: Position,
         outcome: Outcome,
@@ -311,24 +309,5 @@ class HackMatrix(Environment):
             ),
         )
 
-    def _see(
-        self, position: Position, *, is_rare: bool = False
-    ) -> CompactObservation | Observation:
-        return _see(position, self.observation, is_rare=is_rare)
-
-
-def _see(
-    position: Position, form: str, *, is_rare: bool = False
-) -> CompactObservation | Observation:
-    compact = compact_observation(position, is_rare=is_rare)
-    return compact if form == "compact" else classic_from_compact(compact)
-
-
-@lru_cache
-def _shape_of_observation(config: GameConfig, form: str) -> CompactObservation | Observation:
-    """The shapes of one observation. Cached, because tracing a new game takes 0.25 seconds."""
-
-    def first() -> CompactObservation | Observation:
-        return _see(new_game(config, key=jax.random.key(0)).position, form)
-
-    return jax.eval_shape(first)
+    def _see(self, game: State) -> Seen:
+        return see(game.position, remembered(game.history, self.observation), self.observation)

@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any
 
 import jax
 
@@ -17,12 +17,15 @@ from hackmatrix_rl.env._encoding import (
     SCREEN_CHANNELS,
     Channel,
 )
+from hackmatrix_rl.env._forms import Kind
 from hackmatrix_rl.env._hackmatrix import HackMatrix
 from hackmatrix_rl.env._observation import (
     CELL,
     Number,
     Sight,
 )
+from hackmatrix_rl.env._tactical_encoding import TACTICAL_PLANES
+from hackmatrix_rl.env._tactical_observation import Memory
 from hackmatrix_rl.game import (
     NUM_ACTIONS,
     RULES_VERSION,
@@ -75,7 +78,7 @@ class GameIdentity:
 
 
 @lru_cache
-def game_identity(observation: Literal["compact", "classic"] = "compact") -> GameIdentity:
+def game_identity(observation: Kind = "compact") -> GameIdentity:
     """The identity of the game in this version of the package.
 
     It does not depend on the sizes and limits in a config.
@@ -107,6 +110,15 @@ def _seen(environment: HackMatrix) -> list[str]:
         *(f"cell {name} {field.shift} {field.width}" for name, field in CELL.items()),
         *(f"fed {path} {text}" for path, text in _arrays(fed)),
         *(_channel(each) for each in CLASSIC_CHANNELS + SCREEN_CHANNELS),
+        *(_remembered() if environment.observation == "tactical" else ()),
+    ]
+
+
+def _remembered() -> list[str]:
+    """What defines the tactical observation beside the compact one."""
+    return [
+        *(f"memory {each.name} {each.value}" for each in Memory),
+        *(f"plane {name} {scale:g}" for name, scale in TACTICAL_PLANES.items()),
     ]
 
 

@@ -33,8 +33,10 @@ from hackmatrix_rl.game._config import (
     League,
 )
 from hackmatrix_rl.game._history import (
+    Past,
     empty_history,
     forget,
+    recall,
 )
 from hackmatrix_rl.game._play import (
     Outcome,
@@ -71,6 +73,8 @@ from hackmatrix_rl.game._state import (
     Content,
     Enemies,
     EnemyType,
+    History,
+    Player,
     Position,
     Program,
     Slots,
@@ -88,6 +92,9 @@ from hackmatrix_rl.game._tactics import (
 )
 from hackmatrix_rl.game._validation import (
     COLUMNS,
+)
+from hackmatrix_rl.game._view import (
+    View,
 )
 
 __all__ = [
@@ -119,8 +126,11 @@ __all__ = [
     "Enemies",
     "EnemyType",
     "GameConfig",
+    "History",
     "League",
     "Outcome",
+    "Past",
+    "Player",
     "Position",
     "Program",
     "RewardConfig",
@@ -128,6 +138,7 @@ __all__ = [
     "Slots",
     "State",
     "Transmissions",
+    "View",
     "Yields",
     "act",
     "allowed",
@@ -144,6 +155,7 @@ __all__ = [
     "line_of_sight",
     "new_game",
     "play",
+    "recall",
     "row_and_column",
     "row_of",
     "set_up_stage",

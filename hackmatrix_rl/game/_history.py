@@ -3,6 +3,7 @@
 from dataclasses import fields as dataclass_fields
 from dataclasses import replace
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -89,6 +90,38 @@ def newest(history: History) -> UInt32[Array, " snapshot_words"]:
     size = history.ring.shape[0]
     slot = jnp.where(history.next_slot == 0, size - 1, history.next_slot - 1)
     return jax.lax.dynamic_index_in_dim(history.ring, slot, keepdims=False)
+
+
+class Past(eqx.Module):
+    """A part of a snapshot: what a player remembers of an earlier turn.
+
+    Attributes:
+        held: whether there is such a snapshot; if not, all other numbers are 0.
+        player: the player then.
+        programs: the programs owned then, one bit each.
+    """
+
+    held: Bool[Array, ""]
+    player: Player
+    programs: UInt32[Array, ""]
+
+
+def recall(history: History, *, back: int = 0) -> Past:
+    """A part of one snapshot; cheap, since only these words are read.
+
+    Args:
+        history: the snapshots of one game.
+        back: 0 for the newest snapshot, 1 for the one before it, and so on.
+    """
+    size = history.ring.shape[0]
+    held = history.count > back
+    slot = jnp.remainder(history.next_slot - 1 - back, size)
+    count = 1 + len(dataclass_fields(Player))
+    first = history.ring.shape[1] - len(_NUMBERS) - count
+    words = jax.lax.dynamic_slice(history.ring, (slot, jnp.int32(first)), (1, count))[0]
+    words = jnp.where(held, words, jnp.uint32(0))
+    numbers = jax.lax.bitcast_convert_type(words[1:], jnp.int32)
+    return Past(held=held, player=Player(*numbers), programs=masked(words[0], ALL_PROGRAMS))
 
 
 def remember(

@@ -1,0 +1,91 @@
+"""The kinds of observation of HackMatrix, by name: how to see, and how to encode."""
+
+from functools import lru_cache
+from typing import Literal, get_args
+
+import jax
+from jaxtyping import Array, Int32
+
+from hackmatrix_rl.env._compact_split import COMPACT_SPLIT
+from hackmatrix_rl.env._encoding import (
+    Observation,
+    classic_from_compact,
+    features_from_classic,
+    features_from_compact,
+)
+from hackmatrix_rl.env._environment import EnvSpec
+from hackmatrix_rl.env._hackmatrix_actions import COMPACT_ACTIONS
+from hackmatrix_rl.env._observation import CompactObservation, compact_observation
+from hackmatrix_rl.env._tactical_encoding import TACTICAL_ACTIONS, features_from_tactical
+from hackmatrix_rl.env._tactical_observation import (
+    TacticalObservation,
+    recollection,
+    tactical_observation,
+)
+from hackmatrix_rl.game import (
+    NUM_ACTIONS,
+    TERM_NAMES,
+    GameConfig,
+    History,
+    Position,
+    new_game,
+)
+
+Kind = Literal["compact", "classic", "tactical"]
+"""`compact`: the screen as small integers. `classic`: the original's floats. `tactical`: the
+compact one, and what a player remembers."""
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+Seen = CompactObservation | TacticalObservation | Observation
+
+
+def remembered(history: History, kind: Kind) -> Int32[Array, "7"] | None:
+    """What `see` needs of the history of one game; `None` for a kind that shows only the screen."""
+    return recollection(history) if kind == "tactical" else None
+
+
+def see(
+    position: Position, recalled: Int32[Array, "7"] | None, kind: Kind, *, is_rare: bool = False
+) -> Seen:
+    """The observation of one position.
+
+    Args:
+        position: one position.
+        recalled: the result of `remembered` for its history.
+        kind: the kind of the observation.
+        is_rare: as for `compact_observation`.
+    """
+    if recalled is not None:
+        return tactical_observation(position, recalled, is_rare=is_rare)
+    compact = compact_observation(position, is_rare=is_rare)
+    return classic_from_compact(compact) if kind == "classic" else compact
+
+
+def spec_of(config: GameConfig, kind: Kind) -> EnvSpec:
+    """The spec of HackMatrix with this kind of observation."""
+    shape = _shape(config, kind)
+    if kind == "classic":
+        return EnvSpec(NUM_ACTIONS, shape, features_from_classic, TERM_NAMES)
+    if kind == "tactical":
+        return EnvSpec(
+            NUM_ACTIONS, shape, features_from_tactical, TERM_NAMES, actions=TACTICAL_ACTIONS
+        )
+    return EnvSpec(
+        NUM_ACTIONS,
+        shape,
+        features_from_compact,
+        TERM_NAMES,
+        COMPACT_SPLIT,
+        actions=COMPACT_ACTIONS,
+    )
+
+
+@lru_cache
+def _shape(config: GameConfig, kind: Kind) -> Seen:
+    """The shapes of one observation. Cached, because tracing a new game takes 0.25 seconds."""
+
+    def first() -> Seen:
+        game = new_game(config, key=jax.random.key(0))
+        return see(game.position, remembered(game.history, kind), kind)
+
+    return jax.eval_shape(first)
