@@ -1,4 +1,4 @@
-"""The auxiliary task: to predict the immediate result of an action."""
+"""The auxiliary tasks: to predict the immediate result of an action, and the victory."""
 
 import equinox as eqx
 import jax
@@ -6,6 +6,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Float16, Float32, Int32, UInt32
 
 from hackmatrix_rl.agent.networks import AuxiliaryHead
+
+WIN_TRACE = 0.95
+"""Weight between the prediction one step later (0) and the end of the episode (1)."""
 
 
 class AuxiliaryTargets(eqx.Module):
@@ -28,11 +31,13 @@ class AuxiliaryMetrics(eqx.Module):
         due: 1 if the minibatch computed it, else 0.
         terms: half the squared error of the parts of the reward, summed over the parts.
         terminated: cross entropy of the end of the episode, in nats.
+        won: cross entropy of the probability of winning, in nats; `None` if it is not predicted.
     """
 
     due: Float32[Array, ""]
     terms: Float32[Array, ""]
     terminated: Float32[Array, ""]
+    won: Float32[Array, ""] | None = None
 
 
 class AuxiliaryLoss(eqx.Module):
@@ -49,10 +54,14 @@ class AuxiliaryLoss(eqx.Module):
     Attributes:
         coefficient: weight of the auxiliary loss in the whole loss.
         every: only every N-th minibatch computes the auxiliary loss.
+        victory: index in `EnvSpec.terms` of the part of the reward that is above 0 where an
+            episode is won. The head then also learns the probability of winning the episode
+            (`win_targets`). `None`: it does not.
     """
 
     coefficient: float = eqx.field(static=True)
     every: int = eqx.field(static=True, default=1)
+    victory: int | None = eqx.field(static=True, default=None)
 
     def __check_init__(self) -> None:
         if self.coefficient <= 0:
@@ -67,6 +76,8 @@ class AuxiliaryLoss(eqx.Module):
         action: Int32[Array, "num_steps batch"],
         auxiliary: AuxiliaryTargets,
         number: UInt32[Array, ""],
+        *,
+        done: Bool[Array, "num_steps batch"] | None = None,
     ) -> tuple[Float32[Array, ""], AuxiliaryMetrics]:
         """The weighted loss and its metrics.
 
@@ -76,22 +87,95 @@ class AuxiliaryLoss(eqx.Module):
             action: the action of each step.
             auxiliary: the targets.
             number: number of the minibatch, counted from the start of training.
+            done: whether the episode ended with a step; needed with `victory`.
+
+        Raises:
+            ValueError: `victory` is set, and the head does not predict it, or `done` is missing.
         """
 
-        def compute() -> tuple[Float32[Array, ""], Float32[Array, ""]]:
+        def compute() -> tuple[Float32[Array, ""], ...]:
             terms, logit = jax.vmap(jax.vmap(head))(hidden, action)
             error = 0.5 * (terms - auxiliary.terms.astype(jnp.float32)) ** 2
             ended = auxiliary.terminated.astype(jnp.float32)
             surprise = jax.nn.softplus(logit) - ended * logit
-            return jnp.mean(jnp.sum(error, axis=-1)), jnp.mean(surprise)
+            immediate = jnp.mean(jnp.sum(error, axis=-1)), jnp.mean(surprise)
+            if self.victory is None:
+                return immediate
+            return *immediate, self._win_loss(head, hidden, auxiliary, done)
 
         nothing = jnp.zeros((), jnp.float32)
+        count = 2 if self.victory is None else 3
         # XLA runs neither the branch that is not taken nor its gradient.
         due = number % jnp.uint32(self.every) == 0
-        terms, terminated = jax.lax.cond(due, compute, lambda: (nothing, nothing))
-        return self.coefficient * (terms + terminated), AuxiliaryMetrics(
-            due=due.astype(jnp.float32), terms=terms, terminated=terminated
+        terms, terminated, *won = jax.lax.cond(due, compute, lambda: (nothing,) * count)
+        return self.coefficient * sum(won, terms + terminated), AuxiliaryMetrics(
+            due.astype(jnp.float32), terms, terminated, *won
         )
+
+    def _win_loss(
+        self,
+        head: AuxiliaryHead,
+        hidden: Float[Array, "num_steps batch width"],
+        auxiliary: AuxiliaryTargets,
+        done: Bool[Array, "num_steps batch"] | None,
+    ) -> Float32[Array, ""]:
+        """Mean cross entropy of the probability of winning."""
+        logit = jax.vmap(jax.vmap(head.win_logit))(hidden)
+        if logit is None or done is None:
+            raise ValueError(
+                "victory needs a head that predicts it, add_auxiliary_head(..., wins=True), and "
+                "the argument done"
+            )
+        won = auxiliary.terms[..., self.victory] > 0
+        target, counts = win_targets(
+            jax.lax.stop_gradient(jax.nn.sigmoid(logit)), won, auxiliary.terminated, done
+        )
+        surprise = jax.nn.softplus(logit) - target * logit
+        return jnp.mean(jnp.where(counts, surprise, 0.0))
+
+
+def win_targets(
+    predicted: Float32[Array, "num_steps batch"],
+    won: Bool[Array, "num_steps batch"],
+    terminated: Bool[Array, "num_steps batch"],
+    done: Bool[Array, "num_steps batch"],
+    *,
+    trace: float = WIN_TRACE,
+) -> tuple[Float32[Array, "num_steps batch"], Bool[Array, "num_steps batch"]]:
+    """What a prediction of the victory should have been, from what followed in the rollout.
+
+    It is the TD(lambda) return of a reward of 1 for a victory, without discount. Where an episode
+    ends by the rules, the target is known. Elsewhere it is a mean of the later predictions.
+
+    Source: Sutton 1988, "Learning to predict by the methods of temporal differences".
+
+    Args:
+        predicted: probability of winning before each step.
+        won: whether the step won the episode.
+        terminated: whether the rules ended the episode with the step.
+        done: whether the episode ended with the step, by the rules or by a limit.
+        trace: weight between the next prediction (0) and the end (1).
+
+    Returns:
+        The targets, and whether each counts: the last step and a truncated one have nothing after
+        them in the rollout.
+    """
+    last = jnp.zeros_like(done).at[-1].set(True)
+    unknown = (done & ~terminated) | (last & ~done)
+    following = jnp.concatenate([predicted[1:], predicted[-1:]])
+
+    def back(
+        later: Float32[Array, " batch"], step: tuple[Array, ...]
+    ) -> tuple[Float32[Array, " batch"], Float32[Array, " batch"]]:
+        here, following, won, terminated, unknown = step
+        target = (1.0 - trace) * following + trace * later
+        target = jnp.where(unknown, here, target)
+        target = jnp.where(terminated, won.astype(jnp.float32), target)
+        return target, target
+
+    steps = (predicted, following, won, terminated, unknown)
+    _, targets = jax.lax.scan(back, predicted[-1], steps, reverse=True)
+    return targets, ~unknown
 
 
 def symlog(x: Float32[Array, "*shape"]) -> Float32[Array, "*shape"]:

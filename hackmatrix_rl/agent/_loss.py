@@ -301,7 +301,12 @@ class PPOLoss(eqx.Module):
             raise ValueError("the auxiliary loss needs a rollout that keeps the reward's terms")
         hidden = policy.unroll_trunk(*sequences)
         auxiliary = self.auxiliary(
-            policy.auxiliary, hidden, batch.action, batch.auxiliary, batch.number
+            policy.auxiliary,
+            hidden,
+            batch.action,
+            batch.auxiliary,
+            batch.number,
+            done=batch.done,
         )
         return *policy.apply_heads(hidden), auxiliary
 

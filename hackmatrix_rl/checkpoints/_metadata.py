@@ -16,7 +16,9 @@ from hackmatrix_rl.checkpoints._names import (
     name_trouble,
 )
 from hackmatrix_rl.env import (
+    KINDS,
     GameIdentity,
+    Kind,
     game_identity,
 )
 from hackmatrix_rl.errors import (
@@ -116,6 +118,12 @@ def _game_trouble(value: object) -> str | None:
     return None
 
 
+def observation_of(config: Mapping[str, Any]) -> Kind:
+    """The kind of observation that a stored config names; configs without one saw the screen."""
+    named = config.get("observation")
+    return next((kind for kind in KINDS if kind == named), "compact")
+
+
 def check_playable(folder: epath.Path, metadata: Mapping[str, Any]) -> None:
     """Raises a ConfigError if a checkpoint is for another game than this version's.
 
@@ -127,7 +135,8 @@ def check_playable(folder: epath.Path, metadata: Mapping[str, Any]) -> None:
     """
     if "game" not in metadata:
         return
-    differences = GameIdentity.of(metadata["game"]).differences(game_identity())
+    here = game_identity(observation_of(metadata["config"]))
+    differences = GameIdentity.of(metadata["game"]).differences(here)
     if differences:
         said = "; ".join(
             f"{name} {there!r}, but this version has {here!r}"

@@ -48,6 +48,7 @@ from hackmatrix_rl.config import (
     build_value_scale,
     check_trusted,
     config_from_dict,
+    make_environment,
 )
 from hackmatrix_rl.env import HackMatrix
 from hackmatrix_rl.errors import (
@@ -178,7 +179,7 @@ def load(
         config = dataclasses.replace(config, network=network)
     elif policy is None:
         check_trusted(config, folder, trust_code=trust_code)
-    environment = HackMatrix(config.game(), max_steps=config.max_steps, reward=config.reward_config)
+    environment = make_environment(config)
     if policy is None:
         policy = build_policy(config, environment.spec, key=jax.random.key(0))
     return Loaded(

@@ -26,6 +26,7 @@ from hackmatrix_rl.checkpoints._manifest import write_manifest
 from hackmatrix_rl.checkpoints._metadata import (
     FORMAT,
     METADATA,
+    observation_of,
 )
 from hackmatrix_rl.checkpoints._reader import absolute
 from hackmatrix_rl.config import TrainConfig
@@ -94,7 +95,7 @@ class CheckpointWriter:
         self._keep_best = keep_best
         self._config = config
         self._run = dict(run or {})
-        self._game = game_identity().as_dict()
+        self._game = game_identity(observation_of(config.as_dict())).as_dict()
         self._id = self._run.get("wandb_id")
         options = ocp.options.AsyncOptions(
             timeout_secs=_TIMEOUT_SECONDS,

@@ -20,6 +20,7 @@ from hackmatrix_rl.config._policies import (
     build_policy,
     build_value_scale,
     check_trusted,
+    make_environment,
 )
 from hackmatrix_rl.config._presets import (
     AUTO,
@@ -58,6 +59,7 @@ __all__ = [
     "cpu_devices",
     "field_types",
     "make_config",
+    "make_environment",
     "preset_for",
     "preset_names",
     "read_settings",

@@ -42,6 +42,11 @@ def check_together(config: TrainConfig) -> None:
             f"--aux-every {config.aux_every}: has no effect while --aux-coefficient is "
             "0. Use --aux-coefficient 0.1, say, or leave --aux-every out."
         )
+    if config.aux_victory and config.aux_coefficient == 0:
+        raise ConfigError(
+            "--aux-victory: has no effect while --aux-coefficient is 0. Use --aux-coefficient "
+            "0.1, say, or leave --aux-victory out."
+        )
     _check_watching(config)
 
 

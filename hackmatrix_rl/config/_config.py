@@ -137,6 +137,14 @@ class TrainConfig:
         "Weights of the reward's terms to learn from: victory=0.1,score_gain=0; 1 if not named.",
     )
 
+    observation: str = option(
+        "compact",
+        "Game",
+        "compact: the screen; tactical: also what a player remembers, with distances, threats and "
+        "what a siphon takes.",
+        choices=("compact", "tactical"),
+    )
+
     # Devices
     mesh: str = option(
         AUTO,
@@ -167,7 +175,7 @@ class TrainConfig:
     network: str = option(
         "cells",
         "Network",
-        "mlp, cells, conv, gru, residual, or my_module:factory for your own.",
+        "mlp, cells, conv, gru, residual, resnet, transformer, or my_module:factory for your own.",
     )
     width: int | None = option(
         None,
@@ -266,6 +274,11 @@ class TrainConfig:
     )
     aux_every: int = option(
         1, "Learning", "Compute the auxiliary loss only on every N-th minibatch.", minimum=1
+    )
+    aux_victory: bool = option(
+        False,
+        "Learning",
+        "The auxiliary loss also predicts whether the game will be won; watch shows it.",
     )
     max_grad_norm: float = option(
         0.5, "Learning", "Scale gradients with a larger norm down to this norm.", above=0

@@ -1,7 +1,8 @@
-"""From a config to its policy, the network."""
+"""From a config to its environment and its policy, the network."""
 
 from functools import partial
 from pathlib import PurePath
+from typing import cast
 
 import equinox as eqx
 import jax
@@ -19,7 +20,7 @@ from hackmatrix_rl.agent.networks import (
 from hackmatrix_rl.config._config import (
     TrainConfig,
 )
-from hackmatrix_rl.env import EnvSpec
+from hackmatrix_rl.env import EnvSpec, HackMatrix, Kind
 from hackmatrix_rl.errors import (
     ConfigError,
 )
@@ -31,6 +32,16 @@ from hackmatrix_rl.system import (
 
 # Folded into the network's key; far from the numbers that splitting the key uses.
 AUXILIARY_KEY = 2**31 + 1
+
+
+def make_environment(config: TrainConfig) -> HackMatrix:
+    """The environment of a config."""
+    return HackMatrix(
+        config.game(),
+        max_steps=config.max_steps,
+        observation=cast(Kind, config.observation),  # as the field's choices say
+        reward=config.reward_config,
+    )
 
 
 def build_policy(
@@ -63,12 +74,14 @@ def build_policy(
     except ValueError as error:
         raise ConfigError(
             f"--remat {config.remat}: {named} cannot do that: {error}. Use --remat full or none, "
-            "or --network residual."
+            "or --network residual, resnet or transformer."
         ) from error
     if config.aux_coefficient == 0:
         return policy
     try:
-        return add_auxiliary_head(policy, spec, key=jax.random.fold_in(key, AUXILIARY_KEY))
+        return add_auxiliary_head(
+            policy, spec, wins=config.aux_victory, key=jax.random.fold_in(key, AUXILIARY_KEY)
+        )
     except ValueError as error:
         raise ConfigError(
             f"--aux-coefficient {config.aux_coefficient:g}: {named} cannot do that: {error}. "

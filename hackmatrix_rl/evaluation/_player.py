@@ -4,11 +4,12 @@ from abc import abstractmethod
 from collections.abc import Callable
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
 
 from hackmatrix_rl.agent import MaskedCategorical, ValueScale
-from hackmatrix_rl.agent.networks import ActorCritic
+from hackmatrix_rl.agent.networks import ActorCritic, WithAuxiliaryHead
 from hackmatrix_rl.game import GameConfig, State
 
 
@@ -147,9 +148,10 @@ class PolicyAgent(ThinkingAgent):
     ) -> tuple[Int32[Array, ""], PyTree[Array], Thought]:
         """Draws from the network's probabilities over the legal actions, or takes the likeliest.
 
-        The thought has no value if the units of the network's value are unknown.
+        The thought has no value if the units of the network's value are unknown, and a
+        probability of winning if the network has a head for it.
         """
-        logits, value, carry = self.policy(observation, carry)
+        logits, value, carry, win = _evaluated(self.policy, observation, carry)
         chances = MaskedCategorical(logits, mask)
         action: Array = chances.mode() if self.greedy else chances.sample(key)
         scale = self.value_scale
@@ -159,5 +161,19 @@ class PolicyAgent(ThinkingAgent):
             Thought(
                 probabilities=jnp.where(mask, chances.probs, 0.0),
                 value=None if scale is None else scale.denormalize(value.astype(jnp.float32)),
+                win_probability=None if win is None else jax.nn.sigmoid(win),
             ),
         )
+
+
+def _evaluated(
+    policy: ActorCritic, observation: PyTree[Array], carry: PyTree[Array]
+) -> tuple[
+    Float32[Array, " num_actions"], Float32[Array, ""], PyTree[Array], Float32[Array, ""] | None
+]:
+    """What the network says, and the logit of a victory if it has a head for that."""
+    if not isinstance(policy, WithAuxiliaryHead):
+        return *policy(observation, carry), None
+    hidden, carry = policy.trunk(observation, carry)
+    logits, value = policy.heads(hidden)
+    return logits, value, carry, policy.auxiliary.win_logit(hidden)

@@ -1,5 +1,8 @@
 """Training runs: from settings to a folder with everything in it, watched, saved, resumed."""
 
+from hackmatrix_rl.config import (
+    make_environment,
+)
 from hackmatrix_rl.runs._compare import (
     Comparison,
     compare,
@@ -11,7 +14,6 @@ from hackmatrix_rl.runs._compile_kind import (
 )
 from hackmatrix_rl.runs._compose import (
     compose,
-    make_environment,
     make_mesh,
     run_keys,
 )

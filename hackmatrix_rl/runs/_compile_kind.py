@@ -14,7 +14,7 @@ from hackmatrix_rl.evaluation import Agent, PolicyAgent
 # Settings that decide how much there is to compile; others hardly change it.
 _SETTINGS = (
     *("network", "width", "depth", "num_envs", "num_steps", "minibatches", "grad_accum", "remat"),
-    *("precision", "precision_parts", "aux_coefficient", "debug"),
+    *("precision", "precision_parts", "aux_coefficient", "debug", "observation"),
 )
 
 

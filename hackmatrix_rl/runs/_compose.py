@@ -13,6 +13,7 @@ from hackmatrix_rl.agent import (
     PPOLoss,
     check_policy_shapes,
 )
+from hackmatrix_rl.agent.networks import VICTORY
 from hackmatrix_rl.agent.precision import precision
 from hackmatrix_rl.config import (
     TrainConfig,
@@ -20,12 +21,13 @@ from hackmatrix_rl.config import (
     build_value_scale,
     check_config_on_mesh,
     check_platform,
+    make_environment,
 )
-from hackmatrix_rl.env import HackMatrix
 from hackmatrix_rl.errors import (
     ConfigError,
     is_ours,
 )
+from hackmatrix_rl.game import TERM_NAMES
 from hackmatrix_rl.runs._preflight import check_games
 from hackmatrix_rl.system import chosen_devices, is_single_process, make_deterministic
 from hackmatrix_rl.training import (
@@ -122,11 +124,6 @@ def compose(config: TrainConfig, *, key: Key[Array, ""]) -> Trainer[PPO]:
     )
 
 
-def make_environment(config: TrainConfig) -> HackMatrix:
-    """The environment of a config."""
-    return HackMatrix(config.game(), max_steps=config.max_steps, reward=config.reward_config)
-
-
 def make_mesh(config: TrainConfig) -> Mesh:
     """The mesh of a config.
 
@@ -178,4 +175,5 @@ def _learning_rate(config: TrainConfig) -> Schedule:
 def _auxiliary(config: TrainConfig) -> AuxiliaryLoss | None:
     if config.aux_coefficient == 0:
         return None
-    return AuxiliaryLoss(config.aux_coefficient, config.aux_every)
+    victory = TERM_NAMES.index(VICTORY) if config.aux_victory else None
+    return AuxiliaryLoss(config.aux_coefficient, config.aux_every, victory)

@@ -4,12 +4,11 @@ import warnings
 
 from hackmatrix_rl.agent import ValueScale
 from hackmatrix_rl.checkpoints import Loaded, Report, load
-from hackmatrix_rl.config import TrainConfig
+from hackmatrix_rl.config import TrainConfig, make_environment
 from hackmatrix_rl.env import HackMatrix
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.evaluation import SCRIPTS, Agent, PolicyAgent
 from hackmatrix_rl.game import LEAGUES
-from hackmatrix_rl.runs._compose import make_environment
 
 
 def find_player(

@@ -22,9 +22,9 @@ class Metrics:
             `clip_fraction` (see `LossMetrics`), `gradient_norm` (before clipping),
             `explained_variance` (see `Targets`), `learning_rate`, `loss_scale` (under float16;
             after each update); `gradient_steps` and `skipped` (steps skipped because a
-            gradient was not finite) are totals. `aux_terms_loss` and `aux_end_loss` (see
-            `AuxiliaryMetrics`) are means over the minibatches that compute them, and missing
-            without such a minibatch. `kl` is there if the loss has `true_kl`.
+            gradient was not finite) are totals. `aux_terms_loss`, `aux_end_loss` and
+            `aux_win_loss` (see `AuxiliaryMetrics`) are means over the minibatches that compute
+            them, and missing without such a minibatch. `kl` is there if the loss has `true_kl`.
         dispatched: number of updates in the dispatch.
         extra: the numbers that callbacks returned, by name.
     """

@@ -102,7 +102,9 @@ def _auxiliary(losses: LossMetrics) -> dict[str, float]:
     if auxiliary is None or not float(auxiliary.due):
         return {}
     due = float(auxiliary.due)
-    return {
-        "aux_terms_loss": float(auxiliary.terms) / due,
-        "aux_end_loss": float(auxiliary.terminated) / due,
+    parts = {
+        "aux_terms_loss": auxiliary.terms,
+        "aux_end_loss": auxiliary.terminated,
+        **({} if auxiliary.won is None else {"aux_win_loss": auxiliary.won}),
     }
+    return {name: float(total) / due for name, total in parts.items()}

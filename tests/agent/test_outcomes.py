@@ -1,5 +1,7 @@
 """The auxiliary loss: predicting what an action will bring at once."""
 
+import dataclasses
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -21,6 +23,7 @@ from hackmatrix_rl.agent import (
 from hackmatrix_rl.agent._auxiliary import (
     stacked_terms,
     symlog,
+    win_targets,
 )
 from hackmatrix_rl.agent.networks import (
     ActorCritic,
@@ -32,6 +35,7 @@ from hackmatrix_rl.env import (
     EnvSpec,
     env_keys,
 )
+from hackmatrix_rl.evaluation import PolicyAgent
 
 # What an action brings depends on the state and on the action, and so does whether it ends.
 PROBE = probes.Probe(
@@ -223,3 +227,65 @@ def test_what_it_cannot_do_without_is_named():
         AuxiliaryLoss(0.0)
     with pytest.raises(ValueError, match="every"):
         AuxiliaryLoss(1.0, 0)
+
+
+def test_what_a_prediction_of_the_victory_should_have_been():
+    # Columns: won in the end; lost; truncated, then a new episode that goes on.
+    no, yes = False, True
+    won = jnp.array([[no, no, no], [no, no, no], [yes, no, no], [no, no, no]])
+    terminated = jnp.array([[no, no, no], [no, yes, no], [yes, no, no], [no, no, no]])
+    done = terminated | jnp.array([[no, no, no], [no, no, yes], [no, no, no], [no, no, no]])
+    predicted = jnp.array(
+        [[0.1, 0.2, 0.3], [0.4, 0.5, 0.6], [0.7, 0.8, 0.9], [0.5, 0.25, 0.75]], jnp.float32
+    )
+    found, counts = win_targets(predicted, won, terminated, done, trace=0.5)
+    later = 0.5 * 0.7 + 0.5 * 1.0
+    expected = [
+        [0.5 * 0.4 + 0.5 * later, 0.0 + 0.5 * 0.5, 0.6],
+        [later, 0.0, 0.6],
+        [1.0, 0.25, 0.75],
+        [0.5, 0.25, 0.75],
+    ]
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    np.testing.assert_array_equal(
+        counts, [[yes, yes, yes], [yes, yes, no], [yes, yes, yes], [no, no, no]]
+    )
+
+
+WINNING = add_auxiliary_head(
+    PLAIN, dataclasses.replace(SPEC, terms=("victory",)), wins=True, key=jax.random.key(7)
+)
+
+
+def test_the_probability_of_winning_is_learned_beside_the_rest():
+    batch = random_batch(WINNING, SPEC)
+    found, metrics = gradient(WINNING, batch, PPOLoss(auxiliary=AuxiliaryLoss(0.5, victory=0)))
+    assert metrics.auxiliary.won > 0
+    assert np.abs(found.auxiliary.won.weight).max() > 1e-3
+    plain, without = gradient(WINNING, batch, PPOLoss(auxiliary=AuxiliaryLoss(0.5)))
+    assert without.auxiliary.won is None
+    assert np.abs(plain.auxiliary.won.weight).max() == 0
+    np.testing.assert_allclose(
+        found.auxiliary.terms.weight, plain.auxiliary.terms.weight, rtol=1e-4, atol=1e-7
+    )
+    # The rest of the head is drawn as without it.
+    np.testing.assert_array_equal(WINNING.auxiliary.hidden.weight, POLICY.auxiliary.hidden.weight)
+
+
+def test_a_thought_holds_the_probability_of_winning():
+    mask = jnp.ones(SPEC.num_actions, bool)
+    seen = PROBE.shown[0]
+    _, _, thought = PolicyAgent(WINNING).think(seen, mask, (), key=KEY)
+    hidden, _ = PLAIN.trunk(seen, ())
+    expected = jax.nn.sigmoid(WINNING.auxiliary.win_logit(hidden))
+    np.testing.assert_allclose(thought.win_probability, expected, rtol=1e-6)
+    _, _, plain = PolicyAgent(POLICY).think(seen, mask, (), key=KEY)
+    assert plain.win_probability is None
+    np.testing.assert_array_equal(thought.probabilities, plain.probabilities)
+
+
+def test_a_victory_that_no_part_of_the_reward_tells_is_an_error():
+    with pytest.raises(ValueError, match="'victory'"):
+        add_auxiliary_head(PLAIN, SPEC, wins=True, key=KEY)
+    with pytest.raises(ValueError, match="wins=True"):
+        PPOLoss(auxiliary=AuxiliaryLoss(0.5, victory=0))(POLICY, random_batch(POLICY, SPEC))

@@ -24,6 +24,8 @@ from hackmatrix_rl.agent.networks import (
 SPEC = probes.Probe({}, board=True).spec
 KEY = jax.random.key(0)
 LOSS = PPOLoss(value_clip=0.2)
+BLOCKS = ("residual", "resnet", "transformer")
+"""The networks of equal blocks."""
 
 
 def gradient(policy, batch, remat="none", loss=LOSS):
@@ -42,7 +44,11 @@ def assert_close(one, other, rtol=1e-5):
 
 
 @pytest.mark.parametrize(
-    ("name", "remat"), [*((name, "full") for name in NETWORKS), ("residual", "blocks")]
+    ("name", "remat"),
+    [
+        *((name, "full") for name in NETWORKS if name not in BLOCKS[1:]),
+        *((name, "blocks") for name in BLOCKS),
+    ],
 )
 def test_the_gradient_is_that_without(name, remat):
     policy = build_network(name, SPEC, width=8, key=KEY)
@@ -99,7 +105,7 @@ def test_a_deep_network_needs_less_memory():
     assert full < none / 8
 
 
-@pytest.mark.parametrize("name", [name for name in NETWORKS if name != "residual"])
+@pytest.mark.parametrize("name", [name for name in NETWORKS if name not in BLOCKS])
 def test_a_network_without_blocks_is_refused_by_name(name):
     policy = build_network(name, SPEC, width=8, key=KEY)
     with pytest.raises(ValueError, match=f"{type(policy).__name__} has no blocks"):

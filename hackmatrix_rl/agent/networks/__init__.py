@@ -39,6 +39,12 @@ from hackmatrix_rl.agent.networks._registry import (
 from hackmatrix_rl.agent.networks._residual import (
     ResidualActorCritic,
 )
+from hackmatrix_rl.agent.networks._resnet import (
+    ResNetActorCritic,
+)
+from hackmatrix_rl.agent.networks._transformer import (
+    TransformerActorCritic,
+)
 from hackmatrix_rl.agent.networks._trunk import (
     BlockActorCritic,
     DenseInputActorCritic,
@@ -46,6 +52,7 @@ from hackmatrix_rl.agent.networks._trunk import (
     TrunkActorCritic,
 )
 from hackmatrix_rl.agent.networks._with_auxiliary_head import (
+    VICTORY,
     WithAuxiliaryHead,
     add_auxiliary_head,
 )
@@ -55,6 +62,7 @@ __all__ = [
     "NETWORKS",
     "REMAT",
     "VALUE_GAIN",
+    "VICTORY",
     "ActorCritic",
     "AuxiliaryHead",
     "BlockActorCritic",
@@ -65,7 +73,9 @@ __all__ = [
     "GRUActorCritic",
     "MLPActorCritic",
     "RecurrentActorCritic",
+    "ResNetActorCritic",
     "ResidualActorCritic",
+    "TransformerActorCritic",
     "TrunkActorCritic",
     "TrunkEvaluator",
     "WithAuxiliaryHead",

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, Key, PyTree
 from hackmatrix_rl.agent.networks._layers import (
     HIDDEN_GAIN,
     Dense,
+    DenseHeads,
     Heads,
     plus_bias,
 )
@@ -24,7 +25,7 @@ KERNEL = 3
 
 
 class Conv(eqx.Module):
-    """A 3 x 3 convolution with rectifier over a board, which keeps the board's size.
+    """A 3 x 3 convolution over a board, which keeps the board's size.
 
     Attributes:
         weight: of the kernel's rows, columns, inputs and outputs.
@@ -34,22 +35,29 @@ class Conv(eqx.Module):
     weight: Float[Array, "3 3 inputs outputs"]
     bias: Float[Array, " outputs"]
 
-    def __init__(self, inputs: int, outputs: int, *, key: Key[Array, ""]) -> None:
+    def __init__(
+        self, inputs: int, outputs: int, *, gain: float = HIDDEN_GAIN, key: Key[Array, ""]
+    ) -> None:
         """Draws the weights.
 
         Args:
             inputs: channels of the input.
             outputs: channels of the output.
+            gain: as for `Dense`.
             key: randomness of the weights.
         """
-        flat = Dense(KERNEL * KERNEL * inputs, outputs, gain=HIDDEN_GAIN, key=key)
+        flat = Dense(KERNEL * KERNEL * inputs, outputs, gain=gain, key=key)
         self.weight = flat.weight.reshape(KERNEL, KERNEL, inputs, outputs)
         self.bias = flat.bias
 
     def __call__(
         self, board: Float[Array, "rows cols inputs"]
     ) -> Float[Array, "rows cols outputs"]:
-        """The board convolved, in the dtype of the weights."""
+        """The board convolved and rectified, in the dtype of the weights."""
+        return jax.nn.relu(self.linear(board))
+
+    def linear(self, board: Float[Array, "rows cols inputs"]) -> Float[Array, "rows cols outputs"]:
+        """The board convolved, without the rectifier."""
         convolved = jax.lax.conv_general_dilated(
             # Not `[None]`, whose gradient is a sum (of one term) in the dtype of the weights.
             board.astype(self.weight.dtype).reshape(1, *board.shape),
@@ -58,7 +66,22 @@ class Conv(eqx.Module):
             padding="SAME",
             dimension_numbers=("NHWC", "HWIO", "NHWC"),
         )[0]
-        return jax.nn.relu(plus_bias(convolved, self.bias))
+        return plus_bias(convolved, self.bias)
+
+
+def grid_shape(features: Features) -> tuple[int, int, int]:
+    """Rows, columns and channels of a board.
+
+    Raises:
+        ValueError: the features have no board.
+    """
+    if features.grid is None:
+        raise ValueError(
+            "this network needs an environment whose features have a grid; use the mlp or gru "
+            "network here"
+        )
+    rows, cols, channels = features.grid.shape
+    return rows, cols, channels
 
 
 @final
@@ -108,17 +131,12 @@ class ConvActorCritic(TrunkActorCritic):
             ValueError: the environment has no grid, or a size is too small.
         """
         features = jax.eval_shape(spec.encode, spec.observation)
-        if features.grid is None:
-            raise ValueError(
-                "a convolutional network needs an environment whose features have a grid; "
-                "use the mlp or gru network here"
-            )
+        rows, cols, inputs = grid_shape(features)
         if channels < 1 or width < 1 or depth < 1 or layers < 0:
             raise ValueError(
                 "channels, width and depth must be at least 1 and layers at least 0, not "
                 f"{channels}, {width}, {depth} and {layers}"
             )
-        rows, cols, inputs = features.grid.shape
         cell_key, conv_key, dense_key, head_key = jax.random.split(key, 4)
         sizes = [rows * cols * channels + features.flat.size] + [width] * depth
         self.encode = spec.encode
@@ -130,7 +148,7 @@ class ConvActorCritic(TrunkActorCritic):
             Dense(size, width, gain=HIDDEN_GAIN, key=k)
             for size, k in zip(sizes[:-1], jax.random.split(dense_key, depth), strict=True)
         )
-        self.heads = Heads(width, spec.num_actions, key=head_key)
+        self.heads = DenseHeads(width, spec.num_actions, key=head_key)
 
     def trunk(
         self, observation: PyTree[Array], carry: PyTree[Array]

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, Float32, Key, PyTree
 from hackmatrix_rl.agent.networks._layers import (
     HIDDEN_GAIN,
     Dense,
+    DenseHeads,
     Heads,
 )
 from hackmatrix_rl.agent.networks._trunk import RecurrentActorCritic
@@ -100,7 +101,7 @@ class GRUActorCritic(RecurrentActorCritic):
         self.encode = spec.encode
         self.embed = Dense(spec.num_features, width, gain=HIDDEN_GAIN, key=embed_key)
         self.cell = GRUCell(width, width, key=cell_key)
-        self.heads = Heads(width, spec.num_actions, key=head_key)
+        self.heads = DenseHeads(width, spec.num_actions, key=head_key)
 
     def initial_carry(self) -> Float32[Array, " width"]:
         """Zeros."""

@@ -1,6 +1,8 @@
 """Layers of the networks."""
 
+from abc import abstractmethod
 from functools import partial
+from typing import final
 
 import equinox as eqx
 import jax
@@ -45,13 +47,13 @@ class Dense(eqx.Module):
         product = x.astype(self.weight.dtype) @ self.weight
         return plus_bias(product, self.bias)
 
-    def full(self, x: Float[Array, " inputs"]) -> Float32[Array, " outputs"]:
-        """The map of one row, summed and returned in float32 for every dtype of the weights."""
+    def full(self, x: Float[Array, "*rows inputs"]) -> Float32[Array, "*rows outputs"]:
+        """The map of each row, summed and returned in float32 for every dtype of the weights."""
         self._check_inputs(x)
         product = jnp.matmul(
             x.astype(self.weight.dtype), self.weight, preferred_element_type=jnp.float32
         )
-        return product + self.bias.astype(jnp.float32)
+        return product + _broadcastable(self.bias, product)
 
     def _check_inputs(self, x: Float[Array, "*rows some"]) -> None:
         """Raises an error that names observations, before XLA raises one that does not."""
@@ -80,8 +82,15 @@ def plus_bias(
     The addition is in float32: the gradient of the bias is a sum over the whole batch, in the
     dtype of this addition.
     """
-    full = bias.astype(jnp.float32).reshape(*(1 for _ in product.shape[:-1]), -1)
+    full = _broadcastable(bias, product)
     return (product.astype(jnp.float32) + full).astype(product.dtype)
+
+
+def _broadcastable(
+    bias: Float[Array, " outputs"], product: Float[Array, "*rows outputs"]
+) -> Float32[Array, "*ones outputs"]:
+    """The bias in float32, with as many axes as the product."""
+    return bias.astype(jnp.float32).reshape(*(1 for _ in product.shape[:-1]), -1)
 
 
 class LayerNorm(eqx.Module):
@@ -113,7 +122,18 @@ class LayerNorm(eqx.Module):
 
 
 class Heads(eqx.Module):
-    """Logits and value from the last hidden layer, both in float32."""
+    """Logits and value from the output of a trunk, both in float32."""
+
+    @abstractmethod
+    def __call__(
+        self, hidden: Float[Array, " inputs"]
+    ) -> tuple[Float32[Array, " num_actions"], Float32[Array, ""]]:
+        """Logits of all actions, and the value."""
+
+
+@final
+class DenseHeads(Heads):
+    """One dense layer for the logits and one for the value."""
 
     policy: Dense
     value: Dense

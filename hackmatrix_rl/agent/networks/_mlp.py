@@ -10,6 +10,7 @@ from jaxtyping import Array, Float, Key, PyTree
 from hackmatrix_rl.agent.networks._layers import (
     HIDDEN_GAIN,
     Dense,
+    DenseHeads,
     Heads,
 )
 from hackmatrix_rl.agent.networks._trunk import DenseInputActorCritic
@@ -63,7 +64,7 @@ class MLPActorCritic(DenseInputActorCritic):
             Dense(size, width, gain=HIDDEN_GAIN, key=k)
             for size, k in zip(sizes[:-1], keys, strict=True)
         )
-        self.heads = Heads(width, spec.num_actions, key=head_key)
+        self.heads = DenseHeads(width, spec.num_actions, key=head_key)
 
     @property
     def first_layer(self) -> Dense:

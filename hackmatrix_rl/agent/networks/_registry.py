@@ -15,6 +15,8 @@ from hackmatrix_rl.agent.networks._conv import ConvActorCritic
 from hackmatrix_rl.agent.networks._gru import GRUActorCritic
 from hackmatrix_rl.agent.networks._mlp import MLPActorCritic
 from hackmatrix_rl.agent.networks._residual import ResidualActorCritic
+from hackmatrix_rl.agent.networks._resnet import ResNetActorCritic
+from hackmatrix_rl.agent.networks._transformer import TransformerActorCritic
 from hackmatrix_rl.env import EnvSpec
 
 NETWORKS: dict[str, Callable[..., ActorCritic]] = {
@@ -23,6 +25,8 @@ NETWORKS: dict[str, Callable[..., ActorCritic]] = {
     "conv": ConvActorCritic,
     "gru": GRUActorCritic,
     "residual": ResidualActorCritic,
+    "resnet": ResNetActorCritic,
+    "transformer": TransformerActorCritic,
 }
 """Each is called as `factory(spec, width=..., depth=..., key=...)`; `width` and `depth` may be
 missing."""

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, Float32, Key, PyTree
 from hackmatrix_rl.agent.networks._layers import (
     HIDDEN_GAIN,
     Dense,
+    DenseHeads,
     Heads,
     LayerNorm,
 )
@@ -129,7 +130,7 @@ class ResidualActorCritic(BlockActorCritic):
 
         self.blocks = eqx.filter_vmap(block)(jax.random.split(blocks_key, depth))
         self.norm = LayerNorm(width)
-        self.heads = Heads(width, spec.num_actions, key=head_key)
+        self.heads = DenseHeads(width, spec.num_actions, key=head_key)
 
     def trunk(
         self, observation: PyTree[Array], carry: PyTree[Array]

@@ -13,6 +13,9 @@ from hackmatrix_rl.agent.networks._layers import Heads
 from hackmatrix_rl.agent.networks._trunk import TrunkActorCritic
 from hackmatrix_rl.env import EnvSpec
 
+VICTORY = "victory"
+"""The part of the reward that is above 0 exactly where an episode is won."""
+
 
 @final
 class WithAuxiliaryHead(TrunkActorCritic):
@@ -55,17 +58,20 @@ class WithAuxiliaryHead(TrunkActorCritic):
 
 
 def add_auxiliary_head(
-    policy: ActorCritic, spec: EnvSpec, *, key: Key[Array, ""]
+    policy: ActorCritic, spec: EnvSpec, *, wins: bool = False, key: Key[Array, ""]
 ) -> WithAuxiliaryHead:
     """The policy with a head that predicts what an action will bring (see `AuxiliaryLoss`).
 
     Args:
         policy: acts as before; none of its numbers change.
         spec: of the environment.
+        wins: whether the head also predicts the victory; the parts of the reward then have one
+            of the name `victory`.
         key: randomness of the head's weights.
 
     Raises:
-        ValueError: the policy's hidden layer is not open, or the reward has no parts.
+        ValueError: the policy's hidden layer is not open, the reward has no parts, or none of
+            them is the victory's.
     """
     if not isinstance(policy, TrunkActorCritic):
         raise ValueError(
@@ -73,8 +79,11 @@ def add_auxiliary_head(
         )
     if not spec.terms:
         raise ValueError("the environment's spec names no parts of the reward")
+    if wins and VICTORY not in spec.terms:
+        raise ValueError(
+            f"the environment's spec names no part of the reward {VICTORY!r}, which tells who won"
+        )
     seen = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), spec.observation)
     hidden, _ = eqx.filter_eval_shape(policy.trunk, seen, policy.initial_carry())
-    return WithAuxiliaryHead(
-        policy, AuxiliaryHead(hidden.shape[0], spec.num_actions, len(spec.terms), key=key)
-    )
+    head = AuxiliaryHead(hidden.shape[0], spec.num_actions, len(spec.terms), wins=wins, key=key)
+    return WithAuxiliaryHead(policy, head)

@@ -1,0 +1,167 @@
+"""Logits from an embedding of each action."""
+
+from typing import final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Float32, Key, PyTree
+
+from hackmatrix_rl.agent.networks._layers import (
+    HIDDEN_GAIN,
+    POLICY_GAIN,
+    VALUE_GAIN,
+    Dense,
+    Heads,
+)
+from hackmatrix_rl.env import ActionFeatures, EnvSpec
+
+EMBEDDING = 32
+"""Size of the embedding of an action; more than the actions, so it limits no policy."""
+
+
+class ActionTokens(eqx.Module):
+    """A vector for each action that is about no cell: its own, changed by its numbers.
+
+    The layers are the same for all actions, so what is learned of one (that it is not affordable)
+    counts for the others, too.
+
+    Attributes:
+        own: a learned vector of each action.
+        widen: over the own vector and the numbers, with a rectifier.
+        narrow: back to the size of the vector.
+        features: of the environment's actions; `None` if it has none.
+    """
+
+    own: Float[Array, "others width"]
+    widen: Dense
+    narrow: Dense
+    features: ActionFeatures | None = eqx.field(static=True)
+
+    def __init__(self, spec: EnvSpec, width: int, *, key: Key[Array, ""]) -> None:
+        """Draws the weights.
+
+        Args:
+            spec: of the environment.
+            width: size of a vector.
+            key: randomness of the weights.
+        """
+        own_key, widen_key, narrow_key = jax.random.split(key, 3)
+        self.features = spec.actions
+        others, numbers = spec.num_actions, 0
+        if spec.actions is not None:
+            others -= jax.eval_shape(spec.actions.cells, spec.observation).shape[0]
+            numbers = jax.eval_shape(spec.actions.numbers, spec.observation).shape[1]
+        self.own = jax.random.normal(own_key, (others, width), jnp.float32)
+        self.widen = Dense(width + numbers, width, gain=HIDDEN_GAIN, key=widen_key)
+        self.narrow = Dense(width, width, gain=1.0, key=narrow_key)
+
+    def __call__(self, observation: PyTree[Array]) -> Float32[Array, "others width"]:
+        """The vectors."""
+        own = self.own
+        known = own
+        if self.features is not None:
+            numbers = self.features.numbers(observation).astype(own.dtype)
+            missing = own.shape[0] - numbers.shape[0]
+            known = jnp.concatenate([own, jnp.pad(numbers, ((missing, 0), (0, 0)))], axis=-1)
+        changed = self.narrow.full(jax.nn.relu(self.widen(known)))
+        return own.astype(jnp.float32) + changed
+
+
+class ActionEmbeddings(eqx.Module):
+    """The embedding of each action: from the cell that it is about, or from its token.
+
+    Attributes:
+        of_cell: from the hidden numbers of a cell.
+        of_token: from an action's token.
+        features: of the environment's actions; `None` if it has none.
+    """
+
+    of_cell: Dense | None
+    of_token: Dense
+    features: ActionFeatures | None = eqx.field(static=True)
+
+    def __init__(self, spec: EnvSpec, width: int, *, key: Key[Array, ""]) -> None:
+        """Draws the weights.
+
+        Args:
+            spec: of the environment.
+            width: hidden numbers of a cell, and size of a token.
+            key: randomness of the weights.
+        """
+        cell_key, token_key = jax.random.split(key)
+        self.features = spec.actions
+        self.of_cell = None
+        if spec.actions is not None:
+            self.of_cell = Dense(width, EMBEDDING, gain=1.0, key=cell_key)
+        self.of_token = Dense(width, EMBEDDING, gain=1.0, key=token_key)
+
+    def __call__(
+        self,
+        observation: PyTree[Array],
+        hidden: Float[Array, " width"],
+        cells: Float[Array, "cells channels"],
+        tokens: Float[Array, "others channels"],
+    ) -> Float[Array, " inputs"]:
+        """The input of `ActionHeads`: the hidden layer, then the embeddings of all actions.
+
+        Args:
+            observation: what the actions' cells are read from.
+            hidden: the hidden layer that asks for an action.
+            cells: hidden numbers of each cell.
+            tokens: a vector for each action that is about no cell.
+        """
+        embedded = self.of_token(tokens)
+        if self.features is not None and self.of_cell is not None:
+            at = self.features.cells(observation)
+            # A sum over all cells is faster than reading five; off the board it is 0.
+            here = jax.nn.one_hot(at, cells.shape[0], dtype=cells.dtype)
+            found = jnp.sum(here[:, :, None] * cells[None], axis=1)
+            embedded = jnp.concatenate([self.of_cell(found), embedded])
+        return jnp.concatenate([hidden.astype(embedded.dtype), embedded.ravel()])
+
+
+@final
+class ActionHeads(Heads):
+    """Logits as products of what the hidden layer asks for with the embedding of each action.
+
+    Source: Vinyals et al. 2017, "StarCraft II: a new challenge for reinforcement learning"
+    (pointing at an entity); Vaswani et al. 2017 (the scale of the product).
+
+    Attributes:
+        query: from the hidden layer to what it asks for.
+        bias: of each action.
+        value: from the hidden layer.
+    """
+
+    query: Dense
+    bias: Float[Array, " num_actions"]
+    value: Dense
+
+    def __init__(self, width: int, num_actions: int, *, key: Key[Array, ""]) -> None:
+        """Draws the weights.
+
+        Args:
+            width: of the hidden layer, without the embeddings.
+            num_actions: number of logits.
+            key: randomness of the weights.
+        """
+        query_key, value_key = jax.random.split(key)
+        self.query = Dense(width, EMBEDDING, gain=POLICY_GAIN, key=query_key)
+        self.bias = jnp.zeros((num_actions,), jnp.float32)
+        self.value = Dense(width, 1, gain=VALUE_GAIN, key=value_key)
+
+    def __call__(
+        self, hidden: Float[Array, " inputs"]
+    ) -> tuple[Float32[Array, " num_actions"], Float32[Array, ""]]:
+        """Logits of all actions, and the value.
+
+        Args:
+            hidden: the result of `ActionEmbeddings`.
+        """
+        width = self.query.weight.shape[0]
+        asking, embedded = hidden[:width], hidden[width:].reshape(-1, EMBEDDING)
+        asked = self.query.full(asking) * EMBEDDING**-0.5
+        # As a sum, not as a product of matrices: there is one small matrix for each observation.
+        logits = jnp.sum(embedded.astype(jnp.float32) * asked[None], axis=1)
+        return logits + self.bias.astype(jnp.float32), self.value.full(asking)[0]

@@ -1,0 +1,178 @@
+"""A small attention network over the cells of a board and the actions."""
+
+from collections.abc import Callable
+from typing import Any, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Float32, Key, PyTree
+
+from hackmatrix_rl.agent.networks._action_heads import (
+    ActionEmbeddings,
+    ActionHeads,
+    ActionTokens,
+)
+from hackmatrix_rl.agent.networks._conv import grid_shape
+from hackmatrix_rl.agent.networks._layers import (
+    HIDDEN_GAIN,
+    Dense,
+    Heads,
+    LayerNorm,
+)
+from hackmatrix_rl.agent.networks._trunk import BlockActorCritic
+from hackmatrix_rl.env import EnvSpec, Features
+
+
+class AttentionBlock(eqx.Module):
+    """Tokens that look at each other, then two layers over each token.
+
+    Both parts are added to the tokens. The sum is float32, as in a `ResidualBlock`.
+
+    Attributes:
+        look_norm: before the attention.
+        ask: queries, keys and values of all heads, side by side.
+        answer: from the heads' results to a token.
+        think_norm: before the layers.
+        widen: with a rectifier.
+        narrow: back to the width.
+        heads: number of heads.
+    """
+
+    look_norm: LayerNorm
+    ask: Dense
+    answer: Dense
+    think_norm: LayerNorm
+    widen: Dense
+    narrow: Dense
+    heads: int = eqx.field(static=True)
+
+    def __init__(self, width: int, heads: int, *, gain: float, key: Key[Array, ""]) -> None:
+        """Draws the weights.
+
+        Args:
+            width: size of a token.
+            heads: number of heads.
+            gain: of the initialisation of the layers whose results are added.
+            key: randomness of the weights.
+        """
+        ask_key, answer_key, widen_key, narrow_key = jax.random.split(key, 4)
+        self.look_norm = LayerNorm(width)
+        self.ask = Dense(width, 3 * width, gain=1.0, key=ask_key)
+        self.answer = Dense(width, width, gain=gain, key=answer_key)
+        self.think_norm = LayerNorm(width)
+        self.widen = Dense(width, 2 * width, gain=HIDDEN_GAIN, key=widen_key)
+        self.narrow = Dense(2 * width, width, gain=gain, key=narrow_key)
+        self.heads = heads
+
+    def __call__(self, tokens: Float32[Array, "tokens width"]) -> Float32[Array, "tokens width"]:
+        """The tokens after both parts."""
+        tokens = tokens + self.answer.full(self._look(jax.vmap(self.look_norm)(tokens)))
+        normal = jax.vmap(self.think_norm)(tokens)
+        return tokens + self.narrow.full(jax.nn.relu(self.widen(normal)))
+
+    def _look(self, tokens: Float[Array, "tokens width"]) -> Float[Array, "tokens width"]:
+        """What each token finds among all tokens."""
+        count, width = tokens.shape
+        asked = self.ask(tokens).reshape(count, 3, self.heads, width // self.heads)
+        query, key, value = asked[:, 0], asked[:, 1], asked[:, 2]
+        fits = jnp.einsum("ihd,jhd->hij", query, key, preferred_element_type=jnp.float32)
+        shares = jax.nn.softmax(fits * (width // self.heads) ** -0.5, axis=-1)
+        found = jnp.einsum("hij,jhd->ihd", shares.astype(value.dtype), value)
+        return found.reshape(count, width)
+
+
+@final
+class TransformerActorCritic(BlockActorCritic):
+    """Attention over tokens of the cells, the flat features and the actions. No memory.
+
+    An action that is about no cell has its own token; the flat features have one together. Only
+    the learned positions tell one cell from another. The token of the flat features asks for an
+    action, as in a `ResNetActorCritic`, and gives the value.
+
+    Source: Vaswani et al. 2017, "Attention is all you need"; Xiong et al. 2020, "On layer
+    normalization in the transformer architecture" (normalisation before each part).
+
+    Attributes:
+        encode: turns an observation into features.
+        cell: from the features of a cell to its token.
+        places: the learned position of each cell.
+        flat: from the flat features to their token.
+        tokens: of the actions that are about no cell.
+        blocks: all blocks as one module, each array with a leading axis of blocks.
+        norm: of each token, after the blocks.
+        embeddings: of all actions.
+        heads: logits and value.
+    """
+
+    encode: Callable[[PyTree], Features] = eqx.field(static=True)
+    cell: Dense
+    places: Float[Array, "cells width"]
+    flat: Dense
+    tokens: ActionTokens
+    blocks: Callable[[Array], Array]
+    norm: LayerNorm
+    embeddings: ActionEmbeddings
+    heads: Heads
+
+    def __init__(
+        self,
+        spec: EnvSpec,
+        *,
+        width: int = 64,
+        depth: int = 2,
+        heads: int = 4,
+        key: Key[Array, ""],
+    ) -> None:
+        """Draws the weights.
+
+        Args:
+            spec: of an environment whose features have a grid.
+            width: size of a token; a multiple of `heads`.
+            depth: number of blocks.
+            heads: number of heads of the attention.
+            key: randomness of the weights.
+
+        Raises:
+            ValueError: the environment has no grid, or a size does not work.
+        """
+        if min(width, depth, heads) < 1 or width % heads:
+            raise ValueError(
+                "width, depth and heads must be at least 1, and width a multiple of heads, not "
+                f"{width}, {depth} and {heads}"
+            )
+        features = jax.eval_shape(spec.encode, spec.observation)
+        rows, cols, channels = grid_shape(features)
+        keys = iter(jax.random.split(key, 7))
+        self.encode = spec.encode
+        self.cell = Dense(channels, width, gain=1.0, key=next(keys))
+        self.places = 0.5 * jax.random.normal(next(keys), (rows * cols, width), jnp.float32)
+        self.flat = Dense(features.flat.size, width, gain=1.0, key=next(keys))
+        self.tokens = ActionTokens(spec, width, key=next(keys))
+
+        def block(key: Key[Array, ""]) -> AttentionBlock:
+            return AttentionBlock(width, heads, gain=(2 * depth) ** -0.5, key=key)
+
+        self.blocks = eqx.filter_vmap(block)(jax.random.split(next(keys), depth))
+        self.norm = LayerNorm(width)
+        self.embeddings = ActionEmbeddings(spec, width, key=next(keys))
+        self.heads = ActionHeads(width, spec.num_actions, key=next(keys))
+
+    def trunk(
+        self, observation: PyTree[Array], carry: PyTree[Array]
+    ) -> tuple[Float[Array, " inputs"], PyTree[Array]]:
+        """What the heads read, and the (empty) carry."""
+        features = self.encode(observation)
+        assert features.grid is not None  # checked at construction
+        count = self.places.shape[0]
+        cells = self.cell.full(features.grid.reshape(count, -1)) + self.places.astype(jnp.float32)
+        flat = self.flat.full(features.flat)[None]
+        tokens = jnp.concatenate([flat, cells, self.tokens(observation)])
+
+        def through(tokens: Array, block: Any) -> tuple[Array, None]:
+            return block(tokens), None
+
+        tokens, _ = jax.lax.scan(through, tokens, self.blocks)
+        normal = jax.vmap(self.norm)(tokens)
+        hidden, cells, actions = normal[0], normal[1 : 1 + count], normal[1 + count :]
+        return self.embeddings(observation, hidden, cells, actions), carry
