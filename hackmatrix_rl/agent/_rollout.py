@@ -90,15 +90,14 @@ def start_collector(
 
 
 class EpisodeSums(eqx.Module):
-    """Sums over the episodes that ended within some steps. Sums of other steps can be added.
+    """Sums over the episodes that ended within some steps and count. Such sums can be added.
 
     Attributes:
         count: number of episodes that ended.
         total_reward: sum of their undiscounted returns.
         length: sum of their lengths in steps.
         extra: sums of the environment's own numbers (`EpisodeStatistics.extra`).
-        terms: sums of the parts of the reward over ALL these steps, including those of episodes
-            that have not ended.
+        terms: sums of the parts of the reward over ALL these steps, also of unfinished episodes.
     """
 
     count: Float32[Array, ""]
@@ -116,15 +115,15 @@ class EpisodeSums(eqx.Module):
         def over_ended(values: Array) -> Float32[Array, ""]:
             return jnp.sum(jnp.where(ended, values.astype(jnp.float32), 0.0))
 
-        def over_steps(values: Array) -> Float32[Array, ""]:
-            return jnp.sum(values if counts is None else jnp.where(counts, values, 0.0))
-
         return cls(
             count=jnp.sum(ended.astype(jnp.float32)),
             total_reward=over_ended(episode.total_reward),
             length=over_ended(episode.length),
             extra={name: over_ended(values) for name, values in episode.extra.items()},
-            terms={name: over_steps(values) for name, values in timestep.terms.items()},
+            terms={
+                name: jnp.sum(values if counts is None else jnp.where(counts, values, 0.0))
+                for name, values in timestep.terms.items()
+            },
         )
 
 
@@ -202,8 +201,7 @@ class Collector(eqx.Module):
 
     Attributes:
         num_steps: steps of each environment in a rollout.
-        terms: names of the parts of the reward to keep for every step. An auxiliary loss learns
-            from them.
+        terms: names of the parts of the reward to keep for every step, for an auxiliary loss.
         keep_log_probs: whether to keep the log-probabilities of all actions for every step.
     """
 
