@@ -37,8 +37,7 @@ class CollectorState(eqx.Module):
         observation: the observation for the next action.
         mask: the legal actions of `observation`.
         carry: memory of the policy before the next action.
-        keys: one random key for each environment. They never change: every random draw depends on
-            the environment's key and on `step`.
+        keys: one constant random key for each environment: all draws depend on it and on `step`.
         step: number of steps that each environment has taken.
     """
 
@@ -145,11 +144,9 @@ class Rollout(eqx.Module):
         bootstrap_value: value of the position that the action led to, if the episode was
             truncated there; 0 elsewhere.
         initial_carry: the policy's memory before the first step.
-        last_value: value of the observation after the last step. If an episode ended with that
-            step, it is the first observation of the next episode.
+        last_value: value of the observation after the last step, perhaps the first of an episode.
         episodes: sums over the episodes that ended.
-        terms: the parts of the reward in the form of `AuxiliaryTargets.terms`; `None` unless the
-            collector keeps them.
+        terms: the parts of the reward in the form of `AuxiliaryTargets.terms`; `None` if not kept.
         log_probs: log-probabilities of all actions, minus infinity for illegal ones; `None`
             unless the collector keeps them.
     """
