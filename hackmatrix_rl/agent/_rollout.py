@@ -30,15 +30,14 @@ from hackmatrix_rl.env import (
 
 
 class EpisodeSums(eqx.Module):
-    """Sums over the episodes that ended within some steps. Sums of other steps can be added.
+    """Sums over the episodes that ended within some steps and count. Such sums can be added.
 
     Attributes:
         count: number of episodes that ended.
         total_reward: sum of their undiscounted returns.
         length: sum of their lengths in steps.
         extra: sums of the environment's own numbers (`EpisodeStatistics.extra`).
-        terms: sums of the parts of the reward over ALL these steps, including those of episodes
-            that have not ended.
+        terms: sums of the parts of the reward over ALL these steps, also of unfinished episodes.
     """
 
     count: Float32[Array, ""]
@@ -56,15 +55,15 @@ class EpisodeSums(eqx.Module):
         def over_ended(values: Array) -> Float32[Array, ""]:
             return jnp.sum(jnp.where(ended, values.astype(jnp.float32), 0.0))
 
-        def over_steps(values: Array) -> Float32[Array, ""]:
-            return jnp.sum(values if counts is None else jnp.where(counts, values, 0.0))
-
         return cls(
             count=jnp.sum(ended.astype(jnp.float32)),
             total_reward=over_ended(episode.total_reward),
             length=over_ended(episode.length),
             extra={name: over_ended(values) for name, values in episode.extra.items()},
-            terms={name: over_steps(values) for name, values in timestep.terms.items()},
+            terms={
+                name: jnp.sum(values if counts is None else jnp.where(counts, values, 0.0))
+                for name, values in timestep.terms.items()
+            },
         )
 
 
@@ -86,11 +85,9 @@ class Rollout(eqx.Module):
         bootstrap_value: value of the position that the action led to, if the episode was
             truncated there; 0 elsewhere.
         initial_carry: the policy's memory before the first step.
-        last_value: value of the observation after the last step. If an episode ended with that
-            step, it is the first observation of the next episode.
+        last_value: value of the observation after the last step, perhaps the first of an episode.
         episodes: sums over the episodes that ended.
-        terms: the parts of the reward in the form of `AuxiliaryTargets.terms`; `None` unless the
-            collector keeps them.
+        terms: the parts of the reward in the form of `AuxiliaryTargets.terms`; `None` if not kept.
         log_probs: log-probabilities of all actions, minus infinity for illegal ones; `None`
             unless the collector keeps them.
     """
@@ -142,8 +139,7 @@ class Collector(eqx.Module):
 
     Attributes:
         num_steps: steps of each environment in a rollout.
-        terms: names of the parts of the reward to keep for every step. An auxiliary loss learns
-            from them.
+        terms: names of the parts of the reward to keep for every step, for an auxiliary loss.
         keep_log_probs: whether to keep the log-probabilities of all actions for every step.
     """
 
