@@ -1,0 +1,64 @@
+"""Variants of each game in one batch give what they give one by one."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from hackmatrix_rl.batching import one_round_loop, side_by_side
+
+GAMES, VARIANTS = 7, 3
+
+
+def counted(each, shared):
+    """Counts up to the variant's number plus that of the game, in a loop of its own length."""
+    variant, start = each
+    goal, rows = shared
+
+    def goes_on(state, goal):
+        return state[0] < goal
+
+    def one(state, goal):
+        return state[0] + 1, state[1] + 2
+
+    count, double = one_round_loop(goes_on, one, (start, start * 0), goal + variant, share=4)
+    return {"count": count, "sum": rows * double}
+
+
+def test_a_batch_of_games_gives_what_each_game_gives():
+    variants = jnp.arange(VARIANTS, dtype=jnp.int32)
+    starts = jnp.zeros((GAMES, VARIANTS), jnp.int32)
+    goals = jnp.arange(GAMES, dtype=jnp.int32)
+    rows = jnp.arange(GAMES * 2, dtype=jnp.int32).reshape(GAMES, 2)
+
+    def one(starts, goal, row):
+        return side_by_side(counted, (variants, starts), (goal, row))
+
+    together = jax.jit(jax.vmap(one))(starts, goals, rows)
+    assert together["count"].shape == (GAMES, VARIANTS)
+    assert np.array_equal(together["count"], goals[:, None] + variants[None, :])
+    assert np.array_equal(together["sum"], 2 * together["count"][:, :, None] * rows[:, None, :])
+    for game in range(GAMES):
+        alone = jax.jit(one)(starts[game], goals[game], rows[game])
+        for name, found in alone.items():
+            assert np.array_equal(found, together[name][game])
+
+
+def test_a_buffer_has_at_least_the_width_that_is_asked_for():
+    widths = []
+
+    def body(count, goal):
+        return count + 1
+
+    def run(least):
+        def one(start, goal):
+            return one_round_loop(
+                lambda count, goal: count < goal, body, start, goal, share=8, least=least
+            )
+
+        shape = jax.ShapeDtypeStruct((64,), jnp.int32)
+        widths.append(str(jax.make_jaxpr(jax.vmap(one))(shape, shape)))
+        return jax.jit(jax.vmap(one))(jnp.zeros(64, jnp.int32), jnp.arange(64, dtype=jnp.int32))
+
+    assert np.array_equal(run(1), run(1000))
+    assert "i32[8]" in widths[0]
+    assert "i32[8]" not in widths[1]
