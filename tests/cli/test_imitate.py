@@ -29,6 +29,8 @@ def test_a_run_learns_from_a_teacher_and_train_resumes_it(tmp_path):
     assert (stored["algorithm"], stored["teacher"]) == ("imitation", "runner")
     row = read_json_lines(run / "metrics.jsonl")[-1]
     assert {"accuracy", "cross_entropy", "teacher_played", "value_loss"} <= set(row)
+    accuracies = {name for name in row if name.startswith("accuracy")}
+    assert accuracies <= {"accuracy", "accuracy_siphons", "accuracy_programs"}
     assert any(
         ".buffer" in name for name in read_arrays(run / "checkpoints" / "2", "training").arrays
     )
