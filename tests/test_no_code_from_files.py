@@ -47,9 +47,11 @@ def findings(source):
             name = getattr(node.func, "attr", getattr(node.func, "id", ""))
             if name in ("import_module", "load_module", "exec_module", "spec_from_file_location"):
                 yield f"{node.lineno}: {name}"
-            if ast.unparse(node.func) in ("np.load", "numpy.load", "jnp.load"):
+            pickles = [each.value for each in node.keywords if each.arg == "allow_pickle"]
+            refused = [ast.unparse(value) for value in pickles] == ["False"]
+            if ast.unparse(node.func) in ("np.load", "numpy.load", "jnp.load") and not refused:
                 yield f"{node.lineno}: np.load"
-            if any(each.arg == "allow_pickle" for each in node.keywords):
+            if pickles and not refused:
                 yield f"{node.lineno}: allow_pickle"
 
 
@@ -72,6 +74,7 @@ def test_nothing_makes_code_of_data(file):
         "importlib.import_module(name)",
         "np.load(file)",
         "load(file, allow_pickle=True)",
+        "np.load(file, allow_pickle=given)",
         "def f():\n    import marshal",
     ],
 )

@@ -94,4 +94,5 @@ def _listed(commands: list[click.Command]) -> str:
     # The others that take settings of a run refer to the help of `train`.
     if any(each.name == "train" for each in commands):
         commands = [each for each in commands if each.name == "train"]
-    return " and ".join(f"hackmatrix-rl {each.name}" for each in commands)
+    *others, last = (str(each.name) for each in commands)
+    return f"hackmatrix-rl {', '.join(others)} and {last}" if others else f"hackmatrix-rl {last}"

@@ -181,5 +181,5 @@ def test_the_true_divergence_is_the_sum_over_all_legal_actions():
 
 
 def test_without_the_log_probabilities_the_true_divergence_is_refused():
-    with pytest.raises(ValueError, match=r"true_kl=True.*keep_log_probs=True"):
+    with pytest.raises(ValueError, match=r"true_kl=True.*a batch with log_probs"):
         PPOLoss(true_kl=True)(policy(), batch([-1.0, -1.0], [1.0, -1.0]))

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from etils import epath
 
 from hackmatrix_rl.checkpoints import read_arrays
 from hackmatrix_rl.runs.sinks import read_json_lines
@@ -32,7 +33,8 @@ def test_a_run_learns_from_a_teacher_and_train_resumes_it(tmp_path):
     accuracies = {name for name in row if name.startswith("accuracy")}
     assert accuracies <= {"accuracy", "accuracy_siphons", "accuracy_programs"}
     assert any(
-        ".buffer" in name for name in read_arrays(run / "checkpoints" / "2", "training").arrays
+        ".buffer" in name
+        for name in read_arrays(epath.Path(run / "checkpoints" / "2"), "training").arrays
     )
 
     again = invoke("train", "--resume-run", run, "--total-timesteps", 96)
