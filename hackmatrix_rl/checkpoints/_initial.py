@@ -10,8 +10,8 @@ from hackmatrix_rl.checkpoints._reader import load
 from hackmatrix_rl.config import TrainConfig, config_from_dict
 from hackmatrix_rl.errors import ConfigError, flag
 
-ALIKE = ("league", "network", "width", "depth")
-"""Settings that decide what the weights mean; game, observation and actions have an identity."""
+ALIKE = ("league", "observation", "network", "width", "depth")
+"""Settings that decide what the weights mean; rules and actions have an identity besides."""
 
 
 def initial_weights(

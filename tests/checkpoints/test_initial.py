@@ -63,6 +63,7 @@ def test_other_units_of_the_value_begin_anew(run):
     ("changes", "words"),
     [
         ({"league": "no-rewind"}, "trained with --league original, but this training has"),
+        ({"observation": "tactical"}, "trained with --observation compact, but this training has"),
         ({"network": "gru"}, "trained with --network "),
         ({"width": 13}, "this training has --width 13. Use --width "),
     ],
