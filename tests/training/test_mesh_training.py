@@ -14,6 +14,7 @@ from jax.sharding import PartitionSpec as P
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.agent import (
+    DRAWN,
     Batch,
     MaskedCategorical,
     PPOLoss,
@@ -86,7 +87,8 @@ def first_rollout(trainer: Trainer):
         policy = eqx.combine(weights, rest)
         collect, keys = update.collect, env_keys(key, trainer.algorithm.num_envs)
         actors = collect.start(policy, update.environment, keys)
-        return collect.collect_parts(DRAWN, (), policy, update.environment, actors)
+        rollout, after, *_ = collect.collect_parts(DRAWN, (), policy, update.environment, actors)
+        return rollout, after
 
     compiled = jax.jit(program).lower(KEY, weights).compile()
     given = place((KEY, weights), replicated_shardings(trainer.mesh, (KEY, weights)))
