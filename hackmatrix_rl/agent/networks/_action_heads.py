@@ -58,14 +58,15 @@ class ActionTokens(eqx.Module):
 
     def __call__(self, observation: PyTree[Array]) -> Float32[Array, "others width"]:
         """The vectors."""
-        own = self.own
+        # In float32: the gradient of what all observations share is a sum over them.
+        own = self.own.astype(jnp.float32)
         known = own
         if self.features is not None:
             numbers = self.features.numbers(observation).astype(own.dtype)
             missing = own.shape[0] - numbers.shape[0]
             known = jnp.concatenate([own, jnp.pad(numbers, ((missing, 0), (0, 0)))], axis=-1)
         changed = self.narrow.full(jax.nn.relu(self.widen(known)))
-        return own.astype(jnp.float32) + changed
+        return own + changed
 
 
 class ActionEmbeddings(eqx.Module):
@@ -118,7 +119,9 @@ class ActionEmbeddings(eqx.Module):
             here = jax.nn.one_hot(at, cells.shape[0], dtype=cells.dtype)
             found = jnp.sum(here[:, :, None] * cells[None], axis=1)
             embedded = jnp.concatenate([self.of_cell(found), embedded])
-        return jnp.concatenate([hidden.astype(embedded.dtype), embedded.ravel()])
+        # In float32, since without features all observations share the embeddings.
+        parts = (hidden, embedded.ravel())
+        return jnp.concatenate([part.astype(jnp.float32) for part in parts])
 
 
 @final
