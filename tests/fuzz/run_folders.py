@@ -45,7 +45,7 @@ def composed(settings: TrainConfig) -> Trainer:
 REPLACED = {
     **dict.fromkeys(LONG_WORK, accept),
     "runs._launch.run": go_on,
-    "runs._launch.compose": lambda settings, *, key: composed(settings),
+    "runs._launch.compose": lambda settings, **_: composed(settings),
     "cli._eval.evaluate": look,
 }
 
