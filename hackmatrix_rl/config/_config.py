@@ -334,7 +334,7 @@ class TrainConfig:
         None, "Imitation", "Player to learn from: a script, a run or a checkpoint."
     )
     teacher_games: float | str = option(
-        "linear:1:0@0.5",
+        "linear:1.0:0.0@0.5",
         "Imitation",
         "Share of the games that the teacher plays, and not the student; a number or a schedule.",
         minimum=0,

@@ -6,6 +6,7 @@ import socket
 import threading
 import webbrowser
 from collections.abc import Callable
+from contextlib import suppress
 from importlib.util import find_spec
 
 from hackmatrix_rl.errors import ConfigError
@@ -98,10 +99,9 @@ def serve(
         worker.submit(table.warm_up)
         if browser:
             threading.Thread(target=_open_browser, args=(url, report), daemon=True).start()
-        try:
+        with suppress(KeyboardInterrupt):  # uvicorn has ended, and may pass it on
             _run(table, worker, listening, token, agent is not None)
-        except KeyboardInterrupt:  # uvicorn has ended, and passes it on
-            report("Stopped.")
+        report("Stopped.")
         return not worker.running
 
 
