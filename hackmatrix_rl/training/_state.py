@@ -104,7 +104,7 @@ class TrainState(AlgorithmState):
 
 
 def is_value_head(name: str) -> bool:
-    """Whether the parameter with this name (see `path_name`) belongs to the value head alone."""
+    """Whether the parameter with this name (see `path_name`) belongs only to the value head."""
     return name.startswith(VALUE_HEAD)
 
 
