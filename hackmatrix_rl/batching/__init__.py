@@ -3,6 +3,7 @@
 from hackmatrix_rl.batching._bits import (
     at_place,
     bits_of,
+    computed_once,
     has_any,
     left,
     masked,
@@ -51,6 +52,7 @@ __all__ = [
     "at_place",
     "below",
     "bits_of",
+    "computed_once",
     "fields",
     "first_indices",
     "first_success",

@@ -4,8 +4,10 @@ These functions call XLA's operations directly. The operators of arrays do the s
 ten times as long to trace one, and a step of the game has thousands.
 """
 
-from typing import TypeVar
+from collections.abc import Callable
+from typing import Any, TypeVar
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -93,3 +95,26 @@ def materialize(values: Values) -> Values:
     """
     stored: Values = lax.optimization_barrier(values)
     return stored
+
+
+def computed_once(compute: Callable[[Any], Any], given: Any) -> Any:
+    """`compute(given)`, a pytree of integers or flags, computed once and stored.
+
+    XLA fuses cheap computations into all that reads them, and repeats them there for every
+    element; on CPU it removes the barrier of `materialize`. A loop is a barrier that it keeps: this
+    one makes a single round, which XLA cannot know.
+
+    Args:
+        compute: the computation.
+        given: a pytree of arrays, with at least one of integers.
+    """
+    some = next(leaf for leaf in jax.tree.leaves(given) if jnp.issubdtype(leaf.dtype, jnp.integer))
+    # Always 0, which XLA does not find out.
+    start = jnp.minimum(some.ravel()[0].astype(jnp.int32) & 1, 0)
+    empty = jax.tree.map(
+        lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(compute, given)
+    )
+    _, result = lax.while_loop(
+        lambda carry: carry[0] < 1, lambda carry: (carry[0] + 1, compute(given)), (start, empty)
+    )
+    return result

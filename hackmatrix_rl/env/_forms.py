@@ -20,6 +20,7 @@ from hackmatrix_rl.env._tactical_encoding import TACTICAL_ACTIONS, features_from
 from hackmatrix_rl.env._tactical_observation import (
     TacticalObservation,
     recollection,
+    supposed_recollection,
     tactical_observation,
 )
 from hackmatrix_rl.game import (
@@ -42,6 +43,13 @@ Seen = CompactObservation | TacticalObservation | Observation
 def remembered(history: History, kind: Kind) -> Int32[Array, "7"] | None:
     """What `see` needs of the history of one game; `None` for a kind that shows only the screen."""
     return recollection(history) if kind == "tactical" else None
+
+
+def supposed(position: Position, config: GameConfig, kind: Kind) -> Int32[Array, "7"] | None:
+    """`remembered` of a position whose history is not known."""
+    if kind != "tactical":
+        return None
+    return supposed_recollection(position, rewind_across_stages=config.rewind_across_stages)
 
 
 def see(

@@ -27,6 +27,7 @@ from hackmatrix_rl.env._forms import (
     remembered,
     see,
     spec_of,
+    supposed,
 )
 from hackmatrix_rl.errors import check_actions, described
 from hackmatrix_rl.game import (
@@ -156,6 +157,11 @@ class HackMatrix(Environment):
         """The observation of one game, as `reset` and `step` return it for a batch."""
         recalled = remembered(game.history, self.observation)
         return see(game.position, recalled, self.observation, is_rare=True)
+
+    def observe_position(self, position: Position) -> Seen:
+        """The observation of one position whose history is not known, as in an imagined game."""
+        recalled = supposed(position, self.config, self.observation)
+        return see(position, recalled, self.observation, is_rare=True)
 
     def step(
         self,

@@ -3,21 +3,31 @@
 Everything here follows from the stored integers, so the environment does not compute it.
 """
 
+from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float32, Int32
+from jax import lax
+from jax.typing import DTypeLike
+from jaxtyping import Array, Bool, Float32, Int32, UInt32
 
+from hackmatrix_rl.batching import BitField, bits_of, computed_once, fields, union
 from hackmatrix_rl.env._action_features import ActionFeatures
 from hackmatrix_rl.env._encoding import features_from_compact
 from hackmatrix_rl.env._environment import Features
 from hackmatrix_rl.env._hackmatrix_actions import action_cells, affordable, program_numbers
+from hackmatrix_rl.env._observation import Number
 from hackmatrix_rl.env._seen_position import seen_position
 from hackmatrix_rl.env._tactical_observation import MOST_SNAPSHOTS, Memory, TacticalObservation
 from hackmatrix_rl.game import (
     ENEMY_SPEED,
+    MAX_HP,
     NUM_CELLS,
+    NUM_ENEMY_TYPES,
+    NUM_PROGRAMS,
     SIZE,
     SPECS,
     CellSet,
@@ -26,18 +36,36 @@ from hackmatrix_rl.game import (
     Position,
     Program,
     View,
+    Yields,
+    crosses,
     distances,
     line_of_sight,
+    rays,
     siphon_yields,
     yields_of,
 )
+
+_WAYS = fields(
+    distance=5,
+    exit_distance=5,
+    pickup_distance=5,
+    line_of_fire=1,
+    contact=5,
+    beside=3,
+    virus_near=1,
+)
+_SIPHONS = fields(points=7, programs=3, credits=4, energy=4, spawns=7, questions=3, undo=1)
+"""The planes of a cell in two words: as numbers, the first ones would be 36 writes apart."""
 
 TACTICAL_PLANES = MappingProxyType(
     {
         "distance": 10.0,
         "exit_distance": 10.0,
+        "pickup_distance": 10.0,
         "line_of_fire": 1.0,
         "contact": 1.0,
+        "beside": 2.0,
+        "virus_near": 1.0,
         "points": 9.0,
         "programs": 2.0,
         "credits": 5.0,
@@ -51,8 +79,11 @@ TACTICAL_PLANES = MappingProxyType(
 
     distance: steps from the player around blocks.
     exit_distance: steps to the exit around blocks.
+    pickup_distance: steps to the nearest data siphon around blocks.
     line_of_fire: the cells of the player's row and column with nothing in between.
     contact: for a visible enemy, 1 / (enemy turns until it attacks where the player stands).
+    beside: visible enemies on the four cells around that are not stunned.
+    virus_near: whether such a virus can come to one of the four cells with one step.
     points, credits, energy, spawns, questions: what a siphon from here takes or calls; questions
         counts question blocks, of which nothing else is known.
     programs: programs that a siphon from here takes and that the player does not own yet.
@@ -84,40 +115,78 @@ _MEMORY_SCALES = MappingProxyType(
 def features_from_tactical(observation: TacticalObservation) -> Features:
     """The features of the compact observation, then tactical ones.
 
-    The additional planes are `TACTICAL_PLANES`. The additional flat values are, for each program,
-    whether the player can pay for it, whether it would be usable if owned, and whether it is
-    usable; the numbers of enemies by time to contact; and the numbers of `Memory`.
+    The additional planes are `TACTICAL_PLANES`. The additional flat values are
+
+    - for each program, whether the player can pay for it, whether it would be usable if owned,
+      whether it is usable, and whether a siphon from here takes it;
+    - the additional planes at the four cells around the player and at its own; 0 off the board;
+    - for each direction, what the player attacks there: `_targets`;
+    - the numbers of enemies by time to contact;
+    - the numbers of `Memory`.
     """
     plain = features_from_compact(observation)
     assert plain.grid is not None  # the compact features have a board
-    position = seen_position(observation)
-    steps = _steps_to(CellSet.of(position.player.cell), position)
-    turns = _turns_to_contact(position, steps)
-    planes = [*_ways(position, steps, turns), *_siphons(position)]
-    scales = np.array(list(TACTICAL_PLANES.values()), np.float32)
-    tactical = jnp.stack([each.astype(jnp.float32) for each in planes], axis=-1) / scales[None]
-    ready = _ready(observation, position)
-    programs = jnp.stack([affordable(observation), ready, ready & position.owned])
+    known = computed_once(_Known.of, observation)
+    flags = [affordable(observation), *known.programs()]
     scale = np.array([_MEMORY_SCALES.get(each, 1.0) for each in Memory], np.float32)
     flat = [
         plain.flat,
-        programs.ravel().astype(jnp.float32),
-        _contacts(position, turns),
+        jnp.concatenate(flags).astype(jnp.float32),
+        _planes(known.around).ravel(),
+        _targets(known.targets, observation.numbers[Number.ATTACK_DAMAGE]).ravel(),
+        known.contacts.astype(jnp.float32) / 4,
         observation.memory.astype(jnp.float32) / scale,
     ]
     return Features(
         flat=jnp.concatenate(flat),
-        grid=_side_by_side(plain.grid, tactical.reshape(SIZE, SIZE, -1)),
+        grid=jnp.concatenate([plain.grid, _planes(known.cells).reshape(SIZE, SIZE, -1)], axis=-1),
     )
 
 
-def _side_by_side(
-    left: Float32[Array, "rows cols some"], right: Float32[Array, "rows cols more"]
-) -> Float32[Array, "rows cols all"]:
-    """Both channels of a board, in this order; twice as fast on a CPU as a concatenation."""
-    some, more = left.shape[-1], right.shape[-1]
-    cells = ((0, 0), (0, 0))
-    return jnp.pad(left, (*cells, (0, more))) + jnp.pad(right, (*cells, (some, 0)))
+class _Known(eqx.Module):
+    """Everything that is computed from an observation, in few words.
+
+    Attributes:
+        cells: the planes.
+        around: the planes at the cells of `_around`.
+        targets: what the player attacks in each direction.
+        contacts: numbers of enemies by their turns to contact.
+        ready: the programs that would be usable if owned, one bit each.
+        owned: the programs that the player owns.
+        to_take: the programs that a siphon from here takes.
+    """
+
+    cells: tuple[UInt32[Array, "36"], UInt32[Array, "36"]]
+    around: tuple[UInt32[Array, "5"], UInt32[Array, "5"]]
+    targets: UInt32[Array, "4"]
+    contacts: Int32[Array, "4"]
+    ready: Bool[Array, " num_programs"]
+    owned: UInt32[Array, ""]
+    to_take: UInt32[Array, ""]
+
+    @staticmethod
+    def of(observation: TacticalObservation) -> "_Known":
+        """All of it."""
+        position = seen_position(observation)
+        steps = _steps_to(CellSet.of(position.player.cell), position)
+        turns = _turns_to_contact(position, steps)
+        taken = siphon_yields(yields_of(position.board))
+        new = taken.programs & ~position.programs
+        cells = _ways(position, steps, turns), _siphons(position, taken, new)
+        return _Known(
+            cells=cells,
+            around=_around(observation, cells),
+            targets=_lines(position),
+            contacts=_contacts(position, turns),
+            ready=_ready(observation, position),
+            owned=position.programs,
+            to_take=union(jnp.where(position.player.cell == _CELLS, new, jnp.uint32(0))),
+        )
+
+    def programs(self) -> list[Bool[Array, " num_programs"]]:
+        """Whether each program would be usable, is usable, and is taken by a siphon from here."""
+        owned = bits_of(self.owned, NUM_PROGRAMS)
+        return [self.ready, self.ready & owned, bits_of(self.to_take, NUM_PROGRAMS)]
 
 
 def _steps_to(start: CellSet, position: Position) -> Int32[Array, "36"]:
@@ -125,21 +194,65 @@ def _steps_to(start: CellSet, position: Position) -> Int32[Array, "36"]:
     return jnp.minimum(distances(start, ~position.board.blocks), _FAR)
 
 
-def _ways(position: Position, steps: Int32[Array, "36"], turns: Int32[Array, "36"]) -> list[Array]:
-    """The planes up to `contact`."""
-    exit_ = CellSet.from_array(position.board.content == Content.EXIT)
-    stops = position.board.blocks | position.enemies.cells | position.transmissions.cells
-    contact = jnp.where(position.enemies.present, 1.0 / turns.astype(jnp.float32), 0.0)
-    return [
-        steps,
-        _steps_to(exit_, position),
-        line_of_sight(position.player.cell, stops).to_array(),
-        contact,
-    ]
+def _word(table: Mapping[str, BitField], **planes: Array) -> UInt32[Array, "36"]:
+    """The planes in one word a cell.
+
+    XLA computes a reduction once, and anything else again for each channel that reads it.
+    """
+    placed = [field.placed(planes[name]) for name, field in table.items()]
+    return lax.reduce(jnp.stack(placed), np.uint32(0), lax.bitwise_or, (0,))
+
+
+_Words = tuple[Array, Array]
+
+
+def _planes(words: _Words) -> Float32[Array, "cells planes"]:
+    """`TACTICAL_PLANES` of some cells from their words, all in one expression."""
+    tables = [*_WAYS.values()], [*_SIPHONS.values()]
+    table = [*tables[0], *tables[1]]
+
+    def row(values: list[Any], dtype: DTypeLike) -> np.ndarray:
+        return np.array([values], dtype)
+
+    first = row([place < len(_WAYS) for place in range(len(table))], bool)
+    shift = row([field.shift for field in table], np.uint32)
+    largest = row([field.largest for field in table], np.uint32)
+    scale = row(list(TACTICAL_PLANES.values()), np.float32)
+    number = (jnp.where(first, words[0][:, None], words[1][:, None]) >> shift) & largest
+    number = number.astype(jnp.float32)
+    inverted = row([name == "contact" for name in TACTICAL_PLANES], bool)
+    soon = jnp.where(number > 0, 1.0 / jnp.maximum(number, 1.0), 0.0)
+    return jnp.where(inverted, soon, number / scale)
+
+
+def _ways(
+    position: Position, steps: Int32[Array, "36"], turns: Int32[Array, "36"]
+) -> UInt32[Array, "36"]:
+    """The planes up to `virus_near`."""
+    content, enemies, blocks = position.board.content, position.enemies, position.board.blocks
+    stops = blocks | enemies.cells | position.transmissions.cells
+    able = enemies.present & ~enemies.stunned
+    viruses = CellSet.from_array(able & (enemies.type == EnemyType.VIRUS))
+    reached = viruses.neighbours() - (blocks | enemies.cells)
+    return _word(
+        _WAYS,
+        distance=steps,
+        exit_distance=_steps_to(CellSet.from_array(content == Content.EXIT), position),
+        pickup_distance=_steps_to(CellSet.from_array(content == Content.PICKUP), position),
+        line_of_fire=line_of_sight(position.player.cell, stops).to_array(),
+        contact=jnp.where(enemies.present, turns, 0),
+        beside=jnp.sum(crosses(able.astype(jnp.int32))[1:], axis=0, dtype=jnp.int32),
+        virus_near=reached.neighbours().to_array(),
+    )
 
 
 _CELLS = np.arange(NUM_CELLS)
 _ROWS, _COLS = _CELLS // SIZE, _CELLS % SIZE
+
+
+def _straight(cell: Int32[Array, ""]) -> Int32[Array, "36"]:
+    """Steps between a cell and each other, blocks or not."""
+    return jnp.abs(_ROWS - cell // SIZE) + jnp.abs(_COLS - cell % SIZE)
 
 
 def _turns_to_contact(position: Position, steps: Int32[Array, "36"]) -> Int32[Array, "36"]:
@@ -149,9 +262,7 @@ def _turns_to_contact(position: Position, steps: Int32[Array, "36"]) -> Int32[Ar
         position: the position as `seen_position` gives it: enemy number N stands on cell N.
         steps: from the player to each cell, around blocks.
     """
-    cell = position.player.cell
-    straight = jnp.abs(_ROWS - cell // SIZE) + jnp.abs(_COLS - cell % SIZE)
-    enemies = position.enemies
+    straight, enemies = _straight(position.player.cell), position.enemies
     # An enemy that was pushed onto a block steps off it; no path around blocks leads there.
     direct = (enemies.type == EnemyType.GLITCH) | position.board.blocks.to_array()
     away = jnp.where(direct, straight, steps)
@@ -159,30 +270,90 @@ def _turns_to_contact(position: Position, steps: Int32[Array, "36"]) -> Int32[Ar
     return jnp.maximum(-(-away // speed), 1) + enemies.stunned.astype(jnp.int32)
 
 
-def _contacts(position: Position, turns: Int32[Array, "36"]) -> Float32[Array, "4"]:
+def _contacts(position: Position, turns: Int32[Array, "36"]) -> Int32[Array, "4"]:
     """The numbers of enemies by their turns to contact, soonest first."""
     within = [(turns >= low) & (turns <= high) for low, high in _CONTACTS]
     later = turns > _CONTACTS[-1][1]
     counted = jnp.stack([*within, later]) & position.enemies.present[None]
-    return jnp.sum(counted, axis=1, dtype=jnp.float32) / 4
+    return jnp.sum(counted, axis=1, dtype=jnp.int32)
 
 
-def _siphons(position: Position) -> list[Array]:
-    """The planes from `points` on; 0 on blocks, where nobody siphons."""
-    taken = siphon_yields(yields_of(position.board))
-    new = taken.programs & ~position.programs
-    planes = [
-        taken.points,
-        jnp.bitwise_count(new).astype(jnp.int32),
-        taken.credits,
-        taken.energy,
-        taken.spawns,
-        taken.questions,
-        ((new >> Program.UNDO) & 1).astype(jnp.int32),
-    ]
+def _siphons(position: Position, taken: Yields, new: UInt32[Array, "36"]) -> UInt32[Array, "36"]:
+    """The planes from `points` on; 0 on blocks, where nobody siphons.
+
+    Args:
+        position: the position.
+        taken: what a siphon at each cell takes.
+        new: the programs of it that the player does not own.
+    """
+    word = _word(
+        _SIPHONS,
+        points=taken.points,
+        programs=jnp.bitwise_count(new).astype(jnp.int32),
+        credits=taken.credits,
+        energy=taken.energy,
+        spawns=taken.spawns,
+        questions=taken.questions,
+        undo=(new >> Program.UNDO) & 1,
+    )
     here = CellSet.of(position.player.cell)
     standing = (~position.board.blocks | here).to_array()
-    return [jnp.where(standing, plane, 0) for plane in planes]
+    return jnp.where(standing, word, jnp.uint32(0))
+
+
+def _around(observation: TacticalObservation, words: _Words) -> _Words:
+    """The words of the cell of each direction, and of the player's own; 0 off the board."""
+    there = action_cells(observation)[:, None] == _CELLS[None]
+    first, second = (
+        jnp.sum(jnp.where(there, word[None], jnp.uint32(0)), axis=1, dtype=jnp.uint32)
+        for word in words
+    )
+    return first, second
+
+
+_TARGET = fields(kind=3, hp=2, stunned=1, distance=4)
+"""What an attack hits, in one word. The kind is 0 without a target, 1 + type of a visible enemy, or
+that of a transmission."""
+
+_TRANSMISSION = NUM_ENEMY_TYPES + 1
+
+
+def _lines(position: Position) -> UInt32[Array, "4"]:
+    """What the player attacks in each direction, as words."""
+    enemies, coming = position.enemies, position.transmissions.present
+    words = _word(
+        _TARGET,
+        kind=jnp.where(coming, _TRANSMISSION, enemies.type + 1),
+        hp=jnp.where(coming, 0, enemies.hp),
+        stunned=enemies.stunned & ~coming,
+        distance=_straight(position.player.cell),
+    )
+    targets = enemies.cells | position.transmissions.cells
+    lines = rays(position.player.cell, position.board.blocks | targets)
+    hit = jnp.stack([(line & targets).to_array() for line in lines])
+    return jnp.sum(jnp.where(hit, words[None], jnp.uint32(0)), axis=1, dtype=jnp.uint32)
+
+
+def _targets(
+    words: UInt32[Array, "4"], attack_damage: Int32[Array, ""]
+) -> Float32[Array, "4 numbers"]:
+    """Numbers of what the player attacks in each direction.
+
+    They are its kind (5 flags), hp / 3, whether it is destroyed, whether it is stunned, and
+    1 / distance.
+    """
+    read = {name: field.read(words) for name, field in _TARGET.items()}
+    attacked = read["kind"] > 0
+    kinds = [read["kind"] == kind for kind in range(1, _TRANSMISSION + 1)]
+    near = jnp.where(attacked, 1.0 / jnp.maximum(read["distance"], 1).astype(jnp.float32), 0.0)
+    numbers = [
+        *kinds,
+        read["hp"].astype(jnp.float32) / MAX_HP,
+        attacked & (read["hp"] <= attack_damage),
+        read["stunned"],
+        near,
+    ]
+    return jnp.stack([each.astype(jnp.float32) for each in numbers], axis=-1)
 
 
 def _ready(observation: TacticalObservation, position: Position) -> Bool[Array, " num_programs"]:

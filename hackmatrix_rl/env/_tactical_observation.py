@@ -63,6 +63,19 @@ def recollection(history: History) -> Int32[Array, "7"]:
     return jnp.stack([*numbers, jnp.minimum(history.count, MOST_SNAPSHOTS)])
 
 
+def supposed_recollection(position: Position, *, rewind_across_stages: bool) -> Int32[Array, "7"]:
+    """`recollection` where no history is known: both newest snapshots show what the player has.
+
+    Args:
+        position: one position.
+        rewind_across_stages: whether snapshots of the stage before still count at its start.
+    """
+    player, owned = position.player, ((position.programs >> Program.UNDO) & 1).astype(jnp.int32)
+    past = [player.hp, player.credits, owned]
+    some = jnp.stack([*past, *past, jnp.int32(2)])
+    return some if rewind_across_stages else jnp.where(position.turn == 0, 0, some)
+
+
 def tactical_observation(
     position: Position, recalled: Int32[Array, "7"], *, is_rare: bool = False
 ) -> TacticalObservation:

@@ -25,6 +25,7 @@ from hackmatrix_rl.game._board import (
     distance,
     flood,
     line_of_sight,
+    rays,
     row_and_column,
     row_of,
 )
@@ -173,6 +174,7 @@ __all__ = [
     "line_of_sight",
     "new_game",
     "play",
+    "rays",
     "recall",
     "row_and_column",
     "row_of",

@@ -265,15 +265,22 @@ def first_neighbour(cell: Int32[Array, ""], members: CellSet) -> Int32[Array, ""
     return found
 
 
-def line_of_sight(cell: Int32[Array, ""], stops: CellSet) -> CellSet:
-    """Cells of the row and column of `cell` with no member of `stops` strictly between."""
-    seen = CellSet.empty()
+def rays(cell: Int32[Array, ""], stops: CellSet) -> tuple[CellSet, ...]:
+    """Cells in each direction from `cell`, up to the first member of `stops`, which is included."""
+    found = []
     for direction in Direction:
-        ray = CellSet.of(cell).shifted(direction)
+        seen, ray = CellSet.empty(), CellSet.of(cell).shifted(direction)
         for _ in range(SIZE - 1):
             seen = seen | ray
             ray = (ray - stops).shifted(direction)
-    return seen
+        found.append(seen)
+    return tuple(found)
+
+
+def line_of_sight(cell: Int32[Array, ""], stops: CellSet) -> CellSet:
+    """Cells of the row and column of `cell` with no member of `stops` strictly between."""
+    up, down, left_, right_ = rays(cell, stops)
+    return up | down | left_ | right_
 
 
 def path_length(

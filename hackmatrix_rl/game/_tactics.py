@@ -9,9 +9,11 @@ import operator
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Int32, UInt32
 
+from hackmatrix_rl.batching import fields
 from hackmatrix_rl.game._board import CellSet
 from hackmatrix_rl.game._siphon import crosses
 from hackmatrix_rl.game._state import (
@@ -149,21 +151,19 @@ def yields_of(board: Board) -> Yields:
     )
 
 
+_SUMS = fields(points=7, credits=4, energy=4, spawns=7, questions=3)
+"""The sums over a cross, in one word."""
+
+
 def siphon_yields(cells: Yields) -> Yields:
     """What a siphon at each cell takes: the sum over its cross, and the union of the programs.
 
     Args:
         cells: what each cell gives alone, from `cell_yields`.
     """
-
-    def total(plane: Int32[Array, "36"]) -> Int32[Array, "36"]:
-        return jnp.sum(crosses(plane), axis=0, dtype=jnp.int32)
-
+    packed = [field.placed(getattr(cells, name)) for name, field in _SUMS.items()]
+    sums = jnp.sum(crosses(functools.reduce(operator.or_, packed)), axis=0, dtype=jnp.uint32)
     return Yields(
-        points=total(cells.points),
-        programs=functools.reduce(operator.or_, crosses(cells.programs)),
-        credits=total(cells.credits),
-        energy=total(cells.energy),
-        spawns=total(cells.spawns),
-        questions=total(cells.questions),
+        programs=lax.reduce(crosses(cells.programs), np.uint32(0), lax.bitwise_or, (0,)),
+        **{name: field.read(sums) for name, field in _SUMS.items()},
     )

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from game.positions import block_of, daemon, data, glitch, position, virus
+from game.positions import block_of, daemon, data, glitch, position, transmission, virus
 from game.recordings import CONFIG, load, rows
 
 from hackmatrix_rl.env import (
@@ -20,6 +20,7 @@ from hackmatrix_rl.env import (
 from hackmatrix_rl.env._tactical_encoding import TACTICAL_ACTIONS
 from hackmatrix_rl.game import (
     FIRST_PROGRAM,
+    NUM_PROGRAMS,
     Content,
     GameConfig,
     Program,
@@ -90,6 +91,8 @@ def test_an_enemy_beside_the_player_attacks_in_the_next_turn():
     assert at(found["contact"], (0, 1), (1, 0)) == [1, 1]
 
 
+SIPHONED = list(TACTICAL_PLANES)[list(TACTICAL_PLANES).index("points") :]
+
 CROSS = {
     (2, 1): data(7),
     (1, 2): block_of(Program.UNDO, spawn_count=3),
@@ -102,7 +105,7 @@ CROSS = {
 
 def test_a_siphon_takes_what_its_cross_holds():
     found = planes(player=(0, 0), cells=CROSS, programs=[Program.PUSH])
-    center = {name: at(found[name], (2, 2))[0] for name in list(TACTICAL_PLANES)[4:]}
+    center = {name: at(found[name], (2, 2))[0] for name in SIPHONED}
     assert center == {
         "points": 7, "programs": 1, "credits": 3, "energy": 0, "spawns": 14, "questions": 1,
         "undo": 1,
@@ -132,6 +135,60 @@ def test_a_mirrored_position_has_mirrored_planes():
     )  # fmt: skip
     for name, plane in plain.items():
         np.testing.assert_array_equal(mirrored[name].T, plane, err_msg=name)
+
+
+def flat_parts(**given):
+    """The flat tactical values of one position: of programs, around the player, of targets."""
+    _, features, _, _ = look(from_arrays(CONFIG, position(**given)))
+    flat, end = np.asarray(features.flat[0]), -len(Memory) - 4
+    start = end - 4 * 9
+    targets = flat[start:end].reshape(4, 9)
+    around = flat[start - 5 * len(TACTICAL_PLANES) : start].reshape(5, -1)
+    programs = flat[: start - around.size][-4 * NUM_PROGRAMS :].reshape(4, NUM_PROGRAMS)
+    return programs, around, targets
+
+
+def test_each_direction_tells_what_an_attack_there_hits():
+    _, _, targets = flat_parts(
+        player=(2, 2),
+        enemies=[virus(4, 2, hp=1), daemon(5, 2), glitch(2, 0, stunned=1), daemon(0, 2)],
+        cells={(1, 2): data(1)},
+        transmissions=[transmission(2, 4)],
+        attack_damage=1,
+    )
+    up, down, left, right = targets.astype(np.float64).round(3).tolist()
+    assert up == [1, 0, 0, 0, 0, 0.333, 1, 0, 0.5], "the first in line, which one hit destroys"
+    assert down == [0] * 9, "a block ends the look"
+    assert left == [0, 0, 1, 0, 0, 0.667, 0, 1, 0.5]
+    assert right == [0, 0, 0, 0, 1, 0, 1, 0, 0.5]
+
+
+def test_the_planes_around_the_player_come_once_more():
+    given = {"player": (3, 3), "exit": (5, 5), "cells": CROSS, "enemies": [daemon(5, 3)]}
+    found = planes(**given)
+    grid = np.stack([found[name] / scale for name, scale in TACTICAL_PLANES.items()], axis=-1)
+    _, around, _ = flat_parts(**given)
+    np.testing.assert_allclose(around, grid[[4, 2, 3, 3, 3], [3, 3, 2, 4, 3]], rtol=1e-6)
+    corner = flat_parts(player=(0, 0))[1]
+    assert not corner[[1, 2]].any(), "off the board there is nothing"
+    assert corner[[0, 3, 4]].any(axis=1).all()
+
+
+def test_programs_that_a_siphon_from_here_takes_are_named():
+    programs, _, _ = flat_parts(player=(2, 2), cells=CROSS, programs=[Program.PUSH])
+    assert np.flatnonzero(programs[3]).tolist() == [Program.UNDO], "an owned one is not taken again"
+
+
+def test_what_can_reach_a_cell_is_shown_there():
+    found = planes(
+        player=(5, 5), exit=(0, 5), cells={(1, 1): data(1)},
+        enemies=[virus(0, 0), daemon(3, 3), glitch(3, 5, stunned=1)],
+    )  # fmt: skip
+    assert at(found["beside"], (0, 1), (3, 4), (4, 5), (2, 3)) == [1, 1, 0, 1]
+    assert at(found["virus_near"], (0, 2), (2, 0), (0, 3), (2, 1)) == [1, 1, 0, 0]
+    pickup = {"content": int(Content.PICKUP)}
+    near = planes(exit=(0, 5), cells={(0, 3): pickup, (5, 5): pickup})["pickup_distance"]
+    assert at(near, (0, 0), (0, 3), (5, 4)) == [3, 0, 1]
 
 
 def test_enemies_are_counted_by_their_turns_to_contact():
