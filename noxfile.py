@@ -38,7 +38,7 @@ DEVICES = (
     *("tests/bench/test_speed.py", "tests/training/test_speed_guards.py"),
 )
 VIEW = (
-    *("tests/evaluation", "tests/view"),
+    *("tests/evaluation", "tests/view", "tests/test_pretrained.py"),
     *("tests/cli/test_play.py", "tests/cli/test_ui.py", "tests/cli/test_watch.py"),
     *("tests/cli/test_report.py", "tests/runs/test_replaying.py", "tests/runs/test_report.py"),
 )

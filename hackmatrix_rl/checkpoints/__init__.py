@@ -11,6 +11,7 @@ from hackmatrix_rl.checkpoints._finder import (
     whole_checkpoint,
 )
 from hackmatrix_rl.checkpoints._initial import (
+    initial_settings,
     initial_weights,
 )
 from hackmatrix_rl.checkpoints._manifest import (
@@ -30,6 +31,13 @@ from hackmatrix_rl.checkpoints._reader import (
     read_arrays,
     restore,
 )
+from hackmatrix_rl.checkpoints._shipped import (
+    PRETRAINED,
+    in_league,
+)
+from hackmatrix_rl.checkpoints._trim import (
+    trim_checkpoint,
+)
 from hackmatrix_rl.checkpoints._writer import (
     CheckpointWriter,
     SaveResult,
@@ -41,6 +49,7 @@ from hackmatrix_rl.training import (
 __all__ = [
     "FORMAT",
     "NAME",
+    "PRETRAINED",
     "CheckpointWriter",
     "Complaints",
     "Loaded",
@@ -50,6 +59,8 @@ __all__ = [
     "check_resumable",
     "checkpoints_in",
     "find_checkpoint",
+    "in_league",
+    "initial_settings",
     "initial_weights",
     "load",
     "read_arrays",
@@ -57,5 +68,6 @@ __all__ = [
     "restore",
     "run_of",
     "save",
+    "trim_checkpoint",
     "whole_checkpoint",
 ]

@@ -23,6 +23,7 @@ from hackmatrix_rl.checkpoints._names import (
     LONGEST_ID,
     name_trouble,
 )
+from hackmatrix_rl.checkpoints._shipped import shipped_checkpoint
 from hackmatrix_rl.errors import (
     ConfigError,
     DamagedFileError,
@@ -51,6 +52,9 @@ def find_checkpoint(
         ConfigError: the checkpoint does not exist.
     """
     check_path(str(run), "the checkpoint")
+    shipped = shipped_checkpoint(str(run))
+    if shipped is not None:
+        return epath.Path(shipped)
     for place in (epath.Path(run), epath.Path("runs") / run):
         if not place.is_dir():
             continue

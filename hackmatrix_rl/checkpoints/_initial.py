@@ -1,17 +1,46 @@
 """`--init`: the weights that a new training starts from."""
 
 import warnings
+from typing import Any
+
+import equinox as eqx
+import jax
+from etils import epath
 
 from hackmatrix_rl.agent import ValueScale
-from hackmatrix_rl.agent.networks import ActorCritic
+from hackmatrix_rl.agent.networks import ActorCritic, WithAuxiliaryHead, add_auxiliary_head
 from hackmatrix_rl.checkpoints._finder import Report, find_checkpoint
 from hackmatrix_rl.checkpoints._metadata import check_playable, read_metadata
 from hackmatrix_rl.checkpoints._reader import load
-from hackmatrix_rl.config import TrainConfig, config_from_dict
+from hackmatrix_rl.checkpoints._shipped import in_league
+from hackmatrix_rl.config import TrainConfig, config_from_dict, make_environment
 from hackmatrix_rl.errors import ConfigError, flag
 
-ALIKE = ("league", "observation", "network", "width", "depth")
-"""Settings that decide what the weights mean; rules and actions have an identity besides."""
+ALIKE = ("observation", "network", "width", "depth")
+"""Settings that decide what the weights mean; rules and actions have an identity besides.
+
+The league is not among them: what an agent learned in one is a start for the other.
+"""
+
+
+def initial_settings(
+    init: str, league: str | None, *, report: Report = warnings.warn
+) -> dict[str, Any]:
+    """The settings that a training must share with the one that it starts from, by name.
+
+    Args:
+        init: the run or the checkpoint.
+        league: of the new training; `None`: the original one.
+        report: takes a message about each skipped checkpoint.
+
+    Raises:
+        ConfigError: there is no such checkpoint, or it is of another game.
+    """
+    try:
+        _, other = _start(init, league, report)
+    except ConfigError as error:
+        raise ConfigError(f"--init {init}: {error}") from error
+    return {name: getattr(other, name) for name in ALIKE}
 
 
 def initial_weights(
@@ -20,7 +49,8 @@ def initial_weights(
     """The weights of `config.init`, and the units of their value.
 
     The value head comes along with its units, if both trainings have the same kind of units.
-    Optimizer and counters begin anew. The code that the other run names is not imported.
+    Optimizer and counters begin anew, and so does a head for the auxiliary loss where the other
+    training had none of its kind. The code that the other run names is not imported.
 
     Args:
         config: the settings of the new training.
@@ -36,16 +66,43 @@ def initial_weights(
     """
     assert config.init is not None, "nothing to start from"
     try:
-        folder = find_checkpoint(config.init, report=report)
-        metadata = read_metadata(folder)
-        check_playable(folder, metadata)
-        other = config_from_dict(metadata["config"])
+        folder, other = _start(config.init, config.league, report)
         _check_alike(config, other)
-        loaded = load(str(folder), policy=policy, report=report)
+        there = _with_head_of(other, policy)
+        loaded = load(str(folder), policy=there, report=report)
         scale = loaded.value_scale() if other.value_scale == config.value_scale else None
     except ConfigError as error:
         raise ConfigError(f"--init {config.init}: {error}") from error
-    return loaded.policy, scale
+    return _with_own_head(policy, loaded.policy), scale
+
+
+def _with_head_of(other: TrainConfig, policy: ActorCritic) -> ActorCritic:
+    """The network with an auxiliary head of the other training's kind, or without one."""
+    headless = policy.headless if isinstance(policy, WithAuxiliaryHead) else policy
+    if other.aux_coefficient == 0:
+        return headless
+    spec = make_environment(other).spec
+    return add_auxiliary_head(headless, spec, wins=other.aux_victory, key=jax.random.key(0))
+
+
+def _with_own_head(policy: ActorCritic, found: ActorCritic) -> ActorCritic:
+    """The found network with a head if the policy has one: the found one if it is of its kind."""
+    headless = found.headless if isinstance(found, WithAuxiliaryHead) else found
+    if not isinstance(policy, WithAuxiliaryHead):
+        return headless
+    if isinstance(found, WithAuxiliaryHead):
+        both = found.auxiliary.won, policy.auxiliary.won
+        if (both[0] is None) == (both[1] is None):
+            return found
+    return eqx.tree_at(lambda wrapper: wrapper.headless, policy, headless)
+
+
+def _start(init: str, league: str | None, report: Report) -> tuple[epath.Path, TrainConfig]:
+    """The checkpoint to start from, and the settings of its training."""
+    folder = find_checkpoint(in_league(init, league), report=report)
+    metadata = read_metadata(folder)
+    check_playable(folder, metadata)
+    return folder, config_from_dict(metadata["config"])
 
 
 def _check_alike(config: TrainConfig, other: TrainConfig) -> None:

@@ -65,7 +65,8 @@ from hackmatrix_rl.training import (
 Module = TypeVar("Module", bound=eqx.Module)
 Policy = TypeVar("Policy", bound=ActorCritic)
 
-_SCALE = ".learner.value_scale"  # its place in the training state
+VALUE_SCALE = ".learner.value_scale"
+"""Its place in the training state."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,7 @@ class Loaded:
         scale = build_value_scale(self.config)
         if not leaves_by_path(scale):
             return scale
-        stored = read_arrays(self.folder, "training", under=_SCALE).under(_SCALE)
+        stored = read_arrays(self.folder, "training", under=VALUE_SCALE).under(VALUE_SCALE)
         return _to_device(stored.fill(scale)) if stored.mismatch(scale) is None else None
 
 
@@ -130,8 +131,9 @@ def load(
     If a checkpoint is damaged, `load` reports it and uses the one before it.
 
     Args:
-        run: a run's folder, its name under `runs/`, a folder of checkpoints (also remote:
-            `gs://...`), one checkpoint, or a file of `hm.save`, which needs `like`.
+        run: `pretrained` (or `pretrained/no-rewind`) for the package's agent, a run's folder, its
+            name under `runs/`, a folder of checkpoints (also remote: `gs://...`), one checkpoint,
+            or a file of `hm.save`, which needs `like`.
         like: a network of the same sizes; its own numbers do not matter. The call then returns
             this network with the stored numbers, and reads no setting.
         policy: a network of the same shapes to fill, for networks that the config cannot build.

@@ -1,20 +1,18 @@
 """`hackmatrix-rl analyze`."""
 
 import json
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 import jax
 
 from hackmatrix_rl.cli._command import Command
-from hackmatrix_rl.cli._settings import checkpoint_options, league_option, trust_option
+from hackmatrix_rl.cli._player import chosen_player, player_options
 from hackmatrix_rl.cli._working import Working
 from hackmatrix_rl.config import COUNTED
 from hackmatrix_rl.errors import ConfigError
-from hackmatrix_rl.evaluation import PolicyAgent, find, keep_journal
-from hackmatrix_rl.runs import find_player
+from hackmatrix_rl.evaluation import find, keep_journal
 from hackmatrix_rl.system import check_output_file, enable_compilation_cache, write_whole
 from hackmatrix_rl.view import analysis_page
 
@@ -57,9 +55,7 @@ PAGE = Path("analysis.html")
     show_default=True,
     help="Discount of the return that the value is compared with: that of the training.",
 )
-@checkpoint_options
-@league_option
-@trust_option
+@player_options
 @click.option(
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -76,12 +72,9 @@ def analyze_command(
     greedy: bool,
     num_envs: int,
     gamma: float,
-    best: bool,
-    network: str | None,
-    league: str | None,
-    trust_code: bool,
     output: Path,
     as_json: bool,
+    **chosen: Any,
 ) -> None:
     """Find out how an agent plays: where its games end, by what, and what its tools bring.
 
@@ -95,18 +88,8 @@ def analyze_command(
     """
     if not as_json:
         check_output_file(output, "--output")
-    tell = partial(click.echo, err=True)
     with Working(f"loading {agent}") as work:
-        player, environment = find_player(
-            agent,
-            network=network,
-            trust_code=trust_code,
-            best=best,
-            league=league,
-            report=lambda message: work.say(message, tell),
-        )
-        if greedy and isinstance(player, PolicyAgent):
-            player = replace(player, greedy=True)
+        player, environment = chosen_player(work, agent, greedy=greedy, **chosen)
         enable_compilation_cache()
         work.doing(f"playing {episodes:,} games")
         journal = keep_journal(

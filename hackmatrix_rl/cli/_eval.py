@@ -1,15 +1,16 @@
 """`hackmatrix-rl eval`."""
 
 import json
-from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 import jax
 from rich.console import Console
 
 from hackmatrix_rl.cli._command import Command
-from hackmatrix_rl.cli._settings import AGENT, checkpoint_options, league_option, trust_option
+from hackmatrix_rl.cli._player import chosen_player, player_options
+from hackmatrix_rl.cli._settings import AGENT
 from hackmatrix_rl.cli._summary import (
     summary_table,
 )
@@ -21,7 +22,7 @@ from hackmatrix_rl.config import (
 from hackmatrix_rl.env import HackMatrix
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.evaluation import Evaluation, evaluate
-from hackmatrix_rl.runs import check_played, find_player
+from hackmatrix_rl.runs import check_played
 from hackmatrix_rl.system import enable_compilation_cache
 from hackmatrix_rl.view.replays import choose_games, parse_choice, replays_of
 
@@ -55,9 +56,7 @@ REPLAYS = Path("replays")
     show_default=True,
     help="Games played in parallel; fewer need less memory. The result does not depend on it.",
 )
-@checkpoint_options
-@league_option
-@trust_option
+@player_options
 @click.option(
     "--save-replays",
     metavar="KIND:N,...",
@@ -77,13 +76,10 @@ def evaluate_command(
     seed: int,
     greedy: bool,
     num_envs: int,
-    best: bool,
-    network: str | None,
-    league: str | None,
-    trust_code: bool,
     save_replays: str | None,
     replay_dir: Path | None,
     as_json: bool,
+    **chosen: Any,
 ) -> None:
     """Measure how well a policy plays: return, stage reached, win rate, score, length.
 
@@ -99,16 +95,8 @@ def evaluate_command(
     hackmatrix-rl eval runs/... --save-replays best:5,worst:5    and hackmatrix-rl replay FILE
     """
     folder = replay_folder(save_replays, replay_dir)
-    tell = partial(click.echo, err=True)
     with Working(f"loading {target}", lines=False) as work:
-        player, environment = find_player(
-            target,
-            network=network,
-            trust_code=trust_code,
-            best=best,
-            league=league,
-            report=lambda message: work.say(message, tell),
-        )
+        player, environment = chosen_player(work, target, **chosen)
         check_played(environment, min(num_envs, episodes))
     enable_compilation_cache()
     record = save_replays is not None

@@ -1,7 +1,6 @@
 """`hackmatrix-rl watch`."""
 
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +8,10 @@ import click
 
 from hackmatrix_rl.cli._command import Command
 from hackmatrix_rl.cli._game_outputs import GameOutputs, output_options
+from hackmatrix_rl.cli._player import PLAYER_OPTIONS, chosen_player, player_options
 from hackmatrix_rl.cli._replay_files import given_replay, played_again, takeover_options
-from hackmatrix_rl.cli._settings import checkpoint_options, league_option, trust_option
 from hackmatrix_rl.cli._working import Working
-from hackmatrix_rl.evaluation import PolicyAgent
-from hackmatrix_rl.runs import find_player, game_kind
+from hackmatrix_rl.runs import game_kind
 from hackmatrix_rl.system import compiling, enable_compilation_cache
 from hackmatrix_rl.view.replays import MOST_MOVES, Match, Mind, Replay
 
@@ -35,9 +33,7 @@ from hackmatrix_rl.view.replays import MOST_MOVES, Match, Mind, Replay
 @click.option("--greedy", is_flag=True, help="Take the most likely action instead of drawing one.")
 @takeover_options
 @output_options
-@checkpoint_options
-@league_option
-@trust_option
+@player_options
 def watch_command(
     agent: str,
     seed: int | None,
@@ -45,11 +41,7 @@ def watch_command(
     greedy: bool,
     source: Path | None,
     move: int | None,
-    best: bool,
-    network: str | None,
-    league: str | None,
-    trust_code: bool,
-    **outputs: Any,
+    **options: Any,
 ) -> None:
     """Watch an agent play a game: in the terminal, as a page, as a film.
 
@@ -61,20 +53,11 @@ def watch_command(
     hackmatrix-rl watch runs/... --seed 7 --gif game.gif
     hackmatrix-rl watch runs/... --from game.json --move 57
     """
-    shown = GameOutputs.of(**outputs)
+    chosen = {name: options.pop(name) for name in PLAYER_OPTIONS}
+    shown = GameOutputs.of(**options)
     replay = given_replay(source, move, seed=seed, game=game)
-    tell = partial(click.echo, err=True)
     with Working(f"loading {agent}") as work:
-        player, environment = find_player(
-            agent,
-            network=network,
-            trust_code=trust_code,
-            best=best,
-            league=league,
-            report=lambda message: work.say(message, tell),
-        )
-        if greedy and isinstance(player, PolicyAgent):
-            player = replace(player, greedy=True)
+        player, environment = chosen_player(work, agent, greedy=greedy, **chosen)
         enable_compilation_cache()
         with compiling(game_kind(player), work.doing):
             if replay is None or source is None:

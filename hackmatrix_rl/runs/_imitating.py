@@ -13,7 +13,7 @@ from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.evaluation import Agent, PolicyAgent
 from hackmatrix_rl.game import SIPHON
 from hackmatrix_rl.runs._folder import RUNS, run_folders
-from hackmatrix_rl.runs._players import SEARCH, UNTRAINED, find_player
+from hackmatrix_rl.runs._players import READY, SEARCH, find_player
 from hackmatrix_rl.training import PPO, Constant, Trainer
 from hackmatrix_rl.training.imitation import (
     BoardSymmetries,
@@ -143,7 +143,7 @@ def _listed() -> str:
     """The teachers that there are, in words."""
     runs = [str(folder) for folder in run_folders()]
     more = "" if len(runs) <= _SHOWN else f" ({len(runs) - _SHOWN} more)"
-    found = [*UNTRAINED, *runs[-_SHOWN:]]
+    found = [*READY, *runs[-_SHOWN:]]
     return f"{', '.join(found)}{more}, or another run or checkpoint"
 
 

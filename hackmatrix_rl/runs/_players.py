@@ -4,19 +4,19 @@ import re
 import warnings
 
 from hackmatrix_rl.agent import ValueScale
-from hackmatrix_rl.checkpoints import Loaded, Report, load
+from hackmatrix_rl.checkpoints import PRETRAINED, Loaded, Report, in_league, load
 from hackmatrix_rl.config import TrainConfig, make_environment
 from hackmatrix_rl.env import HackMatrix
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.evaluation import SCRIPTS, Agent, PolicyAgent
 from hackmatrix_rl.game import LEAGUES, GameConfig
-from hackmatrix_rl.search import LEAST_ROLLOUTS, Expert, RolloutSearch
+from hackmatrix_rl.search import LEAST_ROLLOUTS, Expert, NetworkGuide, RolloutSearch
 
 EXPERT, SEARCH = "expert", "search"
 ROLLOUTS, MOST_ROLLOUTS = 30, 10_000
 """Imagined games for a move: by default, and at most."""
-UNTRAINED = (*SCRIPTS, EXPERT, f"{SEARCH}({EXPERT}, {ROLLOUTS})")
-"""Names of players without training."""
+READY = (*SCRIPTS, EXPERT, PRETRAINED, f"{SEARCH}({EXPERT}, {ROLLOUTS})")
+"""Names of players that need no training."""
 
 
 def find_player(
@@ -35,8 +35,9 @@ def find_player(
     config. A policy's thoughts have a value if its run stored the units of the value.
 
     Args:
-        name: a script (`random`, `runner`), `expert`, `search(expert, 30)` with a number of
-            imagined games for a move, a run, or a checkpoint.
+        name: a script (`random`, `runner`), `expert`, `pretrained`, a run, a checkpoint, or a
+            search with a number of imagined games for a move: `search(expert, 30)`,
+            `search(pretrained, 30)`.
         network: as for `load`.
         trust_code: whether code that the run names may be imported.
         best: whether to use the checkpoint with the highest mean return.
@@ -51,50 +52,59 @@ def find_player(
             other league.
     """
     environment = make_environment(TrainConfig(league=league or LEAGUES[0]))
+    config = environment.config if game is None else game
     if name in SCRIPTS:
         return SCRIPTS[name](), environment
-    searcher = _searcher(name, environment.config if game is None else game)
-    if searcher is not None:
-        return searcher, environment
-    loaded = load(name, network=network, trust_code=trust_code, best=best, report=report)
+    if name == EXPERT:
+        return Expert(config), environment
+    search = _search(name)
+    base = name if search is None else search[0]
+    if base == EXPERT and search is not None:
+        return RolloutSearch(Expert(config), search[1]), environment
+    loaded = load(
+        in_league(base, league), network=network, trust_code=trust_code, best=best, report=report
+    )
     trained = loaded.environment.config.league
     if league not in (None, trained):
         raise ConfigError(
-            f"--league {league}: {name} was trained in the league {trained}, and plays only there. "
+            f"--league {league}: {base} was trained in the league {trained}, and plays only there. "
             f"Leave --league out, or train one: hackmatrix-rl train --league {league}"
         )
-    return PolicyAgent(loaded.policy, value_scale=_scale(loaded, report)), loaded.environment
+    scale = _scale(loaded, report)
+    if search is None:
+        return PolicyAgent(loaded.policy, value_scale=scale), loaded.environment
+    try:
+        guide = NetworkGuide(loaded.environment, loaded.policy)
+    except ValueError as error:
+        raise ConfigError(f"{name}: {error}.") from error
+    return RolloutSearch(guide, search[1]), loaded.environment
 
 
-def _searcher(name: str, config: GameConfig) -> Agent | None:
-    """The player that tries moves out with this name; `None` for another kind of name.
+def _search(name: str) -> tuple[str, int] | None:
+    """Who plays the imagined games of a search, and how many; `None` for another kind of name.
 
     Raises:
         ConfigError: it is the name of a search, but of none that there is.
     """
-    if name == EXPERT:
-        return Expert(config)
     if not re.match(rf"{SEARCH}\s*(\(|$)", name):
         return None
     parts = re.fullmatch(rf"{SEARCH}\s*\(([^(),]*)(?:,([^(),]*))?\)", name)
-    if parts is None:
+    base = parts[1].strip() if parts else ""
+    if parts is None or base in SCRIPTS or not base:
+        what = f"{base} plays no imagined games" if base else "not a search"
         raise ConfigError(
-            f'{name}: not a search. Write "{SEARCH}({EXPERT}, {ROLLOUTS})": who plays the imagined '
-            "games, and how many for a move."
+            f'{name}: {what}. Write "{SEARCH}({EXPERT}, {ROLLOUTS})" or "{SEARCH}({PRETRAINED}, '
+            f'{ROLLOUTS})": who plays the imagined games ({EXPERT}, {PRETRAINED}, a run or a '
+            "checkpoint), and how many for a move."
         )
-    base, number = parts[1].strip(), (parts[2] or str(ROLLOUTS)).strip()
-    if base != EXPERT:
-        raise ConfigError(
-            f"{name}: nobody named {base!r} can play imagined games. There is: {EXPERT}. "
-            f'Write "{SEARCH}({EXPERT}, {ROLLOUTS})".'
-        )
+    number = (parts[2] or str(ROLLOUTS)).strip()
     rollouts = int(number) if re.fullmatch(r"[0-9]{1,9}", number) else 0
     if not LEAST_ROLLOUTS <= rollouts <= MOST_ROLLOUTS:
         raise ConfigError(
             f"{name}: the number of imagined games for a move must be a whole number within "
             f"{LEAST_ROLLOUTS}..{MOST_ROLLOUTS}, not {number}."
         )
-    return RolloutSearch(Expert(config), rollouts)
+    return base, rollouts
 
 
 def _scale(loaded: Loaded, report: Report) -> ValueScale | None:

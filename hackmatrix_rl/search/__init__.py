@@ -12,6 +12,9 @@ from hackmatrix_rl.search._guide import (
     ExpertGuide,
     Guide,
 )
+from hackmatrix_rl.search._network_guide import (
+    NetworkGuide,
+)
 from hackmatrix_rl.search._rollout_search import (
     LEAST_ROLLOUTS,
     RolloutSearch,
@@ -33,6 +36,7 @@ __all__ = [
     "Expert",
     "ExpertGuide",
     "Guide",
+    "NetworkGuide",
     "RolloutSearch",
     "WinWeights",
     "draw_unseen",

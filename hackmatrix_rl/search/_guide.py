@@ -7,19 +7,18 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, Int32
 
-from hackmatrix_rl.batching import Chance
-from hackmatrix_rl.game import GameConfig, Position
+from hackmatrix_rl.batching import Chance, side_by_side
+from hackmatrix_rl.game import NUM_ACTIONS, GameConfig, Position
 from hackmatrix_rl.search._expert import Expert
 from hackmatrix_rl.search._imagined import imagine, playing
-from hackmatrix_rl.search._weights import WinWeights
+from hackmatrix_rl.search._weights import EvaluationWeights, WinWeights
 from hackmatrix_rl.search._win_probability import win_probability
 
 
 class Guide(eqx.Module):
     """Opinions on imagined positions of one game; a search uses many of them side by side.
 
-    To search with a network, subclass this: its logits are the first opinion, its choices the
-    policy, its head the leaf. Its fields are arrays, or static.
+    Its fields are arrays, or static. `NetworkGuide` asks a network, `ExpertGuide` the expert.
 
     Attributes:
         config: sizes and league of the game.
@@ -29,23 +28,18 @@ class Guide(eqx.Module):
 
     @abstractmethod
     def prefer(
-        self,
-        position: Position,
-        action: Int32[Array, ""],
-        legal: Bool[Array, ""],
-        *,
-        chance: Chance,
-    ) -> Float32[Array, ""]:
-        """A first opinion of an action; the search looks closer at the best few.
+        self, position: Position, legal: Bool[Array, " num_actions"], *, chance: Chance
+    ) -> Float32[Array, " num_actions"]:
+        """A first opinion of each action; the search looks closer at the best few.
 
         Args:
             position: the present one.
-            action: not UNDO.
-            legal: whether the opinion is wanted at all.
+            legal: the actions that an opinion is wanted of; UNDO is not among them.
             chance: source of random words.
 
         Returns:
-            The opinion in win probability, up to a constant of the position.
+            The opinions in win probability, up to a constant of the position; those of other
+            actions mean nothing.
         """
 
     @abstractmethod
@@ -100,18 +94,22 @@ class ExpertGuide(Guide):
         return ExpertGuide(expert.config, expert, WinWeights.shipped(expert.config.league))
 
     def prefer(
-        self,
-        position: Position,
-        action: Int32[Array, ""],
-        legal: Bool[Array, ""],
-        *,
-        chance: Chance,
-    ) -> Float32[Array, ""]:
+        self, position: Position, legal: Bool[Array, " num_actions"], *, chance: Chance
+    ) -> Float32[Array, " num_actions"]:
         """0.3 of what the result is worth, and 0.7 of its best successor."""
-        game = playing(position, action, legal.astype(jnp.int32))
-        game = imagine(self.config, game, self.expert.weights, chance=chance)
-        stops = game.completed | game.died
-        worth = jnp.where(stops, game.worth, 0.3 * game.worth + 0.7 * game.best)
+
+        def one(
+            each: tuple[Array, Array], shared: tuple[EvaluationWeights, Position, Chance]
+        ) -> Array:
+            (action, legal), (weights, position, chance) = each, shared
+            game = playing(position, action, legal.astype(jnp.int32))
+            game = imagine(self.config, game, weights, chance=chance.fold_in(action))
+            stops = game.completed | game.died
+            return jnp.where(stops, game.worth, 0.3 * game.worth + 0.7 * game.best)
+
+        actions = jnp.arange(NUM_ACTIONS, dtype=jnp.int32)
+        shared = (self.expert.weights, position, chance)
+        worth: Array = side_by_side(one, (actions, legal), shared)
         return self.opinion * worth
 
     def roll_out(

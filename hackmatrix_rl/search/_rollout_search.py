@@ -137,14 +137,7 @@ class RolloutSearch(GameAgent):
     ) -> Arms:
         """The arms before the first rollout."""
         seen = draw_unseen(position, chance=chance.fold_in(0))
-
-        def one(each: tuple[Array, Array], shared: tuple[Guide, Position, Chance]) -> Array:
-            (action, legal), (guide, position, chance) = each, shared
-            return guide.prefer(position, action, legal, chance=chance.fold_in(action))
-
-        actions = jnp.arange(NUM_ACTIONS, dtype=jnp.int32)
-        shared = (self.guide, seen, chance.fold_in(1))
-        opinions = side_by_side(one, (actions, legal), shared)
+        opinions = self.guide.prefer(seen, legal, chance=chance.fold_in(1))
         opinions = jnp.where(legal, opinions, -jnp.inf)
         behind = jnp.where(legal, opinions - jnp.max(opinions), -jnp.inf)
         zero = jnp.zeros(NUM_ACTIONS, jnp.float32)

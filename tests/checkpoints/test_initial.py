@@ -9,7 +9,7 @@ import pytest
 from cli.commands import assert_refused, invoke
 
 from hackmatrix_rl.checkpoints import initial_weights, load
-from hackmatrix_rl.config import TrainConfig
+from hackmatrix_rl.config import TrainConfig, build_policy
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.runs import compose
 
@@ -53,6 +53,26 @@ def test_weights_and_units_of_the_value_come_along_and_nothing_else(run):
     )
 
 
+def test_the_other_league_is_a_start(run):
+    there = load(run)
+    policy, _ = initial_weights(config_of(run, league="no-rewind"), there.policy)
+    for one, other in zip(jax.tree.leaves(policy), jax.tree.leaves(there.policy), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_a_head_for_the_auxiliary_loss_begins_anew(run):
+    config = config_of(run, aux_coefficient=0.1, aux_victory=True)
+    there = load(run).policy
+    policy = build_policy(config, load(run).environment.spec, key=jax.random.key(3))
+    found, _ = initial_weights(config, policy)
+    for one, other in zip(jax.tree.leaves(found.headless), jax.tree.leaves(there), strict=True):
+        np.testing.assert_array_equal(one, other)
+    for one, other in zip(
+        jax.tree.leaves(found.auxiliary), jax.tree.leaves(policy.auxiliary), strict=True
+    ):
+        np.testing.assert_array_equal(one, other)
+
+
 def test_other_units_of_the_value_begin_anew(run):
     config = config_of(run, value_scale="compressed")
     _, scale = initial_weights(config, load(run).policy)
@@ -62,13 +82,12 @@ def test_other_units_of_the_value_begin_anew(run):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"league": "no-rewind"}, "trained with --league original, but this training has"),
         ({"observation": "tactical"}, "trained with --observation compact, but this training has"),
         ({"network": "gru"}, "trained with --network "),
         ({"width": 13}, "this training has --width 13. Use --width "),
     ],
 )
-def test_another_network_or_league_is_named(run, changes, words):
+def test_another_network_is_named(run, changes, words):
     config = config_of(run, **changes)
     with pytest.raises(ConfigError, match=r"^--init ") as error:
         compose(config, key=jax.random.key(0), read_init=True)

@@ -103,7 +103,7 @@ def test_units_that_cannot_be_read_are_told_and_the_player_plays(run, monkeypatc
 
 
 def test_a_checkpoint_without_units_has_none(run, monkeypatch):
-    monkeypatch.setattr("hackmatrix_rl.checkpoints._reader._SCALE", ".elsewhere")
+    monkeypatch.setattr("hackmatrix_rl.checkpoints._reader.VALUE_SCALE", ".elsewhere")
     assert load(run).value_scale() is None
     assert find_player(str(run))[0].value_scale is None
 

@@ -1,0 +1,88 @@
+"""Draws how agents learned to win: the curves of benchmarks/learning.md.
+
+    python benchmarks/learning.py [NAME=RUN[,RUN...] ...]
+
+Each NAME is a training, and its runs are the stages of it in order; RUN@STEPS is a stage that the
+next one left after so many steps. Their wins over environment
+steps are added to benchmarks/learning/curves.json, and the picture of each league is drawn anew
+from that file.
+"""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("agg")
+import matplotlib.pyplot as plt
+
+FOLDER = Path(__file__).parent / "learning"
+CURVES = FOLDER / "curves.json"
+POINTS = 50
+"""Points of a stage; each is a mean over the episodes that ended since the one before."""
+SHOWN = {"won": "games won (of 100)", "stage": "mean stage reached"}
+
+
+def curve_of(runs: list[str]) -> dict[str, Any]:
+    """The curve of a training from the metrics of its runs."""
+    curve: dict[str, Any] = {"stages": [], "steps": [], **{name: [] for name in SHOWN}}
+    before = 0
+    for stage in runs:
+        run, _, left = stage.partition("@")
+        config = json.loads((Path(run) / "config.json").read_text())
+        rows = [json.loads(line) for line in (Path(run) / "metrics.jsonl").read_text().splitlines()]
+        rows = [row for row in rows if not left or row["env_steps"] <= int(left)]
+        size = max(1, len(rows) // POINTS)
+        for first in range(0, len(rows) - size + 1, size):
+            some = rows[first : first + size]
+            episodes = sum(row["episodes"] for row in some)
+            if not episodes:
+                continue
+            curve["steps"].append(before + some[-1]["env_steps"])
+            for name in SHOWN:
+                total = sum(row[name] * row["episodes"] for row in some if row["episodes"])
+                curve[name].append(round(total / episodes, 4))
+        before += rows[-1]["env_steps"]
+        curve["stages"].append([config["algorithm"], before])
+        curve["league"] = config["league"]
+    return curve
+
+
+def draw(curves: dict[str, Any], league: str, picture: Path) -> None:
+    """One picture of a league: wins and stages over environment steps."""
+    mine = {name: curve for name, curve in curves.items() if curve["league"] == league}
+    figure, axes = plt.subplots(1, len(SHOWN), figsize=(10, 3.6), layout="constrained")
+    for axis, (quantity, label) in zip(axes, SHOWN.items(), strict=True):
+        for name, curve in mine.items():
+            factor = 100 if quantity == "won" else 1
+            values = [factor * value for value in curve[quantity]]
+            (line,) = axis.plot([step / 1e6 for step in curve["steps"]], values, label=name, lw=1.5)
+            for _, end in curve["stages"][:-1]:
+                axis.axvline(end / 1e6, color=line.get_color(), lw=0.8, ls=":")
+        axis.set(xlabel="environment steps (millions)", ylabel=label, ylim=(0, None))
+        axis.grid(color="#d5d9de", lw=0.6)
+        axis.spines[["top", "right"]].set_visible(False)
+    axes[0].legend(frameon=False, fontsize=8)
+    figure.suptitle(f"League {league}; sampled play; a dotted line ends a stage of a training")
+    figure.savefig(picture, dpi=110)
+    plt.close(figure)
+
+
+def main() -> None:
+    """Adds the curves that the command line names, and draws all."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("runs", nargs="*", metavar="NAME=RUN[,RUN...]")
+    FOLDER.mkdir(exist_ok=True)
+    curves = json.loads(CURVES.read_text()) if CURVES.exists() else {}
+    for each in parser.parse_args().runs:
+        name, _, runs = each.partition("=")
+        curves[name] = curve_of(runs.split(","))
+    CURVES.write_text(json.dumps(curves) + "\n")
+    for league in sorted({curve["league"] for curve in curves.values()}):
+        draw(curves, league, FOLDER / f"{league}.png")
+
+
+if __name__ == "__main__":
+    main()

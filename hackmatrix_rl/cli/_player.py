@@ -1,0 +1,48 @@
+"""The player that `eval`, `analyze` and `watch` ask for: the options, and how it is loaded."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any, TypeVar
+
+import click
+
+from hackmatrix_rl.cli._settings import checkpoint_options, league_option, trust_option
+from hackmatrix_rl.cli._working import Working
+from hackmatrix_rl.env import HackMatrix
+from hackmatrix_rl.evaluation import Agent, PolicyAgent
+from hackmatrix_rl.runs import find_player
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+PLAYER_OPTIONS = ("best", "network", "league", "trust_code")
+"""What `player_options` gives a command."""
+
+
+def player_options(command: F) -> F:
+    """Gives a command the options that `chosen_player` takes, but `--greedy`."""
+    return checkpoint_options(league_option(trust_option(command)))
+
+
+def chosen_player(
+    work: Working, name: str, *, greedy: bool = False, **chosen: Any
+) -> tuple[Agent, HackMatrix]:
+    """A player, and the environment that it plays in.
+
+    Args:
+        work: tells of checkpoints that are skipped.
+        name: as for `find_player`.
+        greedy: whether a network takes its likeliest action.
+        chosen: the values of `player_options`.
+
+    Raises:
+        ConfigError: there is no such player, or it does not play in that league.
+    """
+    tell = partial(click.echo, err=True)
+    player, environment = find_player(
+        name, report=lambda message: work.say(message, tell), **chosen
+    )
+    if greedy and isinstance(player, PolicyAgent):
+        player = replace(player, greedy=True)
+    return player, environment

@@ -1,0 +1,110 @@
+"""The agents that come with the package: they are there, they play, and they win as they did."""
+
+import json
+import re
+from pathlib import Path
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from cli.commands import assert_refused, invoke
+
+import hackmatrix_rl as hm
+from hackmatrix_rl.checkpoints import (
+    find_checkpoint,
+    initial_settings,
+    initial_weights,
+    trim_checkpoint,
+)
+from hackmatrix_rl.config import build_policy, make_environment
+from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.evaluation import evaluate
+from hackmatrix_rl.game import LEAGUES
+from hackmatrix_rl.runs import config_here, find_player
+
+pytestmark = pytest.mark.usefixtures("compile_quickly")
+
+GAMES = 250
+FOLDER = Path(hm.__file__).parent / "pretrained"
+
+
+@pytest.mark.parametrize("league", LEAGUES)
+def test_it_wins_as_it_did(league):
+    player, environment = find_player("pretrained", league=league)
+    assert environment.config.league == league
+    found = evaluate(player, environment, episodes=GAMES, key=jax.random.key(5), greedy=True)
+    card = json.loads((FOLDER / league / "card.json").read_text())
+    assert card["league"] == league
+    # Four standard errors of so few games.
+    told = card["evaluation"]["greedy"]["won"][0]
+    assert found.estimate("won").mean == pytest.approx(told, abs=0.13)
+
+
+def test_it_is_loaded_by_name():
+    first = hm.load("pretrained")
+    assert first.config.league == "original"
+    assert hm.load("pretrained/no-rewind").config.league == "no-rewind"
+    assert first.value_scale() is not None
+    assert find_checkpoint("pretrained/original") == find_checkpoint("pretrained")
+    seen = jax.tree.map(
+        lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), first.environment.spec.observation
+    )
+    logits, _, _ = first.policy(seen, first.policy.initial_carry())
+    assert np.isfinite(np.asarray(logits)).all()
+
+
+def test_a_league_that_there_is_not_is_no_agent():
+    with pytest.raises(ConfigError, match="pretrained/modern: no checkpoint there"):
+        hm.load("pretrained/modern")
+    assert_refused(
+        invoke("eval", "pretrained/original", "--league", "no-rewind"),
+        "--league no-rewind: pretrained/original was trained in the league original",
+    )
+
+
+def test_a_training_from_it_has_its_network():
+    refused = invoke("train", "--init", "pretrained", "--network", "conv", "--dry-run")
+    assert_refused(refused, "trained with --network cells, but this training has --network conv")
+    alike = initial_settings("pretrained", "no-rewind")
+    assert (alike["observation"], alike["width"]) == ("tactical", 192)
+    config = config_here("debug", {"init": "pretrained", "aux_coefficient": 0.1}, trains=True)
+    assert (config.observation, config.width, config.algorithm) == ("tactical", 192, "ppo")
+
+
+@pytest.mark.parametrize(
+    "given", [{}, {"aux_coefficient": 0.1}, {"aux_coefficient": 0.1, "aux_victory": True}]
+)
+def test_a_training_starts_from_it_with_any_auxiliary_head(given):
+    config = config_here("debug", {"init": "pretrained", "algorithm": "ppo", **given}, trains=True)
+    spec, there = make_environment(config).spec, hm.load("pretrained").policy
+    policy, _ = initial_weights(config, build_policy(config, spec, key=jax.random.key(1)))
+    headless = getattr(policy, "headless", policy)
+    for one, other in zip(jax.tree.leaves(headless), jax.tree.leaves(there.headless), strict=True):
+        np.testing.assert_array_equal(one, other)
+    same_head = given.get("aux_victory", False)
+    if same_head:
+        np.testing.assert_array_equal(policy.auxiliary.won.weight, there.auxiliary.won.weight)
+
+
+def test_the_files_are_small_and_name_no_place():
+    files = [path for path in FOLDER.rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in files) < 5e6
+    for path in files:
+        if path.suffix == ".json":
+            # Neither the folders nor the machine of the training.
+            assert not re.search(r'"/\w', path.read_text())
+
+
+def test_a_trimmed_checkpoint_has_the_same_policy(tmp_path):
+    copied = tmp_path / "copy"
+    trim_checkpoint(find_checkpoint("pretrained"), copied)
+    for one, other in zip(
+        jax.tree.leaves(eqx.filter(hm.load(copied).policy, eqx.is_array)),
+        jax.tree.leaves(eqx.filter(hm.load("pretrained").policy, eqx.is_array)),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(one, other)
+    with pytest.raises(ValueError, match="already exists"):
+        trim_checkpoint(find_checkpoint("pretrained"), copied)
