@@ -15,6 +15,7 @@ from hackmatrix_rl.config import (
     AUTO,
     PRESETS,
     RENAMED,
+    TAUGHT,
     TrainConfig,
     check_one_name,
     field_types,
@@ -191,6 +192,8 @@ def _defaults(each: "dataclasses.Field[Any]") -> str:
     for preset, settings in PRESETS.items():
         if each.name in settings and settings[each.name] != each.default:
             changed.setdefault(_shown(settings[each.name]), []).append(preset)
+    if TAUGHT.get(each.name, each.default) != each.default:
+        changed.setdefault(_shown(TAUGHT[each.name]), []).append("cpu, imitation")
     shown += [f"{', '.join(presets)}: {value}" for value, presets in changed.items()]
     return f"[{'; '.join(shown)}]" if shown else ""
 
@@ -342,6 +345,8 @@ def chosen_config(
     preset: str | None,
     file: Path | None,
     defaults: Mapping[str, Any] = MappingProxyType({}),
+    *,
+    trains: bool = False,
 ) -> TrainConfig:
     """The config that preset, file and options make; this process computes on its device.
 
@@ -351,10 +356,12 @@ def chosen_config(
         file: with settings, if one was given.
         defaults: of the command itself; they go before the preset, and file and options before
             them.
+        trains: as for `config_here`.
 
     Raises:
         ConfigError: if a setting cannot work here.
     """
-    config = config_here(preset, {**defaults, **given_settings(context, file)})
+    settings = {**defaults, **given_settings(context, file)}
+    config = config_here(preset, settings, trains=trains)
     select_device(config.device)
     return config

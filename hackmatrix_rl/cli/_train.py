@@ -124,7 +124,7 @@ def train_a_run(
     changes = {}
     settings = None
     if resume_run is None:
-        settings = chosen_config(context, preset, config, defaults)
+        settings = chosen_config(context, preset, config, defaults, trains=True)
     elif preset is not None:
         raise ConfigError(
             "--preset cannot be given with --resume-run: the run's own settings stand. Give "

@@ -107,8 +107,8 @@ def _check_imitation(config: TrainConfig) -> None:
     for name, off in without.items():
         if (value := getattr(config, name)) != off:
             raise ConfigError(
-                f"{flag(name)} {value}: imitation has no such thing. Use {flag(name)} "
-                f"{'none' if off is None else off}."
+                f"{flag(name)} {value}: imitation has no such thing. Use --algorithm ppo, or "
+                f"{flag(name)} {'none' if off is None else off}."
             )
 
 

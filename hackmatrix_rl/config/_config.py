@@ -215,7 +215,7 @@ class TrainConfig:
     algorithm: str = option(
         "ppo",
         "Learning",
-        "Learn from rewards (ppo), or from a teacher (imitation).",
+        "Learn from rewards (ppo), or from a teacher (imitation; train's own choice on a CPU).",
         choices=ALGORITHMS,
     )
     init: str | None = option(

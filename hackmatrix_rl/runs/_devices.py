@@ -3,10 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
+from hackmatrix_rl.checkpoints import initial_settings
 from hackmatrix_rl.config import (
     AUTO,
     TrainConfig,
     cpu_devices,
+    default_algorithm,
     make_config,
     preset_for,
 )
@@ -17,8 +19,13 @@ from hackmatrix_rl.system import (
 )
 
 
-def config_here(preset: str | None, settings: Mapping[str, Any]) -> TrainConfig:
+def config_here(
+    preset: str | None, settings: Mapping[str, Any], *, trains: bool = False
+) -> TrainConfig:
     """The config that a preset and some changes to it make on this machine.
+
+    A training that starts from another one's weights has its network and observation where the
+    changes do not say otherwise.
 
     What must be set before a device starts is set: determinism, and the number of devices that a
     CPU counts as.
@@ -26,6 +33,8 @@ def config_here(preset: str | None, settings: Mapping[str, Any]) -> TrainConfig:
     Args:
         preset: its name; `None` for the one that the settings name, or else the device's.
         settings: fields of `TrainConfig`, and `preset`.
+        trains: whether this is a new training, whose algorithm follows from the preset and the
+            settings where nobody names it (`default_algorithm`). Otherwise it is PPO.
 
     Raises:
         ConfigError: if a setting cannot work here.
@@ -40,6 +49,10 @@ def config_here(preset: str | None, settings: Mapping[str, Any]) -> TrainConfig:
         cut_cpu(devices)
     if preset == AUTO:
         preset = preset_for(select_device(changes.get("device", AUTO)))
+    if changes.get("init") is not None:
+        changes = {**initial_settings(changes["init"], changes.get("league")), **changes}
+    if trains and changes.get("algorithm") is None:
+        changes["algorithm"] = default_algorithm(preset, changes)
     return make_config(preset, changes)
 
 

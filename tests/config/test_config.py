@@ -14,6 +14,7 @@ from hackmatrix_rl.config import (
     PRESETS,
     TrainConfig,
     config_from_dict,
+    default_algorithm,
     field_types,
     make_config,
     preset_for,
@@ -282,6 +283,30 @@ def test_whole_numbers_serve_where_a_number_is_wanted():
 def test_updates_reach_the_total():
     config = TrainConfig(num_envs=10, num_steps=10, num_minibatches=2, total_timesteps=250)
     assert config.num_updates == 3
+
+
+@pytest.mark.parametrize(
+    ("preset", "settings", "algorithm"),
+    [
+        ("cpu", {}, "imitation"),
+        ("cpu", {"total_timesteps": 4096, "seed": 3, "network": "conv"}, "imitation"),
+        ("cpu", {"init": "runs/some"}, "ppo"),
+        ("cpu", {"ent_coef": 0.01}, "ppo"),
+        ("cpu", {"aux_coefficient": 0.1}, "ppo"),
+        ("gpu", {}, "ppo"),
+        ("debug", {}, "ppo"),
+    ],
+)
+def test_training_on_a_cpu_imitates_unless_a_setting_is_of_ppo(preset, settings, algorithm):
+    assert default_algorithm(preset, settings) == algorithm
+
+
+def test_imitation_on_a_cpu_has_settings_of_its_own():
+    config = make_config("cpu", {"algorithm": "imitation"})
+    assert (config.teacher, config.observation, config.width) == ("expert", "tactical", 192)
+    assert make_config("cpu", {"algorithm": "imitation", "network": "conv"}).width is None
+    assert make_config("cpu", {"algorithm": "imitation", "update_epochs": 1}).update_epochs == 1
+    assert make_config("cpu", {}).teacher is None
 
 
 @pytest.mark.parametrize("name", list(PRESETS))
