@@ -47,4 +47,7 @@ def trim_checkpoint(source: epath.PathLike, target: epath.PathLike) -> int:
         metadata["config"]["init"] = epath.Path(metadata["config"]["init"]).name
     metadata["run"] = {}
     write_json(epath.Path(place) / METADATA, metadata)
+    # Orbax notes in these where it saved to. They are read from cloud storage alone.
+    for folder in ("", *stored):
+        (epath.Path(place) / folder / "commit_success.txt").unlink(missing_ok=True)
     return write_manifest(epath.Path(place))
