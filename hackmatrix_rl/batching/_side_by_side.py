@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.custom_batching import custom_vmap
@@ -23,7 +24,7 @@ def side_by_side(function: Callable[[Each, Shared], Result], each: Each, shared:
     Args:
         function: one variant of one game.
         each: what differs; every leaf has the same first axis.
-        shared: what all variants of a game share.
+        shared: what all variants of a game share. What all games share, too, is not copied.
     """
 
     @custom_vmap
@@ -36,11 +37,12 @@ def side_by_side(function: Callable[[Each, Shared], Result], each: Each, shared:
             return leaf if is_batched else jnp.broadcast_to(leaf, (size, *jnp.shape(leaf)))
 
         each = jax.tree.map(spread, each, batched[0])
-        shared = jax.tree.map(spread, shared, batched[1])
         count = jax.tree.leaves(each)[0].shape[1]
         flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), each)
-        repeated = jax.tree.map(lambda leaf: jnp.repeat(leaf, count, axis=0), shared)
-        results = jax.vmap(function)(flat, repeated)
+        # What all games share, such as a network, is not copied for each variant.
+        own, common = eqx.partition(shared, batched[1])
+        repeated = jax.tree.map(lambda leaf: jnp.repeat(leaf, count, axis=0), own)
+        results = jax.vmap(lambda one, own: function(one, eqx.combine(own, common)))(flat, repeated)
         results = jax.tree.map(lambda leaf: leaf.reshape(size, count, *leaf.shape[1:]), results)
         return results, jax.tree.map(lambda _: True, results)
 

@@ -9,6 +9,7 @@ results back.
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -138,8 +139,14 @@ def _loop(
 
     @run.def_vmap
     def run_batch(size: int, in_batch: PyTree, carry: Carry, operands: Operands) -> PyTree:
-        carry, operands = _spread(size, in_batch, carry, operands)
-        carry = batched(keep_going, body, carry, operands, size)
+        carry = jax.tree.map(lambda x, own: _spread(size, x, own), carry, in_batch[0])
+        # What all games share, such as a network, is not copied for each of them.
+        own, shared = eqx.partition(operands, in_batch[1])
+        carry = batched(
+            lambda part, given: keep_going(part, eqx.combine(given, shared)),
+            lambda part, given: body(part, eqx.combine(given, shared)),
+            carry, own, size,
+        )  # fmt: skip
         return carry, jax.tree.map(lambda _: True, carry)
 
     return run(carry, operands)
@@ -177,7 +184,7 @@ def first_success(
     @run.def_vmap
     def run_batch(size: int, batched: PyTree, first: Array, operands: Operands) -> PyTree:
         def repeated(x: Any, is_batched: bool) -> Array:
-            each = x if is_batched else jnp.broadcast_to(x, (size, *jnp.shape(x)))
+            each = _spread(size, x, is_batched)
             lead = (count, *each.shape)
             return jnp.broadcast_to(each[None], lead).reshape(-1, *lead[2:])
 
@@ -289,13 +296,9 @@ def _sums_before(numbers: Int32[Array, " n"]) -> Int32[Array, " n"]:
     return jnp.sum(jnp.where(earlier, numbers[None, :], 0), axis=1, dtype=jnp.int32)
 
 
-def _spread(size: int, batched: PyTree, carry: Carry, operands: Operands) -> tuple[Carry, Operands]:
-    """Carry and operands, each leaf with a batch axis."""
-
-    def spread(x: Any, is_batched: bool) -> Array:  # `x` may be a constant
-        return x if is_batched else jnp.broadcast_to(x, (size, *jnp.shape(x)))
-
-    return jax.tree.map(spread, carry, batched[0]), jax.tree.map(spread, operands, batched[1])
+def _spread(size: int, value: Any, is_batched: bool) -> Array:
+    """The value with a batch axis; it may be a constant."""
+    return value if is_batched else jnp.broadcast_to(value, (size, *jnp.shape(value)))
 
 
 def _where(condition: Bool[Array, "*n"], new: Array, old: Array) -> Array:

@@ -143,13 +143,14 @@ def _advance(
 
     def act(play: Play, keys: Key[Array, " all_envs"]) -> tuple[Array, tuple[PyTree, ...]]:
         """Each player acts in its own part of the batch."""
+        # In an episode that has ended there is nothing to choose: a search has nothing to do.
+        masks = jnp.where(play.done[:, None], _first(play.timestep.mask), play.timestep.mask)
         chosen = []
         for place, (player, carry) in enumerate(zip(players, play.carries, strict=True)):
             own = slice(place * num_envs, (place + 1) * num_envs)
             read = read_by(player, play.timestep.observation, lambda: play.state.games)
             observation = jax.tree.map(lambda leaf, own=own: leaf[own], read)
-            mask = play.timestep.mask[own]
-            chosen.append(jax.vmap(_act(player))(observation, mask, carry, keys[own]))
+            chosen.append(jax.vmap(_act(player))(observation, masks[own], carry, keys[own]))
         actions, carries = zip(*chosen, strict=True)
         return jnp.concatenate(actions), carries
 
@@ -178,6 +179,11 @@ def _advance(
         ), recorded
 
     return jax.lax.while_loop(unfinished, step, (play, recorded))
+
+
+def _first(masks: Bool[Array, "all_envs num_actions"]) -> Bool[Array, "all_envs num_actions"]:
+    """Only the first legal action of each."""
+    return masks & (jnp.cumsum(masks, axis=1, dtype=jnp.int32) == 1)
 
 
 def _act(player: Agent) -> Callable[..., tuple[Array, PyTree[Array]]]:

@@ -1,5 +1,7 @@
 """Variants of each game in one batch give what they give one by one."""
 
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -62,3 +64,31 @@ def test_a_buffer_has_at_least_the_width_that_is_asked_for():
     assert np.array_equal(run(1), run(1000))
     assert "i32[8]" in widths[0]
     assert "i32[8]" not in widths[1]
+
+
+def test_what_all_games_share_is_not_copied():
+    """A network of a search would be copied for every imagined game."""
+
+    def weigh(count, weights):
+        return count + jnp.sum(weights > count.astype(jnp.float32), dtype=jnp.int32)
+
+    def variant(each, shared):
+        goal, weights = shared
+        return one_round_loop(
+            lambda count, given: count < given[0],
+            lambda count, given: weigh(count, given[1]),
+            each,
+            (goal, weights),
+            share=4,
+        )
+
+    def one(goal, weights):
+        return side_by_side(variant, jnp.arange(VARIANTS, dtype=jnp.int32), (goal, weights))
+
+    goals, weights = jnp.arange(GAMES, dtype=jnp.int32), jnp.full(97, 100.0)
+    every = jax.vmap(one, in_axes=(0, None))
+    text = str(jax.make_jaxpr(every)(goals, weights))
+    assert "f32[97]" in text
+    assert not re.search(r"f32\[(?!1,)[0-9,]+,97\]", text)
+    alone = [one(goal, weights) for goal in goals]
+    assert np.array_equal(every(goals, weights), np.stack(alone))

@@ -122,6 +122,34 @@ def test_players_evaluated_together_play_as_they_would_alone():
     np.testing.assert_array_equal(together["none"].values["length"], first_lengths(key, 12))
 
 
+class Choosing(Agent):
+    """Takes the last legal action, and tells how many there are."""
+
+    told: list = eqx.field(static=True)
+
+    def act(self, observation, mask, carry, *, key):
+        jax.debug.callback(self.told.append, jnp.sum(mask, dtype=jnp.int32))
+        return (mask.size - 1 - jnp.argmax(mask[::-1])).astype(jnp.int32), carry
+
+
+def test_an_episode_that_has_ended_leaves_nothing_to_choose():
+    """A search would go on to search in games that nobody counts."""
+    key, told = jax.random.key(4), Told()
+    found = evaluate(Choosing(told), Lengths(), episodes=20, key=key)
+    lengths = first_lengths(key, 20)
+    np.testing.assert_array_equal(found.values["return"], lengths)
+    jax.effects_barrier()
+    assert sum(int(number) == 2 for number in told) == lengths.sum()
+    assert sum(int(number) == 1 for number in told) == (50 - lengths).sum()
+
+
+class Told(list):
+    """A list that may be a static field."""
+
+    def __hash__(self):
+        return id(self)
+
+
 def test_an_episode_that_goes_on_too_long_is_counted_as_unfinished():
     key = jax.random.key(6)
     found = evaluate(Always(1), Lengths(), episodes=40, key=key, max_steps=10)
