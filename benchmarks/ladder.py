@@ -1,0 +1,159 @@
+"""Measures how often players win: the table of benchmarks/learning.md.
+
+    python benchmarks/ladder.py PLAYER [PLAYER ...] [--games 1000] [--league no-rewind]
+        [--max-steps 1000] [--greedy] [--without-undo] [--at-once 256]
+
+The results go to benchmarks/learning/ladder.json after each part of the games, so that a
+measurement that is stopped goes on where it was. Without players the table is printed. The games
+have a seed that no training and no choice has used.
+"""
+
+import argparse
+import json
+import time
+from pathlib import Path
+from typing import Any, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Int32, Key, PyTree
+
+from hackmatrix_rl.env import HackMatrix
+from hackmatrix_rl.evaluation import Agent, GameAgent, PolicyAgent, evaluate, rate_of
+from hackmatrix_rl.game import FIRST_PROGRAM, LEAGUES, GameConfig, Program
+from hackmatrix_rl.runs import find_player
+from hackmatrix_rl.system import enable_compilation_cache
+
+FILE = Path(__file__).parent / "learning" / "ladder.json"
+SEED = 20_261_123
+"""Of the games; no other seed of the repository is near it."""
+KEPT = ("won", "return", "stage", "score", "length", "siphons", "programs", "undos")
+
+
+def _abstains(mask: Bool[Array, " num_actions"]) -> Bool[Array, " num_actions"]:
+    others = mask.at[FIRST_PROGRAM + Program.UNDO].set(False)
+    return jnp.where(others.any(), others, mask)
+
+
+@final
+class WithoutUndo(Agent):
+    """A player that never plays UNDO where anything else is legal."""
+
+    player: Agent
+
+    def initial_carry(self) -> PyTree[Array]:
+        """The player's."""
+        return self.player.initial_carry()
+
+    def act(
+        self,
+        observation: PyTree[Array],
+        mask: Bool[Array, " num_actions"],
+        carry: PyTree[Array],
+        *,
+        key: Key[Array, ""],
+    ) -> tuple[Int32[Array, ""], PyTree[Array]]:
+        """The player's action among the others."""
+        return self.player.act(observation, _abstains(mask), carry, key=key)
+
+
+@final
+class GameWithoutUndo(GameAgent):
+    """The same for a player that is handed the whole game."""
+
+    config: GameConfig = eqx.field(static=True)
+    player: GameAgent
+
+    def think(
+        self,
+        observation: PyTree[Array],
+        mask: Bool[Array, " num_actions"],
+        carry: PyTree[Array],
+        *,
+        key: Key[Array, ""],
+    ) -> tuple[Int32[Array, ""], PyTree[Array], Any]:
+        """What the player thinks of the other actions."""
+        return self.player.think(observation, _abstains(mask), carry, key=key)
+
+
+def measure(given: argparse.Namespace, name: str, found: dict[str, Any]) -> None:
+    """Plays the games that are still missing."""
+    label = name + (", greedy" if given.greedy else "") + (
+        ", without UNDO" if given.without_undo else ""
+    )  # fmt: skip
+    parts = found.setdefault(f"{label} | {given.league} | {given.max_steps}", [])
+    done = sum(part["games"] for part in parts)
+    if done >= given.games:
+        return
+    player, environment = find_player(name, league=given.league)
+    assert isinstance(environment, HackMatrix)
+    if given.greedy:
+        assert isinstance(player, PolicyAgent), f"{name}: only a network can be greedy"
+        player = PolicyAgent(player.policy, greedy=True)
+    if given.without_undo:
+        player = (
+            GameWithoutUndo(player.config, player)
+            if isinstance(player, GameAgent)
+            else WithoutUndo(player)
+        )
+    while done < given.games:
+        games = min(given.at_once, given.games - done)
+        began = time.perf_counter()
+        played = evaluate(
+            player,
+            environment,
+            episodes=games,
+            key=jax.random.fold_in(jax.random.key(SEED), done),
+            num_envs=games,
+            max_steps=given.max_steps,
+        )
+        seconds = round(time.perf_counter() - began, 1)
+        means = {each: round(float(np.mean(played.values[each])), 4) for each in KEPT}
+        parts.append({"games": games, "cut": played.unfinished, "seconds": seconds, **means})
+        done += games
+        FILE.write_text(json.dumps(found, indent=1) + "\n")
+        print(line(label, given.league, parts), flush=True)
+
+
+def line(label: str, league: str, parts: list[dict[str, Any]]) -> str:
+    """A line of the table."""
+    games = [part["games"] for part in parts]
+    means = {each: np.average([part[each] for part in parts], weights=games) for each in KEPT}
+    won = rate_of(np.arange(sum(games)) < round(means.pop("won") * sum(games)))
+    rate = f"{100 * won.mean:.1f} ({100 * won.low:.1f} to {100 * won.high:.1f})"
+    cut = 100 * sum(part["cut"] for part in parts) / sum(games)
+    cells = [
+        label,
+        league,
+        rate,
+        f"{sum(games)}",
+        f"{cut:.1f}",
+        *map("{:.1f}".format, means.values()),
+    ]
+    return "| " + " | ".join(cells) + " |"
+
+
+def main() -> None:
+    """Measures the players that the command line names."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("players", nargs="*", metavar="PLAYER")
+    parser.add_argument("--games", type=int, default=1000)
+    parser.add_argument("--league", choices=LEAGUES, default=LEAGUES[0])
+    parser.add_argument("--max-steps", type=int, default=1000, help="moves that cut a game")
+    parser.add_argument("--at-once", type=int, default=256)
+    parser.add_argument("--greedy", action="store_true")
+    parser.add_argument("--without-undo", action="store_true")
+    given = parser.parse_args()
+    enable_compilation_cache()
+    found = json.loads(FILE.read_text()) if FILE.exists() else {}
+    for name in given.players:
+        measure(given, name, found)
+    for name, parts in found.items():
+        label, league, _ = name.split(" | ")
+        print(line(label, league, parts))
+
+
+if __name__ == "__main__":
+    main()
