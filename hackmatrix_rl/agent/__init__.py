@@ -34,6 +34,7 @@ from hackmatrix_rl.agent._loss import (
     Batch,
     LossMetrics,
     PPOLoss,
+    Unrolled,
 )
 from hackmatrix_rl.agent._rollout import (
     Collector,
@@ -84,6 +85,7 @@ __all__ = [
     "Schedule",
     "Scheduled",
     "Targets",
+    "Unrolled",
     "ValueScale",
     "at",
     "check_is_policy",

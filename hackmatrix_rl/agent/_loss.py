@@ -7,7 +7,7 @@ from functools import partial
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float32, Int32, PyTree, UInt32
+from jaxtyping import Array, Bool, Float, Float32, Int32, PyTree, UInt32
 
 from hackmatrix_rl.agent._auxiliary import (
     AuxiliaryLoss,
@@ -156,7 +156,8 @@ class LossMetrics(eqx.Module):
 
     Attributes:
         policy_loss: the clipped objective, negated.
-        value_loss: half the squared error of the value, in units of the network.
+        value_loss: half the squared error of the value, in units of the network, or what the
+            network's `ValueHead` minimises.
         entropy: entropy of the policy, in nats.
         approx_kl: estimate of KL(old || new) from the actions taken, in nats.
         clip_fraction: share of the actions with a ratio outside of the clip range.
@@ -179,6 +180,56 @@ class LossMetrics(eqx.Module):
     def divergence(self) -> Float32[Array, ""]:
         """What `target_kl` limits: `kl` if the loss computes it, else `approx_kl`."""
         return self.approx_kl if self.kl is None else self.kl
+
+
+class Unrolled(eqx.Module):
+    """What a network says of a batch.
+
+    Attributes:
+        logits: of all actions.
+        value: in units of the network.
+        hidden: the trunk's output; `None` for a network that does not show it.
+        own_value_loss: what the network's `ValueHead` minimises; `None` for a plain value, which
+            learns by squared errors.
+    """
+
+    logits: Float32[Array, "num_steps batch num_actions"]
+    value: Float32[Array, "num_steps batch"]
+    hidden: Float[Array, "num_steps batch width"] | None
+    own_value_loss: Float32[Array, "num_steps batch"] | None
+
+    @staticmethod
+    def of(policy: Evaluator, batch: Batch) -> "Unrolled":
+        """What a policy says of a batch."""
+        sequences = batch.observation, batch.initial_carry, batch.done
+        if not isinstance(policy, TrunkEvaluator):
+            return Unrolled(*policy.unroll(*sequences), None, None)
+        hidden = policy.unroll_trunk(*sequences)
+        own = policy.value_loss(hidden, batch.value_target)
+        return Unrolled(*policy.apply_heads(hidden), hidden, own)
+
+    def value_loss(self, batch: Batch, clip: float | None = None) -> Float32[Array, ""]:
+        """The mean loss of the value: half the squared error, or that of the network's `ValueHead`.
+
+        Args:
+            batch: with the values to learn.
+            clip: see `PPOLoss.value_clip`.
+
+        Raises:
+            ValueError: a clip is asked for, and the network's head has a loss of its own.
+        """
+        if self.own_value_loss is not None:
+            if clip is not None:
+                raise ValueError(
+                    f"value_clip={clip} clips squared errors, but the network's value head has a "
+                    "loss of its own. Use value_clip=None"
+                )
+            return jnp.mean(self.own_value_loss)
+        error = (self.value - batch.value_target) ** 2
+        if clip is not None:
+            moved = jnp.clip(self.value - batch.value, -clip, clip)
+            error = jnp.maximum(error, (batch.value + moved - batch.value_target) ** 2)
+        return 0.5 * jnp.mean(error)
 
 
 class PPOLoss(eqx.Module):
@@ -266,12 +317,14 @@ class PPOLoss(eqx.Module):
                 or the batch lacks `log_probs` or `teacher_log_probs`, which a KL needs.
         """
         _, batch = self.prepare(batch)
-        logits, value, auxiliary = self._evaluate(evaluator_of(policy), batch)
-        chances = MaskedCategorical(logits, batch.mask)
+        evaluator = evaluator_of(policy)
+        found = Unrolled.of(evaluator, batch)
+        auxiliary = self._auxiliary(evaluator, found, batch)
+        chances = MaskedCategorical(found.logits, batch.mask)
         log_ratio = chances.log_prob(batch.action) - batch.log_prob
         ratio = jnp.exp(log_ratio)
         policy_loss = self._policy_loss(ratio, batch.advantage)
-        value_loss = self._value_loss(value, batch)
+        value_loss = found.value_loss(batch, self.value_clip)
         entropy = jnp.mean(chances.entropy())
 
         loss = policy_loss + self.vf_coef * value_loss - number_of(self.ent_coef) * entropy
@@ -299,33 +352,27 @@ class PPOLoss(eqx.Module):
             kl=kl,
         )
 
-    def _evaluate(
-        self, policy: Evaluator, batch: Batch
-    ) -> tuple[
-        Float32[Array, "num_steps batch num_actions"],
-        Float32[Array, "num_steps batch"],
-        tuple[Float32[Array, ""], AuxiliaryMetrics] | None,
-    ]:
-        """Logits, values, and the auxiliary loss (`None` without one)."""
-        sequences = batch.observation, batch.initial_carry, batch.done
+    def _auxiliary(
+        self, policy: Evaluator, found: Unrolled, batch: Batch
+    ) -> tuple[Float32[Array, ""], AuxiliaryMetrics] | None:
+        """The auxiliary loss and its metrics; `None` without one."""
         if self.auxiliary is None:
-            return *policy.unroll(*sequences), None
+            return None
         if not isinstance(policy, TrunkEvaluator) or policy.auxiliary is None:
             raise ValueError(
                 "the auxiliary loss needs a policy to which add_auxiliary_head gave a head"
             )
         if batch.auxiliary is None:
             raise ValueError("the auxiliary loss needs a rollout that keeps the reward's terms")
-        hidden = policy.unroll_trunk(*sequences)
-        auxiliary = self.auxiliary(
+        assert found.hidden is not None  # a TrunkEvaluator shows it
+        return self.auxiliary(
             policy.auxiliary,
-            hidden,
+            found.hidden,
             batch.action,
             batch.auxiliary,
             batch.number,
             done=batch.done,
         )
-        return *policy.apply_heads(hidden), auxiliary
 
     def _policy_loss(
         self,
@@ -334,15 +381,6 @@ class PPOLoss(eqx.Module):
     ) -> Float32[Array, ""]:
         clipped = jnp.clip(ratio, 1.0 - self.clip_coef, 1.0 + self.clip_coef)
         return -jnp.mean(jnp.minimum(ratio * advantage, clipped * advantage))
-
-    def _value_loss(
-        self, value: Float32[Array, "num_steps batch"], batch: Batch
-    ) -> Float32[Array, ""]:
-        error = (value - batch.value_target) ** 2
-        if self.value_clip is not None:
-            moved = jnp.clip(value - batch.value, -self.value_clip, self.value_clip)
-            error = jnp.maximum(error, (batch.value + moved - batch.value_target) ** 2)
-        return 0.5 * jnp.mean(error)
 
 
 def _needed(batch: Batch, field: str, argument: str) -> MaskedCategorical:

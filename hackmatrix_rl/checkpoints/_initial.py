@@ -8,7 +8,12 @@ import jax
 from etils import epath
 
 from hackmatrix_rl.agent import ValueScale
-from hackmatrix_rl.agent.networks import ActorCritic, WithAuxiliaryHead, add_auxiliary_head
+from hackmatrix_rl.agent.networks import (
+    ActorCritic,
+    WithAuxiliaryHead,
+    add_auxiliary_head,
+    with_value_head,
+)
 from hackmatrix_rl.checkpoints._finder import Report, find_checkpoint
 from hackmatrix_rl.checkpoints._metadata import check_playable, read_metadata
 from hackmatrix_rl.checkpoints._reader import load
@@ -49,8 +54,9 @@ def initial_weights(
     """The weights of `config.init`, and the units of their value.
 
     The value head comes along with its units, if both trainings have the same kind of units.
-    Optimizer and counters begin anew, and so does a head for the auxiliary loss where the other
-    training had none of its kind. The code that the other run names is not imported.
+    Optimizer and counters begin anew, and so does a head for the value or for the auxiliary loss
+    where the other training had none of its kind. The code that the other run names is not
+    imported.
 
     Args:
         config: the settings of the new training.
@@ -68,17 +74,28 @@ def initial_weights(
     try:
         folder, other = _start(config.init, config.league, report)
         _check_alike(config, other)
-        there = _with_head_of(other, policy)
+        there = _with_heads_of(other, policy, same_value=other.value_head == config.value_head)
         loaded = load(str(folder), policy=there, report=report)
         scale = loaded.value_scale() if other.value_scale == config.value_scale else None
     except ConfigError as error:
         raise ConfigError(f"--init {config.init}: {error}") from error
-    return _with_own_head(policy, loaded.policy), scale
+    found = loaded.policy
+    if other.value_head != config.value_head:
+        own = _headless(policy).heads.value
+        found = eqx.tree_at(lambda there: _headless(there).heads.value, found, own)
+    return _with_own_head(policy, found), scale
 
 
-def _with_head_of(other: TrainConfig, policy: ActorCritic) -> ActorCritic:
-    """The network with an auxiliary head of the other training's kind, or without one."""
-    headless = policy.headless if isinstance(policy, WithAuxiliaryHead) else policy
+def _headless(policy: Any) -> Any:
+    """The network without an auxiliary head."""
+    return policy.headless if isinstance(policy, WithAuxiliaryHead) else policy
+
+
+def _with_heads_of(other: TrainConfig, policy: ActorCritic, *, same_value: bool) -> ActorCritic:
+    """The network with heads for value and auxiliary loss of the other training's kind."""
+    headless = _headless(policy)
+    if not same_value:
+        headless = with_value_head(headless, other.value_head, key=jax.random.key(0))
     if other.aux_coefficient == 0:
         return headless
     spec = make_environment(other).spec
@@ -87,7 +104,7 @@ def _with_head_of(other: TrainConfig, policy: ActorCritic) -> ActorCritic:
 
 def _with_own_head(policy: ActorCritic, found: ActorCritic) -> ActorCritic:
     """The found network with a head if the policy has one: the found one if it is of its kind."""
-    headless = found.headless if isinstance(found, WithAuxiliaryHead) else found
+    headless = _headless(found)
     if not isinstance(policy, WithAuxiliaryHead):
         return headless
     if isinstance(found, WithAuxiliaryHead):

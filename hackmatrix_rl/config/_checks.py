@@ -42,6 +42,7 @@ def check_together(config: TrainConfig) -> None:
             f"--aux-every {config.aux_every}: has no effect while --aux-coefficient is "
             "0. Use --aux-coefficient 0.1, say, or leave --aux-every out."
         )
+    _check_value(config)
     _check_start(config)
     _check_algorithm(config)
     if config.aux_victory and config.aux_coefficient == 0:
@@ -50,6 +51,22 @@ def check_together(config: TrainConfig) -> None:
             "0.1, say, or leave --aux-victory out."
         )
     _check_watching(config)
+
+
+def _check_value(config: TrainConfig) -> None:
+    """Checks that the value's head, units and clip go together."""
+    if config.value_head == "scalar":
+        return
+    if config.value_scale == "none":
+        raise ConfigError(
+            f"--value-head {config.value_head} has bins around the mean return, but --value-scale "
+            "none keeps plain returns. Use --value-scale standard or compressed."
+        )
+    if config.value_clip is not None:
+        raise ConfigError(
+            f"--value-clip {config.value_clip:g} clips squared errors, which --value-head "
+            f"{config.value_head} does not have. Leave --value-clip out."
+        )
 
 
 def _check_start(config: TrainConfig) -> None:

@@ -5,7 +5,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, no_type_check
 
-from hackmatrix_rl.agent.networks import REMAT
+from hackmatrix_rl.agent.networks import REMAT, VALUE_HEADS
 from hackmatrix_rl.agent.precision import parse_parts
 from hackmatrix_rl.config._checks import check_together
 from hackmatrix_rl.config._options import (
@@ -279,6 +279,12 @@ class TrainConfig:
         "Learning",
         "Units of the value network: standardized returns, compressed and standardized, or plain.",
         choices=("standard", "compressed", "none"),
+    )
+    value_head: str = option(
+        "scalar",
+        "Learning",
+        "How the value learns: by squared errors, or by cross-entropy over bins.",
+        choices=VALUE_HEADS,
     )
     vf_coef: float = option(0.5, "Learning", "Weight of the value loss.", minimum=0)
     ent_coef: float | str = option(

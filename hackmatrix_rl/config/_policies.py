@@ -16,6 +16,7 @@ from hackmatrix_rl.agent.networks import (
     build_network,
     module_of,
     rematerialized,
+    with_value_head,
 )
 from hackmatrix_rl.config._config import (
     TrainConfig,
@@ -31,7 +32,7 @@ from hackmatrix_rl.system import (
 )
 
 # Folded into the network's key; far from the numbers that splitting the key uses.
-AUXILIARY_KEY = 2**31 + 1
+AUXILIARY_KEY, VALUE_KEY = 2**31 + 1, 2**31 + 2
 
 
 def make_environment(config: TrainConfig) -> HackMatrix:
@@ -76,6 +77,16 @@ def build_policy(
             f"--remat {config.remat}: {named} cannot do that: {error}. Use --remat full or none, "
             "or --network residual, resnet or transformer."
         ) from error
+    if config.value_head != "scalar":
+        try:
+            policy = with_value_head(
+                policy, config.value_head, key=jax.random.fold_in(key, VALUE_KEY)
+            )
+        except ValueError as error:
+            raise ConfigError(
+                f"--value-head {config.value_head}: {named} cannot do that: {error}. "
+                "Use --value-head scalar, or a network of this package."
+            ) from error
     if config.aux_coefficient == 0:
         return policy
     try:

@@ -125,8 +125,8 @@ class NetworkGuide(Guide):
             lambda walk, given: _walk_on(walk, *given),
             start,
             (self, chance.fold_in(0)),
-            share=4,
-            least=256,
+            share=_SHARE,
+            least=_LEAST,
         )
         after = select(
             walk.completed & ~walk.won,
@@ -158,6 +158,11 @@ class NetworkGuide(Guide):
         won = policy.auxiliary.win_logit(hidden)
         assert won is not None  # checked at construction
         return policy.heads(hidden)[0], won
+
+
+_SHARE, _LEAST = 32, 32
+"""The share and the least number of imagined games that go on together: few, since a round with the
+network takes long, and towards the end of an evaluation few games are left."""
 
 
 def _walk_on(walk: Walk, guide: NetworkGuide, chance: Chance) -> Walk:

@@ -73,6 +73,16 @@ def test_a_head_for_the_auxiliary_loss_begins_anew(run):
         np.testing.assert_array_equal(one, other)
 
 
+def test_another_kind_of_value_head_begins_anew(run):
+    config = config_of(run, value_head="hl-gauss")
+    there = load(run)
+    policy = build_policy(config, there.environment.spec, key=jax.random.key(3))
+    found, scale = initial_weights(config, policy)
+    np.testing.assert_array_equal(found.heads.value.layer.weight, policy.heads.value.layer.weight)
+    np.testing.assert_array_equal(found.heads.policy.weight, there.policy.heads.policy.weight)
+    assert scale is not None
+
+
 def test_other_units_of_the_value_begin_anew(run):
     config = config_of(run, value_scale="compressed")
     _, scale = initial_weights(config, load(run).policy)

@@ -7,6 +7,11 @@ from hackmatrix_rl.agent.networks._actor_critic import (
 from hackmatrix_rl.agent.networks._auxiliary_head import (
     AuxiliaryHead,
 )
+from hackmatrix_rl.agent.networks._categorical_value import (
+    VALUE_HEADS,
+    CategoricalValue,
+    with_value_head,
+)
 from hackmatrix_rl.agent.networks._choice import (
     REMAT,
     evaluator_of,
@@ -62,10 +67,12 @@ __all__ = [
     "NETWORKS",
     "REMAT",
     "VALUE_GAIN",
+    "VALUE_HEADS",
     "VICTORY",
     "ActorCritic",
     "AuxiliaryHead",
     "BlockActorCritic",
+    "CategoricalValue",
     "ConvActorCritic",
     "Dense",
     "DenseInputActorCritic",
@@ -86,4 +93,5 @@ __all__ = [
     "plain_evaluator",
     "rematerialized",
     "reset_carry",
+    "with_value_head",
 ]

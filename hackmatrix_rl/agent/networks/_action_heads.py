@@ -13,6 +13,7 @@ from hackmatrix_rl.agent.networks._layers import (
     VALUE_GAIN,
     Dense,
     Heads,
+    ValueHead,
 )
 from hackmatrix_rl.env import ActionFeatures, EnvSpec
 
@@ -139,7 +140,7 @@ class ActionHeads(Heads):
 
     query: Dense
     bias: Float[Array, " num_actions"]
-    value: Dense
+    value: Dense | ValueHead
 
     def __init__(self, width: int, num_actions: int, *, key: Key[Array, ""]) -> None:
         """Draws the weights.
@@ -162,9 +163,15 @@ class ActionHeads(Heads):
         Args:
             hidden: the result of `ActionEmbeddings`.
         """
-        width = self.query.weight.shape[0]
-        asking, embedded = hidden[:width], hidden[width:].reshape(-1, EMBEDDING)
+        asking = self.value_input(hidden)
+        embedded = hidden[asking.shape[0] :].reshape(-1, EMBEDDING)
         asked = self.query.full(asking) * EMBEDDING**-0.5
         # As a sum, not as a product of matrices: there is one small matrix for each observation.
         logits = jnp.sum(embedded.astype(jnp.float32) * asked[None], axis=1)
-        return logits + self.bias.astype(jnp.float32), self.value.full(asking)[0]
+        value = self.value
+        worth = value.full(asking)[0] if isinstance(value, Dense) else value(asking)
+        return logits + self.bias.astype(jnp.float32), worth
+
+    def value_input(self, hidden: Float[Array, " inputs"]) -> Float[Array, " some"]:
+        """The hidden layer without the embeddings."""
+        return hidden[: self.query.weight.shape[0]]

@@ -109,6 +109,18 @@ class TrunkEvaluator(Evaluator):
         return logits, value
 
     @final
+    def value_loss(
+        self,
+        hidden: Float[Array, "num_steps batch width"],
+        targets: Float32[Array, "num_steps batch"],
+    ) -> Float32[Array, "num_steps batch"] | None:
+        """The value head's own loss over the result of `unroll_trunk`; `None` if it has none."""
+        loss: Float32[Array, "num_steps batch"] | None = jax.vmap(
+            jax.vmap(self.policy.heads.value_loss)
+        )(hidden, targets)
+        return loss
+
+    @final
     def unroll(
         self,
         observations: PyTree[Array],

@@ -121,8 +121,29 @@ class LayerNorm(eqx.Module):
         return scaled.astype(self.scale.dtype)
 
 
+class ValueHead(eqx.Module):
+    """The value, and what it learns by."""
+
+    @abstractmethod
+    def __call__(self, hidden: Float[Array, " inputs"]) -> Float32[Array, ""]:
+        """The value, in units of the network."""
+
+    @abstractmethod
+    def loss(
+        self, hidden: Float[Array, " inputs"], target: Float32[Array, ""]
+    ) -> Float32[Array, ""]:
+        """What is minimised where the value should be `target`."""
+
+
 class Heads(eqx.Module):
-    """Logits and value from the output of a trunk, both in float32."""
+    """Logits and value from the output of a trunk, both in float32.
+
+    Attributes:
+        value: a dense layer, which learns by squared errors, or a `ValueHead`, which has a loss of
+            its own.
+    """
+
+    value: eqx.AbstractVar[Dense | ValueHead]
 
     @abstractmethod
     def __call__(
@@ -130,13 +151,31 @@ class Heads(eqx.Module):
     ) -> tuple[Float32[Array, " num_actions"], Float32[Array, ""]]:
         """Logits of all actions, and the value."""
 
+    @abstractmethod
+    def value_input(self, hidden: Float[Array, " inputs"]) -> Float[Array, " some"]:
+        """What of the trunk's output the value head reads."""
+
+    @final
+    def value_loss(
+        self, hidden: Float[Array, " inputs"], target: Float32[Array, ""]
+    ) -> Float32[Array, ""] | None:
+        """The value head's own loss; `None` for a dense layer.
+
+        Args:
+            hidden: the trunk's output.
+            target: the value to learn, in units of the network.
+        """
+        if isinstance(self.value, Dense):
+            return None
+        return self.value.loss(self.value_input(hidden), target)
+
 
 @final
 class DenseHeads(Heads):
     """One dense layer for the logits and one for the value."""
 
     policy: Dense
-    value: Dense
+    value: Dense | ValueHead
 
     def __init__(self, inputs: int, num_actions: int, *, key: Key[Array, ""]) -> None:
         """Draws the weights.
@@ -154,7 +193,13 @@ class DenseHeads(Heads):
         self, hidden: Float[Array, " inputs"]
     ) -> tuple[Float32[Array, " num_actions"], Float32[Array, ""]]:
         """Logits of all actions, and the value."""
-        return _to_few(self.policy, hidden), _to_few(self.value, hidden)[0]
+        value = self.value
+        worth = _to_few(value, hidden)[0] if isinstance(value, Dense) else value(hidden)
+        return _to_few(self.policy, hidden), worth
+
+    def value_input(self, hidden: Float[Array, " inputs"]) -> Float[Array, " some"]:
+        """All of it."""
+        return hidden
 
 
 def _to_few(layer: Dense, x: Float[Array, " inputs"]) -> Float32[Array, " outputs"]:

@@ -4,7 +4,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float32
 
-from hackmatrix_rl.agent import Batch, LossMetrics, MaskedCategorical
+from hackmatrix_rl.agent import Batch, LossMetrics, MaskedCategorical, Unrolled
 from hackmatrix_rl.agent.networks import ActorCritic, Evaluator, evaluator_of
 
 
@@ -45,16 +45,14 @@ class CloneLoss(eqx.Module):
             policy: the network, or an evaluator of it.
             batch: the batch.
         """
-        logits, value = evaluator_of(policy).unroll(
-            batch.observation, batch.initial_carry, batch.done
-        )
-        chances = MaskedCategorical(logits, batch.mask)
+        found = Unrolled.of(evaluator_of(policy), batch)
+        chances = MaskedCategorical(found.logits, batch.mask)
         surprise = -chances.log_prob(batch.action)
         if self.special_from is not None:
             special = batch.action >= self.special_from
             surprise = surprise * jnp.where(special, self.special_weight, 1.0)
         cross_entropy = jnp.mean(surprise)
-        value_loss = 0.5 * jnp.mean((value - batch.value_target) ** 2)
+        value_loss = found.value_loss(batch)
         nothing = jnp.zeros((), jnp.float32)
         return cross_entropy + self.vf_coef * value_loss, LossMetrics(
             policy_loss=cross_entropy,
