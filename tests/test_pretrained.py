@@ -55,6 +55,12 @@ def test_it_is_loaded_by_name():
     assert np.isfinite(np.asarray(logits)).all()
 
 
+def test_its_value_is_of_the_discount_that_its_training_ended_with():
+    player, _ = find_player("pretrained")
+    gamma = hm.load("pretrained").config.gamma
+    assert float(gamma.rpartition(":")[2]) == player.gamma
+
+
 def test_a_league_that_there_is_not_is_no_agent():
     with pytest.raises(ConfigError, match="pretrained/modern: no checkpoint there"):
         hm.load("pretrained/modern")

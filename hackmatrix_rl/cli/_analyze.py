@@ -12,7 +12,7 @@ from hackmatrix_rl.cli._player import chosen_player, player_options
 from hackmatrix_rl.cli._working import Working
 from hackmatrix_rl.config import COUNTED
 from hackmatrix_rl.errors import ConfigError
-from hackmatrix_rl.evaluation import find, keep_journal
+from hackmatrix_rl.evaluation import PolicyAgent, find, keep_journal
 from hackmatrix_rl.system import check_output_file, enable_compilation_cache, write_whole
 from hackmatrix_rl.view import analysis_page
 
@@ -51,9 +51,7 @@ PAGE = Path("analysis.html")
     "--gamma",
     type=click.FloatRange(0, 1),
     metavar="NUMBER",
-    default=0.99,
-    show_default=True,
-    help="Discount of the return that the value is compared with: that of the training.",
+    help="Discount of the return that the value is compared with.  [default: the training's last]",
 )
 @player_options
 @click.option(
@@ -71,7 +69,7 @@ def analyze_command(
     seed: int,
     greedy: bool,
     num_envs: int,
-    gamma: float,
+    gamma: float | None,
     output: Path,
     as_json: bool,
     **chosen: Any,
@@ -100,6 +98,9 @@ def analyze_command(
             num_envs=num_envs,
             on_progress=work.progress,
         )
+        if gamma is None:
+            trained = player.gamma if isinstance(player, PolicyAgent) else None
+            gamma = 1.0 if trained is None else trained
         findings = find(journal, gamma=gamma)
     if as_json:
         told = findings.as_dict() | {"league": environment.config.league}

@@ -1,7 +1,7 @@
 """How well a policy plays, over whole episodes and without a bias to short ones."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -209,5 +209,5 @@ def _player(policy: ActorCritic | Agent, greedy: bool) -> Agent:
     if isinstance(policy, ActorCritic):
         return PolicyAgent(policy, greedy=greedy)
     if greedy and isinstance(policy, PolicyAgent):
-        return PolicyAgent(policy.policy, greedy=True, value_scale=policy.value_scale)
+        return replace(policy, greedy=True)
     return policy

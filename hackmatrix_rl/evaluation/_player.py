@@ -128,11 +128,13 @@ class PolicyAgent(ThinkingAgent):
         policy: the network.
         greedy: takes the likeliest action instead of drawing one as in training.
         value_scale: the units of the network's value. Only the thought reads it.
+        gamma: discount of the return that the value predicts; `None` if unknown.
     """
 
     policy: ActorCritic
     greedy: bool = eqx.field(static=True, default=False)
     value_scale: ValueScale | None = None
+    gamma: float | None = eqx.field(static=True, default=None)
 
     def initial_carry(self) -> PyTree[Array]:
         """The network's initial carry."""

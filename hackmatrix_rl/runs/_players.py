@@ -3,9 +3,9 @@
 import re
 import warnings
 
-from hackmatrix_rl.agent import ValueScale
+from hackmatrix_rl.agent import ValueScale, ends_of
 from hackmatrix_rl.checkpoints import PRETRAINED, Loaded, Report, in_league, load
-from hackmatrix_rl.config import TrainConfig, make_environment
+from hackmatrix_rl.config import TrainConfig, make_environment, schedule_of
 from hackmatrix_rl.env import HackMatrix
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.evaluation import SCRIPTS, Agent, PolicyAgent
@@ -72,7 +72,8 @@ def find_player(
         )
     scale = _scale(loaded, report)
     if search is None:
-        return PolicyAgent(loaded.policy, value_scale=scale), loaded.environment
+        gamma = ends_of(schedule_of(loaded.config.gamma, steps=loaded.config.total_timesteps))[-1]
+        return PolicyAgent(loaded.policy, value_scale=scale, gamma=gamma), loaded.environment
     try:
         guide = NetworkGuide(loaded.environment, loaded.policy)
     except ValueError as error:

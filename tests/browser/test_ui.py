@@ -136,6 +136,7 @@ def test_a_seed_that_is_too_large_is_a_line(page):
     page.click("#new")
     page.fill("#seed", "9999999999")
     page.click("#new-game button.main")
+    page.locator("#message").wait_for()
     assert "4294967295" in page.inner_text("#message")
 
 
