@@ -11,7 +11,12 @@ import click
 from rich.console import Console
 
 from hackmatrix_rl.cli._command import Command
-from hackmatrix_rl.cli._replay_files import given_replay, played_again, takeover_options
+from hackmatrix_rl.cli._replay_files import (
+    given_replay,
+    league_to_play,
+    played_again,
+    takeover_options,
+)
 from hackmatrix_rl.cli._settings import AGENT, trust_option
 from hackmatrix_rl.env import HackMatrix
 from hackmatrix_rl.errors import ConfigError
@@ -66,7 +71,10 @@ def play_command(
         # One game is no work for a GPU, which may be busy with a training.
         select_device("cpu")
         player, environment = find_player(
-            agent, trust_code=trust_code, report=partial(click.echo, err=True)
+            agent,
+            trust_code=trust_code,
+            league=league_to_play(replay),
+            report=partial(click.echo, err=True),
         )
     if not isinstance(environment, HackMatrix):
         raise ConfigError(f"--agent {agent}: plays another game. Use runner, or a run of this one.")

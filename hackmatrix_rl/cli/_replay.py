@@ -9,7 +9,7 @@ import click
 
 from hackmatrix_rl.cli._command import Command
 from hackmatrix_rl.cli._game_outputs import GameOutputs, output_options
-from hackmatrix_rl.cli._replay_files import played_again
+from hackmatrix_rl.cli._replay_files import league_to_play, played_again
 from hackmatrix_rl.cli._settings import AGENT, trust_option
 from hackmatrix_rl.cli._working import Working
 from hackmatrix_rl.runs import find_player, game_kind
@@ -54,7 +54,10 @@ def replay_command(
         player, environment = None, None
         if agent is not None:
             player, environment = find_player(
-                agent, trust_code=trust_code, report=lambda message: work.say(message, tell)
+                agent,
+                trust_code=trust_code,
+                league=league_to_play(replay),
+                report=lambda message: work.say(message, tell),
             )
         enable_compilation_cache()
         with compiling(game_kind(player), work.doing) as compiled:

@@ -58,6 +58,26 @@ def given_replay(file: Path | None, move: int | None, **new_game: int | None) ->
     return replay
 
 
+def league_to_play(replay: Replay | None, chosen: str | None = None) -> str | None:
+    """The league in which an agent must play: that of the replay, or the chosen one.
+
+    Args:
+        replay: what the agent takes over or thinks about; `None` for a new game.
+        chosen: `--league`.
+
+    Raises:
+        ConfigError: they differ.
+    """
+    if replay is None:
+        return chosen
+    league = replay.config.league
+    if chosen not in (None, league):
+        raise ConfigError(
+            f"--league {chosen}: the replay is a game of the league {league}. Leave --league out."
+        )
+    return league
+
+
 def played_again(
     file: Path,
     replay: Replay,

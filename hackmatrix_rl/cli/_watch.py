@@ -9,7 +9,12 @@ import click
 from hackmatrix_rl.cli._command import Command
 from hackmatrix_rl.cli._game_outputs import GameOutputs, output_options
 from hackmatrix_rl.cli._player import PLAYER_OPTIONS, chosen_player, player_options
-from hackmatrix_rl.cli._replay_files import given_replay, played_again, takeover_options
+from hackmatrix_rl.cli._replay_files import (
+    given_replay,
+    league_to_play,
+    played_again,
+    takeover_options,
+)
 from hackmatrix_rl.cli._working import Working
 from hackmatrix_rl.runs import game_kind
 from hackmatrix_rl.system import compiling, enable_compilation_cache
@@ -56,6 +61,7 @@ def watch_command(
     chosen = {name: options.pop(name) for name in PLAYER_OPTIONS}
     shown = GameOutputs.of(**options)
     replay = given_replay(source, move, seed=seed, game=game)
+    chosen["league"] = league_to_play(replay, chosen["league"])
     with Working(f"loading {agent}") as work:
         player, environment = chosen_player(work, agent, greedy=greedy, **chosen)
         enable_compilation_cache()

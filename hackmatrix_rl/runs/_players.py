@@ -67,8 +67,9 @@ def find_player(
     trained = loaded.environment.config.league
     if league not in (None, trained):
         raise ConfigError(
-            f"--league {league}: {base} was trained in the league {trained}, and plays only there. "
-            f"Leave --league out, or train one: hackmatrix-rl train --league {league}"
+            f"--league {league}: {base} was trained in the league {trained}, and plays only there "
+            "(a replay has its league, too). Leave --league out, or train one: hackmatrix-rl train "
+            f"--league {league}"
         )
     scale = _scale(loaded, report)
     if search is None:

@@ -63,6 +63,21 @@ def test_another_agent_takes_over(game, tmp_path):
     assert after.player == "runner, random from move 12"
 
 
+def test_a_policy_of_the_other_league_takes_no_game_over(game, tmp_path):
+    here = ("--from", game[0]["json"], "--move", 3, "--html", tmp_path / "page.html")
+    league = ("--league", "no-rewind")
+    assert_refused(invoke("watch", "runner", *here, *league), "a game of the league original")
+    told = "pretrained/no-rewind was trained in the league no-rewind, and plays only there"
+    seen = ("--agent", "pretrained/no-rewind", "--html", tmp_path / "page.html")
+    for command in (
+        ("watch", "pretrained/no-rewind", *here),
+        ("replay", game[0]["json"], *seen),
+    ):
+        result = invoke(*command)
+        assert result.exit_code == 2, result.output
+        assert told in result.stderr.splitlines()[-1]  # a slow machine first says that it loads
+
+
 def test_a_changed_replay_is_refused(game, tmp_path):
     content = json.loads(game[0]["json"].read_text())
     file = tmp_path / "changed.json"
