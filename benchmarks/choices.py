@@ -1,0 +1,141 @@
+"""Trains with a choice on and off, at equal steps from the same start: the table of learning.md.
+
+    python benchmarks/choices.py value --init runs/imitated [--steps 2_000_000] [--seeds 0 1 2]
+
+Each variant of a choice is trained by `hackmatrix-rl train` once for each seed, and evaluated on
+games apart. The results go to benchmarks/learning/choices.json after each training, so that a
+measurement that is stopped goes on where it was; without a choice, the table is printed.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+FILE = Path(__file__).parent / "learning" / "choices.json"
+EVALUATION_SEED = 20_261_124
+"""Of the games of the evaluation; no other seed of the repository is near it."""
+NO_FARMING = "victory=0,score_gain=0,data_siphon=0,kills=0,distance_shaping=0"
+BASE = (
+    *("--aux-victory", "--aux-coefficient", "0.05", "--aux-every", "2", "--ent-coef", "0.003"),
+    *("--learning-rate", "0.0005", "--target-kl", "0.03", "--cpu-devices", "1"),
+    *("--critic-warmup-timesteps", "300_000"),
+)
+USUAL = ("--gamma", "linear:0.997:0.9993", "--reward", NO_FARMING)
+CHOICES: dict[str, dict[str, tuple[str, ...]]] = {
+    "value": {
+        "squared errors, standard": USUAL,
+        "squared errors, compressed": (*USUAL, "--value-scale", "compressed"),
+        "HL-Gauss": (*USUAL, "--value-head", "hl-gauss"),
+        "two-hot": (*USUAL, "--value-head", "two-hot"),
+    },
+    "frontier starts": {
+        "none": USUAL,
+        "a quarter of the games": (*USUAL, "--frontier-share", "0.25"),
+    },
+    "KL to the start": {
+        "none": USUAL,
+        "0.2, fading": (*USUAL, "--teacher-kl", "linear:0.2:0@0.5"),
+    },
+    "reward": {
+        "nothing that UNDO repeats": USUAL,
+        "the game's, without victory and score": (
+            *("--gamma", "linear:0.997:0.9993", "--reward", "victory=0,score_gain=0"),
+        ),
+        "the game's": ("--gamma", "linear:0.997:0.9993"),
+    },
+    "gamma": {
+        "0.99": ("--gamma", "0.99", "--reward", NO_FARMING),
+        "0.997 to 0.9993": USUAL,
+        "0.9996": ("--gamma", "0.9996", "--reward", NO_FARMING),
+    },
+}
+
+
+def trained(flags: tuple[str, ...], given: argparse.Namespace, seed: int) -> dict[str, Any]:
+    """How often a training wins, and its siphons, programs and UNDO a game at its end."""
+    with tempfile.TemporaryDirectory() as folder:
+        run = str(Path(folder) / "run")
+        quiet = os.environ | {"HACKMATRIX_RL_FLAGS": ""}
+        command = (
+            *("hackmatrix-rl", "train", "--init", given.init, "--league", given.league, *BASE),
+            *(*flags, "--seed", str(seed), "--total-timesteps", str(given.steps)),
+            *("--run-dir", run),
+        )
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=quiet)
+        rows = [json.loads(line) for line in Path(run, "metrics.jsonl").read_text().splitlines()]
+        judge = ("hackmatrix-rl", "eval", run, "--episodes", str(given.games))
+        evaluation = subprocess.run(
+            (*judge, "--json", "--seed", str(EVALUATION_SEED)),
+            check=True,
+            stdout=subprocess.PIPE,
+            env=quiet,
+        )
+    found = json.loads(evaluation.stdout)
+    last = [row for row in rows[-10:] if row["episodes"]]
+    weights = [row["episodes"] for row in last]
+    numbers = {
+        name: float(np.average([row[name] for row in last], weights=weights))
+        for name in ("siphons", "programs", "undos")
+    }
+    return {
+        "seed": seed,
+        "steps": given.steps,
+        "games": given.games,
+        "won": found["win_rate"]["mean"],
+        **numbers,
+        "seconds": round(sum(row["seconds"] for row in rows)),
+    }
+
+
+def line(choice: str, variant: str, runs: list[dict[str, Any]]) -> str:
+    """A line of the table: the mean of the seeds, and each of them."""
+    won = [100 * run["won"] for run in runs]
+    each = ", ".join(f"{rate:.1f}" for rate in won)
+    means = " | ".join(
+        f"{np.mean([run[name] for run in runs]):.1f}" for name in ("siphons", "programs", "undos")
+    )
+    steps = f"{runs[0]['steps'] / 1e6:g} M"
+    return f"| {choice} | {variant} | {np.mean(won):.1f} | {each} | {steps} | {means} |"
+
+
+def main() -> None:
+    """Measures the choices that the command line names."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("choices", nargs="*", metavar="CHOICE", help=f"of {', '.join(CHOICES)}")
+    parser.add_argument("--init", help="the run to start from")
+    parser.add_argument("--league", default="original")
+    parser.add_argument("--steps", type=int, default=2_000_000)
+    parser.add_argument("--games", type=int, default=1000)
+    parser.add_argument("--seeds", type=int, nargs="*", default=[0, 1, 2])
+    given = parser.parse_args()
+    if unknown := set(given.choices) - CHOICES.keys():
+        parser.error(f"{min(unknown)}: there is {', '.join(CHOICES)}")
+    if given.choices and given.init is None:
+        parser.error("--init RUN: all variants start from one run")
+    found = json.loads(FILE.read_text()) if FILE.exists() else {}
+    for choice in given.choices:
+        for seed in given.seeds:
+            for variant, flags in CHOICES[choice].items():
+                # What two choices have in common is trained once.
+                name = " ".join((*flags, "|", given.league, str(given.steps)))
+                runs = found.setdefault(name, [])
+                if seed not in [run["seed"] for run in runs]:
+                    runs.append(trained(flags, given, seed))
+                    FILE.write_text(json.dumps(found, indent=1) + "\n")
+                print(line(choice, variant, runs), flush=True)
+    if not given.choices:
+        for choice, variants in CHOICES.items():
+            for variant, flags in variants.items():
+                for name, runs in found.items():
+                    if name.startswith(" ".join((*flags, "|"))):
+                        print(line(choice, variant, runs))
+
+
+if __name__ == "__main__":
+    main()
