@@ -3,12 +3,13 @@
     python benchmarks/learning.py [NAME=RUN[,RUN...] ...]
 
 Each NAME is a training, and its runs are the stages of it in order; RUN@STEPS is a stage that the
-next one left after so many steps. Their wins over environment
-steps are added to benchmarks/learning/curves.json, and the picture of each league is drawn anew
-from that file.
+next one left after so many steps, and curve:NAME stands for all stages of a curve that is already
+there. Their wins over environment steps are added to benchmarks/learning/curves.json, and the
+picture of each league is drawn anew from that file.
 """
 
 import argparse
+import copy
 import json
 from pathlib import Path
 from typing import Any
@@ -20,16 +21,21 @@ import matplotlib.pyplot as plt
 
 FOLDER = Path(__file__).parent / "learning"
 CURVES = FOLDER / "curves.json"
+EARLIER = "curve:"
 POINTS = 50
 """Points of a stage; each is a mean over the episodes that ended since the one before."""
 SHOWN = {"won": "games won (of 100)", "stage": "mean stage reached"}
 
 
-def curve_of(runs: list[str]) -> dict[str, Any]:
-    """The curve of a training from the metrics of its runs."""
+def curve_of(runs: list[str], known: dict[str, Any]) -> dict[str, Any]:
+    """The curve of a training from the metrics of its runs, and from known curves."""
     curve: dict[str, Any] = {"stages": [], "steps": [], **{name: [] for name in SHOWN}}
     before = 0
     for stage in runs:
+        if stage.startswith(EARLIER):
+            curve = copy.deepcopy(known[stage.removeprefix(EARLIER)])
+            before = curve["stages"][-1][1]
+            continue
         run, _, left = stage.partition("@")
         config = json.loads((Path(run) / "config.json").read_text())
         rows = [json.loads(line) for line in (Path(run) / "metrics.jsonl").read_text().splitlines()]
@@ -78,7 +84,7 @@ def main() -> None:
     curves = json.loads(CURVES.read_text()) if CURVES.exists() else {}
     for each in parser.parse_args().runs:
         name, _, runs = each.partition("=")
-        curves[name] = curve_of(runs.split(","))
+        curves[name] = curve_of(runs.split(","), curves)
     CURVES.write_text(json.dumps(curves) + "\n")
     for league in sorted({curve["league"] for curve in curves.values()}):
         draw(curves, league, FOLDER / f"{league}.png")
