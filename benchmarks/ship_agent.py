@@ -4,7 +4,8 @@
 
 The runs are the stages of one training, in order (imitation, then PPO from there); the last one is
 shipped, into hackmatrix_rl/pretrained/ under its league. RUN@STEPS is a stage that the next one
-left after so many steps, though the run went on. The card tells how each stage was trained and what
+left after so many steps, though the run went on; `pretrained` (or `pretrained/no-rewind`) stands
+for all stages of the agent that is shipped now. The card tells how each stage was trained and what
 the agent reaches in games that no training and no choice has seen.
 """
 
@@ -18,7 +19,7 @@ from typing import Any
 import jax
 
 import hackmatrix_rl
-from hackmatrix_rl.checkpoints import find_checkpoint, read_metadata, trim_checkpoint
+from hackmatrix_rl.checkpoints import PRETRAINED, find_checkpoint, read_metadata, trim_checkpoint
 from hackmatrix_rl.config import TrainConfig, config_from_dict
 from hackmatrix_rl.evaluation import evaluate
 from hackmatrix_rl.runs import find_player
@@ -27,8 +28,18 @@ from hackmatrix_rl.system import enable_compilation_cache, write_json
 SEED = 20_261_122
 """Of the games of the card; no other seed of the repository is near it."""
 SHOWN = ("won", "return", "stage", "score", "length", "siphons", "programs", "undos")
+CARD = "card.json"
 FOLDER = Path(hackmatrix_rl.__file__).parent / "pretrained"
 _OWN = ("run_dir", "checkpoint_dir", "init", "eval_episodes", "save_interval_minutes")
+
+
+def stages_of(stage: str) -> list[dict[str, Any]]:
+    """How one stage was trained, or all those of a shipped agent."""
+    if stage.partition("/")[0] != PRETRAINED:
+        return [stage_of(stage)]
+    card = json.loads((Path(find_checkpoint(stage)) / CARD).read_text())
+    stages: list[dict[str, Any]] = card["stages"]
+    return stages
 
 
 def stage_of(stage: str) -> dict[str, Any]:
@@ -91,14 +102,14 @@ def main() -> None:
         "league": config.league,
         "observation": config.observation,
         "network": config.network,
-        "stages": [stage_of(run) for run in given.runs],
+        "stages": [each for run in given.runs for each in stages_of(run)],
         "evaluation": evaluation_of(last, given.episodes),
         "failings": given.failings,
     }
     target = FOLDER / config.league
     shutil.rmtree(target, ignore_errors=True)
     size = trim_checkpoint(checkpoint, target)
-    write_json(target / "card.json", card, indent=1)
+    write_json(target / CARD, card, indent=1)
     print(f"{target}: {size / 1e6:.2f} MB")
 
 
