@@ -2,8 +2,8 @@
 
     python benchmarks/choices.py value --init runs/imitated [--steps 2_000_000] [--seeds 0 1 2]
 
-Each variant of a choice is trained by `hackmatrix-rl train` once for each seed, and evaluated on
-games apart. The results go to benchmarks/learning/choices.json after each training, so that a
+Each variant of a choice is trained by `hackmatrix-rl train` once for each seed, and its summary
+plays games apart. The results go to benchmarks/learning/choices.json after each training, so that a
 measurement that is stopped goes on where it was; without a choice, the table is printed.
 """
 
@@ -18,8 +18,6 @@ from typing import Any
 import numpy as np
 
 FILE = Path(__file__).parent / "learning" / "choices.json"
-EVALUATION_SEED = 20_261_124
-"""Of the games of the evaluation; no other seed of the repository is near it."""
 NO_FARMING = "victory=0,score_gain=0,data_siphon=0,kills=0,distance_shaping=0"
 BASE = (
     *("--aux-victory", "--aux-coefficient", "0.05", "--aux-every", "2", "--ent-coef", "0.003"),
@@ -65,18 +63,11 @@ def trained(flags: tuple[str, ...], given: argparse.Namespace, seed: int) -> dic
         command = (
             *("hackmatrix-rl", "train", "--init", given.init, "--league", given.league, *BASE),
             *(*flags, "--seed", str(seed), "--total-timesteps", str(given.steps)),
-            *("--run-dir", run),
+            *("--eval-episodes", str(given.games), "--run-dir", run),
         )
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=quiet)
         rows = [json.loads(line) for line in Path(run, "metrics.jsonl").read_text().splitlines()]
-        judge = ("hackmatrix-rl", "eval", run, "--episodes", str(given.games))
-        evaluation = subprocess.run(
-            (*judge, "--json", "--seed", str(EVALUATION_SEED)),
-            check=True,
-            stdout=subprocess.PIPE,
-            env=quiet,
-        )
-    found = json.loads(evaluation.stdout)
+        found = json.loads(Path(run, "summary.json").read_text())["trained"]
     last = [row for row in rows[-10:] if row["episodes"]]
     weights = [row["episodes"] for row in last]
     numbers = {

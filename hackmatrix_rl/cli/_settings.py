@@ -13,6 +13,7 @@ from click.core import ParameterSource
 from hackmatrix_rl.cli._command import Command
 from hackmatrix_rl.config import (
     AUTO,
+    CONTINUED,
     PRESETS,
     RENAMED,
     TAUGHT,
@@ -192,8 +193,9 @@ def _defaults(each: "dataclasses.Field[Any]") -> str:
     for preset, settings in PRESETS.items():
         if each.name in settings and settings[each.name] != each.default:
             changed.setdefault(_shown(settings[each.name]), []).append(preset)
-    if TAUGHT.get(each.name, each.default) != each.default:
-        changed.setdefault(_shown(TAUGHT[each.name]), []).append("cpu, imitation")
+    for kind, settings in (("cpu, imitation", TAUGHT), ("cpu, --init", CONTINUED)):
+        if settings.get(each.name, each.default) != each.default:
+            changed.setdefault(_shown(settings[each.name]), []).append(kind)
     shown += [f"{', '.join(presets)}: {value}" for value, presets in changed.items()]
     return f"[{'; '.join(shown)}]" if shown else ""
 

@@ -167,7 +167,10 @@ def advice(config: TrainConfig, folder: RunFolder, result: RunResult) -> list[st
     own = f" --network {config.network}" if module_of(config.network) else ""
     see = f"See it play:  hackmatrix-rl watch {folder.path}{own}"
     go_on = f"Go on:  hackmatrix-rl train --resume-run {folder.path}{own}"
-    return [see] if result.exit_code is ExitCode.DONE else [go_on, see]
+    if result.exit_code is not ExitCode.DONE:
+        return [go_on, see]
+    by_ppo = f"Go on by PPO:  hackmatrix-rl train --init {folder.path}{own}"
+    return [see, by_ppo] if config.algorithm == "imitation" else [see]
 
 
 def describe(config: TrainConfig, folder: RunFolder) -> list[str]:

@@ -25,6 +25,7 @@ from hackmatrix_rl.config._policies import (
 )
 from hackmatrix_rl.config._presets import (
     AUTO,
+    CONTINUED,
     PRESETS,
     TAUGHT,
     cpu_devices,
@@ -49,6 +50,7 @@ from hackmatrix_rl.config._schedule_text import (
 
 __all__ = [
     "AUTO",
+    "CONTINUED",
     "COUNTED",
     "MOST_EPISODES",
     "PRESETS",

@@ -65,7 +65,26 @@ TAUGHT: Mapping[str, Any] = MappingProxyType(
         "gamma": 0.997,
     }
 )
-"""What the preset `cpu` sets for imitation: about ten minutes on two cores, from random weights."""
+"""What the preset `cpu` sets for imitation: some minutes on two cores, from random weights."""
+
+CONTINUED: Mapping[str, Any] = MappingProxyType(
+    {
+        "total_timesteps": 12_000_000,
+        # Without what UNDO repeats, and without what pays for blocks that cost the game.
+        "reward": "victory=0,score_gain=0,data_siphon=0,kills=0,distance_shaping=0",
+        "gamma": "linear:0.997:0.9996",
+        "ent_coef": "linear:0.003:0.0005",
+        "learning_rate": 0.0007,
+        "target_kl": 0.03,
+        "critic_warmup_timesteps": 200_000,
+        "aux_coefficient": 0.05,
+        "aux_every": 2,
+        "aux_victory": True,
+    }
+)
+"""What the preset `cpu` sets for PPO that starts from another training (`--init`)."""
+_WARMUP_SHARE = 0.05
+"""The most of a short training in which only the value head learns."""
 
 _REWARDED = frozenset(
     {
@@ -156,7 +175,25 @@ def make_config(preset: str, settings: Mapping[str, Any]) -> TrainConfig:
         chosen |= TAUGHT
         if settings.get("network") is not None:
             chosen.pop("width")  # it is that of the default network
+    elif preset == "cpu" and settings.get("init") is not None:
+        chosen |= _continued(settings)
     if settings.get("minibatch_size") is not None:
         # It replaces the preset's number of minibatches.
         chosen.pop("num_minibatches", None)
     return dataclasses.replace(TrainConfig(), **{**chosen, **settings})
+
+
+def _continued(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """`CONTINUED`, as far as it goes with the settings."""
+    found = dict(CONTINUED)
+    steps = typed(
+        TrainConfig.__dataclass_fields__["total_timesteps"],
+        settings.get("total_timesteps", found["total_timesteps"]),
+    )
+    found["critic_warmup_timesteps"] = min(
+        found["critic_warmup_timesteps"], int(_WARMUP_SHARE * steps)
+    )
+    if settings.get("aux_coefficient") == 0:
+        for name in ("aux_coefficient", "aux_every", "aux_victory"):
+            del found[name]
+    return found

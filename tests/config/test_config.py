@@ -309,6 +309,21 @@ def test_imitation_on_a_cpu_has_settings_of_its_own():
     assert make_config("cpu", {}).teacher is None
 
 
+def test_ppo_from_another_training_on_a_cpu_has_settings_of_its_own():
+    config = make_config("cpu", {"init": "runs/some"})
+    assert (config.total_timesteps, config.critic_warmup_timesteps) == (12_000_000, 200_000)
+    assert config.aux_victory
+    assert config.reward_config.victory == 0
+    changed = {"init": "runs/some", "total_timesteps": 1000, "reward": "victory=1"}
+    short = make_config("cpu", {**changed, "aux_coefficient": 0})
+    assert short.critic_warmup_timesteps == 50
+    assert short.reward_config.victory == 1
+    assert (short.aux_victory, short.aux_every) == (False, 1)
+    assert make_config("cpu", {}).gamma == 0.99
+    teaches = {"init": "runs/some", "algorithm": "imitation"}
+    assert make_config("cpu", teaches).aux_coefficient == 0
+
+
 @pytest.mark.parametrize("name", list(PRESETS))
 def test_a_preset_is_valid_and_can_be_changed(name):
     assert make_config(name, {"seed": 7}).seed == 7
