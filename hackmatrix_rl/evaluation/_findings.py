@@ -327,8 +327,8 @@ def _calibration(told: np.ndarray, happened: np.ndarray) -> Calibration | None:
 
 
 def _returns(journal: Journal, gamma: float) -> np.ndarray:
-    """The discounted return from each move on, to the end of its game."""
-    rewards = np.asarray(journal.moves.reward, np.float64)
+    """What values predict: the discounted sum of learned rewards from each move to the end."""
+    rewards = np.asarray(journal.moves.learned_reward, np.float64)
     ends = np.zeros(len(rewards), bool)
     ends[journal.last] = True
     found = np.zeros(len(rewards))

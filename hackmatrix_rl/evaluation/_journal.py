@@ -21,6 +21,7 @@ from hackmatrix_rl.game import (
     SIPHON,
     CellSet,
     Outcome,
+    RewardConfig,
     State,
     legal_actions,
     new_game,
@@ -48,7 +49,8 @@ class Moves:
         programs: owned before the move, one bit each.
         new_stage: whether it is the first move after a stage change.
         action: the move.
-        reward: of the move.
+        reward: of the move, by the game.
+        learned_reward: of the move, by the weights of the environment: what a value predicts.
         kills: enemies that it killed, those that count.
         hp_change: what it did to the hp, by damage and by completing a stage.
         points: score that it brought.
@@ -74,6 +76,7 @@ class Moves:
     new_stage: np.ndarray
     action: np.ndarray
     reward: np.ndarray
+    learned_reward: np.ndarray
     kills: np.ndarray
     hp_change: np.ndarray
     points: np.ndarray
@@ -257,7 +260,8 @@ def _advance(
         games, outcome = jax.vmap(
             lambda game, action, key: play(environment.config, game, action, key=key)
         )(table.games, actions, play_keys)
-        moves = jax.vmap(_told)(table.games, games, actions, outcome, thought, table.new_stage)
+        tell = partial(_told, environment.reward)
+        moves = jax.vmap(tell)(table.games, games, actions, outcome, thought, table.new_stage)
         lengths = table.lengths + (~table.done).astype(jnp.int32)
         limit = environment.max_steps
         over = ~outcome.legal | outcome.died | outcome.won
@@ -275,6 +279,7 @@ def _advance(
 
 
 def _told(
+    weights: RewardConfig,
     before: State,
     after: State,
     action: Int32[Array, ""],
@@ -302,6 +307,7 @@ def _told(
         new_stage=new_stage,
         action=action,
         reward=outcome.terms.total(),
+        learned_reward=weights.weigh(outcome.terms),
         kills=jnp.round(outcome.terms.kills / KILL_REWARD).astype(jnp.int32),
         hp_change=now.player.hp - was.player.hp,
         points=now.player.score - was.player.score,

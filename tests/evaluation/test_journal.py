@@ -16,7 +16,7 @@ from hackmatrix_rl.evaluation import (
     find,
     keep_journal,
 )
-from hackmatrix_rl.game import FIRST_PROGRAM, SIPHON, EnemyType, Program
+from hackmatrix_rl.game import FIRST_PROGRAM, SIPHON, EnemyType, Program, RewardConfig
 
 pytestmark = pytest.mark.usefixtures("compile_quickly")
 
@@ -24,7 +24,8 @@ UNDO = FIRST_PROGRAM + Program.UNDO
 
 
 def test_the_games_are_those_of_an_evaluation():
-    environment, key = HackMatrix(max_steps=60), jax.random.key(5)
+    halved = RewardConfig(**{each.name: 0.5 for each in dataclasses.fields(RewardConfig)})
+    environment, key = HackMatrix(max_steps=60, reward=halved), jax.random.key(5)
     told = []
     journal = keep_journal(
         RandomAgent(),
@@ -38,6 +39,9 @@ def test_the_games_are_those_of_an_evaluation():
     assert np.bincount(journal.game).tolist() == found.values["length"].tolist()
     returns = np.bincount(journal.game, weights=np.asarray(journal.moves.reward))
     np.testing.assert_allclose(returns, found.values["return"], rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(
+        journal.moves.learned_reward, np.asarray(journal.moves.reward) / 2, rtol=1e-4, atol=1e-4
+    )
     assert (told[0], told[-1]) == ((0, 6), (6, 6))
     assert not journal.won.any()
     # What one move leaves, the next one finds.
@@ -60,7 +64,7 @@ def made_up(*games, **columns):
     filled |= {"stage": np.ones(count, int), "hp": np.full(count, 3)}
     filled |= {name: np.full(count, np.nan) for name in ("value", "win_probability")}
     filled |= {name: np.zeros(count, bool) for name in ("completed", "won", "died", "new_stage")}
-    filled["reward"] = np.zeros(count)
+    filled |= {name: np.zeros(count) for name in ("reward", "learned_reward")}
     for name, values in columns.items():
         filled[name] = np.asarray(values).astype(filled[name].dtype)
     return Journal(
@@ -128,7 +132,7 @@ def test_a_calibration_compares_what_was_told_with_what_happened():
     told = np.repeat([0.2, 0.8], 50)
     journal = made_up(
         50, 50, win_probability=told, won=np.arange(100) == 99,
-        value=np.full(100, 2.0), reward=np.where(np.arange(100) == 49, 1.0, 0.0),
+        value=np.full(100, 2.0), learned_reward=np.where(np.arange(100) == 49, 1.0, 0.0),
     )  # fmt: skip
     found = find(journal, gamma=0.5)
     assert found.win_probability.told == (0.2,) * 5 + (0.8,) * 5
