@@ -142,6 +142,10 @@ def test_the_pages_have_code():
 def test_commands_run_as_printed(block, environment, folder):
     if any(word in block.code for word in IMITATES):
         environment = environment | {"HACKMATRIX_RL_FLAGS": SMALL}
+    if "--init " in block.code:
+        # The width comes along with the weights.
+        small = f"{SMALL} {BY_REWARDS}".replace("--width=8 ", "")
+        environment = environment | {"HACKMATRIX_RL_FLAGS": small}
     if "--coordinator" in block.code:
         with socket.socket() as listener:
             listener.bind(("127.0.0.1", 0))
