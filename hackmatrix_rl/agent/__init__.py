@@ -12,6 +12,7 @@ from hackmatrix_rl.agent._auxiliary import (
     AuxiliaryMetrics,
     AuxiliaryTargets,
 )
+from hackmatrix_rl.agent._batch import Batch
 from hackmatrix_rl.agent._collector_state import (
     CollectorState,
     start_collector,
@@ -31,7 +32,6 @@ from hackmatrix_rl.agent._gae import (
     Targets,
 )
 from hackmatrix_rl.agent._loss import (
-    Batch,
     LossMetrics,
     PPOLoss,
     Unrolled,

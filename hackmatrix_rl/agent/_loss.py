@@ -1,154 +1,24 @@
 """Proximal policy optimization: the loss."""
 
-from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Float32, Int32, PyTree, UInt32
+from jaxtyping import Array, Float, Float32
 
 from hackmatrix_rl.agent._auxiliary import (
     AuxiliaryLoss,
     AuxiliaryMetrics,
-    AuxiliaryTargets,
 )
-from hackmatrix_rl.agent._axes import PER_ENVIRONMENT, SHARED, environment_axes
+from hackmatrix_rl.agent._batch import Batch
 from hackmatrix_rl.agent._distribution import MaskedCategorical
-from hackmatrix_rl.agent._gae import Targets
-from hackmatrix_rl.agent._rollout import Rollout
 from hackmatrix_rl.agent._schedules import Scheduled, ends_of, number_of
-from hackmatrix_rl.agent._value_scale import (
-    IDENTITY_SCALE,
-    ValueScale,
-)
 from hackmatrix_rl.agent.networks import (
     ActorCritic,
     Evaluator,
     TrunkEvaluator,
     evaluator_of,
 )
-
-
-class Batch(eqx.Module):
-    """The argument of a loss: whole sequences of some environments.
-
-    Values are in the units of the network (see `ValueScale`).
-
-    Attributes:
-        observation: the observation of each step; each leaf `[num_steps, batch, ...]`.
-        mask: the legal actions of the observation.
-        action: the action that the policy took.
-        log_prob: log-probability of the action under the policy that acted.
-        value: value of the observation by the policy that acted.
-        done: whether an episode ended with this action.
-        initial_carry: memory of the policy before the first step; each leaf `[batch, ...]`.
-        advantage: advantage of the action, in units of reward.
-        value_target: the value to learn.
-        auxiliary: targets of the auxiliary loss; `None` unless the rollout keeps them.
-        log_probs: log-probabilities of all actions under the policy that acted, minus infinity
-            for illegal ones; `None` unless the loss has `needs_old_log_probs`.
-        teacher_log_probs: the same of the teacher; `None` unless the loss has `needs_teacher`.
-        number: number of the minibatch, counted from the start of training.
-    """
-
-    observation: PyTree[Array]
-    mask: Bool[Array, "num_steps batch num_actions"]
-    action: Int32[Array, "num_steps batch"]
-    log_prob: Float32[Array, "num_steps batch"]
-    value: Float32[Array, "num_steps batch"]
-    done: Bool[Array, "num_steps batch"]
-    initial_carry: PyTree[Array] = eqx.field(metadata=PER_ENVIRONMENT)
-    advantage: Float32[Array, "num_steps batch"]
-    value_target: Float32[Array, "num_steps batch"]
-    auxiliary: AuxiliaryTargets | None = None
-    log_probs: Float32[Array, "num_steps batch num_actions"] | None = None
-    teacher_log_probs: Float32[Array, "num_steps batch num_actions"] | None = None
-    number: UInt32[Array, ""] = eqx.field(
-        default_factory=lambda: jnp.zeros((), jnp.uint32), metadata=SHARED
-    )
-
-    @staticmethod
-    def environment_axes() -> dict[str, int | None]:
-        """The axis of environments of each field; `None` for a field without this axis."""
-        return environment_axes(Batch, default=1)
-
-    @classmethod
-    def of(
-        cls,
-        rollout: Rollout,
-        targets: Targets,
-        value_scale: ValueScale = IDENTITY_SCALE,
-        *,
-        number: UInt32[Array, ""] | None = None,
-        teacher_log_probs: Float32[Array, "num_steps num_envs num_actions"] | None = None,
-    ) -> "Batch":
-        """A batch of a whole rollout.
-
-        Args:
-            rollout: the rollout.
-            targets: advantages and value targets of the rollout.
-            value_scale: the units in which the network learns values.
-            number: number of the minibatch; 0 by default.
-            teacher_log_probs: log-probabilities of all actions under a teacher, if there is one.
-        """
-        return cls(
-            observation=rollout.observation,
-            mask=rollout.mask,
-            action=rollout.action,
-            log_prob=rollout.log_prob,
-            value=rollout.value,
-            done=rollout.done,
-            initial_carry=rollout.initial_carry,
-            advantage=targets.advantage,
-            value_target=value_scale.normalize(targets.value_target),
-            auxiliary=None
-            if rollout.terms is None
-            else AuxiliaryTargets(terms=rollout.terms, terminated=rollout.terminated),
-            log_probs=rollout.log_probs,
-            teacher_log_probs=teacher_log_probs,
-            number=jnp.zeros((), jnp.uint32) if number is None else number,
-        )
-
-    def select(self, environments: Int32[Array, " some"]) -> "Batch":
-        """The sequences of the environments with these indices."""
-        return self.along_environments(lambda leaf, axis: jnp.take(leaf, environments, axis=axis))
-
-    def select_from_blocks(self, environments: Int32[Array, " blocks"]) -> "Batch":
-        """The sequences of one environment of each block: the same result as `select`.
-
-        If each device holds whole blocks, no device sends anything to another.
-
-        Args:
-            environments: one index for each block. The environments are cut into equal blocks of
-                neighbours, one for each index. The i-th index must lie in the i-th block.
-        """
-        blocks = environments.shape[0]
-        size = self.action.shape[1] // blocks
-
-        def pick(leaf: Array, axis: int) -> Array:
-            apart = leaf.reshape(*leaf.shape[:axis], blocks, size, *leaf.shape[axis + 1 :])
-            return jax.vmap(
-                lambda block, place: jax.lax.dynamic_index_in_dim(block, place, axis, False),
-                in_axes=(axis, 0),
-                out_axes=axis,
-            )(apart, environments % size)
-
-        return self.along_environments(pick)
-
-    def along_environments(self, change: Callable[..., Array]) -> "Batch":
-        """Applies a function to each array that has an axis of environments.
-
-        Args:
-            change: a function of an array and its `axis` of environments to a new array.
-        """
-        changed = {
-            name: jax.tree.map(partial(change, axis=axis), getattr(self, name))
-            for name, axis in self.environment_axes().items()
-            if axis is not None
-        }
-        return replace(self, **changed)
 
 
 class LossMetrics(eqx.Module):
