@@ -84,9 +84,10 @@ def evaluate_command(
     """Measure how well a policy plays: return, stage reached, win rate, score, length.
 
     The policy is a run (its folder, or its name under runs/; its newest checkpoint plays), one
-    checkpoint, or a script: random draws among the legal actions, runner fights what stands
-    next to it and walks to the exit, expert tries each move out and takes the best by a table of
-    weights, "search(expert, 30)" plays 30 games on in its head before each move.
+    checkpoint, pretrained (the package's agent), or a script: random draws among the legal
+    actions, runner fights what stands next to it and walks to the exit, expert tries each move
+    out and takes the best by a table of weights. "search(pretrained, 30)" plays 30 games on in
+    its head before each move.
 
     Each environment plays one game to its end, so that short games do not count more.
     Intervals are 95%: normal approximation for means, Wilson's for the win rate.

@@ -145,7 +145,7 @@ def main(context: click.Context) -> None:
     """HackMatrix: train an agent, see how it plays, play, measure speed.
 
     \b
-    hackmatrix-rl train                 train for about ten minutes on two CPU cores
+    hackmatrix-rl train                 train for some minutes on two CPU cores
     hackmatrix-rl imitate               train an agent to do what a teacher does
     hackmatrix-rl eval runs/...         how well a trained policy plays
     hackmatrix-rl watch runs/...        see it play, in the terminal or as a page

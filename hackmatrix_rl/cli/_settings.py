@@ -53,7 +53,7 @@ GROUPS = (
     "Watching",
 )
 
-AGENT = "RUN_OR_CHECKPOINT|random|runner|expert|search(expert, 30)"
+AGENT = "RUN_OR_CHECKPOINT|pretrained|random|runner|expert|search(pretrained, 30)"
 """Who may play: what `find_player` finds."""
 
 MOST_PROCESSES = 65_536

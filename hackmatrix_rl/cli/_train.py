@@ -62,11 +62,11 @@ from hackmatrix_rl.system import (
 @run_options
 @click.pass_context
 def train(context: click.Context, /, **given: Any) -> int:
-    """Train an agent by PPO with masked actions.
+    """Train an agent: on a CPU it imitates a scripted expert, elsewhere it learns by PPO.
 
     Without options, the preset for this machine's device sets everything; on two CPU cores it
-    takes about ten minutes. Ctrl-C (or SIGTERM) saves the run and ends it; a second one ends it
-    at once.
+    takes some minutes. --init RUN goes on from there by PPO. Ctrl-C (or SIGTERM) saves the run
+    and ends it; a second one ends it at once.
 
     Exit status: 0 trained to the end; 2 a setting that cannot work; 3 stopped because training
     went wrong; 4 the end of the run could not be saved; 5 (or 134) another process of the run

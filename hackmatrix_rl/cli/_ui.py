@@ -39,9 +39,9 @@ def ui_command(
 ) -> None:
     """Play in the browser, watch an agent, take over from it.
 
-    AGENT is a run (its folder, or its name under runs/), a checkpoint, or a script: random,
-    runner, expert or "search(expert, 30)". It plays from the start; without one, you play. The
-    page changes it.
+    AGENT is a run (its folder, or its name under runs/), a checkpoint, pretrained, a script
+    (random, runner, expert) or "search(pretrained, 30)". It plays from the start; without one,
+    you play. The page changes it.
 
     The server listens on 127.0.0.1 only, and answers only whoever has the token in the address.
     It needs pip install 'hackmatrix-rl[ui]'.

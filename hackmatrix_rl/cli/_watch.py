@@ -51,7 +51,8 @@ def watch_command(
     """Watch an agent play a game: in the terminal, as a page, as a film.
 
     AGENT is a run (its folder, or its name under runs/), a checkpoint, or a script (random,
-    runner, expert, "search(expert, 30)"). Without an output, the game is shown in this terminal.
+    runner, expert), pretrained or "search(pretrained, 30)". Without an output, the game is
+    shown in this terminal.
 
     \b
     hackmatrix-rl watch expert --html game.html

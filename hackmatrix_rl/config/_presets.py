@@ -20,8 +20,8 @@ from hackmatrix_rl.errors import (
 # What each preset sets. The rest has the defaults of `TrainConfig`.
 PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
-        # About ten minutes on two cores. Two programs of one thread each wait less for each other
-        # than two threads of one program do.
+        # For PPO from random weights, about ten minutes on two cores. Two programs of one thread
+        # each wait less for each other than two threads of one program do.
         "cpu": {"device": "cpu", "total_timesteps": 24_000_000, "cpu_devices": 2},
         # Large batches keep an accelerator busy, and its matrix units compute in bfloat16.
         "gpu": {
@@ -145,7 +145,7 @@ def cpu_devices(preset: str, settings: Mapping[str, Any]) -> int | None:
 def default_algorithm(preset: str, settings: Mapping[str, Any]) -> str:
     """The algorithm of `hackmatrix-rl train` where nobody names one.
 
-    On a CPU it is imitation: what wins most within ten minutes there. A setting that only PPO has
+    On a CPU it is imitation: what wins most from random weights there. A setting that only PPO has
     makes it PPO.
 
     Args:
