@@ -130,7 +130,7 @@ def main() -> None:
     if options.candidates < 8 or options.games < 1:
         parser.error("--candidates must be at least 8, and --games at least 1.")
     enable_compilation_cache()
-    config = GameConfig(rewind_across_stages=options.league == "original")
+    config = GameConfig.of_league(options.league)
     tuned, began = read(options.out, options.league), time.monotonic()
     names = list(EvaluationWeights.MEANING)
     games = jax.jit(lambda numbers, keys: play_games(config, numbers, keys))

@@ -77,17 +77,17 @@ TACTICAL_PLANES = MappingProxyType(
 )
 """The planes that follow the compact channels, in order, and what each is divided by.
 
-    distance: steps from the player around blocks.
-    exit_distance: steps to the exit around blocks.
-    pickup_distance: steps to the nearest data siphon around blocks.
-    line_of_fire: the cells of the player's row and column with nothing in between.
-    contact: for a visible enemy, 1 / (enemy turns until it attacks where the player stands).
-    beside: visible enemies on the four cells around that are not stunned.
-    virus_near: whether such a virus can come to one of the four cells with one step.
-    points, credits, energy, spawns, questions: what a siphon from here takes or calls; questions
-        counts question blocks, of which nothing else is known.
-    programs: programs that a siphon from here takes and that the player does not own yet.
-    undo: whether UNDO is one of them.
+- distance: steps from the player around blocks.
+- exit_distance: steps to the exit around blocks.
+- pickup_distance: steps to the nearest data siphon around blocks.
+- line_of_fire: the cells of the player's row and column with nothing in between.
+- contact: for a visible enemy, 1 / (enemy turns until it attacks where the player stands).
+- beside: visible enemies on the four cells around that are not stunned.
+- virus_near: whether such a virus can come to one of the four cells with one step.
+- points, credits, energy, spawns, questions: what a siphon from here takes or calls; questions
+  counts question blocks, of which nothing else is known.
+- programs: programs that a siphon from here takes and that the player does not own yet.
+- undo: whether UNDO is one of them.
 """
 
 _FAR = 20

@@ -46,6 +46,8 @@ class Moves:
         energy: before the move.
         data_siphons: before the move.
         score: before the move.
+        attack_damage: before the move.
+        crowd: enemies and transmissions on the board before the move.
         programs: owned before the move, one bit each.
         new_stage: whether it is the first move after a stage change.
         action: the move.
@@ -72,6 +74,8 @@ class Moves:
     energy: np.ndarray
     data_siphons: np.ndarray
     score: np.ndarray
+    attack_damage: np.ndarray
+    crowd: np.ndarray
     programs: np.ndarray
     new_stage: np.ndarray
     action: np.ndarray
@@ -303,6 +307,8 @@ def _told(
         energy=was.player.energy,
         data_siphons=was.player.data_siphons,
         score=was.player.score,
+        attack_damage=was.player.attack_damage,
+        crowd=was.enemies.count + was.transmissions.count,
         programs=was.programs,
         new_stage=new_stage,
         action=action,

@@ -53,6 +53,17 @@ class GameConfig:
                     f"{name} must be at most {self.MAX_CAPACITY}, not {getattr(self, name)}"
                 )
 
+    @staticmethod
+    def of_league(league: League) -> "GameConfig":
+        """The default sizes in a league.
+
+        Raises:
+            ValueError: there is no such league.
+        """
+        if league not in LEAGUES:
+            raise ValueError(f"league must be one of {', '.join(LEAGUES)}, not {league!r}")
+        return GameConfig(rewind_across_stages=league == "original")
+
     @property
     def league(self) -> League:
         """The league by name: players of one league do not compare with those of the other."""

@@ -28,6 +28,7 @@ from hackmatrix_rl.search._weights import (
 )
 from hackmatrix_rl.search._win_probability import (
     win_probability,
+    win_terms,
 )
 
 __all__ = [
@@ -44,4 +45,5 @@ __all__ = [
     "evaluate_next_stage",
     "evaluate_result",
     "win_probability",
+    "win_terms",
 ]

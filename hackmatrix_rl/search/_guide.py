@@ -86,7 +86,7 @@ class ExpertGuide(Guide):
     leaf: WinWeights
     most_moves: int = eqx.field(static=True, default=40)
     discount: float = eqx.field(static=True, default=0.997)
-    opinion: float = eqx.field(static=True, default=0.004)
+    opinion: float = eqx.field(static=True, default=0.02)
 
     @staticmethod
     def of(expert: Expert) -> "ExpertGuide":

@@ -20,14 +20,15 @@ ARMS = 5
 HALVINGS = 3
 """Rounds of sequential halving: 5 actions, then 3, then 2."""
 LEAST_ROLLOUTS = ARMS * HALVINGS
-_FAR_BEHIND = 0.24
+_FAR_BEHIND = 0.6
 """An action that is this much behind the best by the first opinion is not looked at."""
-_CLIPPED = 0.12
-"""The most that the first opinion counts against an action."""
 
 
 class Arms(eqx.Module):
     """What the search has found for each action so far.
+
+    Two rollouts of an action tell little: without the opinions beside their mean, a search with few
+    of them plays worse than its own guide.
 
     Attributes:
         opinions: the guide's, at most 0: relative to the best action.
@@ -147,26 +148,28 @@ class RolloutSearch(GameAgent):
             visits=zero.astype(jnp.int32),
             kept=legal & (behind >= -_FAR_BEHIND),
         )
-        arms = arms.best(jnp.int32(ARMS))
-        return eqx.tree_at(lambda arms: arms.opinions, arms, jnp.maximum(behind, -_CLIPPED))
+        return arms.best(jnp.int32(ARMS))
 
     def _halve(self, position: Position, arms: Arms, *, chance: Chance) -> Arms:
         """The arms after all rollouts."""
         seats = jnp.arange(self.rollouts // HALVINGS, dtype=jnp.int32)
 
         def one(each: tuple[Array, ...], shared: tuple[Guide, Position, Chance]) -> Array:
-            (seat, action, wanted), (guide, position, chance) = each, shared
-            chance = chance.fold_in(seat)
+            (row, action, wanted), (guide, position, chance) = each, shared
+            chance = chance.fold_in(row)
             seen = draw_unseen(position, chance=chance.fold_in(0))
             return guide.roll_out(seen, action, wanted, chance=chance.fold_in(1))
 
         def halve(number: Int32[Array, ""], arms: Arms) -> Arms:
             left = jnp.sum(arms.kept, dtype=jnp.int32)
             order = jnp.argsort(-arms.ranking()).astype(jnp.int32)
-            actions = order[jnp.remainder(seats, jnp.maximum(left, 1))]
+            # Each row has one seat for each action. A row shares its luck, so that the actions
+            # differ by what they do.
+            rows, places = jnp.divmod(seats, jnp.maximum(left, 1))
+            actions = order[places]
             wanted = jnp.broadcast_to(left > 1, seats.shape)
             shared = (self.guide, position, chance.fold_in(number))
-            results = side_by_side(one, (seats, actions, wanted), shared)
+            results = side_by_side(one, (rows, actions, wanted), shared)
             mine = (actions[:, None] == np.arange(NUM_ACTIONS)[None, :]) & wanted[:, None]
             arms = Arms(
                 opinions=arms.opinions,

@@ -2,10 +2,11 @@
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float32
+import numpy as np
+from jaxtyping import Array, Bool, Float32, Int32, UInt32
 
 from hackmatrix_rl.game import LAST_STAGE, GameConfig, Position, Program
-from hackmatrix_rl.search._evaluation import owns, walks_by_undo
+from hackmatrix_rl.search._evaluation import walks_by_undo
 from hackmatrix_rl.search._weights import WinWeights
 
 STARTED, UNFINISHED = 0.97, 0.85
@@ -25,27 +26,63 @@ def win_probability(
         started: whether a stage has just been completed.
     """
     player = position.player
-    stages = jnp.stack([weights[f"stage_{stage}"] for stage in range(1, LAST_STAGE + 1)])
-
-    def real(number: Array) -> Float32[Array, ""]:
-        return number.astype(jnp.float32)
-
-    def owned(program: Program) -> Float32[Array, ""]:
-        return real(owns(position, program))
-
-    odds = (
-        stages[position.stage - 1]
-        + weights["hp"] * (real(player.hp) - 2.5)
-        + weights["credits"] * real(jnp.minimum(player.credits, _MOST_RESOURCES)) / 5
-        + weights["energy"] * real(jnp.minimum(player.energy, _MOST_RESOURCES)) / 5
-        + weights["siphons"] * real(jnp.minimum(player.data_siphons, _MOST_SIPHONS))
-        + weights["attack"] * real(jnp.minimum(player.attack_damage - 1, _MOST_ATTACK))
-        + weights["crowd"] * real(position.enemies.count + position.transmissions.count)
-        + weights["RESET"] * owned(Program.RESET)
-        + weights["CRASH"] * owned(Program.CRASH)
-        + weights["ROW_or_COL"] * (owned(Program.ROW) + owned(Program.COL))
-        + weights["UNDO"] * owned(Program.UNDO)
+    terms = win_terms(
+        stage=position.stage,
+        hp=player.hp,
+        credits=player.credits,
+        energy=player.energy,
+        data_siphons=player.data_siphons,
+        attack_damage=player.attack_damage,
+        crowd=position.enemies.count + position.transmissions.count,
+        programs=position.programs,
     )
     by_undo = jnp.where(started, STARTED, UNFINISHED)
+    odds = jnp.sum(terms * weights.numbers)
     chance: Array = jnp.where(walks_by_undo(config, position), by_undo, jax.nn.sigmoid(odds))
     return jnp.where(player.hp <= 0, 0.0, chance)
+
+
+def win_terms(
+    *,
+    stage: Int32[Array, "*batch"],
+    hp: Int32[Array, "*batch"],
+    credits: Int32[Array, "*batch"],
+    energy: Int32[Array, "*batch"],
+    data_siphons: Int32[Array, "*batch"],
+    attack_damage: Int32[Array, "*batch"],
+    crowd: Int32[Array, "*batch"],
+    programs: UInt32[Array, "*batch"],
+) -> Float32[Array, "*batch rows"]:
+    """What `WinWeights` weigh, in the order of its rows.
+
+    Args:
+        stage: 1 to 8.
+        hp: of the player.
+        credits: likewise.
+        energy: likewise.
+        data_siphons: likewise.
+        attack_damage: likewise.
+        crowd: the enemies and transmissions that come along from the stage before.
+        programs: owned ones, one bit each.
+    """
+
+    def real(number: Array) -> Array:
+        return jnp.asarray(number).astype(jnp.float32)
+
+    def owned(program: Program) -> Array:
+        return real((jnp.asarray(programs) >> np.uint32(program)) & np.uint32(1))
+
+    rows = [
+        *(real(stage == each) for each in range(1, LAST_STAGE + 1)),
+        real(hp) - 2.5,
+        real(jnp.minimum(credits, _MOST_RESOURCES)) / 5,
+        real(jnp.minimum(energy, _MOST_RESOURCES)) / 5,
+        real(jnp.minimum(data_siphons, _MOST_SIPHONS)),
+        real(jnp.minimum(attack_damage - 1, _MOST_ATTACK)),
+        real(crowd),
+        owned(Program.RESET),
+        owned(Program.CRASH),
+        owned(Program.ROW) + owned(Program.COL),
+        owned(Program.UNDO),
+    ]
+    return jnp.stack(rows, axis=-1)

@@ -57,6 +57,9 @@ from hackmatrix_rl.view._svg import (
     svg_fragments,
     svg_of,
 )
+from hackmatrix_rl.view._text import (
+    text_of,
+)
 from hackmatrix_rl.view._themes import (
     DARK,
     LIGHT,
@@ -99,5 +102,6 @@ __all__ = [
     "svg_of",
     "table",
     "text",
+    "text_of",
     "why_not",
 ]

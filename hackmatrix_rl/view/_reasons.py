@@ -15,7 +15,7 @@ def why_not(frame: Frame, mask: np.ndarray, action: Action | int) -> str | None:
         action: the action in question.
 
     Returns:
-        A few words, such as `"costs 3 credits: you have 1"`; `None` if it is legal.
+        A few words; `None` if it is legal.
     """
     if mask[action]:
         return None

@@ -44,6 +44,10 @@ def test_the_games_are_those_of_an_evaluation():
     )
     assert (told[0], told[-1]) == ((0, 6), (6, 6))
     assert not journal.won.any()
+    first = np.append(0, np.asarray(journal.last)[:-1] + 1)
+    # Stage 1 begins with one transmission and no enemy.
+    assert (np.asarray(journal.moves.crowd)[first] == 1).all()
+    assert (np.asarray(journal.moves.attack_damage)[first] == 1).all()
     # What one move leaves, the next one finds.
     moves = journal.moves
     goes_on = np.diff(journal.game) == 0

@@ -10,7 +10,7 @@ from game.positions import block_of, daemon, data, glitch, position, transmissio
 
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.game import Content, GameConfig, Program, from_arrays
-from hackmatrix_rl.search import EvaluationWeights, WinWeights, evaluate, win_probability
+from hackmatrix_rl.search import EvaluationWeights, WinWeights, evaluate, win_probability, win_terms
 
 pytestmark = pytest.mark.usefixtures("compile_quickly")
 
@@ -169,6 +169,21 @@ def test_a_victory_is_likelier_with_more(worth):
         for numbers in ({"hp": 1}, {"attack_damage": 3, "credits": 9}, {"hp": 0})
     )
     assert 0 == dead < poor < rich < 1
+
+
+def test_each_row_of_the_win_probability_weighs_what_it_says():
+    owned = 1 << Program.RESET | 1 << Program.ROW | 1 << Program.COL
+    numbers = {"hp": 2, "credits": 30, "energy": 10, "data_siphons": 2, "attack_damage": 3}
+    given = numbers | {"stage": 4, "crowd": 7, "programs": owned}
+    rows = win_terms(
+        **{
+            name: jnp.asarray(number, jnp.uint32 if name == "programs" else jnp.int32)
+            for name, number in given.items()
+        }
+    )
+    expected = dict.fromkeys(WinWeights.MEANING, 0.0) | {"stage_4": 1, "hp": -0.5, "credits": 3}
+    expected |= {"energy": 2, "siphons": 2, "attack": 2, "crowd": 7, "RESET": 1, "ROW_or_COL": 2}
+    assert dict(zip(WinWeights.MEANING, rows.tolist(), strict=True)) == expected
 
 
 @pytest.mark.parametrize("league", LEAGUES)

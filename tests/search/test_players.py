@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from game.positions import block_of, daemon, position, transmission, virus
+from game.positions import block_of, position, transmission, virus
 from game.recordings import CONFIG, load, rows
 
 from hackmatrix_rl.batching import Chance
@@ -106,9 +106,9 @@ def test_the_expert_knows_nothing_unseen(expert):
 
 
 def test_the_expert_takes_what_is_there(expert):
-    """It completes a stage beside the exit, and hits an enemy beside it."""
+    """It completes a stage beside the exit, and hits a virus that kills it elsewhere."""
     beside = position((5, 4), credits=2)
-    threatened = position((2, 2), enemies=[daemon(2, 3, hp=1)])
+    threatened = position((2, 2), hp=1, enemies=[virus(2, 3, hp=1)])
     action, _, _ = expert(batch(beside, threatened), 0)
     assert action[0] == Action.RIGHT
     assert action[1] == Action.RIGHT
@@ -193,6 +193,34 @@ def test_the_search_shares_its_rollouts_among_the_best_few(search):
     assert values[0, Action.SIPHON] == pytest.approx(0.84)
     assert thought.win_probability[0] == pytest.approx(0.84)
     assert np.asarray(mask)[0].sum() > 10
+
+
+class Luck(Guide):
+    """What a rollout is worth is drawn, whatever the action."""
+
+    config: GameConfig = eqx.field(static=True)
+
+    def prefer(self, position, legal, *, chance):
+        return jnp.zeros(NUM_ACTIONS, jnp.float32)
+
+    def roll_out(self, position, action, wanted, *, chance):
+        return (chance.bits() >> jnp.uint32(8)).astype(jnp.float32) / 2**24
+
+    def win_probability(self, position):
+        return jnp.float32(0)
+
+
+def test_actions_are_compared_with_the_same_luck():
+    found = position((2, 2), data_siphons=1, credits=9, energy=9, programs=list(Program))
+    game = jax.tree.map(lambda leaf: leaf[0], from_arrays(CONFIG, found))
+    player = RolloutSearch(Luck(CONFIG), 30)
+    mask = legal_actions(CONFIG, game)
+    _, _, thought = jax.jit(lambda key: player.think(game, mask, (), key=key))(jax.random.key(1))
+    visits, values = np.asarray(thought.search_visits), np.asarray(thought.search_values)
+    # Ten seats make two rows of five actions; the two that are dropped then have seen the same.
+    first, second = values[visits == 2]
+    assert first == second
+    assert 0 < first < 1
 
 
 def test_a_forced_move_needs_no_rollouts(search):
