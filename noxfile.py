@@ -37,14 +37,25 @@ DEVICES = (
     *("tests/training/test_narrow_arithmetic.py", "tests/training/test_offload.py"),
     *("tests/bench/test_speed.py", "tests/training/test_speed_guards.py"),
 )
+ADAPTERS = ("tests/adapters", "tests/pages/test_code_blocks.py")
 VIEW = (
     *("tests/evaluation", "tests/view", "tests/test_pretrained.py"),
     *("tests/cli/test_play.py", "tests/cli/test_ui.py", "tests/cli/test_watch.py"),
     *("tests/cli/test_report.py", "tests/runs/test_replaying.py", "tests/runs/test_report.py"),
 )
-APART = ("tests/browser", "tests/examples", "tests/pages", *PROCESSES, *DEVICES, *VIEW)
+APART = (
+    "tests/adapters",
+    "tests/browser",
+    "tests/examples",
+    "tests/pages",
+    "tests/site",
+    *PROCESSES,
+    *DEVICES,
+    *VIEW,
+)
 # By file: what a file's tests share is compiled once.
 PARALLEL = ("-n", "2", "--dist", "loadfile")
+LARGEST_WHEEL = 10_000_000
 # Some hundred tests that compile little, for versions that are not the pinned ones.
 FAST = (
     *("tests/cli/test_bad_values.py", "tests/cli/test_settings.py", "tests/cli/test_help.py"),
@@ -108,9 +119,30 @@ def view(session: nox.Session) -> None:
 
 @nox.session
 def examples(session: nox.Session) -> None:
-    """Scripts and notebook of examples/, against the built wheel."""
+    """Scripts of examples/ and, at a small size, notebooks/, against the built wheel."""
     install(session, "examples")
-    session.run("pytest", *PARALLEL, "tests/examples", *session.posargs)
+    session.run("pytest", "-n", "2", "tests/examples", *session.posargs)
+
+
+@nox.session
+def notebooks(session: nox.Session) -> None:
+    """Executes notebooks/ at full size and stores the outputs; `-- NAME.ipynb` for one of them."""
+    install(session, "examples")
+    session.run("python", "notebooks/execute.py", *session.posargs)
+
+
+@nox.session
+def adapters(session: nox.Session) -> None:
+    """gymnasium, gymnax and pgx: the game in theirs, their games here, and the page about them."""
+    install(session, "adapters")
+    session.run("pytest", *PARALLEL, *ADAPTERS, "-k", "adapters", *session.posargs)
+
+
+@nox.session
+def sb3(session: nox.Session) -> None:
+    """MaskablePPO of sb3-contrib on the game; it brings torch, a large download."""
+    install(session, "sb3")
+    session.run("pytest", "tests/adapters", "tests/pages", "-k", "sb3 or adapters.md")
 
 
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -142,10 +174,34 @@ def chromium_installed(session: nox.Session) -> bool:
 
 
 @nox.session
-def pages(session: nox.Session) -> None:
-    """Every command and piece of code in README and docs/, run as printed."""
-    install(session, "test")
+def docs(session: nox.Session) -> None:
+    """The documentation site, in site/html; then each command and piece of code of the pages."""
+    install(session, "docs")
+    trees = str(Path(session.create_tmp()) / "doctrees")
+    # Always anew (-E): a page does not know all files that it is made from.
+    how = ("-qWE", "--keep-going", "-j", "auto", "-d", trees, "-c", "docs")
+    session.run("sphinx-build", *how, ".", "site/html")
+    session.run("pytest", "tests/site")
     session.run("pytest", "-n", "2", "tests/pages", *session.posargs)
+
+
+@nox.session
+def package(session: nox.Session) -> None:
+    """Source distribution and wheel: built, checked, small, and tried outside of the repository."""
+    session.install("build", "twine")
+    folder = Path(session.create_tmp())
+    dist = folder / "dist"
+    shutil.rmtree(dist, ignore_errors=True)
+    session.run("python", "-m", "build", "--outdir", str(dist))
+    session.run("twine", "check", "--strict", *map(str, sorted(dist.iterdir())))
+    (wheel,) = dist.glob("*.whl")
+    if wheel.stat().st_size > LARGEST_WHEEL:
+        session.error(f"{wheel.name} has {wheel.stat().st_size:,} bytes")
+    session.install(*CONSTRAINTS, str(wheel))
+    session.chdir(folder)
+    # `oldest` and `newest` train and play with the installed package; here is its agent.
+    session.run("hackmatrix-rl", "--version")
+    session.run("python", "-c", "import hackmatrix_rl as hm; print(hm.load('pretrained').config)")
 
 
 @nox.session

@@ -6,6 +6,8 @@ The public names stand in `__init__.pyi`, for type checkers and for this module 
 imported when it is first used, so that `import hackmatrix_rl` stays light and starts no device.
 """
 
+import sys
+from importlib import import_module
 from importlib.metadata import version
 from typing import Any
 
@@ -16,3 +18,7 @@ _attribute, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 def __getattr__(name: str) -> Any:
     return version("hackmatrix-rl") if name == "__version__" else _attribute(name)
+
+
+if "gymnasium" in sys.modules:
+    import_module("hackmatrix_rl.gymnasium")

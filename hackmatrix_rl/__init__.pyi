@@ -1,3 +1,7 @@
+from .adapters import from_gymnasium as from_gymnasium
+from .adapters import from_gymnax as from_gymnax
+from .adapters import from_pgx as from_pgx
+from .adapters import to_gymnax as to_gymnax
 from .agent import GAE as GAE
 from .agent import AdvantageEstimator as AdvantageEstimator
 from .agent import Batch as Batch
@@ -16,11 +20,14 @@ from .agent.precision import precision as precision
 from .checkpoints import load as load
 from .checkpoints import save as save
 from .config import TrainConfig as TrainConfig
+from .env import Batched as Batched
 from .env import CartPole as CartPole
 from .env import Environment as Environment
 from .env import EnvSpec as EnvSpec
 from .env import EpisodeStatistics as EpisodeStatistics
 from .env import HackMatrix as HackMatrix
+from .env import Played as Played
+from .env import SingleGame as SingleGame
 from .env import Timestep as Timestep
 from .env import check_environment as check_environment
 from .env import observe as observe

@@ -26,9 +26,15 @@ MODULES = {
     "yaml",
 }
 CALLS = {"__import__", "compile", "eval", "exec"}
-# `import_module` of names that are written in the file itself; and of a custom network,
+# `import_module` of names that are written in the package itself; and of a custom network,
 # after `check_trusted`.
-IMPORTERS = {"__init__.py", "runtime_types.py", "cli/_main.py", "agent/networks/_registry.py"}
+IMPORTERS = {
+    "__init__.py",
+    "adapters/_extras.py",
+    "agent/networks/_registry.py",
+    "cli/_main.py",
+    "runtime_types.py",
+}
 
 
 def findings(source):

@@ -16,9 +16,6 @@ from hackmatrix_rl.bench._full_benchmark import (
     default_sizes,
     full_benchmark,
 )
-from hackmatrix_rl.bench._pgx_environment import (
-    require_pgx,
-)
 from hackmatrix_rl.bench._speed_comparison import (
     SpeedComparison,
     compare_with_pgx,
@@ -37,5 +34,4 @@ __all__ = [
     "default_sizes",
     "device_of",
     "full_benchmark",
-    "require_pgx",
 ]

@@ -9,6 +9,7 @@ from typing import Any
 
 import jax
 
+from hackmatrix_rl.adapters import from_pgx
 from hackmatrix_rl.bench._benchmark import (
     GAME_SIZES,
     chosen_sizes,
@@ -19,7 +20,6 @@ from hackmatrix_rl.bench._environment_speed import (
     Speed,
     Timed,
 )
-from hackmatrix_rl.bench._pgx_environment import pgx_environment
 from hackmatrix_rl.config import TrainConfig
 from hackmatrix_rl.env import (
     Environment,
@@ -110,7 +110,7 @@ def compare_with_pgx(
     name = f"pgx {PGX_GAME}"
     environments: dict[str, Environment] = {
         "env": make_environment(config),
-        name: pgx_environment(PGX_GAME),
+        name: from_pgx(PGX_GAME),
     }
     devices = make_mesh(config)
     check_played(make_environment(config), math.ceil(config.num_envs / devices.size))

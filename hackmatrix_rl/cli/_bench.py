@@ -9,6 +9,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from hackmatrix_rl.adapters import require
 from hackmatrix_rl.bench import (
     LEARNING_SIZES,
     Benchmark,
@@ -22,7 +23,6 @@ from hackmatrix_rl.bench import (
     default_sizes,
     device_of,
     full_benchmark,
-    require_pgx,
 )
 from hackmatrix_rl.cli._settings import (
     GroupedOptions,
@@ -115,7 +115,7 @@ def bench(
         raise ConfigError(f"--sizes {sizes} needs --full; --num-envs is for one size.")
     numbers = None if sizes is None else parse_sizes(sizes)
     if compare is not None:
-        require_pgx()
+        require("pgx", extra="compare", caller="--compare pgx")
     defaults = {} if compare is None else {"num_envs": COMPARED_GAMES}
     settings = chosen_config(context, preset, config, defaults)
     check_is_ppo(settings, "bench")

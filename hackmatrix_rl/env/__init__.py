@@ -50,6 +50,9 @@ from hackmatrix_rl.env._hackmatrix import (
     HackMatrix,
     HackMatrixState,
 )
+from hackmatrix_rl.env._hackmatrix_game import (
+    HackMatrixGame,
+)
 from hackmatrix_rl.env._identity import (
     GameIdentity,
     game_identity,
@@ -63,6 +66,13 @@ from hackmatrix_rl.env._observation import (
 )
 from hackmatrix_rl.env._seen_position import (
     seen_position,
+)
+from hackmatrix_rl.env._single_game import (
+    Batched,
+    BatchedState,
+    Played,
+    SingleGame,
+    board_features,
 )
 from hackmatrix_rl.env._split import (
     Columns,
@@ -95,6 +105,8 @@ __all__ = [
     "SCREEN_CHANNELS",
     "TACTICAL_PLANES",
     "ActionFeatures",
+    "Batched",
+    "BatchedState",
     "CartPole",
     "Channel",
     "Columns",
@@ -107,15 +119,19 @@ __all__ = [
     "Frontier",
     "GameIdentity",
     "HackMatrix",
+    "HackMatrixGame",
     "HackMatrixState",
     "Kind",
     "Memory",
     "Number",
     "Observation",
+    "Played",
     "SeenBoard",
     "Sight",
+    "SingleGame",
     "TacticalObservation",
     "Timestep",
+    "board_features",
     "check_environment",
     "check_is_environment",
     "check_shapes",

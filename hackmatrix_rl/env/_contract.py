@@ -44,9 +44,8 @@ def check_is_environment(environment: Any) -> None:
         getattr(environment, "step", None)
     ):
         raise TypeError(
-            f"{said}. It has reset and step as environments of gymnax and gymnasium have, which "
-            "play one game: write a subclass of hm.Environment that calls them under jax.vmap "
-            "(docs/checking.md has one)"
+            f"{said}. It has reset and step as environments of gymnax and gymnasium have: "
+            "hm.from_gymnax, hm.from_pgx and hm.from_gymnasium make one of them"
         )
     raise TypeError(f"{said}, such as hm.HackMatrix()")
 

@@ -79,7 +79,7 @@ def test_values_of_very_different_size_are_learned_under_the_running_scale(compr
         (2, None): (600.0, 0, probes.TERMINATES),
     }
     probe = probes.Probe(rows, starts=(0, 1, 2))
-    found = values(train(probe, updates=200, value_scale=RunningScale(compress=compress)))
+    found = values(train(probe, updates=600, value_scale=RunningScale(compress=compress)))
     assert found[:2] == pytest.approx([0.1, 5.0], abs=close)
     assert found[2] == pytest.approx(600.0, rel=0.05)
 

@@ -79,3 +79,37 @@ def test_every_part_of_the_profile_is_a_function_of_the_rules_as_they_are():
 
     jax.eval_shape(trace)  # nothing is compiled
     assert {"mask", "action", "movement", "history", "whole step"} <= set(traced)
+
+
+@pytest.fixture(scope="module")
+def peers():
+    return script("peers")
+
+
+def test_peers_are_compared_run_by_run(peers, all_benchmarks):
+    rows = [
+        {"player": name, "seed": seed, "clock": clock, "cpu": 1.0, "compile_seconds": 3.0}
+        for seed, pair in enumerate([(300.0, 100.0), (200.0, 400.0), (900.0, 300.0)])
+        for name, clock in zip(("ours", "other"), pair, strict=True)
+    ]
+    for row in rows[:4]:
+        row["return"] = 500.0
+    found = {"steps": 1_000, "versions": {"other": "1.2"}, "rows": peers.summary(rows)}
+    assert found["rows"][1]["clock_ratio"] == {"median": 3.0, "min": 0.5, "max": 3.0}
+    table = all_benchmarks.peers_table(json.loads(json.dumps(found)))
+    assert table[0].endswith("| return after 1,000 steps, seeds 0, 1 |")
+    assert table[3] == (
+        "| other | 300 (100 to 400) | 1 (1 to 1) | 3.00 (0.50 to 3.00) | 1.00 (1.00 to 1.00) | 3 | "
+        "500.0, 500.0 |"
+    )
+    assert table[-1] == "With other 1.2."
+
+
+def test_this_package_trains_among_the_peers(peers, monkeypatch):
+    pytest.importorskip("gymnax")
+    monkeypatch.setattr(peers, "NUM_ENVS", 4)
+    monkeypatch.setattr(peers, "NUM_STEPS", 2)
+    monkeypatch.setattr(peers, "EPISODES", 2)
+    trained = peers.ours(16)(0)
+    assert min(trained.seconds) > 0
+    assert trained.evaluate() > 0

@@ -13,10 +13,6 @@ from hackmatrix_rl.bench._environment_speed import (
     RandomPlayState,
     random_legal,
 )
-from hackmatrix_rl.bench._pgx_environment import (
-    PgxEnvironment,
-    pgx_environment,
-)
 from hackmatrix_rl.bench._speed_comparison import in_turns
 from hackmatrix_rl.config import (
     make_config,
@@ -24,9 +20,6 @@ from hackmatrix_rl.config import (
 from hackmatrix_rl.env import (
     CartPole,
     env_keys,
-)
-from hackmatrix_rl.errors import (
-    ConfigError,
 )
 
 GAMES = 16
@@ -74,7 +67,7 @@ def test_the_other_environment_is_compiled_as_jax_does_it(monkeypatch):
     config = make_config("debug", {"num_envs": 4, "mesh": "data=1"})
     with pytest.raises(Told):
         compare_with_pgx(config, repeats=1)
-    assert given == {hm.HackMatrix: None, PgxEnvironment: {}}
+    assert given == {hm.HackMatrix: None, hm.Batched: {}}
 
 
 def test_a_run_counts_every_game_and_goes_on_from_the_last(cartpole):
@@ -115,39 +108,3 @@ def test_two_plays_take_turns_and_neighbouring_runs_are_divided():
     assert speeds["a"].steps_per_second == (9.0, 15.0)
     assert speeds["b"].steps_per_second == (4.0, 6.0)
     assert speeds["a"].ratios_to(speeds["b"]) == (9 / 4, 15 / 6)
-
-
-def test_a_game_of_pgx_is_reset_where_it_ends_and_its_totals_are_told():
-    environment = pgx_environment("minatar-asterix")
-    keys = env_keys(jax.random.key(0), GAMES)
-    state, timestep = environment.reset(keys)
-    assert environment.spec.num_actions == timestep.mask.shape[1]
-    assert environment.spec.observation.shape == timestep.observation.shape[1:]
-
-    def step(carry, index):
-        state, total, length = carry
-        here = jax.vmap(jax.random.fold_in, in_axes=(0, None))(keys, index)
-        actions = jax.vmap(lambda key: jax.random.randint(key, (), 0, 5))(here)
-        state, timestep = environment.step(state, actions, here)
-        total, length = total + timestep.reward, length + 1
-        seen = timestep.done, total, length, timestep.episode
-        total, length = (jnp.where(timestep.done, 0, x).astype(x.dtype) for x in (total, length))
-        return (state, total, length), seen
-
-    start = (state, jnp.zeros(GAMES), jnp.zeros(GAMES, jnp.int32))
-    _, (done, total, length, episode) = jax.lax.scan(step, start, jnp.arange(300))
-    done = np.asarray(done)
-    assert done.sum() > GAMES
-    np.testing.assert_array_equal(np.asarray(episode.length)[done], np.asarray(length)[done])
-    np.testing.assert_array_equal(np.asarray(episode.total_reward)[done], np.asarray(total)[done])
-
-
-def test_a_game_of_pgx_for_two_is_refused():
-    with pytest.raises(ValueError, match="tic_tac_toe is a game of 2"):
-        pgx_environment("tic_tac_toe")
-
-
-def test_without_pgx_the_error_says_what_to_install(monkeypatch):
-    monkeypatch.setattr("hackmatrix_rl.bench._pgx_environment.find_spec", lambda name: None)
-    with pytest.raises(ConfigError, match=r"pip install '\.\[compare\]'"):
-        pgx_environment("minatar-asterix")

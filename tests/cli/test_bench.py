@@ -1,4 +1,5 @@
 import json
+import sys
 
 import pytest
 
@@ -62,7 +63,7 @@ def test_bench_compares_the_environment_with_pgx(tmp_path):
 
 
 def test_a_comparison_without_pgx_is_refused_before_anything_starts(monkeypatch):
-    monkeypatch.setattr("hackmatrix_rl.bench._pgx_environment.find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "pgx", None)
     result = invoke("bench", "--compare", "pgx")
     assert_refused(result, "--compare pgx needs the package pgx", "pip install '.[compare]'")
 

@@ -1,0 +1,37 @@
+"""Packages that an adapter needs and the package itself does not."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from types import ModuleType
+
+import jax
+
+from hackmatrix_rl.errors import ConfigError
+
+
+def require(package: str, *, extra: str, caller: str) -> ModuleType:
+    """Imports a package that comes with an extra.
+
+    Args:
+        package: what is imported.
+        extra: the extra that installs it.
+        caller: what the message calls the function or flag that needs it.
+
+    Raises:
+        ConfigError: it is not installed, or something that it needs is not.
+    """
+    try:
+        return import_module(package)
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"{caller} needs the package {package}, and {error.name} is not installed. Install the "
+            f"{extra} extra: pip install '.[{extra}]'"
+        ) from error
+
+
+@contextmanager
+def as_they_expect() -> Iterator[None]:
+    """JAX's default promotion meanwhile, for code of others under a user's stricter settings."""
+    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+        yield

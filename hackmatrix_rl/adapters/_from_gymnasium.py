@@ -1,0 +1,306 @@
+"""Vector environments of gymnasium in this package: they stay in Python, and JAX calls them."""
+
+import itertools
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.experimental import io_callback
+from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
+
+from hackmatrix_rl.adapters._extras import require
+from hackmatrix_rl.env import (
+    Environment,
+    EnvSpec,
+    EpisodeStatistics,
+    Timestep,
+    board_features,
+    flat_features,
+)
+from hackmatrix_rl.errors import check_actions
+
+KEPT = 8
+"""Batches of games that are alive at once; the oldest is closed when another begins."""
+
+
+class HostState(eqx.Module):
+    """The state of a batch of games that Python holds.
+
+    Attributes:
+        batch: the number of the batch, the same for each of its games.
+        step: steps that it has taken, likewise. A batch is stepped in order, and never twice.
+        total_reward: of the current episodes.
+        length: steps of the current episodes.
+    """
+
+    batch: Int32[Array, " num_envs"]
+    step: Int32[Array, " num_envs"]
+    total_reward: Float32[Array, " num_envs"]
+    length: Int32[Array, " num_envs"]
+
+
+class _Host:
+    """The batches of games, by number.
+
+    Attributes:
+        make: makes a vector environment of some size.
+        masked: whether `info["action_mask"]` tells the legal actions.
+        shape: an observation's leaves, as JAX holds them.
+        num_actions: of one game.
+        first_action: the number of the first one.
+    """
+
+    def __init__(self, make: Callable[[int], Any]) -> None:
+        self.make = make
+        one = make(1)
+        try:
+            _check(one)
+            _, info = one.reset(seed=0)
+            space = one.single_observation_space
+            self.first_action = int(one.single_action_space.start)
+            self.num_actions = int(one.single_action_space.n)
+            self.masked = np.shape(info.get("action_mask")) == (1, self.num_actions)
+            self.shape = jax.tree.map(
+                lambda box: jax.ShapeDtypeStruct(
+                    box.shape, jax.dtypes.canonicalize_dtype(box.dtype)
+                ),
+                _leaves(space),
+            )
+        finally:
+            one.close()
+        self._lock = threading.Lock()
+        self._numbers = itertools.count()
+        self._batches: OrderedDict[int, list[Any]] = OrderedDict()
+
+    def reset(self, seeds: Any) -> tuple[np.ndarray, PyTree, np.ndarray]:
+        """Begins a batch; its number for each game, the observations and the masks."""
+        seeds = np.asarray(seeds)
+        games = self.make(len(seeds))
+        seen, info = games.reset(seed=[int(seed) for seed in seeds])
+        with self._lock:
+            number = next(self._numbers)
+            self._batches[number] = [games, 0]
+            if len(self._batches) > KEPT:
+                _, (oldest, _) = self._batches.popitem(last=False)
+                oldest.close()
+        return np.full(len(seeds), number, np.int32), self._cast(seen), self._mask(info, len(seeds))
+
+    def step(self, number: Any, step: Any, actions: Any) -> tuple[Any, ...]:
+        """Takes a step; observations, last ones, masks, last ones, reward, ends, cuts."""
+        number, step = int(np.asarray(number)[0]), int(np.asarray(step)[0])
+        actions = np.asarray(actions)
+        with self._lock:
+            if number not in self._batches:
+                raise RuntimeError(
+                    f"the batch {number} of gymnasium's games is closed: only the {KEPT} latest "
+                    "are kept, and none outlives its process"
+                )
+            games, steps = self._batches[number]
+            if steps != step:
+                raise RuntimeError(
+                    f"the games of gymnasium are at step {steps}, and the state is of step {step}: "
+                    "they cannot go back, so use each state once"
+                )
+            self._batches[number][1] += 1
+        seen, reward, terminated, truncated, info = games.step(self.first_action + actions)
+        now = self._cast(seen)
+        last = jax.tree.map(np.copy, now)
+        mask = self._mask(info, len(actions))
+        last_mask = mask.copy()
+        for game in np.flatnonzero(terminated | truncated):
+            final = self._cast(info["final_obs"][game])
+            jax.tree.map(lambda old, new, game=game: old.__setitem__(game, new), last, final)
+            if self.masked:
+                last_mask[game] = info["final_info"]["action_mask"][game]
+        return (
+            now,
+            last,
+            mask,
+            last_mask,
+            np.asarray(reward, np.float32),
+            np.asarray(terminated, bool),
+            np.asarray(truncated, bool) & ~np.asarray(terminated, bool),
+        )
+
+    def _mask(self, info: dict[str, Any], count: int) -> np.ndarray:
+        if self.masked:
+            return np.array(info["action_mask"], bool)
+        return np.ones((count, self.num_actions), bool)
+
+    def _cast(self, seen: Any) -> PyTree:
+        return jax.tree.map(lambda part, leaf: np.array(part, leaf.dtype), seen, self.shape)
+
+
+def _leaves(space: Any) -> Any:
+    """The boxes of a space of observations."""
+    from gymnasium import spaces
+
+    if isinstance(space, spaces.Dict):
+        return {name: _leaves(part) for name, part in space.items()}
+    if isinstance(space, spaces.Box):
+        return space
+    raise ValueError(
+        f"observations are {space}; from_gymnasium reads Box, and Dict of these. "
+        "gymnasium.wrappers.FlattenObservation makes a Box of others"
+    )
+
+
+def _check(games: Any) -> None:
+    """Raises unless a vector environment is one that the adapter can play."""
+    from gymnasium import spaces
+    from gymnasium.vector import AutoresetMode, VectorEnv
+
+    if not isinstance(games, VectorEnv):
+        raise TypeError(f"make returned {type(games).__name__}; expected a gymnasium VectorEnv")
+    if not isinstance(games.single_action_space, spaces.Discrete):
+        raise ValueError(
+            f"actions are {games.single_action_space}; this package needs Discrete ones"
+        )
+    if games.metadata.get("autoreset_mode") != AutoresetMode.SAME_STEP:
+        raise ValueError(
+            f"autoreset_mode is {games.metadata.get('autoreset_mode')}; expected "
+            "AutoresetMode.SAME_STEP: vector_kwargs={'autoreset_mode': AutoresetMode.SAME_STEP}"
+        )
+
+
+@final
+class GymnasiumGames(Environment):
+    """A vector environment of gymnasium. Python plays it, so it is slower than any game in JAX.
+
+    The games live in this process: they are no part of a checkpoint, a state can be used once, and
+    one device plays them all. `reset` begins a new batch with seeds from its keys; the keys of
+    `step` are not used, since gymnasium's games draw from their seeds.
+
+    Source: Towers et al. 2024, "Gymnasium: a standard interface for reinforcement learning
+    environments".
+
+    Attributes:
+        host: the games.
+    """
+
+    host: _Host = eqx.field(static=True)
+
+    @property
+    def spec(self) -> EnvSpec:
+        """That of the spaces. A Box with three axes counts as a board with channels last."""
+        leaves = jax.tree.leaves(self.host.shape)
+        is_board = [len(leaf.shape) for leaf in leaves] == [3]
+        encode = board_features if is_board else flat_features
+        return EnvSpec(self.host.num_actions, self.host.shape, encode=encode)
+
+    @property
+    def truncates(self) -> bool:
+        """Always true: gymnasium limits the steps of most games."""
+        return True
+
+    def reset(self, keys: Key[Array, " num_envs"]) -> tuple[HostState, Timestep]:
+        """Begins a new batch."""
+        num_envs = keys.shape[0]
+        seeds = jax.vmap(lambda key: jax.random.bits(key, dtype=jnp.uint32))(keys) >> np.uint32(1)
+        shapes = (
+            jax.ShapeDtypeStruct((num_envs,), jnp.int32),
+            self._batch_of(num_envs),
+            self._masks_of(num_envs),
+        )
+        number, seen, mask = io_callback(self.host.reset, shapes, seeds)
+        zero = jnp.zeros(num_envs, jnp.float32)
+        no = jnp.zeros(num_envs, bool)
+        none = jnp.zeros(num_envs, jnp.int32)
+        state = HostState(number, none, zero, none)
+        return state, _timestep(state, (seen, seen, mask, mask, zero, no, no))
+
+    def step(
+        self,
+        state: HostState,
+        actions: Int32[Array, " num_envs"],
+        keys: Key[Array, " num_envs"],
+    ) -> tuple[HostState, Timestep]:
+        """Plays one action in each game."""
+        check_actions(actions, keys)
+        num_envs = keys.shape[0]
+        batch, masks = self._batch_of(num_envs), self._masks_of(num_envs)
+        flags = jax.ShapeDtypeStruct((num_envs,), bool)
+        reward = jax.ShapeDtypeStruct((num_envs,), jnp.float32)
+        shapes = (batch, batch, masks, masks, reward, flags, flags)
+        played = io_callback(self.host.step, shapes, state.batch, state.step, actions)
+        *_, reward, terminated, truncated = played
+        after = HostState(
+            state.batch, state.step + 1, state.total_reward + reward, state.length + 1
+        )
+        done = terminated | truncated
+        shown = HostState(
+            after.batch,
+            after.step,
+            jnp.where(done, 0.0, after.total_reward),
+            jnp.where(done, 0, after.length),
+        )
+        return shown, _timestep(after, played)
+
+    def _batch_of(self, num_envs: int) -> PyTree:
+        return jax.tree.map(
+            lambda leaf: jax.ShapeDtypeStruct((num_envs, *leaf.shape), leaf.dtype), self.host.shape
+        )
+
+    def _masks_of(self, num_envs: int) -> Any:
+        return jax.ShapeDtypeStruct((num_envs, self.host.num_actions), bool)
+
+
+def _timestep(
+    last: HostState,
+    played: tuple[
+        PyTree,
+        PyTree,
+        Bool[Array, "num_envs actions"],
+        Bool[Array, "num_envs actions"],
+        Float32[Array, " num_envs"],
+        Bool[Array, " num_envs"],
+        Bool[Array, " num_envs"],
+    ],
+) -> Timestep:
+    seen, last_seen, mask, last_mask, reward, terminated, truncated = played
+    return Timestep(
+        observation=seen,
+        mask=mask,
+        reward=reward,
+        terminated=terminated,
+        truncated=truncated,
+        last_observation=last_seen,
+        last_mask=last_mask,
+        terms={},
+        episode=EpisodeStatistics(total_reward=last.total_reward, length=last.length),
+    )
+
+
+def from_gymnasium(make: str | Callable[[int], Any], **settings: Any) -> GymnasiumGames:
+    """Games of gymnasium as an `Environment` of this package; slower, since Python plays them.
+
+    Args:
+        make: an id for `gymnasium.make_vec`, such as `"CartPole-v1"`; or a function that makes a
+            `VectorEnv` of a given number of games, which resets a game in the step that ends it
+            (`AutoresetMode.SAME_STEP`). `info["action_mask"]` may tell the legal actions.
+        settings: passed to `gymnasium.make_vec`, such as `vectorization_mode="async"`.
+
+    Raises:
+        ConfigError: gymnasium is not installed.
+        TypeError: `make` returns something else.
+        ValueError: actions or observations are of a kind that this package does not read, or the
+            games reset themselves in another step.
+    """
+    gymnasium = require("gymnasium", extra="gymnasium", caller="from_gymnasium")
+    if not isinstance(make, str):
+        return GymnasiumGames(_Host(make))
+
+    def by_name(count: int) -> Any:
+        # A vector environment of the game's own may reset in another step: so never by default.
+        given = {"vectorization_mode": "sync", **settings}
+        if given["vectorization_mode"] in ("sync", "async"):
+            mode = gymnasium.vector.AutoresetMode.SAME_STEP
+            given["vector_kwargs"] = {"autoreset_mode": mode, **given.get("vector_kwargs", {})}
+        return gymnasium.make_vec(make, num_envs=count, **given)
+
+    return GymnasiumGames(_Host(by_name))

@@ -1,0 +1,101 @@
+"""A game of this package for code that is written for gymnax. Imported by `to_gymnax`."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+from gymnax.environments import environment, spaces
+from jaxtyping import Array, Bool, Float32, Key
+
+from hackmatrix_rl.env import SingleGame
+
+
+@struct.dataclass
+class FaceState(environment.EnvState):
+    """The state of one game.
+
+    Attributes:
+        game: this package's own.
+        time: number of steps of the episode.
+    """
+
+    game: Any
+    time: Any
+
+
+@struct.dataclass
+class FaceParams(environment.EnvParams):
+    """What gymnax lets a program change.
+
+    Attributes:
+        max_steps_in_episode: number of steps after which an episode is truncated.
+    """
+
+    max_steps_in_episode: Any = 1000
+
+
+class GymnaxFace(environment.Environment[FaceState, FaceParams]):
+    """A `SingleGame` with the interface of gymnax 1.0. Observations are vectors of features.
+
+    What gymnax has no place for, the mask of legal actions, is in `info["action_mask"]` and in
+    `action_mask(state)`.
+    """
+
+    def __init__(self, game: SingleGame[Any]) -> None:
+        """Takes the game."""
+        super().__init__()
+        self.game = game
+
+    @property
+    def default_params(self) -> FaceParams:
+        """A limit of 1,000 steps."""
+        return FaceParams()
+
+    @property
+    def name(self) -> str:
+        """The name of the game's class."""
+        return type(self.game).__name__
+
+    @property
+    def num_actions(self) -> int:
+        """That of the game."""
+        return self.game.num_actions
+
+    def reset_env(self, key: Key[Array, ""], params: FaceParams) -> tuple[Array, FaceState]:
+        """A new game."""
+        state = FaceState(game=self.game.start(key=key), time=jnp.int32(0))
+        return self.get_obs(state), state
+
+    def step_env(
+        self, key: Key[Array, ""], state: FaceState, action: Any, params: FaceParams
+    ) -> tuple[Array, FaceState, Array, Array, dict[Any, Any]]:
+        """Plays one action; gymnax itself resets and truncates."""
+        played = self.game.play(state.game, jnp.asarray(action, jnp.int32), key=key)
+        after = FaceState(game=played.state, time=state.time + 1)
+        over = jnp.asarray(played.terminated)
+        info = {
+            "discount": jnp.where(over, 0.0, 1.0),
+            "action_mask": self.action_mask(after),
+        }
+        seen, after = jax.lax.stop_gradient((self.get_obs(after), after))
+        return seen, after, jnp.asarray(played.reward, jnp.float32), over, info
+
+    def get_obs(
+        self, state: FaceState, params: Any = None, key: Any = None
+    ) -> Float32[Array, " features"]:
+        """The features of a position."""
+        return self.game.encode(self.game.observe(state.game)).ravel()
+
+    def action_mask(self, state: FaceState) -> Bool[Array, " num_actions"]:
+        """The legal actions."""
+        return self.game.legal(state.game)
+
+    def action_space(self, params: FaceParams | None = None) -> Any:
+        """The discrete actions."""
+        return spaces.Discrete(self.num_actions)
+
+    def observation_space(self, params: FaceParams | None = None) -> Any:
+        """The vectors of features."""
+        size = jax.eval_shape(self.reset_env, jax.random.key(0), FaceParams())[0].shape
+        return spaces.Box(-jnp.inf, jnp.inf, size, jnp.float32)

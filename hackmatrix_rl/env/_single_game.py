@@ -1,0 +1,212 @@
+"""Games written for one player at a time, and the environment that plays many of them."""
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Generic, NamedTuple, TypeVar, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
+
+from hackmatrix_rl.batching import select
+from hackmatrix_rl.env._environment import (
+    Environment,
+    EnvSpec,
+    EpisodeStatistics,
+    Features,
+    Timestep,
+    flat_features,
+)
+from hackmatrix_rl.errors import check_actions
+
+GameState = TypeVar("GameState")
+
+
+class Played(NamedTuple):
+    """What an action did.
+
+    Attributes:
+        state: after it; at the end of an episode the last position.
+        reward: of the action.
+        terminated: the rules ended the episode.
+        truncated: a limit that is not one of the rules cut it.
+    """
+
+    state: PyTree[Array]
+    reward: Float32[Array, ""]
+    terminated: Bool[Array, ""]
+    truncated: Bool[Array, ""] | bool = False
+
+
+class SingleGame(eqx.Module, Generic[GameState]):
+    """One game as pure functions of its state. `Batched` makes an `Environment` of it.
+
+    A game does not reset itself, counts no steps and adds up no rewards.
+    """
+
+    @property
+    @abstractmethod
+    def num_actions(self) -> int:
+        """Number of discrete actions."""
+
+    @abstractmethod
+    def start(self, *, key: Key[Array, ""]) -> GameState:
+        """A new game."""
+
+    @abstractmethod
+    def observe(self, state: GameState) -> PyTree[Array]:
+        """What the player sees; it goes into the network."""
+
+    @abstractmethod
+    def play(self, state: GameState, action: Int32[Array, ""], *, key: Key[Array, ""]) -> Played:
+        """Takes one action.
+
+        Args:
+            state: before it.
+            action: the action. What an illegal one does is the game's to define.
+            key: of everything that is drawn.
+        """
+
+    def legal(self, state: GameState) -> Bool[Array, " num_actions"]:
+        """The legal actions; by default all."""
+        return jnp.ones(self.num_actions, bool)
+
+    @property
+    def truncates(self) -> bool:
+        """Whether `Played.truncated` can be true; by default not."""
+        return False
+
+    @property
+    def encode(self) -> Callable[[PyTree], Features]:
+        """Turns an observation into features.
+
+        By default an observation of one array with three axes is a board with channels last, and
+        any other becomes one vector.
+        """
+        seen = jax.tree.leaves(jax.eval_shape(self._first_look))
+        return board_features if [leaf.ndim for leaf in seen] == [3] else flat_features
+
+    def _first_look(self) -> PyTree[Array]:
+        return self.observe(self.start(key=jax.random.key(0)))
+
+
+def board_features(observation: PyTree) -> Features:
+    """The only array of an observation, as a board with channels last."""
+    (board,) = jax.tree.leaves(observation)
+    return Features(flat=jnp.zeros(0, jnp.float32), grid=board.astype(jnp.float32))
+
+
+class BatchedState(eqx.Module, Generic[GameState]):
+    """The state of a batch of games.
+
+    Attributes:
+        games: the games; each leaf has a leading `num_envs` axis.
+        total_reward: of the current episodes.
+        length: steps of the current episodes.
+    """
+
+    games: GameState
+    total_reward: Float32[Array, "*num_envs"]
+    length: Int32[Array, "*num_envs"]
+
+
+@final
+class Batched(Environment, Generic[GameState]):
+    """Many games of one kind side by side, which reset themselves.
+
+    Attributes:
+        game: the game.
+        max_steps: number of steps after which an episode is truncated; `None` for no limit but
+            the game's own.
+
+    Raises:
+        TypeError: `game` is no `SingleGame`.
+        ValueError: `max_steps` is below 1.
+    """
+
+    game: SingleGame[GameState]
+    max_steps: int | None = eqx.field(static=True, default=None)
+
+    def __check_init__(self) -> None:
+        if not isinstance(self.game, SingleGame):
+            raise TypeError(
+                f"game is {type(self.game).__name__}; expected an instance of hm.SingleGame"
+            )
+        if self.max_steps is not None and self.max_steps < 1:
+            raise ValueError(f"max_steps must be at least 1 or None, not {self.max_steps}")
+
+    @property
+    def spec(self) -> EnvSpec:
+        """That of the game."""
+        seen = jax.eval_shape(self.game._first_look)
+        return EnvSpec(self.game.num_actions, seen, encode=self.game.encode)
+
+    @property
+    def truncates(self) -> bool:
+        """Whether the game cuts episodes, or `max_steps` does."""
+        return self.game.truncates or self.max_steps is not None
+
+    def reset(self, keys: Key[Array, " num_envs"]) -> tuple[BatchedState[GameState], Timestep]:
+        """Starts one game for each key."""
+        return jax.vmap(self._begin)(keys)
+
+    def step(
+        self,
+        state: BatchedState[GameState],
+        actions: Int32[Array, " num_envs"],
+        keys: Key[Array, " num_envs"],
+    ) -> tuple[BatchedState[GameState], Timestep]:
+        """Plays one action in each game, and starts those anew that ended."""
+        check_actions(actions, keys)
+        return jax.vmap(self._step)(state, actions, keys)
+
+    def _begin(self, key: Key[Array, ""]) -> tuple[BatchedState[GameState], Timestep]:
+        state = BatchedState(self.game.start(key=key), jnp.float32(0), jnp.int32(0))
+        no = jnp.bool_(False)
+        return state, self._timestep(state, state, jnp.float32(0), no, no)
+
+    def _step(
+        self, state: BatchedState[GameState], action: Int32[Array, ""], key: Key[Array, ""]
+    ) -> tuple[BatchedState[GameState], Timestep]:
+        play_key, start_key = jax.random.split(key)
+        played = self.game.play(state.games, action, key=play_key)
+        reward = jnp.asarray(played.reward).astype(jnp.float32)
+        after = BatchedState(played.state, state.total_reward + reward, state.length + 1)
+        terminated = jnp.asarray(played.terminated)
+        truncated = jnp.asarray(played.truncated)
+        if self.max_steps is not None:
+            truncated = truncated | (after.length >= self.max_steps)
+        truncated = truncated & ~terminated
+        fresh = BatchedState(self.game.start(key=start_key), jnp.float32(0), jnp.int32(0))
+        shown = select(terminated | truncated, fresh, after)
+        return shown, self._timestep(shown, after, reward, terminated, truncated)
+
+    def _timestep(
+        self,
+        shown: BatchedState[GameState],
+        last: BatchedState[GameState],
+        reward: Float32[Array, ""],
+        terminated: Bool[Array, ""],
+        truncated: Bool[Array, ""],
+    ) -> Timestep:
+        """What one game returns.
+
+        Args:
+            shown: after a reset, where the episode ended.
+            last: before it.
+            reward: of the action.
+            terminated: whether the rules ended the episode.
+            truncated: whether a limit cut it.
+        """
+        return Timestep(
+            observation=self.game.observe(shown.games),
+            mask=self.game.legal(shown.games),
+            reward=reward,
+            terminated=terminated,
+            truncated=truncated,
+            last_observation=self.game.observe(last.games),
+            last_mask=self.game.legal(last.games),
+            terms={},
+            episode=EpisodeStatistics(total_reward=last.total_reward, length=last.length),
+        )

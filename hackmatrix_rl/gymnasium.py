@@ -1,0 +1,18 @@
+"""Tells gymnasium of HackMatrix-v0.
+
+    import gymnasium
+    import hackmatrix_rl
+
+    gymnasium.make("HackMatrix-v0")
+
+`import hackmatrix_rl` imports this module where gymnasium is imported already. Elsewhere, the name
+`hackmatrix_rl.gymnasium:HackMatrix-v0` does. The environments are imported when they are made.
+"""
+
+import gymnasium
+
+gymnasium.register(
+    id="HackMatrix-v0",
+    entry_point="hackmatrix_rl.adapters._gymnasium_env:HackMatrixEnv",
+    vector_entry_point="hackmatrix_rl.adapters._gymnasium_vector:HackMatrixVectorEnv",
+)

@@ -1,0 +1,92 @@
+"""gymnax's games in this package, and this package's in gymnax."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import hackmatrix_rl as hm
+
+gymnax = pytest.importorskip("gymnax")
+pytestmark = pytest.mark.usefixtures("compile_quickly", "lenient")
+
+
+@pytest.fixture
+def lenient():
+    """gymnax relies on JAX's default promotion."""
+    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+        yield
+
+
+@pytest.mark.parametrize("name", ["CartPole-v1", "Breakout-MinAtar", "Catch-bsuite"])
+def test_an_environment_of_gymnax_keeps_the_contract(name):
+    hm.check_environment(hm.from_gymnax(name), steps=60)
+
+
+def test_the_steps_are_those_of_gymnax():
+    environment = hm.from_gymnax("CartPole-v1")
+    game, params = gymnax.make("CartPole-v1")
+    keys = jax.random.split(jax.random.key(4), 3)
+    state, timestep = environment.reset(keys)
+    for row, key in enumerate(keys):
+        seen, mine = game.reset_env(key, params)
+        np.testing.assert_allclose(timestep.observation[row], seen)
+        after, *_ = game.step_env(key, mine, 1, params)
+        _, stepped = environment.step(state, jnp.ones(3, jnp.int32), keys)
+        np.testing.assert_allclose(stepped.observation[row], after, rtol=1e-6)
+
+
+def test_its_limit_truncates():
+    _, params = gymnax.make("CartPole-v1")
+    short = hm.from_gymnax("CartPole-v1", params.replace(max_steps_in_episode=4))
+    keys = jax.random.split(jax.random.key(0), 2)
+    state, _ = short.reset(keys)
+    for number in range(4):
+        state, timestep = short.step(state, jnp.full(2, number % 2, jnp.int32), keys)
+    assert timestep.truncated.tolist() == [True, True]
+    assert not timestep.terminated.any()
+    assert not np.allclose(timestep.observation, timestep.last_observation)
+
+
+def test_what_it_cannot_play_is_refused_by_name():
+    with pytest.raises(ValueError, match=r"no environment 'CartPole'; it has .*CartPole-v1"):
+        hm.from_gymnax("CartPole")
+    with pytest.raises(ValueError, match=r"actions of Pendulum-v1 are .*needs discrete ones"):
+        hm.from_gymnax("Pendulum-v1")
+    with pytest.raises(ValueError, match="does not tell truncation from termination"):
+        hm.from_gymnax(object())
+    with pytest.raises(ValueError, match=r"size: settings are for gymnax\.make"):
+        hm.from_gymnax(gymnax.make("CartPole-v1")[0], size=3)
+
+
+def test_hackmatrix_runs_in_gymnax():
+    environment, params = hm.to_gymnax()
+    reset, step = jax.jit(environment.reset), jax.jit(environment.step)
+    seen, state = reset(jax.random.key(1), params)
+    assert seen.shape == environment.observation_space(params).shape == (1545,)
+    assert environment.action_space(params).n == 28
+    mask = environment.action_mask(state)
+    legal, illegal = int(jnp.argmax(mask)), int(jnp.argmin(mask))
+    after, state, _, terminated, truncated, info = step(jax.random.key(2), state, legal, params)
+    assert not terminated
+    assert not truncated
+    np.testing.assert_array_equal(info["action_mask"], environment.action_mask(state))
+    assert after.shape == seen.shape
+    if illegal in np.flatnonzero(~np.asarray(info["action_mask"])):
+        assert step(jax.random.key(3), state, illegal, params)[3]
+
+
+def test_gymnax_limits_its_steps():
+    environment, params = hm.to_gymnax()
+    params = params.replace(max_steps_in_episode=1)
+    _, state = environment.reset(jax.random.key(1), params)
+    legal = int(jnp.argmax(environment.action_mask(state)))
+    *_, terminated, truncated, _ = jax.jit(environment.step)(
+        jax.random.key(2), state, legal, params
+    )
+    assert (bool(terminated), bool(truncated)) == (False, True)
+
+
+def test_a_game_for_gymnax_is_a_single_game():
+    with pytest.raises(TypeError, match="game"):
+        hm.to_gymnax(hm.CartPole())
