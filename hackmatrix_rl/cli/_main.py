@@ -30,6 +30,7 @@ _COMMANDS = {
     "bench": "hackmatrix_rl.cli._bench:bench",
     "compare": "hackmatrix_rl.cli._compare:compare_command",
     "play": "hackmatrix_rl.cli._play:play_command",
+    "doctor": "hackmatrix_rl.cli._doctor:doctor_command",
     "verify-resume": "hackmatrix_rl.cli._verify_resume:verify_resume_command",
 }
 
@@ -134,12 +135,31 @@ def _leave_in_time(code: str | int | None) -> None:
     timer.start()
 
 
+def _tell_versions(context: click.Context) -> NoReturn:
+    from hackmatrix_rl.game import RULES_VERSION
+    from hackmatrix_rl.runs import versions
+    from hackmatrix_rl.system import describe_device
+
+    found = versions()
+    click.echo(f"hackmatrix-rl {found['hackmatrix-rl']}")
+    click.echo(f"rules {RULES_VERSION}, jax {found['jax']}, python {found['python']}")
+    click.echo(f"devices {describe_device()}")
+    context.exit()
+
+
 @click.group(
     cls=Commands,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-@click.version_option(package_name="hackmatrix-rl")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=lambda context, _, asked: _tell_versions(context) if asked else None,
+    help="Show the versions of the package, JAX and the rules, and the devices.",
+)
 @click.pass_context
 def main(context: click.Context) -> None:
     """HackMatrix: train an agent, see how it plays, play, measure speed.
@@ -156,6 +176,7 @@ def main(context: click.Context) -> None:
     hackmatrix-rl bench                 how fast this machine is
     hackmatrix-rl compare A.toml B.toml whether B is as good as A, and how fast
     hackmatrix-rl play                  play yourself, in the terminal
+    hackmatrix-rl doctor                whether this installation works, and what to do
     hackmatrix-rl verify-resume         proof that resuming a run changes no bit of it
 
     The environment variable HACKMATRIX_RL_FLAGS (`--num-envs=16 --num-steps=4`) adds flags to

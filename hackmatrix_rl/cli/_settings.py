@@ -1,7 +1,7 @@
 """The fields of `TrainConfig` as options of a command."""
 
 import dataclasses
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import click
 from click.core import ParameterSource
+from click.shell_completion import CompletionItem
 
 from hackmatrix_rl.cli._command import Command
 from hackmatrix_rl.config import (
@@ -66,6 +67,11 @@ PROCESS_OPTIONS = (
 )
 
 
+def completed(names: Iterable[str], incomplete: str) -> list[CompletionItem]:
+    """The names that begin like what has been typed."""
+    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+
 class Value(click.ParamType[Any]):
     """The text of one field: `none` if allowed; a whole number also as `12_000_000` or `1.2e7`.
 
@@ -80,6 +86,13 @@ class Value(click.ParamType[Any]):
         names = {int: "number", float: "number", str: "text"}
         plain = "number|schedule" if self._scheduled else names[self._kind]
         self.name = "|".join(choices) if choices else plain
+        self._choices = tuple(choices or ())
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """The values of a field that has a few, for completion in a shell."""
+        return completed(self._choices, incomplete)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The value of the field."""
@@ -130,6 +143,7 @@ def config_options(
     presets = click.option(
         "--preset",
         metavar="|".join(preset_names()),
+        shell_complete=lambda context, option, typed: completed(preset_names(), typed),
         help=f"Settings for a kind of device; auto finds the device.  [default: {preset}]",
     )
     file = click.option(

@@ -41,6 +41,7 @@ from hackmatrix_rl.runs import (
     RunResult,
     draw_curve,
     launch,
+    send_summary,
 )
 from hackmatrix_rl.runs.sinks import terminal
 from hackmatrix_rl.system import (
@@ -208,12 +209,11 @@ def summarize(
         "runner": Runner(),
     }
     key = jax.random.key(config.seed)
-    replays = ReplayWriter.of(
-        folder,
-        result.environment,
-        most=config.replays,
-        note=lambda line: console.print(line, markup=False, highlight=False, soft_wrap=True),
-    )
+
+    def note(line: str) -> None:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    replays = ReplayWriter.of(folder, result.environment, most=config.replays, note=note)
     record = replays is not None
     with evaluating(players, games=config.eval_episodes, record=record) as on_progress:
         evaluations = evaluate_all(
@@ -243,4 +243,7 @@ def summarize(
     except OSError as error:
         console.print(f"COULD NOT WRITE {folder.summary}: {error}", markup=False, soft_wrap=True)
         return ExitCode.UNSAVED
+    if config.wandb:
+        with Working("sending the evaluation to Weights & Biases"):
+            send_summary(config, folder, evaluations, note=note)
     return result.exit_code

@@ -389,6 +389,14 @@ class TrainConfig:
     # Watching
     wandb: bool = option(False, "Watching", "Also log to Weights & Biases.")
     wandb_project: str = option("hackmatrix-rl", "Watching", "Project on Weights & Biases.")
+    wandb_group: str | None = option(
+        None, "Watching", "Group of the run there, such as the seeds of one experiment."
+    )
+    wandb_name: str | None = option(
+        None, "Watching", "Name of the run there; none: that of its folder."
+    )
+    wandb_tags: str | None = option(None, "Watching", "Tags of the run there, between commas.")
+    wandb_notes: str | None = option(None, "Watching", "A note on the run, shown beside it there.")
     wandb_mode: str = option(
         "online",
         "Watching",

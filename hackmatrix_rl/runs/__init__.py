@@ -24,6 +24,10 @@ from hackmatrix_rl.runs._curve import (
 from hackmatrix_rl.runs._devices import (
     config_here,
 )
+from hackmatrix_rl.runs._doctor import (
+    Finding,
+    examine,
+)
 from hackmatrix_rl.runs._folder import (
     RunFolder,
     check_run_folder,
@@ -75,9 +79,13 @@ from hackmatrix_rl.runs._verify_resume import (
 from hackmatrix_rl.runs._versions import (
     versions,
 )
+from hackmatrix_rl.runs._wandb_summary import (
+    send_summary,
+)
 
 __all__ = [
     "Comparison",
+    "Finding",
     "Launch",
     "ProofError",
     "ReplayWriter",
@@ -96,6 +104,7 @@ __all__ = [
     "draw_curve",
     "estimate_memory",
     "evaluation_kind",
+    "examine",
     "find_player",
     "find_resumable_run",
     "game_kind",
@@ -110,6 +119,7 @@ __all__ = [
     "run",
     "run_keys",
     "save_demonstrations",
+    "send_summary",
     "verify_resume",
     "versions",
 ]

@@ -50,13 +50,28 @@ def open_sinks(
     if config.tensorboard:
         sinks.append(TensorBoard(folder.path / "tensorboard", place=place))
     if config.wandb:
-        service = WeightsAndBiases(
-            project=config.wandb_project,
-            run_id=folder.wandb_id,
-            name=folder.run_id,
-            folder=folder.path,
-            config=config.as_dict(),
-            mode="offline" if config.wandb_mode == "offline" else "online",
-        )
-        sinks.append(Queued(service, report=Fanout(sinks).note))
+        sinks.append(Queued(open_wandb(config, folder), report=Fanout(sinks).note))
     return Fanout(sinks)
+
+
+def open_wandb(config: TrainConfig, folder: RunFolder) -> WeightsAndBiases:
+    """Opens the run on Weights & Biases; one that is there goes on.
+
+    Args:
+        config: the settings.
+        folder: the run's folder.
+
+    Raises:
+        ConfigError: the service refuses.
+    """
+    return WeightsAndBiases(
+        project=config.wandb_project,
+        run_id=folder.wandb_id,
+        name=config.wandb_name or folder.run_id,
+        group=config.wandb_group,
+        tags=[tag.strip() for tag in (config.wandb_tags or "").split(",") if tag.strip()],
+        notes=config.wandb_notes,
+        folder=folder.path,
+        config=config.as_dict(),
+        mode="offline" if config.wandb_mode == "offline" else "online",
+    )

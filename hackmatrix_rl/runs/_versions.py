@@ -61,7 +61,8 @@ def describe_start(command: Sequence[str] | None = None) -> dict[str, Any]:
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": list(sys.argv if command is None else command),
         "versions": versions(),
-        "commit": commit(Path(__file__).parents[1]),
+        # An installed package has no commit, but a release.
+        "commit": commit(Path(__file__).parents[1]) or f"release {version('hackmatrix-rl')}",
         "system": platform.platform(),
         "machine": platform.machine(),
         "devices": {

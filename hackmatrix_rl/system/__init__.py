@@ -76,6 +76,7 @@ from hackmatrix_rl.system._ticking import (
 from hackmatrix_rl.system._usage import (
     Usage,
     peak_memory,
+    usable_cores,
 )
 
 __all__ = [
@@ -121,6 +122,7 @@ __all__ = [
     "ticking",
     "unseen_accelerator",
     "untested_version",
+    "usable_cores",
     "wandb_timeouts",
     "why_device",
     "within",

@@ -56,7 +56,7 @@ class Usage:
         elapsed, used = (after - before for after, before in zip(now, self._before, strict=True))
         self._before = now
         if elapsed > 0:
-            found["cpu_utilization"] = used / elapsed / _cores()
+            found["cpu_utilization"] = used / elapsed / usable_cores()
         stats = [device.memory_stats() or {} for device in self._devices]
         for name, key in (
             ("device_memory_bytes", "bytes_in_use"),
@@ -88,7 +88,7 @@ def peak_memory() -> int:
     return process_peak_bytes()
 
 
-def _cores() -> int:
+def usable_cores() -> int:
     """Number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))

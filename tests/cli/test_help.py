@@ -1,7 +1,9 @@
 import dataclasses
+import re
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from hackmatrix_rl.cli import main
 from hackmatrix_rl.config import (
@@ -73,3 +75,24 @@ def test_the_help_points_to_headings_that_there_are(command):
     named = words.rpartition(" under ")[2].rstrip(".").replace(" and ", ", ").split(", ")
     assert len(named) > 3
     assert set(named) <= set(headings)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["ev"], ["eval"]),
+        (["train", "--value-h"], ["--value-head"]),
+        (["train", "--value-head", "h"], ["hl-gauss"]),
+        (["train", "--preset", ""], ["auto", "cpu", "gpu", "tpu", "debug"]),
+    ],
+)
+def test_shells_complete_commands_flags_and_values(shell, words, expected):
+    variable, typed = "_HACKMATRIX_RL_COMPLETE", words[-1]
+    given = {variable: f"{shell}_complete", "COMP_WORDS": " ".join(["hackmatrix-rl", *words])}
+    given["COMP_CWORD"] = typed if shell == "fish" else str(len(words))
+    result = CliRunner().invoke(main, env=given, prog_name="hackmatrix-rl")
+    assert result.exit_code == 0
+    # One line a name (`plain,NAME`) or several (`plain`, NAME, help): shells and versions differ.
+    told = re.findall(r"^plain[,\n]([^\t\n]+)", result.stdout, re.MULTILINE)
+    assert [name for name in told if name.startswith(typed)] == expected

@@ -5,15 +5,19 @@ import math
 import sys
 import warnings
 from datetime import datetime
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
 
+from hackmatrix_rl.config import make_config
 from hackmatrix_rl.errors import (
     ConfigError,
 )
+from hackmatrix_rl.runs import make_run_folder
 from hackmatrix_rl.runs._curve import draw_curve
+from hackmatrix_rl.runs._open_sinks import open_sinks
 from hackmatrix_rl.runs.sinks import (
     Fanout,
     JsonLines,
@@ -26,6 +30,8 @@ from hackmatrix_rl.runs.sinks import (
     terminal,
 )
 from hackmatrix_rl.runs.sinks._columns import duration
+from hackmatrix_rl.view import draw, save_gif
+from hackmatrix_rl.view.replays import Match
 
 
 def row(**changes):
@@ -173,6 +179,12 @@ class FakeWandb(SimpleNamespace):
         assert not inject
         return ("html", data)
 
+    def Table(self, columns, data):
+        return [dict(zip(columns, row, strict=True)) for row in data]
+
+    def Video(self, file, format):
+        return (format, Path(file).read_bytes()[:6])
+
     def define_metric(self, name, step_metric=None):
         self.metrics[name] = step_metric
 
@@ -209,6 +221,27 @@ def test_wandb_gets_known_numbers_over_environment_steps(monkeypatch, tmp_path):
     assert fake.finished
 
 
+def test_wandb_knows_a_run_by_what_its_settings_say(monkeypatch, tmp_path):
+    fake = FakeWandb()
+    monkeypatch.setitem(sys.modules, "wandb", fake)
+    settings = {
+        "wandb": True,
+        "wandb_group": "seeds",
+        "wandb_name": "third",
+        "wandb_tags": "small, no rewind,",
+        "wandb_notes": "why",
+        "run_dir": str(tmp_path / "run"),
+    }
+    for given, name in ((settings, "third"), ({**settings, "wandb_name": None}, "run")):
+        config = make_config("debug", {**given, "run_dir": str(tmp_path / name / "run")})
+        folder = make_run_folder(config)
+        open_sinks(config, folder).close()
+        assert fake.arguments["name"] == name
+    assert fake.arguments["group"] == "seeds"
+    assert fake.arguments["tags"] == ["small", "no rewind"]
+    assert fake.arguments["notes"] == "why"
+
+
 def test_wandb_gets_a_page(monkeypatch, tmp_path):
     fake = FakeWandb()
     monkeypatch.setitem(sys.modules, "wandb", fake)
@@ -219,6 +252,19 @@ def test_wandb_gets_a_page(monkeypatch, tmp_path):
     sink.close()
     assert told == []
     assert fake.logged == [{"replay": ("html", "<p>a game")}]
+
+
+def test_wandb_gets_a_film_and_a_table(monkeypatch, tmp_path):
+    fake = FakeWandb()
+    monkeypatch.setitem(sys.modules, "wandb", fake)
+    (tmp_path / "replay.gif").write_bytes(b"GIF89a...")
+    sink = wandb_sink(tmp_path)
+    sink.film(tmp_path / "replay.gif")
+    sink.table("evaluations", [{"player": "a", "return": 1.0}, {"player": "b", "return": 2.0}])
+    assert fake.logged == [
+        {"replay.gif": ("gif", b"GIF89a")},
+        {"evaluations": [{"player": "a", "return": 1.0}, {"player": "b", "return": 2.0}]},
+    ]
 
 
 def test_wandb_continues_a_run_of_the_same_id_even_where_steps_go_back(monkeypatch, tmp_path):
@@ -251,16 +297,31 @@ def real_wandb(monkeypatch, tmp_path):
 def test_the_library_keeps_a_run_offline_and_goes_on_with_it(real_wandb, tmp_path):
     page = tmp_path / "replay.html"
     page.write_text("<!doctype html><p>a game")
+    film = tmp_path / "replay.gif"
+    save_gif([draw(Match.start(seed=1).now.frame)] * 2, film)
     for steps in ((64, 128), (64, 128, 192)):
         sink = wandb_sink(tmp_path, mode="offline")
         for step in steps:
             sink.write({"env_steps": step, "entropy": 1.0})
         sink.show(page)
+        sink.film(film)
         sink.close()
     kept = list((tmp_path / "wandb").glob("offline-run-*/run-r-1.wandb"))
     assert kept
     assert list((tmp_path / "wandb").glob("offline-run-*/files/media/html/replay_*.html"))
+    assert list((tmp_path / "wandb").glob("offline-run-*/files/media/videos/replay.gif_*.gif"))
     assert all(file.stat().st_size for file in kept)
+
+
+def test_the_library_keeps_a_table_offline_or_says_so_in_time(real_wandb, tmp_path):
+    sink = wandb_sink(tmp_path, mode="offline", patience=1.0)
+    try:
+        sink.table("evaluations", [{"player": "trained", "return": 1.0}])
+    except TimeoutError:
+        pytest.skip("this version of the library asks the service even offline")
+    finally:
+        sink.close()
+    assert list((tmp_path / "wandb").glob("offline-run-*/files/media/table/evaluations_*.json"))
 
 
 def test_a_service_that_cannot_be_reached_at_the_start_is_said_soon(real_wandb, tmp_path):

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import pytest
 
 import hackmatrix_rl
+from hackmatrix_rl.runs import _versions
 from hackmatrix_rl.runs._health import Health
 from hackmatrix_rl.runs._profile import Profiler
 from hackmatrix_rl.runs._versions import (
@@ -138,6 +139,12 @@ def test_each_start_of_a_run_is_kept_and_what_changed_is_said(tmp_path, monkeypa
     assert record_start(file) == ["since the last start, XLA_FLAGS went from none to --new"]
     starts = json.loads(file.read_text())["starts"]
     assert [start["environment"].get("XLA_FLAGS") for start in starts] == [None, None, "--new"]
+
+
+def test_code_without_a_commit_is_a_release(monkeypatch):
+    monkeypatch.setattr(_versions, "commit", lambda folder: None)
+    found = describe_start()
+    assert found["commit"] == f"release {found['versions']['hackmatrix-rl']}"
 
 
 def test_code_that_was_changed_since_its_commit_is_marked(tmp_path):

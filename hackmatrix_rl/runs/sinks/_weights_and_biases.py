@@ -1,7 +1,7 @@
 """Metrics on Weights & Biases."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -31,6 +31,9 @@ class WeightsAndBiases(Sink):
         name: name of the run, for people.
         folder: folder of the library's files.
         config: settings to store with the run.
+        group: name of a group of runs that belong together.
+        tags: words by which the run is found.
+        notes: a longer text about it.
         mode: `online`, or `offline` to keep everything in the folder.
         patience: seconds to wait for the service at the start, and again at the end.
 
@@ -46,6 +49,9 @@ class WeightsAndBiases(Sink):
         name: str,
         folder: Path,
         config: Mapping[str, Any],
+        group: str | None = None,
+        tags: Sequence[str] = (),
+        notes: str | None = None,
         mode: Literal["online", "offline"] = "online",
         patience: float = 30.0,
     ) -> None:
@@ -63,6 +69,9 @@ class WeightsAndBiases(Sink):
                     name=name,
                     dir=str(folder),
                     config=dict(config),
+                    group=group,
+                    tags=list(tags),
+                    notes=notes,
                     mode=mode,
                     resume="allow",
                     settings=wandb.Settings(**timeouts),
@@ -91,6 +100,29 @@ class WeightsAndBiases(Sink):
 
         # By its content: the file is written again while the library uploads it.
         self._run.log({page.stem: wandb.Html(page.read_text(), inject=False)})
+
+    def film(self, file: Path) -> None:
+        """Uploads a moving picture, named like its file."""
+        import wandb
+
+        self._run.log({file.name: wandb.Video(str(file), format="gif")})
+
+    def table(self, name: str, rows: Sequence[Mapping[str, str | float]]) -> None:
+        """Logs a table.
+
+        Args:
+            name: under which it stands.
+            rows: numbers and texts by column; all have the same columns.
+
+        Raises:
+            TimeoutError: the library waits for the service. Old versions (0.18) ask it something
+                first, even offline, for as long as it does not answer.
+        """
+        import wandb
+
+        data: list[list[Any]] = [[row[column] for column in rows[0]] for row in rows]
+        table = wandb.Table(columns=[*rows[0]], data=data)
+        within(_SLACK + self._patience, partial(self._run.log, {name: table}))
 
     def close(self) -> None:
         """Waits until everything is sent, or the time is over."""

@@ -1,0 +1,37 @@
+"""`hackmatrix-rl doctor`."""
+
+import json
+from dataclasses import asdict
+
+import click
+
+from hackmatrix_rl.cli._working import Working
+from hackmatrix_rl.runs import Finding, examine
+
+_COLOURS = {"ok": "green", "note": "yellow", "fails": "red"}
+
+
+@click.command("doctor")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
+def doctor_command(as_json: bool) -> int:
+    """Check this installation: versions, devices, memory, cache, a tiny training, wandb.
+
+    Each part has a line, and what to do where something is amiss. Exit status: 0 it works,
+    1 something fails.
+    """
+    found = []
+    with Working("looking", lines=not as_json) as work:
+        for finding in examine():
+            found.append(finding)
+            if not as_json:
+                work.say(_told(finding), click.echo)
+                work.doing("looking")
+    if as_json:
+        click.echo(json.dumps({"parts": [asdict(finding) for finding in found]}))
+    return int(any(finding.judgement == "fails" for finding in found))
+
+
+def _told(finding: Finding) -> str:
+    judgement = click.style(f"{finding.judgement:5}", fg=_COLOURS[finding.judgement])
+    line = f"{judgement} {finding.part:9} {finding.found}"
+    return f"{line}\n{'':15} {finding.remedy}" if finding.remedy else line

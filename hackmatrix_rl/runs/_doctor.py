@@ -1,0 +1,143 @@
+"""Whether an installation works here, part by part."""
+
+import os
+import platform
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import jax
+
+from hackmatrix_rl.config import make_config
+from hackmatrix_rl.errors import first_line
+from hackmatrix_rl.runs._compose import compose
+from hackmatrix_rl.runs._versions import versions
+from hackmatrix_rl.system import (
+    available_memory,
+    describe_device,
+    enable_compilation_cache,
+    format_bytes,
+    unseen_accelerator,
+    untested_version,
+    usable_cores,
+)
+
+Judgement = Literal["ok", "note", "fails"]
+LITTLE_MEMORY = 2 << 30
+"""Bytes below which the default training of a CPU does not fit beside other programs."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What was found about one part of an installation.
+
+    Attributes:
+        part: its name.
+        judgement: `ok`; `note`, if it works but could be better; `fails`.
+        found: in one line.
+        remedy: what to do; empty if there is nothing to do.
+    """
+
+    part: str
+    judgement: Judgement
+    found: str
+    remedy: str = ""
+
+
+def examine() -> Iterator[Finding]:
+    """Looks at each part in turn; what fails does not keep the rest from being looked at."""
+    parts: dict[str, Callable[[], Finding]] = {
+        "versions": _versions,
+        "devices": _devices,
+        "memory": _memory,
+        "cache": _cache,
+        "training": _training,
+        "wandb": _wandb,
+    }
+    for part, look in parts.items():
+        try:
+            yield look()
+        except Exception as error:  # whatever it is: it is told, and the next part is looked at
+            yield Finding(
+                part, "fails", first_line(error), "Install the package anew: pip install ."
+            )
+
+
+def _versions() -> Finding:
+    found = versions()
+    named = ", ".join(f"{name} {found[name]}" for name in ("python", "jax", "jaxlib", "equinox"))
+    untested = untested_version()
+    if untested:
+        return Finding("versions", "note", f"{named}; {untested}", "It works, perhaps slower.")
+    return Finding("versions", "ok", named)
+
+
+def _devices() -> Finding:
+    unseen = unseen_accelerator(jax.default_backend())
+    cores = f"{usable_cores()} cores, {platform.machine()}"
+    found = f"{describe_device()}; {cores}"
+    if unseen:
+        return Finding("devices", "note", found, unseen)
+    return Finding("devices", "ok", found)
+
+
+def _memory() -> Finding:
+    memory = available_memory()
+    if memory is None:
+        return Finding("memory", "note", "unknown", "Nothing checks whether a run fits.")
+    size, kind = memory
+    found = f"{format_bytes(size)} of {kind} for each device"
+    if size < LITTLE_MEMORY:
+        remedy = "Close other programs, or train with a smaller --num-envs."
+        return Finding("memory", "note", found, remedy)
+    return Finding("memory", "ok", found)
+
+
+def _cache() -> Finding:
+    folder = enable_compilation_cache()
+    if folder is None:
+        remedy = "Set JAX_COMPILATION_CACHE_DIR to a folder that you can write to."
+        return Finding("cache", "note", "none: every start compiles anew", remedy)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        remedy = f"Make {folder} writable, or set JAX_COMPILATION_CACHE_DIR to another folder."
+        return Finding("cache", "fails", f"{folder}: {error.strerror}", remedy)
+    size = sum(file.stat().st_size for file in Path(folder).glob("*") if file.is_file())
+    return Finding("cache", "ok", f"{folder}, {format_bytes(size)}")
+
+
+def _training() -> Finding:
+    """One small update, compiled and run as `train` does it."""
+    config = make_config("debug", {"num_envs": 8, "num_steps": 4, "width": 8, "num_minibatches": 2})
+    began = time.perf_counter()
+    trainer = compose(config, key=jax.random.key(0))
+    *_, metrics = trainer.train(1, key=jax.random.key(1))
+    seconds = time.perf_counter() - began
+    return Finding(
+        "training", "ok", f"an update of {metrics.env_steps} steps, compiled in {seconds:.0f} s"
+    )
+
+
+def _wandb() -> Finding:
+    import wandb
+
+    mode = os.environ.get("WANDB_MODE", "online")
+    found = f"{wandb.__version__}, mode {mode}"
+    if mode == "online" and not _logged_in():
+        remedy = "For train --wandb: wandb login, or WANDB_MODE=offline."
+        return Finding("wandb", "note", f"{found}, not logged in", remedy)
+    return Finding("wandb", "ok", found)
+
+
+def _logged_in() -> bool:
+    """Whether a key is where Weights & Biases looks for it; nothing is asked over the network."""
+    if os.environ.get("WANDB_API_KEY"):
+        return True
+    file = Path(os.environ.get("NETRC", Path.home() / ".netrc"))
+    return file.exists() and "wandb" in file.read_text(encoding="utf-8", errors="replace")

@@ -1,0 +1,77 @@
+"""What Weights & Biases gets when a run has ended: a table of evaluations, and a film."""
+
+import numpy as np
+import pytest
+
+from hackmatrix_rl.config import make_config
+from hackmatrix_rl.evaluation import Evaluation
+from hackmatrix_rl.runs import _wandb_summary as sent
+from hackmatrix_rl.runs import make_run_folder, send_summary
+from hackmatrix_rl.view.replays import Match, Replay
+
+
+class Service:
+    """What was sent, and whether it was closed."""
+
+    def __init__(self):
+        self.tables, self.films, self.closed = {}, [], False
+
+    def table(self, name, rows):
+        self.tables[name] = rows
+
+    def film(self, file):
+        self.films.append(file.read_bytes()[:6])
+
+    def close(self):
+        self.closed = True
+
+
+@pytest.fixture
+def run(tmp_path):
+    config = make_config("debug", {"wandb": True, "run_dir": str(tmp_path / "run")})
+    return config, make_run_folder(config)
+
+
+def evaluations():
+    won = np.array([True, False, False, True])
+    values = {"return": np.arange(4.0), "won": won}
+    return {"trained": Evaluation(episodes=4, values=values, unfinished=0)}
+
+
+def test_the_table_has_a_row_for_each_player_and_the_film_is_a_gif(run, monkeypatch):
+    config, folder = run
+    service, told = Service(), []
+    monkeypatch.setattr(sent, "open_wandb", lambda *given: service)
+    folder.replays.mkdir()
+    Replay.of(Match.start(seed=3)).save(folder.replays / "update-00000008_return-1.00_stage-1.json")
+    send_summary(config, folder, evaluations(), note=told.append)
+    (row,) = service.tables["final evaluations"]
+    assert row["player"] == "trained"
+    assert (row["episodes"], row["return"], row["won"]) == (4, 1.5, 0.5)
+    assert row["won low"] < 0.5 < row["won high"]
+    assert service.films == [b"GIF89a"]
+    assert (folder.path / "replay.gif").exists()
+    assert service.closed
+    assert told == []
+
+
+def test_a_run_without_replays_sends_the_table_alone(run, monkeypatch):
+    service = Service()
+    monkeypatch.setattr(sent, "open_wandb", lambda *given: service)
+    send_summary(*run, evaluations(), note=pytest.fail)
+    assert list(service.tables) == ["final evaluations"]
+    assert service.films == []
+
+
+def test_what_fails_is_told_and_the_service_is_closed(run, monkeypatch):
+    service, told = Service(), []
+
+    def table(name, rows):
+        raise OSError("no route")
+
+    service.table = table
+    monkeypatch.setattr(sent, "open_wandb", lambda *given: service)
+    send_summary(*run, evaluations(), note=told.append)
+    (line,) = told
+    assert "could not send the final evaluations to Weights & Biases: OSError: no route" in line
+    assert service.closed
