@@ -1,5 +1,6 @@
-"""Each example, copied to an empty folder, runs against the built wheel."""
+"""Each example and notebook, copied to an empty folder, runs against the built wheel."""
 
+import importlib.util
 import re
 import subprocess
 import sys
@@ -13,15 +14,43 @@ from hackmatrix_rl.config import make_config, read_settings
 from .conftest import ROOT
 
 EXAMPLES = ROOT / "examples"
+NOTEBOOKS = ROOT / "notebooks"
 
 pytestmark = pytest.mark.slow
 
 # What to run each script with, so that it ends soon, and what it then prints.
 SCRIPTS = {
     "play_random_games.py": (["5"], "of 1000 games are over after 5 turns"),
+    "one_ply_search.py": (["4", "2"], "4 games, 2 moves"),
     "own_network.py": (["4096"], "4,096 steps"),
-    "own_environment.py": (["60000"], r"mean return \+1.00"),
+    "own_memory.py": (["60000"], r"mean return \+1.00"),
+    "own_environment.py": (["300000"], r"mean return \+0.9"),
+    "own_reward.py": (["4096"], r"learned_return +[-+]\d"),
+    "own_loss.py": (["4096"], r"4,096 steps.* bonus \d"),
     "own_precision.py": (["16384"], r"layers\[0\]\.weight +float32 +float16"),
+    "eight_devices.py": (["8192"], r"largest difference of a parameter: \d\.\de-0[5-9]"),
+    "sweep_seeds.py": (["4096", "2"], "2 seeds: return"),
+    "export_agent.py": ([], "JAX alone: "),
+}
+
+# The sizes in each notebook with small ones in their place, and what it then shows.
+SMALL = {
+    "first_look.ipynb": (
+        {"GAMES, TURNS = 1000, 60": "GAMES, TURNS = 16, 4"},
+        r"DOWN SIPHON.*stage that each game reached.*pretrained <game of \d+ moves.*<iframe",
+    ),
+    "compose_an_agent.ipynb": (
+        {"STEPS = 600_000": "STEPS = 16_384", "episodes=200": "episodes=8"},
+        r"16,384 steps.*trained +return.*runner +return.*<iframe",
+    ),
+    "study_an_agent.ipynb": (
+        {
+            "EPISODES = 200": "EPISODES = 4",
+            "GAMES = 500": "GAMES = 24",
+            "ROLLOUTS = 30": "ROLLOUTS = 15",
+        },
+        r"wins in 100 games.*24 games, [\d,]+ moves.*it takes.*the search takes.*without UNDO",
+    ),
 }
 
 
@@ -53,25 +82,71 @@ def test_the_example_of_the_readme_runs_and_is_short(run_alone):
     assert output.count("'episodes': 8") == 2
 
 
-def test_the_notebook_runs(wheel_environment, tmp_path, monkeypatch):
-    notebook = nbformat.read(EXAMPLES / "compose_an_agent.ipynb", as_version=4)
-    for cell in notebook.cells:
-        cell.source = cell.source.replace("STEPS = 600_000", "STEPS = 16_384")
-        cell.source = cell.source.replace("episodes=200", "episodes=8")
-    assert "STEPS = 16_384" in notebook.cells[1].source
-    for name, value in wheel_environment.items():
-        monkeypatch.setenv(name, value)
-    client = NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(tmp_path)}})
-    client.execute()
-    evaluated, shown, watched = (notebook.cells[place].outputs for place in (-4, -2, -1))
-    assert any("trained" in str(output) for output in evaluated)
-    assert any("image/svg+xml" in output.get("data", {}) for output in shown)
-    assert any("<iframe" in output.get("data", {}).get("text/html", "") for output in watched)
+def read(name):
+    return nbformat.read(NOTEBOOKS / name, as_version=4)
 
 
-def test_the_notebook_is_stored_without_outputs():
-    notebook = nbformat.read(EXAMPLES / "compose_an_agent.ipynb", as_version=4)
-    assert not any(cell.get("outputs") for cell in notebook.cells)
+def outputs_of(notebook):
+    return [output for cell in notebook.cells for output in cell.get("outputs", [])]
+
+
+def count(outputs, kind):
+    return sum(kind in output.get("data", {}) for output in outputs)
+
+
+def test_every_notebook_is_run_and_listed():
+    names = {path.name for path in NOTEBOOKS.glob("*.ipynb")}
+    assert names == set(SMALL)
+    listed = (NOTEBOOKS / "README.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"\((\w+\.ipynb)\)", listed)) == names
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_a_notebook_runs(name, wheel_environment, tmp_path, monkeypatch):
+    notebook = read(name)
+    stored = outputs_of(notebook)
+    sizes, printed = SMALL[name]
+    for long, short in sizes.items():
+        assert sum(cell.source.count(long) for cell in notebook.cells) == 1, long
+        for cell in notebook.cells:
+            cell.source = cell.source.replace(long, short)
+    for variable, value in wheel_environment.items():
+        monkeypatch.setenv(variable, value)
+    monkeypatch.delenv("MPLBACKEND")  # figures are shown in the notebook
+    resources = {"metadata": {"path": str(tmp_path)}}
+    NotebookClient(notebook, timeout=600, resources=resources).execute()
+    outputs = outputs_of(notebook)
+    words = "".join(output.get("text", "") + str(output.get("data", "")) for output in outputs)
+    assert re.search(printed, words, flags=re.DOTALL)
+    for kind in ("image/png", "image/svg+xml", "text/html"):
+        assert count(outputs, kind) == count(stored, kind)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_a_notebook_is_stored_with_what_it_shows(name):
+    notebook = read(name)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1))
+    shows = re.compile(r"\b(?:print\(|plt\.show\(|hm\.show\(|HTML\()")
+    for cell in code:
+        assert cell.get("outputs") or not shows.search(cell.source) or "def " in cell.source
+    assert count(outputs_of(notebook), "image/svg+xml") > 0
+    assert count(outputs_of(notebook), "image/png") > 0
+    path = NOTEBOOKS / "execute.py"
+    specification = importlib.util.spec_from_file_location("execute", path)
+    execute = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(execute)
+    assert execute.trouble(notebook, nbformat.writes(notebook)) is None
+    assert all(cell.metadata == {} for cell in notebook.cells)
+    assert notebook.metadata == execute.METADATA
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_the_first_cell_of_a_notebook_installs_only_what_is_missing(name):
+    first = next(cell for cell in read(name).cells if cell.cell_type == "code")
+    assert not first.outputs
+    lines = ['if importlib.util.find_spec("hackmatrix_rl") is None:', "    %pip install"]
+    assert "\n".join(lines) in first.source
 
 
 def test_the_settings_file_is_valid():
