@@ -187,6 +187,31 @@ def gpu_program_table(rows: Any) -> list[str]:
     )
 
 
+def peers_table(found: Any) -> list[str]:
+    def ratio(figures: dict[str, float]) -> str:
+        return f"{figures['median']:.2f} ({figures['min']:.2f} to {figures['max']:.2f})"
+
+    first = found["rows"][0]["player"]
+    seeds = ", ".join(found["rows"][0]["returns"])
+    lines = markdown(
+        (
+            *("", "steps/s", "steps/s of CPU time", f"{first} is faster by", "by CPU time"),
+            *("compile s", f"return after {found['steps']:,} steps, seeds {seeds}"),
+        ),
+        (
+            (
+                *(row["player"], spread(row["clock"]), spread(row["cpu"])),
+                *(ratio(row["clock_ratio"]), ratio(row["cpu_ratio"])),
+                f"{row['compile_seconds']:.0f}",
+                ", ".join(f"{each:.1f}" for each in row["returns"].values()),
+            )
+            for row in found["rows"]
+        ),
+    )
+    packages = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
+    return [*lines, "", f"With {packages}."]
+
+
 BENCH = ("-m", "hackmatrix_rl", "bench", "--repeats", "9")
 # A common setup of PPO, with a network of two layers on the whole observation.
 WELL_KNOWN = (
@@ -198,6 +223,7 @@ BENCHMARKS = {
     "pgx": Benchmark((*BENCH, "--compare", "pgx"), speeds_table),
     "training": Benchmark(BENCH, speeds_table),
     "training-mlp": Benchmark((*BENCH, *WELL_KNOWN), speeds_table),
+    "peers": Benchmark(("benchmarks/peers.py",), peers_table, "rejax"),
     "startup": Benchmark(("benchmarks/startup.py",), startup_table),
     "compiler-options": Benchmark(
         ("benchmarks/compiler_options.py", "--games", "64", "1024"), options_table

@@ -1,9 +1,11 @@
 """Trains with a choice on and off, at equal steps from the same start: the table of learning.md.
 
     python benchmarks/choices.py value --init runs/imitated [--steps 2_000_000] [--seeds 0 1 2]
+    python benchmarks/choices.py network --steps 300_000
 
-Each variant of a choice is trained by `hackmatrix-rl train` once for each seed, and its summary
-plays games apart. The results go to benchmarks/learning/choices.json after each training, so that a
+Each variant of a choice is trained once for each seed, and its summary plays games apart: by
+`hackmatrix-rl train` from one run, or, for networks, by `hackmatrix-rl imitate` from random
+weights. The results go to benchmarks/learning/choices.json after each training, so that a
 measurement that is stopped goes on where it was; without a choice, the table is printed.
 """
 
@@ -21,7 +23,7 @@ FILE = Path(__file__).parent / "learning" / "choices.json"
 NO_FARMING = "victory=0,score_gain=0,data_siphon=0,kills=0,distance_shaping=0"
 BASE = (
     *("--aux-victory", "--aux-coefficient", "0.05", "--aux-every", "2", "--ent-coef", "0.003"),
-    *("--learning-rate", "0.0005", "--target-kl", "0.03", "--cpu-devices", "1"),
+    *("--learning-rate", "0.0005", "--target-kl", "0.03"),
     *("--critic-warmup-timesteps", "300_000"),
 )
 USUAL = ("--gamma", "linear:0.997:0.9993", "--reward", NO_FARMING)
@@ -36,6 +38,11 @@ CHOICES: dict[str, dict[str, tuple[str, ...]]] = {
         "none": USUAL,
         "a quarter of the games": (*USUAL, "--frontier-share", "0.25"),
     },
+    "network": {
+        "cells": ("--network", "cells", "--width", "192"),
+        "resnet": ("--network", "resnet"),
+        "transformer": ("--network", "transformer"),
+    },
     "KL to the start": {
         "none": USUAL,
         "0.2, fading": (*USUAL, "--teacher-kl", "linear:0.2:0@0.5"),
@@ -45,7 +52,8 @@ CHOICES: dict[str, dict[str, tuple[str, ...]]] = {
         "the game's, without victory and score": (
             *("--gamma", "linear:0.997:0.9993", "--reward", "victory=0,score_gain=0"),
         ),
-        "the game's": ("--gamma", "linear:0.997:0.9993"),
+        # A weight of 1 for one term: without the flag, `--init` has other weights on a CPU.
+        "the game's": ("--gamma", "linear:0.997:0.9993", "--reward", "victory=1"),
     },
     "gamma": {
         "0.99": ("--gamma", "0.99", "--reward", NO_FARMING),
@@ -54,15 +62,21 @@ CHOICES: dict[str, dict[str, tuple[str, ...]]] = {
     },
 }
 
+IMITATED = ("network",)
+"""Choices that are measured by imitation."""
+COLUMNS = ("siphons", "programs", "undos", "accuracy", "accuracy_programs", "accuracy_siphons")
 
-def trained(flags: tuple[str, ...], given: argparse.Namespace, seed: int) -> dict[str, Any]:
-    """How often a training wins, and its siphons, programs and UNDO a game at its end."""
+
+def trained(
+    choice: str, flags: tuple[str, ...], given: argparse.Namespace, seed: int
+) -> dict[str, Any]:
+    """How often a training wins, and what it does in a game at its end."""
     with tempfile.TemporaryDirectory() as folder:
         run = str(Path(folder) / "run")
         quiet = os.environ | {"HACKMATRIX_RL_FLAGS": ""}
         command = (
-            *("hackmatrix-rl", "train", "--init", given.init, "--league", given.league, *BASE),
-            *(*flags, "--seed", str(seed), "--total-timesteps", str(given.steps)),
+            *("hackmatrix-rl", *start(choice, given), "--league", given.league, *flags),
+            *("--seed", str(seed), "--total-timesteps", str(given.steps), "--cpu-devices", "1"),
             *("--eval-episodes", str(given.games), "--run-dir", run),
         )
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=quiet)
@@ -72,7 +86,8 @@ def trained(flags: tuple[str, ...], given: argparse.Namespace, seed: int) -> dic
     weights = [row["episodes"] for row in last]
     numbers = {
         name: float(np.average([row[name] for row in last], weights=weights))
-        for name in ("siphons", "programs", "undos")
+        for name in COLUMNS
+        if name in last[-1]
     }
     return {
         "seed": seed,
@@ -84,15 +99,23 @@ def trained(flags: tuple[str, ...], given: argparse.Namespace, seed: int) -> dic
     }
 
 
-def line(choice: str, variant: str, runs: list[dict[str, Any]]) -> str:
+def start(choice: str, given: argparse.Namespace) -> tuple[str, ...]:
+    """The command of a training, without what its variant adds."""
+    if choice in IMITATED:
+        return ("imitate", "--teacher", "expert")
+    return ("train", "--init", given.init, *BASE)
+
+
+def line(choice: str, variant: str, name: str, runs: list[dict[str, Any]]) -> str:
     """A line of the table: the mean of the seeds, and each of them."""
     won = [100 * run["won"] for run in runs]
     each = ", ".join(f"{rate:.1f}" for rate in won)
     means = " | ".join(
-        f"{np.mean([run[name] for run in runs]):.1f}" for name in ("siphons", "programs", "undos")
+        f"{np.mean([run[name] for run in runs]):.3g}" for name in COLUMNS if name in runs[0]
     )
     steps = f"{runs[0]['steps'] / 1e6:g} M"
-    return f"| {choice} | {variant} | {np.mean(won):.1f} | {each} | {steps} | {means} |"
+    origin = name.split()[-1]
+    return f"| {choice} | {variant} | {origin} | {np.mean(won):.1f} | {each} | {steps} | {means} |"
 
 
 def main() -> None:
@@ -107,25 +130,26 @@ def main() -> None:
     given = parser.parse_args()
     if unknown := set(given.choices) - CHOICES.keys():
         parser.error(f"{min(unknown)}: there is {', '.join(CHOICES)}")
-    if given.choices and given.init is None:
+    if set(given.choices) - set(IMITATED) and given.init is None:
         parser.error("--init RUN: all variants start from one run")
     found = json.loads(FILE.read_text()) if FILE.exists() else {}
     for choice in given.choices:
         for seed in given.seeds:
             for variant, flags in CHOICES[choice].items():
                 # What two choices have in common is trained once.
-                name = " ".join((*flags, "|", given.league, str(given.steps)))
+                origin = "random" if choice in IMITATED else Path(given.init).name
+                name = " ".join((*flags, "|", given.league, str(given.steps), origin))
                 runs = found.setdefault(name, [])
                 if seed not in [run["seed"] for run in runs]:
-                    runs.append(trained(flags, given, seed))
+                    runs.append(trained(choice, flags, given, seed))
                     FILE.write_text(json.dumps(found, indent=1) + "\n")
-                print(line(choice, variant, runs), flush=True)
+                print(line(choice, variant, name, runs), flush=True)
     if not given.choices:
         for choice, variants in CHOICES.items():
             for variant, flags in variants.items():
                 for name, runs in found.items():
                     if name.startswith(" ".join((*flags, "|"))):
-                        print(line(choice, variant, runs))
+                        print(line(choice, variant, name, runs))
 
 
 if __name__ == "__main__":
