@@ -12,70 +12,22 @@ import argparse
 import json
 import time
 from pathlib import Path
-from typing import Any, final
+from typing import Any
 
-import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int32, Key, PyTree
 
 from hackmatrix_rl.env import HackMatrix
-from hackmatrix_rl.evaluation import Agent, GameAgent, PolicyAgent, evaluate, rate_of
-from hackmatrix_rl.game import FIRST_PROGRAM, LEAGUES, GameConfig, Program
+from hackmatrix_rl.evaluation import PolicyAgent, evaluate, rate_of
+from hackmatrix_rl.game import FIRST_PROGRAM, LEAGUES, Program
 from hackmatrix_rl.runs import find_player
 from hackmatrix_rl.system import enable_compilation_cache
 
 FILE = Path(__file__).parent / "learning" / "ladder.json"
+UNDO = int(FIRST_PROGRAM + Program.UNDO)
 SEED = 20_261_123
 """Of the games; no other seed of the repository is near it."""
 KEPT = ("won", "return", "stage", "score", "length", "siphons", "programs", "undos")
-
-
-def _abstains(mask: Bool[Array, " num_actions"]) -> Bool[Array, " num_actions"]:
-    others = mask.at[FIRST_PROGRAM + Program.UNDO].set(False)
-    return jnp.where(others.any(), others, mask)
-
-
-@final
-class WithoutUndo(Agent):
-    """A player that never plays UNDO where anything else is legal."""
-
-    player: Agent
-
-    def initial_carry(self) -> PyTree[Array]:
-        """The player's."""
-        return self.player.initial_carry()
-
-    def act(
-        self,
-        observation: PyTree[Array],
-        mask: Bool[Array, " num_actions"],
-        carry: PyTree[Array],
-        *,
-        key: Key[Array, ""],
-    ) -> tuple[Int32[Array, ""], PyTree[Array]]:
-        """The player's action among the others."""
-        return self.player.act(observation, _abstains(mask), carry, key=key)
-
-
-@final
-class GameWithoutUndo(GameAgent):
-    """The same for a player that is handed the whole game."""
-
-    config: GameConfig = eqx.field(static=True)
-    player: GameAgent
-
-    def think(
-        self,
-        observation: PyTree[Array],
-        mask: Bool[Array, " num_actions"],
-        carry: PyTree[Array],
-        *,
-        key: Key[Array, ""],
-    ) -> tuple[Int32[Array, ""], PyTree[Array], Any]:
-        """What the player thinks of the other actions."""
-        return self.player.think(observation, _abstains(mask), carry, key=key)
 
 
 def measure(given: argparse.Namespace, name: str, found: dict[str, Any]) -> None:
@@ -92,12 +44,6 @@ def measure(given: argparse.Namespace, name: str, found: dict[str, Any]) -> None
     if given.greedy:
         assert isinstance(player, PolicyAgent), f"{name}: only a network can be greedy"
         player = PolicyAgent(player.policy, greedy=True)
-    if given.without_undo:
-        player = (
-            GameWithoutUndo(player.config, player)
-            if isinstance(player, GameAgent)
-            else WithoutUndo(player)
-        )
     while done < given.games:
         games = min(given.at_once, given.games - done)
         began = time.perf_counter()
@@ -108,6 +54,7 @@ def measure(given: argparse.Namespace, name: str, found: dict[str, Any]) -> None
             key=jax.random.fold_in(jax.random.key(SEED), done),
             num_envs=games,
             max_steps=given.max_steps,
+            avoid=(UNDO,) if given.without_undo else (),
         )
         seconds = round(time.perf_counter() - began, 1)
         means = {each: round(float(np.mean(played.values[each])), 4) for each in KEPT}

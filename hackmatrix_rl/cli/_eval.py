@@ -22,9 +22,12 @@ from hackmatrix_rl.config import (
 from hackmatrix_rl.env import HackMatrix
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.evaluation import Evaluation, evaluate
+from hackmatrix_rl.game import FIRST_PROGRAM, Program
 from hackmatrix_rl.runs import check_played
 from hackmatrix_rl.system import enable_compilation_cache
 from hackmatrix_rl.view.replays import choose_games, parse_choice, replays_of
+
+UNDO = int(FIRST_PROGRAM + Program.UNDO)
 
 REPLAYS = Path("replays")
 
@@ -48,6 +51,11 @@ REPLAYS = Path("replays")
     help="Seed of the games and of the policy's draws.",
 )
 @click.option("--greedy", is_flag=True, help="Take the most likely action instead of drawing one.")
+@click.option(
+    "--without-undo",
+    is_flag=True,
+    help="Play UNDO only where nothing else is legal: how much of the skill is without it.",
+)
 @click.option(
     "--num-envs",
     type=click.IntRange(1, COUNTED),
@@ -75,6 +83,7 @@ def evaluate_command(
     episodes: int,
     seed: int,
     greedy: bool,
+    without_undo: bool,
     num_envs: int,
     save_replays: str | None,
     replay_dir: Path | None,
@@ -101,7 +110,10 @@ def evaluate_command(
         check_played(environment, min(num_envs, episodes))
     enable_compilation_cache()
     record = save_replays is not None
-    sizes = {"num_envs": min(num_envs, episodes), "greedy": greedy, "record": record}
+    sizes = {
+        **{"num_envs": min(num_envs, episodes), "greedy": greedy, "record": record},
+        "without_undo": without_undo,
+    }
     with evaluating({target: player}, **sizes) as on_progress:
         found = evaluate(
             player,
@@ -111,6 +123,7 @@ def evaluate_command(
             num_envs=num_envs,
             greedy=greedy,
             record=record,
+            avoid=(UNDO,) if without_undo else (),
             on_progress=on_progress,
         )
     if found.unfinished:

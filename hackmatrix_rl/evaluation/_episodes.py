@@ -52,6 +52,7 @@ def play_episodes(
     *,
     max_steps: int,
     record: bool,
+    avoid: tuple[int, ...] = (),
     on_progress: Callable[[np.ndarray], None],
 ) -> tuple[EpisodeStatistics, np.ndarray, np.ndarray | None]:
     """Plays each environment's first episode with each player.
@@ -64,6 +65,7 @@ def play_episodes(
         keys: of the games.
         max_steps: step limit of an episode.
         record: whether to return the actions.
+        avoid: actions that are offered only where no other one is legal.
         on_progress: told whether each episode has ended, by player; first when everything is
             compiled and nothing is played.
 
@@ -79,7 +81,7 @@ def play_episodes(
     while True:
         began = time.perf_counter()
         play, actions = _advance(
-            players, environment, keys, play, jnp.asarray(until, jnp.int32), record
+            players, environment, keys, play, jnp.asarray(until, jnp.int32), record, avoid
         )
         before, step = step, int(play.step)
         done = np.asarray(play.done).reshape(shape)
@@ -130,6 +132,7 @@ def _advance(
     play: Play,
     until: Int32[Array, ""],
     record: bool,
+    avoid: tuple[int, ...],
 ) -> tuple[Play, Int32[Array, "most_steps all_envs"] | None]:
     """Plays on, up to a number of steps, or until all episodes have ended.
 
@@ -143,8 +146,9 @@ def _advance(
 
     def act(play: Play, keys: Key[Array, " all_envs"]) -> tuple[Array, tuple[PyTree, ...]]:
         """Each player acts in its own part of the batch."""
+        masks = _without(avoid, play.timestep.mask)
         # In an episode that has ended there is nothing to choose: a search has nothing to do.
-        masks = jnp.where(play.done[:, None], _first(play.timestep.mask), play.timestep.mask)
+        masks = jnp.where(play.done[:, None], _first(masks), masks)
         chosen = []
         for place, (player, carry) in enumerate(zip(players, play.carries, strict=True)):
             own = slice(place * num_envs, (place + 1) * num_envs)
@@ -184,6 +188,14 @@ def _advance(
 def _first(masks: Bool[Array, "all_envs num_actions"]) -> Bool[Array, "all_envs num_actions"]:
     """Only the first legal action of each."""
     return masks & (jnp.cumsum(masks, axis=1, dtype=jnp.int32) == 1)
+
+
+def _without(
+    avoid: tuple[int, ...], masks: Bool[Array, "all_envs num_actions"]
+) -> Bool[Array, "all_envs num_actions"]:
+    """The masks without some actions, but for those that would be empty."""
+    others = masks & ~np.isin(np.arange(masks.shape[1]), avoid)[None, :]
+    return jnp.where(jnp.any(others, axis=1, keepdims=True), others, masks)
 
 
 def _act(player: Agent) -> Callable[..., tuple[Array, PyTree[Array]]]:

@@ -1,6 +1,6 @@
 """How well a policy plays, over whole episodes and without a bias to short ones."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -85,6 +85,7 @@ def evaluate(
     greedy: bool = False,
     max_steps: int = 20_000,
     record: bool = False,
+    avoid: Sequence[int] = (),
     on_progress: OnProgress | None = None,
 ) -> Evaluation:
     """Plays episodes and returns their results.
@@ -102,13 +103,15 @@ def evaluate(
         max_steps: step limit of an episode; see `Evaluation.unfinished`.
         record: whether to keep the actions; see `Evaluation.actions`. A game then needs some
             bytes of memory for each action.
+        avoid: numbers of actions that are taken only where no other one is legal, such as UNDO's.
         on_progress: told the number of finished episodes and of all episodes, those of all
             policies together: first with 0 when everything is compiled, then every second or
             so. An exception in it ends the evaluation.
 
     Raises:
         TypeError: an argument has the wrong type.
-        ValueError: a count is below 1, or policy and environment do not fit together.
+        ValueError: a count is below 1, there is no such action to avoid, or policy and
+            environment do not fit together.
     """
     together = evaluate_all(
         {"policy": policy},
@@ -119,6 +122,7 @@ def evaluate(
         greedy=greedy,
         max_steps=max_steps,
         record=record,
+        avoid=avoid,
         on_progress=on_progress,
     )
     return together["policy"]
@@ -134,6 +138,7 @@ def evaluate_all(
     greedy: bool = False,
     max_steps: int = 20_000,
     record: bool = False,
+    avoid: Sequence[int] = (),
     on_progress: OnProgress | None = None,
 ) -> dict[str, Evaluation]:
     """Evaluates several policies at once, on games with the same starts.
@@ -150,6 +155,7 @@ def evaluate_all(
         max_steps: step limit of an episode; see `Evaluation.unfinished`.
         record: whether to keep the actions; see `Evaluation.actions`. A game then needs some
             bytes of memory for each action.
+        avoid: numbers of actions that are taken only where no other one is legal, such as UNDO's.
         on_progress: told the number of finished episodes and of all episodes, those of all
             policies together: first with 0 when everything is compiled, then every second or
             so. An exception in it ends the evaluation.
@@ -159,12 +165,14 @@ def evaluate_all(
 
     Raises:
         TypeError: an argument has the wrong type.
-        ValueError: a count is below 1, or policy and environment do not fit together.
+        ValueError: a count is below 1, there is no such action to avoid, or policy and
+            environment do not fit together.
     """
     for name, value in {"episodes": episodes, "num_envs": num_envs, "max_steps": max_steps}.items():
         whole(name, value)
     check_key(key)
     check_environment_and_players(environment, policies.values())
+    avoided = _avoided(avoid, environment.spec.num_actions)
     players = tuple(_player(policy, greedy) for policy in policies.values())
     num_envs = min(num_envs, episodes)
     parts: list[tuple[EpisodeStatistics, np.ndarray]] = []
@@ -184,6 +192,7 @@ def evaluate_all(
             env_keys(key, num_envs, first=first),
             max_steps=max_steps,
             record=record,
+            avoid=avoided,
             on_progress=tell,
         )
         parts.append(jax.tree.map(lambda leaf, needed=needed: leaf[:, :needed], (totals, done)))
@@ -202,6 +211,16 @@ def evaluate_all(
         )
         for place, name in enumerate(policies)
     }
+
+
+def _avoided(avoid: Sequence[int], num_actions: int) -> tuple[int, ...]:
+    """The actions to avoid; raises a ValueError if one does not exist."""
+    unknown = [each for each in avoid if not 0 <= each < num_actions]
+    if unknown:
+        raise ValueError(
+            f"avoid has the action {unknown[0]}; expected numbers from 0 to {num_actions - 1}"
+        )
+    return tuple(int(each) for each in avoid)
 
 
 def _player(policy: ActorCritic | Agent, greedy: bool) -> Agent:
