@@ -1,7 +1,6 @@
 """Updates that run operation by operation instead of as one compiled program."""
 
 import dataclasses
-from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -12,9 +11,8 @@ from jaxtyping import Array, Int32, Key, PyTree
 from hackmatrix_rl.env import Environment, EnvSpec, Timestep
 from hackmatrix_rl.training._algorithm import Algorithm
 from hackmatrix_rl.training._ppo import PPO
+from hackmatrix_rl.training._program import Program
 from hackmatrix_rl.training.sharding import ShardedCollector
-
-Program = Callable[[Any, int], tuple[Any, PyTree[Array]]]
 
 
 def eager_program(algorithm: PPO) -> Program:

@@ -1,20 +1,27 @@
 """The program of a dispatch: several updates, and the shapes that it is compiled for."""
 
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax.sharding import Mesh
+import numpy as np
+from jax.sharding import Mesh, NamedSharding
 from jaxtyping import Array, Int32, PyTree
 
 from hackmatrix_rl.system import cpu_options
 from hackmatrix_rl.training._algorithm import Algorithm, AlgorithmState, State
 from hackmatrix_rl.training.sharding import (
+    REPLICATED,
     constrain,
+    place,
+    replicated_shardings,
 )
 
 T = TypeVar("T")
+Program = Callable[[Any, int], tuple[Any, PyTree[Array]]]
+"""From a state and a number of updates to the next state and the sum of the reports."""
 
 
 def run_updates(
@@ -49,6 +56,58 @@ def run_updates(
 
     arrays, sums = jax.lax.fori_loop(0, count, body, (arrays, nothing))
     return eqx.combine(arrays, rest[1]), sums
+
+
+def lowered(
+    algorithm: Algorithm[State], state: State, platforms: tuple[str, ...] | None
+) -> jax.stages.Lowered:
+    """The program of a dispatch, lowered but not compiled.
+
+    Args:
+        algorithm: the algorithm.
+        state: shapes of a state, with their shardings.
+        platforms: platforms to lower for; by default the platform of the mesh.
+    """
+    arrays, rest = eqx.partition(state, is_shape)
+    modules, code = eqx.partition(shapes_of(algorithm), is_shape)
+    # Arrays of an environment may lie on any device. `program_of` places them on the mesh.
+    modules = located(modules, replicated_shardings(algorithm.mesh, modules))
+
+    def program(arrays: Any, modules: Any, count: Int32[Array, ""]) -> Any:
+        algorithm, state = eqx.combine(modules, code), eqx.combine(arrays, rest)
+        state, sums = run_updates(algorithm, state, count)
+        return eqx.filter(state, eqx.is_array), sums
+
+    # The state is donated: the next state is written into its memory.
+    jitted = jax.jit(
+        program,
+        donate_argnums=0,
+        out_shardings=(
+            algorithm.shardings(arrays),
+            NamedSharding(algorithm.mesh, REPLICATED),
+        ),
+    )
+    traced = jitted.trace(arrays, modules, jax.ShapeDtypeStruct((), jnp.int32))
+    return traced.lower(lowering_platforms=platforms)
+
+
+def program_of(compiled: jax.stages.Compiled, algorithm: Algorithm[State], state: State) -> Program:
+    """What `lowered` became, as a function of a whole state.
+
+    Args:
+        compiled: the compiled program.
+        algorithm: the algorithm that it was lowered with.
+        state: a state; only what is no array counts.
+    """
+    rest = eqx.filter(state, eqx.is_array, inverse=True)
+    modules = eqx.filter(algorithm, eqx.is_array)
+    modules = place(modules, replicated_shardings(algorithm.mesh, modules))
+
+    def run(state: Any, count: int) -> tuple[Any, PyTree[Array]]:
+        arrays, sums = compiled(eqx.filter(state, eqx.is_array), modules, np.int32(count))
+        return eqx.combine(arrays, rest), sums
+
+    return run
 
 
 def compiler_options(mesh: Mesh, *, once: bool = False) -> dict[str, str | bool]:

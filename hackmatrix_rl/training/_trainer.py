@@ -6,26 +6,21 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
-import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 import optax
 from etils import epath
-from jax.sharding import Mesh, NamedSharding
-from jaxtyping import Array, Int32, Key, PyTree
+from jax.sharding import Mesh
+from jaxtyping import Array, Key
 
 from hackmatrix_rl.agent import (
     AdvantageEstimator,
-    RolloutCollector,
     Schedule,
     ValueScale,
     check_is_policy,
-    precision_of,
 )
 from hackmatrix_rl.agent.networks import (
     ActorCritic,
-    rematerialized,
 )
 from hackmatrix_rl.agent.precision import (
     FLOAT32,
@@ -33,7 +28,6 @@ from hackmatrix_rl.agent.precision import (
 )
 from hackmatrix_rl.env import (
     Environment,
-    check_is_environment,
     whole_games,
 )
 from hackmatrix_rl.errors import (
@@ -43,45 +37,36 @@ from hackmatrix_rl.errors import (
     whole,
 )
 from hackmatrix_rl.system import is_process_zero
-from hackmatrix_rl.training._algorithm import Algorithm, AlgorithmState, Dispatch, State
+from hackmatrix_rl.training._algorithm import Algorithm, AlgorithmState, Dispatch
 from hackmatrix_rl.training._arguments import (
     Sizes,
-    check_modules,
-    critic_warmup_of,
-    losses_of,
-    mesh_of,
     number,
-    optimizer_of,
-    target_kl_of,
 )
 from hackmatrix_rl.training._callbacks import Callback, call_back, check_callbacks
-from hackmatrix_rl.training._eager import Program, eager_program
+from hackmatrix_rl.training._compose_ppo import ppo_of
+from hackmatrix_rl.training._eager import eager_program
 from hackmatrix_rl.training._gradients import Loss
 from hackmatrix_rl.training._metrics import (
     Metrics,
 )
 from hackmatrix_rl.training._ppo import PPO
 from hackmatrix_rl.training._program import (
+    Program,
     compiler_options,
-    is_shape,
-    located,
-    run_updates,
+    lowered,
+    program_of,
     shapes_of,
     sizes_of,
 )
-from hackmatrix_rl.training._teacher import check_teacher
+from hackmatrix_rl.training._starting import Starter, first_state
 from hackmatrix_rl.training._tree_file import read_tree, write_tree
 from hackmatrix_rl.training.compiled import (
     program_bytes,
 )
 from hackmatrix_rl.training.sharding import (
-    REPLICATED,
-    ShardedCollector,
-    check_offload,
     gather,
     on_device,
     place,
-    replicated_shardings,
 )
 
 TRAINING = "training state"
@@ -170,48 +155,22 @@ class Trainer(Generic[A]):
             ValueError: an argument is out of range, or modules do not fit together. Shapes and
                 dtypes of all modules are checked; see `check_environment` and `check_policy`.
         """
-        check_is_environment(environment)
-        check_is_policy(policy)
-        sizes = Sizes(num_envs, num_steps, num_minibatches, update_epochs, grad_accum)
-        loss, gae, value_scale = losses_of(loss, gae, value_scale)
-        optimizer, learning_rate = optimizer_of(optimizer, learning_rate)
-        precision = precision_of(precision)
-        traced = None if eager else loss
-        check_modules(environment, policy, traced, precision, sizes)
-        rematerialized(policy, remat)  # raises if the policy has no such remat
-        mesh = mesh_of(mesh, sizes)
-        if offload_optimizer:
-            check_offload(mesh.local_devices[0])
-        # Only an auxiliary loss needs the parts of the reward of each step.
-        auxiliary = getattr(loss, "auxiliary", None) is not None
-        teaches = bool(getattr(loss, "needs_teacher", False))
-        if teaches:
-            check_teacher(policy)
-        algorithm = PPO(
-            environment=environment,
-            collect=ShardedCollector(
-                RolloutCollector(
-                    sizes.num_steps,
-                    terms=environment.spec.terms if auxiliary else (),
-                    keep_log_probs=bool(getattr(loss, "needs_old_log_probs", False)),
-                ),
-                mesh,
-            ),
-            estimate=gae,
+        algorithm = ppo_of(
+            environment,
+            policy,
             loss=loss,
-            precision=precision,
+            gae=gae,
             optimizer=optimizer,
             learning_rate=learning_rate,
-            batches=sizes.minibatches,
-            mesh=mesh,
-            num_envs=sizes.num_envs,
+            precision=precision,
             value_scale=value_scale,
-            target_kl=target_kl_of(target_kl),
-            grad_accum=sizes.grad_accum,
+            sizes=Sizes(num_envs, num_steps, num_minibatches, update_epochs, grad_accum),
+            target_kl=target_kl,
+            critic_warmup=critic_warmup,
             remat=remat,
-            offload=offload_optimizer,
-            teaches=teaches,
-            critic_warmup=critic_warmup_of(critic_warmup, policy),
+            offload_optimizer=offload_optimizer,
+            mesh=mesh,
+            traced=not eager,
         )
         program = eager_program(algorithm) if eager else None
         self._begin_with(algorithm, policy, updates_per_dispatch, clock, program)
@@ -258,8 +217,8 @@ class Trainer(Generic[A]):
         self._eager = eager
         self._state: AlgorithmState | None = None
         self._abstract: AlgorithmState | None = None
-        self._starter: Callable[..., AlgorithmState] | None = None
-        self._program: Callable[..., Any] | None = None
+        self._starter: Starter | None = None
+        self._program: Program | None = None
         self._compiled: jax.stages.Compiled | None = None
 
     @property
@@ -313,18 +272,12 @@ class Trainer(Generic[A]):
 
     def place(self, state: Any) -> Any:
         """A copy of a state on this trainer's mesh. It may come from the host or another mesh."""
-        return place(state, self._shardings(state))
-
-    def _shardings(self, state: Any) -> Any:
-        return self.algorithm.shardings(state)
+        return place(state, self.algorithm.shardings(state))
 
     def abstract_state(self) -> Any:
         """The state that `start` makes, with a shape, dtype and sharding for each array."""
         if self._abstract is None:
-            given = (self.algorithm, jax.random.key(0), self._policy)
-            shapes = eqx.filter_eval_shape(_init, *given)
-            arrays, rest = eqx.partition(shapes, is_shape)
-            self._abstract = eqx.combine(located(arrays, self._shardings(shapes)), rest)
+            self._abstract = first_state(self.algorithm, self._policy)
         return self._abstract
 
     def start(self, key: Key[Array, ""], policy: ActorCritic | None = None) -> None:
@@ -338,25 +291,12 @@ class Trainer(Generic[A]):
         check_key(key)
         if policy is not None:
             self._policy = policy
-        shapes, rest = eqx.partition(self.abstract_state(), is_shape)
-        given, code = eqx.partition((self.algorithm, self._policy), eqx.is_array)
         if self._starter is None:
-
-            def begin(key: Key[Array, ""], given: Any) -> Any:
-                algorithm, policy = eqx.combine(given, code)
-                return eqx.filter(_init(algorithm, key, policy), eqx.is_array)
-
-            # The state is made with its final sharding: no device ever holds all of it.
-            self._starter = jax.jit(
-                begin,
-                out_shardings=self._shardings(shapes),
-                compiler_options=compiler_options(self.mesh, once=True),
-            )
-        given = (key, given)
-        made = self._starter(*place(given, replicated_shardings(self.mesh, given)))
+            self._starter = Starter(self.algorithm, self._policy)
+        made = self._starter(key, self.algorithm, self._policy)
         if self._state is None or sizes_of(made) != sizes_of(self._state):
             self._program = None
-        self._state = eqx.combine(made, rest)
+        self._state = made
 
     @property
     def compiled(self) -> bool:
@@ -374,16 +314,7 @@ class Trainer(Generic[A]):
             self._program = self._eager
         if self._program is None:
             compiled = self.lower().compile(compiler_options(self.mesh))
-            rest = eqx.filter(self.state, eqx.is_array, inverse=True)
-            modules = eqx.filter(self.algorithm, eqx.is_array)
-            modules = place(modules, replicated_shardings(self.mesh, modules))
-
-            def run(state: Any, count: int) -> tuple[Any, PyTree[Array]]:
-                arrays = eqx.filter(state, eqx.is_array)
-                arrays, sums = compiled(arrays, modules, np.int32(count))
-                return eqx.combine(arrays, rest), sums
-
-            self._program = run
+            self._program = program_of(compiled, self.algorithm, self.state)
             self._compiled = compiled
         return self._clock() - began
 
@@ -396,25 +327,7 @@ class Trainer(Generic[A]):
             platforms: platforms to lower for, such as `tpu`; by default the platform of the mesh.
         """
         state = self.abstract_state() if self._state is None else shapes_of(self._state)
-        arrays, rest = eqx.partition(state, is_shape)
-        modules, code = eqx.partition(shapes_of(self.algorithm), is_shape)
-        # Arrays of an environment may lie on any device. `compile` places them on the mesh.
-        modules = located(modules, replicated_shardings(self.mesh, modules))
-        shardings = self._shardings(arrays)
-
-        def program(arrays: Any, modules: Any, count: Int32[Array, ""]) -> Any:
-            algorithm, state = eqx.combine(modules, code), eqx.combine(arrays, rest)
-            state, sums = run_updates(algorithm, state, count)
-            return eqx.filter(state, eqx.is_array), sums
-
-        # The state is donated: the next state is written into its memory.
-        jitted = jax.jit(
-            program,
-            donate_argnums=0,
-            out_shardings=(shardings, NamedSharding(self.mesh, REPLICATED)),
-        )
-        traced = jitted.trace(arrays, modules, jax.ShapeDtypeStruct((), jnp.int32))
-        return traced.lower(lowering_platforms=platforms)
+        return lowered(self.algorithm, state, platforms)
 
     def program_memory(self) -> int | None:
         """Bytes that the compiled program needs on each device, according to the compiler.
@@ -554,7 +467,3 @@ class Trainer(Generic[A]):
             ),
         )
         return replace(metrics, dispatched=updates)
-
-
-def _init(algorithm: Algorithm[State], key: Key[Array, ""], policy: ActorCritic) -> State:
-    return algorithm.init(key, policy)

@@ -57,10 +57,8 @@ def test_a_long_reduction_is_one_loop():
 
 
 def test_the_options_are_those_of_every_program_of_the_trainer(monkeypatch):
-    refused = {"no_such_option": 1}
-    monkeypatch.setattr(
-        "hackmatrix_rl.training._trainer.compiler_options", lambda *_, **__: refused
-    )
+    refused = {"no_such_option": "1"}
+    monkeypatch.setattr("hackmatrix_rl.training._program.cpu_options", lambda **_: refused)
     trainer = make_trainer(probes.value_only())
     for act in (trainer.compile, lambda: trainer.start(jax.random.key(0))):
         with pytest.raises(jax.errors.JaxRuntimeError, match="no_such_option"):
