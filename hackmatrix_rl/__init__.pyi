@@ -40,6 +40,7 @@ from .game import legal_actions as legal_actions
 from .game import new_game as new_game
 from .game import play as play
 from .runtime_types import check_types as check_types
+from .search import Searcher as Searcher
 from .training import EvaluateEvery as EvaluateEvery
 from .training import Metrics as Metrics
 from .training import StopTraining as StopTraining

@@ -31,7 +31,7 @@ import numpy as np
 import orbax.checkpoint as ocp
 from etils import epath
 
-from hackmatrix_rl.agent import ValueScale, check_is_policy
+from hackmatrix_rl.agent import ValueScale, check_is_policy, ends_of
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.checkpoints._finder import (
     Report,
@@ -49,11 +49,13 @@ from hackmatrix_rl.config import (
     check_trusted,
     config_from_dict,
     make_environment,
+    schedule_of,
 )
 from hackmatrix_rl.env import HackMatrix
 from hackmatrix_rl.errors import (
     ConfigError,
 )
+from hackmatrix_rl.evaluation import PolicyAgent
 from hackmatrix_rl.training import (
     Stored,
     Tree,
@@ -98,6 +100,25 @@ class Loaded:
             return scale
         stored = read_arrays(self.folder, "training", under=VALUE_SCALE).under(VALUE_SCALE)
         return _to_device(stored.fill(scale)) if stored.mismatch(scale) is None else None
+
+    def agent(self, *, greedy: bool = False) -> PolicyAgent:
+        """The policy as a player that knows the units of its value, as `Searcher` needs it.
+
+        Args:
+            greedy: takes the likeliest action instead of drawing one.
+
+        Raises:
+            ConfigError: the checkpoint's part of these units cannot be read.
+        """
+        return PolicyAgent(
+            self.policy, greedy=greedy, value_scale=self.value_scale(), gamma=self.gamma
+        )
+
+    @property
+    def gamma(self) -> float:
+        """The discount at the end of the training."""
+        schedule = schedule_of(self.config.gamma, steps=self.config.total_timesteps)
+        return float(ends_of(schedule)[-1])
 
 
 @overload

@@ -11,7 +11,6 @@ from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.env import (
     Environment,
     EnvSpec,
-    HackMatrix,
     check_is_environment,
     check_shapes,
 )
@@ -24,7 +23,7 @@ from hackmatrix_rl.errors import (
     place,
     summary,
 )
-from hackmatrix_rl.evaluation._player import Agent, GameAgent, PolicyAgent
+from hackmatrix_rl.evaluation._player import Agent, PolicyAgent, StateAgent
 
 
 def check_environment_and_players(environment: Any, players: Any) -> None:
@@ -44,8 +43,9 @@ def check_environment_and_players(environment: Any, players: Any) -> None:
     for player in players:
         check_is_player(player)
         network = player.policy if isinstance(player, PolicyAgent) else player
-        if isinstance(player, GameAgent):
-            _check_game(player, environment)
+        if isinstance(player, StateAgent):
+            if (wrong := player.mismatch(environment)) is not None:
+                raise ValueError(wrong)
         elif isinstance(network, ActorCritic):
             check_policy_shapes(network, environment.spec)
         elif not is_ours(player):
@@ -71,18 +71,6 @@ def check_is_player(player: Any) -> None:
         f"policy is {described(player)}; expected an instance of hm.ActorCritic, or of "
         "hackmatrix_rl.evaluation.Agent, such as RandomAgent()"
     )
-
-
-def _check_game(player: GameAgent, environment: Environment) -> None:
-    """Raises unless a player that tries actions out knows the game that is played."""
-    name = type(player).__name__
-    if not isinstance(environment, HackMatrix):
-        raise ValueError(f"{name} plays only HackMatrix, not {type(environment).__name__}")
-    if player.config != environment.config:
-        raise ValueError(
-            f"{name} plays the game {player.config}, but the environment's is "
-            f"{environment.config}; use {name}(config=environment.config)"
-        )
 
 
 def _check_shapes(player: Agent, environment: Environment) -> None:

@@ -10,7 +10,8 @@ from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
 
 from hackmatrix_rl.agent import MaskedCategorical, ValueScale
 from hackmatrix_rl.agent.networks import ActorCritic, WithAuxiliaryHead
-from hackmatrix_rl.game import GameConfig, State
+from hackmatrix_rl.env import Environment, HackMatrix
+from hackmatrix_rl.game import GameConfig
 
 
 class Agent(eqx.Module):
@@ -97,11 +98,20 @@ class ThinkingAgent(Agent):
         return action, carry
 
 
-class GameAgent(ThinkingAgent):
-    """A player of HackMatrix that tries its actions out, so it is handed the whole game.
+class StateAgent(ThinkingAgent):
+    """A player that tries its actions out, so it is handed the state of the game.
 
-    `act` and `think` get the `State` of one game in place of the observation. A fair player draws
+    `act` and `think` get the state of one game in place of the observation. A fair player draws
     anew what a person at the screen does not see, and never learns the key of the real game.
+    """
+
+    @abstractmethod
+    def mismatch(self, environment: Environment) -> str | None:
+        """Why it cannot play in an environment; `None` if it can."""
+
+
+class GameAgent(StateAgent):
+    """A player of HackMatrix that is handed the `State` of one game.
 
     Attributes:
         config: sizes and league of the game that it plays.
@@ -109,16 +119,30 @@ class GameAgent(ThinkingAgent):
 
     config: eqx.AbstractVar[GameConfig]
 
+    def mismatch(self, environment: Environment) -> str | None:
+        """The environment is another game, or has another config."""
+        name = type(self).__name__
+        if not isinstance(environment, HackMatrix):
+            return f"{name} plays only HackMatrix, not {type(environment).__name__}"
+        if self.config != environment.config:
+            return (
+                f"{name} plays the game {self.config}, but the environment's is "
+                f"{environment.config}; use {name}(config=environment.config)"
+            )
+        return None
 
-def read_by(player: Agent, observation: PyTree[Array], games: Callable[[], State]) -> PyTree[Array]:
+
+def read_by(
+    player: Agent, observation: PyTree[Array], games: Callable[[], PyTree[Array]]
+) -> PyTree[Array]:
     """What a player reads: the observation, or the game.
 
     Args:
         player: the player.
         observation: of one game or of a batch.
-        games: gives the game or the batch of games.
+        games: gives the state of the game or of the batch of games.
     """
-    return games() if isinstance(player, GameAgent) else observation
+    return games() if isinstance(player, StateAgent) else observation
 
 
 class PolicyAgent(ThinkingAgent):
@@ -153,7 +177,7 @@ class PolicyAgent(ThinkingAgent):
         The thought has no value if the units of the network's value are unknown, and a
         probability of winning if the network has a head for it.
         """
-        logits, value, carry, win = _evaluated(self.policy, observation, carry)
+        logits, value, carry, win = consult(self.policy, observation, carry)
         chances = MaskedCategorical(logits, mask)
         action: Array = chances.mode() if self.greedy else chances.sample(key)
         scale = self.value_scale
@@ -168,12 +192,22 @@ class PolicyAgent(ThinkingAgent):
         )
 
 
-def _evaluated(
+def consult(
     policy: ActorCritic, observation: PyTree[Array], carry: PyTree[Array]
 ) -> tuple[
     Float32[Array, " num_actions"], Float32[Array, ""], PyTree[Array], Float32[Array, ""] | None
 ]:
-    """What the network says, and the logit of a victory if it has a head for that."""
+    """Asks a network about one observation.
+
+    Args:
+        policy: the network.
+        observation: one observation.
+        carry: the network's memory.
+
+    Returns:
+        The logits, the value in the network's units, the next carry, and the logit of a victory,
+        or `None` from a network without a head for that.
+    """
     if not isinstance(policy, WithAuxiliaryHead):
         return *policy(observation, carry), None
     hidden, carry = policy.trunk(observation, carry)

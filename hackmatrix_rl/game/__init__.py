@@ -45,6 +45,7 @@ from hackmatrix_rl.game._play import (
     act,
     attempt,
     play,
+    stage_chance,
 )
 from hackmatrix_rl.game._programs import (
     SPECS,
@@ -57,6 +58,7 @@ from hackmatrix_rl.game._rewards import (
     TERM_NAMES,
     Event,
     RewardTerms,
+    reward_terms,
 )
 from hackmatrix_rl.game._rules import (
     RULES_VERSION,
@@ -69,6 +71,7 @@ from hackmatrix_rl.game._stage import (
     blank_position,
     distinct_programs,
     new_game,
+    set_up_if,
     set_up_stage,
 )
 from hackmatrix_rl.game._state import (
@@ -176,10 +179,13 @@ __all__ = [
     "play",
     "rays",
     "recall",
+    "reward_terms",
     "row_and_column",
     "row_of",
+    "set_up_if",
     "set_up_stage",
     "siphon_yields",
+    "stage_chance",
     "to_arrays",
     "yields_of",
 ]

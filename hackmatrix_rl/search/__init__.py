@@ -8,9 +8,20 @@ from hackmatrix_rl.search._evaluation import (
 from hackmatrix_rl.search._expert import (
     Expert,
 )
+from hackmatrix_rl.search._game_model import (
+    GameModel,
+    ImaginedStep,
+    SingleGameModel,
+)
 from hackmatrix_rl.search._guide import (
     ExpertGuide,
     Guide,
+)
+from hackmatrix_rl.search._hackmatrix_model import (
+    HackMatrixModel,
+)
+from hackmatrix_rl.search._improvement import (
+    Improvement,
 )
 from hackmatrix_rl.search._network_guide import (
     NetworkGuide,
@@ -18,6 +29,15 @@ from hackmatrix_rl.search._network_guide import (
 from hackmatrix_rl.search._rollout_search import (
     LEAST_ROLLOUTS,
     RolloutSearch,
+)
+from hackmatrix_rl.search._searcher import (
+    SIMULATIONS,
+    Searcher,
+)
+from hackmatrix_rl.search._tree_search import (
+    Prior,
+    SearchResult,
+    TreeSearch,
 )
 from hackmatrix_rl.search._unseen import (
     draw_unseen,
@@ -33,12 +53,22 @@ from hackmatrix_rl.search._win_probability import (
 
 __all__ = [
     "LEAST_ROLLOUTS",
+    "SIMULATIONS",
     "EvaluationWeights",
     "Expert",
     "ExpertGuide",
+    "GameModel",
     "Guide",
+    "HackMatrixModel",
+    "ImaginedStep",
+    "Improvement",
     "NetworkGuide",
+    "Prior",
     "RolloutSearch",
+    "SearchResult",
+    "Searcher",
+    "SingleGameModel",
+    "TreeSearch",
     "WinWeights",
     "draw_unseen",
     "evaluate",

@@ -19,6 +19,7 @@ from hackmatrix_rl.game import (
     set_up_stage,
 )
 from hackmatrix_rl.search._guide import Guide
+from hackmatrix_rl.search._memoryless import check_memoryless
 
 
 class Walk(eqx.Module):
@@ -84,11 +85,7 @@ class NetworkGuide(Guide):
         Raises:
             ValueError: the network has a memory, or no head for the victory.
         """
-        if jax.tree.leaves(policy.initial_carry()):
-            raise ValueError(
-                "a network with a memory cannot search: it knows the real game, not imagined ones. "
-                "Use one without, such as cells"
-            )
+        check_memoryless(policy)
         if not isinstance(policy, WithAuxiliaryHead) or policy.auxiliary.won is None:
             raise ValueError(
                 "the network has no head for the victory, which judges imagined games. Train one "

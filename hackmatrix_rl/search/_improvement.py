@@ -1,0 +1,73 @@
+"""The policy that a search makes of a prior and of the values that it found."""
+
+from typing import final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float32, Int32
+
+from hackmatrix_rl.agent import ValueScale
+
+ILLEGAL = -1e9
+"""The logit of an illegal action: its probability is exactly 0, without an infinity."""
+
+
+@final
+class Improvement(eqx.Module):
+    """Adds to each logit what the action's value is worth in logits.
+
+    Values are compared in the units in which the network learns them (`ValueScale`), where they
+    have a standard deviation of about 1. So a victory of 500 does not flatten what else there is,
+    as it would between the least and the greatest value of a node, and a difference that is noise
+    to the network stays below its prior.
+
+    Source: Danihelka et al. 2022, "Policy improvement by planning with Gumbel", equation 8 and
+    appendix D.
+
+    Attributes:
+        scale: the units.
+        visits: added to the most visits of an action.
+        weight: what a unit of value is worth in logits, for each visit.
+    """
+
+    scale: ValueScale
+    visits: float = eqx.field(static=True, default=50.0)
+    weight: float = eqx.field(static=True, default=1.0)
+
+    def __call__(
+        self,
+        values: Float32[Array, " num_actions"],
+        visits: Int32[Array, " num_actions"],
+    ) -> Float32[Array, " num_actions"]:
+        """What is added to the logits.
+
+        Args:
+            values: completed ones, in units of reward.
+            visits: of each action.
+        """
+        most = jnp.max(visits).astype(jnp.float32)
+        return (self.visits + most) * self.weight * self.scale.normalize(values)
+
+
+def complete(
+    values: Float32[Array, " num_actions"],
+    visits: Int32[Array, " num_actions"],
+    logits: Float32[Array, " num_actions"],
+    raw: Float32[Array, ""],
+) -> Float32[Array, " num_actions"]:
+    """The values, and for actions without a visit what a mixture of the others says.
+
+    Args:
+        values: of the actions that were visited.
+        visits: of each action.
+        logits: of the prior.
+        raw: the network's value of the state.
+    """
+    visited = visits > 0
+    tiny = jnp.finfo(jnp.float32).tiny
+    prior = jnp.where(visited, jnp.maximum(jax.nn.softmax(logits), tiny), 0.0)
+    mean = jnp.sum(prior * jnp.where(visited, values, 0.0)) / jnp.maximum(jnp.sum(prior), tiny)
+    total = jnp.sum(visits).astype(jnp.float32)
+    mixed = (raw + total * mean) / (1.0 + total)
+    return jnp.where(visited, values, mixed)

@@ -1,0 +1,204 @@
+"""A player that searches in trees before each move."""
+
+from typing import Any, final
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
+
+from hackmatrix_rl.agent import MaskedCategorical, ValueScale
+from hackmatrix_rl.agent.networks import ActorCritic
+from hackmatrix_rl.batching import one_round_loop
+from hackmatrix_rl.env import Batched, Environment, HackMatrix
+from hackmatrix_rl.errors import described, whole
+from hackmatrix_rl.evaluation import PolicyAgent, StateAgent, Thought, consult
+from hackmatrix_rl.search._game_model import GameModel, SingleGameModel
+from hackmatrix_rl.search._hackmatrix_model import HackMatrixModel
+from hackmatrix_rl.search._improvement import Improvement
+from hackmatrix_rl.search._memoryless import check_memoryless
+from hackmatrix_rl.search._tree_search import Prior, SearchResult, TreeSearch
+
+SIMULATIONS = 32
+"""Actions tried out for a move, by default."""
+_CONSIDERED = 8
+_PER_TREE = 8
+_MOST_TREES = 8
+_SHARE, _LEAST = 8, 32
+"""The share and the least number of games that search together: a game with one legal action, or
+one that has ended, waits for none."""
+
+
+@final
+class Searcher(StateAgent):
+    """Searches with a network as prior and value, and the true game as the model (`TreeSearch`).
+
+    It is fair: it draws anew what a player does not see, and imagines its own chance.
+
+    Attributes:
+        model: the game.
+        search: the trees.
+    """
+
+    model: GameModel[Any, Any]
+    search: TreeSearch
+
+    def __init__(
+        self,
+        policy: ActorCritic | PolicyAgent,
+        env: Environment | GameModel[Any, Any],
+        num_simulations: int = SIMULATIONS,
+        *,
+        determinisations: int | None = None,
+        value_scale: ValueScale | None = None,
+        gamma: float | None = None,
+        gumbel_scale: float = 0.0,
+        considered: int = _CONSIDERED,
+        value_weight: float = 1.0,
+    ) -> None:
+        """A player.
+
+        Args:
+            policy: a network without a memory; `hm.load(run).agent()` also knows the units of
+                its value.
+            env: `HackMatrix`, a `Batched` game, or the model of another game.
+            num_simulations: actions tried out for a move, in all trees together.
+            determinisations: number of trees, which share the simulations evenly; what does not
+                divide is left out. By default one for each 8 simulations, at most 8.
+            value_scale: units of the network's value, if `policy` does not know them.
+            gamma: discount of the return that the value predicts, likewise.
+            gumbel_scale: 0 looks at the likeliest actions; 1 draws the actions to look at.
+            considered: how many actions a tree looks at, at most.
+            value_weight: what a unit of the network's value is worth against its logits; see
+                `Improvement`.
+
+        Raises:
+            TypeError: an argument has the wrong type.
+            ValueError: the network has a memory, the units of its value are unknown, the
+                environment has no model, or a number is out of range.
+        """
+        agent = policy if isinstance(policy, PolicyAgent) else None
+        network = policy.policy if isinstance(policy, PolicyAgent) else policy
+        if not isinstance(network, ActorCritic):
+            raise TypeError(
+                f"policy is {described(policy)}; expected a network, or hm.load(run).agent()"
+            )
+        check_memoryless(network)
+        whole("num_simulations", num_simulations)
+        if determinisations is None:
+            determinisations = min(max(num_simulations // _PER_TREE, 1), _MOST_TREES)
+        whole("determinisations", determinisations)
+        whole("considered", considered)
+        if determinisations > num_simulations:
+            raise ValueError(
+                f"determinisations is {determinisations}, but there are only {num_simulations} "
+                "simulations to share; each tree needs one"
+            )
+        if value_scale is None and agent is not None:
+            value_scale = agent.value_scale
+        if gamma is None and agent is not None:
+            gamma = agent.gamma
+        if value_scale is None or gamma is None:
+            raise ValueError(
+                "the units of the network's value are unknown, and a search adds rewards to it: "
+                "give hm.load(run).agent() as policy, or value_scale and gamma"
+            )
+        self.model = env if isinstance(env, GameModel) else model_of(env)
+        self.search = TreeSearch(
+            model=self.model,
+            policy=network,
+            improvement=Improvement(value_scale, weight=value_weight),
+            gamma=gamma,
+            simulations=num_simulations // determinisations,
+            determinisations=determinisations,
+            considered=considered,
+            gumbel_scale=gumbel_scale,
+        )
+
+    def mismatch(self, environment: Environment) -> str | None:
+        """The environment is not the one that the search knows."""
+        return self.model.mismatch(environment)
+
+    def think(
+        self,
+        observation: PyTree[Array],
+        mask: Bool[Array, " num_actions"],
+        carry: PyTree[Array],
+        *,
+        key: Key[Array, ""],
+    ) -> tuple[Int32[Array, ""], PyTree[Array], Thought]:
+        """Searches; the thought has the value and the visits of each action.
+
+        Args:
+            observation: the state of one game.
+            mask: the legal actions.
+            carry: nothing.
+            key: of the noise, of the unseen, and of the imagined chance.
+        """
+        rule_key, search_key = jax.random.split(key)
+        game, network = observation, self.search.policy
+        logits, value, _, win = consult(network, self.model.observe(game), network.initial_carry())
+        scale = self.search.improvement.scale
+        prior = Prior(logits, scale.denormalize(value.astype(jnp.float32)))
+        by_rule = self.model.by_rule(game, mask, key=rule_key)
+        legal = self.model.searched(mask)
+        wanted = (jnp.sum(legal, dtype=jnp.int32) > 1) & (by_rule < 0)
+        result = self._searched(game, legal, prior, wanted, search_key)
+        return (
+            jnp.where(by_rule < 0, result.action, by_rule),
+            carry,
+            Thought(
+                probabilities=result.policy,
+                value=_value(result, prior),
+                win_probability=None if win is None else jax.nn.sigmoid(win),
+                search_values=result.values,
+                search_visits=result.visits,
+            ),
+        )
+
+    def _searched(
+        self,
+        game: PyTree[Array],
+        legal: Bool[Array, " num_actions"],
+        prior: Prior,
+        wanted: Bool[Array, ""],
+        key: Key[Array, ""],
+    ) -> SearchResult:
+        """The result of the search; that of no search where there is nothing to choose."""
+        chances = MaskedCategorical(prior.logits, legal)
+        nothing = SearchResult(
+            action=chances.mode(),
+            policy=jnp.where(legal, chances.probs, 0.0),
+            values=jnp.full(legal.shape, jnp.nan, jnp.float32),
+            visits=jnp.zeros(legal.shape, jnp.int32),
+        )
+        given = (self.search, game, legal, prior, key)
+
+        def one(carry: tuple[Array, SearchResult], given: Any) -> tuple[Array, SearchResult]:
+            search, game, legal, prior, key = given
+            return jnp.zeros_like(carry[0]), search(game, legal, prior, key=key)
+
+        return one_round_loop(
+            lambda carry, _: carry[0], one, (wanted, nothing), given, share=_SHARE, least=_LEAST
+        )[1]
+
+
+def _value(result: SearchResult, prior: Prior) -> Float32[Array, ""]:
+    """The expected return: of the chosen action where it was searched."""
+    found = result.values[result.action]
+    return jnp.where(jnp.isnan(found), prior.value, found)
+
+
+def model_of(environment: Environment) -> GameModel[Any, Any]:
+    """The model of an environment.
+
+    Raises:
+        ValueError: there is none.
+    """
+    if isinstance(environment, HackMatrix):
+        return HackMatrixModel(environment)
+    if isinstance(environment, Batched):
+        return SingleGameModel(environment.game)
+    raise ValueError(
+        f"{type(environment).__name__} has no model to search in; expected HackMatrix, or "
+        "hm.Batched(game) with an hm.SingleGame"
+    )
