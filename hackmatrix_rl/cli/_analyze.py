@@ -8,11 +8,12 @@ import click
 import jax
 
 from hackmatrix_rl.cli._command import Command
-from hackmatrix_rl.cli._player import chosen_player, player_options
+from hackmatrix_rl.cli._player import chosen_player, named, player_options
 from hackmatrix_rl.cli._working import Working
 from hackmatrix_rl.config import COUNTED
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.evaluation import PolicyAgent, find, keep_journal
+from hackmatrix_rl.search import Searcher
 from hackmatrix_rl.system import check_output_file, enable_compilation_cache, write_whole
 from hackmatrix_rl.view import analysis_page
 
@@ -86,6 +87,7 @@ def analyze_command(
     """
     if not as_json:
         check_output_file(output, "--output")
+    name = named(agent, chosen["search"])
     with Working(f"loading {agent}") as work:
         player, environment = chosen_player(work, agent, greedy=greedy, **chosen)
         enable_compilation_cache()
@@ -99,7 +101,7 @@ def analyze_command(
             on_progress=work.progress,
         )
         if gamma is None:
-            trained = player.gamma if isinstance(player, PolicyAgent) else None
+            trained = player.gamma if isinstance(player, PolicyAgent | Searcher) else None
             gamma = 1.0 if trained is None else trained
         findings = find(journal, gamma=gamma)
     if as_json:
@@ -108,7 +110,7 @@ def analyze_command(
         return
     about = {"league": environment.config.league, "moves": f"{len(journal.game):,}"}
     try:
-        write_whole(output, analysis_page(findings, player=agent, about=about))
+        write_whole(output, analysis_page(findings, player=name, about=about))
     except OSError as error:
         raise ConfigError(
             f"--output {output}: cannot be written: {error.strerror or error}."

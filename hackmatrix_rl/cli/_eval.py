@@ -9,7 +9,7 @@ import jax
 from rich.console import Console
 
 from hackmatrix_rl.cli._command import Command
-from hackmatrix_rl.cli._player import chosen_player, player_options
+from hackmatrix_rl.cli._player import chosen_player, named, player_options
 from hackmatrix_rl.cli._settings import AGENT
 from hackmatrix_rl.cli._summary import (
     summary_table,
@@ -95,8 +95,9 @@ def evaluate_command(
     The policy is a run (its folder, or its name under runs/; its newest checkpoint plays), one
     checkpoint, pretrained (the package's agent), or a script: random draws among the legal
     actions, runner fights what stands next to it and walks to the exit, expert tries each move
-    out and takes the best by a table of weights. "search(pretrained, 30)" plays 30 games on in
-    its head before each move.
+    out and takes the best by a table of weights. Two searches: with --search 32, a network tries
+    32 actions out before each move, in trees; "search(pretrained, 30)" instead plays 30 games on
+    in its head, each to the end of the stage.
 
     Each environment plays one game to its end, so that short games do not count more.
     Intervals are 95%: normal approximation for means, Wilson's for the win rate.
@@ -108,13 +109,14 @@ def evaluate_command(
     with Working(f"loading {target}", lines=False) as work:
         player, environment = chosen_player(work, target, **chosen)
         check_played(environment, min(num_envs, episodes))
+    name = named(target, chosen["search"])
     enable_compilation_cache()
     record = save_replays is not None
     sizes = {
         **{"num_envs": min(num_envs, episodes), "greedy": greedy, "record": record},
         "without_undo": without_undo,
     }
-    with evaluating({target: player}, **sizes) as on_progress:
+    with evaluating({name: player}, **sizes) as on_progress:
         found = evaluate(
             player,
             environment,
@@ -133,12 +135,12 @@ def evaluate_command(
         click.echo(json.dumps(told, allow_nan=False))
     else:
         table = summary_table(
-            {target: found},
+            {name: found},
             title=f"{episodes:,} games, league {environment.config.league}, 95% intervals",
         )
         Console().print(table)
     if save_replays is not None:
-        write_replays(found, environment, folder, save_replays, seed=seed, player=target)
+        write_replays(found, environment, folder, save_replays, seed=seed, player=name)
 
 
 def replay_folder(choice: str | None, folder: Path | None) -> Path:

@@ -11,6 +11,7 @@ import click
 from rich.console import Console
 
 from hackmatrix_rl.cli._command import Command
+from hackmatrix_rl.cli._player import named, search_option
 from hackmatrix_rl.cli._replay_files import (
     given_replay,
     league_to_play,
@@ -41,6 +42,7 @@ from hackmatrix_rl.view.terminal import ScoreTable, Seat, check_terminal, play_i
     show_default=True,
     help="Who gives hints (key h).",
 )
+@search_option
 @takeover_options
 @click.option(
     "--save",
@@ -52,6 +54,7 @@ from hackmatrix_rl.view.terminal import ScoreTable, Seat, check_terminal, play_i
 def play_command(
     seed: int | None,
     agent: str,
+    search: int | None,
     source: Path | None,
     move: int | None,
     save: Path | None,
@@ -74,11 +77,13 @@ def play_command(
             agent,
             trust_code=trust_code,
             league=league_to_play(replay),
+            simulations=search,
             report=partial(click.echo, err=True),
         )
     if not isinstance(environment, HackMatrix):
         raise ConfigError(f"--agent {agent}: plays another game. Use runner, or a run of this one.")
     enable_compilation_cache()
+    agent = named(agent, search)
 
     def advise(match: Match) -> Mind:
         return Mind(player, match, environment=replace(environment, config=match.config))

@@ -16,17 +16,33 @@ from hackmatrix_rl.runs import find_player
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-PLAYER_OPTIONS = ("best", "network", "league", "trust_code")
+PLAYER_OPTIONS = ("best", "network", "league", "trust_code", "search")
 """What `player_options` gives a command."""
 
 
 def player_options(command: F) -> F:
     """Gives a command the options that `chosen_player` takes, but `--greedy`."""
-    return checkpoint_options(league_option(trust_option(command)))
+    return search_option(checkpoint_options(league_option(trust_option(command))))
+
+
+def search_option(command: F) -> F:
+    """Gives a command `--search`."""
+    return click.option(
+        "--search",
+        type=int,
+        metavar="NUMBER",
+        help="A network tries this many actions out before each move, in a tree search with its "
+        "own probabilities and values (try 32). By default it moves at once.",
+    )(command)
+
+
+def named(player: str, search: int | None) -> str:
+    """What a player is called where it is shown."""
+    return player if search is None else f"{player} --search {search}"
 
 
 def chosen_player(
-    work: Working, name: str, *, greedy: bool = False, **chosen: Any
+    work: Working, name: str, *, greedy: bool = False, search: int | None = None, **chosen: Any
 ) -> tuple[Agent, HackMatrix]:
     """A player, and the environment that it plays in.
 
@@ -34,6 +50,7 @@ def chosen_player(
         work: tells of checkpoints that are skipped.
         name: as for `find_player`.
         greedy: whether a network takes its likeliest action.
+        search: as `simulations` for `find_player`.
         chosen: the values of `player_options`.
 
     Raises:
@@ -41,7 +58,7 @@ def chosen_player(
     """
     tell = partial(click.echo, err=True)
     player, environment = find_player(
-        name, report=lambda message: work.say(message, tell), **chosen
+        name, simulations=search, report=lambda message: work.say(message, tell), **chosen
     )
     if greedy and isinstance(player, PolicyAgent):
         player = replace(player, greedy=True)

@@ -8,7 +8,7 @@ import click
 
 from hackmatrix_rl.cli._command import Command
 from hackmatrix_rl.cli._game_outputs import GameOutputs, output_options
-from hackmatrix_rl.cli._player import PLAYER_OPTIONS, chosen_player, player_options
+from hackmatrix_rl.cli._player import PLAYER_OPTIONS, chosen_player, named, player_options
 from hackmatrix_rl.cli._replay_files import (
     given_replay,
     league_to_play,
@@ -51,8 +51,8 @@ def watch_command(
     """Watch an agent play a game: in the terminal, as a page, as a film.
 
     AGENT is a run (its folder, or its name under runs/), a checkpoint, or a script (random,
-    runner, expert), pretrained or "search(pretrained, 30)". Without an output, the game is
-    shown in this terminal.
+    runner, expert), pretrained or "search(pretrained, 30)". With --search 32, a network tries
+    32 actions out before each move. Without an output, the game is shown in this terminal.
 
     \b
     hackmatrix-rl watch expert --html game.html
@@ -80,6 +80,7 @@ def watch_command(
             mind = Mind(player, match, environment=environment)
             match.prepare()
             mind.opinion()
+        agent = named(agent, chosen["search"])
         name = _played_by(agent, replay, match)
         shown.show(match, mind, player=name, agent=agent, work=work)
     click.echo(Replay.of(match, player=name).summary())

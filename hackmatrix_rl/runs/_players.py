@@ -3,18 +3,20 @@
 import re
 import warnings
 
-from hackmatrix_rl.agent import ValueScale, ends_of
+from hackmatrix_rl.agent import ValueScale
 from hackmatrix_rl.checkpoints import PRETRAINED, Loaded, Report, in_league, load
-from hackmatrix_rl.config import TrainConfig, make_environment, schedule_of
+from hackmatrix_rl.config import TrainConfig, make_environment
 from hackmatrix_rl.env import HackMatrix
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.evaluation import SCRIPTS, Agent, PolicyAgent
 from hackmatrix_rl.game import LEAGUES, GameConfig
-from hackmatrix_rl.search import LEAST_ROLLOUTS, Expert, NetworkGuide, RolloutSearch
+from hackmatrix_rl.search import LEAST_ROLLOUTS, Expert, NetworkGuide, RolloutSearch, Searcher
 
 EXPERT, SEARCH = "expert", "search"
 ROLLOUTS, MOST_ROLLOUTS = 30, 10_000
 """Imagined games for a move: by default, and at most."""
+MOST_SIMULATIONS = 10_000
+"""Actions that a tree search tries out for a move, at most."""
 READY = (*SCRIPTS, EXPERT, PRETRAINED, f"{SEARCH}({EXPERT}, {ROLLOUTS})")
 """Names of players that need no training."""
 
@@ -27,6 +29,7 @@ def find_player(
     best: bool = False,
     league: str | None = None,
     game: GameConfig | None = None,
+    simulations: int | None = None,
     report: Report = warnings.warn,
 ) -> tuple[Agent, HackMatrix]:
     """A player, and the environment that it plays in.
@@ -45,12 +48,16 @@ def find_player(
             in, and the original one for a player without training.
         game: sizes and league of the game that a player without training plays; `None`: the
             default sizes in that league.
+        simulations: actions that a trained policy tries out for each move, in a tree search
+            (`Searcher`, `--search`); `None`: it moves at once.
         report: takes a message about each skipped checkpoint, or about what else is damaged.
 
     Raises:
-        ConfigError: there is no such player, its code is not trusted, or it was trained in the
-            other league.
+        ConfigError: there is no such player, its code is not trusted, it was trained in the
+            other league, or it cannot search.
     """
+    if simulations is not None:
+        _check_simulations(name, simulations)
     environment = make_environment(TrainConfig(league=league or LEAGUES[0]))
     config = environment.config if game is None else game
     if name in SCRIPTS:
@@ -73,13 +80,57 @@ def find_player(
         )
     scale = _scale(loaded, report)
     if search is None:
-        gamma = ends_of(schedule_of(loaded.config.gamma, steps=loaded.config.total_timesteps))[-1]
-        return PolicyAgent(loaded.policy, value_scale=scale, gamma=gamma), loaded.environment
+        agent = PolicyAgent(loaded.policy, value_scale=scale, gamma=loaded.gamma)
+        if simulations is None:
+            return agent, loaded.environment
+        return _searcher(name, agent, loaded.environment, simulations), loaded.environment
     try:
         guide = NetworkGuide(loaded.environment, loaded.policy)
     except ValueError as error:
         raise ConfigError(f"{name}: {error}.") from error
     return RolloutSearch(guide, search[1]), loaded.environment
+
+
+def _check_simulations(name: str, simulations: int) -> None:
+    """Refuses a tree search that cannot be, before anything is loaded.
+
+    Raises:
+        ConfigError: the player has no network, searches already, or the number is out of range.
+    """
+    said = f"--search {simulations}"
+    if name in (*SCRIPTS, EXPERT):
+        raise ConfigError(
+            f"{said}: {name} has no network to search with. Name a run, a checkpoint or "
+            f"{PRETRAINED}: {PRETRAINED} {said}"
+        )
+    if _search(name) is not None:
+        raise ConfigError(
+            f"{said}: {name} is another search. Use one of them: {PRETRAINED} {said}, or {name} "
+            "without --search"
+        )
+    if not 1 <= simulations <= MOST_SIMULATIONS:
+        raise ConfigError(
+            f"{said}: the number of actions to try out for a move must be a whole number within "
+            f"1..{MOST_SIMULATIONS}. Without --search, the network moves at once."
+        )
+
+
+def _searcher(name: str, agent: PolicyAgent, environment: HackMatrix, simulations: int) -> Searcher:
+    """A policy that searches in trees.
+
+    Raises:
+        ConfigError: it cannot.
+    """
+    said = f"{name} --search {simulations}"
+    if agent.value_scale is None:
+        raise ConfigError(
+            f"{said}: its checkpoint does not hold the units of the network's value, which a "
+            "search adds rewards to. Name a run or a whole checkpoint of it."
+        )
+    try:
+        return Searcher(agent, environment, simulations)
+    except ValueError as error:
+        raise ConfigError(f"{said}: {error}.") from error
 
 
 def _search(name: str) -> tuple[str, int] | None:

@@ -5,12 +5,15 @@ from typing import final
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float32, Int32
 
 from hackmatrix_rl.agent import ValueScale
 
 ILLEGAL = -1e9
 """The logit of an illegal action: its probability is exactly 0, without an infinity."""
+_TINY = np.finfo(np.float32).tiny
+"""The least weight of an action that was visited."""
 
 
 @final
@@ -65,9 +68,8 @@ def complete(
         raw: the network's value of the state.
     """
     visited = visits > 0
-    tiny = jnp.finfo(jnp.float32).tiny
-    prior = jnp.where(visited, jnp.maximum(jax.nn.softmax(logits), tiny), 0.0)
-    mean = jnp.sum(prior * jnp.where(visited, values, 0.0)) / jnp.maximum(jnp.sum(prior), tiny)
+    prior = jnp.where(visited, jnp.maximum(jax.nn.softmax(logits), _TINY), 0.0)
+    mean = jnp.sum(prior * jnp.where(visited, values, 0.0)) / jnp.maximum(jnp.sum(prior), _TINY)
     total = jnp.sum(visits).astype(jnp.float32)
     mixed = (raw + total * mean) / (1.0 + total)
     return jnp.where(visited, values, mixed)

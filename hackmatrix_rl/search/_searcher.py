@@ -114,6 +114,11 @@ class Searcher(StateAgent):
             gumbel_scale=gumbel_scale,
         )
 
+    @property
+    def gamma(self) -> float:
+        """Discount of the return that its value predicts."""
+        return self.search.gamma
+
     def mismatch(self, environment: Environment) -> str | None:
         """The environment is not the one that the search knows."""
         return self.model.mismatch(environment)

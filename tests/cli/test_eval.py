@@ -99,3 +99,22 @@ def test_a_file_in_place_of_the_folder_is_refused(tmp_path):
     file.write_text("")
     given = ("--save-replays", "best:1", "--replay-dir", file)
     assert_refused(invoke("eval", "random", *given), f"--replay-dir {file}: cannot be made")
+
+
+@pytest.mark.slow
+def test_a_network_searches_and_its_game_can_be_watched(tmp_path):
+    folder = tmp_path / "replays"
+    kept = ("--save-replays", "best:4", "--replay-dir", folder)
+    result = invoke("eval", "pretrained", "--search", 8, "--episodes", 4, "--seed", 3, *kept)
+    assert result.exit_code == 0, result.output
+    assert "pretrained --search 8" in result.stdout
+    replays = [Replay.load(file) for file in folder.iterdir()]
+    assert {replay.player for replay in replays} == {"pretrained --search 8"}
+    # The same game alone and in a batch.
+    again = tmp_path / "again.json"
+    watched = invoke("watch", "pretrained", "--search", 8, "--seed", 3, "--save", again)
+    assert watched.exit_code == 0, watched.output
+    replay = Replay.load(again)
+    assert replay.player == "pretrained --search 8"
+    (same,) = (each for each in replays if each.seed == replay.seed)
+    assert same.actions == replay.actions

@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from hackmatrix_rl.game import Action
+from hackmatrix_rl.search import Searcher
 from hackmatrix_rl.view.replays import Match, Replay
 from hackmatrix_rl.view.terminal import Seat
 
@@ -44,6 +45,15 @@ def test_settings_that_cannot_work_get_one_line(replay, tmp_path):
     assert_refused(invoke("play", "--save", tmp_path / "no" / "f"), "--save", "no folder")
     assert_refused(invoke("play", "--agent", "nobody"), "nobody")
     assert_refused(invoke("play", "--seed", "x"), "--seed")
+    assert_refused(invoke("play", "--search", 8), "--search 8: runner has no network")
+
+
+def test_hints_come_from_a_search(on_terminal):
+    assert invoke("play", "--agent", "pretrained", "--search", 8).exit_code == 0
+    (seat,) = on_terminal
+    mind = seat.advise(seat.begin(lambda text: None))
+    assert isinstance(mind._player, Searcher)
+    assert mind._player.search.simulations == 8
 
 
 def test_games_of_a_seed_are_those_of_an_evaluation(on_terminal):

@@ -27,7 +27,7 @@ from hackmatrix_rl.game import (
 )
 from hackmatrix_rl.game._history import remember
 from hackmatrix_rl.runs import find_player
-from hackmatrix_rl.search import Expert, Guide, RolloutSearch
+from hackmatrix_rl.search import Expert, Guide, RolloutSearch, Searcher
 from hackmatrix_rl.search._expert import undoes
 
 pytestmark = pytest.mark.usefixtures("compile_quickly")
@@ -267,6 +267,15 @@ def test_a_search_that_there_is_not_is_refused(name, said):
         find_player(name)
     assert said in str(caught.value)
     assert str(caught.value).startswith(name if "nobody" not in name else "nobody")
+
+
+def test_a_trained_network_searches_in_trees():
+    player, environment = find_player("pretrained", simulations=8)
+    assert isinstance(player, Searcher)
+    check_player(player, environment)
+    assert player.search.simulations * player.search.determinisations == 8
+    assert player.gamma == find_player("pretrained")[0].gamma
+    assert player.search.improvement.scale.mean > 0, "the units of its training"
 
 
 @pytest.mark.parametrize("rollouts", [14, 0, -30])

@@ -1,0 +1,179 @@
+"""Measures the search in trees: how well it plays, and how long a move takes.
+
+    python benchmarks/tree_search.py [--games 256] [--simulations 0 8 32 128]
+        [--determinisations 1 4 8] [--share-at 32] [--seeds 1 2 3] [--league no-rewind]
+
+Every player plays the same games of each seed with `pretrained` as its network:
+
+- with each number of simulations, and the determinisations that `Searcher` chooses;
+- with `--share-at` simulations and each number of determinisations;
+- a search one move ahead with random playouts, with as many imagined steps as simulations.
+
+The results go to benchmarks/learning/tree_search.json after each of them, so that a measurement
+that is stopped goes on where it was. Seconds a move are those of all games side by side, without
+compiling; `taskset -c 0` measures one core.
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Int32, Key, PyTree
+
+import hackmatrix_rl as hm
+from hackmatrix_rl.batching import select, side_by_side
+from hackmatrix_rl.env import Environment
+from hackmatrix_rl.evaluation import Agent, Evaluation, StateAgent, Thought, mean_of, rate_of
+from hackmatrix_rl.game import LEAGUES, NUM_ACTIONS
+from hackmatrix_rl.search import HackMatrixModel
+from hackmatrix_rl.system import enable_compilation_cache
+
+FILE = Path(__file__).parent / "learning" / "tree_search.json"
+SEEDS = (20_261_201, 20_261_202, 20_261_203)
+"""Of the games; no training and no choice has used them."""
+KEPT = ("won", "return", "stage", "length")
+
+
+@final
+class OnePly(StateAgent):
+    """Tries each action once, plays on at random, and takes the one with the highest return.
+
+    Attributes:
+        model: the game.
+        steps: imagined steps for a move, shared evenly by the legal actions.
+    """
+
+    model: HackMatrixModel
+    steps: int
+
+    def mismatch(self, environment: Environment) -> str | None:
+        """As of the model."""
+        return self.model.mismatch(environment)
+
+    def think(
+        self,
+        observation: PyTree[Array],
+        mask: Bool[Array, " num_actions"],
+        carry: PyTree[Array],
+        *,
+        key: Key[Array, ""],
+    ) -> tuple[Int32[Array, ""], PyTree[Array], Thought]:
+        """Plays one imagined game for each action."""
+        rule_key, play_key = jax.random.split(key)
+        legal = self.model.searched(mask)
+        length = jnp.maximum(self.steps // jnp.maximum(jnp.sum(legal, dtype=jnp.int32), 1), 1)
+
+        def playout(each: tuple[Array, Array, Array], shared: tuple[Any, Any, Array]) -> Array:
+            (action, wanted, key), (model, game, length) = each, shared
+
+            def step(number: Array, carry: tuple[Any, Array, Array, Array]) -> Any:
+                state, action, total, over = carry
+                step_key, draw_key = jax.random.split(jax.random.fold_in(key, number))
+                made = model.play(state, action, key=step_key)
+                total = total + jnp.where(over, 0.0, made.reward)
+                state = select(over, state, made.state)
+                logits = jnp.where(model.legal(state), 0.0, -1e9)
+                action = jax.random.categorical(draw_key, logits).astype(jnp.int32)
+                return state, action, total, over | made.terminated
+
+            start = model.imagine(game, key=jax.random.fold_in(key, -1))
+            first = (start, action, jnp.float32(0), ~wanted)
+            return jax.lax.fori_loop(0, jnp.where(wanted, length, 0), step, first)[2]
+
+        keys = jax.random.split(play_key, NUM_ACTIONS)
+        actions = jnp.arange(NUM_ACTIONS, dtype=jnp.int32)
+        shared = (self.model, observation, length)
+        returns = side_by_side(playout, (actions, legal, keys), shared)
+        choice = jnp.argmax(jnp.where(legal, returns, -jnp.inf)).astype(jnp.int32)
+        by_rule = self.model.by_rule(observation, mask, key=rule_key)
+        return jnp.where(by_rule < 0, choice, by_rule), carry, Thought()
+
+
+def players(given: argparse.Namespace, run: Any) -> Iterator[tuple[str, Agent]]:
+    """What is measured, by name."""
+    agent, environment = run.agent(), run.environment
+    for simulations in given.simulations:
+        if simulations == 0:
+            yield "the network alone", agent
+            continue
+        player = hm.Searcher(agent, environment, simulations)
+        trees = player.search.determinisations
+        yield f"{simulations} simulations, {trees} determinisations", player
+    for trees in given.determinisations:
+        player = hm.Searcher(agent, environment, given.share_at, determinisations=trees)
+        yield f"{given.share_at} simulations, {trees} determinisations", player
+    for steps in given.playouts:
+        yield f"one move ahead, {steps} random steps", OnePly(HackMatrixModel(environment), steps)
+
+
+def measure(player: Agent, environment: Any, *, games: int, seed: int) -> dict[str, Any]:
+    """The results of some games, one number for each, and the seconds of a move."""
+    began: list[float] = []
+
+    def note(finished: int, total: int) -> None:
+        if not began:
+            began.append(time.perf_counter())
+
+    played: Evaluation = hm.evaluate(
+        player,
+        environment,
+        episodes=games,
+        key=jax.random.key(seed),
+        num_envs=games,
+        on_progress=note,
+    )
+    seconds = time.perf_counter() - began[0]
+    moves = float(np.sum(played.values["length"]))
+    kept = {name: [round(float(x), 2) for x in played.values[name]] for name in KEPT}
+    return {"seed": seed, "seconds_a_move": seconds / moves, **kept}
+
+
+def line(name: str, parts: list[dict[str, Any]]) -> str:
+    """A line of the table: means over all seeds with 95% intervals."""
+    values = {each: np.concatenate([part[each] for part in parts]) for each in KEPT}
+    won = rate_of(values["won"])
+    cells = [name, f"{100 * won.mean:.1f} ({100 * won.low:.1f} to {100 * won.high:.1f})"]
+    by_seed = ", ".join(f"{100 * np.mean(part['won']):.0f}" for part in parts)
+    cells.append(by_seed)
+    for each, digits in (("return", 0), ("stage", 2)):
+        mean = mean_of(values[each])
+        cells.append(f"{mean.mean:.{digits}f} ({mean.low:.{digits}f} to {mean.high:.{digits}f})")
+    milliseconds = 1e3 * float(np.mean([part["seconds_a_move"] for part in parts]))
+    return "| " + " | ".join([*cells, f"{milliseconds:.2f}", str(len(values["won"]))]) + " |"
+
+
+def main() -> None:
+    """Measures the players that the command line names."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--games", type=int, default=256, help="for each seed")
+    parser.add_argument("--simulations", type=int, nargs="*", default=[0, 8, 32, 128])
+    parser.add_argument("--determinisations", type=int, nargs="*", default=[1, 4, 8])
+    parser.add_argument("--share-at", type=int, default=32)
+    parser.add_argument("--playouts", type=int, nargs="*", default=[32])
+    parser.add_argument("--seeds", type=int, nargs="*", default=list(SEEDS))
+    parser.add_argument("--league", choices=LEAGUES, default=LEAGUES[0])
+    parser.add_argument("--file", type=Path, default=FILE)
+    given = parser.parse_args()
+    enable_compilation_cache()
+    run = hm.load(f"pretrained/{given.league}")
+    found = json.loads(given.file.read_text()) if given.file.exists() else {}
+    for name, player in players(given, run):
+        parts = found.setdefault(f"{name} | {given.league}", [])
+        for seed in given.seeds:
+            if any(part["seed"] == seed for part in parts):
+                continue
+            parts.append(measure(player, run.environment, games=given.games, seed=seed))
+            given.file.write_text(json.dumps(found) + "\n")
+            print(line(name, parts), flush=True)
+    for name, parts in found.items():
+        print(line(name, parts))
+
+
+if __name__ == "__main__":
+    main()
