@@ -60,7 +60,7 @@ def test_the_model_is_the_game():
     same(after, step.state, legal)
     assert np.array_equal(reward[legal], step.reward[legal])
     assert np.array_equal((outcome.died | outcome.won)[legal], step.terminated[legal])
-    assert not step.opponents_turn
+    assert not np.any(step.opponents_turn)
     same(real, remembered, legal)
     assert np.array_equal(real.grid, imagined.grid), "what is drawn anew looks the same"
 
