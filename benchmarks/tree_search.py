@@ -10,8 +10,8 @@ Every player plays the same games of each seed with `pretrained` as its network:
 - a search one move ahead with random playouts, with as many imagined steps as simulations.
 
 The results go to benchmarks/learning/tree_search.json after each of them, so that a measurement
-that is stopped goes on where it was. Seconds a move are those of all games side by side, without
-compiling; `taskset -c 0` measures one core.
+that is stopped goes on where it was. Seconds a move are those of the processor, all games side by
+side, without compiling; `taskset -c 0` measures one core.
 """
 
 import argparse
@@ -118,7 +118,7 @@ def measure(player: Agent, environment: Any, *, games: int, seed: int) -> dict[s
 
     def note(finished: int, total: int) -> None:
         if not began:
-            began.append(time.perf_counter())
+            began.append(time.process_time())
 
     played: Evaluation = hm.evaluate(
         player,
@@ -128,7 +128,7 @@ def measure(player: Agent, environment: Any, *, games: int, seed: int) -> dict[s
         num_envs=games,
         on_progress=note,
     )
-    seconds = time.perf_counter() - began[0]
+    seconds = time.process_time() - began[0]
     moves = float(np.sum(played.values["length"]))
     kept = {name: [round(float(x), 2) for x in played.values[name]] for name in KEPT}
     return {"seed": seed, "seconds_a_move": seconds / moves, **kept}
