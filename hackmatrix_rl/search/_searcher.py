@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
 
-from hackmatrix_rl.agent import MaskedCategorical, ValueScale
+from hackmatrix_rl.agent import MaskedCategorical, ValueScale, check_policy_shapes
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.batching import one_round_loop
 from hackmatrix_rl.env import Batched, Environment, HackMatrix
@@ -35,11 +35,9 @@ class Searcher(StateAgent):
     It is fair: it draws anew what a player does not see, and imagines its own chance.
 
     Attributes:
-        model: the game.
-        search: the trees.
+        search: the trees; it has the model and the network.
     """
 
-    model: GameModel[Any, Any]
     search: TreeSearch
 
     def __init__(
@@ -74,7 +72,7 @@ class Searcher(StateAgent):
         Raises:
             TypeError: an argument has the wrong type.
             ValueError: the network has a memory, the units of its value are unknown, the
-                environment has no model, or a number is out of range.
+                environment has no model or does not fit the network, or a number is out of range.
         """
         agent = policy if isinstance(policy, PolicyAgent) else None
         network = policy.policy if isinstance(policy, PolicyAgent) else policy
@@ -83,6 +81,9 @@ class Searcher(StateAgent):
                 f"policy is {described(policy)}; expected a network, or hm.load(run).agent()"
             )
         check_memoryless(network)
+        model = env if isinstance(env, GameModel) else model_of(env)
+        if isinstance(env, Environment):
+            check_policy_shapes(network, env.spec)
         whole("num_simulations", num_simulations)
         if determinisations is None:
             determinisations = min(max(num_simulations // _PER_TREE, 1), _MOST_TREES)
@@ -102,9 +103,8 @@ class Searcher(StateAgent):
                 "the units of the network's value are unknown, and a search adds rewards to it: "
                 "give hm.load(run).agent() as policy, or value_scale and gamma"
             )
-        self.model = env if isinstance(env, GameModel) else model_of(env)
         self.search = TreeSearch(
-            model=self.model,
+            model=model,
             policy=network,
             improvement=Improvement(value_scale, weight=value_weight),
             gamma=gamma,
@@ -121,7 +121,7 @@ class Searcher(StateAgent):
 
     def mismatch(self, environment: Environment) -> str | None:
         """The environment is not the one that the search knows."""
-        return self.model.mismatch(environment)
+        return self.search.model.mismatch(environment)
 
     def think(
         self,
@@ -140,12 +140,12 @@ class Searcher(StateAgent):
             key: of the noise, of the unseen, and of the imagined chance.
         """
         rule_key, search_key = jax.random.split(key)
-        game, network = observation, self.search.policy
-        logits, value, _, win = consult(network, self.model.observe(game), network.initial_carry())
+        game, model, network = observation, self.search.model, self.search.policy
+        logits, value, _, win = consult(network, model.observe(game), network.initial_carry())
         scale = self.search.improvement.scale
         prior = Prior(logits, scale.denormalize(value.astype(jnp.float32)))
-        by_rule = self.model.by_rule(game, mask, key=rule_key)
-        legal = self.model.searched(mask)
+        by_rule = model.by_rule(game, mask, key=rule_key)
+        legal = model.searched(mask)
         wanted = (jnp.sum(legal, dtype=jnp.int32) > 1) & (by_rule < 0)
         result = self._searched(game, legal, prior, wanted, search_key)
         return (

@@ -265,6 +265,9 @@ def test_players_that_cannot_search_are_refused():
     memory = hm.build_network("gru", pole.spec, key=jax.random.key(0))
     with pytest.raises(ValueError, match="a network with a memory cannot search"):
         hm.Searcher(memory, env, **known)
+    other = hm.build_network("mlp", pole.spec, key=jax.random.key(0))
+    with pytest.raises(ValueError, match="MLPActorCritic"):
+        hm.Searcher(other, env, **known)
     player = hm.Searcher(GREEDY, env, **known)
     for other in (pole, hm.Batched(Table(GAMBLES))):
         with pytest.raises(ValueError, match="the search knows Table"):
