@@ -79,7 +79,7 @@ from .commands import assert_refused, invoke
         (["eval", "pretrained", "--search", "0"], ["--search 0", "within 1..10000"]),
         (["eval", "pretrained", "--search", "-4"], ["--search -4", "within 1..10000"]),
         (["eval", "pretrained", "--search", "9999999"], ["--search 9999999", "within 1..10000"]),
-        (["eval", "pretrained", "--search", "many"], ["--search many"]),
+        (["eval", "pretrained", "--search", "many"], ["--search", "many"]),
         (["eval", "search(pretrained, 30)", "--search", "8"], ["is another search"]),
         (["bench", "--repeats", "10000000000"], ["--repeats"]),
         (["bench", "--full", "--sizes", "9" * 5000], ["--sizes", "not understood"]),
