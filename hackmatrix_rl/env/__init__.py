@@ -9,6 +9,10 @@ from hackmatrix_rl.env._cartpole import (
 from hackmatrix_rl.env._check import (
     check_environment,
 )
+from hackmatrix_rl.env._clique_game import (
+    CliqueGame,
+    CliqueObservation,
+)
 from hackmatrix_rl.env._compact_split import (
     COMPACT_SPLIT,
 )
@@ -109,6 +113,8 @@ __all__ = [
     "BatchedState",
     "CartPole",
     "Channel",
+    "CliqueGame",
+    "CliqueObservation",
     "Columns",
     "CompactObservation",
     "EnvSpec",

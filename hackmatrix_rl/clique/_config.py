@@ -1,0 +1,72 @@
+"""What is fixed about a clique game: its sizes, and what a full board means."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal, get_args
+
+FullBoard = Literal["draw", "second-wins"]
+"""What a full board without a clique means."""
+
+FULL_BOARDS: tuple[FullBoard, ...] = get_args(FullBoard)
+
+
+@dataclass(frozen=True)
+class CliqueConfig:
+    """The sizes of a clique game, and its variant.
+
+    Two players colour the edges of the complete graph in turn. Who first has a clique of
+    `clique_size` vertices with all its edges in their own colour wins. The variants differ in what
+    a full board without such a clique means:
+
+    - `draw`: nobody wins. This is the *strong game* (also Maker-Maker, or strong Ramsey game).
+      By strategy stealing, the second player cannot win it under perfect play. The literature
+      asks with it who wins, and how fast; few boards are solved.
+    - `second-wins`: the second player wins, who only has to stop the first. It is the *Maker-Breaker
+      game* in one point more: a clique of the second player ends the game at once, too. In a
+      Maker-Breaker game of the literature it counts nothing, so Maker may win a few more positions
+      there. The literature uses this kind for its thresholds: how large a board must be, or how
+      unequal the players, for Maker to win.
+
+    A board of at least R(k, k) vertices has no draw: R(3, 3) = 6, R(4, 4) = 18.
+
+    Source: Erdős and Selfridge 1973, "On a combinatorial game"; Beck 2008, "Combinatorial games:
+    tic-tac-toe theory"; Hefetz, Krivelevich, Stojaković and Szabó 2014, "Positional games".
+
+    Attributes:
+        vertices: number of vertices of the complete graph, 3 to 14.
+        clique_size: number of vertices of the clique that wins, 3 to 5; at most `vertices`.
+        full_board: `draw` or `second-wins`.
+
+    Raises:
+        ValueError: a size is out of range or no integer, or there is no such variant.
+    """
+
+    SMALLEST: ClassVar[int] = 3
+    MAX_VERTICES: ClassVar[int] = 14
+    MAX_CLIQUE: ClassVar[int] = 5
+
+    vertices: int
+    clique_size: int
+    full_board: FullBoard = "draw"
+
+    def __post_init__(self) -> None:
+        for name, most in (("vertices", self.MAX_VERTICES), ("clique_size", self.MAX_CLIQUE)):
+            size = getattr(self, name)
+            is_whole = isinstance(size, int) and not isinstance(size, bool)
+            if not is_whole or not self.SMALLEST <= size <= most:
+                raise ValueError(
+                    f"{name} must be a whole number from {self.SMALLEST} to {most}, not {size!r}"
+                )
+        if self.clique_size > self.vertices:
+            raise ValueError(
+                f"clique_size {self.clique_size} is more than the {self.vertices} vertices of the "
+                f"board; use clique_size={self.vertices} or less, or more vertices"
+            )
+        if self.full_board not in FULL_BOARDS:
+            raise ValueError(
+                f"full_board must be one of {', '.join(FULL_BOARDS)}, not {self.full_board!r}"
+            )
+
+    @property
+    def num_edges(self) -> int:
+        """Number of edges of the board. It is the number of actions, and the most moves."""
+        return self.vertices * (self.vertices - 1) // 2

@@ -1,0 +1,75 @@
+"""The clique game, as the player to move sees it."""
+
+from typing import final
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Int32, Key
+
+from hackmatrix_rl.clique import (
+    FIRST,
+    CliqueConfig,
+    State,
+    colours,
+    legal_actions,
+    mover,
+    new_game,
+    play,
+)
+from hackmatrix_rl.env._single_game import Played, SingleGame
+
+
+class CliqueObservation(eqx.Module):
+    """A position from the view of the player to move.
+
+    Both players see the board in the same way, so a network plays both without knowing colours.
+
+    Attributes:
+        own: the edges in the colour of the player to move.
+        other: the edges of the other player.
+        first: whether the player to move is the one who began.
+    """
+
+    own: Bool[Array, "*batch num_edges"]
+    other: Bool[Array, "*batch num_edges"]
+    first: Bool[Array, "*batch"]
+
+
+@final
+class CliqueGame(SingleGame[State]):
+    """The clique game between two players, who move in turn.
+
+    The reward of a move is that of the player who makes it: 1 if the move wins, -1 if it loses,
+    else 0. An illegal move ends the episode without a reward, as in `HackMatrixGame`.
+
+    Attributes:
+        config: sizes and variant of the game.
+    """
+
+    config: CliqueConfig = eqx.field(static=True)
+
+    @property
+    def num_actions(self) -> int:
+        """One for each edge."""
+        return self.config.num_edges
+
+    def start(self, *, key: Key[Array, ""]) -> State:
+        """The empty board, for every key."""
+        return new_game(self.config)
+
+    def observe(self, state: State) -> CliqueObservation:
+        """What the player to move sees."""
+        coloured = colours(self.config, state)
+        player = mover(state)
+        return CliqueObservation(
+            own=coloured[player], other=coloured[1 - player], first=player == FIRST
+        )
+
+    def legal(self, state: State) -> Bool[Array, " num_actions"]:
+        """The edges without a colour; none after the end."""
+        return legal_actions(self.config, state)
+
+    def play(self, state: State, action: Int32[Array, ""], *, key: Key[Array, ""]) -> Played:
+        """Colours an edge. Nothing is drawn from the key."""
+        after, outcome = play(self.config, state, action)
+        return Played(after, outcome.reward.astype(jnp.float32), outcome.over | ~outcome.legal)

@@ -1,0 +1,159 @@
+"""The rules against a plain implementation, on games that are drawn at random."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jaxtyping
+import numpy as np
+import pytest
+
+from hackmatrix_rl.clique import (
+    FIRST,
+    NOBODY,
+    SECOND,
+    CliqueConfig,
+    colours,
+    completes_clique,
+    edge_numbers,
+    edges,
+    from_edges,
+    legal_actions,
+    mover,
+    new_game,
+    play,
+)
+
+from .brute_force import Board, result_of
+
+pytestmark = pytest.mark.usefixtures("compile_quickly")
+
+SIZES = [(3, 3), (4, 3), (5, 4), (6, 3), (6, 5), (7, 4), (8, 5)]
+
+
+@eqx.filter_jit
+def playout(config, key, games):
+    """Random games to the full board; each move's state and outcome, also after the end."""
+    orders = jax.vmap(lambda key: jax.random.permutation(key, config.num_edges))(
+        jax.random.split(key, games)
+    )
+
+    def one(order):
+        def move(state, action):
+            after, outcome = play(config, state, action)
+            return after, (after, outcome, legal_actions(config, state))
+
+        return jax.lax.scan(move, new_game(config), order)[1]
+
+    return orders, jax.vmap(one)(orders)
+
+
+@pytest.mark.parametrize("full_board", ["draw", "second-wins"])
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_random_games_end_as_brute_force_says(size, full_board):
+    config = CliqueConfig(*size, full_board=full_board)
+    orders, (states, outcomes, legal) = jax.device_get(playout(config, jax.random.key(1), 24))
+    assert size != (6, 3) or len(set(outcomes.over.sum(axis=1).tolist())) > 3
+    for game, order in enumerate(orders):
+        winner, over = NOBODY, False
+        for turn, action in enumerate(order):
+            was_over = over
+            expected = np.ones(config.num_edges, bool)
+            expected[order[:turn]] = False
+            assert np.array_equal(legal[game, turn], expected & (not was_over))
+            assert outcomes.legal[game, turn] == (not was_over)
+            if not was_over:
+                winner, over = result_of(config, order[: turn + 1])
+            assert (outcomes.winner[game, turn], outcomes.over[game, turn]) == (winner, over)
+            reward = 0 if winner == NOBODY or was_over else (1 if winner == turn % 2 else -1)
+            assert outcomes.reward[game, turn] == reward, action
+        assert over
+
+
+@pytest.mark.parametrize("clique_size", [3, 4, 5])
+@pytest.mark.parametrize("vertices", [6, 9, 14])
+def test_a_clique_is_found_through_any_edge_of_it_and_nowhere_else(vertices, clique_size):
+    """One planted clique among random edges, and the same with one edge of it missing."""
+    config = CliqueConfig(vertices, clique_size)
+    board = Board(vertices, clique_size)
+    random = np.random.default_rng(vertices * clique_size)
+    find = jax.jit(lambda *given: completes_clique(config, *given))
+    found = []
+    for trial in range(30):
+        density = (0.2, 0.4, 0.6)[trial % 3]
+        mine = set(np.flatnonzero(random.random(config.num_edges) < density).tolist())
+        planted = random.permutation(vertices)[:clique_size]
+        numbers = edge_numbers(vertices)[np.ix_(planted, planted)]
+        mine |= set(numbers[np.triu_indices(clique_size, 1)].tolist())
+        if trial % 2:
+            mine -= {int(numbers[0, 1])}
+        through = sorted(mine)[int(random.integers(len(mine)))]
+        named = {board.edges[edge] for edge in mine}
+        expected = any(
+            board.edges[through] in clique and clique <= named for clique in board.cliques
+        )
+        words = from_edges(config, sorted(mine), ()).adjacency[FIRST]
+        found.append(bool(find(words, *map(jnp.int32, board.edges[through]))))
+        assert found[-1] == expected
+    assert len(set(found)) == 2 or vertices == clique_size + 1 or clique_size == 3
+
+
+def test_edges_are_numbered_in_order_and_both_ways():
+    assert edges(4).tolist() == [[0, 1], [0, 2], [0, 3], [1, 2], [1, 3], [2, 3]]
+    numbers = edge_numbers(5)
+    assert (numbers == numbers.T).all()
+    assert (np.diag(numbers) == -1).all()
+    assert [numbers[one, other] for one, other in edges(5)] == list(range(10))
+
+
+def test_players_move_in_turn_and_colour_their_own_edges():
+    config = CliqueConfig(5, 3)
+    state = new_game(config)
+    for turn, edge in enumerate([3, 7, 0]):
+        assert int(mover(state)) == turn % 2
+        state, _ = play(config, state, edge)
+    assert np.flatnonzero(colours(config, state)[FIRST]).tolist() == [0, 3]
+    assert np.flatnonzero(colours(config, state)[SECOND]).tolist() == [7]
+    assert eqx.tree_equal(state, from_edges(config, [0, 3], [7]))
+
+
+@pytest.mark.parametrize("action", [0, -1, 10, 1000])
+def test_an_illegal_move_changes_nothing(action):
+    config = CliqueConfig(5, 3)
+    state, _ = play(config, new_game(config), 0)
+    after, outcome = play(config, state, action)
+    assert not outcome.legal
+    assert (int(outcome.reward), bool(outcome.over)) == (0, False)
+    assert eqx.tree_equal(after, state)
+
+
+def test_after_the_end_every_move_is_illegal():
+    config = CliqueConfig(5, 3)
+    state = from_edges(config, [0, 1], [7, 8])
+    state, outcome = play(config, state, 4)  # 0-1, 0-2, 1-2
+    assert (int(outcome.reward), int(outcome.winner)) == (1, FIRST)
+    assert not legal_actions(config, state).any()
+    after, outcome = play(config, state, 9)
+    assert (bool(outcome.legal), bool(outcome.over), int(outcome.winner)) == (False, True, FIRST)
+    assert eqx.tree_equal(after, state)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ((2, 3), "vertices must be a whole number from 3 to 14, not 2"),
+        ((15, 3), "vertices must be a whole number from 3 to 14, not 15"),
+        ((6, 2), "clique_size must be a whole number from 3 to 5, not 2"),
+        ((6, 6), "clique_size must be a whole number from 3 to 5, not 6"),
+        ((6, True), "clique_size must be a whole number from 3 to 5, not True"),
+        ((4, 5), "clique_size 5 is more than the 4 vertices"),
+    ],
+)
+def test_a_game_that_does_not_fit_is_refused(given, says):
+    with pytest.raises(ValueError, match=says):
+        CliqueConfig(*given)
+
+
+@pytest.mark.parametrize(("given", "name"), [((6.0, 3), "vertices"), ((6, 3, "win"), "full_board")])
+def test_a_game_of_other_types_is_refused(given, name):
+    with pytest.raises((ValueError, jaxtyping.TypeCheckError), match=name):
+        CliqueConfig(*given)
