@@ -6,7 +6,7 @@ from hackmatrix_rl.training._algorithm import (
     AlgorithmState,
     Dispatch,
 )
-from hackmatrix_rl.training._arguments import critic_warmup_of
+from hackmatrix_rl.training._arguments import critic_warmup_of, optimizer_of
 from hackmatrix_rl.training._callbacks import (
     Callback,
     StopTraining,
@@ -53,6 +53,7 @@ from hackmatrix_rl.training._program import (
 from hackmatrix_rl.training._state import (
     Learner,
     TrainState,
+    filter_scan,
 )
 from hackmatrix_rl.training._stored import (
     Stored,
@@ -106,9 +107,11 @@ __all__ = [
     "compiler_options",
     "critic_warmup_of",
     "evaluation_metrics",
+    "filter_scan",
     "is_shape",
     "is_tree_file",
     "leaves_by_path",
+    "optimizer_of",
     "random_keys",
     "read_tree",
     "reports_of",
