@@ -6,14 +6,39 @@ from hackmatrix_rl.self_play._buffer import (
     Outcomes,
     outcomes_of,
 )
+from hackmatrix_rl.self_play._elo import (
+    ratings,
+)
 from hackmatrix_rl.self_play._games import (
     Games,
     Moves,
     Results,
     play_moves,
 )
+from hackmatrix_rl.self_play._league import (
+    Standings,
+    league,
+)
 from hackmatrix_rl.self_play._loss import (
+    Losses,
     SearchLoss,
+)
+from hackmatrix_rl.self_play._match import (
+    NO_MOVE,
+    MatchResult,
+    Record,
+    match,
+    play_games,
+)
+from hackmatrix_rl.self_play._mistakes import (
+    Mistakes,
+    mistakes,
+)
+from hackmatrix_rl.self_play._players import (
+    BoardPlayer,
+    PerfectPlayer,
+    RandomPlayer,
+    SearchPlayer,
 )
 from hackmatrix_rl.self_play._search import (
     Found,
@@ -21,6 +46,7 @@ from hackmatrix_rl.self_play._search import (
     judge,
 )
 from hackmatrix_rl.self_play._self_play import (
+    GamesAndMoves,
     SelfPlay,
     SelfPlayState,
 )
@@ -30,20 +56,36 @@ from hackmatrix_rl.self_play._symmetry import (
 )
 
 __all__ = [
+    "NO_MOVE",
+    "BoardPlayer",
     "Buffer",
     "Drawn",
     "Found",
     "Games",
+    "GamesAndMoves",
+    "Losses",
+    "MatchResult",
+    "Mistakes",
     "Moves",
     "Outcomes",
+    "PerfectPlayer",
+    "RandomPlayer",
+    "Record",
     "Results",
     "Search",
     "SearchLoss",
+    "SearchPlayer",
     "SelfPlay",
     "SelfPlayState",
+    "Standings",
     "Symmetry",
     "VertexPermutations",
     "judge",
+    "league",
+    "match",
+    "mistakes",
     "outcomes_of",
+    "play_games",
     "play_moves",
+    "ratings",
 ]

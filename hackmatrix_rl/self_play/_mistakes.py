@@ -1,0 +1,65 @@
+"""How far from perfect recorded games are."""
+
+from dataclasses import dataclass
+
+import equinox as eqx
+import jax
+import numpy as np
+from jaxtyping import Array, Int32
+
+from hackmatrix_rl.clique import Solution, new_game, play
+from hackmatrix_rl.self_play._match import NO_MOVE, Record
+
+
+@dataclass(frozen=True)
+class Mistakes:
+    """The moves of one player in some games, judged by the table of all positions.
+
+    Attributes:
+        moves: number of moves.
+        won: how many of them were made in a position that was won.
+        thrown_away: how many of those gave the win away.
+        mistakes: how many moves made the value worse: these, and draws that were lost.
+    """
+
+    moves: int
+    won: int
+    thrown_away: int
+    mistakes: int
+
+
+def mistakes(solution: Solution, record: Record, player: int, *, opening: int = 0) -> Mistakes:
+    """Judges the moves of one player.
+
+    Args:
+        solution: of the game that was played.
+        record: the games.
+        player: `FIRST` or `SECOND`: who is judged.
+        opening: number of moves at the start that are left out.
+    """
+    before, after = (np.asarray(each) for each in _values(solution, record.moves))
+    turn = np.arange(before.shape[1])
+    judged = (np.asarray(record.moves) != NO_MOVE) & (turn % 2 == player) & (turn >= opening)
+    worse = judged & (after < before)
+    return Mistakes(
+        moves=int(judged.sum()),
+        won=int((judged & (before == 1)).sum()),
+        thrown_away=int((worse & (before == 1)).sum()),
+        mistakes=int(worse.sum()),
+    )
+
+
+@eqx.filter_jit
+def _values(
+    solution: Solution, moves: Int32[Array, "games most_moves"]
+) -> tuple[Int32[Array, "games most_moves"], Int32[Array, "games most_moves"]]:
+    """The value of each position and of the move made in it, both for the player to move."""
+
+    def one(moves: Int32[Array, " most_moves"]) -> tuple[Array, Array]:
+        def step(state, move):  # type: ignore[no-untyped-def]
+            after, _ = play(solution.config, state, move)
+            return after, (solution.value(state), -solution.value(after))
+
+        return jax.lax.scan(step, new_game(solution.config), moves)[1]
+
+    return jax.vmap(one)(moves)
