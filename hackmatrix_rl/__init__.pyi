@@ -19,9 +19,11 @@ from .agent.precision import PrecisionPolicy as PrecisionPolicy
 from .agent.precision import precision as precision
 from .checkpoints import load as load
 from .checkpoints import save as save
+from .clique import CliqueConfig as CliqueConfig
 from .config import TrainConfig as TrainConfig
 from .env import Batched as Batched
 from .env import CartPole as CartPole
+from .env import CliqueGame as CliqueGame
 from .env import Environment as Environment
 from .env import EnvSpec as EnvSpec
 from .env import EpisodeStatistics as EpisodeStatistics
@@ -41,6 +43,7 @@ from .game import new_game as new_game
 from .game import play as play
 from .runtime_types import check_types as check_types
 from .search import Searcher as Searcher
+from .self_play import SelfPlay as SelfPlay
 from .training import EvaluateEvery as EvaluateEvery
 from .training import Metrics as Metrics
 from .training import StopTraining as StopTraining

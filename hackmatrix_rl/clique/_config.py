@@ -20,11 +20,11 @@ class CliqueConfig:
     - `draw`: nobody wins. This is the *strong game* (also Maker-Maker, or strong Ramsey game).
       By strategy stealing, the second player cannot win it under perfect play. The literature
       asks with it who wins, and how fast; few boards are solved.
-    - `second-wins`: the second player wins, who only has to stop the first. It is the *Maker-Breaker
-      game* in one point more: a clique of the second player ends the game at once, too. In a
-      Maker-Breaker game of the literature it counts nothing, so Maker may win a few more positions
-      there. The literature uses this kind for its thresholds: how large a board must be, or how
-      unequal the players, for Maker to win.
+    - `second-wins`: the second player wins, who only has to stop the first: a *Maker-Breaker game*,
+      with one rule more. Here a clique of the second player ends the game at once. In the
+      literature's Maker-Breaker game it means nothing, so Maker may win some more positions there.
+      The literature uses this kind for thresholds: how large a board must be, or how unequal the
+      players, for Maker to win.
 
     A board of at least R(k, k) vertices has no draw: R(3, 3) = 6, R(4, 4) = 18.
 

@@ -53,9 +53,7 @@ def legal_actions(config: CliqueConfig, state: State) -> Bool[Array, " num_edges
     return ~(first | second | state.over)
 
 
-def play(
-    config: CliqueConfig, state: State, action: Int[Array, ""] | int
-) -> tuple[State, Outcome]:
+def play(config: CliqueConfig, state: State, action: Int[Array, ""] | int) -> tuple[State, Outcome]:
     """Colours one edge of one game. It works under `jax.vmap` and `jax.jit`.
 
     Args:

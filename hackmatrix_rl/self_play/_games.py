@@ -124,8 +124,7 @@ def play_moves(
     """
 
     def move(games: Games, number: Int32[Array, ""]) -> tuple[Games, tuple[Moves, Array]]:
-        here = jax.vmap(lambda key: jax.random.fold_in(jax.random.fold_in(key, update), number))
-        search_keys, play_keys, start_keys = _three(here(games.keys))
+        search_keys, play_keys, start_keys = _draws(games.keys, update, number)
         found = search(game, policy, games.states, search_keys)
         moves, after = jax.vmap(lambda *given: _one(game, *given))(
             games.states, found.action, found.weights, play_keys, start_keys
@@ -154,6 +153,13 @@ def _one(
     return moves, select(ended, game.start(key=start_key), played.state)
 
 
-def _three(keys: Key[Array, " games"]) -> tuple[Array, Array, Array]:
-    each = jax.vmap(lambda key: jax.random.split(key, 3))(keys)
+def _draws(
+    keys: Key[Array, " games"], update: Int32[Array, ""], number: Int32[Array, ""]
+) -> tuple[Key[Array, " games"], Key[Array, " games"], Key[Array, " games"]]:
+    """The keys of a move of each game: of the search, of the move, and of a game that begins."""
+
+    def of_one(key: Key[Array, ""]) -> Key[Array, " three"]:
+        return jax.random.split(jax.random.fold_in(jax.random.fold_in(key, update), number), 3)
+
+    each = jax.vmap(of_one)(keys)
     return each[:, 0], each[:, 1], each[:, 2]

@@ -3,11 +3,14 @@
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float32
 
 from hackmatrix_rl.agent import MaskedCategorical
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.self_play._buffer import Drawn
+
+_SMALLEST = float(np.finfo(np.float32).tiny)
 
 
 class Losses(eqx.Module):
@@ -70,4 +73,4 @@ class SearchLoss(eqx.Module):
 
 
 def _logarithm(weights: Float32[Array, "*shape"]) -> Float32[Array, "*shape"]:
-    return jnp.log(jnp.maximum(weights, jnp.finfo(jnp.float32).tiny))
+    return jnp.log(jnp.maximum(weights, _SMALLEST))

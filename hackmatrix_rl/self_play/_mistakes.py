@@ -7,7 +7,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Int32
 
-from hackmatrix_rl.clique import Solution, new_game, play
+from hackmatrix_rl.clique import Solution, State, new_game, play
 from hackmatrix_rl.self_play._match import NO_MOVE, Record
 
 
@@ -56,7 +56,7 @@ def _values(
     """The value of each position and of the move made in it, both for the player to move."""
 
     def one(moves: Int32[Array, " most_moves"]) -> tuple[Array, Array]:
-        def step(state, move):  # type: ignore[no-untyped-def]
+        def step(state: State, move: Int32[Array, ""]) -> tuple[State, tuple[Array, Array]]:
             after, _ = play(solution.config, state, move)
             return after, (solution.value(state), -solution.value(after))
 

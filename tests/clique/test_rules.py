@@ -27,12 +27,12 @@ from .brute_force import Board, result_of
 
 pytestmark = pytest.mark.usefixtures("compile_quickly")
 
-SIZES = [(3, 3), (4, 3), (5, 4), (6, 3), (6, 5), (7, 4), (8, 5)]
+SIZES = [(3, 3), (5, 4), (6, 3), (7, 4), (8, 5)]
 
 
 @eqx.filter_jit
 def playout(config, key, games):
-    """Random games to the full board; each move's state and outcome, also after the end."""
+    """Random games to the full board; the outcome and the legal moves of each move."""
     orders = jax.vmap(lambda key: jax.random.permutation(key, config.num_edges))(
         jax.random.split(key, games)
     )
@@ -40,7 +40,7 @@ def playout(config, key, games):
     def one(order):
         def move(state, action):
             after, outcome = play(config, state, action)
-            return after, (after, outcome, legal_actions(config, state))
+            return after, (outcome, legal_actions(config, state))
 
         return jax.lax.scan(move, new_game(config), order)[1]
 
@@ -51,7 +51,7 @@ def playout(config, key, games):
 @pytest.mark.parametrize("size", SIZES, ids=str)
 def test_random_games_end_as_brute_force_says(size, full_board):
     config = CliqueConfig(*size, full_board=full_board)
-    orders, (states, outcomes, legal) = jax.device_get(playout(config, jax.random.key(1), 24))
+    orders, (outcomes, legal) = jax.device_get(playout(config, jax.random.key(1), 24))
     assert size != (6, 3) or len(set(outcomes.over.sum(axis=1).tolist())) > 3
     for game, order in enumerate(orders):
         winner, over = NOBODY, False
@@ -70,7 +70,7 @@ def test_random_games_end_as_brute_force_says(size, full_board):
 
 
 @pytest.mark.parametrize("clique_size", [3, 4, 5])
-@pytest.mark.parametrize("vertices", [6, 9, 14])
+@pytest.mark.parametrize("vertices", [8, 14])
 def test_a_clique_is_found_through_any_edge_of_it_and_nowhere_else(vertices, clique_size):
     """One planted clique among random edges, and the same with one edge of it missing."""
     config = CliqueConfig(vertices, clique_size)
@@ -94,7 +94,7 @@ def test_a_clique_is_found_through_any_edge_of_it_and_nowhere_else(vertices, cli
         words = from_edges(config, sorted(mine), ()).adjacency[FIRST]
         found.append(bool(find(words, *map(jnp.int32, board.edges[through]))))
         assert found[-1] == expected
-    assert len(set(found)) == 2 or vertices == clique_size + 1 or clique_size == 3
+    assert len(set(found)) == 2 or clique_size == 3
 
 
 def test_edges_are_numbered_in_order_and_both_ways():

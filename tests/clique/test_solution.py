@@ -115,5 +115,5 @@ def test_every_move_of_the_perfect_player_keeps_the_value(six):
 
 
 def test_a_board_that_is_too_large_is_refused():
-    with pytest.raises(ValueError, match="vertices=7 is too large to solve.*use 6 vertices"):
+    with pytest.raises(ValueError, match=r"vertices=7 is too large to solve.*use 6 vertices"):
         solve(CliqueConfig(7, 3))

@@ -9,11 +9,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from hackmatrix_rl.agent.networks import MLPActorCritic
+from hackmatrix_rl.clique import CliqueConfig
 from hackmatrix_rl.config import make_config
+from hackmatrix_rl.env import Batched, CliqueGame
 from hackmatrix_rl.evaluation import Evaluation
 from hackmatrix_rl.runs import compose
+from hackmatrix_rl.self_play import Search, SelfPlay
 from hackmatrix_rl.system import Usage
-from hackmatrix_rl.training import Dispatch, evaluation_metrics
+from hackmatrix_rl.training import Dispatch, Trainer, evaluation_metrics
 from hackmatrix_rl.training.imitation import Label
 from hackmatrix_rl.training.imitation._imitation import KINDS
 from hackmatrix_rl.training.imitation._imitation_metrics import Agreement
@@ -67,6 +71,17 @@ def logged_by_imitation():
     return {"cross_entropy", *ones.read()}
 
 
+def logged_by_self_play():
+    """The names that only self-play logs."""
+    game = CliqueGame(CliqueConfig(3, 3))
+    policy = MLPActorCritic(Batched(game).spec, width=8, depth=1, key=jax.random.key(0))
+    trainer = Trainer.of(SelfPlay(game, policy, search=Search(2)), policy)
+    _, report = eqx.filter_eval_shape(trainer.algorithm, trainer.abstract_state())
+    sums = jax.tree.map(lambda leaf: np.ones(leaf.shape, leaf.dtype), report)
+    dispatch = Dispatch(count=1, updates=1, env_steps=1, seconds=1.0)
+    return set(trainer.algorithm.metrics(sums, dispatch).as_dict())
+
+
 def logged_by_an_evaluation(names):
     """The names of its numbers, as the page writes them: for any of these names at once."""
     values = {name: np.ones(2) for name in names}
@@ -82,7 +97,8 @@ def logged():
     trained = logged_by(EVERYTHING_ON)
     games = PAGE.read_text(encoding="utf-8").split("## Games")[1].split("## ")[0]
     evaluated = logged_by_an_evaluation(re.findall(r"^\| `([^`]+)` \|", games, re.MULTILINE))
-    return trained | logged_by_imitation() | evaluated | usage.read().keys()
+    of_others = logged_by_imitation() | logged_by_self_play()
+    return trained | of_others | evaluated | usage.read().keys()
 
 
 def test_everything_that_is_logged_is_defined(logged):

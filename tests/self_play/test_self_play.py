@@ -1,0 +1,173 @@
+"""Training: it learns what is true, resumes bit by bit, and does not depend on the mesh."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from training.states import arrays, assert_same
+
+import hackmatrix_rl as hm
+from hackmatrix_rl.self_play import (
+    Search,
+    SearchLoss,
+    SelfPlay,
+    VertexPermutations,
+)
+from hackmatrix_rl.self_play._buffer import Drawn
+
+from .building import FIVE, MAKER_BREAKER, network, opinion
+
+pytestmark = pytest.mark.usefixtures("compile_quickly")
+
+SIZES = {
+    "num_games": 8,
+    "moves_per_update": 4,
+    "buffer_size": 8 * 12,
+    "training_batch_size": 16,
+    "train_steps": 2,
+}
+STEPS = 8 * 4
+
+
+def trainer(game=FIVE, *, mesh=None, updates=1, seed=0, **changes):
+    symmetry = VertexPermutations(game.config.vertices)
+    given = {"search": Search(6), "symmetry": symmetry, "learning_rate": 0.01, **SIZES, **changes}
+    policy = network(game, seed=seed)
+    return hm.Trainer.of(
+        SelfPlay(game, policy, mesh=mesh, **given), policy, updates_per_dispatch=updates
+    )
+
+
+def test_training_resumes_in_the_same_bits(tmp_path):
+    straight = trainer()
+    for metrics in straight.train(6 * STEPS, key=jax.random.key(1)):
+        if metrics.updates == 3:
+            straight.save(tmp_path / "state")
+    resumed = trainer(seed=5)
+    resumed.load(tmp_path / "state")
+    assert int(resumed.state.update) == 3
+    resumed.fit(6 * STEPS)
+    assert_same(resumed.state, straight.state)
+    changed = jax.tree.map(
+        lambda one, other: not np.array_equal(one, other),
+        eqx.filter(straight.policy, eqx.is_array),
+        eqx.filter(network(FIVE), eqx.is_array),
+    )
+    assert all(jax.tree.leaves(changed))
+
+
+def test_games_and_learning_do_not_depend_on_the_number_of_devices():
+    """Only the rounding of the network does: it sees half as many positions at once."""
+    one, two = trainer(), trainer(mesh="data=2")
+    for each in (one, two):
+        each.start(jax.random.key(1))
+        each.dispatch(3)
+    assert int(one.state.update) == int(two.state.update) == 3
+    for a, b in zip(arrays(one.state), arrays(two.state), strict=True):
+        if np.issubdtype(a.dtype, np.floating):
+            np.testing.assert_allclose(a, b, rtol=2e-4, atol=2e-5)
+        else:
+            np.testing.assert_array_equal(a, b)
+    assert len(two.state.actors.buffer.moves.mask.sharding.device_set) == 2
+
+
+def test_the_network_learns_who_wins_and_what_it_can_play():
+    """On three vertices without a chance of a triangle, the second player wins every game."""
+    learns = trainer(MAKER_BREAKER, train_steps=40, learning_rate=0.03, buffer_size=8 * 24)
+    metrics = learns.fit(4 * STEPS, key=jax.random.key(0))
+    assert metrics.episode == {"length": 3.0, "first_wins": 0.0, "draws": 0.0}
+    game = MAKER_BREAKER
+    state = game.start(key=jax.random.key(0))
+    for value in (-1.0, 1.0, -1.0):
+        _, found, _ = learns.policy(game.observe(state), ())
+        assert float(found) == pytest.approx(value, abs=0.1)
+        state = game.play(state, jnp.argmax(game.legal(state)), key=jax.random.key(0)).state
+    assert metrics.learning["value_loss"] < 0.02
+
+
+def test_metrics_are_means_over_games_and_steps():
+    found = trainer(updates=3)
+    metrics = found.fit(3 * STEPS, key=jax.random.key(2))
+    assert (metrics.updates, metrics.env_steps, metrics.dispatched) == (3, 3 * STEPS, 3)
+    assert metrics.episodes > 0
+    assert 5 <= metrics.episode["length"] <= 10
+    assert 0 <= metrics.episode["first_wins"] <= 1 - metrics.episode["draws"]
+    learning = metrics.learning
+    assert 0 < learning["gradient_steps"] <= 6
+    assert learning["policy_loss"] >= learning["search_entropy"] > 0
+    assert 0 < learning["entropy"] <= np.log(10) + 1e-6
+    assert learning["learning_rate"] == pytest.approx(0.01)
+    assert learning["gradient_norm"] > 0
+
+
+def test_nothing_is_learned_before_a_game_has_ended():
+    """No game of five vertices ends in the four moves of an update."""
+    early = trainer()
+    early.start(jax.random.key(1))
+    metrics = early.dispatch(1)
+    assert metrics.episodes == 0
+    assert metrics.episode == {}
+    assert metrics.learning["gradient_steps"] == 0
+    assert "policy_loss" not in metrics.learning
+    assert_same(early.policy, network(FIVE))
+
+
+def drawn(weights, mask, value, counts):
+    observation = jnp.zeros((len(value), 2), jnp.float32)
+    arrays = [jnp.asarray(each, jnp.float32) for each in (value, counts)]
+    return Drawn(observation, jnp.asarray(mask), jnp.asarray(weights, jnp.float32), *arrays)
+
+
+def test_the_loss_is_that_of_plain_python():
+    policy = opinion(FIVE, value=0.25)
+    logits = np.linspace(-1, 1, 10).astype(np.float32)
+    policy = eqx.tree_at(lambda policy: policy.logits, policy, jnp.asarray(logits))
+    mask = np.ones((2, 10), bool)
+    mask[0, 3:] = False
+    weights = np.zeros((2, 10))
+    weights[0, :3] = 0.2, 0.3, 0.5
+    weights[1] = 0.1
+    loss, sums = SearchLoss(vf_coef=2.0)(policy, drawn(weights, mask, [1.0, -1.0], [1, 1]))
+    expected = 0.0
+    for row, value in enumerate((1.0, -1.0)):
+        chances = np.exp(logits[mask[row]])
+        logs = np.log(chances / chances.sum())
+        expected -= (weights[row, mask[row]] * logs).sum()
+        expected += 2.0 * (0.25 - value) ** 2
+    assert float(loss) == pytest.approx(expected / 2, rel=1e-5)
+    entropy = -(weights[0, :3] * np.log(weights[0, :3])).sum() + np.log(10)
+    assert float(sums.search_entropy) == pytest.approx(entropy, rel=1e-5)
+    assert float(sums.count) == 2
+
+    first, _ = SearchLoss(vf_coef=2.0)(policy, drawn(weights, mask, [1.0, -1.0], [1, 0]))
+    other, _ = SearchLoss(vf_coef=2.0)(policy, drawn(weights, mask, [1.0, 9.0], [1, 0]))
+    assert float(first) == float(other) < float(loss)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"buffer_size": 8}, "buffer_size 8 is less than the 32 positions of an update"),
+        ({"training_batch_size": 12}, "num_games 8 do not fit.*use training_batch_size=8"),
+        ({"training_batch_size": 3}, "use training_batch_size=2"),
+        ({"train_steps": 0}, "train_steps must be at least 1, not 0"),
+        ({"mesh": "data=3"}, "num_games 8 does not divide over the 3 devices"),
+        ({"mesh": "data=8", "training_batch_size": 4}, "training_batch_size 4 does not divide"),
+        ({"learning_rate": -1.0}, "learning_rate is -1; expected 0 or more"),
+    ],
+)
+def test_sizes_that_do_not_fit_are_refused(changes, says):
+    with pytest.raises(ValueError, match=says):
+        trainer(**changes)
+
+
+def test_a_network_that_does_not_fit_is_refused():
+    spec = hm.Batched(FIVE).spec
+    with_memory = hm.GRUActorCritic(spec, key=jax.random.key(0))
+    with pytest.raises(ValueError, match=r"GRUActorCritic with memory.*hm.MLPActorCritic"):
+        SelfPlay(FIVE, with_memory)
+    with pytest.raises(ValueError, match="Build it from this environment's spec"):
+        SelfPlay(FIVE, network(MAKER_BREAKER))
+    with pytest.raises(ValueError, match="vf_coef must not be negative"):
+        SearchLoss(vf_coef=-1.0)
