@@ -40,8 +40,8 @@ class Search(eqx.Module):
 
     The rules are the model. The network gives the priors of the moves, and the value of a position
     for the player to move, which is cut to -1 to 1. What is good for one player is bad for the
-    other: each move back in the tree turns the sign of the value. A game that is over has the
-    value 0 beyond its last reward. Each position has its own key, so what is found does not depend
+    other: each move back in the tree turns the sign of the value. Beyond its last reward, a game
+    that is over has the value 0. Each position has its own key, so what is found does not depend
     on the other positions of the batch.
 
     Source: Danihelka et al. 2022, "Policy improvement by planning with Gumbel".
@@ -178,7 +178,7 @@ def _imagine(
             reward=played.reward,
             discount=jnp.where(played.terminated, 0.0, -1.0),
             prior_logits=logits,
-            value=jnp.where(played.terminated, 0.0, value),
+            value=value,
         ), played.state
 
     return jax.vmap(one)(states, actions)

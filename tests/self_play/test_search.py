@@ -53,17 +53,20 @@ def test_a_threat_is_blocked():
 def test_the_value_is_that_of_the_player_to_move():
     """Three edges without a triangle of one colour: everything is decided, but for whom?
 
-    The first player fills the board, and the second wins by that. Each of n simulations brings
-    back the result once it reaches the end; before, it brings the network's value, 0 here. The
+    The first player fills the board, and the second wins by that. A simulation that reaches the
+    end brings back the result, and any other the network's value, here 0.5 for whoever moves. The
     network's look at the root counts as one more.
     """
-    simulations = 30
+    simulations, look = 30, 0.5
     states = batch_of(MAKER_BREAKER, ([0], [1]), ([0], []), ([], []))
-    policy = opinion(MAKER_BREAKER)
+    policy = opinion(MAKER_BREAKER, value=look)
     found = searched(Search(simulations), MAKER_BREAKER, policy, states, keys_for(states))
-    before_the_end = np.array([0, 2, 3 + 6])  # positions of the tree in which nobody has won yet
-    expected = np.array([-1, 1, -1]) * (simulations - before_the_end) / (simulations + 1)
-    np.testing.assert_allclose(found.value, expected, atol=1e-5)
+    totals = (
+        look - 1 * simulations,
+        look - 2 * look + 1 * (simulations - 2),
+        look - 3 * look + 6 * look - 1 * (simulations - 3 - 6),
+    )
+    np.testing.assert_allclose(found.value, np.array(totals) / (simulations + 1), atol=1e-5)
 
 
 def test_weights_are_probabilities_of_legal_moves():

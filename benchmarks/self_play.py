@@ -1,0 +1,217 @@
+"""Self-play on the clique game: how fast it plays, and whether it learns to play perfectly.
+
+python benchmarks/self_play.py                                  # all of it
+python benchmarks/self_play.py games --games 64 --simulations 8 # one part, small
+
+- `games`: the time of whole games with a search before each move (n=6, k=3), and of one iteration
+  on a large board (n=14, k=4).
+- `perfect`: trains at n=6, k=3, then plays the trained agent against the perfect player, and counts
+  won positions that it gave away.
+"""
+
+import argparse
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+
+import hackmatrix_rl as hm
+from hackmatrix_rl.agent import Linear
+from hackmatrix_rl.clique import FIRST, SECOND, CliqueConfig, solve
+from hackmatrix_rl.env import CliqueGame, env_keys
+from hackmatrix_rl.self_play import (
+    Games,
+    MatchResult,
+    PerfectPlayer,
+    RandomPlayer,
+    Search,
+    SearchPlayer,
+    SelfPlay,
+    VertexPermutations,
+    mistakes,
+    play_games,
+    play_moves,
+)
+from hackmatrix_rl.system import describe_device
+
+
+def network(game: CliqueGame, given: Any) -> Any:
+    spec = hm.Batched(game).spec
+    key = jax.random.key(given.seed)
+    return hm.MLPActorCritic(spec, width=given.width, depth=given.depth, key=key)
+
+
+def measure_games(given: Any, vertices: int, clique: int, games: int, at_once: int) -> dict:
+    """Plays until so many games have ended; games that end begin anew, so none waits."""
+    game = CliqueGame(CliqueConfig(vertices, clique))
+    policy, search = network(game, given), Search(given.simulations)
+
+    @eqx.filter_jit
+    def play(policy: Any, games: Games, number: Any) -> Any:
+        return play_moves(search, game, policy, games, number, given.moves)
+
+    at_once = min(at_once, games)
+    started = Games.start(game, env_keys(jax.random.key(given.seed), at_once))
+    began = time.perf_counter()
+    jax.block_until_ready(play(policy, started, np.int32(0)))
+    compiled = time.perf_counter() - began
+
+    ended = moves = number = 0
+    began = time.perf_counter()
+    playing = started
+    while ended < games:
+        playing, _, results = play(policy, playing, np.int32(number))
+        ended += int(results.games)
+        moves += given.moves * at_once
+        number += 1
+    seconds = time.perf_counter() - began
+    return {
+        "board": f"n={vertices}, k={clique}",
+        "games at once": at_once,
+        "games": ended,
+        "moves": moves,
+        "seconds": round(seconds, 2),
+        "seconds for the games asked for": round(seconds * games / ended, 2),
+        "searches/s": round(moves / seconds),
+        "simulations/s": round(moves * given.simulations / seconds),
+        "compile and first call s": round(compiled, 1),
+    }
+
+
+def measure_iteration(given: Any) -> dict:
+    """One update of a training on a large board, after one that compiles."""
+    game = CliqueGame(CliqueConfig(14, 4))
+    policy = network(game, given)
+    training = SelfPlay(
+        game,
+        policy,
+        search=Search(given.simulations),
+        symmetry=VertexPermutations(14),
+        num_games=given.large_games,
+        moves_per_update=given.large_moves,
+        buffer_size=given.large_games * given.large_moves * 4,
+        training_batch_size=given.large_games * max(1, 512 // given.large_games),
+    )
+    trainer = hm.Trainer.of(training, policy)
+    trainer.start(jax.random.key(given.seed))
+    compiled = trainer.compile()
+    first, second = trainer.dispatch(1), trainer.dispatch(1)
+    memory = trainer.program_memory()
+    return {
+        "board": "n=14, k=4",
+        "games at once": given.large_games,
+        "moves": second.env_steps - first.env_steps,
+        "seconds": round(second.seconds, 2),
+        "searches/s": round(second.steps_per_second),
+        "simulations/s": round(second.steps_per_second * given.simulations),
+        "memory MiB": None if memory is None else round(memory / 2**20),
+        "compile s": round(compiled, 1),
+    }
+
+
+def train(given: Any, game: CliqueGame) -> tuple[Any, dict]:
+    policy = network(game, given)
+    total = given.updates * given.train_games * 16
+    training = SelfPlay(
+        game,
+        policy,
+        search=Search(given.simulations),
+        symmetry=VertexPermutations(game.config.vertices),
+        num_games=given.train_games,
+        moves_per_update=16,
+        buffer_size=given.buffer,
+        training_batch_size=given.train_games * max(1, 512 // given.train_games),
+        train_steps=given.train_steps,
+        learning_rate=Linear(given.rate, given.rate / 20, over=total),
+    )
+    trainer = hm.Trainer.of(training, policy, updates_per_dispatch=max(1, given.updates // 20))
+    trainer.start(jax.random.key(given.seed))
+    compiled = trainer.compile()
+    began = time.perf_counter()
+    for metrics in trainer.train(total):
+        print(json.dumps({k: round(v, 4) for k, v in metrics.as_dict().items()}), flush=True)
+    seconds = time.perf_counter() - began
+    return trainer.policy, {
+        "updates": given.updates,
+        "moves": total,
+        "seconds": round(seconds, 1),
+        "compile s": round(compiled, 1),
+    }
+
+
+def judge(given: Any, game: CliqueGame, policy: Any) -> list[dict]:
+    """Half of the games with each side, for each kind of opening."""
+    solution = solve(game.config)
+    agent = SearchPlayer(policy, Search(given.simulations, value_scale=given.value_scale))
+    rows = []
+    for name, other in (("perfect", PerfectPlayer(solution)), ("random", RandomPlayer())):
+        for opening in given.openings:
+            key = jax.random.key(given.seed + 1 + opening)
+            keys = env_keys(key, given.games // 2)
+            sides = (
+                (play_games(agent, other, game, keys, opening=opening), FIRST),
+                (play_games(other, agent, game, keys, opening=opening), SECOND),
+            )
+            points = np.concatenate([sides[0][0].result, -sides[1][0].result])
+            judged = [mistakes(solution, *side, opening=opening) for side in sides]
+            row = {
+                "against": name,
+                "random moves first": opening,
+                "games": given.games,
+                "result": str(MatchResult(*(int((points == each).sum()) for each in (1, 0, -1)))),
+                "moves in won positions": sum(each.won for each in judged),
+                "given away": sum(each.thrown_away for each in judged),
+                "all different games": len(np.unique(sides[0][0].moves, axis=0))
+                + len(np.unique(sides[1][0].moves, axis=0)),
+            }
+            print(json.dumps(row), flush=True)
+            rows.append(row)
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("parts", nargs="*", help="games, perfect; by default both")
+    parser.add_argument("--games", type=int, default=1000, help="to play, and in each match")
+    parser.add_argument("--at-once", type=int, nargs="+", default=[64, 128, 256])
+    parser.add_argument("--moves", type=int, default=8, help="in one call of the program")
+    parser.add_argument("--simulations", type=int, default=64, help="before each move")
+    parser.add_argument("--width", type=int, default=64, help="of the network")
+    parser.add_argument("--depth", type=int, default=2, help="of the network")
+    parser.add_argument("--large-games", type=int, default=64, help="at once, n=14")
+    parser.add_argument("--large-moves", type=int, default=16, help="in an update, n=14")
+    parser.add_argument("--updates", type=int, default=400, help="of the training")
+    parser.add_argument("--train-games", type=int, default=128, help="at once")
+    parser.add_argument("--train-steps", type=int, default=16, help="gradient steps of an update")
+    parser.add_argument("--buffer", type=int, default=65_536, help="positions to keep")
+    parser.add_argument("--rate", type=float, default=3e-3, help="the first learning rate")
+    parser.add_argument("--value-scale", type=float, default=0.1, help="of the search that plays")
+    parser.add_argument("--openings", type=int, nargs="+", default=[0, 2, 4])
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--json", type=Path, help="also write the figures here")
+    given = parser.parse_args()
+    parts = given.parts or ["games", "perfect"]
+
+    print(describe_device())
+    found: dict[str, Any] = {}
+    if "games" in parts:
+        found["games"] = [
+            measure_games(given, 6, 3, given.games, at_once) for at_once in given.at_once
+        ]
+        found["iteration"] = measure_iteration(given)
+        print(json.dumps(found, indent=1), flush=True)
+    if "perfect" in parts:
+        game = CliqueGame(CliqueConfig(6, 3))
+        policy, found["training"] = train(given, game)
+        print(json.dumps(found["training"]), flush=True)
+        found["matches"] = judge(given, game, policy)
+    if given.json:
+        given.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
