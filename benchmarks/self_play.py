@@ -126,6 +126,7 @@ def train(given: Any, game: CliqueGame) -> tuple[Any, dict]:
         buffer_size=given.buffer,
         training_batch_size=given.train_games * max(1, 512 // given.train_games),
         train_steps=given.train_steps,
+        opening=given.opening,
         learning_rate=Linear(given.rate, given.rate / 20, over=total),
     )
     trainer = hm.Trainer.of(training, policy, updates_per_dispatch=max(1, given.updates // 20))
@@ -185,10 +186,11 @@ def main() -> None:
     parser.add_argument("--large-games", type=int, default=64, help="at once, n=14")
     parser.add_argument("--large-moves", type=int, default=16, help="in an update, n=14")
     parser.add_argument("--updates", type=int, default=400, help="of the training")
-    parser.add_argument("--train-games", type=int, default=128, help="at once")
+    parser.add_argument("--train-games", type=int, default=64, help="at once")
     parser.add_argument("--train-steps", type=int, default=16, help="gradient steps of an update")
     parser.add_argument("--buffer", type=int, default=65_536, help="positions to keep")
     parser.add_argument("--rate", type=float, default=3e-3, help="the first learning rate")
+    parser.add_argument("--opening", type=int, default=4, help="random moves in training, at most")
     parser.add_argument("--value-scale", type=float, default=0.1, help="of the search that plays")
     parser.add_argument("--openings", type=int, nargs="+", default=[0, 2, 4])
     parser.add_argument("--seed", type=int, default=0)

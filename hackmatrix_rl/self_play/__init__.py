@@ -13,6 +13,7 @@ from hackmatrix_rl.self_play._games import (
     Games,
     Moves,
     Results,
+    begin,
     play_moves,
 )
 from hackmatrix_rl.self_play._league import (
@@ -80,6 +81,7 @@ __all__ = [
     "Standings",
     "Symmetry",
     "VertexPermutations",
+    "begin",
     "judge",
     "league",
     "match",

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
 
+from hackmatrix_rl.agent import MaskedCategorical
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.batching import select
 from hackmatrix_rl.env import Played, SingleGame
@@ -27,15 +28,18 @@ class Games(eqx.Module):
     keys: Key[Array, " games"]
 
     @classmethod
-    def start(cls, game: SingleGame[Any], keys: Key[Array, " games"]) -> "Games":
+    def start(
+        cls, game: SingleGame[Any], keys: Key[Array, " games"], *, opening: int = 0
+    ) -> "Games":
         """New games.
 
         Args:
             game: the rules.
             keys: one for each game.
+            opening: see `begin`.
         """
-        states = jax.vmap(lambda key: game.start(key=key))(keys)
-        return cls(states, jnp.zeros(keys.shape, jnp.int32), keys)
+        states, length = jax.vmap(lambda key: begin(game, opening, key))(keys)
+        return cls(states, length, keys)
 
 
 class Moves(eqx.Module):
@@ -107,6 +111,8 @@ def play_moves(
     games: Games,
     update: Int32[Array, ""],
     count: int,
+    *,
+    opening: int = 0,
 ) -> tuple[Games, Moves, Results]:
     """Plays some moves in each game. Games that end begin anew.
 
@@ -117,6 +123,7 @@ def play_moves(
         games: before the moves.
         update: number of the update, for the draws.
         count: number of moves of each game.
+        opening: see `begin`.
 
     Returns:
         The games after the moves; the moves, each leaf `[games, count, ...]`; and the results of
@@ -127,11 +134,15 @@ def play_moves(
         search_keys, play_keys, start_keys = _draws(games.keys, update, number)
         found = search(game, policy, games.states, search_keys)
         moves, after = jax.vmap(lambda *given: _one(game, *given))(
-            games.states, found.action, found.weights, play_keys, start_keys
+            games.states, found.action, found.weights, play_keys
         )
         length = games.length + 1
-        rest = Games(after, jnp.where(moves.ended, 0, length), games.keys)
-        return rest, (moves, length)
+        fresh = Games.start(game, start_keys, opening=opening)
+        return Games(
+            states=jax.vmap(select)(moves.ended, fresh.states, after),
+            length=jnp.where(moves.ended, fresh.length, length),
+            keys=games.keys,
+        ), (moves, length)
 
     games, (moves, length) = jax.lax.scan(move, games, jnp.arange(count, dtype=jnp.int32))
     results = Results.of(length, moves.reward, moves.ended)
@@ -143,14 +154,47 @@ def _one(
     state: PyTree[Array],
     action: Int32[Array, ""],
     weights: Float32[Array, " num_actions"],
-    play_key: Key[Array, ""],
-    start_key: Key[Array, ""],
+    key: Key[Array, ""],
 ) -> tuple[Moves, PyTree[Array]]:
-    """One move of one game, and the position from which it goes on."""
-    played: Played = game.play(state, action, key=play_key)
+    """One move of one game, and the position after it."""
+    played: Played = game.play(state, action, key=key)
     ended = played.terminated | played.truncated
     moves = Moves(game.observe(state), game.legal(state), weights, played.reward, ended)
-    return moves, select(ended, game.start(key=start_key), played.state)
+    return moves, played.state
+
+
+def begin(
+    game: SingleGame[Any], opening: int, key: Key[Array, ""]
+) -> tuple[PyTree[Array], Int32[Array, ""]]:
+    """A position to play from, and the number of moves that led there.
+
+    Games between good players see few kinds of positions. Random moves at the start show others,
+    and nothing is learned from these moves themselves.
+
+    Args:
+        game: the rules.
+        opening: the most random moves at the start; their number is drawn for each game. A game
+            that they would end begins without them.
+        key: decides the moves.
+    """
+    start_key, count_key, moves_key = jax.random.split(key, 3)
+    fresh = game.start(key=start_key)
+    if not opening:
+        return fresh, jnp.int32(0)
+    count = jax.random.randint(count_key, (), 0, opening + 1)
+
+    def move(number: Int32[Array, ""], board: tuple[Any, Array]) -> tuple[Any, Array]:
+        state, ended = board
+        here = jax.random.fold_in(moves_key, number)
+        legal = game.legal(state)
+        chances = MaskedCategorical(jnp.zeros(legal.shape, jnp.float32), legal)
+        played: Played = game.play(state, chances.sample(here), key=here)
+        plays = number < count
+        over = ended | (plays & (played.terminated | played.truncated))
+        return select(plays, played.state, state), over
+
+    state, ended = jax.lax.fori_loop(0, opening, move, (fresh, jnp.bool_(False)))
+    return select(ended, fresh, state), jnp.where(ended, 0, count)
 
 
 def _draws(

@@ -19,7 +19,7 @@ from hackmatrix_rl.agent import (
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.agent.precision import FLOAT32, PrecisionPolicy, parameters_of
 from hackmatrix_rl.env import Batched, Environment, SingleGame, env_keys
-from hackmatrix_rl.errors import instance
+from hackmatrix_rl.errors import instance, whole
 from hackmatrix_rl.self_play._buffer import Buffer, Outcomes
 from hackmatrix_rl.self_play._games import Games, Moves, Results, play_moves
 from hackmatrix_rl.self_play._loss import Losses, SearchLoss
@@ -102,6 +102,7 @@ class SelfPlay(Algorithm[SelfPlayState]):
         optimizer: turns gradients into changes of the parameters.
         learning_rate: factor on these changes.
         sizes: of an update.
+        opening: the most random moves at the start of a game (see `begin`).
         mesh: the devices that share the games.
     """
 
@@ -113,6 +114,7 @@ class SelfPlay(Algorithm[SelfPlayState]):
     optimizer: optax.GradientTransformation = eqx.field(static=True)
     learning_rate: Schedule
     sizes: Sizes = eqx.field(static=True)
+    opening: int = eqx.field(static=True)
     mesh: Mesh = eqx.field(static=True)
 
     def __init__(
@@ -128,6 +130,7 @@ class SelfPlay(Algorithm[SelfPlayState]):
         buffer_size: int = 65_536,
         training_batch_size: int = 512,
         train_steps: int = 8,
+        opening: int = 0,
         optimizer: optax.GradientTransformation | None = None,
         learning_rate: float | Schedule | None = None,
         precision: PrecisionPolicy | str = FLOAT32,
@@ -152,6 +155,7 @@ class SelfPlay(Algorithm[SelfPlayState]):
             training_batch_size: positions of a gradient step. It must divide `num_games`, or be
                 divided by it.
             train_steps: gradient steps of an update.
+            opening: see the class.
             optimizer: as for `Trainer`.
             learning_rate: as for `Trainer`.
             precision: the dtype in which the network computes: a policy, or its name (`bf16`).
@@ -177,6 +181,7 @@ class SelfPlay(Algorithm[SelfPlayState]):
             )
         self.game = game
         self.symmetry = symmetry
+        self.opening = whole("opening", opening, 0)
         self.optimizer, self.learning_rate = optimizer_of(optimizer, learning_rate)
         self.sizes = Sizes(
             num_games, moves_per_update, buffer_size, training_batch_size, train_steps
@@ -212,7 +217,7 @@ class SelfPlay(Algorithm[SelfPlayState]):
                 skipped=jnp.zeros((), jnp.int32),
             ),
             actors=GamesAndMoves(
-                games=Games.start(self.game, env_keys(actors_key, games)),
+                games=Games.start(self.game, env_keys(actors_key, games), opening=self.opening),
                 buffer=Buffer.empty(self.environment.spec, games=games, length=self.sizes.length),
             ),
             key=learner_key,
@@ -274,7 +279,9 @@ class SelfPlay(Algorithm[SelfPlayState]):
             search: Search, game: SingleGame[Any], policy: ActorCritic, update: Array, games: Games
         ) -> tuple[Games, Moves, Results]:
             count = self.sizes.moves_per_update
-            after, moves, results = play_moves(search, game, policy, games, update, count)
+            after, moves, results = play_moves(
+                search, game, policy, games, update, count, opening=self.opening
+            )
             return after, moves, jax.tree.map(lambda leaf: leaf[None], results)
 
         # Cast first: then less is gathered if parameters are cut along `fsdp`.
