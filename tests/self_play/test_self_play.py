@@ -9,12 +9,13 @@ from training.states import arrays, assert_same
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.self_play import (
+    Drawn,
     Search,
     SearchLoss,
     SelfPlay,
     VertexPermutations,
 )
-from hackmatrix_rl.self_play._buffer import Drawn
+from hackmatrix_rl.training import Dispatch
 
 from .building import FIVE, MAKER_BREAKER, network, opinion
 
@@ -113,6 +114,23 @@ def test_nothing_is_learned_before_a_game_has_ended():
     assert_same(early.policy, network(FIVE))
 
 
+@pytest.mark.parametrize("precision", ["bf16", "f16"])
+def test_an_update_has_the_same_shapes_in_every_precision(precision):
+    """Traced, not compiled: nothing is promoted, and the state keeps its dtypes."""
+    traced = trainer(precision=precision, opening=2)
+    state = traced.abstract_state()
+    after, report = eqx.filter_eval_shape(traced.algorithm, state)
+    shapes = [
+        [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(tree) if hasattr(leaf, "dtype")]
+        for tree in (state, after)
+    ]
+    assert shapes[0] == shapes[1]
+    assert set(report.scaling) == ({"loss_scale"} if precision == "f16" else set())
+    ones = jax.tree.map(lambda leaf: np.ones(leaf.shape, leaf.dtype), report)
+    metrics = traced.algorithm.metrics(ones, Dispatch(count=1, updates=1, env_steps=1, seconds=1.0))
+    assert metrics.episode == {"length": 1.0, "first_wins": 1.0, "draws": 1.0}
+
+
 def drawn(weights, mask, value, counts):
     observation = jnp.zeros((len(value), 2), jnp.float32)
     arrays = [jnp.asarray(each, jnp.float32) for each in (value, counts)]
@@ -152,6 +170,7 @@ def test_the_loss_is_that_of_plain_python():
         ({"training_batch_size": 12}, "num_games 8 do not fit.*use training_batch_size=8"),
         ({"training_batch_size": 3}, "use training_batch_size=2"),
         ({"train_steps": 0}, "train_steps must be at least 1, not 0"),
+        ({"opening": -1}, "opening must be at least 0, not -1"),
         ({"mesh": "data=3"}, "num_games 8 does not divide over the 3 devices"),
         ({"mesh": "data=8", "training_batch_size": 4}, "training_batch_size 4 does not divide"),
         ({"learning_rate": -1.0}, "learning_rate is -1; expected 0 or more"),
