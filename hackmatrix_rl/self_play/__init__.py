@@ -20,6 +20,9 @@ from hackmatrix_rl.self_play._league import (
     Standings,
     league,
 )
+from hackmatrix_rl.self_play._learning import (
+    LearnFromBuffer,
+)
 from hackmatrix_rl.self_play._loss import (
     Losses,
     SearchLoss,
@@ -47,8 +50,10 @@ from hackmatrix_rl.self_play._search import (
     judge,
 )
 from hackmatrix_rl.self_play._self_play import (
-    GamesAndMoves,
     SelfPlay,
+)
+from hackmatrix_rl.self_play._state import (
+    GamesAndMoves,
     SelfPlayState,
 )
 from hackmatrix_rl.self_play._symmetry import (
@@ -64,6 +69,7 @@ __all__ = [
     "Found",
     "Games",
     "GamesAndMoves",
+    "LearnFromBuffer",
     "Losses",
     "MatchResult",
     "Mistakes",

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import optax
 from jax.sharding import Mesh, NamedSharding
-from jaxtyping import Array, Float32, Int32, Key, PyTree
+from jaxtyping import Array, Key, PyTree
 
 from hackmatrix_rl.agent import (
     IDENTITY_SCALE,
@@ -20,65 +20,31 @@ from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.agent.precision import FLOAT32, PrecisionPolicy, parameters_of
 from hackmatrix_rl.env import Batched, Environment, SingleGame, env_keys
 from hackmatrix_rl.errors import instance, whole
-from hackmatrix_rl.self_play._buffer import Buffer, Outcomes
+from hackmatrix_rl.self_play._buffer import Buffer
 from hackmatrix_rl.self_play._games import Games, Moves, Results, play_moves
-from hackmatrix_rl.self_play._loss import Losses, SearchLoss
-from hackmatrix_rl.self_play._metrics import Learned, SelfPlayReport, read_report
+from hackmatrix_rl.self_play._learning import LearnFromBuffer
+from hackmatrix_rl.self_play._loss import SearchLoss
+from hackmatrix_rl.self_play._metrics import SelfPlayReport, read_report
 from hackmatrix_rl.self_play._search import Search
 from hackmatrix_rl.self_play._sizes import Sizes, mesh_for
+from hackmatrix_rl.self_play._state import GamesAndMoves, SelfPlayState
 from hackmatrix_rl.self_play._symmetry import Symmetry
 from hackmatrix_rl.training import (
     Algorithm,
-    AlgorithmState,
     Counter,
     Dispatch,
     Learner,
     Metrics,
-    filter_scan,
     optimizer_of,
 )
 from hackmatrix_rl.training.sharding import (
     BY_ENVIRONMENT,
     REPLICATED,
-    constrain,
     each_array,
     fsdp_shardings,
     on_each_device,
     replicated_shardings,
 )
-
-_BUFFER = {"moves": BY_ENVIRONMENT, "slot": REPLICATED, "filled": REPLICATED}
-"""How the fields of a buffer are cut over devices."""
-
-
-class GamesAndMoves(eqx.Module):
-    """The games between two updates, and their newest moves.
-
-    Attributes:
-        games: the games.
-        buffer: their moves.
-    """
-
-    games: Games
-    buffer: Buffer
-
-
-class SelfPlayState(AlgorithmState):
-    """Everything that self-play continues from.
-
-    Attributes:
-        learner: the network and everything that changes with it.
-        actors: the games and the buffer.
-        key: constant; every draw of the learner is a function of it and of `update`.
-        update: number of updates done.
-        env_steps: number of moves played, over all games.
-    """
-
-    learner: Learner
-    actors: GamesAndMoves
-    key: Key[Array, ""]
-    update: Int32[Array, ""]
-    env_steps: Counter
 
 
 class SelfPlay(Algorithm[SelfPlayState]):
@@ -96,11 +62,8 @@ class SelfPlay(Algorithm[SelfPlayState]):
     Attributes:
         game: the rules, of two players who move in turn, without chance.
         search: says what to play, and what to learn.
-        symmetry: changes the positions that are learned from; `None`: they stay as they are.
-        loss: what to descend.
-        precision: in which dtype the network computes.
-        optimizer: turns gradients into changes of the parameters.
-        learning_rate: factor on these changes.
+        learn: takes the gradient steps.
+        learning_rate: factor on their changes.
         sizes: of an update.
         opening: the most random moves at the start of a game (see `begin`).
         mesh: the devices that share the games.
@@ -108,10 +71,7 @@ class SelfPlay(Algorithm[SelfPlayState]):
 
     game: SingleGame[Any]
     search: Search
-    symmetry: Symmetry | None
-    loss: SearchLoss
-    precision: PrecisionPolicy
-    optimizer: optax.GradientTransformation = eqx.field(static=True)
+    learn: LearnFromBuffer
     learning_rate: Schedule
     sizes: Sizes = eqx.field(static=True)
     opening: int = eqx.field(static=True)
@@ -147,8 +107,8 @@ class SelfPlay(Algorithm[SelfPlayState]):
             game: see the class.
             policy: the network to start from; one without memory.
             search: see the class; by default 64 simulations.
-            symmetry: see the class.
-            loss: see the class.
+            symmetry: changes the positions that are learned from; `None`: they stay as they are.
+            loss: what to descend.
             num_games: number of games at once.
             moves_per_update: moves of each game in an update.
             buffer_size: positions to keep, over all games; rounded down to whole updates.
@@ -166,27 +126,22 @@ class SelfPlay(Algorithm[SelfPlayState]):
             ValueError: an argument is out of range, or the parts do not fit together.
         """
         instance("game", game, SingleGame, "CliqueGame(CliqueConfig(6, 3))")
-        self.search = Search(64) if search is None else search
-        self.loss = SearchLoss() if loss is None else loss
-        instance("search", self.search, Search, "Search(64)")
-        instance("loss", self.loss, SearchLoss, "SearchLoss()")
+        search = Search(64) if search is None else search
+        loss = SearchLoss() if loss is None else loss
+        instance("search", search, Search, "Search(64)")
+        instance("loss", loss, SearchLoss, "SearchLoss()")
         if symmetry is not None:
             instance("symmetry", symmetry, Symmetry, "VertexPermutations(6)")
-        self.precision = precision_of(precision)
-        check_policy_shapes(policy, Batched(game).spec, precision=self.precision)
-        if jax.tree.leaves(policy.initial_carry()):
-            raise ValueError(
-                f"policy is a {type(policy).__name__} with memory, but a search looks at positions "
-                "out of order; use a network without memory, such as hm.MLPActorCritic"
-            )
+        precision = precision_of(precision)
+        _check_policy(policy, game, precision)
+        optimizer, self.learning_rate = optimizer_of(optimizer, learning_rate)
+        sizes = Sizes(num_games, moves_per_update, buffer_size, training_batch_size, train_steps)
         self.game = game
-        self.symmetry = symmetry
+        self.search = search
+        self.sizes = sizes
         self.opening = whole("opening", opening, 0)
-        self.optimizer, self.learning_rate = optimizer_of(optimizer, learning_rate)
-        self.sizes = Sizes(
-            num_games, moves_per_update, buffer_size, training_batch_size, train_steps
-        )
-        self.mesh = mesh_for(mesh, self.sizes)
+        self.mesh = mesh_for(mesh, sizes)
+        self.learn = LearnFromBuffer(loss, symmetry, precision, optimizer, sizes, self.mesh)
 
     # An `AbstractVar` may be a property, which type checkers do not know.
     @property  # type: ignore[misc]
@@ -211,9 +166,9 @@ class SelfPlay(Algorithm[SelfPlayState]):
         return SelfPlayState(
             learner=Learner(
                 policy=policy,
-                optimizer_state=self.optimizer.init(parameters_of(policy)),
+                optimizer_state=self.learn.optimizer.init(parameters_of(policy)),
                 value_scale=IDENTITY_SCALE,
-                scaling=self.precision.initial_scaling(),
+                scaling=self.learn.precision.initial_scaling(),
                 skipped=jnp.zeros((), jnp.int32),
             ),
             actors=GamesAndMoves(
@@ -269,7 +224,7 @@ class SelfPlay(Algorithm[SelfPlayState]):
             results=results,
             learned=learned,
             learning_rate=rate,
-            scaling=self.precision.report(learner.scaling),
+            scaling=self.learn.precision.report(learner.scaling),
         )
 
     def play(self, state: SelfPlayState) -> tuple[Games, Moves, Results]:
@@ -285,7 +240,7 @@ class SelfPlay(Algorithm[SelfPlayState]):
             return after, moves, jax.tree.map(lambda leaf: leaf[None], results)
 
         # Cast first: then less is gathered if parameters are cut along `fsdp`.
-        policy = self.precision.cast_to_compute(state.learner.policy)
+        policy = self.learn.precision.cast_to_compute(state.learner.policy)
         games, moves, results = on_each_device(
             self.mesh,
             on_one,
@@ -296,71 +251,12 @@ class SelfPlay(Algorithm[SelfPlayState]):
         )
         return games, moves, jax.tree.map(lambda leaf: jnp.sum(leaf, dtype=jnp.int32), results)
 
-    def learn(
-        self, learner: Learner, buffer: Buffer, rate: Float32[Array, ""], key: Key[Array, ""]
-    ) -> tuple[Learner, Learned]:
-        """Takes the gradient steps of an update.
 
-        Args:
-            learner: to improve.
-            buffer: the positions.
-            rate: factor on the optimizer's changes.
-            key: decides what is drawn.
-        """
-        outcomes = on_each_device(
-            self.mesh,
-            lambda fields: Buffer(**fields).outcomes(),
-            (),
-            vars(buffer),
-            takes=_BUFFER,
-            returns=BY_ENVIRONMENT,
+def _check_policy(policy: ActorCritic, game: SingleGame[Any], precision: PrecisionPolicy) -> None:
+    """Raises unless the network fits the game, and has no memory."""
+    check_policy_shapes(policy, Batched(game).spec, precision=precision)
+    if jax.tree.leaves(policy.initial_carry()):
+        raise ValueError(
+            f"policy is a {type(policy).__name__} with memory, but a search looks at positions "
+            "out of order; use a network without memory, such as hm.MLPActorCritic"
         )
-
-        def step(learner: Learner, number: Int32[Array, ""]) -> tuple[Learner, Learned]:
-            here = jax.random.fold_in(key, number)
-            gradient, losses = self._gradient(learner, buffer, outcomes, here)
-            norm = optax.tree.norm(gradient)
-            finite, some = jnp.isfinite(norm), losses.count > 0
-            taken, skipped = finite & some, ~finite & some
-            learner = learner.step(self.optimizer, gradient, rate, take=taken)
-            learner = eqx.tree_at(
-                lambda x: (x.scaling, x.skipped),
-                learner,
-                (
-                    self.precision.adjust(learner.scaling, finite),
-                    learner.skipped + skipped.astype(jnp.int32),
-                ),
-            )
-            learner = constrain(learner, fsdp_shardings(self.mesh, learner))
-            learned = Learned(losses, norm, jnp.int32(1), jnp.int32(0))
-            kept: Learned = jax.tree.map(lambda leaf: jnp.where(taken, leaf, 0), learned)
-            return learner, eqx.tree_at(lambda x: x.skipped, kept, skipped.astype(jnp.int32))
-
-        steps = jnp.arange(self.sizes.train_steps, dtype=jnp.int32)
-        learner, learned = filter_scan(step, learner, steps)
-        return learner, jax.tree.map(lambda leaf: jnp.sum(leaf, dtype=leaf.dtype), learned)
-
-    def _gradient(
-        self, learner: Learner, buffer: Buffer, outcomes: Outcomes, key: Key[Array, ""]
-    ) -> tuple[Any, Losses]:
-        """The gradient on positions of all devices, and the sums of the losses."""
-
-        def on_one(policy: ActorCritic, scaling: Any, symmetry: Any, loss: Any, given: Any) -> Any:
-            fields, outcomes, keys = given
-            drawn = Buffer(**fields).draw(outcomes, self.sizes.of_each, symmetry, keys=keys)
-            found = self.precision.grad(loss, scaling)(policy, drawn)
-            return jax.tree.map(lambda leaf: leaf[None], found)
-
-        gradient, losses = on_each_device(
-            self.mesh,
-            on_one,
-            (learner.policy, learner.scaling, self.symmetry, self.loss),
-            (vars(buffer), outcomes, jax.random.split(key, self.sizes.blocks)),
-            takes=(_BUFFER, BY_ENVIRONMENT, BY_ENVIRONMENT),
-            returns=BY_ENVIRONMENT,
-        )
-        sums: Losses = jax.tree.map(lambda leaf: jnp.sum(leaf, axis=0), losses)
-        # Each device has the mean over its positions, with 0 where one does not count.
-        share = jnp.maximum(sums.count, 1.0) / self.sizes.training_batch_size
-        gradient = jax.tree.map(lambda leaf: jnp.mean(leaf, axis=0) / share, gradient)
-        return constrain(gradient, fsdp_shardings(self.mesh, gradient)), sums
