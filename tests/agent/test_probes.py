@@ -70,9 +70,10 @@ def test_nothing_leaks_over_a_reset():
     assert values(trainer)[:3] == pytest.approx([0.0, 10.0, 0.0], abs=0.5)
 
 
-@pytest.mark.parametrize(("compress", "close"), [(False, 40.0), (True, 5.0)])
+@pytest.mark.parametrize(("compress", "close"), [(False, 70.0), (True, 5.0)])
 def test_values_of_very_different_size_are_learned_under_the_running_scale(compress, close):
-    # Standardising alone resolves a fraction of the standard deviation, here of 280.
+    # Standardising alone resolves a quarter of the standard deviation, here of 280: what remains
+    # of the error depends on the rounding.
     rows = {
         (0, None): (0.1, 0, probes.TERMINATES),
         (1, None): (5.0, 0, probes.TERMINATES),
