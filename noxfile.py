@@ -43,6 +43,7 @@ VIEW = (
     *("tests/cli/test_play.py", "tests/cli/test_ui.py", "tests/cli/test_watch.py"),
     *("tests/cli/test_report.py", "tests/runs/test_replaying.py", "tests/runs/test_report.py"),
 )
+SEARCH = ("tests/search", "tests/clique", "tests/self_play")
 APART = (
     "tests/adapters",
     "tests/browser",
@@ -52,6 +53,7 @@ APART = (
     *PROCESSES,
     *DEVICES,
     *VIEW,
+    *SEARCH,
 )
 # By file: what a file's tests share is compiled once.
 PARALLEL = ("-n", "2", "--dist", "loadfile")
@@ -64,6 +66,7 @@ FAST = (
     *("tests/agent/test_gae.py", "tests/agent/test_distribution.py"),
     *("tests/agent/test_precision.py", "tests/env/test_cartpole.py"),
     *("tests/batching/test_packed.py", "tests/batching/test_random.py"),
+    "tests/search/test_tree_search.py",
 )
 
 
@@ -90,7 +93,7 @@ def tests(session: nox.Session) -> None:
     session.log(
         "Tests of the game, the modules, checkpoints and commands: about ten minutes on two free "
         "cores, most of it compiling. What fails is told at the end. `nox -l` lists the sessions "
-        "for real processes, devices, pictures, examples and pages; `bash .ci/run` runs them all."
+        "for real processes, devices, search, pictures, examples and pages; `bash .ci/run` runs them all."
     )
     apart = [f"--ignore={path}" for path in APART]
     session.run("pytest", *PARALLEL, *apart, *session.posargs)
@@ -115,6 +118,13 @@ def view(session: nox.Session) -> None:
     """How agents play: evaluation, pictures, replays, pages, reports; and how people play."""
     install(session, "test")
     session.run("pytest", *PARALLEL, *VIEW, *session.posargs)
+
+
+@nox.session
+def search(session: nox.Session) -> None:
+    """Players that search, the clique game and self-play."""
+    install(session, "test")
+    session.run("pytest", *PARALLEL, *SEARCH, *session.posargs)
 
 
 @nox.session
