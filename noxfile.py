@@ -93,7 +93,8 @@ def tests(session: nox.Session) -> None:
     session.log(
         "Tests of the game, the modules, checkpoints and commands: about ten minutes on two free "
         "cores, most of it compiling. What fails is told at the end. `nox -l` lists the sessions "
-        "for real processes, devices, search, pictures, examples and pages; `bash .ci/run` runs them all."
+        "for real processes, devices, search, pictures, examples and pages; `bash .ci/run` runs "
+        "them all."
     )
     apart = [f"--ignore={path}" for path in APART]
     session.run("pytest", *PARALLEL, *apart, *session.posargs)
