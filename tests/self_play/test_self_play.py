@@ -4,12 +4,14 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 from training.states import arrays, assert_same
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.self_play import (
     Drawn,
+    Moves,
     Search,
     SearchLoss,
     SelfPlay,
@@ -112,6 +114,31 @@ def test_nothing_is_learned_before_a_game_has_ended():
     assert metrics.learning["gradient_steps"] == 0
     assert "policy_loss" not in metrics.learning
     assert_same(early.policy, network(FIVE))
+
+
+@pytest.mark.parametrize("known", [1, 2, 8])
+def test_a_gradient_is_a_mean_over_the_positions_that_count(known):
+    """Whose end is unknown adds nothing, and takes nothing from the others."""
+    policy = opinion(FIVE)
+    sizes = {**SIZES, "training_batch_size": 8, "train_steps": 1}
+    play = SelfPlay(FIVE, policy, optimizer=optax.sgd(1.0), **sizes)
+    state = play.init(jax.random.key(0), policy)
+    ended = jnp.broadcast_to((jnp.arange(8) < known)[:, None], (8, 4))
+    shape = (8, 4, FIVE.num_actions)
+    seen = hm.Batched(FIVE).spec.observation
+    moves = Moves(
+        observation=jax.tree.map(lambda leaf: jnp.zeros((8, 4, *leaf.shape), leaf.dtype), seen),
+        mask=jnp.ones(shape, bool),
+        weights=jnp.full(shape, 1 / FIVE.num_actions, jnp.float32),
+        reward=ended.astype(jnp.float32),
+        ended=ended,
+    )
+    buffer = state.actors.buffer.write(moves)
+    learner, _ = eqx.filter_jit(play.learn)(
+        state.learner, buffer, jnp.float32(0.1), jax.random.key(1)
+    )
+    # All results are 1 and the value is 0, where its squared error has the slope -2.
+    assert learner.policy.value == pytest.approx(0.2)
 
 
 @pytest.mark.parametrize("precision", ["bf16", "f16"])
