@@ -76,6 +76,14 @@ def test_one_simulation_is_the_prior():
     assert (think(sure)[0] == 2).all()
 
 
+def test_drawn_actions_of_equal_worth_are_a_sample_of_the_prior():
+    # Every action ends the game without a reward: the values say nothing.
+    policy = Opinion(likes={0: 2}, strength=1.0)
+    drawn, _ = think(searcher(Table({}), policy, gumbel_scale=1.0))
+    shares = np.bincount(drawn, minlength=NUM_ACTIONS) / SEEDS
+    np.testing.assert_allclose(shares, jax.nn.softmax(jnp.array([0.0, 0.0, 1.0])), atol=0.12)
+
+
 def test_illegal_actions_are_visited_neither_at_the_root_nor_below():
     rows = {
         **{(0, 0): (100.0, ENDS), (0, 1): (0.0, 1), (0, 2): (0.5, ENDS)},
