@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from game.positions import block_of, position, transmission, virus
+from game.positions import position
 from game.recordings import CONFIG, load, rows
 
 import hackmatrix_rl as hm
@@ -15,9 +15,6 @@ from hackmatrix_rl.agent import RunningScale
 from hackmatrix_rl.env import env_keys
 from hackmatrix_rl.game import (
     Action,
-    Content,
-    EnemyType,
-    Program,
     RewardConfig,
     from_arrays,
     legal_actions,
@@ -25,6 +22,7 @@ from hackmatrix_rl.game import (
 )
 from hackmatrix_rl.search import HackMatrixModel
 
+from .hidden import look_alikes
 from .test_network_guide import network
 from .test_players import OWNER, with_snapshots
 
@@ -92,30 +90,8 @@ def repeated(found):
     return from_arrays(CONFIG, rows(found, np.zeros(GAMES, np.int32)))
 
 
-QUESTION = {"content": int(Content.HIDDEN_DATA)}
-
-
 def test_the_search_is_a_function_of_what_is_seen(search):
-    """A siphon that reaches a question block, a transmission of unknown type, a hidden cryptog."""
-
-    def hidden(points, kind, cell):
-        cryptog = virus(*cell) | {"type": int(EnemyType.CRYPTOG)}
-        return position(
-            (2, 1),
-            cells={
-                (2, 2): QUESTION | {"value": points, "spawn_count": points},
-                (3, 1): block_of(Program.ROW, 2),
-            },
-            enemies=[virus(5, 1), cryptog | {"last_known_row": 4, "last_known_col": 4}],
-            transmissions=[transmission(0, 3, EnemyType(kind))],
-            data_siphons=1,
-            credits=9,
-            energy=9,
-            programs=[Program.CRASH, Program.WAIT],
-        )
-
-    variants = [hidden(9, 0, (4, 4)), hidden(1, 3, (5, 4)), hidden(5, 1, (4, 5))]
-    (action, _, thought), *others = (search(repeated(each)) for each in variants)
+    (action, _, thought), *others = (search(repeated(each)) for each in look_alikes())
     assert (thought.search_visits.sum(axis=1) == 12).all()
     for other_action, _, other in others:
         assert np.array_equal(action, other_action)

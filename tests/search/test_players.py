@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from game.positions import block_of, position, transmission, virus
+from game.positions import position, virus
 from game.recordings import CONFIG, load, rows
 
 from hackmatrix_rl.batching import Chance
@@ -19,7 +19,6 @@ from hackmatrix_rl.game import (
     NUM_ACTIONS,
     Action,
     Content,
-    EnemyType,
     GameConfig,
     Program,
     from_arrays,
@@ -29,6 +28,8 @@ from hackmatrix_rl.game._history import remember
 from hackmatrix_rl.runs import find_player
 from hackmatrix_rl.search import Expert, Guide, RolloutSearch, Searcher
 from hackmatrix_rl.search._expert import undoes
+
+from .hidden import look_alikes
 
 pytestmark = pytest.mark.usefixtures("compile_quickly")
 
@@ -81,24 +82,7 @@ def test_the_expert_plays_only_legal_actions_and_the_best_it_found(expert):
 
 
 def test_the_expert_knows_nothing_unseen(expert):
-    def hidden(points, kind, cell):
-        cryptog = virus(*cell) | {"type": int(EnemyType.CRYPTOG)}
-        return position(
-            (2, 1),
-            cells={
-                (2, 2): QUESTION | {"value": points, "spawn_count": points},
-                (3, 1): block_of(Program.ROW, 2),
-            },
-            enemies=[virus(5, 1), cryptog | {"last_known_row": 4, "last_known_col": 4}],
-            transmissions=[transmission(0, 3, EnemyType(kind))],
-            data_siphons=1,
-            credits=9,
-            energy=9,
-            programs=[Program.CRASH, Program.WAIT],
-        )
-
-    games = [hidden(9, 0, (4, 4)), hidden(1, 3, (5, 4)), hidden(5, 1, (4, 5))]
-    found = [expert(batch(game), 0) for game in games]
+    found = [expert(batch(game), 0) for game in look_alikes()]
     for other in found[1:]:
         assert np.array_equal(found[0][0], other[0])
         assert np.array_equal(found[0][2].search_values, other[2].search_values, equal_nan=True)
