@@ -71,10 +71,11 @@ class OnePly(StateAgent):
 
         def playout(each: tuple[Array, Array, Array], shared: tuple[Any, Any, Array]) -> Array:
             (action, wanted, key), (model, game, length) = each, shared
+            imagine_key, steps_key = jax.random.split(key)
 
             def step(number: Array, carry: tuple[Any, Array, Array, Array]) -> Any:
                 state, action, total, over = carry
-                step_key, draw_key = jax.random.split(jax.random.fold_in(key, number))
+                step_key, draw_key = jax.random.split(jax.random.fold_in(steps_key, number))
                 made = model.play(state, action, key=step_key)
                 total = total + jnp.where(over, 0.0, made.reward)
                 state = select(over, state, made.state)
@@ -82,7 +83,7 @@ class OnePly(StateAgent):
                 action = jax.random.categorical(draw_key, logits).astype(jnp.int32)
                 return state, action, total, over | made.terminated
 
-            start = model.imagine(game, key=jax.random.fold_in(key, -1))
+            start = model.imagine(game, key=imagine_key)
             first = (start, action, jnp.float32(0), ~wanted)
             return jax.lax.fori_loop(0, jnp.where(wanted, length, 0), step, first)[2]
 
