@@ -115,7 +115,7 @@ def measure_iteration(given: Any) -> dict:
 
 def train(given: Any, game: CliqueGame) -> tuple[Any, dict]:
     policy = network(game, given)
-    total = given.updates * given.train_games * 16
+    total = given.training_games
     training = SelfPlay(
         game,
         policy,
@@ -129,7 +129,7 @@ def train(given: Any, game: CliqueGame) -> tuple[Any, dict]:
         opening=given.opening,
         learning_rate=Linear(given.rate, given.rate / 20, over=total),
     )
-    trainer = hm.Trainer.of(training, policy, updates_per_dispatch=max(1, given.updates // 20))
+    trainer = hm.Trainer.of(training, policy, updates_per_dispatch=16)
     trainer.start(jax.random.key(given.seed))
     compiled = trainer.compile()
     began = time.perf_counter()
@@ -137,8 +137,9 @@ def train(given: Any, game: CliqueGame) -> tuple[Any, dict]:
         print(json.dumps({k: round(v, 4) for k, v in metrics.as_dict().items()}), flush=True)
     seconds = time.perf_counter() - began
     return trainer.policy, {
-        "updates": given.updates,
-        "moves": total,
+        "games": metrics.extra["games"],
+        "updates": metrics.updates,
+        "moves": metrics.env_steps,
         "seconds": round(seconds, 1),
         "compile s": round(compiled, 1),
     }
@@ -185,7 +186,7 @@ def main() -> None:
     parser.add_argument("--depth", type=int, default=2, help="of the network")
     parser.add_argument("--large-games", type=int, default=64, help="at once, n=14")
     parser.add_argument("--large-moves", type=int, default=16, help="in an update, n=14")
-    parser.add_argument("--updates", type=int, default=400, help="of the training")
+    parser.add_argument("--training-games", type=int, default=60_000, help="of the training")
     parser.add_argument("--train-games", type=int, default=64, help="at once")
     parser.add_argument("--train-steps", type=int, default=16, help="gradient steps of an update")
     parser.add_argument("--buffer", type=int, default=65_536, help="positions to keep")

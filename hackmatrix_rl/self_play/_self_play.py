@@ -63,7 +63,7 @@ class SelfPlay(Algorithm[SelfPlayState]):
         game: the rules, of two players who move in turn, without chance.
         search: says what to play, and what to learn.
         learn: takes the gradient steps.
-        learning_rate: factor on their changes.
+        learning_rate: factor on their changes; a schedule goes by the games that ended.
         sizes: of an update.
         opening: the most random moves at the start of a game (see `begin`).
         mesh: the devices that share the games.
@@ -154,6 +154,10 @@ class SelfPlay(Algorithm[SelfPlayState]):
         """Moves of one update, over all games."""
         return self.sizes.num_games * self.sizes.moves_per_update
 
+    def progress(self, state: SelfPlayState) -> int:
+        """The number of games that ended."""
+        return int(state.games)
+
     @property
     def resettable(self) -> tuple[str, ...]:
         """The games and the buffer: they begin anew where their number or sizes change."""
@@ -178,6 +182,7 @@ class SelfPlay(Algorithm[SelfPlayState]):
             key=learner_key,
             update=jnp.zeros((), jnp.int32),
             env_steps=Counter.of(0),
+            games=Counter.of(0),
         )
 
     def policy(self, state: SelfPlayState) -> ActorCritic:
@@ -210,7 +215,7 @@ class SelfPlay(Algorithm[SelfPlayState]):
         """The state after one update, and what happened in it."""
         games, moves, results = self.play(state)
         buffer = state.actors.buffer.write(moves)
-        rate = self.learning_rate(state.env_steps.as_float())
+        rate = self.learning_rate(state.games.as_float())
         key = jax.random.fold_in(state.key, state.update)
         learner, learned = self.learn(state.learner, buffer, rate, key)
         after = SelfPlayState(
@@ -219,6 +224,7 @@ class SelfPlay(Algorithm[SelfPlayState]):
             key=state.key,
             update=state.update + 1,
             env_steps=state.env_steps.add(self.steps_per_update),
+            games=state.games.add(results.games),
         )
         return after, SelfPlayReport(
             results=results,
