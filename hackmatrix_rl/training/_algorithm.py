@@ -100,6 +100,16 @@ class Algorithm(eqx.Module, Generic[State]):
         Every other field must fit the checkpoint.
         """
 
+    def working_bytes(self, state: State) -> int:
+        """Bytes that an update surely needs on the fullest device, beside the state.
+
+        Runs refuse sizes that cannot fit by it, before anything is compiled. 0: nothing is known.
+
+        Args:
+            state: a state of shapes.
+        """
+        return 0
+
     @abstractmethod
     def init(self, key: Key[Array, ""], policy: ActorCritic) -> State:
         """The state before the first update.

@@ -25,7 +25,7 @@ from .building import FIVE, MAKER_BREAKER, network, opinion
 pytestmark = pytest.mark.usefixtures("compile_quickly")
 
 SIZES = {
-    "num_games": 8,
+    "game_batch_size": 8,
     "moves_per_update": 4,
     "buffer_size": 8 * 12,
     "training_batch_size": 16,
@@ -213,11 +213,11 @@ def test_the_loss_is_that_of_plain_python():
     ("changes", "says"),
     [
         ({"buffer_size": 8}, "buffer_size 8 is less than the 32 positions of an update"),
-        ({"training_batch_size": 12}, "num_games 8 do not fit.*use training_batch_size=8"),
+        ({"training_batch_size": 12}, "game_batch_size 8 do not fit.*use training_batch_size=8"),
         ({"training_batch_size": 3}, "use training_batch_size=2"),
         ({"train_steps": 0}, "train_steps must be at least 1, not 0"),
         ({"opening": -1}, "opening must be at least 0, not -1"),
-        ({"mesh": "data=3"}, "num_games 8 does not divide over the 3 devices"),
+        ({"mesh": "data=3"}, "game_batch_size 8 does not divide over the 3 devices"),
         ({"mesh": "data=8", "training_batch_size": 4}, "training_batch_size 4 does not divide"),
         ({"learning_rate": -1.0}, "learning_rate is -1; expected 0 or more"),
     ],
