@@ -1,4 +1,7 @@
-"""Every algorithm in real processes, as users run it: killed, told to stop, and resumed."""
+"""Algorithms in real processes, as users run them: killed, told to stop, and resumed.
+
+PPO has `test_faults.py` and `test_verify_resume.py`, on CartPole.
+"""
 
 import os
 import signal
@@ -22,7 +25,6 @@ TIMEOUT = 240
 GAME = {"max_enemies": 4, "max_transmissions": 4, "history": 1, "max_steps": 50}
 SIZES = {"num_envs": 8, "num_steps": 8, "width": 8, "updates_per_dispatch": 1}
 CONFIGS = {
-    "ppo": make_config("debug", {**GAME, **SIZES}),
     "imitation": make_config(
         "debug",
         {"algorithm": "imitation", "teacher": "runner", "buffer_size": 128, **GAME, **SIZES},
