@@ -1,5 +1,9 @@
 """Self-play: a network and a search improve each other in games of two players."""
 
+from hackmatrix_rl.env import (
+    Symmetry,
+    VertexPermutations,
+)
 from hackmatrix_rl.self_play._buffer import (
     Buffer,
     Drawn,
@@ -55,10 +59,6 @@ from hackmatrix_rl.self_play._self_play import (
 from hackmatrix_rl.self_play._state import (
     GamesAndMoves,
     SelfPlayState,
-)
-from hackmatrix_rl.self_play._symmetry import (
-    Symmetry,
-    VertexPermutations,
 )
 
 __all__ = [
