@@ -51,7 +51,6 @@ from hackmatrix_rl.self_play._players import (
 from hackmatrix_rl.self_play._search import (
     Found,
     Search,
-    judge,
 )
 from hackmatrix_rl.self_play._self_play import (
     SelfPlay,
@@ -88,7 +87,6 @@ __all__ = [
     "Symmetry",
     "VertexPermutations",
     "begin",
-    "judge",
     "league",
     "match",
     "mistakes",
