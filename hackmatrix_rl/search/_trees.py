@@ -14,7 +14,7 @@ from hackmatrix_rl.search._game_model import GameModel
 from hackmatrix_rl.search._improvement import Improvement, masked_logits
 
 _ANY = 0
-"""The seed of mctx's own draws: only a number that tells the simulations apart comes from it."""
+"""The seed of mctx's own draws: they only tell simulations apart, and a tree has its own key."""
 
 
 class Prior(eqx.Module):
@@ -116,7 +116,7 @@ class Trees(eqx.Module):
 
     def __call__(self, roots: Roots) -> Grown:
         """Grows a tree from each root."""
-        # Added to the prior, noise ranks the same as mctx's own, which is other for each tree.
+        # mctx would draw other noise for each tree. Added to the prior, it ranks the same.
         root = mctx.RootFnOutput(
             prior_logits=roots.prior.logits + roots.noise,
             value=roots.prior.value,
@@ -162,16 +162,19 @@ class Trees(eqx.Module):
         # A game or a network may hold more than arrays.
         arrays, code = eqx.partition(self, eqx.is_array)
 
-        def one(each: tuple[Node, Array, Array], arrays: Any) -> tuple[Any, Node]:
-            (node, action, key), self = each, eqx.combine(arrays, code)
-            step = self.model.play(node.state, action, key=key)
+        def one(
+            each: tuple[Node, Array, Array], arrays: "Trees"
+        ) -> tuple[mctx.RecurrentFnOutput, Node]:
+            node, action, key = each
+            trees = eqx.combine(arrays, code)
+            step = trees.model.play(node.state, action, key=key)
             over = node.over | step.terminated
             state = select(node.over, node.state, step.state)
-            prior = self.judge(state)
+            prior = trees.judge(state)
             sign = jnp.where(jnp.asarray(step.opponents_turn), -1.0, 1.0)
             output = mctx.RecurrentFnOutput(
                 reward=jnp.where(node.over, 0.0, step.reward),
-                discount=jnp.where(over, 0.0, self.gamma * sign),
+                discount=jnp.where(over, 0.0, trees.gamma * sign),
                 prior_logits=prior.logits,
                 value=prior.value,
             )
