@@ -21,19 +21,17 @@ import numpy as np
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.agent import Linear
-from hackmatrix_rl.clique import FIRST, SECOND, CliqueConfig, solve
+from hackmatrix_rl.clique import CliqueConfig, solve
 from hackmatrix_rl.env import CliqueGame, env_keys
 from hackmatrix_rl.self_play import (
     Games,
-    MatchResult,
     PerfectPlayer,
     RandomPlayer,
     Search,
     SearchPlayer,
     SelfPlay,
     VertexPermutations,
-    mistakes,
-    play_games,
+    judged_match,
     play_moves,
 )
 from hackmatrix_rl.system import describe_device
@@ -91,7 +89,7 @@ def measure_iteration(given: Any) -> dict:
         policy,
         search=Search(given.simulations),
         symmetry=VertexPermutations(14),
-        num_games=given.large_games,
+        game_batch_size=given.large_games,
         moves_per_update=given.large_moves,
         buffer_size=given.large_games * given.large_moves * 4,
         training_batch_size=given.large_games * max(1, 512 // given.large_games),
@@ -115,13 +113,13 @@ def measure_iteration(given: Any) -> dict:
 
 def train(given: Any, game: CliqueGame) -> tuple[Any, dict]:
     policy = network(game, given)
-    total = given.updates * given.train_games * 16
+    total = given.training_games
     training = SelfPlay(
         game,
         policy,
         search=Search(given.simulations),
         symmetry=VertexPermutations(game.config.vertices),
-        num_games=given.train_games,
+        game_batch_size=given.train_games,
         moves_per_update=16,
         buffer_size=given.buffer,
         training_batch_size=given.train_games * max(1, 512 // given.train_games),
@@ -129,7 +127,7 @@ def train(given: Any, game: CliqueGame) -> tuple[Any, dict]:
         opening=given.opening,
         learning_rate=Linear(given.rate, given.rate / 20, over=total),
     )
-    trainer = hm.Trainer.of(training, policy, updates_per_dispatch=max(1, given.updates // 20))
+    trainer = hm.Trainer.of(training, policy, updates_per_dispatch=16)
     trainer.start(jax.random.key(given.seed))
     compiled = trainer.compile()
     began = time.perf_counter()
@@ -137,8 +135,9 @@ def train(given: Any, game: CliqueGame) -> tuple[Any, dict]:
         print(json.dumps({k: round(v, 4) for k, v in metrics.as_dict().items()}), flush=True)
     seconds = time.perf_counter() - began
     return trainer.policy, {
-        "updates": given.updates,
-        "moves": total,
+        "games": metrics.extra["games"],
+        "updates": metrics.updates,
+        "moves": metrics.env_steps,
         "seconds": round(seconds, 1),
         "compile s": round(compiled, 1),
     }
@@ -151,23 +150,22 @@ def judge(given: Any, game: CliqueGame, policy: Any) -> list[dict]:
     rows = []
     for name, other in (("perfect", PerfectPlayer(solution)), ("random", RandomPlayer())):
         for opening in given.openings:
-            key = jax.random.key(given.seed + 1 + opening)
-            keys = env_keys(key, given.games // 2)
-            sides = (
-                (play_games(agent, other, game, keys, opening=opening), FIRST),
-                (play_games(other, agent, game, keys, opening=opening), SECOND),
+            found = judged_match(
+                agent,
+                other,
+                solution,
+                games=given.games,
+                key=jax.random.key(given.seed + 1 + opening),
+                opening=opening,
             )
-            points = np.concatenate([sides[0][0].result, -sides[1][0].result])
-            judged = [mistakes(solution, *side, opening=opening) for side in sides]
             row = {
                 "against": name,
                 "random moves first": opening,
                 "games": given.games,
-                "result": str(MatchResult(*(int((points == each).sum()) for each in (1, 0, -1)))),
-                "moves in won positions": sum(each.won for each in judged),
-                "given away": sum(each.thrown_away for each in judged),
-                "all different games": len(np.unique(sides[0][0].moves, axis=0))
-                + len(np.unique(sides[1][0].moves, axis=0)),
+                "result": str(found.result),
+                "moves in won positions": found.judged.won,
+                "given away": found.judged.thrown_away,
+                "all different games": found.different,
             }
             print(json.dumps(row), flush=True)
             rows.append(row)
@@ -185,7 +183,7 @@ def main() -> None:
     parser.add_argument("--depth", type=int, default=2, help="of the network")
     parser.add_argument("--large-games", type=int, default=64, help="at once, n=14")
     parser.add_argument("--large-moves", type=int, default=16, help="in an update, n=14")
-    parser.add_argument("--updates", type=int, default=400, help="of the training")
+    parser.add_argument("--training-games", type=int, default=60_000, help="of the training")
     parser.add_argument("--train-games", type=int, default=64, help="at once")
     parser.add_argument("--train-steps", type=int, default=16, help="gradient steps of an update")
     parser.add_argument("--buffer", type=int, default=65_536, help="positions to keep")

@@ -59,6 +59,7 @@ from hackmatrix_rl.env._hackmatrix_game import (
 )
 from hackmatrix_rl.env._identity import (
     GameIdentity,
+    clique_identity,
     game_identity,
 )
 from hackmatrix_rl.env._observation import (
@@ -153,6 +154,7 @@ __all__ = [
     "check_shapes",
     "check_spec",
     "classic_from_compact",
+    "clique_identity",
     "compact_observation",
     "encode_cells",
     "env_keys",

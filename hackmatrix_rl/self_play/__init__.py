@@ -39,7 +39,9 @@ from hackmatrix_rl.self_play._match import (
     play_games,
 )
 from hackmatrix_rl.self_play._mistakes import (
+    JudgedMatch,
     Mistakes,
+    judged_match,
     mistakes,
 )
 from hackmatrix_rl.self_play._players import (
@@ -55,6 +57,8 @@ from hackmatrix_rl.self_play._search import (
 from hackmatrix_rl.self_play._self_play import (
     SelfPlay,
 )
+from hackmatrix_rl.self_play._show import show_game
+from hackmatrix_rl.self_play._sizes import Sizes
 from hackmatrix_rl.self_play._state import (
     GamesAndMoves,
     SelfPlayState,
@@ -68,6 +72,7 @@ __all__ = [
     "Found",
     "Games",
     "GamesAndMoves",
+    "JudgedMatch",
     "LearnFromBuffer",
     "Losses",
     "MatchResult",
@@ -83,10 +88,12 @@ __all__ = [
     "SearchPlayer",
     "SelfPlay",
     "SelfPlayState",
+    "Sizes",
     "Standings",
     "Symmetry",
     "VertexPermutations",
     "begin",
+    "judged_match",
     "league",
     "match",
     "mistakes",
@@ -94,4 +101,5 @@ __all__ = [
     "play_games",
     "play_moves",
     "ratings",
+    "show_game",
 ]

@@ -57,6 +57,16 @@ class Search(eqx.Module):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} must not be negative, but is {getattr(self, name)}")
 
+    def tree_bytes(self, position: int, num_actions: int) -> int:
+        """Bytes of the tree of one search, at least.
+
+        Args:
+            position: bytes of a position.
+            num_actions: number of actions of the game.
+        """
+        # mctx keeps six numbers for each edge of the tree, and five for each position.
+        return (self.num_simulations + 1) * (position + 4 * (6 * num_actions + 5))
+
     def trees(self, game: SingleGame[Any], policy: ActorCritic) -> Trees:
         """How a tree grows.
 
