@@ -85,10 +85,13 @@ from hackmatrix_rl.env._split import (
 )
 from hackmatrix_rl.env._symmetries import (
     NUM_SYMMETRIES,
+    BoardSymmetries,
     SeenBoard,
-    turn_action,
-    turn_mask,
-    turn_observation,
+    turn,
+)
+from hackmatrix_rl.env._symmetry import (
+    Changed,
+    Symmetry,
 )
 from hackmatrix_rl.env._tactical_encoding import (
     TACTICAL_PLANES,
@@ -97,6 +100,9 @@ from hackmatrix_rl.env._tactical_encoding import (
 from hackmatrix_rl.env._tactical_observation import (
     Memory,
     TacticalObservation,
+)
+from hackmatrix_rl.env._vertex_permutations import (
+    VertexPermutations,
 )
 
 __all__ = [
@@ -112,7 +118,9 @@ __all__ = [
     "ActionFeatures",
     "Batched",
     "BatchedState",
+    "BoardSymmetries",
     "CartPole",
+    "Changed",
     "Channel",
     "CliqueGame",
     "CliqueObservation",
@@ -136,8 +144,10 @@ __all__ = [
     "SeenBoard",
     "Sight",
     "SingleGame",
+    "Symmetry",
     "TacticalObservation",
     "Timestep",
+    "VertexPermutations",
     "board_features",
     "check_environment",
     "check_is_environment",
@@ -154,8 +164,6 @@ __all__ = [
     "game_identity",
     "observe",
     "seen_position",
-    "turn_action",
-    "turn_mask",
-    "turn_observation",
+    "turn",
     "whole_games",
 ]

@@ -1,5 +1,9 @@
 """Self-play: a network and a search improve each other in games of two players."""
 
+from hackmatrix_rl.env import (
+    Symmetry,
+    VertexPermutations,
+)
 from hackmatrix_rl.self_play._buffer import (
     Buffer,
     Drawn,
@@ -49,7 +53,6 @@ from hackmatrix_rl.self_play._players import (
 from hackmatrix_rl.self_play._search import (
     Found,
     Search,
-    judge,
 )
 from hackmatrix_rl.self_play._self_play import (
     SelfPlay,
@@ -59,10 +62,6 @@ from hackmatrix_rl.self_play._sizes import Sizes
 from hackmatrix_rl.self_play._state import (
     GamesAndMoves,
     SelfPlayState,
-)
-from hackmatrix_rl.self_play._symmetry import (
-    Symmetry,
-    VertexPermutations,
 )
 
 __all__ = [
@@ -94,7 +93,6 @@ __all__ = [
     "Symmetry",
     "VertexPermutations",
     "begin",
-    "judge",
     "judged_match",
     "league",
     "match",

@@ -18,7 +18,7 @@ from hackmatrix_rl.agent import (
 )
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.agent.precision import FLOAT32, PrecisionPolicy, parameters_of
-from hackmatrix_rl.env import Batched, Environment, SingleGame, env_keys
+from hackmatrix_rl.env import Batched, Environment, SingleGame, Symmetry, env_keys
 from hackmatrix_rl.errors import instance, whole
 from hackmatrix_rl.self_play._buffer import Buffer
 from hackmatrix_rl.self_play._games import Games, Moves, Results, play_moves
@@ -28,7 +28,6 @@ from hackmatrix_rl.self_play._metrics import SelfPlayReport, read_report
 from hackmatrix_rl.self_play._search import Search
 from hackmatrix_rl.self_play._sizes import Sizes, mesh_for
 from hackmatrix_rl.self_play._state import GamesAndMoves, SelfPlayState
-from hackmatrix_rl.self_play._symmetry import Symmetry
 from hackmatrix_rl.system import bytes_of
 from hackmatrix_rl.training import (
     Algorithm,
