@@ -35,7 +35,7 @@ from hackmatrix_rl.batching import select, side_by_side
 from hackmatrix_rl.env import Environment
 from hackmatrix_rl.evaluation import Agent, Evaluation, StateAgent, Thought, mean_of, rate_of
 from hackmatrix_rl.game import LEAGUES, NUM_ACTIONS
-from hackmatrix_rl.search import HackMatrixModel
+from hackmatrix_rl.search import HackMatrixModel, Trees
 from hackmatrix_rl.system import enable_compilation_cache
 
 FILE = Path(__file__).parent / "learning" / "tree_search.json"
@@ -134,18 +134,18 @@ class ChanceNodes(StateAgent):
     Source: Antonoglou et al. 2022, "Planning in stochastic environments with a learned model".
 
     Attributes:
-        search: has the model, the network, its units and the discount.
+        trees: have the model, the network, its units and the discount.
         simulations: nodes of the tree.
         outcomes: draws of chance after each action.
     """
 
-    search: Any
+    trees: Trees
     simulations: int = eqx.field(static=True)
     outcomes: int = eqx.field(static=True)
 
     def mismatch(self, environment: Environment) -> str | None:
         """As of the model."""
-        return self.search.model.mismatch(environment)
+        return self.trees.model.mismatch(environment)
 
     def think(
         self,
@@ -157,10 +157,13 @@ class ChanceNodes(StateAgent):
     ) -> tuple[Int32[Array, ""], PyTree[Array], Thought]:
         """Searches one tree."""
         rule_key, tree_key = jax.random.split(key)
-        model = self.search.model
+        model = self.trees.model
         legal = model.searched(mask)
         by_rule = model.by_rule(observation, mask, key=rule_key)
-        logits, value = self._judge(model.observe(observation), legal)
+        network = self.trees.policy
+        logits, value, _ = network(model.observe(observation), network.initial_carry())
+        logits = jnp.where(legal, logits, -1e9)
+        value = self.trees.improvement.scale.denormalize(value.astype(jnp.float32))
         # The arrays of an imagined state, in which the drawn ones are put later.
         imagined = model.imagine(observation, key=tree_key)
         root = ChanceNode((observation, imagined), value, jnp.bool_(False), jnp.bool_(True))
@@ -183,12 +186,6 @@ class ChanceNodes(StateAgent):
         choice = output.action[0].astype(jnp.int32)
         return jnp.where(by_rule < 0, choice, by_rule), carry, Thought()
 
-    def _judge(self, seen: Any, legal: Array) -> tuple[Array, Array]:
-        network = self.search.policy
-        logits, value, _ = network(seen, network.initial_carry())
-        scale = self.search.improvement.scale
-        return jnp.where(legal, logits, -1e9), scale.denormalize(value.astype(jnp.float32))
-
     def _choose(self, _: Any, key: Array, actions: Array, nodes: ChanceNode) -> Any:
         """Mctx's `decision_recurrent_fn`: the draws are equally likely."""
         seeds = jax.random.bits(key, actions.shape, jnp.uint32)
@@ -202,7 +199,7 @@ class ChanceNodes(StateAgent):
         """Mctx's `chance_recurrent_fn`: the action, under one of the draws."""
 
         def one(outcome: Array, chosen: Chosen) -> tuple[Any, ChanceNode]:
-            node, model = chosen.node, self.search.model
+            node, model = chosen.node, self.trees.model
             draw = jax.random.fold_in(jax.random.key(chosen.seed), outcome)
             unseen_key, play_key = jax.random.split(draw)
             real, state = node.state
@@ -210,14 +207,14 @@ class ChanceNodes(StateAgent):
             step = model.play(state, chosen.action, key=play_key)
             over = node.over | step.terminated
             after = select(node.over, state, step.state)
-            logits, value = self._judge(model.look(after), model.legal(after))
+            prior = self.trees.judge(after)
             output = mctx.ChanceRecurrentFnOutput(
-                action_logits=logits,
-                value=value,
+                action_logits=prior.logits,
+                value=prior.value,
                 reward=jnp.where(node.over, 0.0, step.reward),
-                discount=jnp.where(over, 0.0, self.search.gamma),
+                discount=jnp.where(over, 0.0, self.trees.gamma),
             )
-            return output, ChanceNode((real, after), value, over, jnp.bool_(False))
+            return output, ChanceNode((real, after), prior.value, over, jnp.bool_(False))
 
         return jax.vmap(one)(outcomes, chosen)
 
@@ -236,10 +233,10 @@ def players(given: argparse.Namespace, run: Any) -> Iterator[tuple[str, Agent]]:
         player = hm.Searcher(agent, environment, given.share_at, determinisations=trees)
         yield f"{given.share_at} simulations, {trees} determinisations", player
     for simulations in given.chance_nodes:
-        search = hm.Searcher(agent, environment, 1).search
+        trees = hm.Searcher(agent, environment, 1).search.trees
         for outcomes in given.outcomes:
             name = f"{simulations} simulations, {outcomes} outcomes of chance"
-            yield name, ChanceNodes(search, simulations, outcomes)
+            yield name, ChanceNodes(trees, simulations, outcomes)
     for steps in given.playouts:
         yield f"one move ahead, {steps} random steps", OnePly(HackMatrixModel(environment), steps)
 
