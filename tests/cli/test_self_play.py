@@ -72,6 +72,20 @@ def test_a_resumed_run_ends_in_the_same_bits(trained, tmp_path):
     )
 
 
+def test_the_league_is_the_same_however_many_updates_one_call_does(tmp_path):
+    leagues = []
+    for updates in (1, 8):
+        run = tmp_path / str(updates)
+        flags = ("--num-games", 200, "--updates-per-dispatch", updates, "--run-dir", run)
+        whole = ("--save-interval", "none", "--league-games", 0)
+        assert invoke("selfplay", *SMALL, *flags, *whole).exit_code == 0
+        leagues.append({path.name: path.read_bytes() for path in (run / "league").iterdir()})
+    rows = read_json_lines(run / "metrics.jsonl")
+    assert rows[0]["updates"] > 1
+    assert leagues[0] == leagues[1]
+    assert len(leagues[0]) == 3
+
+
 def test_the_mesh_changes_no_game(trained, tmp_path):
     straight, _ = trained
     run = tmp_path / "run"
