@@ -1,14 +1,14 @@
 """Self-play on the clique game: how fast it plays, and whether it learns to play perfectly.
 
-python benchmarks/self_play.py                                  # all of it
+python benchmarks/self_play.py --runs runs/0 runs/1             # all of it
 python benchmarks/self_play.py games --games 64 --simulations 8 # one part, small
 
 - `games`: the time of whole games with a search before each move (n=6, k=3).
 - `large`: 1,000 games at once on a large board (n=14, k=4), and an update of learning there.
 - `pgx`: the same search on 9x9 Go and Connect Four of pgx, beside boards with as many actions; with
   32 simulations, as in the examples of mctx, whose 82 actions are those of 9x9 Go.
-- `perfect`: trains at n=6, k=3, then plays the trained agent against the perfect player, and counts
-  won positions that it gave away.
+- `perfect`: plays the networks of `--runs`, as `hackmatrix-rl selfplay` trained them, against the
+  perfect player, and counts won positions that they gave away.
 """
 
 import argparse
@@ -23,7 +23,6 @@ import jax.numpy as jnp
 import numpy as np
 
 import hackmatrix_rl as hm
-from hackmatrix_rl.agent import Linear
 from hackmatrix_rl.clique import CliqueConfig, solve
 from hackmatrix_rl.env import CliqueGame, Played, SingleGame, env_keys
 from hackmatrix_rl.self_play import (
@@ -31,7 +30,6 @@ from hackmatrix_rl.self_play import (
     PerfectPlayer,
     RandomPlayer,
     Search,
-    SearchPlayer,
     SelfPlay,
     VertexPermutations,
     judged_match,
@@ -171,43 +169,11 @@ def measure_iteration(given: Any) -> dict:
     }
 
 
-def train(given: Any, game: CliqueGame) -> tuple[Any, dict]:
-    policy = network(game, given)
-    total = given.training_games
-    training = SelfPlay(
-        game,
-        policy,
-        search=Search(given.simulations),
-        symmetry=VertexPermutations(game.config.vertices),
-        game_batch_size=given.train_games,
-        moves_per_update=16,
-        buffer_size=given.buffer,
-        training_batch_size=given.train_games * max(1, 512 // given.train_games),
-        train_steps=given.train_steps,
-        opening=given.opening,
-        learning_rate=Linear(given.rate, given.rate / 20, over=total),
-    )
-    trainer = hm.Trainer.of(training, policy, updates_per_dispatch=16)
-    trainer.start(jax.random.key(given.seed))
-    compiled = trainer.compile()
-    began = time.perf_counter()
-    for metrics in trainer.train(total):
-        print(json.dumps({k: round(v, 4) for k, v in metrics.as_dict().items()}), flush=True)
-    seconds = time.perf_counter() - began
-    return trainer.policy, {
-        "games": metrics.extra["games"],
-        "updates": metrics.updates,
-        "moves": metrics.env_steps,
-        "seconds": round(seconds, 1),
-        "compile s": round(compiled, 1),
-    }
-
-
-def judge(given: Any, game: CliqueGame, policy: Any) -> list[dict]:
+def judge(given: Any, run: Path) -> list[dict]:
     """Half of the games with each side, for each kind of opening."""
-    solution = solve(game.config)
-    agent = SearchPlayer(policy, Search(given.simulations, value_scale=given.value_scale))
-    rows = []
+    loaded = hm.load_self_play(run)
+    solution = solve(loaded.game.config)
+    agent, rows = loaded.player(given.simulations), []
     for name, other in (("perfect", PerfectPlayer(solution)), ("random", RandomPlayer())):
         for opening in given.openings:
             found = judged_match(
@@ -219,6 +185,7 @@ def judge(given: Any, game: CliqueGame, policy: Any) -> list[dict]:
                 opening=opening,
             )
             row = {
+                "run": run.name,
                 "against": name,
                 "random moves first": opening,
                 "games": given.games,
@@ -243,13 +210,7 @@ def main() -> None:
     parser.add_argument("--depth", type=int, default=2, help="of the network")
     parser.add_argument("--large-games", type=int, default=64, help="at once, n=14")
     parser.add_argument("--large-moves", type=int, default=16, help="in an update, n=14")
-    parser.add_argument("--training-games", type=int, default=60_000, help="of the training")
-    parser.add_argument("--train-games", type=int, default=64, help="at once")
-    parser.add_argument("--train-steps", type=int, default=16, help="gradient steps of an update")
-    parser.add_argument("--buffer", type=int, default=65_536, help="positions to keep")
-    parser.add_argument("--rate", type=float, default=3e-3, help="the first learning rate")
-    parser.add_argument("--opening", type=int, default=4, help="random moves in training, at most")
-    parser.add_argument("--value-scale", type=float, default=0.1, help="of the search that plays")
+    parser.add_argument("--runs", type=Path, nargs="*", default=[], help="to judge by `perfect`")
     parser.add_argument("--openings", type=int, nargs="+", default=[0, 2, 4])
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path, help="also write the figures here")
@@ -273,10 +234,7 @@ def main() -> None:
         found["pgx"] = beside_pgx(given)
     print(json.dumps(found, indent=1), flush=True)
     if "perfect" in parts:
-        game = board(6, 3)
-        policy, found["training"] = train(given, game)
-        print(json.dumps(found["training"]), flush=True)
-        found["matches"] = judge(given, game, policy)
+        found["matches"] = [row for run in given.runs for row in judge(given, run)]
     if given.json:
         given.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 

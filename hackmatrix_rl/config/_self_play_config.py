@@ -42,14 +42,14 @@ class SelfPlayConfig(RunConfig):
 
     # The run
     num_games: int = option(
-        50_000,
+        100_000,
         "Run",
         "Games to play in all; the update that reaches them is the last.",
         minimum=1,
         **most(2**63 - 1, "games are counted in 64 bits"),
     )
     league_size: int = option(
-        8,
+        5,
         "Run",
         "Earlier networks to keep, evenly over the run; at its end they meet in a league.",
         minimum=0,
@@ -83,6 +83,15 @@ class SelfPlayConfig(RunConfig):
     )
     opening: int = option(
         4, "Game", "The most random moves at the start of a game of the training.", minimum=0
+    )
+
+    # Devices. Two programs of one thread each wait less for each other than one of two threads.
+    cpu_devices: int | None = option(
+        2,
+        "Devices",
+        "Number of devices to split the CPU into; --mesh auto uses as many as divide the games.",
+        minimum=1,
+        **most(512, "they share the cores"),
     )
 
     # Collecting

@@ -58,7 +58,7 @@ def test_a_help_shows_the_fields_of_a_config_before_those_of_every_run(kind):
     assert set(names[first_shared:]) <= shared
 
 
-OWN = {"network", "width", "learning_rate"}
+OWN = {"network", "width", "learning_rate", "cpu_devices"}
 """Fields of every run for which self-play has defaults of its own."""
 
 
