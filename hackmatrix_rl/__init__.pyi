@@ -41,6 +41,11 @@ from .game import RewardConfig as RewardConfig
 from .game import legal_actions as legal_actions
 from .game import new_game as new_game
 from .game import play as play
+from .memory_tasks import ContextDecision as ContextDecision
+from .memory_tasks import DelayedMatch as DelayedMatch
+from .memory_tasks import NBack as NBack
+from .memory_tasks import PerceptualDecision as PerceptualDecision
+from .memory_tasks import TMaze as TMaze
 from .runtime_types import check_types as check_types
 from .search import Searcher as Searcher
 from .self_play import SelfPlay as SelfPlay
