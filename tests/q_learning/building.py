@@ -2,13 +2,12 @@
 
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from agent import probes
 
 import hackmatrix_rl as hm
-from agent import probes
 from hackmatrix_rl.agent import IdentityScale
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.q_learning import EpsilonGreedy, q_values, unroll_q
@@ -122,6 +121,3 @@ def look_alike():
         illegal=((1, 2),),
         looks_like={1: 0},
     )
-
-
-same = eqx.tree_equal

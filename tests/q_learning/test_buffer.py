@@ -5,9 +5,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from agent import probes
 
 import hackmatrix_rl as hm
-from agent import probes
 from hackmatrix_rl.q_learning import (
     Buffer,
     Drawn,
@@ -86,10 +86,13 @@ def test_exactly_the_whole_sequences_are_drawn_with_the_memory_before_them(
     oldest, newest = max(0, writes * COUNT - LENGTH), writes * COUNT - 1
     begins = [time for time in range(oldest, newest + 1, COUNT) if time + WINDOW - 1 <= newest]
     assert set(first.tolist()) == set(begins)
-    assert (drawn.carry == reward[:, :1]).all()
-    assert (drawn.steps.observation[..., 0] == reward).all()
-    assert (drawn.steps.last.observation[..., 0] == reward + 0.5).all()
-    assert (drawn.steps.action == reward).all()
+    assert (np.asarray(drawn.carry) == reward[:, :1]).all()
+    seen, led_to = (
+        each[..., 0] for each in (drawn.steps.observation, drawn.steps.last.observation)
+    )
+    assert (np.asarray(seen) == reward).all()
+    assert (np.asarray(led_to) == reward + 0.5).all()
+    assert (np.asarray(drawn.steps.action) == reward).all()
     size = ENVS // blocks
     np.testing.assert_allclose(drawn.probability, 1 / (size * len(begins)), rtol=1e-5)
     for block, seen in enumerate((reward[:, 0] // 1000).reshape(blocks, -1).tolist()):

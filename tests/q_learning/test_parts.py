@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-
 from agent import probes
+
 from hackmatrix_rl.agent import IdentityScale
 from hackmatrix_rl.q_learning import (
     Drawn,
