@@ -70,7 +70,10 @@ def trainer(environment, *, kind="gru", seed=0, updates=1, **changes):
 
 
 def train(probe, *, kind="gru", updates=600, **changes):
-    """Trains on a probe, half of the time at random, and returns the trainer."""
+    """Trains on a probe, half of the time at random, and returns the trainer.
+
+    All probes train by one compiled program.
+    """
     settings: dict[str, Any] = {
         "gamma": probes.DISCOUNT,
         "value_scale": IdentityScale(),
@@ -78,6 +81,7 @@ def train(probe, *, kind="gru", updates=600, **changes):
         "num_envs": 16,
         "buffer_size": 16 * 64,
         "burn_in": 0,
+        "n_step": 1,
         "train_steps": 1,
         "target_update": 20,
         "learning_rate": 0.005,
