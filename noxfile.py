@@ -43,7 +43,13 @@ VIEW = (
     *("tests/cli/test_play.py", "tests/cli/test_ui.py", "tests/cli/test_watch.py"),
     *("tests/cli/test_report.py", "tests/runs/test_replaying.py", "tests/runs/test_report.py"),
 )
-SEARCH = ("tests/search", "tests/clique", "tests/self_play")
+SEARCH = (
+    "tests/search",
+    "tests/clique",
+    "tests/self_play",
+    "tests/memory_tasks",
+    "tests/q_learning",
+)
 APART = (
     "tests/adapters",
     "tests/browser",
@@ -123,7 +129,7 @@ def view(session: nox.Session) -> None:
 
 @nox.session
 def search(session: nox.Session) -> None:
-    """Players that search, the clique game and self-play."""
+    """Players that search, the clique game, self-play, memory tasks and Q-learning."""
     install(session, "test")
     session.run("pytest", *PARALLEL, *SEARCH, *session.posargs)
 

@@ -11,7 +11,7 @@ from training.states import arrays, assert_same
 import hackmatrix_rl as hm
 from hackmatrix_rl.agent import RunningScale
 from hackmatrix_rl.memory_tasks import DelayedMatchConfig
-from hackmatrix_rl.q_learning import EpsilonGreedy, Prioritized, SquareRootScale
+from hackmatrix_rl.q_learning import EpsilonGreedy, Prioritized
 from hackmatrix_rl.training import Dispatch
 
 from .building import STEPS, first_values, look_alike, network, train, trainer, values_along
@@ -102,7 +102,8 @@ def test_the_value_does_not_bootstrap_through_termination():
 
 
 def test_nothing_leaks_over_a_reset():
-    learns = train(probes.reset_leak(), updates=1500)
+    # A memory of the only step of an episode is never learned from, so this network has none.
+    learns = train(probes.reset_leak(), updates=1500, kind="forgetful")
     assert first_values(learns)[:3].max(axis=1) == pytest.approx([0.0, 10.0, 0.0], abs=1.0)
 
 
