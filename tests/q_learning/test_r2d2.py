@@ -63,9 +63,40 @@ def test_games_and_learning_do_not_depend_on_the_number_of_devices(mesh, samplin
     assert len(devices) == two.mesh.size
 
 
-def test_the_target_network_is_what_the_network_was():
+@pytest.fixture(scope="module")
+def found(compile_quickly):
+    """A trainer that takes one gradient step in an update."""
+    return trainer(TRUNCATES, train_steps=1, target_update=3, sampling=Prioritized())
+
+
+def test_the_memory_is_stored_that_the_network_had_before_the_steps(found):
+    found.start(jax.random.key(0))
+    for update in range(8):
+        before = np.array(found.state.actors.collector.carry)
+        seen = np.array(found.state.actors.collector.observation)
+        found.dispatch(1)
+        buffer = found.state.actors.buffer
+        place = update % 6
+        assert np.array_equal(buffer.carry[:, place], before)
+        assert np.array_equal(buffer.steps.observation[:, place * 4], seen)
+        assert before.any() == (update > 0)
+
+
+def test_priorities_follow_the_errors_of_what_was_drawn(found):
+    """One that was drawn has its own; the others have the largest of their environment."""
+    found.start(jax.random.key(0))
+    found.dispatch(3)
+    before = np.array(found.state.actors.buffer.priority)
+    assert ((before > 0).sum(axis=1) == 3).all()
+    assert (before[:, 1:3] == 1.0).all(), "nothing was learned from what is not yet whole"
+    assert (before[:, 0] != 1.0).all(), "each environment had one sequence, drawn twice"
+    found.dispatch(1)
+    after = np.array(found.state.actors.buffer.priority)
+    assert (after[:, 3] == before.max(axis=1)).all()
+
+
+def test_the_target_network_is_what_the_network_was(found):
     """It stays for three gradient steps, and is the network itself after each third."""
-    found = trainer(TRUNCATES, train_steps=1, target_update=3)
     found.start(jax.random.key(0))
     targets, networks, counts = [], [], []
     for _ in range(10):
