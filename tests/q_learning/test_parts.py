@@ -193,13 +193,13 @@ def test_returns_are_those_of_plain_python(n_step, seed):
 
 def test_one_network_chooses_among_the_legal_actions_and_the_other_judges():
     online = jnp.asarray([[[1.0, 2.0, 9.0], [1.0, 2.0, 9.0], [1.0, 2.0, 9.0]]])
-    target = jnp.asarray([[[4.0, 5.0, 6.0], [4.0, 5.0, 6.0], [7.0, 5.0, 6.0]]])
+    target = jnp.asarray([[[5.0, 4.0, 6.0], [7.0, 5.0, 6.0], [7.0, 5.0, 8.0]]])
     mask = jnp.asarray([[[True, True, False], [True, True, True], [False, False, False]]])
     found = double_q(online, target, mask, IdentityScale())
-    assert found.tolist() == [[5.0, 6.0, 7.0]]
+    assert found.tolist() == [[4.0, 6.0, 7.0]]
     assert best_action(online, mask).tolist() == [[1, 2, 0]]
     scaled = double_q(online, target, mask, SquareRootScale(0.0))
-    assert scaled.tolist() == [[35.0, 48.0, 63.0]]
+    assert scaled.tolist() == [[24.0, 48.0, 63.0]]
 
 
 def drawn(steps, carry, counts):
@@ -215,7 +215,7 @@ def drawn(steps, carry, counts):
 @pytest.mark.parametrize("burn_in", [0, 2])
 def test_the_loss_is_that_of_plain_python(burn_in):
     gamma, n_step, scale = 0.9, 2, SquareRootScale()
-    steps, policy, target = sequence(1), network(SPEC), network(SPEC, seed=7)
+    steps, policy, target = sequence(1, ends=0.6), network(SPEC), network(SPEC, seed=7)
     carry = some_carry(policy)
     loss = SequenceLoss(Prioritized(largest=0.9), gamma, n_step, burn_in, True)
     weight, counts = np.asarray([1.0, 0.5, 0.25], np.float32), [1, 1, 0]
