@@ -233,7 +233,7 @@ def test_the_loss_is_that_of_plain_python(burn_in):
         )
 
     def judged(chooses, judges, mask):
-        legal = np.where(mask, chooses, -np.inf) if mask.any() else chooses
+        legal = np.where(mask, chooses, -np.inf)  # the first, if none is legal
         return inverse(float(judges[np.argmax(legal)]))
 
     value, last_value = np.zeros((2, TIME, BATCH))
