@@ -24,7 +24,8 @@ PROCESSES = (
     *("tests/cli/test_as_users_run_it.py", "tests/cli/test_dry_run.py"),
     *("tests/cli/test_eval.py", "tests/cli/test_output.py", "tests/cli/test_reward.py"),
     "tests/cli/test_train.py",
-    *("tests/runs/test_faults.py", "tests/system/test_hosts.py"),
+    *("tests/runs/test_faults.py", "tests/runs/test_every_algorithm.py"),
+    "tests/system/test_hosts.py",
     *("tests/checkpoints/test_kept_checkpoints.py", "tests/system/test_rendezvous.py"),
     "tests/runs/test_verify_resume.py",
 )
@@ -44,11 +45,9 @@ VIEW = (
     *("tests/cli/test_report.py", "tests/runs/test_replaying.py", "tests/runs/test_report.py"),
 )
 SEARCH = (
-    "tests/search",
-    "tests/clique",
-    "tests/self_play",
-    "tests/memory_tasks",
-    "tests/q_learning",
+    *("tests/search", "tests/clique", "tests/self_play"),
+    *("tests/cli/test_self_play.py", "tests/runs/test_league.py"),
+    *("tests/memory_tasks", "tests/q_learning"),
 )
 APART = (
     "tests/adapters",

@@ -3,8 +3,10 @@
 python benchmarks/self_play.py                                  # all of it
 python benchmarks/self_play.py games --games 64 --simulations 8 # one part, small
 
-- `games`: the time of whole games with a search before each move (n=6, k=3), and of one iteration
-  on a large board (n=14, k=4).
+- `games`: the time of whole games with a search before each move (n=6, k=3).
+- `large`: 1,000 games at once on a large board (n=14, k=4), and an update of learning there.
+- `pgx`: the same search on 9x9 Go and Connect Four of pgx, beside boards with as many actions; with
+  32 simulations, as in the examples of mctx, whose 82 actions are those of 9x9 Go.
 - `perfect`: trains at n=6, k=3, then plays the trained agent against the perfect player, and counts
   won positions that it gave away.
 """
@@ -17,38 +19,70 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.agent import Linear
-from hackmatrix_rl.clique import FIRST, SECOND, CliqueConfig, solve
-from hackmatrix_rl.env import CliqueGame, env_keys
+from hackmatrix_rl.clique import CliqueConfig, solve
+from hackmatrix_rl.env import CliqueGame, Played, SingleGame, env_keys
 from hackmatrix_rl.self_play import (
     Games,
-    MatchResult,
     PerfectPlayer,
     RandomPlayer,
     Search,
     SearchPlayer,
     SelfPlay,
     VertexPermutations,
-    mistakes,
-    play_games,
+    judged_match,
     play_moves,
 )
 from hackmatrix_rl.system import describe_device
 
+MCTX_SIMULATIONS = 32
+"""Of the example `visualization_demo` of mctx; its 82 actions are those of 9x9 Go."""
 
-def network(game: CliqueGame, given: Any) -> Any:
+
+class PgxGame(SingleGame[Any]):
+    """A game of pgx for two players, as the player to move sees it."""
+
+    env: Any = eqx.field(static=True)
+
+    @property
+    def num_actions(self) -> int:
+        """As pgx says."""
+        return int(self.env.num_actions)
+
+    def start(self, *, key: Any) -> Any:
+        """The first position."""
+        return self.env.init(key)
+
+    def observe(self, state: Any) -> Any:
+        """What pgx shows to the player to move, as numbers."""
+        return state.observation.astype(jnp.float32)
+
+    def legal(self, state: Any) -> Any:
+        """As pgx says."""
+        return state.legal_action_mask
+
+    def play(self, state: Any, action: Any, *, key: Any) -> Played:
+        """A move; the reward is that of the player who makes it."""
+        with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+            after = self.env.step(state, action)
+        return Played(after, after.rewards[state.current_player], after.terminated)
+
+
+def network(game: Any, given: Any) -> Any:
     spec = hm.Batched(game).spec
     key = jax.random.key(given.seed)
     return hm.MLPActorCritic(spec, width=given.width, depth=given.depth, key=key)
 
 
-def measure_games(given: Any, vertices: int, clique: int, games: int, at_once: int) -> dict:
+def measure_games(
+    given: Any, name: str, game: Any, games: int, at_once: int, simulations: int
+) -> dict:
     """Plays until so many games have ended; games that end begin anew, so none waits."""
-    game = CliqueGame(CliqueConfig(vertices, clique))
-    policy, search = network(game, given), Search(given.simulations)
+    policy, search = network(game, given), Search(simulations)
 
     @eqx.filter_jit
     def play(policy: Any, games: Games, number: Any) -> Any:
@@ -61,37 +95,61 @@ def measure_games(given: Any, vertices: int, clique: int, games: int, at_once: i
     compiled = time.perf_counter() - began
 
     ended = moves = number = 0
-    began = time.perf_counter()
+    began, worked = time.perf_counter(), time.process_time()
     playing = started
     while ended < games:
         playing, _, results = play(policy, playing, np.int32(number))
         ended += int(results.games)
         moves += given.moves * at_once
         number += 1
-    seconds = time.perf_counter() - began
+    seconds, worked = time.perf_counter() - began, time.process_time() - worked
     return {
-        "board": f"n={vertices}, k={clique}",
+        "board": name,
+        "actions": game.num_actions,
         "games at once": at_once,
         "games": ended,
         "moves": moves,
         "seconds": round(seconds, 2),
         "seconds for the games asked for": round(seconds * games / ended, 2),
         "searches/s": round(moves / seconds),
-        "simulations/s": round(moves * given.simulations / seconds),
+        "simulations/s": round(moves * simulations / seconds),
+        "cores busy": round(worked / seconds, 2),
         "compile and first call s": round(compiled, 1),
     }
 
 
+def board(vertices: int, clique: int) -> CliqueGame:
+    """The clique game of these sizes."""
+    return CliqueGame(CliqueConfig(vertices, clique))
+
+
+def beside_pgx(given: Any) -> list[dict]:
+    """The same search, batch and network on games of pgx and on the clique game."""
+    import pgx
+
+    played = {
+        "go_9x9 of pgx": PgxGame(pgx.make("go_9x9")),
+        "n=13, k=4": board(13, 4),
+        "connect_four of pgx": PgxGame(pgx.make("connect_four")),
+        "n=4, k=3": board(4, 3),
+    }
+    at_once = max(given.at_once)
+    return [
+        measure_games(given, name, game, at_once, at_once, MCTX_SIMULATIONS)
+        for name, game in played.items()
+    ]
+
+
 def measure_iteration(given: Any) -> dict:
     """One update of a training on a large board, after one that compiles."""
-    game = CliqueGame(CliqueConfig(14, 4))
+    game = board(14, 4)
     policy = network(game, given)
     training = SelfPlay(
         game,
         policy,
         search=Search(given.simulations),
         symmetry=VertexPermutations(14),
-        num_games=given.large_games,
+        game_batch_size=given.large_games,
         moves_per_update=given.large_moves,
         buffer_size=given.large_games * given.large_moves * 4,
         training_batch_size=given.large_games * max(1, 512 // given.large_games),
@@ -115,13 +173,13 @@ def measure_iteration(given: Any) -> dict:
 
 def train(given: Any, game: CliqueGame) -> tuple[Any, dict]:
     policy = network(game, given)
-    total = given.updates * given.train_games * 16
+    total = given.training_games
     training = SelfPlay(
         game,
         policy,
         search=Search(given.simulations),
         symmetry=VertexPermutations(game.config.vertices),
-        num_games=given.train_games,
+        game_batch_size=given.train_games,
         moves_per_update=16,
         buffer_size=given.buffer,
         training_batch_size=given.train_games * max(1, 512 // given.train_games),
@@ -129,7 +187,7 @@ def train(given: Any, game: CliqueGame) -> tuple[Any, dict]:
         opening=given.opening,
         learning_rate=Linear(given.rate, given.rate / 20, over=total),
     )
-    trainer = hm.Trainer.of(training, policy, updates_per_dispatch=max(1, given.updates // 20))
+    trainer = hm.Trainer.of(training, policy, updates_per_dispatch=16)
     trainer.start(jax.random.key(given.seed))
     compiled = trainer.compile()
     began = time.perf_counter()
@@ -137,8 +195,9 @@ def train(given: Any, game: CliqueGame) -> tuple[Any, dict]:
         print(json.dumps({k: round(v, 4) for k, v in metrics.as_dict().items()}), flush=True)
     seconds = time.perf_counter() - began
     return trainer.policy, {
-        "updates": given.updates,
-        "moves": total,
+        "games": metrics.extra["games"],
+        "updates": metrics.updates,
+        "moves": metrics.env_steps,
         "seconds": round(seconds, 1),
         "compile s": round(compiled, 1),
     }
@@ -151,23 +210,22 @@ def judge(given: Any, game: CliqueGame, policy: Any) -> list[dict]:
     rows = []
     for name, other in (("perfect", PerfectPlayer(solution)), ("random", RandomPlayer())):
         for opening in given.openings:
-            key = jax.random.key(given.seed + 1 + opening)
-            keys = env_keys(key, given.games // 2)
-            sides = (
-                (play_games(agent, other, game, keys, opening=opening), FIRST),
-                (play_games(other, agent, game, keys, opening=opening), SECOND),
+            found = judged_match(
+                agent,
+                other,
+                solution,
+                games=given.games,
+                key=jax.random.key(given.seed + 1 + opening),
+                opening=opening,
             )
-            points = np.concatenate([sides[0][0].result, -sides[1][0].result])
-            judged = [mistakes(solution, *side, opening=opening) for side in sides]
             row = {
                 "against": name,
                 "random moves first": opening,
                 "games": given.games,
-                "result": str(MatchResult(*(int((points == each).sum()) for each in (1, 0, -1)))),
-                "moves in won positions": sum(each.won for each in judged),
-                "given away": sum(each.thrown_away for each in judged),
-                "all different games": len(np.unique(sides[0][0].moves, axis=0))
-                + len(np.unique(sides[1][0].moves, axis=0)),
+                "result": str(found.result),
+                "moves in won positions": found.judged.won,
+                "given away": found.judged.thrown_away,
+                "all different games": found.different,
             }
             print(json.dumps(row), flush=True)
             rows.append(row)
@@ -176,7 +234,7 @@ def judge(given: Any, game: CliqueGame, policy: Any) -> list[dict]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("parts", nargs="*", help="games, perfect; by default both")
+    parser.add_argument("parts", nargs="*", help="games, large, pgx, perfect; by default all")
     parser.add_argument("--games", type=int, default=1000, help="to play, and in each match")
     parser.add_argument("--at-once", type=int, nargs="+", default=[64, 128, 256])
     parser.add_argument("--moves", type=int, default=8, help="in one call of the program")
@@ -185,7 +243,7 @@ def main() -> None:
     parser.add_argument("--depth", type=int, default=2, help="of the network")
     parser.add_argument("--large-games", type=int, default=64, help="at once, n=14")
     parser.add_argument("--large-moves", type=int, default=16, help="in an update, n=14")
-    parser.add_argument("--updates", type=int, default=400, help="of the training")
+    parser.add_argument("--training-games", type=int, default=60_000, help="of the training")
     parser.add_argument("--train-games", type=int, default=64, help="at once")
     parser.add_argument("--train-steps", type=int, default=16, help="gradient steps of an update")
     parser.add_argument("--buffer", type=int, default=65_536, help="positions to keep")
@@ -196,18 +254,26 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path, help="also write the figures here")
     given = parser.parse_args()
-    parts = given.parts or ["games", "perfect"]
+    parts = given.parts or ["games", "large", "pgx", "perfect"]
 
     print(describe_device())
     found: dict[str, Any] = {}
     if "games" in parts:
         found["games"] = [
-            measure_games(given, 6, 3, given.games, at_once) for at_once in given.at_once
+            measure_games(given, "n=6, k=3", board(6, 3), given.games, at_once, given.simulations)
+            for at_once in given.at_once
         ]
+    if "large" in parts:
+        large = board(14, 4)
+        found["large"] = measure_games(
+            given, "n=14, k=4", large, given.games, given.games, given.simulations
+        )
         found["iteration"] = measure_iteration(given)
-        print(json.dumps(found, indent=1), flush=True)
+    if "pgx" in parts:
+        found["pgx"] = beside_pgx(given)
+    print(json.dumps(found, indent=1), flush=True)
     if "perfect" in parts:
-        game = CliqueGame(CliqueConfig(6, 3))
+        game = board(6, 3)
         policy, found["training"] = train(given, game)
         print(json.dumps(found["training"]), flush=True)
         found["matches"] = judge(given, game, policy)

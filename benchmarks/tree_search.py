@@ -1,12 +1,14 @@
 """Measures the search in trees: how well it plays, and how long a move takes.
 
     python benchmarks/tree_search.py [--games 256] [--simulations 0 8 32 128]
-        [--determinisations 1 4 8] [--share-at 32] [--seeds 1 2 3] [--league no-rewind]
+        [--determinisations 1 4 8] [--share-at 32] [--chance-nodes 64] [--outcomes 4]
+        [--playouts 32] [--seeds 1 2 3] [--league no-rewind]
 
 Every player plays the same games of each seed with `pretrained` as its network:
 
 - with each number of simulations, and the determinisations that `Searcher` chooses;
 - with `--share-at` simulations and each number of determinisations;
+- with explicit chance nodes in one tree, `--chance-nodes` simulations, of which half are positions;
 - a search one move ahead with random playouts, with as many imagined steps as simulations.
 
 The results go to benchmarks/learning/tree_search.json after each of them, so that a measurement
@@ -21,17 +23,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, final
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
+import mctx
 import numpy as np
-from jaxtyping import Array, Bool, Int32, Key, PyTree
+from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree, UInt32
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.batching import select, side_by_side
 from hackmatrix_rl.env import Environment
 from hackmatrix_rl.evaluation import Agent, Evaluation, StateAgent, Thought, mean_of, rate_of
 from hackmatrix_rl.game import LEAGUES, NUM_ACTIONS
-from hackmatrix_rl.search import HackMatrixModel
+from hackmatrix_rl.search import HackMatrixModel, Trees
 from hackmatrix_rl.system import enable_compilation_cache
 
 FILE = Path(__file__).parent / "learning" / "tree_search.json"
@@ -96,6 +100,125 @@ class OnePly(StateAgent):
         return jnp.where(by_rule < 0, choice, by_rule), carry, Thought()
 
 
+class ChanceNode(eqx.Module):
+    """A position in a tree with explicit chance.
+
+    Attributes:
+        state: what the model plays; the real state at the root.
+        value: what the network says of it, in units of reward.
+        over: whether the game is over.
+        root: whether it is the real state, whose unseen is still to be drawn.
+    """
+
+    state: Any
+    value: Float32[Array, "*batch"]
+    over: Bool[Array, "*batch"]
+    root: Bool[Array, "*batch"]
+
+
+class Chosen(eqx.Module):
+    """An action that is chosen in a position, before chance has its say."""
+
+    node: ChanceNode
+    action: Int32[Array, "*batch"]
+    seed: UInt32[Array, "*batch"]
+
+
+@final
+class ChanceNodes(StateAgent):
+    """MuZero search with explicit chance nodes, for comparison with several determinisations.
+
+    After each action stand `outcomes` equally likely draws of chance; after those at the root, of
+    what is unseen, too. Every second simulation adds such a node and looks at no new position.
+
+    Source: Antonoglou et al. 2022, "Planning in stochastic environments with a learned model".
+
+    Attributes:
+        trees: have the model, the network, its units and the discount.
+        simulations: nodes of the tree.
+        outcomes: draws of chance after each action.
+    """
+
+    trees: Trees
+    simulations: int = eqx.field(static=True)
+    outcomes: int = eqx.field(static=True)
+
+    def mismatch(self, environment: Environment) -> str | None:
+        """As of the model."""
+        return self.trees.model.mismatch(environment)
+
+    def think(
+        self,
+        observation: PyTree[Array],
+        mask: Bool[Array, " num_actions"],
+        carry: PyTree[Array],
+        *,
+        key: Key[Array, ""],
+    ) -> tuple[Int32[Array, ""], PyTree[Array], Thought]:
+        """Searches one tree."""
+        rule_key, tree_key = jax.random.split(key)
+        model = self.trees.model
+        legal = model.searched(mask)
+        by_rule = model.by_rule(observation, mask, key=rule_key)
+        network = self.trees.policy
+        logits, value, _ = network(model.observe(observation), network.initial_carry())
+        logits = jnp.where(legal, logits, -1e9)
+        value = self.trees.improvement.scale.denormalize(value.astype(jnp.float32))
+        # The arrays of an imagined state, in which the drawn ones are put later.
+        imagined = model.imagine(observation, key=tree_key)
+        root = ChanceNode((observation, imagined), value, jnp.bool_(False), jnp.bool_(True))
+        with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+            output = mctx.stochastic_muzero_policy(
+                (),
+                tree_key,
+                mctx.RootFnOutput(
+                    prior_logits=logits[None],
+                    value=value[None],
+                    embedding=jax.tree.map(lambda leaf: leaf[None], root),
+                ),
+                self._choose,
+                self._happen,
+                self.simulations,
+                invalid_actions=~legal[None],
+                dirichlet_fraction=0.0,
+                temperature=0.0,
+            )
+        choice = output.action[0].astype(jnp.int32)
+        return jnp.where(by_rule < 0, choice, by_rule), carry, Thought()
+
+    def _choose(self, _: Any, key: Array, actions: Array, nodes: ChanceNode) -> Any:
+        """Mctx's `decision_recurrent_fn`: the draws are equally likely."""
+        seeds = jax.random.bits(key, actions.shape, jnp.uint32)
+        output = mctx.DecisionRecurrentFnOutput(
+            chance_logits=jnp.zeros((len(actions), self.outcomes), jnp.float32),
+            afterstate_value=nodes.value,
+        )
+        return output, Chosen(nodes, actions.astype(jnp.int32), seeds)
+
+    def _happen(self, _: Any, key: Array, outcomes: Array, chosen: Chosen) -> Any:
+        """Mctx's `chance_recurrent_fn`: the action, under one of the draws."""
+
+        def one(outcome: Array, chosen: Chosen) -> tuple[Any, ChanceNode]:
+            node, model = chosen.node, self.trees.model
+            draw = jax.random.fold_in(jax.random.key(chosen.seed), outcome)
+            unseen_key, play_key = jax.random.split(draw)
+            real, state = node.state
+            state = select(node.root, model.imagine(real, key=unseen_key), state)
+            step = model.play(state, chosen.action, key=play_key)
+            over = node.over | step.terminated
+            after = select(node.over, state, step.state)
+            prior = self.trees.judge(after)
+            output = mctx.ChanceRecurrentFnOutput(
+                action_logits=prior.logits,
+                value=prior.value,
+                reward=jnp.where(node.over, 0.0, step.reward),
+                discount=jnp.where(over, 0.0, self.trees.gamma),
+            )
+            return output, ChanceNode((real, after), prior.value, over, jnp.bool_(False))
+
+        return jax.vmap(one)(outcomes, chosen)
+
+
 def players(given: argparse.Namespace, run: Any) -> Iterator[tuple[str, Agent]]:
     """What is measured, by name."""
     agent, environment = run.agent(), run.environment
@@ -109,6 +232,11 @@ def players(given: argparse.Namespace, run: Any) -> Iterator[tuple[str, Agent]]:
     for trees in given.determinisations:
         player = hm.Searcher(agent, environment, given.share_at, determinisations=trees)
         yield f"{given.share_at} simulations, {trees} determinisations", player
+    for simulations in given.chance_nodes:
+        trees = hm.Searcher(agent, environment, 1).search.trees
+        for outcomes in given.outcomes:
+            name = f"{simulations} simulations, {outcomes} outcomes of chance"
+            yield name, ChanceNodes(trees, simulations, outcomes)
     for steps in given.playouts:
         yield f"one move ahead, {steps} random steps", OnePly(HackMatrixModel(environment), steps)
 
@@ -157,6 +285,8 @@ def main() -> None:
     parser.add_argument("--determinisations", type=int, nargs="*", default=[1, 4, 8])
     parser.add_argument("--share-at", type=int, default=32)
     parser.add_argument("--playouts", type=int, nargs="*", default=[32])
+    parser.add_argument("--chance-nodes", type=int, nargs="*", default=[64])
+    parser.add_argument("--outcomes", type=int, nargs="*", default=[4])
     parser.add_argument("--seeds", type=int, nargs="*", default=list(SEEDS))
     parser.add_argument("--league", choices=LEAGUES, default=LEAGUES[0])
     parser.add_argument("--file", type=Path, default=FILE)

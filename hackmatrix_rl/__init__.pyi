@@ -19,6 +19,7 @@ from .agent.networks import build_network as build_network
 from .agent.precision import PrecisionPolicy as PrecisionPolicy
 from .agent.precision import precision as precision
 from .checkpoints import load as load
+from .checkpoints import load_self_play as load_self_play
 from .checkpoints import save as save
 from .clique import CliqueConfig as CliqueConfig
 from .config import TrainConfig as TrainConfig

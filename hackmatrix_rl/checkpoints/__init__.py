@@ -31,6 +31,10 @@ from hackmatrix_rl.checkpoints._reader import (
     read_arrays,
     restore,
 )
+from hackmatrix_rl.checkpoints._self_play import (
+    LoadedSelfPlay,
+    load_self_play,
+)
 from hackmatrix_rl.checkpoints._shipped import (
     PRETRAINED,
     in_league,
@@ -53,6 +57,7 @@ __all__ = [
     "CheckpointWriter",
     "Complaints",
     "Loaded",
+    "LoadedSelfPlay",
     "Report",
     "SaveResult",
     "Stored",
@@ -63,6 +68,7 @@ __all__ = [
     "initial_settings",
     "initial_weights",
     "load",
+    "load_self_play",
     "read_arrays",
     "read_metadata",
     "restore",

@@ -15,10 +15,10 @@ from hackmatrix_rl.agent.networks import (
     with_value_head,
 )
 from hackmatrix_rl.checkpoints._finder import Report, find_checkpoint
-from hackmatrix_rl.checkpoints._metadata import check_playable, read_metadata
+from hackmatrix_rl.checkpoints._metadata import check_playable, hackmatrix_config, read_metadata
 from hackmatrix_rl.checkpoints._reader import load
 from hackmatrix_rl.checkpoints._shipped import in_league
-from hackmatrix_rl.config import TrainConfig, config_from_dict, make_environment
+from hackmatrix_rl.config import TrainConfig, make_environment
 from hackmatrix_rl.errors import ConfigError, flag
 
 ALIKE = ("observation", "network", "width", "depth")
@@ -119,7 +119,7 @@ def _start(init: str, league: str | None, report: Report) -> tuple[epath.Path, T
     folder = find_checkpoint(in_league(init, league), report=report)
     metadata = read_metadata(folder)
     check_playable(folder, metadata)
-    return folder, config_from_dict(metadata["config"])
+    return folder, hackmatrix_config(folder, metadata)
 
 
 def _check_alike(config: TrainConfig, other: TrainConfig) -> None:

@@ -15,10 +15,12 @@ from hackmatrix_rl.checkpoints._names import (
     LONGEST_ID,
     name_trouble,
 )
+from hackmatrix_rl.config import TrainConfig, config_from_dict, is_self_play
 from hackmatrix_rl.env import (
     KINDS,
     GameIdentity,
     Kind,
+    clique_identity,
     game_identity,
 )
 from hackmatrix_rl.errors import (
@@ -124,6 +126,30 @@ def observation_of(config: Mapping[str, Any]) -> Kind:
     return next((kind for kind in KINDS if kind == named), "compact")
 
 
+def identity_of(config: Mapping[str, Any]) -> GameIdentity:
+    """The identity in this version of the game that a stored config is about."""
+    return clique_identity() if is_self_play(config) else game_identity(observation_of(config))
+
+
+def hackmatrix_config(folder: epath.Path, metadata: Mapping[str, Any]) -> TrainConfig:
+    """The settings of a checkpoint of a training on HackMatrix.
+
+    Args:
+        folder: folder of the checkpoint.
+        metadata: the result of `read_metadata`.
+
+    Raises:
+        ConfigError: it is of another game, or a setting cannot work.
+    """
+    config = config_from_dict(metadata["config"])
+    if not isinstance(config, TrainConfig):
+        raise ConfigError(
+            f"{folder}: of self-play on the clique game, and cannot play HackMatrix. In Python, "
+            "hm.load_self_play loads it; hackmatrix-rl selfplay --resume-run goes on with its run."
+        )
+    return config
+
+
 def check_playable(folder: epath.Path, metadata: Mapping[str, Any]) -> None:
     """Raises a ConfigError if a checkpoint is for another game than this version's.
 
@@ -135,7 +161,7 @@ def check_playable(folder: epath.Path, metadata: Mapping[str, Any]) -> None:
     """
     if "game" not in metadata:
         return
-    here = game_identity(observation_of(metadata["config"]))
+    here = identity_of(metadata["config"])
     differences = GameIdentity.of(metadata["game"]).differences(here)
     if differences:
         said = "; ".join(

@@ -39,6 +39,7 @@ from hackmatrix_rl.checkpoints._finder import (
 )
 from hackmatrix_rl.checkpoints._metadata import (
     check_playable,
+    hackmatrix_config,
     read_metadata,
 )
 from hackmatrix_rl.checkpoints._policy_file import POLICY
@@ -47,7 +48,6 @@ from hackmatrix_rl.config import (
     build_policy,
     build_value_scale,
     check_trusted,
-    config_from_dict,
     make_environment,
     schedule_of,
 )
@@ -99,7 +99,7 @@ class Loaded:
         if not leaves_by_path(scale):
             return scale
         stored = read_arrays(self.folder, "training", under=VALUE_SCALE).under(VALUE_SCALE)
-        return _to_device(stored.fill(scale)) if stored.mismatch(scale) is None else None
+        return to_device(stored.fill(scale)) if stored.mismatch(scale) is None else None
 
     def agent(self, *, greedy: bool = False) -> PolicyAgent:
         """The policy as a player that knows the units of its value, as `Searcher` needs it.
@@ -189,15 +189,15 @@ def load(
             wrong := stored.mismatch(like, stored="the file", here="the network's layers")
         ) is not None:
             raise ConfigError(f"{run}: does not fit the network: {wrong}.")
-        return _to_device(stored.fill(like))
+        return to_device(stored.fill(like))
     if like is not None:
         folder = find_checkpoint(run, best=best, report=report)
         check_playable(folder, read_metadata(folder))
-        return _to_device(restore(folder, "policy", like))
+        return to_device(restore(folder, "policy", like))
     folder = find_checkpoint(run, best=best, report=report)
     metadata = read_metadata(folder)
     check_playable(folder, metadata)
-    config = config_from_dict(metadata["config"])
+    config = hackmatrix_config(folder, metadata)
     if network is not None:
         config = dataclasses.replace(config, network=network)
     elif policy is None:
@@ -206,7 +206,7 @@ def load(
     if policy is None:
         policy = build_policy(config, environment.spec, key=jax.random.key(0))
     return Loaded(
-        policy=_to_device(restore(folder, "policy", policy)),
+        policy=to_device(restore(folder, "policy", policy)),
         environment=environment,
         config=config,
         folder=folder,
@@ -214,7 +214,7 @@ def load(
     )
 
 
-def _to_device(module: Module) -> Module:
+def to_device(module: Module) -> Module:
     """A module with JAX arrays, as its code expects."""
     moved: Module = jax.tree.map(
         lambda leaf: jnp.asarray(leaf) if isinstance(leaf, np.ndarray) else leaf, module

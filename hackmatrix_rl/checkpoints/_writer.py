@@ -26,11 +26,10 @@ from hackmatrix_rl.checkpoints._manifest import write_manifest
 from hackmatrix_rl.checkpoints._metadata import (
     FORMAT,
     METADATA,
-    observation_of,
+    identity_of,
 )
 from hackmatrix_rl.checkpoints._reader import absolute
-from hackmatrix_rl.config import TrainConfig
-from hackmatrix_rl.env import game_identity
+from hackmatrix_rl.config import RunConfig
 from hackmatrix_rl.system import (
     describe_device,
     set_aside,
@@ -84,7 +83,7 @@ class CheckpointWriter:
         folder: epath.PathLike,
         *,
         keep: int,
-        config: TrainConfig,
+        config: RunConfig,
         keep_best: bool = False,
         run: Mapping[str, str] | None = None,
         hold: Callable[[], None] | None = None,
@@ -95,7 +94,7 @@ class CheckpointWriter:
         self._keep_best = keep_best
         self._config = config
         self._run = dict(run or {})
-        self._game = game_identity(observation_of(config.as_dict())).as_dict()
+        self._game = identity_of(config.as_dict()).as_dict()
         self._id = self._run.get("wandb_id")
         options = ocp.options.AsyncOptions(
             timeout_secs=_TIMEOUT_SECONDS,

@@ -21,6 +21,7 @@ from hackmatrix_rl.cli._working import Working
 _COMMANDS = {
     "train": "hackmatrix_rl.cli._train:train",
     "imitate": "hackmatrix_rl.cli._imitate:imitate",
+    "selfplay": "hackmatrix_rl.cli._self_play:selfplay",
     "eval": "hackmatrix_rl.cli._eval:evaluate_command",
     "watch": "hackmatrix_rl.cli._watch:watch_command",
     "replay": "hackmatrix_rl.cli._replay:replay_command",
@@ -167,6 +168,7 @@ def main(context: click.Context) -> None:
     \b
     hackmatrix-rl train                 train for some minutes on two CPU cores
     hackmatrix-rl imitate               train an agent to do what a teacher does
+    hackmatrix-rl selfplay              learn the clique game by playing against itself
     hackmatrix-rl eval runs/...         how well a trained policy plays
     hackmatrix-rl watch runs/...        see it play, in the terminal or as a page
     hackmatrix-rl replay game.json      play a replay again exactly

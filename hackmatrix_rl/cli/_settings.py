@@ -1,4 +1,4 @@
-"""The fields of `TrainConfig` as options of a command."""
+"""The fields of a config as options of a command."""
 
 import dataclasses
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -18,10 +18,13 @@ from hackmatrix_rl.config import (
     PRESETS,
     RENAMED,
     TAUGHT,
+    RunConfig,
+    SelfPlayConfig,
     TrainConfig,
     check_one_name,
     field_types,
     is_scheduled,
+    options_of,
     parse_schedule,
     preset_names,
     read_settings,
@@ -47,6 +50,7 @@ GROUPS = (
     "Game",
     "Devices",
     "Collecting",
+    "Search",
     "Network",
     "Learning",
     "Imitation",
@@ -58,13 +62,6 @@ AGENT = "RUN_OR_CHECKPOINT|pretrained|random|runner|expert|search(pretrained, 30
 """Who may play: what `find_player` finds."""
 
 MOST_PROCESSES = 65_536
-PROCESS_OPTIONS = (
-    "coordinator",
-    "num_processes",
-    "process_id",
-    "connect_timeout",
-    "heartbeat_timeout",
-)
 
 
 def completed(names: Iterable[str], incomplete: str) -> list[CompletionItem]:
@@ -75,7 +72,7 @@ def completed(names: Iterable[str], incomplete: str) -> list[CompletionItem]:
 class Value(click.ParamType[Any]):
     """The text of one field: `none` if allowed; a whole number also as `12_000_000` or `1.2e7`.
 
-    `TrainConfig` checks ranges, for files and flags alike.
+    The config checks ranges, for files and flags alike.
     """
 
     def __init__(self, each: "dataclasses.Field[Any]") -> None:
@@ -127,16 +124,18 @@ def _whole(text: str) -> int:
 def config_options(
     groups: Collection[str] = GROUPS,
     *,
+    kind: type[RunConfig] = TrainConfig,
     also: Collection[str] = (),
-    preset: str = AUTO,
+    preset: str | None = AUTO,
     in_help: bool = True,
 ) -> Callable[[F], F]:
     """Gives a command `--preset`, `--config`, and an option for each field of some groups.
 
     Args:
         groups: the groups of the fields.
+        kind: the config whose fields they are.
         also: further fields.
-        preset: the default, for the help.
+        preset: the default, for the help; `None`: the command has no presets.
         in_help: whether the help lists the fields of the groups, or leaves them to the help of
             `train`. It always lists those of `also`.
     """
@@ -150,19 +149,59 @@ def config_options(
         "--config",
         type=click.Path(path_type=Path),
         metavar="FILE.toml",
-        help="Settings from a TOML file, under the names of the flags. Flags override the file, "
-        "and the file overrides the preset.",
+        help="Settings from a TOML file, under the names of the flags. Flags override the file"
+        + ("." if preset is None else ", and the file overrides the preset."),
     )
 
     def decorate(command: F) -> F:
-        for each in reversed(dataclasses.fields(TrainConfig)):
+        for each in reversed(options_of(kind)):
             if each.metadata["group"] in groups or each.name in also:
-                command = _option(each, shown=in_help or each.name in also)(command)
+                command = _option(each, kind, shown=in_help or each.name in also)(command)
                 for old in _old_names(each.name):
                     command = click.option(flag(old), old, type=Value(each), hidden=True)(command)
-        return presets(file(command))
+        command = file(command)
+        return command if preset is None else presets(command)
 
     return decorate
+
+
+def more_options(kind: type[RunConfig], *, but: type[RunConfig]) -> Callable[[F], F]:
+    """Gives a command an option for each field of a config that another one lacks, not in its help.
+
+    Args:
+        kind: the config.
+        but: the other one.
+    """
+    there = {each.name for each in dataclasses.fields(but)}
+
+    def decorate(command: F) -> F:
+        for each in reversed(options_of(kind)):
+            if each.name not in there:
+                command = _option(each, kind, shown=False)(command)
+        return command
+
+    return decorate
+
+
+def refuse_other_settings(context: click.Context, kind: type[RunConfig]) -> None:
+    """Refuses flags of settings that a config does not have.
+
+    Args:
+        context: of a command with the options of several configs.
+        kind: the one that counts.
+
+    Raises:
+        ConfigError: such a flag is on the command line.
+    """
+    known = {each.name for each in dataclasses.fields(kind)} | set(RENAMED)
+    for other in (TrainConfig, SelfPlayConfig):
+        for each in dataclasses.fields(other):
+            source = context.get_parameter_source(each.name)
+            if each.name not in known and source is ParameterSource.COMMANDLINE:
+                raise ConfigError(
+                    f"{flag(each.name)}: no setting of what is asked for. It is one of "
+                    f"hackmatrix-rl {'train' if other is TrainConfig else 'selfplay'}."
+                )
 
 
 def league_option(command: F) -> F:
@@ -177,7 +216,9 @@ def league_option(command: F) -> F:
 
 def settings_epilog(groups: Collection[str]) -> str:
     """The last lines of a help that leaves the settings of a run to the help of `train`."""
-    named = f"{', '.join(list(groups)[:-1])} and {list(groups)[-1]}"
+    there = {each.metadata["group"] for each in dataclasses.fields(TrainConfig)}
+    *most, last = [group for group in groups if group in there]
+    named = f"{', '.join(most)} and {last}"
     return (
         "The settings of a run are flags here, too (--num-envs 64, --network gru). "
         f"`hackmatrix-rl train --help` lists them, under {named}."
@@ -189,9 +230,29 @@ def _old_names(name: str) -> list[str]:
     return [old for old, new in RENAMED.items() if new == name]
 
 
-def _option(each: "dataclasses.Field[Any]", *, shown: bool) -> Callable[[F], F]:
-    help_text = f"{each.metadata['help']}  {_defaults(each)}".rstrip()
-    option = partial(click.option, help=help_text, hidden=not shown)
+class GroupedOption(click.Option):
+    """An option that stands under a heading of the help.
+
+    Attributes:
+        group: the heading.
+    """
+
+    def __init__(self, *arguments: Any, group: str, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self.group = group
+
+
+def _option(
+    each: "dataclasses.Field[Any]", kind: type[RunConfig], *, shown: bool
+) -> Callable[[F], F]:
+    help_text = f"{each.metadata['help']}  {_defaults(each, kind)}".rstrip()
+    option = partial(
+        click.option,
+        cls=GroupedOption,
+        group=each.metadata["group"],
+        help=help_text,
+        hidden=not shown,
+    )
     if field_types(each)[0] is bool:
         off = flag(each.name).replace("--", "--no-", 1)
         return option(f"{flag(each.name)}/{off}", each.name, default=None)
@@ -200,16 +261,18 @@ def _option(each: "dataclasses.Field[Any]", *, shown: bool) -> Callable[[F], F]:
     return option(flag(each.name), each.name, type=value, metavar=metavar)
 
 
-def _defaults(each: "dataclasses.Field[Any]") -> str:
+def _defaults(each: "dataclasses.Field[Any]", kind: type[RunConfig]) -> str:
     """`[default: 512; gpu, tpu: 4096]`: the default, and what presets change it to."""
     shown = [] if each.default is None else [f"default: {_shown(each.default)}"]
     changed: dict[str, list[str]] = {}
+    if kind is not TrainConfig:
+        return f"[{shown[0]}]" if shown else ""
     for preset, settings in PRESETS.items():
         if each.name in settings and settings[each.name] != each.default:
             changed.setdefault(_shown(settings[each.name]), []).append(preset)
-    for kind, settings in (("cpu, imitation", TAUGHT), ("cpu, --init", CONTINUED)):
+    for name, settings in (("cpu, imitation", TAUGHT), ("cpu, --init", CONTINUED)):
         if settings.get(each.name, each.default) != each.default:
-            changed.setdefault(_shown(settings[each.name]), []).append(kind)
+            changed.setdefault(_shown(settings[each.name]), []).append(name)
     shown += [f"{', '.join(presets)}: {value}" for value, presets in changed.items()]
     return f"[{'; '.join(shown)}]" if shown else ""
 
@@ -254,8 +317,9 @@ def trust_option(command: F) -> F:
 
 def process_options(command: F) -> F:
     """Gives a command the flags that tell which of several processes it is."""
+    separate = partial(click.option, cls=GroupedOption, group="Several processes")
     for option in (
-        click.option(
+        separate(
             "--heartbeat-timeout",
             type=click.IntRange(10, 86_400),
             default=HEARTBEAT_SECONDS,
@@ -263,7 +327,7 @@ def process_options(command: F) -> F:
             metavar="SECONDS",
             help="How long a process may be silent before the others end.",
         ),
-        click.option(
+        separate(
             "--connect-timeout",
             type=click.IntRange(1, 86_400),
             default=CONNECT_SECONDS,
@@ -271,19 +335,19 @@ def process_options(command: F) -> F:
             metavar="SECONDS",
             help="How long the processes wait for each other at the start.",
         ),
-        click.option(
+        separate(
             "--process-id",
             type=click.IntRange(0, MOST_PROCESSES - 1),
             metavar="N",
             help="The number of this process, from 0.",
         ),
-        click.option(
+        separate(
             "--num-processes",
             type=click.IntRange(1, MOST_PROCESSES),
             metavar="N",
             help="Number of processes in the run; 1 ignores the launcher.",
         ),
-        click.option(
+        separate(
             "--coordinator",
             metavar="HOST:PORT",
             help="Address of process 0. TPU pods, SLURM and Open MPI set this and the next two "
@@ -320,23 +384,29 @@ class GroupedOptions(Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes the options, group by group; options without a group come first."""
-        headings = {each.name: each.metadata["group"] for each in dataclasses.fields(TrainConfig)}
-        headings |= dict.fromkeys(PROCESS_OPTIONS, "Several processes")
-        sections: dict[str, list[tuple[str, str]]] = {"Options": []}
+        sections: dict[str, list[tuple[str, str]]] = {each: [] for each in ("Options", *GROUPS)}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
             if record is not None:
-                heading = headings.get(parameter.name or "", "Options")
+                heading = getattr(parameter, "group", "Options")
                 sections.setdefault(heading, []).append(record)
         for heading, records in sections.items():
-            with formatter.section(heading):
-                formatter.write_dl(records)
+            if records:
+                with formatter.section(heading):
+                    formatter.write_dl(records)
 
 
-def given_settings(context: click.Context, file: Path | None) -> dict[str, Any]:
+def given_settings(
+    context: click.Context, file: Path | None, kind: type[RunConfig] = TrainConfig
+) -> dict[str, Any]:
     """The settings on the command line and in a file; the command line goes before the file.
 
     Names of an earlier version get a line on standard error.
+
+    Args:
+        context: of the command.
+        file: with settings, if one was given.
+        kind: the config that the settings are for.
 
     Raises:
         ConfigError: if the file cannot be read, or a setting is given under two names.
@@ -351,8 +421,8 @@ def given_settings(context: click.Context, file: Path | None) -> dict[str, Any]:
     check_one_name(old, given, is_flag=True)
     for name in old:
         warn(renamed_line(name, is_flag=True))
-    settings = {} if file is None else read_settings(file, report=warn)
-    fields = {each.name for each in dataclasses.fields(TrainConfig)}
+    settings = {} if file is None else read_settings(file, kind=kind, report=warn)
+    fields = {each.name for each in dataclasses.fields(kind)}
     return settings | {name: value for name, value in rename(given)[0].items() if name in fields}
 
 

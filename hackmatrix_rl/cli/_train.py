@@ -1,8 +1,6 @@
 """`hackmatrix-rl train`."""
 
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -11,17 +9,16 @@ import jax
 from rich.console import Console
 
 from hackmatrix_rl.agent.networks import ActorCritic, module_of
-from hackmatrix_rl.cli._output import spare_output
 from hackmatrix_rl.cli._settings import (
     GroupedOptions,
     chosen_config,
     config_options,
-    given_settings,
     run_options,
 )
 from hackmatrix_rl.cli._summary import (
     summary_table,
 )
+from hackmatrix_rl.cli._task import Task, machine, run_task
 from hackmatrix_rl.cli._working import Working, evaluating
 from hackmatrix_rl.config import (
     TrainConfig,
@@ -40,20 +37,12 @@ from hackmatrix_rl.runs import (
     RunFolder,
     RunResult,
     draw_curve,
-    launch,
+    network_in_words,
     send_summary,
 )
-from hackmatrix_rl.runs.sinks import terminal
 from hackmatrix_rl.system import (
     ExitCode,
-    chosen_devices,
-    connect,
     describe_device,
-    disconnect,
-    is_process_zero,
-    unseen_accelerator,
-    untested_version,
-    why_device,
     write_json,
 )
 
@@ -80,86 +69,36 @@ def train_a_run(
     context: click.Context,
     *,
     preset: str | None,
-    config: Path | None,
-    resume_run: str | None,
-    trust_code: bool,
-    dry_run: bool,
-    coordinator: str | None,
-    num_processes: int | None,
-    process_id: int | None,
-    connect_timeout: int,
-    heartbeat_timeout: int,
     defaults: Mapping[str, Any] = MappingProxyType({}),
     check: Callable[[TrainConfig], None] = lambda _: None,
-    **_: Any,
+    **options: Any,
 ) -> int:
-    """Trains a new run, or goes on with one, as the options of a command say.
+    """Trains on HackMatrix, as the options of a command say.
 
     Args:
         context: of the command.
-        preset: the options of `config_options` and `run_options`, by name.
-        config: as `preset`.
-        resume_run: as `preset`.
-        trust_code: as `preset`.
-        dry_run: as `preset`.
-        coordinator: as `preset`.
-        num_processes: as `preset`.
-        process_id: as `preset`.
-        connect_timeout: as `preset`.
-        heartbeat_timeout: as `preset`.
+        preset: the option of `config_options`.
         defaults: settings of a new run of this command.
         check: raises a ConfigError if the command does not do what the settings ask for.
+        options: the other options of `config_options` and `run_options`, by name.
 
     Returns:
         The exit status.
     """
-    if not dry_run:
-        spare_output()
-    connect(
-        coordinator,
-        num_processes,
-        process_id,
-        heartbeat_seconds=heartbeat_timeout,
-        connect_seconds=connect_timeout,
-    )
-    changes = {}
-    settings = None
-    if resume_run is None:
-        settings = chosen_config(context, preset, config, defaults, trains=True)
-    elif preset is not None:
+    if preset is not None and options["resume_run"] is not None:
         raise ConfigError(
             "--preset cannot be given with --resume-run: the run's own settings stand. Give "
             "the options that are to change instead."
         )
-    else:
-        changes = given_settings(context, config)
-    with ExitStack() as stack:
-        with Working("preparing", lines=False):
-            ready = stack.enter_context(
-                launch(settings, resume_run=resume_run, changes=changes, trust_code=trust_code)
-            )
-        check(ready.config)
-        if dry_run:
-            with Working("compiling", lines=False):
-                plan = ready.plan()
-            if is_process_zero():
-                click.echo("\n".join([*ready.notes, *ready.needs, *plan.lines()]))
-            disconnect()
-            return int(ExitCode.DONE)
-        settings = ready.config
-        folder = ready.open_folder()
-        console = Console(quiet=not is_process_zero())
-        display = terminal(console, total_timesteps=settings.total_timesteps)
-        for line in (*ready.notes, *describe(settings, folder), *ready.needs):
-            display.note(line)
-        result = ready.run(folder, displays=[display])
-        status = result.exit_code
-        if settings.eval_episodes and status is ExitCode.DONE and is_process_zero():
-            status = summarize(settings, folder, result, console)
-    for line in (f"Everything is in {folder.path}", *advice(settings, folder, result)):
-        console.print(line, highlight=False, soft_wrap=True)
-    disconnect()
-    return int(status)
+    task = Task(
+        kind=TrainConfig,
+        choose=lambda file: chosen_config(context, preset, file, defaults, trains=True),
+        check=check,
+        describe=describe,
+        summarize=summarize,
+        advice=advice,
+    )
+    return run_task(context, task, **options)
 
 
 def advice(config: TrainConfig, folder: RunFolder, result: RunResult) -> list[str]:
@@ -176,18 +115,14 @@ def advice(config: TrainConfig, folder: RunFolder, result: RunResult) -> list[st
 
 def describe(config: TrainConfig, folder: RunFolder) -> list[str]:
     """What a run will do, in a few lines."""
-    width = "" if config.width is None else f" of width {config.width}"
     rate = config.learning_rate
     falls = f"{rate}" if isinstance(rate, str) else f"{rate:g} ({config.learning_rate_schedule})"
-    unseen = unseen_accelerator(jax.default_backend()) if config.device == "cpu" else None
     return [
-        *(line for line in (untested_version(), unseen) if line),
-        why_device(chosen_devices()[0].platform, jax.default_backend()),
+        *machine(config),
         f"Training on {describe_device()}: {config.total_timesteps:,} steps in "
         f"{config.num_updates:,} updates of {config.num_envs:,} games x {config.num_steps} steps",
         f"Each update: {config.update_epochs} epochs of {config.minibatches} minibatches; "
-        f"network {config.network}{width}, {config.precision}, learning rate "
-        f"{falls}, seed {config.seed}",
+        f"network {network_in_words(config)}, learning rate {falls}, seed {config.seed}",
         *([] if config.teacher is None else [f"Teacher: {config.teacher}"]),
         *([] if config.init is None else [f"Weights at the start: of {config.init}"]),
         f"Run folder: {folder.path}    Ctrl-C saves and ends.",
@@ -202,6 +137,8 @@ def summarize(
     Returns:
         How the run ended: `UNSAVED` if the summary could not be written.
     """
+    if not config.eval_episodes:
+        return result.exit_code
     console.print(f"Playing {config.eval_episodes:,} games with each policy ...", highlight=False)
     players: dict[str, ActorCritic | Agent] = {
         "trained": result.policy,

@@ -4,6 +4,7 @@ import json
 import shutil
 import tempfile
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import click
@@ -13,10 +14,13 @@ from hackmatrix_rl.cli._settings import (
     GroupedOptions,
     config_options,
     given_settings,
+    more_options,
+    refuse_other_settings,
     settings_epilog,
 )
 from hackmatrix_rl.cli._working import Working
-from hackmatrix_rl.config import make_config
+from hackmatrix_rl.config import RunConfig, SelfPlayConfig, TrainConfig, make_config
+from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.runs import (
     ProofError,
     ResumeProof,
@@ -24,7 +28,20 @@ from hackmatrix_rl.runs import (
 )
 
 PRESET = "debug"
-
+SMALL = MappingProxyType(
+    {
+        "vertices": 4,
+        "opening": 1,
+        "width": 16,
+        "num_simulations": 4,
+        "game_batch_size": 8,
+        "moves_per_update": 4,
+        "training_batch_size": 16,
+        "train_steps": 2,
+        "buffer_size": 96,
+    }
+)
+"""Self-play in seconds: what the preset `debug` is for training on HackMatrix."""
 
 SETTINGS = [group for group in GROUPS if group != "Run"]
 
@@ -38,7 +55,11 @@ SETTINGS = [group for group in GROUPS if group != "Run"]
     metavar="NUMBER",
     help="Updates before the kill, and as many after it.",
 )
+@click.option(
+    "--selfplay", is_flag=True, help="Prove it for hackmatrix-rl selfplay and its settings."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
+@more_options(SelfPlayConfig, but=TrainConfig)
 @config_options(
     SETTINGS,
     also=("device", "deterministic"),
@@ -50,6 +71,7 @@ def verify_resume_command(
     context: click.Context,
     /,
     updates: int,
+    selfplay: bool,
     as_json: bool,
     preset: str | None,
     config: Path | None,
@@ -66,8 +88,7 @@ def verify_resume_command(
     cannot work.
     """
     # No device is started here: the processes below need it for themselves.
-    given = given_settings(context, config)
-    settings = make_config(preset or given.pop("preset", PRESET), given)
+    settings = _chosen(context, preset, config, SelfPlayConfig if selfplay else TrainConfig)
     folder = Path(tempfile.mkdtemp(prefix="verify_resume_"))
     try:
         with Working("preparing", lines=not as_json) as work:
@@ -88,6 +109,19 @@ def verify_resume_command(
         for line in describe(verdict, folder):
             click.echo(line)
     return 0 if verdict.same else 1
+
+
+def _chosen(
+    context: click.Context, preset: str | None, file: Path | None, kind: type[RunConfig]
+) -> RunConfig:
+    """The settings to prove it for."""
+    refuse_other_settings(context, kind)
+    given = given_settings(context, file, kind)
+    if kind is TrainConfig:
+        return make_config(preset or given.pop("preset", PRESET), given)
+    if preset is not None:
+        raise ConfigError(f"--preset {preset}: --selfplay has no presets. Leave it out.")
+    return SelfPlayConfig(**{**SMALL, **given})
 
 
 def describe(verdict: ResumeProof, folder: Path) -> list[str]:

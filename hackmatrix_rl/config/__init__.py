@@ -10,14 +10,18 @@ from hackmatrix_rl.config._config import (
 )
 from hackmatrix_rl.config._files import (
     config_from_dict,
+    is_self_play,
     read_settings,
 )
 from hackmatrix_rl.config._options import (
     COUNTED,
+    as_flags,
     field_types,
     is_scheduled,
+    options_of,
 )
 from hackmatrix_rl.config._policies import (
+    build_named,
     build_policy,
     build_value_scale,
     check_trusted,
@@ -43,10 +47,12 @@ from hackmatrix_rl.config._renamed import (
     renamed_line,
     stored_line,
 )
+from hackmatrix_rl.config._run_config import RunConfig
 from hackmatrix_rl.config._schedule_text import (
     parse_schedule,
     schedule_of,
 )
+from hackmatrix_rl.config._self_play_config import SelfPlayConfig
 
 __all__ = [
     "AUTO",
@@ -56,8 +62,12 @@ __all__ = [
     "PRESETS",
     "RENAMED",
     "TAUGHT",
+    "RunConfig",
+    "SelfPlayConfig",
     "TrainConfig",
     "advice_for",
+    "as_flags",
+    "build_named",
     "build_policy",
     "build_value_scale",
     "check_config_on_mesh",
@@ -70,8 +80,10 @@ __all__ = [
     "default_algorithm",
     "field_types",
     "is_scheduled",
+    "is_self_play",
     "make_config",
     "make_environment",
+    "options_of",
     "parse_schedule",
     "preset_for",
     "preset_names",

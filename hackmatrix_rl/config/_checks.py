@@ -27,15 +27,17 @@ from hackmatrix_rl.training.sharding import (
 
 if TYPE_CHECKING:
     from hackmatrix_rl.config._config import TrainConfig
+    from hackmatrix_rl.config._run_config import RunConfig
 
 
 def check_together(config: TrainConfig) -> None:
     """Raises a ConfigError if some of the settings cannot go together."""
-    for name in ("run_dir", "checkpoint_dir"):
-        check_path(getattr(config, name), flag(name))
+    check_folders(config)
     _check_sizes(config)
-    _check_mesh(config)
-    _check_precision(config)
+    lengths = check_mesh_text(config.mesh)
+    if lengths is not None:
+        check_config_on_mesh(config, lengths)
+    check_precision(config)
     _check_minibatches(config)
     if config.aux_every > 1 and config.aux_coefficient == 0:
         raise ConfigError(
@@ -51,6 +53,12 @@ def check_together(config: TrainConfig) -> None:
             "0.1, say, or leave --aux-victory out."
         )
     _check_watching(config)
+
+
+def check_folders(config: RunConfig) -> None:
+    """Raises a ConfigError if a folder's name cannot be one."""
+    for name in ("run_dir", "checkpoint_dir"):
+        check_path(getattr(config, name), flag(name))
 
 
 def _check_value(config: TrainConfig) -> None:
@@ -161,14 +169,16 @@ def _check_watching(config: TrainConfig) -> None:
         )
 
 
-def _check_mesh(config: TrainConfig) -> None:
-    """Checks a mesh without looking for devices; `auto` is checked once they are known."""
+def check_mesh_text(text: str) -> Mapping[str, int] | None:
+    """The lengths of a mesh, without looking for devices; `None` for `auto`.
+
+    Raises:
+        ConfigError: the text describes no mesh.
+    """
     try:
-        lengths = parse_mesh(config.mesh)
+        return parse_mesh(text)
     except ValueError as error:
         raise ConfigError(f"--{error}") from error
-    if lengths is not None:
-        check_config_on_mesh(config, lengths)
 
 
 def check_config_on_mesh(config: TrainConfig, lengths: Mapping[str, int]) -> None:
@@ -221,7 +231,8 @@ def _neighbours(name: str, given: int, possible: list[int]) -> str:
     return " or ".join(f"{name} {n}" for n in below + over)
 
 
-def _check_precision(config: TrainConfig) -> None:
+def check_precision(config: RunConfig) -> None:
+    """Raises a ConfigError if a precision policy does not exist."""
     try:
         parse_policy(config.precision)
     except ValueError as error:

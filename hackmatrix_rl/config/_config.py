@@ -1,39 +1,32 @@
-"""The settings of a training run: one frozen dataclass. Flags and files follow from it."""
+"""The settings of a training on HackMatrix. Flags and files follow from them."""
 
-import dataclasses
 import math
-from dataclasses import dataclass
-from typing import Any, no_type_check
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Self, no_type_check
 
 from hackmatrix_rl.agent.networks import REMAT, VALUE_HEADS
-from hackmatrix_rl.agent.precision import parse_parts
 from hackmatrix_rl.config._checks import check_together
-from hackmatrix_rl.config._options import (
-    check_range,
-    most,
-    option,
-    typed,
-)
+from hackmatrix_rl.config._options import most, option
 from hackmatrix_rl.config._reward import parse_reward, reward_text
+from hackmatrix_rl.config._run_config import RunConfig
 from hackmatrix_rl.game import LEAGUES, GameConfig, RewardConfig
-from hackmatrix_rl.training.sharding import AUTO
 
 DEFAULT_MINIBATCHES = 8
 ALGORITHMS = ("ppo", "imitation")
 """What a run may learn by."""
 MOST_EPISODES = 10_000_000
-KEPT = most(1_000_000, "each save looks through all of them")
 TURNS = most(65_536, "no game has so many turns")
 CAPACITY = most(GameConfig.MAX_CAPACITY, "WARP numbers enemies and transmissions in 7 bits")
 
 
 @no_type_check  # of beartype at run time: the class checks its own types, with clear messages
 @dataclass(frozen=True, kw_only=True)
-class TrainConfig:
-    """Everything that decides a training run. Each field is a flag and a key of a TOML file.
+class TrainConfig(RunConfig):
+    """Everything that decides a training on HackMatrix.
 
-    Each field explains itself in its help text. `None` switches a field off that may be `None`
-    (`none` on the command line).
+    Each field is a flag and a key of a TOML file, and explains itself in its help text. `None`
+    switches a field off that may be `None` (`none` on the command line).
 
     Raises:
         ConfigError: if a value cannot work, before anything is compiled.
@@ -46,30 +39,6 @@ class TrainConfig:
         "Actions to train on, over all games; rounded up to whole updates.",
         minimum=1,
         **most(2**63 - 1, "steps are counted in 64 bits"),
-    )
-    seed: int = option(
-        0, "Run", "Seed of all random numbers in the run.", minimum=0, maximum=2**32 - 1
-    )
-    deterministic: bool = option(
-        False, "Run", "Make runs repeat bit for bit on this kind of device; slower."
-    )
-    device: str = option(
-        "auto", "Run", "Kind of device to compute on.", choices=("auto", "cpu", "gpu", "tpu")
-    )
-    run_dir: str | None = option(
-        None, "Run", "The run's folder; by default runs/ and the date, which is the run's id."
-    )
-    checkpoint_dir: str | None = option(
-        None, "Run", "Folder for checkpoints; by default checkpoints/ in the run's folder."
-    )
-    save_interval_minutes: float | None = option(
-        10.0, "Run", "Minutes between checkpoints; none: save only at the end.", above=0
-    )
-    save_interval: int | None = option(
-        None, "Run", "Updates between checkpoints, instead of minutes.", minimum=1
-    )
-    keep: int = option(
-        3, "Run", "Number of checkpoints to keep: the newest ones.", minimum=1, **KEPT
     )
     keep_best: bool = option(
         False, "Run", "Also keep the checkpoint whose mean return was highest."
@@ -155,61 +124,12 @@ class TrainConfig:
     )
 
     # Devices
-    mesh: str = option(
-        AUTO,
-        "Devices",
-        "Devices that share the games: auto (all), data=8, or data=4,fsdp=2; fsdp also splits the "
-        "learner.",
-    )
-
-    cpu_devices: int | None = option(
-        None,
-        "Devices",
-        "Number of devices to split the CPU into; --mesh auto uses as many as divide the games.",
-        minimum=1,
-        **most(512, "they share the cores"),
-    )
 
     # Collecting
     num_envs: int = option(1024, "Collecting", "Games played in parallel.", minimum=1)
     num_steps: int = option(32, "Collecting", "Actions in each game for one update.", minimum=1)
-    updates_per_dispatch: int = option(
-        1,
-        "Collecting",
-        "Updates per call of the compiled program; metrics are logged once per call.",
-        minimum=1,
-    )
 
     # The network
-    network: str = option(
-        "cells",
-        "Network",
-        "mlp, cells, conv, gru, residual, resnet, transformer, or my_module:factory for your own.",
-    )
-    width: int | None = option(
-        None,
-        "Network",
-        "Width of the hidden layers; none: the network's default.",
-        minimum=1,
-        **most(65_536, "a layer would take more than 16 GiB"),
-    )
-    depth: int | None = option(
-        None,
-        "Network",
-        "Number of hidden layers or blocks; none: the network's default.",
-        minimum=1,
-        **most(1_000, "no deeper network is known to learn"),
-    )
-    precision: str = option(
-        "f32",
-        "Network",
-        "Number format to compute in: f32, bf16, f16 or a jmp policy; parameters stay float32.",
-    )
-    precision_parts: str | None = option(
-        None,
-        "Network",
-        "Other formats for parts of the network: '.heads.value*=f32'; commas separate several.",
-    )
 
     # Learning. Numbers that may be schedules: `0.5`, `linear:0.5:0`, `cosine:0.5:0@0.3`.
     algorithm: str = option(
@@ -222,9 +142,6 @@ class TrainConfig:
         None,
         "Learning",
         "Start from the weights of this run or checkpoint of the same network; none: random ones.",
-    )
-    learning_rate: float | str = option(
-        1e-3, "Learning", "Step size of Adam; a number or a schedule.", minimum=0
     )
     learning_rate_schedule: str = option(
         "linear",
@@ -325,9 +242,6 @@ class TrainConfig:
         "Learning",
         "The auxiliary loss also predicts whether the game will be won; watch shows it.",
     )
-    max_grad_norm: float = option(
-        0.5, "Learning", "Scale gradients with a larger norm down to this norm.", above=0
-    )
     target_kl: float | None = option(
         None,
         "Learning",
@@ -387,33 +301,6 @@ class TrainConfig:
     )
 
     # Watching
-    wandb: bool = option(False, "Watching", "Also log to Weights & Biases.")
-    wandb_project: str = option("hackmatrix-rl", "Watching", "Project on Weights & Biases.")
-    wandb_group: str | None = option(
-        None, "Watching", "Group of the run there, such as the seeds of one experiment."
-    )
-    wandb_name: str | None = option(
-        None, "Watching", "Name of the run there; none: that of its folder."
-    )
-    wandb_tags: str | None = option(None, "Watching", "Tags of the run there, between commas.")
-    wandb_notes: str | None = option(None, "Watching", "A note on the run, shown beside it there.")
-    wandb_mode: str = option(
-        "online",
-        "Watching",
-        "Send metrics at once, or store them in the run's folder for `wandb sync`.",
-        choices=("online", "offline"),
-    )
-    tensorboard: bool = option(
-        False,
-        "Watching",
-        "Also write TensorBoard events into the run's folder.",
-    )
-    stop_after_nonfinite: int | None = option(
-        20,
-        "Watching",
-        "Stop after this many updates in a row with only NaN or infinity; none: only warn.",
-        minimum=1,
-    )
     entropy_floor: float | None = option(
         0.02,
         "Watching",
@@ -438,26 +325,35 @@ class TrainConfig:
         "Find NaN (nans), also bad indices and divisions (checks), or compile nothing (nojit).",
         choices=("nans", "checks", "nojit"),
     )
-    profile: int | None = option(
-        None,
-        "Watching",
-        "Write a profiler trace of this many updates, after the first, into the run's folder.",
-        minimum=1,
-    )
 
-    def __post_init__(self) -> None:
-        for each in dataclasses.fields(self):
-            value = typed(each, getattr(self, each.name))
-            object.__setattr__(self, each.name, value)
-            if value is not None:
-                check_range(each, value)
+    def check(self) -> None:
+        """Raises a ConfigError if settings cannot go together; writes the reward's text alike."""
         object.__setattr__(self, "reward", reward_text(parse_reward(self.reward)))
         check_together(self)
+
+    @property
+    def goal(self) -> int:
+        """Environment steps to reach."""
+        return self.total_timesteps
+
+    @property
+    def counts(self) -> str:
+        """Environment steps."""
+        return "env_steps"
+
+    @property
+    def label(self) -> Mapping[str, str]:
+        """None: the field `algorithm` says it."""
+        return {}
 
     @property
     def batch(self) -> int:
         """Environment steps in one update."""
         return self.num_envs * self.num_steps
+
+    def lasting(self, updates: int) -> Self:
+        """These settings for a run of so many updates, without a summary."""
+        return replace(self, total_timesteps=updates * self.batch, eval_episodes=0)
 
     @property
     def minibatches(self) -> int:
@@ -472,11 +368,6 @@ class TrainConfig:
         return math.ceil(self.total_timesteps / self.batch)
 
     @property
-    def precision_table(self) -> dict[str, str]:
-        """`precision_parts` as a table from patterns to policies."""
-        return {} if self.precision_parts is None else parse_parts(self.precision_parts)
-
-    @property
     def reward_config(self) -> RewardConfig:
         """The weights that `reward` says."""
         return parse_reward(self.reward)
@@ -489,7 +380,3 @@ class TrainConfig:
             history=self.history,
             rewind_across_stages=self.league == "original",
         )
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values by field name, as JSON and TOML can hold them."""
-        return dataclasses.asdict(self)

@@ -19,6 +19,8 @@ from hackmatrix_rl.config._renamed import (
     rename,
     renamed_line,
 )
+from hackmatrix_rl.config._run_config import RunConfig
+from hackmatrix_rl.config._self_play_config import SELF_PLAY, SelfPlayConfig
 from hackmatrix_rl.errors import (
     ConfigError,
     shortened,
@@ -29,14 +31,25 @@ _MOST_BYTES = 64 * 1024  # all settings are a tenth of it
 _MOST_DOTS = 1000  # in a line
 
 
-def read_settings(path: Path, *, report: Callable[[str], object] = warnings.warn) -> dict[str, Any]:
-    """Reads settings from a TOML file: keys are fields of `TrainConfig`, or `preset`.
+def is_self_play(settings: Mapping[str, Any]) -> bool:
+    """Whether stored settings are those of a `SelfPlayConfig`."""
+    return settings.get("algorithm") == SELF_PLAY
+
+
+def read_settings(
+    path: Path,
+    *,
+    kind: type[RunConfig] = TrainConfig,
+    report: Callable[[str], object] = warnings.warn,
+) -> dict[str, Any]:
+    """Reads settings from a TOML file: keys are fields of a config, or `preset`.
 
     Keys may be written with `-` or `_`. Tables only keep the file tidy: a field may stand at the
     top or in any table.
 
     Args:
         path: of the file.
+        kind: the config; only `TrainConfig` has presets.
         report: takes a line for each key that has another name by now.
 
     Raises:
@@ -59,8 +72,8 @@ def read_settings(path: Path, *, report: Callable[[str], object] = warnings.warn
         ValueError
     ) as error:  # not TOML, not UTF-8, a number of thousands of digits, or a bad path
         raise ConfigError(f"{said}: not valid TOML: {error}.") from error
-    fields = dataclasses.fields(TrainConfig)
-    known = [each.name for each in fields] + ["preset"]
+    fields = dataclasses.fields(kind)
+    known = [each.name for each in fields] + (["preset"] if kind is TrainConfig else [])
     optional = {each.name for each in fields if field_types(each)[1]}
     settings: dict[str, Any] = {}
     for key, value in _flat(content):
@@ -106,15 +119,19 @@ def _flat(content: Mapping[str, Any]) -> list[tuple[str, Any]]:
     return pairs
 
 
-def config_from_dict(settings: Mapping[str, Any]) -> TrainConfig:
+def config_from_dict(settings: Mapping[str, Any]) -> TrainConfig | SelfPlayConfig:
     """The config that `as_dict` wrote down, now or in an earlier version.
 
     Raises:
         ConfigError: on an unknown field, a field under two names, or a value that cannot work.
     """
-    known = [each.name for each in dataclasses.fields(TrainConfig)]
     settings, _ = rename(settings)
+    kind: type[TrainConfig | SelfPlayConfig] = TrainConfig
+    if is_self_play(settings):
+        kind = SelfPlayConfig
+        settings = {name: value for name, value in settings.items() if name != "algorithm"}
+    known = [each.name for each in dataclasses.fields(kind)]
     for name in settings:
         if name not in known:
             raise ConfigError(f"unknown setting {name!r}. {closest(name, known)}".rstrip())
-    return TrainConfig(**settings)
+    return kind(**settings)

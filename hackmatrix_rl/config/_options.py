@@ -2,6 +2,8 @@
 
 import dataclasses
 import math
+import re
+from collections.abc import Mapping
 from dataclasses import field
 from types import UnionType
 from typing import Any, get_args
@@ -36,6 +38,12 @@ def option(
 def most(maximum: int, because: str) -> dict[str, Any]:
     """The largest number that works, and why, as arguments of `option`."""
     return {"maximum": maximum, "because": because}
+
+
+def options_of(kind: type[Any]) -> "list[dataclasses.Field[Any]]":
+    """The fields of a config in the order of a help: its own first, then those of every run."""
+    own = kind.__annotations__
+    return sorted(dataclasses.fields(kind), key=lambda each: each.name not in own)
 
 
 def field_types(each: "dataclasses.Field[Any]") -> tuple[type, bool]:
@@ -103,6 +111,19 @@ def check_range(each: "dataclasses.Field[Any]", value: Any) -> None:
     if maximum is not None and value > maximum:
         why = f": {because}" if because else ""
         raise ConfigError(f"{said} is too large. Use {maximum} or less{why}.")
+
+
+def as_flags(message: str, names: Mapping[str, str]) -> str:
+    """A message about arguments in Python, told in the flags of a command, with a full stop.
+
+    Args:
+        message: names arguments as `size 3` or `size=3`.
+        names: of arguments, and of the settings that they are.
+    """
+    for name, setting in names.items():
+        message = re.sub(rf"\b{name}=", f"{flag(setting)} ", message)
+        message = re.sub(rf"\b{name}(?= (\d|is|must|[a-z-]*\d))", flag(setting), message)
+    return f"{message.rstrip('.')}."
 
 
 def _one_of(names: tuple[str, ...]) -> str:

@@ -21,6 +21,7 @@ from hackmatrix_rl.agent.networks import (
 from hackmatrix_rl.config._config import (
     TrainConfig,
 )
+from hackmatrix_rl.config._run_config import RunConfig
 from hackmatrix_rl.env import EnvSpec, HackMatrix, Kind
 from hackmatrix_rl.errors import (
     ConfigError,
@@ -45,6 +46,31 @@ def make_environment(config: TrainConfig) -> HackMatrix:
     )
 
 
+def build_named(
+    config: RunConfig, spec: EnvSpec, *, key: Key[Array, ""], copies: int = 1
+) -> ActorCritic:
+    """The network that a config names.
+
+    Args:
+        config: what to build.
+        spec: the environment's.
+        key: randomness of the weights.
+        copies: arrays of the size of the parameters that a device holds.
+
+    Raises:
+        ConfigError: there is no such network, or it does not fit into memory.
+    """
+    build = partial(build_network, config.network, spec, width=config.width, depth=config.depth)
+    try:
+        if config.network in NETWORKS and (config.width or config.depth):
+            _check_room(config, copies * bytes_of(eqx.filter_eval_shape(build, key=key)))
+        return build(key=key)
+    except ConfigError:
+        raise
+    except ValueError as error:
+        raise ConfigError(f"--network {config.network}: {error}") from error
+
+
 def build_policy(
     config: TrainConfig, spec: EnvSpec, *, key: Key[Array, ""], copies: int = 1
 ) -> ActorCritic:
@@ -53,23 +79,14 @@ def build_policy(
     Args:
         config: what to build.
         spec: the environment's.
-        key: randomness of the weights. An auxiliary head does not change the other weights.
-        copies: arrays of the size of the parameters that a device holds.
+        key: as for `build_named`. An auxiliary head does not change the other weights.
+        copies: as for `build_named`.
 
     Raises:
-        ConfigError: there is no such network, it lacks what the config asks for, or it does not
-            fit into memory.
+        ConfigError: as for `build_named`, or the network lacks what the config asks for.
     """
     named = f"--network {config.network}"
-    build = partial(build_network, config.network, spec, width=config.width, depth=config.depth)
-    try:
-        if config.network in NETWORKS and (config.width or config.depth):
-            _check_room(config, copies * bytes_of(eqx.filter_eval_shape(build, key=key)))
-        policy = build(key=key)
-    except ConfigError:
-        raise
-    except ValueError as error:
-        raise ConfigError(f"{named}: {error}") from error
+    policy = build_named(config, spec, key=key, copies=copies)
     try:
         rematerialized(policy, config.remat)
     except ValueError as error:
@@ -100,7 +117,7 @@ def build_policy(
         ) from error
 
 
-def check_trusted(config: TrainConfig, source: PurePath, *, trust_code: bool) -> None:
+def check_trusted(config: RunConfig, source: PurePath, *, trust_code: bool) -> None:
     """Refuses a stored config whose network is code, unless the user trusts its author.
 
     Args:
@@ -120,7 +137,7 @@ def check_trusted(config: TrainConfig, source: PurePath, *, trust_code: bool) ->
         )
 
 
-def _check_room(config: TrainConfig, needed: int) -> None:
+def _check_room(config: RunConfig, needed: int) -> None:
     """Refuses a network that cannot fit into memory: XLA would end the process."""
     available = available_memory()
     if available is not None and needed > available[0]:

@@ -59,6 +59,7 @@ from hackmatrix_rl.env._hackmatrix_game import (
 )
 from hackmatrix_rl.env._identity import (
     GameIdentity,
+    clique_identity,
     game_identity,
 )
 from hackmatrix_rl.env._observation import (
@@ -84,10 +85,13 @@ from hackmatrix_rl.env._split import (
 )
 from hackmatrix_rl.env._symmetries import (
     NUM_SYMMETRIES,
+    BoardSymmetries,
     SeenBoard,
-    turn_action,
-    turn_mask,
-    turn_observation,
+    turn,
+)
+from hackmatrix_rl.env._symmetry import (
+    Changed,
+    Symmetry,
 )
 from hackmatrix_rl.env._tactical_encoding import (
     TACTICAL_PLANES,
@@ -96,6 +100,9 @@ from hackmatrix_rl.env._tactical_encoding import (
 from hackmatrix_rl.env._tactical_observation import (
     Memory,
     TacticalObservation,
+)
+from hackmatrix_rl.env._vertex_permutations import (
+    VertexPermutations,
 )
 
 __all__ = [
@@ -111,7 +118,9 @@ __all__ = [
     "ActionFeatures",
     "Batched",
     "BatchedState",
+    "BoardSymmetries",
     "CartPole",
+    "Changed",
     "Channel",
     "CliqueGame",
     "CliqueObservation",
@@ -135,14 +144,17 @@ __all__ = [
     "SeenBoard",
     "Sight",
     "SingleGame",
+    "Symmetry",
     "TacticalObservation",
     "Timestep",
+    "VertexPermutations",
     "board_features",
     "check_environment",
     "check_is_environment",
     "check_shapes",
     "check_spec",
     "classic_from_compact",
+    "clique_identity",
     "compact_observation",
     "encode_cells",
     "env_keys",
@@ -152,8 +164,6 @@ __all__ = [
     "game_identity",
     "observe",
     "seen_position",
-    "turn_action",
-    "turn_mask",
-    "turn_observation",
+    "turn",
     "whole_games",
 ]

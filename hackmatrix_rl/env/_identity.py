@@ -12,6 +12,7 @@ from typing import Any
 
 import jax
 
+from hackmatrix_rl.env._clique_game import CliqueObservation
 from hackmatrix_rl.env._encoding import (
     CLASSIC_CHANNELS,
     SCREEN_CHANNELS,
@@ -36,6 +37,10 @@ from hackmatrix_rl.game import (
 OBSERVATION_VERSION = 1
 """Increase it when the meaning of an observation or its encoding changes, and none of the tables
 that `game_identity` reads shows the change."""
+
+
+CLIQUE_VERSION = 1
+"""Increase it when the rules of the clique game change, or what its players see."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +95,17 @@ def game_identity(observation: Kind = "compact") -> GameIdentity:
         rules=str(RULES_VERSION),
         observation=f"{observation}-{_sum(_seen(HackMatrix(observation=observation)))}",
         actions=f"{NUM_ACTIONS}-{_sum(_actions())}",
+    )
+
+
+@lru_cache
+def clique_identity() -> GameIdentity:
+    """The identity of the clique game, whatever its sizes."""
+    seen = [each.name for each in fields(CliqueObservation)]
+    return GameIdentity(
+        rules=f"clique-{CLIQUE_VERSION}",
+        observation=f"clique-{_sum([f'version {CLIQUE_VERSION}', *seen])}",
+        actions="edges",
     )
 
 

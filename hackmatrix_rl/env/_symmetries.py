@@ -6,14 +6,15 @@ rows become columns. So a turned game goes on as the original one, turned, but f
 """
 
 from dataclasses import replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, final, runtime_checkable
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int32, PyTree, UInt32
+from jaxtyping import Array, Int32, Key, PyTree, UInt32
 
 from hackmatrix_rl.env._observation import CELL, Number, Sight
+from hackmatrix_rl.env._symmetry import Changed, Symmetry
 from hackmatrix_rl.game import (
     FIRST_PROGRAM,
     NUM_ACTIONS,
@@ -78,8 +79,8 @@ _CELL_FROM = np.argsort(TURNED_CELL, axis=1).astype(np.int32)
 _ACTION_FROM = np.argsort(TURNED_ACTION, axis=1).astype(np.int32)
 
 
-def turn_observation(observation: PyTree[Array], symmetry: Int32[Array, ""]) -> PyTree[Array]:
-    """One observation of the turned game.
+def turn(observation: PyTree[Array], symmetry: Int32[Array, ""]) -> Changed:
+    """One position of the turned game.
 
     Args:
         observation: a `CompactObservation`, or a tree with such parts (see `SeenBoard`). What else
@@ -95,23 +96,25 @@ def turn_observation(observation: PyTree[Array], symmetry: Int32[Array, ""]) -> 
             "only boards of HackMatrix(observation='compact') can be turned, not a "
             f"{type(observation).__name__}"
         )
-    return jax.tree.map(
+    turned = jax.tree.map(
         lambda part: _turned(part, symmetry) if _is_board(part) else part,
         observation,
         is_leaf=_is_board,
     )
+    return Changed(turned, jnp.asarray(_ACTION_FROM)[symmetry])
 
 
-def turn_mask(
-    mask: Bool[Array, " num_actions"], symmetry: Int32[Array, ""]
-) -> Bool[Array, " num_actions"]:
-    """The legal actions of the turned game."""
-    return mask[jnp.asarray(_ACTION_FROM)[symmetry]]
+@final
+class BoardSymmetries(Symmetry):
+    """Turns and mirrors the board of HackMatrix: one of the eight symmetries at random."""
 
+    def __call__(self, observation: PyTree[Array], *, key: Key[Array, ""]) -> Changed:
+        """The position of the turned game.
 
-def turn_action(action: Int32[Array, ""], symmetry: Int32[Array, ""]) -> Int32[Array, ""]:
-    """The action in the turned game."""
-    return jnp.asarray(TURNED_ACTION)[symmetry, action]
+        Raises:
+            TypeError: the observation has no board that can be turned.
+        """
+        return turn(observation, jax.random.randint(key, (), 0, NUM_SYMMETRIES))
 
 
 def _is_board(part: Any) -> bool:

@@ -18,11 +18,15 @@ from hackmatrix_rl.runs._compose import (
     make_mesh,
     run_keys,
 )
+from hackmatrix_rl.runs._compose_self_play import (
+    compose_self_play,
+)
 from hackmatrix_rl.runs._curve import (
     draw_curve,
 )
 from hackmatrix_rl.runs._devices import (
     config_here,
+    use_devices,
 )
 from hackmatrix_rl.runs._doctor import (
     Finding,
@@ -40,6 +44,11 @@ from hackmatrix_rl.runs._imitating import (
 from hackmatrix_rl.runs._launch import (
     Launch,
     launch,
+)
+from hackmatrix_rl.runs._league import (
+    play_league,
+    play_perfect,
+    standings_as_dict,
 )
 from hackmatrix_rl.runs._lock import (
     RunLock,
@@ -82,6 +91,10 @@ from hackmatrix_rl.runs._versions import (
 from hackmatrix_rl.runs._wandb_summary import (
     send_summary,
 )
+from hackmatrix_rl.runs._work import (
+    board_in_words,
+    network_in_words,
+)
 
 __all__ = [
     "Comparison",
@@ -94,11 +107,13 @@ __all__ = [
     "RunFolder",
     "RunLock",
     "RunResult",
+    "board_in_words",
     "check_is_ppo",
     "check_played",
     "check_run_folder",
     "compare",
     "compose",
+    "compose_self_play",
     "config_here",
     "contender",
     "draw_curve",
@@ -113,6 +128,9 @@ __all__ = [
     "make_mesh",
     "make_plan",
     "make_run_folder",
+    "network_in_words",
+    "play_league",
+    "play_perfect",
     "preflight",
     "reopen_run_folder",
     "report_of",
@@ -120,6 +138,8 @@ __all__ = [
     "run_keys",
     "save_demonstrations",
     "send_summary",
+    "standings_as_dict",
+    "use_devices",
     "verify_resume",
     "versions",
 ]

@@ -8,19 +8,22 @@ import jax
 from jax.sharding import Mesh
 
 from hackmatrix_rl.agent.networks import ActorCritic
-from hackmatrix_rl.config import TrainConfig
+from hackmatrix_rl.config import RunConfig
 from hackmatrix_rl.evaluation import Agent, PolicyAgent
 
 # Settings that decide how much there is to compile; others hardly change it.
 _SETTINGS = (
     *("network", "width", "depth", "num_envs", "num_steps", "minibatches", "grad_accum", "remat"),
     *("precision", "precision_parts", "aux_coefficient", "debug", "observation"),
+    *("vertices", "k", "game_batch_size", "moves_per_update", "num_simulations", "train_steps"),
 )
 
 
-def train_kind(config: TrainConfig, mesh: Mesh) -> str:
+def train_kind(config: RunConfig, mesh: Mesh) -> str:
     """One line for all trainings that take about as long to compile on one machine."""
-    named: dict[str, Any] = {name: getattr(config, name) for name in _SETTINGS}
+    named: dict[str, Any] = {
+        name: getattr(config, name) for name in _SETTINGS if hasattr(config, name)
+    }
     named["mesh"] = dict(mesh.shape)
     return " ".join(f"{name}={value}" for name, value in named.items())
 

@@ -1,6 +1,5 @@
 """Builds the modules of a config."""
 
-from collections.abc import Sequence
 from functools import partial
 
 import jax
@@ -18,6 +17,7 @@ from hackmatrix_rl.agent.networks import VICTORY, ActorCritic
 from hackmatrix_rl.agent.precision import precision
 from hackmatrix_rl.checkpoints import initial_weights
 from hackmatrix_rl.config import (
+    RunConfig,
     TrainConfig,
     build_policy,
     build_value_scale,
@@ -172,24 +172,32 @@ def make_mesh(config: TrainConfig) -> Mesh:
     Raises:
         ConfigError: the devices do not exist, or the games do not divide over them.
     """
-    text = config.mesh
-    if text == AUTO and config.cpu_devices is not None and is_single_process():
-        text = _as_many_as_fit(config, chosen_devices())
-    try:
-        devices = mesh(text)
-    except ValueError as error:
-        raise ConfigError(f"--{error}".replace("Use mesh", "Use --mesh")) from error
+    at_once = config.num_envs // (config.minibatches * config.grad_accum)
+    devices = mesh_of(config, at_once=1 if config.debug == NOJIT else at_once)
     check_config_on_mesh(config, devices.shape)
     return devices
 
 
-def _as_many_as_fit(config: TrainConfig, devices: Sequence[jax.Device]) -> str:
-    """`auto` for a CPU that was cut into devices only for speed: as many as divide the games."""
-    if devices[0].platform != "cpu":
-        return AUTO
-    at_once = config.num_envs // (config.minibatches * config.grad_accum)
-    most = 1 if config.debug == NOJIT else most_devices(at_once, len(devices))
-    return f"data={most}"
+def mesh_of(config: RunConfig, *, at_once: int) -> Mesh:
+    """The mesh that a config names. Whether the games divide over it is not checked.
+
+    Args:
+        config: the settings.
+        at_once: what `auto` divides over a CPU that was cut into devices only for speed: as many
+            devices as divide it.
+
+    Raises:
+        ConfigError: the devices do not exist.
+    """
+    text = config.mesh
+    if text == AUTO and config.cpu_devices is not None and is_single_process():
+        devices = chosen_devices()
+        if devices[0].platform == "cpu":
+            text = f"data={most_devices(at_once, len(devices))}"
+    try:
+        return mesh(text)
+    except ValueError as error:
+        raise ConfigError(f"--{error}".replace("Use mesh", "Use --mesh")) from error
 
 
 def _check_offload(devices: Mesh) -> None:

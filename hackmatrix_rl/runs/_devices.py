@@ -6,6 +6,7 @@ from typing import Any
 from hackmatrix_rl.checkpoints import initial_settings
 from hackmatrix_rl.config import (
     AUTO,
+    RunConfig,
     TrainConfig,
     cpu_devices,
     default_algorithm,
@@ -56,7 +57,7 @@ def config_here(
     return make_config(preset, changes)
 
 
-def use_devices(config: TrainConfig) -> None:
+def use_devices(config: RunConfig) -> None:
     """Makes this process compute on the devices that a config names.
 
     Raises:

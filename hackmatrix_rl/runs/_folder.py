@@ -11,7 +11,7 @@ from typing import Any
 
 from etils import epath
 
-from hackmatrix_rl.config import TrainConfig
+from hackmatrix_rl.config import RunConfig
 from hackmatrix_rl.errors import (
     ConfigError,
     DamagedFileError,
@@ -134,7 +134,7 @@ class RunFolder:
 
 
 def make_run_folder(
-    config: TrainConfig,
+    config: RunConfig,
     *,
     lock: RunLock | None = None,
     now: Callable[[], datetime] = datetime.now,
@@ -174,7 +174,7 @@ def make_run_folder(
 
 
 def reopen_run_folder(
-    config: TrainConfig, path: Path, identity: Mapping[str, str], *, lock: RunLock | None = None
+    config: RunConfig, path: Path, identity: Mapping[str, str], *, lock: RunLock | None = None
 ) -> RunFolder:
     """Opens the folder of a resumed run and writes its config again.
 
@@ -251,7 +251,7 @@ def new_wandb_id(path: Path) -> str:
     return f"{_name(path)}-{secrets.token_hex(4)}"
 
 
-def check_run_folder(config: TrainConfig) -> None:
+def check_run_folder(config: RunConfig) -> None:
     """Raises the errors of `make_run_folder` and leaves nothing behind.
 
     Args:
@@ -286,7 +286,7 @@ def _name(path: Path) -> str:
     return Path(os.path.abspath(path)).name
 
 
-def _checkpoints(config: TrainConfig, path: Path) -> epath.Path:
+def _checkpoints(config: RunConfig, path: Path) -> epath.Path:
     return epath.Path(config.checkpoint_dir or path / "checkpoints")
 
 
@@ -303,14 +303,14 @@ def _take_dated(lock: RunLock, now: datetime) -> Path:
     raise AssertionError("numbers do not end")
 
 
-def _take_checkpoints(lock: RunLock, config: TrainConfig, folder: RunFolder) -> None:
+def _take_checkpoints(lock: RunLock, config: RunConfig, folder: RunFolder) -> None:
     option = "--checkpoint-dir" if config.checkpoint_dir else "--run-dir"
     lock.take(option, folder.checkpoints)
     _make_writable(epath.Path(folder.path), "--run-dir")
     _make_writable(folder.checkpoints, option)
 
 
-def _write_down(config: TrainConfig, folder: RunFolder) -> None:
+def _write_down(config: RunConfig, folder: RunFolder) -> None:
     try:
         write_json(folder.config, config.as_dict())
         write_json(folder.run, folder.identity)

@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hackmatrix_rl.config import TrainConfig
+from hackmatrix_rl.config import RunConfig, TrainConfig
 from hackmatrix_rl.runs._habits import Habits
 from hackmatrix_rl.training import Metrics
 
@@ -76,8 +76,12 @@ class Health:
         self._habits = Habits(max_steps)
 
     @classmethod
-    def of(cls, config: TrainConfig) -> "Health":
+    def of(cls, config: RunConfig) -> "Health":
         """The checks with the limits of a config."""
+        if not isinstance(config, TrainConfig):
+            return cls(
+                stop_after_nonfinite=config.stop_after_nonfinite, entropy_floor=None, kl_alarm=None
+            )
         return cls(
             stop_after_nonfinite=config.stop_after_nonfinite,
             entropy_floor=config.entropy_floor,

@@ -7,7 +7,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
-from hackmatrix_rl.config import TrainConfig
+from hackmatrix_rl.config import RunConfig, SelfPlayConfig, TrainConfig
 from hackmatrix_rl.errors import (
     AgreedError,
     ConfigError,
@@ -16,6 +16,7 @@ from hackmatrix_rl.runs._compose import (
     compose,
     run_keys,
 )
+from hackmatrix_rl.runs._compose_self_play import compose_self_play
 from hackmatrix_rl.runs._devices import use_devices
 from hackmatrix_rl.runs._folder import (
     RunFolder,
@@ -64,7 +65,7 @@ class Launch:
         needs: what it needs of the machine, and what looks tight, in lines.
     """
 
-    config: TrainConfig
+    config: RunConfig
     notes: tuple[str, ...]
     needs: tuple[str, ...]
     _trainer: Trainer[Any]
@@ -124,8 +125,9 @@ class Launch:
 
 @contextmanager
 def launch(
-    config: TrainConfig | None = None,
+    config: RunConfig | None = None,
     *,
+    kind: type[RunConfig] = TrainConfig,
     resume_run: str | None = None,
     changes: Mapping[str, Any] = MappingProxyType({}),
     trust_code: bool = False,
@@ -137,6 +139,7 @@ def launch(
 
     Args:
         config: the settings of a new run.
+        kind: of the settings of a run to resume.
         resume_run: the id of the run to resume, in place of `config`.
         changes: settings that differ from those of the resumed run.
         trust_code: whether code that the resumed run names may be imported.
@@ -152,7 +155,7 @@ def launch(
                     f"--init {changes['init']}: a resumed run has its weights already. Leave it "
                     "out, or start a new run."
                 )
-            resumed = _find(resume_run, changes, trust_code, lock)
+            resumed = _find(resume_run, kind, changes, trust_code, lock)
             config = resumed.config(changes)
             resumed.check_bank(config)
             use_devices(config)
@@ -168,7 +171,7 @@ def launch(
         yield Launch(config, notes, tuple(needs), trainer, resumed, lock)
 
 
-def composed(config: TrainConfig, *, read_init: bool, trust_code: bool) -> Trainer[Any]:
+def composed(config: RunConfig, *, read_init: bool, trust_code: bool) -> Trainer[Any]:
     """The trainer of a config, whichever algorithm it names.
 
     Args:
@@ -179,19 +182,30 @@ def composed(config: TrainConfig, *, read_init: bool, trust_code: bool) -> Train
     Raises:
         ConfigError: as for `compose`, or the teacher does not exist or does not fit.
     """
-    trainer = compose(config, key=run_keys(config.seed)[0], read_init=read_init)
+    key = run_keys(config.seed)[0]
+    if isinstance(config, SelfPlayConfig):
+        return compose_self_play(config, key=key)
+    assert isinstance(config, TrainConfig), f"{type(config).__name__} has no trainer"
+    trainer = compose(config, key=key, read_init=read_init)
     if config.algorithm == "imitation":
         return imitating(trainer, config, trust_code=trust_code)
     return trainer
 
 
-def _find(run_id: str, changes: Mapping[str, Any], trust_code: bool, lock: RunLock) -> ResumableRun:
+def _find(
+    run_id: str,
+    kind: type[RunConfig],
+    changes: Mapping[str, Any],
+    trust_code: bool,
+    lock: RunLock,
+) -> ResumableRun:
     """A stopped run that may be resumed, locked against other processes."""
     if changes.get("deterministic"):
         make_deterministic()  # before processes speak to one another over their devices
 
     def find() -> dict[str, Any]:
         found = find_resumable_run(run_id, changes.get("checkpoint_dir"), lock=lock)
+        found.check_kind(kind)
         found.check_trusted(changes, trust_code=trust_code)
         return found.as_dict()
 

@@ -26,7 +26,8 @@ class MemoryEstimate:
 
     Attributes:
         state: the training state, which is always there.
-        rollout: one rollout with its advantages and targets, which is there during learning.
+        rollout: one rollout with its advantages and targets, which is there during learning; for
+            other algorithms what an update surely needs beside the state.
         learning: a minibatch, the gradient, and the intermediate results of the network. This
             is an upper bound: the compiler recomputes some of it or never stores it.
         checkpoint: one checkpoint on disk before compression, over all devices.
@@ -52,13 +53,15 @@ def estimate_memory(trainer: Trainer[Any]) -> MemoryEstimate:
     """Estimates a trainer's memory from the shapes of its arrays.
 
     This traces a reset, which takes seconds but no memory. For algorithms other than PPO it
-    knows only the state.
+    knows only the state, and what they say themselves (`Algorithm.working_bytes`).
     """
     state = trainer.abstract_state()
     policy = trainer.algorithm.policy(state)
     checkpoint = bytes_of(state) + bytes_of(policy)
     if not isinstance(trainer.algorithm, PPO):
-        return MemoryEstimate(bytes_per_device(state), 0, 0, checkpoint)
+        return MemoryEstimate(
+            bytes_per_device(state), trainer.algorithm.working_bytes(state), 0, checkpoint
+        )
     spec = trainer.environment.spec
     num_steps = trainer.algorithm.collect.num_steps
     devices = trainer.mesh.size

@@ -3,7 +3,7 @@
 from contextlib import ExitStack
 from types import TracebackType
 
-from hackmatrix_rl.config import TrainConfig
+from hackmatrix_rl.config import RunConfig
 from hackmatrix_rl.runs._folder import RunFolder
 from hackmatrix_rl.runs._folder_guard import FolderGuard
 from hackmatrix_rl.runs._health import Health
@@ -31,7 +31,7 @@ class RunMonitor:
 
     def __init__(
         self,
-        config: TrainConfig,
+        config: RunConfig,
         folder: RunFolder,
         sink: Sink,
         *,

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 
-from hackmatrix_rl.config import TrainConfig
+from hackmatrix_rl.config import RunConfig
 from hackmatrix_rl.runs._folder import RunFolder
 from hackmatrix_rl.runs.sinks import (
     Fanout,
     JsonLines,
+    Length,
     LogFile,
     Place,
     Queued,
@@ -17,7 +18,7 @@ from hackmatrix_rl.runs.sinks import (
 
 
 def open_sinks(
-    config: TrainConfig,
+    config: RunConfig,
     folder: RunFolder,
     displays: Sequence[Sink] = (),
     *,
@@ -39,7 +40,7 @@ def open_sinks(
     Raises:
         ConfigError: a service refuses.
     """
-    log = LogFile(folder.log, total_timesteps=config.total_timesteps, place=place)
+    log = LogFile(folder.log, length=Length(config.goal, config.counts), place=place)
     if folder.process > 0:
         return Fanout([log])
     sinks = [
@@ -54,7 +55,7 @@ def open_sinks(
     return Fanout(sinks)
 
 
-def open_wandb(config: TrainConfig, folder: RunFolder) -> WeightsAndBiases:
+def open_wandb(config: RunConfig, folder: RunFolder) -> WeightsAndBiases:
     """Opens the run on Weights & Biases; one that is there goes on.
 
     Args:

@@ -9,7 +9,8 @@ import jax
 from jaxtyping import PyTree
 
 from hackmatrix_rl.agent.precision import parameters_of
-from hackmatrix_rl.config import TrainConfig
+from hackmatrix_rl.config import RunConfig
+from hackmatrix_rl.runs._work import work_in_words
 from hackmatrix_rl.system import format_bytes
 from hackmatrix_rl.training import Trainer, compiler_options
 from hackmatrix_rl.training.compiled import (
@@ -40,7 +41,7 @@ class Plan:
         compile_seconds: time to trace and compile.
     """
 
-    config: TrainConfig
+    config: RunConfig
     mesh: str
     device: str
     devices: int
@@ -55,28 +56,10 @@ class Plan:
 
     def lines(self) -> list[str]:
         """The plan in words, a line for each part."""
-        config, devices = self.config, self.devices
-        envs, steps, parts = config.num_envs, config.num_steps, config.minibatches
-        each, minibatch = envs // devices, envs // parts
-        width = "" if config.width is None else f" of width {config.width}"
-        rate = config.learning_rate
-        accumulated = f" in {config.grad_accum} parts" if config.grad_accum > 1 else ""
-        taken = config.num_updates * config.batch
         rows = {
-            "mesh": f"{self.mesh}: {devices} x {self.device}",
-            "games": f"{envs:,}, {each:,} on each device; {steps} steps each between updates",
+            "mesh": f"{self.mesh}: {self.devices} x {self.device}",
+            **work_in_words(self.config, devices=self.devices, parameters=self.parameters),
             "observation": ", ".join(self.observation),
-            "minibatches": f"{parts} of {minibatch:,} games x {steps} steps{accumulated}, "
-            f"{minibatch // devices:,} games on each device; {config.update_epochs} epochs",
-            "network": f"{config.network}{width}, {self.parameters:,} parameters, "
-            f"{config.precision}",
-            "steps": f"{taken:,} in {config.num_updates:,} updates of {config.batch:,}; "
-            f"{config.num_updates * config.update_epochs * parts:,} gradient steps",
-            "schedule": f"learning rate {rate} over {taken:,} steps"
-            if isinstance(rate, str)
-            else f"learning rate {rate:g} throughout"
-            if config.learning_rate_schedule == "constant"
-            else f"learning rate {rate:g} falling to 0 over {taken:,} steps",
             "memory": self._memory(),
             "communication": self._communication(),
             "compiled": f"in {self.compile_seconds:.1f} s",
@@ -107,7 +90,7 @@ class Plan:
 
 
 def make_plan(
-    config: TrainConfig, trainer: Trainer[Any], *, clock: Callable[[], float] = time.perf_counter
+    config: RunConfig, trainer: Trainer[Any], *, clock: Callable[[], float] = time.perf_counter
 ) -> Plan:
     """Compiles a run's program and reads its plan. No environment starts.
 

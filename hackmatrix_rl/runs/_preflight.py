@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from hackmatrix_rl.config import (
+    RunConfig,
+    SelfPlayConfig,
     TrainConfig,
 )
 from hackmatrix_rl.env import EnvSpec, HackMatrix
@@ -32,7 +34,7 @@ from hackmatrix_rl.system import (
 from hackmatrix_rl.training import Trainer
 
 
-def preflight(config: TrainConfig, trainer: Trainer[Any], *, folder: str | None) -> list[str]:
+def preflight(config: RunConfig, trainer: Trainer[Any], *, folder: str | None) -> list[str]:
     """Looks whether a run can work here: its services, its memory, its disk.
 
     Other code checks the settings, and that the folders can be written.
@@ -93,7 +95,7 @@ def check_played(environment: HackMatrix, games: int) -> None:
 
 
 def check_memory(
-    config: TrainConfig, needed: MemoryEstimate, available: tuple[int, str] | None
+    config: RunConfig, needed: MemoryEstimate, available: tuple[int, str] | None
 ) -> list[str]:
     """Compares the needed memory with the available memory.
 
@@ -110,28 +112,44 @@ def check_memory(
     Raises:
         ConfigError: the run cannot fit.
     """
-    line = (
-        f"Memory a device, estimated: state {format_bytes(needed.state)}, rollout "
-        f"{format_bytes(needed.rollout)}, learning up to {format_bytes(needed.learning)}"
-    )
+    parts = {"state": needed.state}
+    if isinstance(config, SelfPlayConfig):
+        parts["search trees"] = needed.rollout
+    else:
+        parts |= {"rollout": needed.rollout, "learning up to": needed.learning}
+    listed = ", ".join(f"{name} {format_bytes(size)}" for name, size in parts.items())
+    line = f"Memory a device, estimated: {listed}"
     if available is None:
         return [line]
     room, kind = available
+    given, fewer, smaller = _sizes(config, needed, room)
     if needed.sure > room:
-        fits = _envs_that_fit(config, needed, room)
-        advice = f"Use --num-envs {fits}" if fits else "Use a smaller --num-steps or --history"
         raise ConfigError(
-            f"--num-envs {config.num_envs} with --num-steps {config.num_steps} needs at least "
-            f"{format_bytes(needed.sure)} a device, but there are {format_bytes(room)} of {kind}. "
-            f"{advice}, or more devices."
+            f"{given} needs at least {format_bytes(needed.sure)} a device, but there are "
+            f"{format_bytes(room)} of {kind}. {fewer}, or more devices."
         )
-    tight = needed.total > room
-    advice = "; it may not fit: if so, use more --num-minibatches" if tight else ""
+    advice = f"; it may not fit: if so, use {smaller}" if needed.total > room else ""
     return [f"{line}; of {format_bytes(room)} {kind}{advice}"]
 
 
+def _sizes(config: RunConfig, needed: MemoryEstimate, room: int) -> tuple[str, str, str]:
+    """What decides the memory of a run, what surely fits, and what would make it smaller."""
+    if isinstance(config, SelfPlayConfig):
+        given = (
+            f"--game-batch-size {config.game_batch_size} with --num-simulations "
+            f"{config.num_simulations} and --buffer-size {config.buffer_size}"
+        )
+        smaller = "a smaller --game-batch-size, --num-simulations or --buffer-size"
+        return given, f"Use {smaller}", smaller
+    assert isinstance(config, TrainConfig), f"{type(config).__name__} has no sizes"
+    fits = _envs_that_fit(config, needed, room)
+    fewer = f"Use --num-envs {fits}" if fits else "Use a smaller --num-steps or --history"
+    given = f"--num-envs {config.num_envs} with --num-steps {config.num_steps}"
+    return given, fewer, "more --num-minibatches"
+
+
 def check_disk(
-    config: TrainConfig,
+    config: RunConfig,
     checkpoint: int,
     folder: str,
     usage: Callable[[Path], Any] = shutil.disk_usage,
@@ -156,9 +174,10 @@ def check_disk(
     while not place.exists():
         place = place.parent
     free = int(usage(place).free)
-    kept = config.keep + config.keep_best
+    best = isinstance(config, TrainConfig) and config.keep_best
+    kept = config.keep + best
     if (kept + 1) * checkpoint > free:
-        fewer = free // checkpoint - 1 - config.keep_best
+        fewer = free // checkpoint - 1 - best
         advice = f"Use --keep {fewer}, or make room." if fewer >= 1 else "Make room."
         raise ConfigError(
             f"--checkpoint-dir {place}: {format_bytes(free)} are free, but {kept} checkpoints and "

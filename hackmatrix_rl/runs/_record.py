@@ -9,7 +9,12 @@ from typing import Any, TypeVar
 
 from etils import epath
 
-from hackmatrix_rl.config import PRESETS, TrainConfig
+from hackmatrix_rl.config import (
+    PRESETS,
+    SelfPlayConfig,
+    TrainConfig,
+    is_self_play,
+)
 from hackmatrix_rl.errors import ConfigError, DamagedFileError
 from hackmatrix_rl.runs._folder import RunFolder, find_run_folder
 from hackmatrix_rl.runs._lock import is_locked
@@ -81,21 +86,32 @@ class RunRecord:
             return "Nothing says how it ended."
         return f"It was ended from outside, or is going on elsewhere; last sign: {last[:19]}."
 
+    @property
+    def fields(self) -> "tuple[dataclasses.Field[Any], ...]":
+        """The settings that a run of its kind has."""
+        return dataclasses.fields(SelfPlayConfig if is_self_play(self.config) else TrainConfig)
+
     def changed(self) -> tuple[str, dict[str, Any]]:
-        """The preset that is nearest, and the settings in which the run differs from it."""
+        """What the run is compared with, and the settings in which it differs from that.
+
+        It is the preset that is nearest; a run of self-play has only defaults.
+        """
+        defaults = {each.name: each.default for each in self.fields}
+        presets = {f"the preset {name}, which is the nearest": PRESETS[name] for name in PRESETS}
+        if is_self_play(self.config):
+            presets = {"the default": {}}
         differences = {
-            name: {
+            said: {
                 key: value
                 for key, value in self.config.items()
-                if key not in _OWN and key in DEFAULTS and value != {**DEFAULTS, **preset}[key]
+                if key not in _OWN and key in defaults and value != {**defaults, **preset}[key]
             }
-            for name, preset in PRESETS.items()
+            for said, preset in presets.items()
         }
-        nearest = min(differences, key=lambda name: len(differences[name]))
+        nearest = min(differences, key=lambda said: len(differences[said]))
         return nearest, differences[nearest]
 
 
-DEFAULTS = {each.name: each.default for each in dataclasses.fields(TrainConfig)}
 _OWN = ("run_dir", "checkpoint_dir", "device")  # of one run, not of a way to train
 
 

@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hackmatrix_rl.config import TrainConfig
 from hackmatrix_rl.runs._curve import INKS, baselines, number, panels_as_svg
-from hackmatrix_rl.runs._record import DEFAULTS, RunRecord, read_run
+from hackmatrix_rl.runs._record import RunRecord, read_run
 from hackmatrix_rl.view import document, facts, table, text
 from hackmatrix_rl.view.replays import Replay
 
@@ -23,6 +22,7 @@ _RESULTS = (
     ("win_rate", "win rate"),
     ("score", "score"),
     ("length", "length"),
+    ("elo", "Elo"),
 )
 _NEWEST = (
     ("return", "mean return"),
@@ -30,6 +30,7 @@ _NEWEST = (
     ("entropy", "entropy (nats)"),
     ("approx_kl", "KL of an update (nats)"),
     ("value_loss", "value loss"),
+    ("policy_loss", "policy loss"),
     ("steps_per_second", "steps per second"),
 )
 
@@ -74,6 +75,7 @@ def _facts(record: RunRecord) -> str:
     device = _get(start, "devices")
     found = {
         "environment steps": _count(last.get("env_steps"), config.get("total_timesteps")),
+        "games": _count(last.get("games"), config.get("num_games")),
         "updates": _count(last.get("updates")),
         "resumed": _times(len(record.resumes)),
         "network": " ".join(
@@ -170,13 +172,14 @@ def _warnings(record: RunRecord) -> str:
 def _settings(record: RunRecord) -> str:
     if not record.config:
         return ""
-    preset, changed = record.changed()
+    compared, changed = record.changed()
     groups: dict[str, list[tuple[str, str, bool]]] = {}
-    for each in dataclasses.fields(TrainConfig):
+    for each in record.fields:
         if each.name in record.config:
             row = (each.name, _value(record.config[each.name]), each.name in changed)
             groups.setdefault(each.metadata["group"], []).append(row)
-    if unknown := [name for name in record.config if name not in DEFAULTS]:
+    known = {"algorithm", *(each.name for each in record.fields)}
+    if unknown := [name for name in record.config if name not in known]:
         groups["Of another version"] = [
             (name, _value(record.config[name]), False) for name in unknown
         ]
@@ -191,8 +194,8 @@ def _settings(record: RunRecord) -> str:
         for group, rows in groups.items()
     )
     return (
-        f"<p class=dim>Bold with a dot: differs from the preset {preset}, which is the nearest."
-        f'</p><div class="settings">{tables}</div>'
+        f"<p class=dim>Bold with a dot: differs from {compared}.</p>"
+        f'<div class="settings">{tables}</div>'
     )
 
 

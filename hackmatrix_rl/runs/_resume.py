@@ -20,6 +20,8 @@ from hackmatrix_rl.checkpoints import (
     whole_checkpoint,
 )
 from hackmatrix_rl.config import (
+    RunConfig,
+    SelfPlayConfig,
     TrainConfig,
     check_trusted,
     config_from_dict,
@@ -38,6 +40,7 @@ from hackmatrix_rl.runs._folder import (
     stored_identity,
 )
 from hackmatrix_rl.runs._lock import RunLock
+from hackmatrix_rl.runs._work import command_of
 from hackmatrix_rl.system import (
     check_path,
     read_json,
@@ -64,14 +67,14 @@ class ResumableRun:
     metadata: Mapping[str, Any]
     notes: tuple[str, ...]
 
-    def config(self, changes: Mapping[str, Any]) -> TrainConfig:
+    def config(self, changes: Mapping[str, Any]) -> TrainConfig | SelfPlayConfig:
         """The run's settings with some changes.
 
         New checkpoints go where this one was found, not where the stored settings say: a run
         from another person must not name one of the user's folders.
 
         Args:
-            changes: fields of `TrainConfig`.
+            changes: fields of its config.
 
         Raises:
             ConfigError: a value cannot work.
@@ -80,6 +83,22 @@ class ResumableRun:
         inside = found == epath.Path(self.path / "checkpoints")
         place = {"checkpoint_dir": None if inside else str(found)}
         return config_from_dict({**self.metadata["config"], **place, **changes})
+
+    def check_kind(self, kind: type[RunConfig]) -> None:
+        """Refuses a run of another command.
+
+        Args:
+            kind: of the settings that the command has.
+
+        Raises:
+            ConfigError: the run has other ones.
+        """
+        if not isinstance(self.config({}), kind):
+            other = command_of(self.config({}))
+            raise ConfigError(
+                f"--resume-run {self.path}: begun by hackmatrix-rl {other}. Go on with it by "
+                f"hackmatrix-rl {other} --resume-run {self.path}"
+            )
 
     def check_trusted(self, changes: Mapping[str, Any], *, trust_code: bool) -> None:
         """Refuses to import code that the checkpoint names, unless the user trusts it.
@@ -94,7 +113,7 @@ class ResumableRun:
         if "network" not in changes:
             check_trusted(self.config(changes), self.checkpoint, trust_code=trust_code)
 
-    def check_bank(self, config: TrainConfig) -> None:
+    def check_bank(self, config: RunConfig) -> None:
         """Refuses another league where positions are saved to begin from.
 
         Other sizes of the game need no check: the games and their bank then begin anew.
@@ -103,6 +122,8 @@ class ResumableRun:
             ConfigError: the saved positions are of another league.
         """
         stored = self.config({})
+        if not isinstance(stored, TrainConfig) or not isinstance(config, TrainConfig):
+            return
         goes_on = stored.frontier_share > 0 and config.frontier_share > 0
         if goes_on and stored.league != config.league:
             raise ConfigError(

@@ -1,6 +1,5 @@
 """A whole training run: from a config to a folder with everything in it."""
 
-import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,17 +12,12 @@ from jaxtyping import Array, Key
 from hackmatrix_rl.agent import ValueScale
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.checkpoints import CheckpointWriter, Complaints, read_metadata
-from hackmatrix_rl.config import TrainConfig
+from hackmatrix_rl.config import RunConfig, TrainConfig
 from hackmatrix_rl.env import Environment
 from hackmatrix_rl.runs._compile_kind import train_kind
 from hackmatrix_rl.runs._compose import run_keys
 from hackmatrix_rl.runs._curve import draw_curve
-from hackmatrix_rl.runs._evaluating import (
-    evaluation_key,
-    evaluation_lines,
-    evaluations_of,
-    updates_until_evaluation,
-)
+from hackmatrix_rl.runs._duties import Duties, duties_of
 from hackmatrix_rl.runs._folder import RunFolder
 from hackmatrix_rl.runs._folder_guard import FolderGuard
 from hackmatrix_rl.runs._lock import RunLock
@@ -31,10 +25,10 @@ from hackmatrix_rl.runs._monitor import RunMonitor
 from hackmatrix_rl.runs._open_sinks import (
     open_sinks,
 )
-from hackmatrix_rl.runs._replaying import ReplayWriter
 from hackmatrix_rl.runs._resume import restore_training
 from hackmatrix_rl.runs._saving import CheckpointScheduler
 from hackmatrix_rl.runs.sinks import (
+    Length,
     Sink,
     forget_rows_after,
 )
@@ -48,7 +42,7 @@ from hackmatrix_rl.system import (
     ending_with_the_others,
     ticking,
 )
-from hackmatrix_rl.training import Callback, Trainer, call_back, reports_of
+from hackmatrix_rl.training import Trainer, call_back, reports_of
 
 
 @dataclass(frozen=True)
@@ -73,7 +67,7 @@ class RunResult:
 
 
 def run(
-    config: TrainConfig,
+    config: RunConfig,
     trainer: Trainer[Any],
     folder: RunFolder,
     *,
@@ -119,7 +113,7 @@ def run(
             with CheckpointWriter(
                 folder.checkpoints,
                 keep=config.keep,
-                keep_best=config.keep_best,
+                keep_best=isinstance(config, TrainConfig) and config.keep_best,
                 config=config,
                 run=folder.identity,
                 hold=guard.hold_checkpoints,
@@ -132,26 +126,20 @@ def run(
                     clock=clock,
                     guard=guard,
                 )
-                replays = ReplayWriter.of(
-                    folder,
-                    trainer.environment,
-                    most=config.replays,
-                    note=sink.note,
-                    show=sink.show,
-                )
-                evaluations = evaluations_of(config, replays)
-                end = _train(config, trainer, saving, watch, sink, interrupts, clock, evaluations)
+                duties = duties_of(config, folder, trainer, sink)
+                duties.begin(trainer)
+                end = _train(config, trainer, saving, watch, sink, interrupts, clock, duties)
                 if end is not ExitCode.UNHEALTHY and watch.sound:
                     saving.finish(trainer)
                 else:
                     saving.settle()
                     end = ExitCode.UNHEALTHY
                 if end is ExitCode.DONE:
-                    _show_a_game(config, trainer, replays, sink)
+                    duties.finish(trainer)
         if end is not ExitCode.UNHEALTHY:
             how = "trained to the end" if end is ExitCode.DONE else "stopped"
             saved = "NOT saved" if saving.unsaved else "saved"
-            sink.note(f"{how} at {int(trainer.state.env_steps):,} steps; {saved}")
+            sink.note(f"{how} at {_reached(config, trainer)}; {saved}")
         for line in guard.take_notes():
             sink.note(line)
         if folder.process == 0:
@@ -174,7 +162,7 @@ def run(
 
 
 def _start(
-    config: TrainConfig,
+    config: RunConfig,
     trainer: Trainer[Any],
     key: Key[Array, ""],
     resume: epath.Path | None,
@@ -183,25 +171,32 @@ def _start(
     if resume is None:
         trainer.start(key)
         return
-    before = read_metadata(resume)["config"].get("reward")
-    if before != config.reward:
-        was, is_now = (text or "the game's own" for text in (before, config.reward))
-        sink.note(f"--reward changed: it was {was}, and is {is_now} from here on")
+    if isinstance(config, TrainConfig):
+        before = read_metadata(resume)["config"].get("reward")
+        if before != config.reward:
+            was, is_now = (text or "the game's own" for text in (before, config.reward))
+            sink.note(f"--reward changed: it was {was}, and is {is_now} from here on")
     for note in restore_training(trainer, resume, key=key):
         sink.note(note)
     state = trainer.state
-    sink.note(f"resumed at update {int(state.update):,}, {int(state.env_steps):,} steps")
+    sink.note(f"resumed at update {int(state.update):,}, {_reached(config, trainer)}")
+
+
+def _reached(config: RunConfig, trainer: Trainer[Any]) -> str:
+    """How far the run is: `12,800 steps`."""
+    done = trainer.algorithm.progress(trainer.state)
+    return Length(config.goal, config.counts).reached({config.counts: done})
 
 
 def _train(
-    config: TrainConfig,
+    config: RunConfig,
     trainer: Trainer[Any],
     saving: CheckpointScheduler,
     watch: RunMonitor,
     sink: Sink,
     interrupts: Interrupts,
     clock: Callable[[], float],
-    evaluations: Sequence[Callback],
+    duties: Duties,
 ) -> ExitCode:
     """Updates until the end, or until something asks to stop."""
     unhealthy = False
@@ -216,46 +211,25 @@ def _train(
             return ExitCode(128 + agreed.stop)
         if agreed.save:
             saving.save(trainer)
-        missing = math.ceil((config.total_timesteps - int(state.env_steps)) / trainer.batch_size)
+        missing = trainer.algorithm.updates_until(state, config.goal)
         if missing <= 0:
             return ExitCode.DONE
         if not trainer.compiled:
             _compile(config, trainer, sink, clock)
             continue  # a signal may have come meanwhile
-        due_in = saving.updates_until_due(update), updates_until_evaluation(config, update)
+        due_in = saving.updates_until_due(update), duties.updates_until_due(trainer)
         limits = [missing, trainer.updates_per_dispatch, *(n for n in due_in if n is not None)]
         metrics = trainer.dispatch(min(limits))
         with ticking(partial(sink.working, "evaluating")):
-            metrics, _ = call_back(evaluations, trainer, metrics)
-        for line in evaluation_lines(metrics):
+            metrics, _ = call_back(duties.callbacks, trainer, metrics)
+        for line in duties.lines(metrics):
             sink.note(line)
         unhealthy = watch.look(metrics)
         saving.watch(metrics)
 
 
-def _show_a_game(
-    config: TrainConfig, trainer: Trainer[Any], replays: ReplayWriter | None, sink: Sink
-) -> None:
-    """Plays a game for Weights & Biases, where the run has shown none.
-
-    Without the service, the summary that follows keeps one.
-    """
-    if not (config.wandb and config.eval_episodes and config.replays) or config.eval_interval:
-        return
-    # Every process takes part in gathering them, and process 0 alone plays.
-    policy, value_scale = trainer.policy, trainer.value_scale
-    if replays is not None:
-        with ticking(partial(sink.working, "playing")):
-            replays.play(
-                policy,
-                evaluation_key(config),
-                update=int(trainer.state.update),
-                value_scale=value_scale,
-            )
-
-
 def _compile(
-    config: TrainConfig, trainer: Trainer[Any], sink: Sink, clock: Callable[[], float]
+    config: RunConfig, trainer: Trainer[Any], sink: Sink, clock: Callable[[], float]
 ) -> None:
     """Compiles, and says how long that took last time and takes this time."""
     kind = train_kind(config, trainer.mesh)

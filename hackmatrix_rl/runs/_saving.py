@@ -8,7 +8,7 @@ from hackmatrix_rl.checkpoints import (
     CheckpointWriter,
     SaveResult,
 )
-from hackmatrix_rl.config import TrainConfig
+from hackmatrix_rl.config import RunConfig
 from hackmatrix_rl.runs._folder_guard import FolderGuard
 from hackmatrix_rl.system import any_process
 from hackmatrix_rl.training import Metrics, Trainer
@@ -38,7 +38,7 @@ class CheckpointScheduler:
 
     def __init__(
         self,
-        config: TrainConfig,
+        config: RunConfig,
         writer: CheckpointWriter,
         *,
         update: int,
@@ -159,8 +159,9 @@ class _MeanReturn:
 
     def add(self, metrics: Metrics) -> None:
         # A NaN would stay in the sum after its dispatch.
-        if metrics.episodes and math.isfinite(metrics.episode["return"]):
-            self._total += metrics.episode["return"] * metrics.episodes
+        found = metrics.episode.get("return", math.nan)
+        if metrics.episodes and math.isfinite(found):
+            self._total += found * metrics.episodes
             self._episodes += metrics.episodes
 
     def take(self) -> float | None:

@@ -27,9 +27,10 @@ from hackmatrix_rl.checkpoints import (
     read_arrays,
     read_metadata,
 )
-from hackmatrix_rl.config import TrainConfig
+from hackmatrix_rl.config import RunConfig
+from hackmatrix_rl.runs._work import command_of
 
-TRAIN = (sys.executable, "-m", "hackmatrix_rl", "train")
+PROGRAM = (sys.executable, "-m", "hackmatrix_rl")
 _LOOK_SECONDS = 0.02
 
 
@@ -71,12 +72,12 @@ class ResumeProof:
 
 
 def verify_resume(
-    config: TrainConfig,
+    config: RunConfig,
     *,
     updates: int,
     folder: Path,
     report: Callable[[str], None],
-    train: Sequence[str] = TRAIN,
+    train: Sequence[str] | None = None,
     timeout: float = 3600.0,
 ) -> ResumeProof:
     """Trains with and without a stop, each in its own process, and compares the final states.
@@ -86,7 +87,7 @@ def verify_resume(
         updates: number of updates before the kill, and again after it.
         folder: an empty folder for all files.
         report: takes messages about progress.
-        train: the command that trains.
+        train: the command that trains; by default that of the config.
         timeout: time limit of each process in seconds.
 
     Returns:
@@ -96,17 +97,16 @@ def verify_resume(
         ProofError: a process failed, or ended before the kill.
     """
     config = dataclasses.replace(
-        config,
-        total_timesteps=2 * updates * config.batch,
+        config.lasting(2 * updates),
         save_interval=updates,
         keep=2,
         run_dir=None,
         checkpoint_dir=None,
-        eval_episodes=0,
         wandb=False,
     )
+    train = (*PROGRAM, command_of(config)) if train is None else train
     settings = folder / "settings.toml"
-    settings.write_text(_toml(config), encoding="utf-8")
+    settings.write_text(toml_of(config), encoding="utf-8")
     begin = [*train, "--config", str(settings)]
     warm, cold = folder / "cache", folder / "empty_cache"
 
@@ -127,24 +127,25 @@ def verify_resume(
         # The user named the network to this process.
         resumed = _spawn([*train, "--resume-run", str(copy), "--trust-code"], cache, copy)
         _finish(resumed, timeout, copy)
-        ends[name] = _end(copy, 2 * updates)
+        ends[name] = _end(copy, least=2 * updates)
 
-    whole = _end(straight, 2 * updates)
+    whole = _end(straight, least=2 * updates)
     metadata = read_metadata(find_checkpoint(straight))
     return ResumeProof(
         differences={name: first_difference(whole, end) for name, end in ends.items()},
         leaves=len(whole.arrays),
         size=sum(array.nbytes for array in whole.arrays.values()),
-        updates=2 * updates,
+        updates=metadata["update"],
         killed_at=updates,
         device=metadata["device"],
         versions=", ".join(f"{name} {number}" for name, number in metadata["versions"].items()),
     )
 
 
-def _toml(config: TrainConfig) -> str:
+def toml_of(config: RunConfig) -> str:
     """The settings as a file for `--config`; plain JSON values are valid TOML."""
-    values = {name: "none" if value is None else value for name, value in config.as_dict().items()}
+    fields = dataclasses.asdict(config)
+    values = {name: "none" if value is None else value for name, value in fields.items()}
     return "".join(f"{name} = {json.dumps(value)}\n" for name, value in values.items())
 
 
@@ -198,12 +199,12 @@ def _kill_after(process: "subprocess.Popen[bytes]", sign: Path, timeout: float, 
         raise ProofError(f"{run.name} had ended before it could be killed; use more --updates")
 
 
-def _end(run: Path, update: int) -> Stored:
+def _end(run: Path, *, least: int) -> Stored:
     """The final training state of a run."""
     checkpoint = find_checkpoint(run)
     reached = read_metadata(checkpoint)["update"]
-    if reached != update:
-        raise ProofError(f"{run.name} ended at update {reached}, not {update}")
+    if reached < least:
+        raise ProofError(f"{run.name} ended at update {reached}, before {least}")
     return read_arrays(checkpoint, "training")
 
 

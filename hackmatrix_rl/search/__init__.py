@@ -35,9 +35,15 @@ from hackmatrix_rl.search._searcher import (
     Searcher,
 )
 from hackmatrix_rl.search._tree_search import (
-    Prior,
     SearchResult,
     TreeSearch,
+)
+from hackmatrix_rl.search._trees import (
+    Grown,
+    Prior,
+    Roots,
+    Trees,
+    gumbel_noise,
 )
 from hackmatrix_rl.search._unseen import (
     draw_unseen,
@@ -58,6 +64,7 @@ __all__ = [
     "Expert",
     "ExpertGuide",
     "GameModel",
+    "Grown",
     "Guide",
     "HackMatrixModel",
     "ImaginedStep",
@@ -65,15 +72,18 @@ __all__ = [
     "NetworkGuide",
     "Prior",
     "RolloutSearch",
+    "Roots",
     "SearchResult",
     "Searcher",
     "SingleGameModel",
     "TreeSearch",
+    "Trees",
     "WinWeights",
     "draw_unseen",
     "evaluate",
     "evaluate_next_stage",
     "evaluate_result",
+    "gumbel_noise",
     "win_probability",
     "win_terms",
 ]

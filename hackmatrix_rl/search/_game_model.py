@@ -93,12 +93,15 @@ class SingleGameModel(GameModel[PyTree[Array], PyTree[Array]]):
         redraw: draws anew what the player does not see, from a state and a key; by default the
             player sees everything. A state that keeps the key of its own chance needs a `redraw`
             that replaces this key: otherwise the search sees the future.
+        in_turn: whether two players move in turn, and a reward is that of who moves; else one
+            player plays alone.
     """
 
     game: SingleGame[PyTree[Array]]
     redraw: Callable[[PyTree[Array], Key[Array, ""]], PyTree[Array]] = eqx.field(
         static=True, default=_as_it_is
     )
+    in_turn: bool = eqx.field(static=True, default=False)
 
     def mismatch(self, environment: Environment) -> str | None:
         """The environment plays another game."""
@@ -138,4 +141,4 @@ class SingleGameModel(GameModel[PyTree[Array], PyTree[Array]]):
         """One action of the game. The search looks beyond a limit that cuts episodes."""
         played = self.game.play(state, action, key=key)
         reward = jnp.asarray(played.reward).astype(jnp.float32)
-        return ImaginedStep(played.state, reward, jnp.asarray(played.terminated))
+        return ImaginedStep(played.state, reward, jnp.asarray(played.terminated), self.in_turn)

@@ -6,12 +6,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float32, Int32
+from jaxtyping import Array, Bool, Float32, Int32
 
 from hackmatrix_rl.agent import ValueScale
 
-ILLEGAL = -1e9
-"""The logit of an illegal action: its probability is exactly 0, without an infinity."""
+_ILLEGAL = np.finfo(np.float32).min
+"""The logit of an illegal action: its probability is exactly 0, and sums with it stay finite."""
 _TINY = np.finfo(np.float32).tiny
 """The least weight of an action that was visited."""
 
@@ -42,34 +42,45 @@ class Improvement(eqx.Module):
         self,
         values: Float32[Array, " num_actions"],
         visits: Int32[Array, " num_actions"],
+        logits: Float32[Array, " num_actions"],
+        raw: Float32[Array, ""],
     ) -> Float32[Array, " num_actions"]:
         """What is added to the logits.
 
         Args:
-            values: completed ones, in units of reward.
+            values: of the actions that were visited, in units of reward.
             visits: of each action.
+            logits: of the prior.
+            raw: the network's value of the state, in units of reward.
         """
         most = jnp.max(visits).astype(jnp.float32)
-        return (self.visits + most) * self.weight * self.scale.normalize(values)
+        completed = self.scale.normalize(_completed(values, visits, logits, raw))
+        return (self.visits + most) * self.weight * completed
 
 
-def complete(
+def _completed(
     values: Float32[Array, " num_actions"],
     visits: Int32[Array, " num_actions"],
     logits: Float32[Array, " num_actions"],
     raw: Float32[Array, ""],
 ) -> Float32[Array, " num_actions"]:
-    """The values, and for actions without a visit what a mixture of the others says.
-
-    Args:
-        values: of the actions that were visited.
-        visits: of each action.
-        logits: of the prior.
-        raw: the network's value of the state.
-    """
+    """The values, and for actions without a visit what a mixture of the others says."""
     visited = visits > 0
     prior = jnp.where(visited, jnp.maximum(jax.nn.softmax(logits), _TINY), 0.0)
     mean = jnp.sum(prior * jnp.where(visited, values, 0.0)) / jnp.maximum(jnp.sum(prior), _TINY)
     total = jnp.sum(visits).astype(jnp.float32)
     mixed = (raw + total * mean) / (1.0 + total)
     return jnp.where(visited, values, mixed)
+
+
+def masked_logits(
+    logits: Float32[Array, " num_actions"], legal: Bool[Array, " num_actions"]
+) -> Float32[Array, " num_actions"]:
+    """The logits with the smallest float32 for illegal actions, and 0 as the largest of the others.
+
+    Args:
+        logits: of all actions.
+        legal: the legal actions.
+    """
+    largest = jnp.max(jnp.where(legal, logits, _ILLEGAL))
+    return jnp.where(legal, logits - largest, _ILLEGAL)

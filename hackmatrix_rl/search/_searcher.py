@@ -16,7 +16,8 @@ from hackmatrix_rl.search._game_model import GameModel, SingleGameModel
 from hackmatrix_rl.search._hackmatrix_model import HackMatrixModel
 from hackmatrix_rl.search._improvement import Improvement
 from hackmatrix_rl.search._memoryless import check_memoryless
-from hackmatrix_rl.search._tree_search import Prior, SearchResult, TreeSearch
+from hackmatrix_rl.search._tree_search import SearchResult, TreeSearch
+from hackmatrix_rl.search._trees import Prior, Trees
 
 SIMULATIONS = 32
 """Actions tried out for a move, by default."""
@@ -104,24 +105,26 @@ class Searcher(StateAgent):
                 "give hm.load(run).agent() as policy, or value_scale and gamma"
             )
         self.search = TreeSearch(
-            model=model,
-            policy=network,
-            improvement=Improvement(value_scale, weight=value_weight),
-            gamma=gamma,
-            simulations=num_simulations // determinisations,
+            Trees(
+                model=model,
+                policy=network,
+                improvement=Improvement(value_scale, weight=value_weight),
+                gamma=gamma,
+                simulations=num_simulations // determinisations,
+                considered=considered,
+            ),
             determinisations=determinisations,
-            considered=considered,
             gumbel_scale=gumbel_scale,
         )
 
     @property
     def gamma(self) -> float:
         """Discount of the return that its value predicts."""
-        return self.search.gamma
+        return self.search.trees.gamma
 
     def mismatch(self, environment: Environment) -> str | None:
         """The environment is not the one that the search knows."""
-        return self.search.model.mismatch(environment)
+        return self.search.trees.model.mismatch(environment)
 
     def think(
         self,
@@ -140,10 +143,10 @@ class Searcher(StateAgent):
             key: of the noise, of the unseen, and of the imagined chance.
         """
         rule_key, search_key = jax.random.split(key)
-        game, model, network = observation, self.search.model, self.search.policy
+        trees, game = self.search.trees, observation
+        model, network = trees.model, trees.policy
         logits, value, _, win = consult(network, model.observe(game), network.initial_carry())
-        scale = self.search.improvement.scale
-        prior = Prior(logits, scale.denormalize(value.astype(jnp.float32)))
+        prior = Prior(logits, trees.improvement.scale.denormalize(value.astype(jnp.float32)))
         by_rule = model.by_rule(game, mask, key=rule_key)
         legal = model.searched(mask)
         wanted = (jnp.sum(legal, dtype=jnp.int32) > 1) & (by_rule < 0)

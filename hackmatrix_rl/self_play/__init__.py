@@ -1,5 +1,9 @@
 """Self-play: a network and a search improve each other in games of two players."""
 
+from hackmatrix_rl.env import (
+    Symmetry,
+    VertexPermutations,
+)
 from hackmatrix_rl.self_play._buffer import (
     Buffer,
     Drawn,
@@ -35,7 +39,9 @@ from hackmatrix_rl.self_play._match import (
     play_games,
 )
 from hackmatrix_rl.self_play._mistakes import (
+    JudgedMatch,
     Mistakes,
+    judged_match,
     mistakes,
 )
 from hackmatrix_rl.self_play._players import (
@@ -47,18 +53,15 @@ from hackmatrix_rl.self_play._players import (
 from hackmatrix_rl.self_play._search import (
     Found,
     Search,
-    judge,
 )
 from hackmatrix_rl.self_play._self_play import (
     SelfPlay,
 )
+from hackmatrix_rl.self_play._show import show_game
+from hackmatrix_rl.self_play._sizes import Sizes
 from hackmatrix_rl.self_play._state import (
     GamesAndMoves,
     SelfPlayState,
-)
-from hackmatrix_rl.self_play._symmetry import (
-    Symmetry,
-    VertexPermutations,
 )
 
 __all__ = [
@@ -69,6 +72,7 @@ __all__ = [
     "Found",
     "Games",
     "GamesAndMoves",
+    "JudgedMatch",
     "LearnFromBuffer",
     "Losses",
     "MatchResult",
@@ -84,11 +88,12 @@ __all__ = [
     "SearchPlayer",
     "SelfPlay",
     "SelfPlayState",
+    "Sizes",
     "Standings",
     "Symmetry",
     "VertexPermutations",
     "begin",
-    "judge",
+    "judged_match",
     "league",
     "match",
     "mistakes",
@@ -96,4 +101,5 @@ __all__ = [
     "play_games",
     "play_moves",
     "ratings",
+    "show_game",
 ]

@@ -1,5 +1,6 @@
 """The newest moves of each game, in a ring on the device."""
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -7,9 +8,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
 
-from hackmatrix_rl.env import EnvSpec
+from hackmatrix_rl.env import EnvSpec, Symmetry
 from hackmatrix_rl.self_play._games import Moves
-from hackmatrix_rl.self_play._symmetry import Symmetry
 
 
 class Drawn(eqx.Module):
@@ -137,7 +137,7 @@ class Buffer(eqx.Module):
         moves: Moves = jax.tree.map(lambda leaf: leaf[game, place], self.moves)
         seen = (moves.observation, moves.mask, moves.weights)
         if symmetry is not None:
-            seen = jax.vmap(lambda seen, key: symmetry(*seen, key=key))(seen, change_keys)
+            seen = jax.vmap(partial(_changed, symmetry))(*seen, change_keys)
         return Drawn(
             *seen,
             value=outcomes.value[game, time],
@@ -147,6 +147,18 @@ class Buffer(eqx.Module):
     def _oldest(self) -> Int32[Array, ""]:
         """The place of the oldest move."""
         return jnp.where(self.filled == self.moves.reward.shape[1], self.slot, 0)
+
+
+def _changed(
+    symmetry: Symmetry,
+    observation: PyTree[Array],
+    mask: Bool[Array, " num_actions"],
+    weights: Float32[Array, " num_actions"],
+    key: Key[Array, ""],
+) -> tuple[PyTree[Array], Bool[Array, " num_actions"], Float32[Array, " num_actions"]]:
+    """A position in another view."""
+    changed = symmetry(observation, key=key)
+    return changed.observation, changed.of_each(mask), changed.of_each(weights)
 
 
 def outcomes_of(

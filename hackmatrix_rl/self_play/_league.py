@@ -1,6 +1,6 @@
 """A league: everyone plays everyone."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -35,6 +35,7 @@ def league(
     games: int,
     key: Key[Array, ""],
     opening: int = 0,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Standings:
     """Lets each player play a match against each other, and rates them.
 
@@ -49,14 +50,18 @@ def league(
         key: source of all randomness.
         opening: number of random moves at the start of each game; players that play without
             chance need some, or all games of a match are one game.
+        on_progress: told the number of matches that are over, and of all.
 
     Raises:
         ValueError: there are fewer than two players, or `games` is not even.
     """
     if len(players) < 2:
         raise ValueError(f"a league needs at least 2 players, not {len(players)}")
-    results = {
-        (one, other): match(
+    pairs = list(combinations(players, 2))
+    results = {}
+    for number, (one, other) in enumerate(pairs):
+        on_progress(number, len(pairs))
+        results[one, other] = match(
             players[one],
             players[other],
             game,
@@ -64,7 +69,5 @@ def league(
             key=jax.random.fold_in(key, number),
             opening=opening,
         )
-        for number, (one, other) in enumerate(combinations(players, 2))
-    }
     found = ratings(results)
     return Standings(results, dict(sorted(found.items(), key=lambda each: -each[1].mean)))

@@ -11,11 +11,11 @@ from jaxtyping import Array, Float32, Int32, Key
 
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.agent.precision import PrecisionPolicy
+from hackmatrix_rl.env import Symmetry
 from hackmatrix_rl.self_play._buffer import Buffer, Outcomes
 from hackmatrix_rl.self_play._loss import Losses, SearchLoss
 from hackmatrix_rl.self_play._metrics import Learned
 from hackmatrix_rl.self_play._sizes import Sizes
-from hackmatrix_rl.self_play._symmetry import Symmetry
 from hackmatrix_rl.training import Learner, filter_scan
 from hackmatrix_rl.training.sharding import (
     BY_ENVIRONMENT,

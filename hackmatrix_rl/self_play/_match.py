@@ -45,6 +45,12 @@ class MatchResult:
     draws: int
     losses: int
 
+    @classmethod
+    def of(cls, *results: Float32[Array, " games"]) -> "MatchResult":
+        """Counts results of games for the first player: 1 won, 0 drawn, -1 lost."""
+        points = np.concatenate([np.asarray(each) for each in results])
+        return cls(*(int((points == result).sum()) for result in (1, 0, -1)))
+
     @property
     def games(self) -> int:
         """Number of games."""
@@ -153,10 +159,19 @@ def match(
         ValueError: `games` is not even, or less than 2.
     """
     check_key(key)
-    if whole("games", games, 2) % 2:
-        raise ValueError(f"games must be even, not {games}: each player begins half of them")
-    keys = env_keys(key, games // 2)
+    keys = env_keys(key, half_of(games))
     begun = play_games(one, other, game, keys, opening=opening)
     answered = play_games(other, one, game, keys, opening=opening)
-    points = np.concatenate([np.asarray(begun.result), -np.asarray(answered.result)])
-    return MatchResult(*(int((points == result).sum()) for result in (1, 0, -1)))
+    return MatchResult.of(begun.result, -answered.result)
+
+
+def half_of(games: int) -> int:
+    """Half of the games of a match, which one of the players begins.
+
+    Raises:
+        TypeError: `games` is no whole number.
+        ValueError: `games` is not even, or less than 2.
+    """
+    if whole("games", games, 2) % 2:
+        raise ValueError(f"games must be even, not {games}: each player begins half of them")
+    return games // 2

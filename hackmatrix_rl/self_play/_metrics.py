@@ -62,6 +62,7 @@ def read_report(sums: SelfPlayReport, dispatch: Dispatch, *, batch: int) -> Metr
             "learning_rate": float(sums.learning_rate) / dispatch.count,
             **{name: float(each) / dispatch.count for name, each in sums.scaling.items()},
         },
+        extra={"games": float(dispatch.progress)},
     )
 
 

@@ -1,14 +1,16 @@
 """How far from perfect recorded games are."""
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 import equinox as eqx
 import jax
 import numpy as np
-from jaxtyping import Array, Int32
+from jaxtyping import Array, Int32, Key
 
-from hackmatrix_rl.clique import Solution, State, new_game, play
-from hackmatrix_rl.self_play._match import NO_MOVE, Record
+from hackmatrix_rl.clique import FIRST, SECOND, Solution, State, new_game, play
+from hackmatrix_rl.env import CliqueGame, env_keys
+from hackmatrix_rl.self_play._match import NO_MOVE, MatchResult, Record, half_of, play_games
+from hackmatrix_rl.self_play._players import BoardPlayer
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,58 @@ def mistakes(solution: Solution, record: Record, player: int, *, opening: int = 
         won=int((judged & (before == 1)).sum()),
         thrown_away=int((worse & (before == 1)).sum()),
         mistakes=int(worse.sum()),
+    )
+
+
+@dataclass(frozen=True)
+class JudgedMatch:
+    """A match of a player, and how the player's moves were.
+
+    Attributes:
+        result: for the player.
+        judged: the player's moves.
+        different: number of games that differ from each other, by who begins.
+    """
+
+    result: MatchResult
+    judged: Mistakes
+    different: int
+
+
+def judged_match(
+    player: BoardPlayer,
+    other: BoardPlayer,
+    solution: Solution,
+    *,
+    games: int,
+    key: Key[Array, ""],
+    opening: int = 0,
+) -> JudgedMatch:
+    """Lets a player play half of the games with each side, and judges the player's moves.
+
+    Args:
+        player: who is judged.
+        other: the other player, such as `PerfectPlayer(solution)`.
+        solution: of the game that they play.
+        games: number of games; an even number.
+        key: source of all randomness.
+        opening: number of random moves at the start of each game, which are not judged.
+
+    Raises:
+        ValueError: `games` is not even, or less than 2.
+    """
+    game = CliqueGame(solution.config)
+    keys = env_keys(key, half_of(games))
+    first = play_games(player, other, game, keys, opening=opening)
+    second = play_games(other, player, game, keys, opening=opening)
+    both = [
+        mistakes(solution, record, side, opening=opening)
+        for record, side in ((first, FIRST), (second, SECOND))
+    ]
+    return JudgedMatch(
+        result=MatchResult.of(first.result, -second.result),
+        judged=Mistakes(*(sum(each) for each in zip(*map(astuple, both), strict=True))),
+        different=sum(len(np.unique(record.moves, axis=0)) for record in (first, second)),
     )
 
 

@@ -18,7 +18,7 @@ from hackmatrix_rl.agent import (
 )
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.agent.precision import FLOAT32, PrecisionPolicy, parameters_of
-from hackmatrix_rl.env import Batched, Environment, SingleGame, env_keys
+from hackmatrix_rl.env import Batched, Environment, SingleGame, Symmetry, env_keys
 from hackmatrix_rl.errors import instance, whole
 from hackmatrix_rl.self_play._buffer import Buffer
 from hackmatrix_rl.self_play._games import Games, Moves, Results, play_moves
@@ -28,7 +28,7 @@ from hackmatrix_rl.self_play._metrics import SelfPlayReport, read_report
 from hackmatrix_rl.self_play._search import Search
 from hackmatrix_rl.self_play._sizes import Sizes, mesh_for
 from hackmatrix_rl.self_play._state import GamesAndMoves, SelfPlayState
-from hackmatrix_rl.self_play._symmetry import Symmetry
+from hackmatrix_rl.system import bytes_of
 from hackmatrix_rl.training import (
     Algorithm,
     Counter,
@@ -63,7 +63,7 @@ class SelfPlay(Algorithm[SelfPlayState]):
         game: the rules, of two players who move in turn, without chance.
         search: says what to play, and what to learn.
         learn: takes the gradient steps.
-        learning_rate: factor on their changes.
+        learning_rate: factor on their changes; a schedule goes by the games that ended.
         sizes: of an update.
         opening: the most random moves at the start of a game (see `begin`).
         mesh: the devices that share the games.
@@ -85,7 +85,7 @@ class SelfPlay(Algorithm[SelfPlayState]):
         search: Search | None = None,
         symmetry: Symmetry | None = None,
         loss: SearchLoss | None = None,
-        num_games: int = 64,
+        game_batch_size: int = 64,
         moves_per_update: int = 16,
         buffer_size: int = 65_536,
         training_batch_size: int = 512,
@@ -109,11 +109,11 @@ class SelfPlay(Algorithm[SelfPlayState]):
             search: see the class; by default 64 simulations.
             symmetry: changes the positions that are learned from; `None`: they stay as they are.
             loss: what to descend.
-            num_games: number of games at once.
+            game_batch_size: number of games at once.
             moves_per_update: moves of each game in an update.
             buffer_size: positions to keep, over all games; rounded down to whole updates.
-            training_batch_size: positions of a gradient step. It must divide `num_games`, or be
-                divided by it.
+            training_batch_size: positions of a gradient step. It must divide `game_batch_size`,
+                or be divided by it.
             train_steps: gradient steps of an update.
             opening: see the class.
             optimizer: as for `Trainer`.
@@ -135,7 +135,9 @@ class SelfPlay(Algorithm[SelfPlayState]):
         precision = precision_of(precision)
         _check_policy(policy, game, precision)
         optimizer, self.learning_rate = optimizer_of(optimizer, learning_rate)
-        sizes = Sizes(num_games, moves_per_update, buffer_size, training_batch_size, train_steps)
+        sizes = Sizes(
+            game_batch_size, moves_per_update, buffer_size, training_batch_size, train_steps
+        )
         self.game = game
         self.search = search
         self.sizes = sizes
@@ -152,7 +154,17 @@ class SelfPlay(Algorithm[SelfPlayState]):
     @property
     def steps_per_update(self) -> int:
         """Moves of one update, over all games."""
-        return self.sizes.num_games * self.sizes.moves_per_update
+        return self.sizes.game_batch_size * self.sizes.moves_per_update
+
+    def working_bytes(self, state: SelfPlayState) -> int:
+        """Bytes of the trees of all games on a device, which are searched at once."""
+        games = -(-self.sizes.game_batch_size // self.mesh.size)
+        position = bytes_of(jax.eval_shape(lambda: self.game.start(key=jax.random.key(0))))
+        return games * self.search.tree_bytes(position, self.game.num_actions)
+
+    def progress(self, state: SelfPlayState) -> int:
+        """The number of games that ended."""
+        return int(state.games)
 
     @property
     def resettable(self) -> tuple[str, ...]:
@@ -162,7 +174,7 @@ class SelfPlay(Algorithm[SelfPlayState]):
     def init(self, key: Key[Array, ""], policy: ActorCritic) -> SelfPlayState:
         """The state before the first update."""
         actors_key, learner_key = jax.random.split(key)
-        games = self.sizes.num_games
+        games = self.sizes.game_batch_size
         return SelfPlayState(
             learner=Learner(
                 policy=policy,
@@ -178,6 +190,7 @@ class SelfPlay(Algorithm[SelfPlayState]):
             key=learner_key,
             update=jnp.zeros((), jnp.int32),
             env_steps=Counter.of(0),
+            games=Counter.of(0),
         )
 
     def policy(self, state: SelfPlayState) -> ActorCritic:
@@ -210,7 +223,7 @@ class SelfPlay(Algorithm[SelfPlayState]):
         """The state after one update, and what happened in it."""
         games, moves, results = self.play(state)
         buffer = state.actors.buffer.write(moves)
-        rate = self.learning_rate(state.env_steps.as_float())
+        rate = self.learning_rate(state.games.as_float())
         key = jax.random.fold_in(state.key, state.update)
         learner, learned = self.learn(state.learner, buffer, rate, key)
         after = SelfPlayState(
@@ -219,6 +232,7 @@ class SelfPlay(Algorithm[SelfPlayState]):
             key=state.key,
             update=state.update + 1,
             env_steps=state.env_steps.add(self.steps_per_update),
+            games=state.games.add(results.games),
         )
         return after, SelfPlayReport(
             results=results,

@@ -13,7 +13,7 @@ class Sizes:
     """The sizes of an update. Each is a whole number, 1 or more.
 
     Attributes:
-        num_games: number of games at once.
+        game_batch_size: number of games at once.
         moves_per_update: moves of each game in an update.
         buffer_size: positions to keep, over all games.
         training_batch_size: positions of a gradient step.
@@ -24,7 +24,7 @@ class Sizes:
         ValueError: the sizes do not fit together.
     """
 
-    num_games: int
+    game_batch_size: int
     moves_per_update: int
     buffer_size: int
     training_batch_size: int
@@ -33,23 +33,23 @@ class Sizes:
     def __post_init__(self) -> None:
         for each in fields(self):
             object.__setattr__(self, each.name, whole(each.name, getattr(self, each.name)))
-        update = self.num_games * self.moves_per_update
+        update = self.game_batch_size * self.moves_per_update
         if self.buffer_size < update:
             raise ValueError(
                 f"buffer_size {self.buffer_size} is less than the {update} positions of an update; "
                 "use that many or more"
             )
-        small, large = sorted((self.num_games, self.training_batch_size))
+        small, large = sorted((self.game_batch_size, self.training_batch_size))
         if large % small:
             raise ValueError(
-                f"training_batch_size {self.training_batch_size} and num_games {self.num_games} do "
-                f"not fit: one must divide the other, so that each of the games gives as many "
-                f"positions; use training_batch_size={self._near()}"
+                f"training_batch_size {self.training_batch_size} and game_batch_size "
+                f"{self.game_batch_size} do not fit: one must divide the other, so that each of "
+                f"the games gives as many positions; use training_batch_size={self._near()}"
             )
 
     def _near(self) -> int:
         """A batch near the one asked for that fits."""
-        wanted, games = self.training_batch_size, self.num_games
+        wanted, games = self.training_batch_size, self.game_batch_size
         if wanted > games:
             return wanted // games * games
         return max(size for size in range(1, wanted + 1) if games % size == 0)
@@ -57,12 +57,16 @@ class Sizes:
     @property
     def length(self) -> int:
         """Moves of each game in the buffer: whole updates."""
-        return self.buffer_size // (self.num_games * self.moves_per_update) * self.moves_per_update
+        return (
+            self.buffer_size
+            // (self.game_batch_size * self.moves_per_update)
+            * self.moves_per_update
+        )
 
     @property
     def blocks(self) -> int:
         """Number of blocks of games. Each gives one game to a gradient step."""
-        return min(self.num_games, self.training_batch_size)
+        return min(self.game_batch_size, self.training_batch_size)
 
     @property
     def of_each(self) -> int:
@@ -83,7 +87,7 @@ def mesh_for(given: Mesh | str | None, sizes: Sizes) -> Mesh:
     instance("mesh", made, Mesh, 'hm.mesh("data=2")')
     check_axes(made)
     if sizes.blocks % made.size:
-        name = "num_games" if sizes.blocks == sizes.num_games else "training_batch_size"
+        name = "game_batch_size" if sizes.blocks == sizes.game_batch_size else "training_batch_size"
         raise ValueError(
             f"{name} {sizes.blocks} does not divide over the {made.size} devices of the mesh; use "
             f"{-(-sizes.blocks // made.size) * made.size}, or fewer devices"

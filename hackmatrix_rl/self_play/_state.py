@@ -29,6 +29,7 @@ class SelfPlayState(AlgorithmState):
         key: constant; every draw of the learner is a function of it and of `update`.
         update: number of updates done.
         env_steps: number of moves played, over all games.
+        games: number of games that ended.
     """
 
     learner: Learner
@@ -36,3 +37,4 @@ class SelfPlayState(AlgorithmState):
     key: Key[Array, ""]
     update: Int32[Array, ""]
     env_steps: Counter
+    games: Counter

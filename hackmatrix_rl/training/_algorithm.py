@@ -1,5 +1,6 @@
 """The interface between a learning algorithm and everything that runs it."""
 
+import math
 from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -39,12 +40,14 @@ class Dispatch:
         updates: number of updates since the start of training.
         env_steps: environment steps since the start of training, over all environments.
         seconds: duration of the call, without compilation.
+        progress: what `Algorithm.progress` counts, since the start of training.
     """
 
     count: int
     updates: int
     env_steps: int
     seconds: float
+    progress: int = 0
 
 
 class Algorithm(eqx.Module, Generic[State]):
@@ -68,6 +71,27 @@ class Algorithm(eqx.Module, Generic[State]):
         """Environment steps of one update, over all environments."""
 
     @property
+    def most_progress(self) -> int:
+        """The most that one update adds to `progress`."""
+        return self.steps_per_update
+
+    def progress(self, state: State) -> int:
+        """How far a training has come, on the host: its environment steps.
+
+        Trainings end by it, and schedules go by it. An algorithm may count something else.
+        """
+        return int(state.env_steps)
+
+    def updates_until(self, state: State, goal: int) -> int:
+        """The fewest updates in which training may reach a goal; 0 or less once it has.
+
+        Args:
+            state: the state of the training, on the host or a device.
+            goal: in units of `progress`.
+        """
+        return math.ceil((goal - self.progress(state)) / self.most_progress)
+
+    @property
     @abstractmethod
     def resettable(self) -> tuple[str, ...]:
         """Names of the fields of the state that a resumed run may make anew.
@@ -75,6 +99,16 @@ class Algorithm(eqx.Module, Generic[State]):
         Their shapes depend on settings that may change, such as the number of environments.
         Every other field must fit the checkpoint.
         """
+
+    def working_bytes(self, state: State) -> int:
+        """Bytes that an update surely needs on the fullest device, beside the state.
+
+        Runs refuse sizes that cannot fit by it, before anything is compiled. 0: nothing is known.
+
+        Args:
+            state: a state of shapes.
+        """
+        return 0
 
     @abstractmethod
     def init(self, key: Key[Array, ""], policy: ActorCritic) -> State:

@@ -2,7 +2,7 @@
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float32, UInt32
+from jaxtyping import Array, Float32, Int32, UInt32
 
 
 class Counter(eqx.Module):
@@ -21,9 +21,9 @@ class Counter(eqx.Module):
         """A counter with the value `count`."""
         return cls(high=jnp.uint32(count >> 32), low=jnp.uint32(count & 0xFFFFFFFF))
 
-    def add(self, more: int) -> "Counter":
-        """The counter plus `more`, which is less than 2^32."""
-        low = self.low + jnp.uint32(more)
+    def add(self, more: int | Int32[Array, ""]) -> "Counter":
+        """The counter plus `more`, which is at least 0 and less than 2^32."""
+        low = self.low + jnp.asarray(more, jnp.uint32)
         carried = (low < self.low).astype(jnp.uint32)
         return type(self)(high=self.high + carried, low=low)
 

@@ -1,6 +1,5 @@
 """The trainer: composes an algorithm, compiles its update once, and runs it."""
 
-import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -349,7 +348,8 @@ class Trainer(Generic[A]):
 
         Args:
             total_timesteps: environment steps to reach, over all environments and counted from
-                the start of training. It is rounded up to whole updates.
+                the start of training. It is rounded up to whole updates. What another algorithm
+                counts instead is its `progress`: games that ended, for `SelfPlay`.
             key: starts the training from the beginning; `None` continues from `state`.
             callbacks: each is called as `callback(trainer, metrics)` after each dispatch, in
                 this order. It may return numbers by name, which join the metrics. It may
@@ -377,8 +377,8 @@ class Trainer(Generic[A]):
     def _train(self, total_timesteps: int, callbacks: Sequence[Callback]) -> Iterator[Metrics]:
         self.compile()
         stop = False
-        while not stop and (missing := total_timesteps - int(self.state.env_steps)) > 0:
-            updates = math.ceil(missing / self.batch_size)
+        algorithm = self.algorithm
+        while not stop and (updates := algorithm.updates_until(self.state, total_timesteps)) > 0:
             metrics = self.dispatch(min(updates, self.updates_per_dispatch))
             metrics, stop = call_back(callbacks, self, metrics)
             yield metrics
@@ -464,6 +464,7 @@ class Trainer(Generic[A]):
                 updates=int(self.state.update),
                 env_steps=int(self.state.env_steps),
                 seconds=self._clock() - began,
+                progress=self.algorithm.progress(self.state),
             ),
         )
         return replace(metrics, dispatched=updates)

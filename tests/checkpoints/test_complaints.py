@@ -11,6 +11,7 @@ from rich.console import Console
 from hackmatrix_rl.checkpoints import Complaints
 from hackmatrix_rl.runs.sinks import (
     Fanout,
+    Length,
     LogFile,
     PlainTerminal,
 )
@@ -90,8 +91,8 @@ def test_the_log_alone_keeps_pages(tmp_path):
     console = Console(file=shown)
     sink = Fanout(
         [
-            PlainTerminal(console, total_timesteps=1),
-            LogFile(tmp_path / "log.txt", total_timesteps=1),
+            PlainTerminal(console, length=Length(1)),
+            LogFile(tmp_path / "log.txt", length=Length(1)),
         ]
     )
     sink.detail("Traceback\n  File")

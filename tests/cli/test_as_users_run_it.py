@@ -28,3 +28,20 @@ def test_few_games_on_one_device_train(games, tmp_path):
     )
     assert done.returncode == 0, done.stderr[-2000:]
     assert "100%" in done.stdout
+
+
+def test_self_play_trains_on_a_cpu_of_two_devices(tmp_path):
+    own = {name: value for name, value in os.environ.items() if not name.startswith("JAX_")}
+    flags = ("--cpu-devices", 2, "--num-games", 100, "--num-simulations", 8)
+    league = ("--league-size", 1, "--league-games", 2)
+    done = subprocess.run(
+        [sys.executable, "-m", "hackmatrix_rl", "selfplay", *map(str, (*flags, *league))],
+        cwd=tmp_path,
+        env=own | {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": "", "XDG_CACHE_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "(2 x cpu)" in done.stdout
+    assert "Against the perfect player: " in done.stdout

@@ -53,7 +53,7 @@ def test_hints_come_from_a_search(on_terminal):
     (seat,) = on_terminal
     mind = seat.advise(seat.begin(lambda text: None))
     assert isinstance(mind._player, Searcher)
-    assert mind._player.search.simulations == 8
+    assert mind._player.search.trees.simulations == 8
 
 
 def test_games_of_a_seed_are_those_of_an_evaluation(on_terminal):

@@ -12,9 +12,7 @@ from hackmatrix_rl.env import (
     NUM_SYMMETRIES,
     CompactObservation,
     compact_observation,
-    turn_action,
-    turn_mask,
-    turn_observation,
+    turn,
 )
 from hackmatrix_rl.env._symmetries import TURNED_ACTION, TURNED_CELL
 from hackmatrix_rl.game import (
@@ -122,12 +120,9 @@ def look(game):
 
 @jax.jit
 @jax.vmap
-def turn(seen, mask, action, symmetry):
-    return (
-        turn_observation(seen, symmetry),
-        turn_mask(mask, symmetry),
-        turn_action(action, symmetry),
-    )
+def turn_all(seen, mask, action, symmetry):
+    turned = turn(seen, symmetry)
+    return turned.observation, turned.of_each(mask), turned.action(action)
 
 
 @jax.jit
@@ -175,13 +170,13 @@ def test_a_turned_game_looks_and_plays_as_the_turned_original(games, symmetry):
     symmetries = jnp.full(GAMES, symmetry, jnp.int32)
     seen, mask = look(games)
     action = chosen(mask, 99)
-    turned_seen, turned_mask, turned_action = turn(seen, mask, action, symmetries)
+    turned_seen, turned_mask, turned_action = turn_all(seen, mask, action, symmetries)
     assert is_equal(look(other), (turned_seen, turned_mask)).all()
 
     keys = jax.random.split(jax.random.key(7), GAMES)
     after, completed = advance(games, action, keys)
     other_after, _ = advance(other, turned_action, keys)
-    expected = turn(*look(after), action, symmetries)[:2]
+    expected = turn_all(*look(after), action, symmetries)[:2]
     same = is_equal(look(other_after), expected)
 
     def quiet(games):
@@ -204,11 +199,11 @@ def test_an_observation_with_more_than_the_board_is_turned_in_its_board(games):
         clock: jax.Array
 
     seen = jax.tree.map(lambda leaf: leaf[0], look(games)[0])
-    turned = turn_observation(More(seen, jnp.int32(5)), jnp.int32(3))
+    turned = turn(More(seen, jnp.int32(5)), jnp.int32(3)).observation
     assert int(turned.clock) == 5
     for a, b in zip(
         jax.tree.leaves(turned.board),
-        jax.tree.leaves(turn_observation(seen, jnp.int32(3))),
+        jax.tree.leaves(turn(seen, jnp.int32(3)).observation),
         strict=True,
     ):
         np.testing.assert_array_equal(a, b)
@@ -216,4 +211,4 @@ def test_an_observation_with_more_than_the_board_is_turned_in_its_board(games):
 
 def test_what_has_no_board_cannot_be_turned():
     with pytest.raises(TypeError, match="only boards of HackMatrix"):
-        turn_observation(jnp.zeros(4), jnp.int32(0))
+        turn(jnp.zeros(4), jnp.int32(0))

@@ -28,6 +28,11 @@ SMALL = (
     "--updates-per-dispatch=2 --total-timesteps=1024 --history=4 --eval-episodes=4 --episodes=8 "
     "--repeats=1 --updates=2 --seeds=1"
 )
+SELF_PLAY = (
+    "--device=cpu --vertices=4 --k=3 --num-games=40 --num-simulations=2 --game-batch-size=8 "
+    "--moves-per-update=4 --training-batch-size=16 --train-steps=2 --buffer-size=640 --opening=1 "
+    "--width=8 --league-games=2 --league-size=1"
+)
 BY_REWARDS = "--algorithm=ppo"
 """On a CPU, `train` imitates by default, which takes far longer to compile."""
 IMITATES = ("imitate", "pip install . ")
@@ -145,6 +150,8 @@ def test_the_pages_have_code():
 def test_commands_run_as_printed(block, environment, folder):
     if any(word in block.code for word in IMITATES):
         environment = environment | {"HACKMATRIX_RL_FLAGS": SMALL}
+    if "hackmatrix-rl selfplay" in block.code:
+        environment = environment | {"HACKMATRIX_RL_FLAGS": SELF_PLAY}
     if "--init " in block.code:
         # The width comes along with the weights.
         small = f"{SMALL} {BY_REWARDS}".replace("--width=8 ", "")

@@ -20,6 +20,7 @@ from hackmatrix_rl.runs import (
 )
 from hackmatrix_rl.runs.sinks import (
     JsonLines,
+    Length,
     LogFile,
     Sink,
     read_json_lines,
@@ -198,7 +199,7 @@ def test_a_run_that_is_at_its_end_and_loses_its_checkpoints_saves_them_again(her
     assert find_checkpoint("mine").name == "8"
 
 
-@pytest.mark.parametrize("make", [JsonLines, lambda path: LogFile(path, total_timesteps=9)])
+@pytest.mark.parametrize("make", [JsonLines, lambda path: LogFile(path, length=Length(9))])
 def test_a_file_that_was_replaced_is_set_aside_and_made_again_whole(tmp_path, make):
     path = tmp_path / "file"
     row = {"updates": 1, "env_steps": 1.0, "steps_per_second": 0.0}

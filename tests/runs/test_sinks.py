@@ -21,6 +21,7 @@ from hackmatrix_rl.runs._open_sinks import open_sinks
 from hackmatrix_rl.runs.sinks import (
     Fanout,
     JsonLines,
+    Length,
     LiveTerminal,
     LogFile,
     PlainTerminal,
@@ -72,7 +73,7 @@ def test_a_line_cut_short_by_a_crash_is_left_out(tmp_path):
 
 def test_output_that_is_no_terminal_gets_plain_lines():
     out = io.StringIO()
-    sink = terminal(Console(file=out), total_timesteps=1000)
+    sink = terminal(Console(file=out), length=Length(1000))
     assert isinstance(sink, PlainTerminal)
     sink.note("[hello]")
     sink.write(row())
@@ -98,7 +99,7 @@ def test_output_that_is_no_terminal_gets_plain_lines():
 def test_a_terminal_gets_a_live_display():
     out = io.StringIO()
     console = Console(file=out, force_terminal=True, width=120)
-    sink = terminal(console, total_timesteps=1000)
+    sink = terminal(console, length=Length(1000))
     assert isinstance(sink, LiveTerminal)
     sink.write(row(**{"return": math.nan}))
     sink.note("a note")
@@ -110,7 +111,7 @@ def test_a_terminal_gets_a_live_display():
 
 def test_work_that_lasts_is_told_now_and_then():
     out = io.StringIO()
-    sink = Fanout([PlainTerminal(Console(file=out), total_timesteps=1000)])
+    sink = Fanout([PlainTerminal(Console(file=out), length=Length(1000))])
     for second in range(1, 25):
         sink.working("compiling", float(second))
     for second in range(1, 12):
@@ -124,7 +125,7 @@ def test_work_that_lasts_is_told_now_and_then():
 
 def test_a_terminal_shows_work_that_lasts_beside_its_bar():
     out = io.StringIO()
-    sink = terminal(Console(file=out, force_terminal=True, width=120), total_timesteps=1000)
+    sink = terminal(Console(file=out, force_terminal=True, width=120), length=Length(1000))
     sink.note("compiling ...")
     sink.working("compiling", 7.0)
     sink.close()
@@ -133,7 +134,7 @@ def test_a_terminal_shows_work_that_lasts_beside_its_bar():
 
 def test_the_log_has_the_time_of_day(tmp_path):
     path = tmp_path / "log.txt"
-    sink = LogFile(path, total_timesteps=1000, now=lambda: datetime(2030, 1, 2, 3, 4, 5))
+    sink = LogFile(path, length=Length(1000), now=lambda: datetime(2030, 1, 2, 3, 4, 5))
     sink.note("two\nlines")
     sink.write(row())
     sink.close()
@@ -145,7 +146,7 @@ def test_the_log_has_the_time_of_day(tmp_path):
 def test_a_fanout_reaches_all(tmp_path):
     out = io.StringIO()
     path = tmp_path / "metrics.jsonl"
-    sink = Fanout([PlainTerminal(Console(file=out), total_timesteps=1000), JsonLines(path)])
+    sink = Fanout([PlainTerminal(Console(file=out), length=Length(1000)), JsonLines(path)])
     sink.write(row())
     sink.note("note")
     sink.close()

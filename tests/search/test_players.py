@@ -257,9 +257,9 @@ def test_a_trained_network_searches_in_trees():
     player, environment = find_player("pretrained", simulations=8)
     assert isinstance(player, Searcher)
     check_player(player, environment)
-    assert player.search.simulations * player.search.determinisations == 8
+    assert player.search.trees.simulations * player.search.determinisations == 8
     assert player.gamma == find_player("pretrained")[0].gamma
-    assert player.search.improvement.scale.mean > 0, "the units of its training"
+    assert player.search.trees.improvement.scale.mean > 0, "the units of its training"
 
 
 @pytest.mark.parametrize("rollouts", [14, 0, -30])

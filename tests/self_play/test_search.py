@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from hackmatrix_rl.clique import edges, legal_actions
-from hackmatrix_rl.self_play import Search, judge
+from hackmatrix_rl.self_play import Search
 
 from .building import (
     FIVE,
@@ -87,7 +87,7 @@ def test_no_illegal_move_is_visited_inside_of_the_tree():
     @eqx.filter_jit
     def look(states, keys):
         _, tree = Search(48).with_tree(FIVE, policy, states, keys)
-        nodes = tree.embeddings
+        nodes = tree.embeddings.state
         legal = jax.vmap(jax.vmap(lambda state: legal_actions(FIVE.config, state)))(nodes)
         return tree.children_visits, tree.node_visits, legal, nodes.over, tree.children_discounts
 
@@ -129,10 +129,10 @@ def test_noise_explores_and_its_size_0_does_not():
 
 def test_a_value_beyond_what_a_game_can_give_is_cut():
     (state,) = [jax.tree.map(lambda leaf: leaf[0], batch_of(FIVE, ([0], [])))]
-    logits, value = judge(FIVE, opinion(FIVE, value=7.0, favourite=3), state)
-    assert float(value) == 1.0
-    assert int(jnp.argmax(logits)) == 3
-    assert float(logits[0]) == np.finfo(np.float32).min
+    prior = Search(1).trees(FIVE, opinion(FIVE, value=7.0, favourite=3)).judge(state)
+    assert float(prior.value) == 1.0
+    assert int(jnp.argmax(prior.logits)) == 3
+    assert float(prior.logits[0]) == np.finfo(np.float32).min
 
 
 @pytest.mark.parametrize(

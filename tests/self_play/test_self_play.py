@@ -9,6 +9,7 @@ import pytest
 from training.states import arrays, assert_same
 
 import hackmatrix_rl as hm
+from hackmatrix_rl.agent import Linear
 from hackmatrix_rl.self_play import (
     Drawn,
     Moves,
@@ -24,13 +25,14 @@ from .building import FIVE, MAKER_BREAKER, network, opinion
 pytestmark = pytest.mark.usefixtures("compile_quickly")
 
 SIZES = {
-    "num_games": 8,
+    "game_batch_size": 8,
     "moves_per_update": 4,
     "buffer_size": 8 * 12,
     "training_batch_size": 16,
     "train_steps": 2,
 }
 STEPS = 8 * 4
+GAMES = 24
 
 
 def trainer(game=FIVE, *, mesh=None, updates=1, seed=0, **changes):
@@ -44,13 +46,14 @@ def trainer(game=FIVE, *, mesh=None, updates=1, seed=0, **changes):
 
 def test_training_resumes_in_the_same_bits(tmp_path):
     straight = trainer()
-    for metrics in straight.train(6 * STEPS, key=jax.random.key(1)):
+    for metrics in straight.train(GAMES, key=jax.random.key(1)):
         if metrics.updates == 3:
             straight.save(tmp_path / "state")
     resumed = trainer(seed=5)
     resumed.load(tmp_path / "state")
     assert int(resumed.state.update) == 3
-    resumed.fit(6 * STEPS)
+    resumed.fit(GAMES)
+    assert int(resumed.state.update) > 4
     assert_same(resumed.state, straight.state)
     changed = jax.tree.map(
         lambda one, other: not np.array_equal(one, other),
@@ -78,7 +81,7 @@ def test_games_and_learning_do_not_depend_on_the_number_of_devices():
 def test_the_network_learns_who_wins_and_what_it_can_play():
     """On three vertices without a chance of a triangle, the second player wins every game."""
     learns = trainer(MAKER_BREAKER, train_steps=40, learning_rate=0.03, buffer_size=8 * 24)
-    metrics = learns.fit(4 * STEPS, key=jax.random.key(0))
+    metrics = learns.fit(4 * GAMES, key=jax.random.key(0))
     assert metrics.episode == {"length": 3.0, "first_wins": 0.0, "draws": 0.0}
     game = MAKER_BREAKER
     state = game.start(key=jax.random.key(0))
@@ -91,7 +94,8 @@ def test_the_network_learns_who_wins_and_what_it_can_play():
 
 def test_metrics_are_means_over_games_and_steps():
     found = trainer(updates=3)
-    metrics = found.fit(3 * STEPS, key=jax.random.key(2))
+    found.start(jax.random.key(2))
+    metrics = found.dispatch(3)
     assert (metrics.updates, metrics.env_steps, metrics.dispatched) == (3, 3 * STEPS, 3)
     assert metrics.episodes > 0
     assert 5 <= metrics.episode["length"] <= 10
@@ -102,6 +106,21 @@ def test_metrics_are_means_over_games_and_steps():
     assert 0 < learning["entropy"] <= np.log(10) + 1e-6
     assert learning["learning_rate"] == pytest.approx(0.01)
     assert learning["gradient_norm"] > 0
+
+
+def test_training_goes_by_the_games_that_ended():
+    """It ends with the first update that reaches the goal, however many run in one call."""
+    counted = trainer(updates=4, learning_rate=Linear(0.01, 0.0, over=GAMES))
+    ended, rates = 0, []
+    for metrics in counted.train(GAMES, key=jax.random.key(1)):
+        before, ended = ended, ended + metrics.episodes
+        assert int(counted.state.games) == ended == metrics.as_dict()["games"]
+        assert metrics.dispatched == 1 or before + metrics.dispatched * 8 * 4 <= GAMES
+        rates.append((before, metrics.learning["learning_rate"]))
+    assert before < GAMES <= ended
+    assert counted.algorithm.updates_until(counted.state, ended + 33) == 2
+    for before, rate in rates:
+        assert rate == pytest.approx(0.01 * (1 - before / GAMES))
 
 
 def test_nothing_is_learned_before_a_game_has_ended():
@@ -194,11 +213,11 @@ def test_the_loss_is_that_of_plain_python():
     ("changes", "says"),
     [
         ({"buffer_size": 8}, "buffer_size 8 is less than the 32 positions of an update"),
-        ({"training_batch_size": 12}, "num_games 8 do not fit.*use training_batch_size=8"),
+        ({"training_batch_size": 12}, "game_batch_size 8 do not fit.*use training_batch_size=8"),
         ({"training_batch_size": 3}, "use training_batch_size=2"),
         ({"train_steps": 0}, "train_steps must be at least 1, not 0"),
         ({"opening": -1}, "opening must be at least 0, not -1"),
-        ({"mesh": "data=3"}, "num_games 8 does not divide over the 3 devices"),
+        ({"mesh": "data=3"}, "game_batch_size 8 does not divide over the 3 devices"),
         ({"mesh": "data=8", "training_batch_size": 4}, "training_batch_size 4 does not divide"),
         ({"learning_rate": -1.0}, "learning_rate is -1; expected 0 or more"),
     ],

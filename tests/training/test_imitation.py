@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from env.mirror import Mirror
 
 from hackmatrix_rl.agent import IDENTITY_SCALE, Batch, MaskedCategorical, start_collector
 from hackmatrix_rl.agent.networks import MLPActorCritic
@@ -122,6 +123,29 @@ def test_the_buffer_holds_the_newest_rollouts_and_draws_from_them_alone():
     assert drawn(buffer) == [[0, 2, 4], [1, 3, 5]]
     buffer = buffer.write(labelled(6), ()).write(labelled(12), ())
     assert drawn(buffer) == [[6, 8, 10, 12, 14, 16], [7, 9, 11, 13, 15, 17]]
+
+
+def test_what_is_drawn_is_changed_with_its_mask_and_its_label():
+    """What is seen has the sign of the only legal action, and of the label."""
+    spec = CartPole().spec
+    policy = MLPActorCritic(spec, width=4, depth=1, key=jax.random.key(0))
+    right = jnp.array([[0, 1], [1, 1], [1, 0]], jnp.int32)
+    positions = eqx.tree_at(
+        lambda x: (x.observation, x.mask, x.action),
+        labelled(0),
+        (
+            jnp.broadcast_to(jnp.where(right == 1, 1.0, -1.0)[..., None], (3, 2, 4)),
+            jax.nn.one_hot(right, 2) == 1,
+            right,
+        ),
+    )
+    buffer = Buffer.empty(spec, policy, num_envs=2, num_steps=3, slots=1).write(positions, ())
+    draw = jax.jit(lambda key: buffer.draw(3, single_device(), Mirror(), IDENTITY_SCALE, key=key))
+    for key in range(8):
+        batch = draw(jax.random.key(key))
+        seen = np.asarray(batch.observation[..., 0] > 0).astype(int)
+        np.testing.assert_array_equal(batch.action, seen)
+        np.testing.assert_array_equal(batch.mask, np.eye(2, dtype=bool)[seen])
 
 
 def test_the_loss_is_the_cross_entropy_over_the_legal_actions_with_its_weights():

@@ -3,6 +3,7 @@
 from hackmatrix_rl.runs.sinks._appended import (
     Place,
 )
+from hackmatrix_rl.runs.sinks._columns import Length
 from hackmatrix_rl.runs.sinks._json_lines import (
     JsonLines,
     forget_rows_after,
@@ -36,6 +37,7 @@ from hackmatrix_rl.runs.sinks._weights_and_biases import (
 __all__ = [
     "Fanout",
     "JsonLines",
+    "Length",
     "LiveTerminal",
     "LogFile",
     "Place",

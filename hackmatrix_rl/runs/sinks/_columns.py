@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from hackmatrix_rl.runs.sinks._sink import Row
 
@@ -28,6 +29,8 @@ COLUMNS: tuple[tuple[str, str, Callable[[float], str]], ...] = (
     ("return", "return", _signed),
     ("length", "length", lambda value: f"{value:.1f}"),
     ("stage", "stage", lambda value: f"{value:.2f}"),
+    ("first wins", "first_wins", lambda value: f"{value:.0%}"),
+    ("draws", "draws", lambda value: f"{value:.0%}"),
     ("entropy", "entropy", _plain),
     ("KL", "approx_kl", _small),
     ("policy loss", "policy_loss", _small),
@@ -44,18 +47,45 @@ def shown(row: Row) -> list[tuple[str, str]]:
     ]
 
 
-def one_line(row: Row, total_timesteps: int) -> str:
+@dataclass(frozen=True)
+class Length:
+    """The length of a run, for its progress.
+
+    Attributes:
+        goal: where it ends.
+        counts: the number in a row that says how near that is.
+    """
+
+    goal: int
+    counts: str = "env_steps"
+
+    def done(self, row: Row) -> float:
+        """The share that is done, at most 1."""
+        return min(1.0, row[self.counts] / self.goal)
+
+    def reached(self, row: Row) -> str:
+        """`12,800 steps`, or what else counts."""
+        return f"{row[self.counts]:,.0f} {_UNITS.get(self.counts, self.counts)}"
+
+    def left(self, row: Row) -> str:
+        """`2:03 left`, at the speed of the row; empty if that is not known."""
+        if self.counts == "env_steps":
+            speed = row["steps_per_second"]
+        else:
+            speed = row["episodes"] / row["seconds"] if row["seconds"] > 0 else 0.0
+        if not speed > 0:
+            return ""
+        return f"{duration((self.goal - row[self.counts]) / speed)} left"
+
+
+_UNITS = {"env_steps": "steps"}
+
+
+def one_line(row: Row, length: Length) -> str:
     """The row as a line: progress, then the columns."""
-    done = min(1.0, row["env_steps"] / total_timesteps)
-    parts = [f"{done:4.0%}", f"{row['env_steps']:,.0f} steps", _left(row, total_timesteps)]
+    left = length.left(row) or "? left"
+    parts = [f"{length.done(row):4.0%}", length.reached(row), left]
     return "  ".join([*parts, *(f"{label} {text}" for label, text in shown(row))])
-
-
-def _left(row: Row, total_timesteps: int) -> str:
-    speed = row["steps_per_second"]
-    if not speed > 0:
-        return "? left"
-    return f"{duration((total_timesteps - row['env_steps']) / speed)} left"
 
 
 def duration(seconds: float) -> str:

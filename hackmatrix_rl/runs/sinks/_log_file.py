@@ -8,7 +8,7 @@ from hackmatrix_rl.runs.sinks._appended import (
     AppendedFile,
     Place,
 )
-from hackmatrix_rl.runs.sinks._columns import one_line
+from hackmatrix_rl.runs.sinks._columns import Length, one_line
 from hackmatrix_rl.runs.sinks._sink import (
     Row,
     Sink,
@@ -20,7 +20,7 @@ class LogFile(Sink):
 
     Args:
         path: the file, continued if it exists.
-        total_timesteps: length of the run, for the progress.
+        length: of the run, for the progress.
         now: the time; tests pass their own.
         place: keeps the file's folder in place.
     """
@@ -29,17 +29,17 @@ class LogFile(Sink):
         self,
         path: Path,
         *,
-        total_timesteps: int,
+        length: Length,
         now: Callable[[], datetime] = datetime.now,
         place: Place | None = None,
     ) -> None:
         self._file = AppendedFile(path, place)
-        self._total = total_timesteps
+        self._length = length
         self._now = now
 
     def write(self, row: Row) -> None:
         """Appends the row as a line."""
-        self.note(one_line(row, self._total))
+        self.note(one_line(row, self._length))
 
     def note(self, message: str) -> None:
         """Appends the message.

@@ -13,7 +13,7 @@ from rich.progress import (
 from rich.table import Table
 
 from hackmatrix_rl.runs.sinks._columns import (
-    duration,
+    Length,
     one_line,
     shown,
 )
@@ -26,10 +26,10 @@ PLAIN_SECONDS = 10
 """Seconds between lines about work that lasts, where the output is no terminal."""
 
 
-def terminal(console: Console, *, total_timesteps: int) -> Sink:
+def terminal(console: Console, *, length: Length) -> Sink:
     """The display that suits the output."""
     kind = LiveTerminal if console.is_terminal else PlainTerminal
-    return kind(console, total_timesteps=total_timesteps)
+    return kind(console, length=length)
 
 
 class PlainTerminal(Sink):
@@ -37,17 +37,17 @@ class PlainTerminal(Sink):
 
     Args:
         console: the output.
-        total_timesteps: length of the run, for progress and time left.
+        length: of the run, for progress and time left.
     """
 
-    def __init__(self, console: Console, *, total_timesteps: int) -> None:
+    def __init__(self, console: Console, *, length: Length) -> None:
         self._console = console
-        self._total = total_timesteps
+        self._length = length
         self._next: float = PLAIN_SECONDS
 
     def write(self, row: Row) -> None:
         """Prints the row."""
-        self.note(one_line(row, self._total))
+        self.note(one_line(row, self._length))
 
     def note(self, message: str) -> None:
         """Prints the message as it is."""
@@ -72,10 +72,10 @@ class LiveTerminal(Sink):
 
     Args:
         console: a terminal.
-        total_timesteps: length of the run.
+        length: of the run.
     """
 
-    def __init__(self, console: Console, *, total_timesteps: int) -> None:
+    def __init__(self, console: Console, *, length: Length) -> None:
         self._console = console
         self._progress = Progress(
             SpinnerColumn(),
@@ -87,21 +87,19 @@ class LiveTerminal(Sink):
             console=console,
         )
         self._task = self._progress.add_task(
-            "training", total=total_timesteps, steps="compiling ...", left=""
+            "training", total=length.goal, steps="compiling ...", left=""
         )
-        self._total = total_timesteps
+        self._length = length
         self._live = Live(self._progress, console=console, refresh_per_second=4)
 
     def write(self, row: Row) -> None:
         """Moves the bar and shows the row."""
         self._live.start()
-        speed = row["steps_per_second"]
-        left = duration((self._total - row["env_steps"]) / speed) + " left" if speed > 0 else ""
         self._progress.update(
             self._task,
-            completed=min(row["env_steps"], self._total),
-            steps=f"{row['env_steps']:,.0f} steps",
-            left=left,
+            completed=round(self._length.done(row) * self._length.goal),
+            steps=self._length.reached(row),
+            left=self._length.left(row),
         )
         table = Table(expand=True, box=None, pad_edge=False)
         columns = shown(row)

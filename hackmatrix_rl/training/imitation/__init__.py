@@ -1,9 +1,6 @@
 """Imitation: a student learns from a teacher, by the same engine as PPO."""
 
-from hackmatrix_rl.training.imitation._augmentation import (
-    Augmentation,
-    BoardSymmetries,
-)
+from hackmatrix_rl.env import BoardSymmetries
 from hackmatrix_rl.training.imitation._buffer import (
     Buffer,
     Labelled,
@@ -32,7 +29,6 @@ from hackmatrix_rl.training.imitation._recording import (
 )
 
 __all__ = [
-    "Augmentation",
     "BoardSymmetries",
     "Buffer",
     "CloneLoss",

@@ -11,8 +11,7 @@ from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree, UInt32
 
 from hackmatrix_rl.agent import Batch, Rollout, ValueScale
 from hackmatrix_rl.agent.networks import ActorCritic
-from hackmatrix_rl.env import EnvSpec
-from hackmatrix_rl.training.imitation._augmentation import Augmentation
+from hackmatrix_rl.env import EnvSpec, Symmetry
 from hackmatrix_rl.training.sharding import (
     BY_ENVIRONMENT,
     BY_STEP_AND_ENVIRONMENT,
@@ -131,7 +130,7 @@ class Buffer(eqx.Module):
         self,
         num_steps: int,
         mesh: Mesh,
-        augment: Augmentation | None,
+        augment: Symmetry | None,
         value_scale: ValueScale,
         *,
         key: Key[Array, ""],
@@ -154,7 +153,7 @@ class Buffer(eqx.Module):
 
         def on_one(
             filled: Int32[Array, ""],
-            augment: Augmentation | None,
+            augment: Symmetry | None,
             given: tuple[Labelled, PyTree[Array], Key[Array, " some"]],
         ) -> tuple[Labelled, PyTree[Array]]:
             def each(
@@ -215,11 +214,18 @@ def _rollout(
     return some, jax.tree.map(lambda leaf: leaf[slot], carries)
 
 
-def _changed(positions: Labelled, augment: Augmentation | None, key: Key[Array, ""]) -> Labelled:
+def _changed(positions: Labelled, augment: Symmetry | None, key: Key[Array, ""]) -> Labelled:
     if augment is None:
         return positions
-    keys = jax.random.split(key, positions.action.shape[0])
-    observation, mask, action = jax.vmap(
-        lambda observation, mask, action, key: augment(observation, mask, action, key=key)
-    )(positions.observation, positions.mask, positions.action, keys)
-    return Labelled(observation, mask, action, positions.done, positions.value_target)
+
+    def one(positions: Labelled, key: Key[Array, ""]) -> Labelled:
+        changed = augment(positions.observation, key=key)
+        return Labelled(
+            observation=changed.observation,
+            mask=changed.of_each(positions.mask),
+            action=changed.action(positions.action),
+            done=positions.done,
+            value_target=positions.value_target,
+        )
+
+    return jax.vmap(one)(positions, jax.random.split(key, positions.action.shape[0]))

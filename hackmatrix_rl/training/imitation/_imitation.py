@@ -15,7 +15,7 @@ from hackmatrix_rl.agent import (
     scheduled_at,
 )
 from hackmatrix_rl.agent.networks import ActorCritic
-from hackmatrix_rl.env import Environment, HackMatrix, whole_games
+from hackmatrix_rl.env import Environment, HackMatrix, Symmetry, whole_games
 from hackmatrix_rl.evaluation import Agent, check_player
 from hackmatrix_rl.game import FIRST_PROGRAM, NUM_ACTIONS, SIPHON
 from hackmatrix_rl.training._algorithm import Algorithm, AlgorithmState, Dispatch
@@ -26,7 +26,6 @@ from hackmatrix_rl.training._ppo import PPO
 from hackmatrix_rl.training._ppo_metrics import Learned, UpdateMetrics
 from hackmatrix_rl.training._state import Learner, filter_scan
 from hackmatrix_rl.training._state_shardings import learner_shardings
-from hackmatrix_rl.training.imitation._augmentation import Augmentation
 from hackmatrix_rl.training.imitation._buffer import Buffer, Labelled
 from hackmatrix_rl.training.imitation._imitation_metrics import (
     Agreement,
@@ -106,7 +105,7 @@ class Imitation(Algorithm[ImitationState]):
     beta: Schedule
     random_share: float = eqx.field(static=True)
     slots: int = eqx.field(static=True)
-    augment: Augmentation | None
+    augment: Symmetry | None
 
     def __init__(
         self,
@@ -117,7 +116,7 @@ class Imitation(Algorithm[ImitationState]):
         beta: Schedule | None = None,
         random_share: float = 0.02,
         buffer_size: int = 524_288,
-        augment: Augmentation | None = None,
+        augment: Symmetry | None = None,
     ) -> None:
         """Takes the modules of a trainer of PPO.
 

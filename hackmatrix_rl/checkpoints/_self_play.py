@@ -1,0 +1,97 @@
+"""Loads a network of self-play."""
+
+import dataclasses
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import jax
+from etils import epath
+
+from hackmatrix_rl.agent.networks import ActorCritic
+from hackmatrix_rl.checkpoints._finder import Report, find_checkpoint
+from hackmatrix_rl.checkpoints._metadata import check_playable, read_metadata
+from hackmatrix_rl.checkpoints._reader import restore, to_device
+from hackmatrix_rl.config import (
+    SelfPlayConfig,
+    build_named,
+    check_trusted,
+    config_from_dict,
+)
+from hackmatrix_rl.env import Batched, CliqueGame
+from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.self_play import SearchPlayer
+
+
+@dataclass(frozen=True)
+class LoadedSelfPlay:
+    """A network of self-play with its game and config.
+
+    Attributes:
+        policy: the network, ready to act.
+        game: the game of its training.
+        config: the config of its training.
+        folder: folder of the checkpoint.
+        metadata: the stored metadata: `update`, `counters`, `versions` ...
+    """
+
+    policy: ActorCritic
+    game: CliqueGame
+    config: SelfPlayConfig
+    folder: epath.Path
+    metadata: Mapping[str, Any]
+
+    def player(self, num_simulations: int | None = None) -> SearchPlayer:
+        """The network with the search of its training.
+
+        Args:
+            num_simulations: positions to look at before each move; `None`: as in the training.
+        """
+        config = self.config
+        if num_simulations is not None:
+            config = dataclasses.replace(config, num_simulations=num_simulations)
+        return SearchPlayer(self.policy, config.search())
+
+
+def load_self_play(
+    run: str | Path,
+    *,
+    network: str | None = None,
+    trust_code: bool = False,
+    report: Report = warnings.warn,
+) -> LoadedSelfPlay:
+    """Loads the newest network of a run of self-play, or that of one checkpoint.
+
+    Args:
+        run: a run's folder, its name under `runs/`, a folder of checkpoints (also remote), or one
+            checkpoint.
+        network: as for `load`.
+        trust_code: as for `load`.
+        report: takes a message about each skipped checkpoint.
+
+    Raises:
+        ConfigError: there is no checkpoint; it is not one of self-play; its format or network does
+            not fit; or its network is custom code and `trust_code` is false.
+    """
+    folder = find_checkpoint(run, report=report)
+    metadata = read_metadata(folder)
+    check_playable(folder, metadata)
+    config = config_from_dict(metadata["config"])
+    if not isinstance(config, SelfPlayConfig):
+        raise ConfigError(f"{folder}: of a training on HackMatrix. Use hm.load for it.")
+    if network is not None:
+        config = dataclasses.replace(config, network=network)
+    else:
+        check_trusted(config, folder, trust_code=trust_code)
+    game = CliqueGame(config.game())
+    policy = build_named(config, Batched(game).spec, key=jax.random.key(0))
+    return LoadedSelfPlay(
+        policy=to_device(restore(folder, "policy", policy)),
+        game=game,
+        config=config,
+        folder=folder,
+        metadata=MappingProxyType(metadata),
+    )

@@ -1,0 +1,184 @@
+"""`hackmatrix-rl selfplay`."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+import jax
+from rich.console import Console
+from rich.table import Table
+
+from hackmatrix_rl.agent.networks import module_of
+from hackmatrix_rl.checkpoints import load_self_play
+from hackmatrix_rl.cli._settings import (
+    GROUPS,
+    GroupedOptions,
+    config_options,
+    given_settings,
+    run_options,
+)
+from hackmatrix_rl.cli._task import Task, machine, run_task
+from hackmatrix_rl.cli._working import Working
+from hackmatrix_rl.config import SelfPlayConfig
+from hackmatrix_rl.env import CliqueGame
+from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.runs import (
+    RunFolder,
+    RunResult,
+    board_in_words,
+    compose_self_play,
+    draw_curve,
+    network_in_words,
+    play_league,
+    play_perfect,
+    run_keys,
+    standings_as_dict,
+    use_devices,
+)
+from hackmatrix_rl.self_play import JudgedMatch, Standings, show_game
+from hackmatrix_rl.system import ExitCode, describe_device, write_json
+
+
+@click.command(cls=GroupedOptions)
+@config_options(GROUPS, kind=SelfPlayConfig, preset=None)
+@click.option(
+    "--show-game",
+    is_flag=True,
+    help="Train nothing: play one game without compilation and print it move by move, for the "
+    "untrained network or that of --resume-run.",
+)
+@run_options
+@click.pass_context
+def selfplay(context: click.Context, /, show_game: bool, **given: Any) -> int:
+    """Learn the clique game by playing against itself (AlphaZero with Gumbel search).
+
+    Two players colour the edges of a complete graph in turn; who first has a clique of k vertices
+    wins. A network guides a search, and learns what the search finds and who wins. At the end the
+    networks of the run meet in a league. The run is one like those of `hackmatrix-rl train`: it
+    is watched, stopped and resumed in the same ways, with the same exit status.
+    """
+    if show_game:
+        _show_game(context, **given)
+        return 0
+    task = Task(
+        kind=SelfPlayConfig,
+        choose=lambda file: _chosen(context, file),
+        check=lambda config: None,
+        describe=describe,
+        summarize=summarize,
+        advice=advice,
+    )
+    return run_task(context, task, **given)
+
+
+def _chosen(context: click.Context, file: Path | None) -> SelfPlayConfig:
+    config = SelfPlayConfig(**given_settings(context, file, SelfPlayConfig))
+    use_devices(config)
+    return config
+
+
+def _show_game(
+    context: click.Context,
+    *,
+    config: Path | None,
+    resume_run: str | None,
+    trust_code: bool,
+    dry_run: bool,
+    **_: Any,
+) -> None:
+    if dry_run:
+        raise ConfigError("--show-game: trains nothing. Leave --dry-run out.")
+    if resume_run is None:
+        chosen = _chosen(context, config)
+        policy = compose_self_play(chosen, key=run_keys(chosen.seed)[0]).policy
+    else:
+        loaded = load_self_play(resume_run, trust_code=trust_code)
+        changes = given_settings(context, config, SelfPlayConfig)
+        chosen, policy = replace(loaded.config, **changes), loaded.policy
+        if chosen.game() != loaded.config.game():
+            raise ConfigError(
+                f"--resume-run {resume_run}: plays {board_in_words(loaded.config)}, not "
+                f"{board_in_words(chosen)}. Leave --vertices, --k and --full-board out."
+            )
+    click.echo(f"{board_in_words(chosen)}; {chosen.num_simulations} simulations before each move")
+    game = CliqueGame(chosen.game())
+    show_game(chosen.search(), game, policy, key=jax.random.key(chosen.seed), show=click.echo)
+
+
+def describe(config: SelfPlayConfig, folder: RunFolder) -> list[str]:
+    """What a run will do, in a few lines."""
+    rate = config.learning_rate
+    return [
+        *machine(config),
+        f"Self-play on {describe_device()}: {board_in_words(config)}; {config.num_games:,} games, "
+        f"{config.game_batch_size:,} at once, {config.num_simulations} simulations a move",
+        f"Each update: {config.moves_per_update} moves in each game, then {config.train_steps} "
+        f"gradient steps of {config.training_batch_size:,} positions; network "
+        f"{network_in_words(config)}, learning rate {rate}, seed {config.seed}",
+        f"Run folder: {folder.path}    Ctrl-C saves and ends.",
+    ]
+
+
+def advice(config: SelfPlayConfig, folder: RunFolder, result: RunResult) -> list[str]:
+    """What to do after a run has ended, in lines."""
+    own = f" --network {config.network}" if module_of(config.network) else ""
+    again = f"hackmatrix-rl selfplay --resume-run {folder.path}{own}"
+    if result.exit_code is not ExitCode.DONE:
+        return [f"Go on:  {again}"]
+    return [
+        f"See a game:  {again} --show-game",
+        f"Go on:  {again} --num-games {2 * config.num_games}",
+    ]
+
+
+def summarize(
+    config: SelfPlayConfig, folder: RunFolder, result: RunResult, console: Console
+) -> ExitCode:
+    """Plays the league of the run, shows it and writes it down.
+
+    Returns:
+        How the run ended: `UNSAVED` if the summary could not be written.
+    """
+    if not config.league_games:
+        return result.exit_code
+    with Working("playing the league") as work:
+        standings = play_league(
+            config,
+            folder,
+            result.policy,
+            on_progress=lambda done, total: work.doing(
+                f"playing the league: match {done + 1} of {total}"
+            ),
+        )
+        work.doing("playing against the perfect player")
+        perfect = play_perfect(config, result.policy)
+    console.print(league_table(config, standings))
+    if perfect is not None:
+        console.print(perfect_line(perfect), highlight=False, soft_wrap=True)
+    try:
+        write_json(folder.summary, standings_as_dict(standings, config.league_games))
+        draw_curve(folder.metrics, folder.curve, title=folder.run_id, summary=folder.summary)
+    except OSError as error:
+        console.print(f"COULD NOT WRITE {folder.summary}: {error}", markup=False, soft_wrap=True)
+        return ExitCode.UNSAVED
+    return result.exit_code
+
+
+def league_table(config: SelfPlayConfig, standings: Standings) -> Table:
+    """The players of a league with their Elo ratings, the best first."""
+    table = Table(title=f"League, {config.league_games} games a match", title_justify="left")
+    table.add_column("network after")
+    table.add_column("Elo", justify="right")
+    table.add_column("95% interval", justify="right")
+    for name, rating in standings.ratings.items():
+        table.add_row(name, f"{rating.mean:+.0f}", f"{rating.low:+.0f} to {rating.high:+.0f}")
+    return table
+
+
+def perfect_line(found: JudgedMatch) -> str:
+    """How the network did against the perfect player."""
+    return (
+        f"Against the perfect player: {found.result}; {found.judged.won:,} moves in won positions, "
+        f"{found.judged.thrown_away:,} of them gave the win away."
+    )

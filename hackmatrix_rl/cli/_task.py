@@ -1,0 +1,145 @@
+"""What the commands that train have in common: from options to a finished run."""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import click
+import jax
+from rich.console import Console
+
+from hackmatrix_rl.cli._output import spare_output
+from hackmatrix_rl.cli._settings import given_settings
+from hackmatrix_rl.cli._working import Working
+from hackmatrix_rl.config import RunConfig
+from hackmatrix_rl.runs import RunFolder, RunResult, launch
+from hackmatrix_rl.runs.sinks import Length, terminal
+from hackmatrix_rl.system import (
+    ExitCode,
+    chosen_devices,
+    connect,
+    disconnect,
+    is_process_zero,
+    unseen_accelerator,
+    untested_version,
+    why_device,
+)
+
+C = TypeVar("C", bound=RunConfig)
+
+
+@dataclass(frozen=True)
+class Task(Generic[C]):
+    """What a command trains, and what it says about it.
+
+    Attributes:
+        kind: the class of its settings.
+        choose: the settings of a new run, from the options and this file; the process computes on
+            their devices then.
+        check: raises a ConfigError if the command does not do what the settings ask for.
+        describe: what the run will do, in lines.
+        summarize: called at the end of a whole training, in one process; returns how the run ended.
+        advice: what to do after the run, in lines.
+    """
+
+    kind: type[C]
+    choose: Callable[[Path | None], C]
+    check: Callable[[C], None]
+    describe: Callable[[C, RunFolder], list[str]]
+    summarize: Callable[[C, RunFolder, RunResult, Console], ExitCode]
+    advice: Callable[[C, RunFolder, RunResult], list[str]]
+
+
+def run_task(
+    context: click.Context,
+    task: Task[C],
+    *,
+    config: Path | None,
+    resume_run: str | None,
+    trust_code: bool,
+    dry_run: bool,
+    coordinator: str | None,
+    num_processes: int | None,
+    process_id: int | None,
+    connect_timeout: int,
+    heartbeat_timeout: int,
+    **_: Any,
+) -> int:
+    """Trains a new run, or goes on with one, as the options of a command say.
+
+    Args:
+        context: of the command.
+        task: what it trains.
+        config: the options of `config_options` and `run_options`, by name.
+        resume_run: as `config`.
+        trust_code: as `config`.
+        dry_run: as `config`.
+        coordinator: as `config`.
+        num_processes: as `config`.
+        process_id: as `config`.
+        connect_timeout: as `config`.
+        heartbeat_timeout: as `config`.
+
+    Returns:
+        The exit status.
+    """
+    if not dry_run:
+        spare_output()
+    connect(
+        coordinator,
+        num_processes,
+        process_id,
+        heartbeat_seconds=heartbeat_timeout,
+        connect_seconds=connect_timeout,
+    )
+    changes: dict[str, Any] = {}
+    chosen = None
+    if resume_run is None:
+        chosen = task.choose(config)
+    else:
+        changes = given_settings(context, config, task.kind)
+    with ExitStack() as stack:
+        with Working("preparing", lines=False):
+            ready = stack.enter_context(
+                launch(
+                    chosen,
+                    kind=task.kind,
+                    resume_run=resume_run,
+                    changes=changes,
+                    trust_code=trust_code,
+                )
+            )
+        settings = ready.config
+        assert isinstance(settings, task.kind), "launch refuses settings of another kind"
+        task.check(settings)
+        if dry_run:
+            with Working("compiling", lines=False):
+                plan = ready.plan()
+            if is_process_zero():
+                click.echo("\n".join([*ready.notes, *ready.needs, *plan.lines()]))
+            disconnect()
+            return int(ExitCode.DONE)
+        folder = ready.open_folder()
+        console = Console(quiet=not is_process_zero())
+        display = terminal(console, length=Length(settings.goal, settings.counts))
+        for line in (*ready.notes, *task.describe(settings, folder), *ready.needs):
+            display.note(line)
+        result = ready.run(folder, displays=[display])
+        status = result.exit_code
+        if status is ExitCode.DONE and is_process_zero():
+            status = task.summarize(settings, folder, result, console)
+    for line in (f"Everything is in {folder.path}", *task.advice(settings, folder, result)):
+        console.print(line, highlight=False, soft_wrap=True)
+    disconnect()
+    return int(status)
+
+
+def machine(config: RunConfig) -> list[str]:
+    """What a user should know of the machine before a run, in lines."""
+    unseen = unseen_accelerator(jax.default_backend()) if config.device == "cpu" else None
+    return [
+        *(line for line in (untested_version(), unseen) if line),
+        why_device(chosen_devices()[0].platform, jax.default_backend()),
+    ]

@@ -1,0 +1,206 @@
+"""The settings of self-play on the clique game. Flags and files follow from them."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Self, cast, no_type_check
+
+from hackmatrix_rl.clique import FULL_BOARDS, CliqueConfig, FullBoard
+from hackmatrix_rl.config._checks import check_folders, check_mesh_text, check_precision
+from hackmatrix_rl.config._options import COUNTED, as_flags, most, option
+from hackmatrix_rl.config._run_config import RunConfig
+from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.self_play import Search, Sizes
+
+SELF_PLAY = "self-play"
+"""What a stored config names as its algorithm."""
+
+_FLAGS = {
+    "buffer_size": "buffer_size",
+    "clique_size": "k",
+    "full_board": "full_board",
+    "game_batch_size": "game_batch_size",
+    "moves_per_update": "moves_per_update",
+    "train_steps": "train_steps",
+    "training_batch_size": "training_batch_size",
+    "vertices": "vertices",
+}
+"""Names of arguments in Python, and those of the settings."""
+
+
+@no_type_check  # of beartype at run time: the class checks its own types, with clear messages
+@dataclass(frozen=True, kw_only=True)
+class SelfPlayConfig(RunConfig):
+    """Everything that decides a run of self-play on the clique game.
+
+    Each field is a flag and a key of a TOML file, and explains itself in its help text. `None`
+    switches a field off that may be `None` (`none` on the command line).
+
+    Raises:
+        ConfigError: if a value cannot work, before anything is compiled.
+    """
+
+    # The run
+    num_games: int = option(
+        50_000,
+        "Run",
+        "Games to play in all; the update that reaches them is the last.",
+        minimum=1,
+        **most(2**63 - 1, "games are counted in 64 bits"),
+    )
+    league_size: int = option(
+        8,
+        "Run",
+        "Earlier networks to keep, evenly over the run; at its end they meet in a league.",
+        minimum=0,
+        maximum=100,
+    )
+    league_games: int = option(
+        100,
+        "Run",
+        "Games of each match of the league, an even number; 0: no league.",
+        minimum=0,
+        **most(1_000_000, "more say nothing new"),
+    )
+
+    # The game
+    vertices: int = option(
+        6,
+        "Game",
+        "Vertices of the board, whose edges the players colour.",
+        minimum=CliqueConfig.SMALLEST,
+        maximum=CliqueConfig.MAX_VERTICES,
+    )
+    k: int = option(
+        3,
+        "Game",
+        "Vertices of the clique that wins.",
+        minimum=CliqueConfig.SMALLEST,
+        maximum=CliqueConfig.MAX_CLIQUE,
+    )
+    full_board: str = option(
+        "draw", "Game", "What a full board without a clique means.", choices=FULL_BOARDS
+    )
+    opening: int = option(
+        4, "Game", "The most random moves at the start of a game of the training.", minimum=0
+    )
+
+    # Collecting
+    game_batch_size: int = option(64, "Collecting", "Games played at once.", minimum=1)
+    moves_per_update: int = option(
+        16, "Collecting", "Moves in each game for one update.", minimum=1
+    )
+
+    # Search
+    num_simulations: int = option(
+        64, "Search", "Positions that the search looks at before each move.", minimum=1
+    )
+    max_considered_actions: int = option(
+        16, "Search", "The most moves that the search compares.", minimum=1
+    )
+
+    # The network
+    network: str = option(
+        "mlp", "Network", "mlp, residual, or my_module:factory for your own; one without memory."
+    )
+    width: int | None = option(
+        64,
+        "Network",
+        "Width of the hidden layers; none: the network's default.",
+        minimum=1,
+        **most(65_536, "a layer would take more than 16 GiB"),
+    )
+
+    # Learning
+    learning_rate: float | str = option(
+        "linear:0.003:0.00015",
+        "Learning",
+        "Step size of Adam; a number or a schedule, over the games.",
+        minimum=0,
+    )
+    training_batch_size: int = option(512, "Learning", "Positions of a gradient step.", minimum=1)
+    train_steps: int = option(16, "Learning", "Gradient steps of an update.", minimum=1)
+    buffer_size: int = option(
+        65_536,
+        "Learning",
+        "Newest positions to learn from, over all games; rounded down to whole updates.",
+        minimum=1,
+    )
+    symmetries: bool = option(
+        True, "Learning", "Give the vertices other numbers at random before learning."
+    )
+    vf_coef: float = option(1.0, "Learning", "Weight of the value loss.", minimum=0)
+
+    def check(self) -> None:
+        """Raises a ConfigError if settings cannot go together."""
+        check_folders(self)
+        if self.learning_rate == 0:
+            raise ConfigError("--learning-rate 0.0 is too small. Use more than 0.")
+        if self.league_games % 2:
+            raise ConfigError(
+                f"--league-games {self.league_games}: must be even, since each player begins half "
+                f"of them. Use --league-games {self.league_games + 1}."
+            )
+        if self.batch * self.train_steps > COUNTED or self.batch > COUNTED:
+            raise ConfigError(
+                f"--game-batch-size {self.game_batch_size} x --moves-per-update "
+                f"{self.moves_per_update} are too many moves in an update, which numbers them in "
+                "32 bits. Use a smaller --game-batch-size."
+            )
+        try:
+            self.game()
+            self.sizes()
+        except ValueError as error:
+            raise ConfigError(as_flags(str(error), _FLAGS)) from error
+        if self.opening >= self.game().num_edges:
+            raise ConfigError(
+                f"--opening {self.opening}: leaves nothing of a board of "
+                f"{self.game().num_edges} edges to play. Use fewer."
+            )
+        check_mesh_text(self.mesh)
+        check_precision(self)
+
+    @property
+    def goal(self) -> int:
+        """Games to play."""
+        return self.num_games
+
+    @property
+    def counts(self) -> str:
+        """Games that ended."""
+        return "games"
+
+    @property
+    def label(self) -> Mapping[str, str]:
+        """The algorithm, which no field says."""
+        return {"algorithm": SELF_PLAY}
+
+    @property
+    def batch(self) -> int:
+        """Moves in one update."""
+        return self.game_batch_size * self.moves_per_update
+
+    def lasting(self, updates: int) -> Self:
+        """These settings for a run of so many updates or some more, without a league."""
+        clique = self.k * (self.k - 1) - 1  # moves until the first player may have one
+        shortest = max(1, clique - self.opening)
+        most = updates * math.ceil(self.batch / shortest)
+        return replace(self, num_games=most, league_games=0)
+
+    def game(self) -> CliqueConfig:
+        """The board and its variant."""
+        return CliqueConfig(self.vertices, self.k, cast(FullBoard, self.full_board))
+
+    def search(self) -> Search:
+        """The search of the training."""
+        return Search(self.num_simulations, max_considered_actions=self.max_considered_actions)
+
+    def sizes(self) -> Sizes:
+        """The sizes of an update."""
+        return Sizes(
+            game_batch_size=self.game_batch_size,
+            moves_per_update=self.moves_per_update,
+            buffer_size=self.buffer_size,
+            training_batch_size=self.training_batch_size,
+            train_steps=self.train_steps,
+        )

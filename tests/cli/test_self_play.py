@@ -1,0 +1,168 @@
+"""`hackmatrix-rl selfplay`, as users run it."""
+
+import json
+import shutil
+
+import pytest
+
+from hackmatrix_rl.checkpoints import find_checkpoint, load_self_play, read_arrays
+from hackmatrix_rl.runs._verify_resume import first_difference
+from hackmatrix_rl.runs.sinks import read_json_lines
+
+from .commands import assert_refused, invoke
+
+pytestmark = pytest.mark.usefixtures("compile_quickly")
+
+SMALL = (
+    *("--vertices", 4, "--num-simulations", 4, "--width", 8, "--game-batch-size", 8),
+    *("--moves-per-update", 4, "--training-batch-size", 16, "--train-steps", 2),
+    *("--buffer-size", 96, "--opening", 1, "--save-interval", 1, "--league-games", 2),
+    *("--league-size", 2, "--keep", 100),
+)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A run of 40 games, with what it printed."""
+    run = tmp_path_factory.mktemp("trained") / "run"
+    done = invoke("selfplay", *SMALL, "--num-games", 40, "--run-dir", run)
+    assert done.exit_code == 0, done.output
+    return run, done.stdout
+
+
+def test_a_run_ends_with_its_games_and_plays_a_league(trained):
+    run, printed = trained
+    rows = read_json_lines(run / "metrics.jsonl")
+    assert rows[-2]["games"] < 40 <= rows[-1]["games"]
+    assert sum(row["episodes"] for row in rows) == rows[-1]["games"]
+    assert f"trained to the end at {rows[-1]['games']:.0f} games; saved" in printed
+    assert "100%" in printed
+    kept = sorted(path.name for path in (run / "league").iterdir())
+    assert kept == ["000000000000.policy", "000000000020.policy", "000000000040.policy"]
+    summary = json.loads((run / "summary.json").read_text())
+    assert set(summary) == {"0 games", "20 games", "40 games", "random"}
+    for name, found in summary.items():
+        low, high = found["elo"]["ci95"]
+        assert low < found["elo"]["mean"] < high
+        assert found["episodes"] == 6
+        assert name in printed
+    assert "Against the perfect player: " in printed
+    assert "moves in won positions" in printed
+    stored = json.loads((run / "config.json").read_text())
+    assert (stored["algorithm"], stored["vertices"], stored["k"]) == ("self-play", 4, 3)
+
+
+def test_a_resumed_run_ends_in_the_same_bits(trained, tmp_path):
+    straight, _ = trained
+    run = tmp_path / "run"
+    shutil.copytree(straight, run)
+    for folder in (run / "checkpoints").iterdir():
+        if int(folder.name) > 2:
+            shutil.rmtree(folder)
+    kept = {path.name: path.read_bytes() for path in (run / "league").iterdir()}
+    (run / "league" / "000000000040.policy").unlink()
+    again = invoke("selfplay", "--resume-run", run)
+    assert again.exit_code == 0, again.output
+    assert "resumed at update 2, " in again.stdout
+    ends = [read_arrays(find_checkpoint(each), "training") for each in (straight, run)]
+    assert first_difference(*ends) is None
+    assert {path.name: path.read_bytes() for path in (run / "league").iterdir()} == kept
+    assert json.loads((run / "summary.json").read_text()) == json.loads(
+        (straight / "summary.json").read_text()
+    )
+
+
+def test_the_league_is_the_same_however_many_updates_one_call_does(tmp_path):
+    leagues = []
+    for updates in (1, 8):
+        run = tmp_path / str(updates)
+        flags = ("--num-games", 200, "--updates-per-dispatch", updates, "--run-dir", run)
+        whole = ("--save-interval", "none", "--league-games", 0)
+        assert invoke("selfplay", *SMALL, *flags, *whole).exit_code == 0
+        leagues.append({path.name: path.read_bytes() for path in (run / "league").iterdir()})
+    rows = read_json_lines(run / "metrics.jsonl")
+    assert rows[0]["updates"] > 1
+    assert leagues[0] == leagues[1]
+    assert len(leagues[0]) == 3
+
+
+def test_the_mesh_changes_no_game(trained, tmp_path):
+    straight, _ = trained
+    run = tmp_path / "run"
+    flags = ("--num-games", 40, "--mesh", "data=2")
+    done = invoke("selfplay", *SMALL, *flags, "--run-dir", run)
+    assert done.exit_code == 0, done.output
+    one, two = (read_json_lines(each / "metrics.jsonl") for each in (straight, run))
+    for name in ("games", "length", "first_wins", "draws"):
+        assert [row[name] for row in one if name in row] == [
+            row[name] for row in two if name in row
+        ]
+
+
+def test_the_settings_of_a_file_count(tmp_path):
+    file = tmp_path / "small.toml"
+    file.write_text("vertices = 5\nnum-games = 7\n[search]\nnum-simulations = 3\n")
+    planned = invoke("selfplay", "--config", file, "--num-games", 9, "--width", 8, "--dry-run")
+    assert planned.exit_code == 0, planned.output
+    assert "n=5, k=3" in planned.stdout
+    assert "9; 64 at once" in planned.stdout
+    assert "3 simulations before each move" in planned.stdout
+    assert "search trees" in planned.stdout
+
+
+def test_the_network_of_a_run_can_be_loaded_and_plays(trained):
+    run, _ = trained
+    loaded = load_self_play(run)
+    assert loaded.config.num_games == 40
+    assert loaded.player().search.num_simulations == 4
+    assert loaded.player(9).search.num_simulations == 9
+    shown = invoke("selfplay", "--resume-run", run, "--show-game", "--num-simulations", 2)
+    assert shown.exit_code == 0, shown.output
+    moves = [line for line in shown.stdout.splitlines() if line.startswith("move ")]
+    assert 5 <= len(moves) <= 6
+    assert moves[0].startswith("move 1: player 1 colours ")
+    assert shown.stdout.splitlines()[-1].endswith(f"after {len(moves)} moves.")
+
+
+def test_a_report_and_the_other_commands_know_such_a_run(trained):
+    run, _ = trained
+    told = invoke("report", run)
+    assert told.exit_code == 0, told.output
+    page = (run / "report.html").read_text()
+    assert "Elo" in page
+    assert "differs from the default" in page
+    assert_refused(invoke("train", "--resume-run", run), "hackmatrix-rl selfplay --resume-run")
+    assert_refused(invoke("eval", run), "self-play on the clique game", "hm.load_self_play")
+
+
+HUGE = (*("--game-batch-size", 2**20, "--training-batch-size", 2**20, "--buffer-size", 2**23),)
+
+
+@pytest.mark.parametrize(
+    ("flags", "parts"),
+    [
+        (("--k", 5), ("--k 5", "4 vertices", "--k 4")),
+        (("--vertices", 15), ("--vertices 15", "14 or less")),
+        (("--k", 6), ("--k 6", "5 or less")),
+        (("--num-simulations", 0), ("--num-simulations 0", "1 or more")),
+        (("--opening", 6), ("--opening 6", "6 edges")),
+        (("--training-batch-size", 12), ("--training-batch-size 12", "--game-batch-size 8")),
+        (("--buffer-size", 3), ("--buffer-size 3", "32 positions")),
+        (("--league-games", 3), ("--league-games 3", "--league-games 4")),
+        (("--network", "gru"), ("--network gru", "memory")),
+        (("--network", "nothing"), ("--network nothing", "mlp")),
+        (("--mesh", "data=3"), ("--game-batch-size 8", "3 devices")),
+        (("--learning-rate", 0), ("--learning-rate 0.0", "more than 0")),
+        (("--full-board", "lost"), ("--full-board lost", "second-wins")),
+        (("--preset", "cpu"), ("--preset", "hackmatrix-rl train")),
+        (("--show-game", "--dry-run"), ("--show-game", "--dry-run")),
+        (
+            (*HUGE, "--num-simulations", 100_000),
+            ("--num-simulations 100000", "--game-batch-size 1048576", "a smaller"),
+        ),
+    ],
+)
+def test_what_cannot_work_is_named(tmp_path, monkeypatch, flags, parts):
+    monkeypatch.chdir(tmp_path)
+    assert_refused(invoke("selfplay", *SMALL, "--run-dir", "run", *flags), *parts)
+    assert not (tmp_path / "run").exists()

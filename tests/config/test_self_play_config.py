@@ -1,0 +1,78 @@
+"""The settings of self-play."""
+
+import dataclasses
+
+import pytest
+
+from hackmatrix_rl.config import (
+    RunConfig,
+    SelfPlayConfig,
+    TrainConfig,
+    config_from_dict,
+    options_of,
+    read_settings,
+)
+from hackmatrix_rl.errors import ConfigError
+
+
+def test_stored_settings_are_told_from_those_of_a_training():
+    config = SelfPlayConfig(vertices=7, k=4, learning_rate="cosine:0.1:0")
+    assert config_from_dict(config.as_dict()) == config
+    assert config_from_dict(TrainConfig().as_dict()) == TrainConfig()
+    with pytest.raises(ConfigError, match="unknown setting 'num_envs'"):
+        config_from_dict({**config.as_dict(), "num_envs": 3})
+
+
+@pytest.mark.parametrize("config", [TrainConfig(), SelfPlayConfig()])
+def test_every_config_says_where_a_run_ends(config):
+    assert config.batch > 0
+    assert config.goal > 0
+    lasting = config.lasting(3)
+    assert dataclasses.replace(lasting, **{n: getattr(config, n) for n in ENDS[type(config)]}) == (
+        config
+    )
+
+
+ENDS = {
+    TrainConfig: ("total_timesteps", "eval_episodes"),
+    SelfPlayConfig: ("num_games", "league_games"),
+}
+
+
+def test_a_run_of_some_updates_has_enough_games():
+    """Eight games of 4 moves: with the triangle of 5 moves, a game ends every fifth move."""
+    config = SelfPlayConfig(
+        vertices=4, opening=0, game_batch_size=8, moves_per_update=4, training_batch_size=8
+    )
+    assert config.lasting(10).num_games == 10 * 7
+    assert dataclasses.replace(config, opening=2).lasting(10).num_games == 10 * 11
+    assert config.lasting(10).league_games == 0
+
+
+@pytest.mark.parametrize("kind", [TrainConfig, SelfPlayConfig])
+def test_a_help_shows_the_fields_of_a_config_before_those_of_every_run(kind):
+    names = [each.name for each in options_of(kind)]
+    assert sorted(names) == sorted(each.name for each in dataclasses.fields(kind))
+    shared = {each.name for each in dataclasses.fields(RunConfig)}
+    first_shared = next(place for place, name in enumerate(names) if name in shared - OWN)
+    assert set(names[first_shared:]) <= shared
+
+
+OWN = {"network", "width", "learning_rate"}
+"""Fields of every run for which self-play has defaults of its own."""
+
+
+def test_every_field_is_explained():
+    for each in dataclasses.fields(SelfPlayConfig):
+        assert each.metadata["help"].endswith("."), each.name
+        assert len(each.metadata["help"]) < 100, each.name
+
+
+def test_a_file_has_no_preset_and_no_field_of_another_config(tmp_path):
+    file = tmp_path / "settings.toml"
+    file.write_text("vertices = 5\n")
+    assert read_settings(file, kind=SelfPlayConfig) == {"vertices": 5}
+    for line in ('preset = "cpu"', "num_envs = 3"):
+        file.write_text(line)
+        with pytest.raises(ConfigError, match="unknown setting"):
+            read_settings(file, kind=SelfPlayConfig)

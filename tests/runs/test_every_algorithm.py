@@ -1,0 +1,106 @@
+"""Algorithms in real processes, as users run them: killed, told to stop, and resumed.
+
+PPO has `test_faults.py` and `test_verify_resume.py`, on CartPole.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import pytest
+
+from hackmatrix_rl.checkpoints import find_checkpoint, read_arrays, read_metadata
+from hackmatrix_rl.config import SelfPlayConfig, make_config
+from hackmatrix_rl.runs import verify_resume
+from hackmatrix_rl.runs._verify_resume import first_difference, toml_of
+from hackmatrix_rl.runs._work import command_of
+from hackmatrix_rl.runs.sinks import read_json_lines
+
+pytestmark = pytest.mark.slow
+
+TIMEOUT = 240
+GAME = {"max_enemies": 4, "max_transmissions": 4, "history": 1, "max_steps": 50}
+SIZES = {"num_envs": 8, "num_steps": 8, "width": 8, "updates_per_dispatch": 1}
+CONFIGS = {
+    "imitation": make_config(
+        "debug",
+        {"algorithm": "imitation", "teacher": "runner", "buffer_size": 128, **GAME, **SIZES},
+    ),
+    "self-play": SelfPlayConfig(
+        vertices=4,
+        opening=1,
+        width=8,
+        num_simulations=3,
+        game_batch_size=8,
+        moves_per_update=4,
+        training_batch_size=16,
+        train_steps=2,
+        buffer_size=96,
+        league_games=0,
+    ),
+}
+
+
+@pytest.fixture(autouse=True)
+def _compile_quickly(monkeypatch):
+    monkeypatch.setenv("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+
+
+@pytest.mark.parametrize("algorithm", CONFIGS)
+def test_a_killed_run_that_is_resumed_ends_in_the_same_bits(tmp_path, algorithm):
+    verdict = verify_resume(
+        CONFIGS[algorithm],
+        updates=12,
+        folder=tmp_path,
+        report=lambda line: None,
+        timeout=TIMEOUT,
+    )
+    assert verdict.same, verdict.differences
+    assert verdict.updates >= 24
+    assert verdict.killed_at == 12
+
+
+@pytest.mark.parametrize("algorithm", CONFIGS)
+def test_a_signal_saves_a_run_which_then_ends_as_if_there_had_been_none(tmp_path, cache, algorithm):
+    config = replace(CONFIGS[algorithm].lasting(300), save_interval=20)
+    command, settings = command_of(config), tmp_path / "settings.toml"
+    settings.write_text(toml_of(config))
+    run, straight = tmp_path / "run", tmp_path / "straight"
+
+    def start(*arguments):
+        return subprocess.Popen(
+            [sys.executable, "-m", "hackmatrix_rl", command, *map(str, arguments)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env={**os.environ, "JAX_COMPILATION_CACHE_DIR": cache},
+        )
+
+    def finish(process):
+        output, _ = process.communicate(timeout=TIMEOUT)
+        return process.returncode, output
+
+    status, output = finish(start("--config", settings, "--run-dir", straight))
+    assert status == 0, output
+    process = start("--config", settings, "--run-dir", run)
+    end = time.monotonic() + TIMEOUT
+    while not (run / "checkpoints" / "20" / "manifest.json").exists():
+        assert process.poll() is None, process.communicate()[0]
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    process.send_signal(signal.SIGTERM)
+    status, output = finish(process)
+    assert status == 128 + signal.SIGTERM, output
+    assert "; saved" in output
+    assert f"hackmatrix-rl {command} --resume-run {run}" in output
+    stopped = read_metadata(find_checkpoint(run))["update"]
+    assert stopped < read_metadata(find_checkpoint(straight))["update"]
+    status, output = finish(start("--resume-run", run))
+    assert status == 0, output
+    ends = [read_arrays(find_checkpoint(each), "training") for each in (straight, run)]
+    assert first_difference(*ends) is None
+    updates = [row["updates"] for row in read_json_lines(run / "metrics.jsonl")]
+    assert updates == list(range(1, updates[-1] + 1)), "each update once, in order"

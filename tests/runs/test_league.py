@@ -1,0 +1,80 @@
+"""The networks that a run of self-play keeps, and their league."""
+
+import jax
+import numpy as np
+import pytest
+
+from hackmatrix_rl.agent.networks import MLPActorCritic
+from hackmatrix_rl.config import SelfPlayConfig
+from hackmatrix_rl.env import Batched, CliqueGame
+from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.runs import make_run_folder, play_league, play_perfect
+from hackmatrix_rl.runs._league import LeagueFolder
+
+pytestmark = pytest.mark.usefixtures("compile_quickly")
+
+
+def config_of(tmp_path, **changes):
+    given = {"vertices": 4, "num_simulations": 2, "width": 8, "league_games": 2, **changes}
+    return SelfPlayConfig(run_dir=str(tmp_path / "run"), num_games=100, **given)
+
+
+def network(config, seed=0):
+    game = CliqueGame(config.game())
+    return MLPActorCritic(Batched(game).spec, width=8, key=jax.random.key(seed))
+
+
+def test_marks_lie_evenly_over_the_games(tmp_path):
+    config = config_of(tmp_path, league_size=3)
+    league = LeagueFolder.of(config, make_run_folder(config))
+    assert league.marks == (33, 66, 100)
+    assert [league.next_mark(games) for games in (0, 33, 34, 99, 100)] == [33, 66, 66, 100, None]
+    assert league.passed(10, 40) == [33]
+    assert league.passed(7, 40) == []
+    assert league.passed(8, 40) == [33]
+    assert league.passed(100, 100) == [33, 66, 100]
+    assert (
+        LeagueFolder.of(
+            config_of(tmp_path, league_size=0), make_run_folder(config_of(tmp_path / "other"))
+        ).marks
+        == ()
+    )
+
+
+def test_a_longer_run_takes_some_of_all_networks_evenly(tmp_path):
+    config = config_of(tmp_path, league_size=2)
+    league = LeagueFolder.of(config, make_run_folder(config))
+    for mark in (0, 10, 20, 30, 40, 50, 60):
+        league.write(mark, network(config, seed=mark))
+    found = league.read(network(config))
+    assert list(found) == ["0 games", "30 games", "60 games"]
+    np.testing.assert_array_equal(
+        jax.tree.leaves(found["30 games"])[0], jax.tree.leaves(network(config, seed=30))[0]
+    )
+
+
+def test_players_meet_and_the_perfect_one_is_met_on_small_boards(tmp_path):
+    config = config_of(tmp_path, league_size=1)
+    folder = make_run_folder(config)
+    LeagueFolder.of(config, folder).write(0, network(config))
+    told = []
+    standings = play_league(
+        config, folder, network(config, 1), on_progress=lambda *at: told.append(at)
+    )
+    assert set(standings.ratings) == {"0 games", "100 games", "random"}
+    assert told == [(0, 3), (1, 3), (2, 3)]
+    met = play_perfect(config, network(config))
+    assert met.result.games == 2
+    large = config_of(tmp_path, vertices=7)
+    assert play_perfect(large, network(large)) is None
+
+
+def test_a_damaged_network_is_named(tmp_path):
+    config = config_of(tmp_path)
+    folder = make_run_folder(config)
+    league = LeagueFolder.of(config, folder)
+    league.write(0, network(config))
+    file = next(league.path.iterdir())
+    file.write_bytes(file.read_bytes()[:50])
+    with pytest.raises(ConfigError, match=r"000000000000\.policy"):
+        play_league(config, folder, network(config))
