@@ -47,6 +47,7 @@ VIEW = (
 SEARCH = (
     *("tests/search", "tests/clique", "tests/self_play"),
     *("tests/cli/test_self_play.py", "tests/runs/test_league.py"),
+    *("tests/memory_tasks", "tests/q_learning"),
 )
 APART = (
     "tests/adapters",
@@ -127,7 +128,7 @@ def view(session: nox.Session) -> None:
 
 @nox.session
 def search(session: nox.Session) -> None:
-    """Players that search, the clique game and self-play."""
+    """Players that search, the clique game, self-play, memory tasks and Q-learning."""
     install(session, "test")
     session.run("pytest", *PARALLEL, *SEARCH, *session.posargs)
 

@@ -12,6 +12,7 @@ from .agent import check_policy as check_policy
 from .agent.networks import ActorCritic as ActorCritic
 from .agent.networks import ConvActorCritic as ConvActorCritic
 from .agent.networks import GRUActorCritic as GRUActorCritic
+from .agent.networks import LSTMActorCritic as LSTMActorCritic
 from .agent.networks import MLPActorCritic as MLPActorCritic
 from .agent.networks import ResidualActorCritic as ResidualActorCritic
 from .agent.networks import build_network as build_network
@@ -42,6 +43,12 @@ from .game import RewardConfig as RewardConfig
 from .game import legal_actions as legal_actions
 from .game import new_game as new_game
 from .game import play as play
+from .memory_tasks import ContextDecision as ContextDecision
+from .memory_tasks import DelayedMatch as DelayedMatch
+from .memory_tasks import NBack as NBack
+from .memory_tasks import PerceptualDecision as PerceptualDecision
+from .memory_tasks import TMaze as TMaze
+from .q_learning import R2D2 as R2D2
 from .runtime_types import check_types as check_types
 from .search import Searcher as Searcher
 from .self_play import SelfPlay as SelfPlay

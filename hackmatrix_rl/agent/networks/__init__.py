@@ -24,6 +24,7 @@ from hackmatrix_rl.agent.networks._conv import (
 from hackmatrix_rl.agent.networks._evaluator import (
     Evaluator,
     TrunkEvaluator,
+    unroll_steps,
 )
 from hackmatrix_rl.agent.networks._gru import (
     GRUActorCritic,
@@ -32,6 +33,9 @@ from hackmatrix_rl.agent.networks._layers import (
     HIDDEN_GAIN,
     VALUE_GAIN,
     Dense,
+)
+from hackmatrix_rl.agent.networks._lstm import (
+    LSTMActorCritic,
 )
 from hackmatrix_rl.agent.networks._mlp import (
     MLPActorCritic,
@@ -78,6 +82,7 @@ __all__ = [
     "DenseInputActorCritic",
     "Evaluator",
     "GRUActorCritic",
+    "LSTMActorCritic",
     "MLPActorCritic",
     "RecurrentActorCritic",
     "ResNetActorCritic",
@@ -93,5 +98,6 @@ __all__ = [
     "plain_evaluator",
     "rematerialized",
     "reset_carry",
+    "unroll_steps",
     "with_value_head",
 ]

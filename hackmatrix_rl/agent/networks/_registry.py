@@ -13,6 +13,7 @@ from jaxtyping import Array, Key
 from hackmatrix_rl.agent.networks._actor_critic import ActorCritic
 from hackmatrix_rl.agent.networks._conv import ConvActorCritic
 from hackmatrix_rl.agent.networks._gru import GRUActorCritic
+from hackmatrix_rl.agent.networks._lstm import LSTMActorCritic
 from hackmatrix_rl.agent.networks._mlp import MLPActorCritic
 from hackmatrix_rl.agent.networks._residual import ResidualActorCritic
 from hackmatrix_rl.agent.networks._resnet import ResNetActorCritic
@@ -24,6 +25,7 @@ NETWORKS: dict[str, Callable[..., ActorCritic]] = {
     "cells": partial(ConvActorCritic, layers=0),
     "conv": ConvActorCritic,
     "gru": GRUActorCritic,
+    "lstm": LSTMActorCritic,
     "residual": ResidualActorCritic,
     "resnet": ResNetActorCritic,
     "transformer": TransformerActorCritic,

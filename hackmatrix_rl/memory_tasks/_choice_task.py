@@ -1,0 +1,149 @@
+"""Tasks in periods, with one choice of two at the end."""
+
+import math
+from abc import abstractmethod
+from typing import Any, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
+
+from hackmatrix_rl.env import Played
+from hackmatrix_rl.memory_tasks._memory_task import MemoryTask
+
+ABORTED = -0.1
+"""Reward of a choice while the player should fixate."""
+
+
+class TrialState(eqx.Module):
+    """A trial between two actions.
+
+    Attributes:
+        trial: what was drawn for it.
+        step: number of actions since it began.
+        noise: standard normal numbers, one for each number that is seen.
+    """
+
+    trial: PyTree[Array]
+    step: Int32[Array, "*batch"]
+    noise: Float32[Array, "*batch seen"]
+
+
+class ChoiceTask(MemoryTask[TrialState]):
+    """A trial in periods: first fixation, last a decision between two choices.
+
+    Action 0 fixates, 1 and 2 are the choices. A choice during fixation costs 0.1, and the trial
+    goes on. In between, actions do nothing. The first choice of the decision ends the trial: the
+    right one gives 1, the wrong one 0. Without a choice, the trial ends with the period, for 0.
+
+    The trials are those of NeuroGym's tasks of the same names with two stimuli. There a step is
+    100 ms, and the noise of a step is NeuroGym's `sigma` divided by 10.
+
+    Source: Molano-Mazon et al. 2022, "NeuroGym: an open resource for developing and sharing
+    neuroscience tasks".
+    """
+
+    @property
+    @abstractmethod
+    def seen(self) -> int:
+        """How many numbers are seen."""
+
+    @property
+    @abstractmethod
+    def periods(self) -> tuple[int, ...]:
+        """Steps of each period; the first is the fixation, the last the decision."""
+
+    @property
+    @abstractmethod
+    def noise(self) -> float:
+        """Standard deviation of the noise on each number that has noise."""
+
+    @abstractmethod
+    def draw(self, *, key: Key[Array, ""]) -> PyTree[Array]:
+        """A trial."""
+
+    @abstractmethod
+    def show(
+        self, trial: Any, period: Int32[Array, ""]
+    ) -> tuple[Float32[Array, " seen"], Bool[Array, " seen"]]:
+        """What is seen in a period without noise, and which of these numbers have noise.
+
+        Args:
+            trial: what was drawn.
+            period: number of the period, from 0; the number of periods after the last.
+        """
+
+    @abstractmethod
+    def answer(self, trial: Any) -> Int32[Array, ""]:
+        """The right choice: 1 or 2."""
+
+    @final
+    @property
+    def memoryless_return(self) -> float:
+        """A half: nothing of the stimuli is seen in the decision, so the player has to guess."""
+        return 0.5
+
+    @final
+    @property
+    def num_actions(self) -> int:
+        """To fixate, and two choices."""
+        return 3
+
+    @final
+    @property
+    def length(self) -> int:
+        """Most steps of a trial."""
+        return sum(self.periods)
+
+    @final
+    def start(self, *, key: Key[Array, ""]) -> TrialState:
+        """A new trial."""
+        trial_key, noise_key = jax.random.split(key)
+        return TrialState(self.draw(key=trial_key), jnp.int32(0), self._noise(noise_key))
+
+    @final
+    def observe(self, state: TrialState) -> Float32[Array, " seen"]:
+        """What is seen, with its noise."""
+        ends = jnp.asarray([sum(self.periods[: n + 1]) for n in range(len(self.periods))])
+        period = jnp.sum(state.step >= ends, dtype=jnp.int32)
+        shown, noisy = self.show(state.trial, period)
+        return shown + jnp.where(noisy, self.noise * state.noise, 0.0)
+
+    @final
+    def play(self, state: TrialState, action: Int32[Array, ""], *, key: Key[Array, ""]) -> Played:
+        """Fixates or chooses."""
+        fixation, decision = self.periods[0], self.length - self.periods[-1]
+        chose = action != 0
+        decides = state.step >= decision
+        right = decides & (action == self.answer(state.trial))
+        aborts = chose & (state.step < fixation)
+        after = TrialState(state.trial, state.step + 1, self._noise(key))
+        return Played(
+            after,
+            reward=jnp.where(right, 1.0, jnp.where(aborts, ABORTED, 0.0)),
+            terminated=(decides & chose) | (after.step >= self.length),
+        )
+
+    def _noise(self, key: Key[Array, ""]) -> Float32[Array, " seen"]:
+        if not self.noise:
+            return jnp.zeros((self.seen,), jnp.float32)
+        return jax.random.normal(key, (self.seen,), jnp.float32)
+
+
+def chance_to_see(difference: float, steps: int, noise: float) -> float:
+    """The chance to tell which of two numbers is the larger one.
+
+    The best guess adds up what is seen. Both numbers have noise, so a step's difference has the
+    variance of both.
+
+    Args:
+        difference: between the means of the numbers, 0 or more.
+        steps: how often they are seen.
+        noise: standard deviation of the noise on each.
+    """
+    if difference == 0:
+        return 0.5
+    if noise == 0:
+        return 1.0
+    return 0.5 * (1 + math.erf(difference * math.sqrt(steps) / (2 * noise)))

@@ -1,0 +1,102 @@
+"""A T-maze: a sign at the start says which way to turn at the end of a long corridor."""
+
+from dataclasses import dataclass
+from typing import final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float32, Int32, Key
+
+from hackmatrix_rl.env import Played
+from hackmatrix_rl.memory_tasks._checks import check_steps
+from hackmatrix_rl.memory_tasks._choice_task import ABORTED
+from hackmatrix_rl.memory_tasks._memory_task import MemoryTask
+
+FORWARD, LEFT, RIGHT = 0, 1, 2
+"""The actions."""
+
+
+@dataclass(frozen=True)
+class TMazeConfig:
+    """The size of a T-maze.
+
+    Attributes:
+        corridor: number of cells before the junction, 1 or more. The sign is in the first.
+
+    Raises:
+        TypeError: a field is no whole number.
+        ValueError: a field is too small.
+    """
+
+    corridor: int = 20
+
+    def __post_init__(self) -> None:
+        check_steps(self, {"corridor": 1})
+
+
+class TMazeState(eqx.Module):
+    """Where the player is, and where the goal is.
+
+    Attributes:
+        cell: number of the cell, from 0 at the sign; `corridor` at the junction.
+        right: whether the goal is on the right.
+    """
+
+    cell: Int32[Array, "*batch"]
+    right: Bool[Array, "*batch"]
+
+
+@final
+class TMaze(MemoryTask[TMazeState]):
+    """A corridor with a junction at its end.
+
+    Forward goes one cell on. At the junction, the turn that the sign said gives 1 and the other
+    0; both end the episode. Every action against a wall costs 0.1 and does nothing else.
+
+    Seen are: the sign says left, the sign says right, the corridor, the junction. The cells of the
+    corridor look alike, so a place tells nothing of the sign.
+
+    Source: Bakker 2002, "Reinforcement learning with long short-term memory", here with a goal of 1
+    instead of 4.
+
+    Attributes:
+        config: the size.
+    """
+
+    config: TMazeConfig = eqx.field(static=True, default=TMazeConfig())
+
+    @property
+    def best_return(self) -> float:
+        """The goal, without a wall on the way."""
+        return 1.0
+
+    @property
+    def memoryless_return(self) -> float:
+        """Every second goal: both sides look the same at the junction."""
+        return 0.5
+
+    @property
+    def num_actions(self) -> int:
+        """Forward, left, right."""
+        return 3
+
+    def start(self, *, key: Key[Array, ""]) -> TMazeState:
+        """At the sign, which says each side as often as the other."""
+        return TMazeState(jnp.int32(0), jax.random.bernoulli(key, 0.5))
+
+    def observe(self, state: TMazeState) -> Float32[Array, " four"]:
+        """What the cell shows."""
+        first, junction = state.cell == 0, state.cell >= self.config.corridor
+        seen = [first & ~state.right, first & state.right, ~first & ~junction, junction]
+        return jnp.stack(seen).astype(jnp.float32)
+
+    def play(self, state: TMazeState, action: Int32[Array, ""], *, key: Key[Array, ""]) -> Played:
+        """Moves. Nothing is drawn from the key."""
+        junction, forward = state.cell >= self.config.corridor, action == FORWARD
+        turns = junction & ~forward
+        found = turns & ((action == RIGHT) == state.right)
+        bumps = junction == forward
+        after = TMazeState(jnp.where(forward & ~junction, state.cell + 1, state.cell), state.right)
+        reward = jnp.where(found, 1.0, jnp.where(bumps, ABORTED, 0.0))
+        return Played(after, reward, turns)

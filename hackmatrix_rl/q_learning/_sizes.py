@@ -1,0 +1,122 @@
+"""The sizes of an update of Q-learning, checked before anything is compiled."""
+
+from dataclasses import dataclass, fields
+
+from jax.sharding import Mesh
+
+from hackmatrix_rl.errors import instance, whole
+from hackmatrix_rl.training.sharding import check_axes, mesh, single_device
+
+FROM_ZERO = ("burn_in", "learning_starts")
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The sizes of an update. Each is a whole number, 1 or more unless it says otherwise.
+
+    Attributes:
+        num_envs: number of environments.
+        train_freq: steps of each environment in an update.
+        buffer_size: steps to keep, over all environments.
+        sequence_length: steps of a sequence that are learned from.
+        burn_in: steps before them that only make the memory; 0 or more.
+        n_step: rewards in a target, and as many steps after a sequence.
+        sequence_batch_size: sequences of a gradient step.
+        train_steps: gradient steps of an update.
+        learning_starts: steps to play before the first of them, over all environments; 0 or more.
+        target_update: gradient steps after which the target network is renewed.
+
+    Raises:
+        TypeError: a size is no whole number.
+        ValueError: the sizes do not fit together.
+    """
+
+    num_envs: int
+    train_freq: int
+    buffer_size: int
+    sequence_length: int
+    burn_in: int
+    n_step: int
+    sequence_batch_size: int
+    train_steps: int
+    learning_starts: int
+    target_update: int
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            least = 0 if each.name in FROM_ZERO else 1
+            object.__setattr__(self, each.name, whole(each.name, getattr(self, each.name), least))
+        if self.length < self.window:
+            updates = -(-self.window // self.train_freq)
+            raise ValueError(
+                f"buffer_size {self.buffer_size} keeps {self.length} steps of each of the "
+                f"{self.num_envs} environments (whole updates of {self.train_freq}), but a "
+                f"sequence takes {self.window}: burn_in {self.burn_in} + sequence_length "
+                f"{self.sequence_length} + n_step {self.n_step}; use buffer_size="
+                f"{updates * self.train_freq * self.num_envs} or more, or a shorter sequence"
+            )
+        if self.learning_starts > self.length * self.num_envs:
+            raise ValueError(
+                f"learning_starts {self.learning_starts} is more than the "
+                f"{self.length * self.num_envs} steps that the buffer keeps; use that many or less"
+            )
+        small, large = sorted((self.num_envs, self.sequence_batch_size))
+        if large % small:
+            raise ValueError(
+                f"sequence_batch_size {self.sequence_batch_size} and num_envs {self.num_envs} do "
+                f"not fit: one must divide the other, so that each of the environments gives as "
+                f"many sequences; use sequence_batch_size={self._near()}"
+            )
+
+    def _near(self) -> int:
+        """A batch near the one asked for that fits."""
+        wanted, envs = self.sequence_batch_size, self.num_envs
+        if wanted > envs:
+            return wanted // envs * envs
+        return max(size for size in range(1, wanted + 1) if envs % size == 0)
+
+    @property
+    def length(self) -> int:
+        """Steps of each environment in the buffer: whole updates."""
+        return self.buffer_size // (self.num_envs * self.train_freq) * self.train_freq
+
+    @property
+    def starts(self) -> int:
+        """Places in an environment's ring where a sequence may begin."""
+        return self.length // self.train_freq
+
+    @property
+    def window(self) -> int:
+        """Steps that are read for a sequence."""
+        return self.burn_in + self.sequence_length + self.n_step
+
+    @property
+    def blocks(self) -> int:
+        """Number of blocks of environments. Each gives as many sequences to a gradient step."""
+        return min(self.num_envs, self.sequence_batch_size)
+
+    @property
+    def of_each(self) -> int:
+        """Sequences of a gradient step from each block."""
+        return self.sequence_batch_size // self.blocks
+
+
+def mesh_for(given: Mesh | str | None, sizes: Sizes) -> Mesh:
+    """The mesh that the argument is, or that its text describes; one device for `None`.
+
+    Raises:
+        TypeError: the argument is neither a mesh nor a text.
+        ValueError: the devices here cannot form the mesh, or environments and batch do not divide
+            over it.
+    """
+    made = mesh(given) if isinstance(given, str) else given
+    made = single_device() if made is None else made
+    instance("mesh", made, Mesh, 'hm.mesh("data=2")')
+    check_axes(made)
+    if sizes.blocks % made.size:
+        name = "num_envs" if sizes.blocks == sizes.num_envs else "sequence_batch_size"
+        raise ValueError(
+            f"{name} {sizes.blocks} does not divide over the {made.size} devices of the mesh; use "
+            f"{-(-sizes.blocks // made.size) * made.size}, or fewer devices"
+        )
+    return made
