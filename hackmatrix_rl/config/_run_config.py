@@ -79,7 +79,7 @@ class RunConfig(ABC):
     network: str = option(
         "cells",
         "Network",
-        "mlp, cells, conv, gru, residual, resnet, transformer, or my_module:factory for your own.",
+        "mlp, cells, conv, gru, lstm, residual, resnet, transformer, or my_module:factory.",
     )
     width: int | None = option(
         None,
