@@ -133,7 +133,7 @@ class SelfPlayDuties(Duties):
         """Does nothing: the league is played after the last save."""
 
     def _keep(self, trainer: Trainer[Any], metrics: Metrics) -> None:
-        # Between two dispatches at most one mark is passed: dispatches end at each.
+        # A dispatch ends where a mark may be passed, but one update may pass several.
         for mark in self._league.passed(metrics.episodes, int(metrics.extra["games"])):
             self._write(mark, trainer)
 
