@@ -13,6 +13,7 @@ from agent.probes import train, values
 from hackmatrix_rl.agent import (
     GAE,
     Batch,
+    Linear,
     PPOLoss,
     Rollout,
     RolloutCollector,
@@ -70,19 +71,21 @@ def test_nothing_leaks_over_a_reset():
     assert values(trainer)[:3] == pytest.approx([0.0, 10.0, 0.0], abs=0.5)
 
 
-@pytest.mark.parametrize(("compress", "close"), [(False, 70.0), (True, 5.0)])
+@pytest.mark.parametrize(("compress", "close"), [(False, 10.0), (True, 1.0)])
 def test_values_of_very_different_size_are_learned_under_the_running_scale(compress, close):
-    # Standardising alone resolves a quarter of the standard deviation, here of 280: what remains
-    # of the error depends on the rounding.
     rows = {
         (0, None): (0.1, 0, probes.TERMINATES),
         (1, None): (5.0, 0, probes.TERMINATES),
         (2, None): (600.0, 0, probes.TERMINATES),
     }
-    probe = probes.Probe(rows, starts=(0, 1, 2))
-    found = values(train(probe, updates=600, value_scale=RunningScale(compress=compress)))
-    assert found[:2] == pytest.approx([0.1, 5.0], abs=close)
-    assert found[2] == pytest.approx(600.0, rel=0.05)
+    probe, updates = probes.Probe(rows, starts=(0, 1, 2)), 600
+    # With a constant rate, how near it comes depends on the rounding.
+    rate = Linear(0.01, 0.0, over=updates * 128)
+    scale = RunningScale(compress=compress)
+    trainer = train(probe, updates=updates, value_scale=scale, learning_rate=rate)
+    assert trainer.batch_size == 128
+    assert values(trainer)[:2] == pytest.approx([0.1, 5.0], abs=close)
+    assert values(trainer)[2] == pytest.approx(600.0, rel=0.02)
 
 
 def test_a_network_with_memory_remembers_and_one_without_cannot():

@@ -9,11 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hackmatrix_rl.agent.networks import MLPActorCritic
+from hackmatrix_rl.agent.networks import GRUActorCritic, MLPActorCritic
 from hackmatrix_rl.clique import CliqueConfig
 from hackmatrix_rl.config import make_config
-from hackmatrix_rl.env import Batched, CliqueGame
+from hackmatrix_rl.env import Batched, CartPole, CliqueGame
 from hackmatrix_rl.evaluation import Evaluation
+from hackmatrix_rl.q_learning import R2D2
 from hackmatrix_rl.runs import compose
 from hackmatrix_rl.self_play import Search, SelfPlay
 from hackmatrix_rl.system import Usage
@@ -71,15 +72,28 @@ def logged_by_imitation():
     return {"cross_entropy", *ones.read()}
 
 
-def logged_by_self_play():
-    """The names that only self-play logs."""
-    game = CliqueGame(CliqueConfig(3, 3))
-    policy = MLPActorCritic(Batched(game).spec, width=8, depth=1, key=jax.random.key(0))
-    trainer = Trainer.of(SelfPlay(game, policy, search=Search(2)), policy)
+def logged_by_algorithm(algorithm, policy):
+    """The names that a trainer of an algorithm logs."""
+    trainer = Trainer.of(algorithm, policy)
     _, report = eqx.filter_eval_shape(trainer.algorithm, trainer.abstract_state())
     sums = jax.tree.map(lambda leaf: np.ones(leaf.shape, leaf.dtype), report)
     dispatch = Dispatch(count=1, updates=1, env_steps=1, seconds=1.0)
     return set(trainer.algorithm.metrics(sums, dispatch).as_dict())
+
+
+def logged_by_self_play():
+    """The names that self-play logs."""
+    game = CliqueGame(CliqueConfig(3, 3))
+    policy = MLPActorCritic(Batched(game).spec, width=8, depth=1, key=jax.random.key(0))
+    return logged_by_algorithm(SelfPlay(game, policy, search=Search(2)), policy)
+
+
+def logged_by_q_learning():
+    """The names that Q-learning logs."""
+    environment = CartPole()
+    policy = GRUActorCritic(environment.spec, width=8, key=jax.random.key(0))
+    sizes = {"num_envs": 4, "buffer_size": 256, "sequence_batch_size": 4}
+    return logged_by_algorithm(R2D2(environment, policy, **sizes), policy)
 
 
 def logged_by_an_evaluation(names):
@@ -97,7 +111,7 @@ def logged():
     trained = logged_by(EVERYTHING_ON)
     games = PAGE.read_text(encoding="utf-8").split("## Games")[1].split("## ")[0]
     evaluated = logged_by_an_evaluation(re.findall(r"^\| `([^`]+)` \|", games, re.MULTILINE))
-    of_others = logged_by_imitation() | logged_by_self_play()
+    of_others = logged_by_imitation() | logged_by_self_play() | logged_by_q_learning()
     return trained | of_others | evaluated | usage.read().keys()
 
 
