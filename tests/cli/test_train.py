@@ -68,7 +68,7 @@ def test_what_was_trained_can_be_loaded_and_played(trained):
 
 def test_a_gpu_that_jax_cannot_see_is_spoken_of(tmp_path, monkeypatch):
     monkeypatch.setattr(
-        "hackmatrix_rl.cli._train.unseen_accelerator", lambda backend: "install the cuda extra"
+        "hackmatrix_rl.cli._task.unseen_accelerator", lambda backend: "install the cuda extra"
     )
     config = make_config("cpu", {"run_dir": str(tmp_path)})
     assert describe(config, make_run_folder(config))[0] == "install the cuda extra"
