@@ -25,6 +25,13 @@ PANELS = (
     ("value_loss", "value loss"),
 )
 
+SELF_PLAY_PANELS = (
+    ("first_wins", "share won by who begins"),
+    ("length", "moves of a game"),
+    ("policy_loss", "policy loss (nats)"),
+    ("value_loss", "value loss"),
+)
+
 SMOOTHED = 0.05
 """Share of the rows that one point of the smoothed line averages."""
 
@@ -68,11 +75,20 @@ def draw_curve(metrics: Path, picture: Path, *, title: str, summary: Path | None
     levels = baselines(summary)
     drawn = [
         draw_panel(axes, rows, name, label, levels.get(name, {}))
-        for axes, (name, label) in zip(figure.subplots(2, 2).flat, PANELS, strict=True)
+        for axes, (name, label) in zip(figure.subplots(2, 2).flat, panels_of(rows), strict=True)
     ]
     if any(drawn):
         figure.savefig(picture, dpi=120)
     return any(drawn)
+
+
+def panels_of(rows: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, str], ...]:
+    """The numbers that a run's curves show, with the labels of their axes.
+
+    Args:
+        rows: of the metrics.
+    """
+    return SELF_PLAY_PANELS if any("first_wins" in row for row in rows) else PANELS
 
 
 def panels_as_svg(
@@ -94,7 +110,7 @@ def panels_as_svg(
     from matplotlib.figure import Figure
 
     found = []
-    for name, label in PANELS:
+    for name, label in panels_of(rows):
         # Text stays text, and the same numbers give the same file.
         with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": name}):
             figure = Figure(figsize=(5.6, 3.6), layout="constrained")

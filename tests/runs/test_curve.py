@@ -123,3 +123,16 @@ def test_the_picture_has_the_lines_of_the_summary(tmp_path):
     with_lines = picture.stat().st_size
     assert draw_curve(tmp_path / "metrics.jsonl", picture, title="run")
     assert picture.stat().st_size < with_lines
+
+
+def test_self_play_has_curves_of_its_own():
+    numbers = {"first_wins": 0.7, "length": 6.0, "policy_loss": 2.0, "value_loss": 0.5}
+    found = [{**row, **numbers} for row in rows(3)]
+    named = [label for label, _ in panels_as_svg([{"env_steps": 1}, *found], {}, {})]
+    assert named == [
+        "share won by who begins",
+        "moves of a game",
+        "policy loss (nats)",
+        "value loss",
+    ]
+    assert [label for label, _ in panels_as_svg(rows(3), {}, {})] == ["mean return"]
