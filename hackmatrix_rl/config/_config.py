@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Self, no_type_check
+from typing import no_type_check
 
 from hackmatrix_rl.agent.networks import REMAT, VALUE_HEADS
 from hackmatrix_rl.config._checks import check_together
@@ -351,7 +351,7 @@ class TrainConfig(RunConfig):
         """Environment steps in one update."""
         return self.num_envs * self.num_steps
 
-    def lasting(self, updates: int) -> Self:
+    def lasting(self, updates: int) -> "TrainConfig":
         """These settings for a run of so many updates, without a summary."""
         return replace(self, total_timesteps=updates * self.batch, eval_episodes=0)
 

@@ -4,7 +4,7 @@ import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self, no_type_check
+from typing import Any, no_type_check
 
 from hackmatrix_rl.agent.precision import parse_parts
 from hackmatrix_rl.config._options import (
@@ -182,7 +182,7 @@ class RunConfig(ABC):
         """By what a stored config is told from those of other classes."""
 
     @abstractmethod
-    def lasting(self, updates: int) -> Self:
+    def lasting(self, updates: int) -> "RunConfig":
         """These settings for a run of so many updates or few more, without anything at its end."""
 
     @property

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Self, cast, no_type_check
+from typing import cast, no_type_check
 
 from hackmatrix_rl.clique import FULL_BOARDS, CliqueConfig, FullBoard
 from hackmatrix_rl.config._checks import check_folders, check_mesh_text, check_precision
@@ -189,7 +189,7 @@ class SelfPlayConfig(RunConfig):
         """Moves in one update."""
         return self.game_batch_size * self.moves_per_update
 
-    def lasting(self, updates: int) -> Self:
+    def lasting(self, updates: int) -> "SelfPlayConfig":
         """These settings for a run of so many updates or some more, without a league."""
         clique = self.k * (self.k - 1) - 1  # moves until the first player may have one
         shortest = max(1, clique - self.opening)

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from hackmatrix_rl.checkpoints import find_checkpoint, load_self_play, read_arrays
+from hackmatrix_rl.checkpoints import find_checkpoint, load_self_play, read_arrays, read_metadata
 from hackmatrix_rl.runs._verify_resume import first_difference
 from hackmatrix_rl.runs.sinks import read_json_lines
 
@@ -50,6 +50,7 @@ def test_a_run_ends_with_its_games_and_plays_a_league(trained):
     assert "moves in won positions" in printed
     stored = json.loads((run / "config.json").read_text())
     assert (stored["algorithm"], stored["vertices"], stored["k"]) == ("self-play", 4, 3)
+    assert read_metadata(find_checkpoint(run))["game"]["rules"] == "clique-1"
 
 
 def test_a_resumed_run_ends_in_the_same_bits(trained, tmp_path):
