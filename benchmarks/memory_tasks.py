@@ -38,7 +38,7 @@ class Forgetful(ActorCritic):
         return jnp.zeros((1,), jnp.float32)
 
     def __call__(self, observation: Any, carry: Any) -> Any:
-        """What is thought of this observation alone."""
+        """Plays and values this observation; the memory stays as it is."""
         logits, value, _ = self.inner(observation, ())
         return logits, value, carry
 

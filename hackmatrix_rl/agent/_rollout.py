@@ -66,6 +66,21 @@ class EpisodeSums(eqx.Module):
             },
         )
 
+    def means(self) -> tuple[dict[str, float], dict[str, float]]:
+        """The numbers of an episode and the parts of its reward, on the host, by name.
+
+        Both are empty without an episode. The parts are all of them divided by the number of
+        episodes, also those of unfinished ones.
+        """
+        count = float(self.count)
+        if not count:
+            return {}, {}
+        totals = {"return": self.total_reward, "length": self.length, **self.extra}
+        return (
+            {name: float(total) / count for name, total in totals.items()},
+            {name: float(total) / count for name, total in self.terms.items()},
+        )
+
 
 class Rollout(eqx.Module):
     """What happened in `num_steps` steps of `num_envs` environments.

@@ -50,23 +50,13 @@ def read_report(sums: QReport, dispatch: Dispatch, *, batch: int) -> Metrics:
         dispatch: number and position of these updates.
         batch: environment steps of one update.
     """
-    ended = float(sums.episodes.count)
-    episode: dict[str, float] = {}
-    reward: dict[str, float] = {}
-    if ended:
-        totals = {
-            "return": sums.episodes.total_reward,
-            "length": sums.episodes.length,
-            **sums.episodes.extra,
-        }
-        episode = {name: float(total) / ended for name, total in totals.items()}
-        reward = {name: float(total) / ended for name, total in sums.episodes.terms.items()}
+    episode, reward = sums.episodes.means()
     return Metrics(
         env_steps=dispatch.env_steps,
         updates=dispatch.updates,
         seconds=dispatch.seconds,
         steps_per_second=dispatch.count * batch / max(dispatch.seconds, 1e-9),
-        episodes=int(ended),
+        episodes=int(sums.episodes.count),
         episode=episode,
         reward=reward,
         learning={
