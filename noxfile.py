@@ -46,7 +46,7 @@ VIEW = (
 )
 SEARCH = (
     *("tests/search", "tests/clique", "tests/self_play"),
-    *("tests/cli/test_self_play.py", "tests/runs/test_league.py"),
+    *("tests/cli/test_replay.py", "tests/cli/test_self_play.py", "tests/runs/test_league.py"),
     *("tests/memory_tasks", "tests/q_learning"),
 )
 APART = (

@@ -18,7 +18,7 @@ from hackmatrix_rl.checkpoints._finder import Report, find_checkpoint
 from hackmatrix_rl.checkpoints._metadata import check_playable, hackmatrix_config, read_metadata
 from hackmatrix_rl.checkpoints._reader import load
 from hackmatrix_rl.checkpoints._shipped import in_league
-from hackmatrix_rl.config import TrainConfig, make_environment
+from hackmatrix_rl.config import FROM_SEQUENCES, TrainConfig, make_environment
 from hackmatrix_rl.errors import ConfigError, flag
 
 ALIKE = ("observation", "network", "width", "depth")
@@ -123,6 +123,12 @@ def _start(init: str, league: str | None, report: Report) -> tuple[epath.Path, T
 
 
 def _check_alike(config: TrainConfig, other: TrainConfig) -> None:
+    if (config.algorithm == FROM_SEQUENCES) != (other.algorithm == FROM_SEQUENCES):
+        raise ConfigError(
+            f"trained by --algorithm {other.algorithm}, and this training is by --algorithm "
+            f"{config.algorithm}: one learns Q-values, the other a policy. Start from a training "
+            "of the same kind."
+        )
     for name in ALIKE:
         here, there = getattr(config, name), getattr(other, name)
         if here != there:

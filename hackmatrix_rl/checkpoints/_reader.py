@@ -44,6 +44,7 @@ from hackmatrix_rl.checkpoints._metadata import (
 )
 from hackmatrix_rl.checkpoints._policy_file import POLICY
 from hackmatrix_rl.config import (
+    FROM_SEQUENCES,
     TrainConfig,
     build_policy,
     build_value_scale,
@@ -95,23 +96,33 @@ class Loaded:
         Raises:
             ConfigError: the checkpoint's part of them cannot be read.
         """
+        if self.greedy and not self.config.dueling:
+            return None
         scale = build_value_scale(self.config)
         if not leaves_by_path(scale):
             return scale
         stored = read_arrays(self.folder, "training", under=VALUE_SCALE).under(VALUE_SCALE)
         return to_device(stored.fill(scale)) if stored.mismatch(scale) is None else None
 
-    def agent(self, *, greedy: bool = False) -> PolicyAgent:
+    @property
+    def greedy(self) -> bool:
+        """Whether the policy is played by its likeliest action: its logits are Q-values."""
+        return self.config.algorithm == FROM_SEQUENCES
+
+    def agent(self, *, greedy: bool | None = None) -> PolicyAgent:
         """The policy as a player that knows the units of its value, as `Searcher` needs it.
 
         Args:
-            greedy: takes the likeliest action instead of drawing one.
+            greedy: takes the likeliest action instead of drawing one; `None`: as the class says.
 
         Raises:
             ConfigError: the checkpoint's part of these units cannot be read.
         """
         return PolicyAgent(
-            self.policy, greedy=greedy, value_scale=self.value_scale(), gamma=self.gamma
+            self.policy,
+            greedy=self.greedy if greedy is None else greedy,
+            value_scale=self.value_scale(),
+            gamma=self.gamma,
         )
 
     @property

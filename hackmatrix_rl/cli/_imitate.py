@@ -18,11 +18,11 @@ from hackmatrix_rl.cli._settings import (
 )
 from hackmatrix_rl.cli._train import train_a_run
 from hackmatrix_rl.cli._working import Working
-from hackmatrix_rl.config import TrainConfig
+from hackmatrix_rl.config import FROM_TEACHER, TrainConfig
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.runs import save_demonstrations
 
-_DEFAULTS = MappingProxyType({"algorithm": "imitation"})
+_DEFAULTS = MappingProxyType({"algorithm": FROM_TEACHER})
 _SHOWN = ("total_timesteps", "seed", "device", "run_dir", "league", "num_envs", "network")
 _OWN = [
     each.name for each in dataclasses.fields(TrainConfig) if each.metadata["group"] == "Imitation"
@@ -84,7 +84,7 @@ def _save(context: click.Context, folder: Path, games: int, given: Mapping[str, 
 
 
 def _check(config: TrainConfig) -> None:
-    if config.algorithm != "imitation":
+    if config.algorithm != FROM_TEACHER:
         raise ConfigError(
             f"--algorithm {config.algorithm}: imitate trains only by imitation. Use "
             "hackmatrix-rl train, also to resume a run that learns so."

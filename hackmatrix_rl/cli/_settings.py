@@ -17,6 +17,7 @@ from hackmatrix_rl.config import (
     CONTINUED,
     PRESETS,
     RENAMED,
+    REPLAYED,
     TAUGHT,
     RunConfig,
     SelfPlayConfig,
@@ -54,6 +55,7 @@ GROUPS = (
     "Network",
     "Learning",
     "Imitation",
+    "Q-learning",
     "Memory",
     "Watching",
 )
@@ -270,7 +272,11 @@ def _defaults(each: "dataclasses.Field[Any]", kind: type[RunConfig]) -> str:
     for preset, settings in PRESETS.items():
         if each.name in settings and settings[each.name] != each.default:
             changed.setdefault(_shown(settings[each.name]), []).append(preset)
-    for name, settings in (("cpu, imitation", TAUGHT), ("cpu, --init", CONTINUED)):
+    for name, settings in (
+        ("cpu, imitation", TAUGHT),
+        ("r2d2", REPLAYED),
+        ("cpu, --init", CONTINUED),
+    ):
         if settings.get(each.name, each.default) != each.default:
             changed.setdefault(_shown(settings[each.name]), []).append(name)
     shown += [f"{', '.join(presets)}: {value}" for value, presets in changed.items()]

@@ -21,6 +21,8 @@ from hackmatrix_rl.cli._summary import (
 from hackmatrix_rl.cli._task import Task, machine, run_task
 from hackmatrix_rl.cli._working import Working, evaluating
 from hackmatrix_rl.config import (
+    FROM_SEQUENCES,
+    FROM_TEACHER,
     TrainConfig,
 )
 from hackmatrix_rl.errors import (
@@ -38,6 +40,7 @@ from hackmatrix_rl.runs import (
     RunResult,
     draw_curve,
     network_in_words,
+    replay_in_words,
     send_summary,
 )
 from hackmatrix_rl.system import (
@@ -110,18 +113,23 @@ def advice(config: TrainConfig, folder: RunFolder, result: RunResult) -> list[st
     if result.exit_code is not ExitCode.DONE:
         return [go_on, see]
     by_ppo = f"Go on by PPO:  hackmatrix-rl train --init {folder.path}{own}"
-    return [see, by_ppo] if config.algorithm == "imitation" else [see]
+    return [see, by_ppo] if config.algorithm == FROM_TEACHER else [see]
 
 
 def describe(config: TrainConfig, folder: RunFolder) -> list[str]:
     """What a run will do, in a few lines."""
     rate = config.learning_rate
     falls = f"{rate}" if isinstance(rate, str) else f"{rate:g} ({config.learning_rate_schedule})"
+    if config.algorithm == FROM_SEQUENCES:
+        learning = replay_in_words(config)
+    else:
+        learning = f"{config.update_epochs} epochs of {config.minibatches} minibatches"
     return [
         *machine(config),
         f"Training on {describe_device()}: {config.total_timesteps:,} steps in "
-        f"{config.num_updates:,} updates of {config.num_envs:,} games x {config.num_steps} steps",
-        f"Each update: {config.update_epochs} epochs of {config.minibatches} minibatches; "
+        f"{config.num_updates:,} updates of {config.num_envs:,} games x "
+        f"{config.steps_of_each} steps",
+        f"Each update: {learning}; "
         f"network {network_in_words(config)}, learning rate {falls}, seed {config.seed}",
         *([] if config.teacher is None else [f"Teacher: {config.teacher}"]),
         *([] if config.init is None else [f"Weights at the start: of {config.init}"]),
@@ -141,7 +149,7 @@ def summarize(
         return result.exit_code
     console.print(f"Playing {config.eval_episodes:,} games with each policy ...", highlight=False)
     players: dict[str, ActorCritic | Agent] = {
-        "trained": result.policy,
+        "trained": result.agent,
         "random": RandomAgent(),
         "runner": Runner(),
     }
@@ -167,8 +175,7 @@ def summarize(
                 evaluations["trained"],
                 key,
                 update=result.update,
-                policy=result.policy,
-                value_scale=result.value_scale,
+                agent=result.agent,
             )
     console.print(
         summary_table(evaluations, title=f"League {config.league}, means with 95% intervals")

@@ -24,6 +24,7 @@ from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.runs import (
     ProofError,
     ResumeProof,
+    check_provable,
     verify_resume,
 )
 
@@ -118,7 +119,9 @@ def _chosen(
     refuse_other_settings(context, kind)
     given = given_settings(context, file, kind)
     if kind is TrainConfig:
-        return make_config(preset or given.pop("preset", PRESET), given)
+        config = make_config(preset or given.pop("preset", PRESET), given)
+        check_provable(config)
+        return config
     if preset is not None:
         raise ConfigError(f"--preset {preset}: --selfplay has no presets. Leave it out.")
     return SelfPlayConfig(**{**SMALL, **given})

@@ -1,5 +1,6 @@
 """The settings of a training run: fields, presets, files, names, and what fits together."""
 
+from hackmatrix_rl.config._algorithms import FROM_REWARDS, FROM_SEQUENCES, FROM_TEACHER
 from hackmatrix_rl.config._checks import (
     check_config_on_mesh,
     check_platform,
@@ -31,6 +32,7 @@ from hackmatrix_rl.config._presets import (
     AUTO,
     CONTINUED,
     PRESETS,
+    REPLAYED,
     TAUGHT,
     cpu_devices,
     default_algorithm,
@@ -58,9 +60,13 @@ __all__ = [
     "AUTO",
     "CONTINUED",
     "COUNTED",
+    "FROM_REWARDS",
+    "FROM_SEQUENCES",
+    "FROM_TEACHER",
     "MOST_EPISODES",
     "PRESETS",
     "RENAMED",
+    "REPLAYED",
     "TAUGHT",
     "RunConfig",
     "SelfPlayConfig",

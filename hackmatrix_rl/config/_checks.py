@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from hackmatrix_rl.agent.precision import (
@@ -11,9 +12,12 @@ from hackmatrix_rl.agent.precision import (
     parse_policy,
     precision,
 )
+from hackmatrix_rl.config._algorithms import FROM_SEQUENCES, FROM_TEACHER, NOT_REPLAYED
 from hackmatrix_rl.config._options import (
     COUNTED,
+    as_flags,
 )
+from hackmatrix_rl.config._replay_config import ReplayConfig
 from hackmatrix_rl.errors import (
     ConfigError,
     flag,
@@ -30,14 +34,24 @@ if TYPE_CHECKING:
     from hackmatrix_rl.config._run_config import RunConfig
 
 
+_REPLAY_SIZES = (
+    *("num_envs", "train_freq", "buffer_size", "sequence_length", "burn_in", "n_step"),
+    *("sequence_batch_size", "train_steps", "learning_starts", "target_update", "grad_accum"),
+)
+
+
 def check_together(config: TrainConfig) -> None:
     """Raises a ConfigError if some of the settings cannot go together."""
     check_folders(config)
     _check_sizes(config)
     lengths = check_mesh_text(config.mesh)
+    check_precision(config)
+    if config.algorithm == FROM_SEQUENCES:
+        _check_replay(config)
+        return
+    _check_no_replay(config)
     if lengths is not None:
         check_config_on_mesh(config, lengths)
-    check_precision(config)
     _check_minibatches(config)
     if config.aux_every > 1 and config.aux_coefficient == 0:
         raise ConfigError(
@@ -80,13 +94,7 @@ def _check_value(config: TrainConfig) -> None:
 def _check_start(config: TrainConfig) -> None:
     """Checks what decides how training begins."""
     check_path(config.init, "--init")
-    if config.learning_rate == 0:
-        raise ConfigError("--learning-rate 0.0 is too small. Use more than 0.")
-    if isinstance(config.learning_rate, str) and config.learning_rate_schedule == "constant":
-        raise ConfigError(
-            f"--learning-rate {config.learning_rate} is a schedule already. Leave "
-            "--learning-rate-schedule out."
-        )
+    _check_rate(config)
     if config.teacher_kl != 0 and config.init is None:
         raise ConfigError(
             f"--teacher-kl {config.teacher_kl}: the teacher is the policy that training starts "
@@ -99,9 +107,20 @@ def _check_start(config: TrainConfig) -> None:
         )
 
 
+def _check_rate(config: TrainConfig) -> None:
+    """Checks the learning rate and its schedule."""
+    if config.learning_rate == 0:
+        raise ConfigError("--learning-rate 0.0 is too small. Use more than 0.")
+    if isinstance(config.learning_rate, str) and config.learning_rate_schedule == "constant":
+        raise ConfigError(
+            f"--learning-rate {config.learning_rate} is a schedule already. Leave "
+            "--learning-rate-schedule out."
+        )
+
+
 def _check_algorithm(config: TrainConfig) -> None:
     """Checks that the teacher and the algorithm go together."""
-    if config.algorithm == "imitation":
+    if config.algorithm == FROM_TEACHER:
         _check_imitation(config)
     elif config.teacher is not None:
         raise ConfigError(
@@ -137,14 +156,58 @@ def _check_imitation(config: TrainConfig) -> None:
             )
 
 
+def _check_replay(config: TrainConfig) -> None:
+    """Checks what Q-learning needs, and what has no effect on it."""
+    for name in NOT_REPLAYED:
+        _refuse_changed(config, name)
+    if config.value_scale != "standard":
+        raise ConfigError(
+            f"--value-scale {config.value_scale}: Q-learning has units of its own. Use "
+            "--rescale-values or --no-rescale-values."
+        )
+    if isinstance(config.gamma, str):
+        raise ConfigError(
+            f"--gamma {config.gamma}: --algorithm r2d2 learns with one discount. Use a number, "
+            "such as --gamma 0.997."
+        )
+    _check_rate(config)
+    check_path(config.init, "--init")
+    try:
+        config.replay_sizes()
+    except ValueError as error:
+        raise ConfigError(as_flags(str(error), {each: each for each in _REPLAY_SIZES})) from error
+    if config.learning_starts >= config.total_timesteps:
+        raise ConfigError(
+            f"--learning-starts {config.learning_starts} leaves nothing of --total-timesteps "
+            f"{config.total_timesteps} to learn in. Use less."
+        )
+
+
+def _check_no_replay(config: TrainConfig) -> None:
+    """Refuses what only Q-learning has."""
+    for each in fields(ReplayConfig):
+        _refuse_changed(config, each.name, instead="Use --algorithm r2d2, or leave it out.")
+
+
+def _refuse_changed(config: TrainConfig, name: str, instead: str = "Leave it out.") -> None:
+    """Refuses a setting that has no effect on the algorithm, unless it has its default."""
+    value, default = getattr(config, name), type(config).__dataclass_fields__[name].default
+    if value != default:
+        said = flag(name) if isinstance(value, bool) else f"{flag(name)} {value}"
+        if value is False:
+            said = said.replace("--", "--no-", 1)
+        raise ConfigError(f"{said}: has no effect on --algorithm {config.algorithm}. {instead}")
+
+
 def _check_sizes(config: TrainConfig) -> None:
     """Checks that every number counted in 32 bits fits. This allocates nothing."""
     if config.batch > COUNTED:
-        fits = max(1, COUNTED // config.num_steps)
+        fits = max(1, COUNTED // config.steps_of_each)
+        steps = "--train-freq" if config.algorithm == FROM_SEQUENCES else "--num-steps"
         raise ConfigError(
-            f"--num-envs {config.num_envs} x --num-steps {config.num_steps} are {config.batch} "
+            f"--num-envs {config.num_envs} x {steps} {config.steps_of_each} are {config.batch} "
             f"actions in an update, which numbers them in 32 bits. Use --num-envs {fits}, or fewer "
-            "--num-steps."
+            f"{steps}."
         )
     if config.num_updates > COUNTED:
         raise ConfigError(

@@ -6,15 +6,16 @@ from dataclasses import dataclass, replace
 from typing import no_type_check
 
 from hackmatrix_rl.agent.networks import REMAT, VALUE_HEADS
+from hackmatrix_rl.config._algorithms import ALGORITHMS, FROM_REWARDS, FROM_SEQUENCES
 from hackmatrix_rl.config._checks import check_together
 from hackmatrix_rl.config._options import most, option
+from hackmatrix_rl.config._replay_config import ReplayConfig
 from hackmatrix_rl.config._reward import parse_reward, reward_text
 from hackmatrix_rl.config._run_config import RunConfig
 from hackmatrix_rl.game import LEAGUES, GameConfig, RewardConfig
+from hackmatrix_rl.q_learning import Sizes
 
 DEFAULT_MINIBATCHES = 8
-ALGORITHMS = ("ppo", "imitation")
-"""What a run may learn by."""
 MOST_EPISODES = 10_000_000
 TURNS = most(65_536, "no game has so many turns")
 CAPACITY = most(GameConfig.MAX_CAPACITY, "WARP numbers enemies and transmissions in 7 bits")
@@ -22,7 +23,7 @@ CAPACITY = most(GameConfig.MAX_CAPACITY, "WARP numbers enemies and transmissions
 
 @no_type_check  # of beartype at run time: the class checks its own types, with clear messages
 @dataclass(frozen=True, kw_only=True)
-class TrainConfig(RunConfig):
+class TrainConfig(ReplayConfig, RunConfig):
     """Everything that decides a training on HackMatrix.
 
     Each field is a flag and a key of a TOML file, and explains itself in its help text. `None`
@@ -133,9 +134,9 @@ class TrainConfig(RunConfig):
 
     # Learning. Numbers that may be schedules: `0.5`, `linear:0.5:0`, `cosine:0.5:0@0.3`.
     algorithm: str = option(
-        "ppo",
+        FROM_REWARDS,
         "Learning",
-        "Learn from rewards (ppo), or from a teacher (imitation; train's own choice on a CPU).",
+        "ppo: from rewards; imitation: from a teacher (train's choice on a CPU); r2d2: Q-learning.",
         choices=ALGORITHMS,
     )
     init: str | None = option(
@@ -270,7 +271,7 @@ class TrainConfig(RunConfig):
     buffer_size: int = option(
         524_288,
         "Imitation",
-        "Newest labelled positions to learn from, over all games; rounded down to whole updates.",
+        "Newest positions to learn from, over all games, in whole updates; also of Q-learning.",
         minimum=1,
     )
     symmetries: bool = option(
@@ -349,7 +350,12 @@ class TrainConfig(RunConfig):
     @property
     def batch(self) -> int:
         """Environment steps in one update."""
-        return self.num_envs * self.num_steps
+        return self.num_envs * self.steps_of_each
+
+    @property
+    def steps_of_each(self) -> int:
+        """Steps of each game in one update."""
+        return self.train_freq if self.algorithm == FROM_SEQUENCES else self.num_steps
 
     def lasting(self, updates: int) -> "TrainConfig":
         """These settings for a run of so many updates, without a summary."""
@@ -366,6 +372,21 @@ class TrainConfig(RunConfig):
     def num_updates(self) -> int:
         """Number of whole updates that reach `total_timesteps`."""
         return math.ceil(self.total_timesteps / self.batch)
+
+    def replay_sizes(self) -> Sizes:
+        """The sizes of an update of Q-learning."""
+        return Sizes(
+            num_envs=self.num_envs,
+            train_freq=self.train_freq,
+            buffer_size=self.buffer_size,
+            sequence_length=self.sequence_length,
+            burn_in=self.burn_in,
+            n_step=self.n_step,
+            sequence_batch_size=self.sequence_batch_size,
+            train_steps=self.train_steps,
+            learning_starts=self.learning_starts,
+            target_update=self.target_update,
+        )
 
     @property
     def reward_config(self) -> RewardConfig:

@@ -1,6 +1,7 @@
 """Fields of a frozen dataclass that are flags of a command and keys of a file."""
 
 import dataclasses
+import inspect
 import math
 import re
 from collections.abc import Mapping
@@ -42,7 +43,9 @@ def most(maximum: int, because: str) -> dict[str, Any]:
 
 def options_of(kind: type[Any]) -> "list[dataclasses.Field[Any]]":
     """The fields of a config in the order of a help: its own first, then those of every run."""
-    own = kind.__annotations__
+    # What every run has stands in an abstract class.
+    concrete = [each for each in kind.__mro__ if not inspect.isabstract(each)]
+    own = {name for each in concrete for name in vars(each).get("__annotations__", {})}
     return sorted(dataclasses.fields(kind), key=lambda each: each.name not in own)
 
 

@@ -18,6 +18,7 @@ from hackmatrix_rl.agent.networks import (
     rematerialized,
     with_value_head,
 )
+from hackmatrix_rl.config._algorithms import FROM_SEQUENCES
 from hackmatrix_rl.config._config import (
     TrainConfig,
 )
@@ -26,6 +27,7 @@ from hackmatrix_rl.env import EnvSpec, HackMatrix, Kind
 from hackmatrix_rl.errors import (
     ConfigError,
 )
+from hackmatrix_rl.q_learning import SquareRootScale
 from hackmatrix_rl.system import (
     available_memory,
     bytes_of,
@@ -152,6 +154,8 @@ def _check_room(config: RunConfig, needed: int) -> None:
 
 def build_value_scale(config: TrainConfig) -> ValueScale:
     """The units of the value network that a config names, as they are before training."""
+    if config.algorithm == FROM_SEQUENCES:
+        return SquareRootScale() if config.rescale_values else IdentityScale()
     if config.value_scale == "none":
         return IdentityScale()
     return RunningScale(compress=config.value_scale == "compressed")

@@ -5,6 +5,13 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from hackmatrix_rl.config._algorithms import (
+    FROM_REWARDS,
+    FROM_SEQUENCES,
+    FROM_TEACHER,
+    NOT_REPLAYED,
+    ONLY_PPO,
+)
 from hackmatrix_rl.config._config import (
     TrainConfig,
 )
@@ -13,9 +20,13 @@ from hackmatrix_rl.config._options import (
     typed,
 )
 from hackmatrix_rl.config._renamed import closest
+from hackmatrix_rl.config._replay_config import ReplayConfig
 from hackmatrix_rl.errors import (
     ConfigError,
 )
+
+# Two CPU devices of one thread each wait less for each other than one of two threads.
+_REPLAY: Mapping[str, Any] = MappingProxyType({"algorithm": FROM_SEQUENCES, "cpu_devices": 2})
 
 # What each preset sets. The rest has the defaults of `TrainConfig`.
 PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
@@ -51,6 +62,10 @@ PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
             "max_steps": 200,
             "eval_episodes": 16,
         },
+        # Q-learning that replays sequences, on whatever device there is.
+        "fast": {**_REPLAY, "sequence_batch_size": 64, "train_freq": 4},
+        "max": {**_REPLAY, "sequence_batch_size": 128, "train_freq": 8},
+        "quality": {**_REPLAY, "sequence_batch_size": 32, "train_freq": 1},
     }
 )
 
@@ -66,6 +81,31 @@ TAUGHT: Mapping[str, Any] = MappingProxyType(
     }
 )
 """What the preset `cpu` sets for imitation: some minutes on two cores, from random weights."""
+
+REPLAYED: Mapping[str, Any] = MappingProxyType(
+    {
+        "total_timesteps": 4_000_000,
+        "num_envs": 64,
+        "network": "gru",
+        "width": 64,
+        "buffer_size": 131_072,
+        "updates_per_dispatch": 64,
+        "learning_rate": 0.0003,
+        "gamma": 0.997,
+    }
+)
+"""What every preset but `debug` sets for Q-learning that replays sequences."""
+
+_REPLAYED_SMALL: Mapping[str, Any] = MappingProxyType(
+    {
+        "network": "gru",
+        "buffer_size": 1024,
+        "sequence_batch_size": 16,
+        "sequence_length": 4,
+        "learning_starts": 0,
+    }
+)
+"""What the preset `debug` sets for it."""
 
 CONTINUED: Mapping[str, Any] = MappingProxyType(
     {
@@ -85,30 +125,6 @@ CONTINUED: Mapping[str, Any] = MappingProxyType(
 """What the preset `cpu` sets for PPO that starts from another training (`--init`)."""
 _WARMUP_SHARE = 0.05
 """The most of a short training in which only the value head learns."""
-
-_REWARDED = frozenset(
-    {
-        "aux_coefficient",
-        "aux_every",
-        "aux_victory",
-        "clip_coef",
-        "critic_warmup_timesteps",
-        "debug",
-        "ent_coef",
-        "entropy_floor",
-        "frontier_share",
-        "init",
-        "kl_alarm",
-        "normalize_advantage",
-        "remat",
-        "reward",
-        "stop_after_kl",
-        "target_kl",
-        "teacher_kl",
-        "value_clip",
-    }
-)
-"""Settings that only PPO has, or has for a reason of its own."""
 
 AUTO = "auto"
 
@@ -146,13 +162,17 @@ def default_algorithm(preset: str, settings: Mapping[str, Any]) -> str:
     """The algorithm of `hackmatrix-rl train` where nobody names one.
 
     On a CPU it is imitation: what wins most from random weights there. A setting that only PPO has
-    makes it PPO.
+    makes it PPO, and one that only Q-learning has makes it that.
 
     Args:
         preset: a name in `PRESETS`.
         settings: fields of `TrainConfig` that differ from the preset.
     """
-    return "imitation" if preset == "cpu" and not _REWARDED & settings.keys() else "ppo"
+    if (named := PRESETS.get(preset, {}).get("algorithm")) is not None:
+        return str(named)
+    if settings.keys() & {each.name for each in dataclasses.fields(ReplayConfig)}:
+        return FROM_SEQUENCES
+    return FROM_TEACHER if preset == "cpu" and not ONLY_PPO & settings.keys() else FROM_REWARDS
 
 
 def make_config(preset: str, settings: Mapping[str, Any]) -> TrainConfig:
@@ -171,7 +191,15 @@ def make_config(preset: str, settings: Mapping[str, Any]) -> TrainConfig:
             f"{closest(preset, preset_names())}".rstrip()
         )
     chosen = dict(PRESETS[preset])
-    if preset == "cpu" and settings.get("algorithm") == "imitation":
+    algorithm = settings.get("algorithm", chosen.get("algorithm"))
+    if chosen.get("algorithm") not in (None, algorithm):
+        raise ConfigError(
+            f"--preset {preset}: of --algorithm {chosen['algorithm']}, not of {algorithm}. Leave "
+            "one of them out."
+        )
+    if algorithm == FROM_SEQUENCES:
+        chosen = _replayed(preset, chosen, settings)
+    elif preset == "cpu" and algorithm == FROM_TEACHER:
         chosen |= TAUGHT
         if settings.get("network") is not None:
             chosen.pop("width")  # it is that of the default network
@@ -181,6 +209,20 @@ def make_config(preset: str, settings: Mapping[str, Any]) -> TrainConfig:
         # It replaces the preset's number of minibatches.
         chosen.pop("num_minibatches", None)
     return dataclasses.replace(TrainConfig(), **{**chosen, **settings})
+
+
+def _replayed(
+    preset: str, chosen: Mapping[str, Any], settings: Mapping[str, Any]
+) -> dict[str, Any]:
+    """A preset for Q-learning: without what it does not have."""
+    kept = {name: value for name, value in chosen.items() if name not in NOT_REPLAYED}
+    if preset == "debug":
+        return {**kept, **_REPLAYED_SMALL}
+    # Its batches are small: what pays on an accelerator for PPO's games does not for them.
+    found = {**kept, **REPLAYED}
+    if settings.get("network") is not None:
+        found.pop("width")  # it is that of the default network
+    return found
 
 
 def _continued(settings: Mapping[str, Any]) -> dict[str, Any]:

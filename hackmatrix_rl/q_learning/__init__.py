@@ -34,6 +34,9 @@ from hackmatrix_rl.q_learning._sampling import (
     Sampling,
     Uniform,
 )
+from hackmatrix_rl.q_learning._sizes import (
+    Sizes,
+)
 from hackmatrix_rl.q_learning._state import (
     ActorsAndSteps,
     R2D2State,
@@ -59,6 +62,7 @@ __all__ = [
     "R2D2State",
     "Sampling",
     "SequenceLoss",
+    "Sizes",
     "SquareRootScale",
     "Steps",
     "Student",

@@ -75,6 +75,8 @@ class R2D2(Algorithm[R2D2State]):
         value_scale: the units of Q-values.
         sizes: of an update.
         mesh: the devices that share the environments.
+        keep_buffer: whether checkpoints hold the buffer. A run that is resumed without it fills it
+            again before it learns on, and does not end in the same bits.
     """
 
     environment: Environment
@@ -84,6 +86,7 @@ class R2D2(Algorithm[R2D2State]):
     value_scale: ValueScale
     sizes: Sizes = eqx.field(static=True)
     mesh: Mesh = eqx.field(static=True)
+    keep_buffer: bool = eqx.field(static=True)
 
     def __init__(
         self,
@@ -109,6 +112,7 @@ class R2D2(Algorithm[R2D2State]):
         learning_rate: float | Schedule | None = None,
         precision: PrecisionPolicy | str = FLOAT32,
         mesh: Mesh | str | None = None,
+        keep_buffer: bool = True,
     ) -> None:
         """Composes the algorithm from modules.
 
@@ -139,6 +143,7 @@ class R2D2(Algorithm[R2D2State]):
             learning_rate: as for `Trainer`.
             precision: the dtype in which the network computes: a policy, or its name (`bf16`).
             mesh: the devices to train on, as for `Trainer`.
+            keep_buffer: see the class.
 
         Raises:
             TypeError: an argument has the wrong type.
@@ -179,6 +184,7 @@ class R2D2(Algorithm[R2D2State]):
         self.value_scale = scale
         self.sizes = sizes
         self.mesh = mesh_for(mesh, sizes)
+        self.keep_buffer = bool(keep_buffer)
         loss = SequenceLoss(sampling, float(gamma), sizes.n_step, sizes.burn_in, bool(dueling))
         self.learn = LearnFromSequences(loss, precision, optimizer, sizes, self.mesh)
         self._check_memory(policy)
@@ -190,8 +196,27 @@ class R2D2(Algorithm[R2D2State]):
 
     @property
     def resettable(self) -> tuple[str, ...]:
-        """The environments and the buffer: they begin anew where their number or sizes change."""
-        return ("actors",)
+        """The environments and the buffer: they begin anew where their number or sizes change.
+
+        Without a buffer of the same sizes, the environments alone may go on.
+        """
+        return ("actors", "actors.collector")
+
+    @property
+    def greedy(self) -> bool:
+        """True: the likeliest action is the one of the largest Q-value."""
+        return True
+
+    def to_store(self, state: R2D2State) -> PyTree:
+        """The state, without the buffer unless `keep_buffer`."""
+        if self.keep_buffer:
+            return state
+        return eqx.tree_at(lambda state: state.actors.buffer, state, None)
+
+    def working_bytes(self, state: R2D2State) -> int:
+        """Bytes of the sequences of a gradient step, on one device."""
+        step = bytes_of(state.actors.buffer.steps) // (self.sizes.length * self.sizes.num_envs)
+        return step * self.sizes.window * self.sizes.sequence_batch_size // self.mesh.size
 
     def init(self, key: Key[Array, ""], policy: ActorCritic) -> R2D2State:
         """The state before the first update."""

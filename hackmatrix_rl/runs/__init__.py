@@ -83,6 +83,7 @@ from hackmatrix_rl.runs._run import (
 from hackmatrix_rl.runs._verify_resume import (
     ProofError,
     ResumeProof,
+    check_provable,
     verify_resume,
 )
 from hackmatrix_rl.runs._versions import (
@@ -94,6 +95,7 @@ from hackmatrix_rl.runs._wandb_summary import (
 from hackmatrix_rl.runs._work import (
     board_in_words,
     network_in_words,
+    replay_in_words,
 )
 
 __all__ = [
@@ -110,6 +112,7 @@ __all__ = [
     "board_in_words",
     "check_is_ppo",
     "check_played",
+    "check_provable",
     "check_run_folder",
     "compare",
     "compose",
@@ -133,6 +136,7 @@ __all__ = [
     "play_perfect",
     "preflight",
     "reopen_run_folder",
+    "replay_in_words",
     "report_of",
     "run",
     "run_keys",

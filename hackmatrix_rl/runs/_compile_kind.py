@@ -16,6 +16,7 @@ _SETTINGS = (
     *("network", "width", "depth", "num_envs", "num_steps", "minibatches", "grad_accum", "remat"),
     *("precision", "precision_parts", "aux_coefficient", "debug", "observation"),
     *("vertices", "k", "game_batch_size", "moves_per_update", "num_simulations", "train_steps"),
+    *("algorithm", "train_freq", "sequence_length", "burn_in", "sequence_batch_size"),
 )
 
 

@@ -14,9 +14,10 @@ from hackmatrix_rl.agent import (
     check_policy_shapes,
 )
 from hackmatrix_rl.agent.networks import VICTORY, ActorCritic
-from hackmatrix_rl.agent.precision import precision
+from hackmatrix_rl.agent.precision import PrecisionPolicy, precision
 from hackmatrix_rl.checkpoints import initial_weights
 from hackmatrix_rl.config import (
+    FROM_REWARDS,
     RunConfig,
     TrainConfig,
     build_policy,
@@ -84,13 +85,7 @@ def compose(config: TrainConfig, *, key: Key[Array, ""], read_init: bool = False
     if read_init and config.init is not None:
         policy, stored_scale = initial_weights(config, policy)
         value_scale = value_scale if stored_scale is None else stored_scale
-    computes = precision(config.precision, config.precision_table)
-    check_platform(computes, chosen_devices()[0].platform)
-    try:
-        computes.check(policy)
-    except ValueError as error:
-        given = f"--precision-parts {config.precision_parts}: " if config.precision_parts else ""
-        raise ConfigError(f"{given}{error}.") from error
+    computes = precision_here(config, policy)
     if not is_ours(policy):
         try:
             check_policy_shapes(policy, environment.spec, precision=computes)
@@ -123,7 +118,7 @@ def compose(config: TrainConfig, *, key: Key[Array, ""], read_init: bool = False
         loss=loss,
         gae=gae,
         optimizer=adam(config.max_grad_norm),
-        learning_rate=_learning_rate(config),
+        learning_rate=learning_rate(config),
         precision=computes,
         value_scale=value_scale,
         num_envs=config.num_envs,
@@ -141,6 +136,26 @@ def compose(config: TrainConfig, *, key: Key[Array, ""], read_init: bool = False
     )
 
 
+def precision_here(config: RunConfig, policy: ActorCritic) -> PrecisionPolicy:
+    """The precision policy of a config.
+
+    Args:
+        config: the settings.
+        policy: the network that computes by it.
+
+    Raises:
+        ConfigError: the devices do not compute so, or it names parts that the network lacks.
+    """
+    computes = precision(config.precision, config.precision_table)
+    check_platform(computes, chosen_devices()[0].platform)
+    try:
+        computes.check(policy)
+    except ValueError as error:
+        given = f"--precision-parts {config.precision_parts}: " if config.precision_parts else ""
+        raise ConfigError(f"{given}{error}.") from error
+    return computes
+
+
 def check_is_ppo(config: TrainConfig, command: str) -> None:
     """Raises a ConfigError if a command that knows only PPO is asked for another algorithm.
 
@@ -148,7 +163,7 @@ def check_is_ppo(config: TrainConfig, command: str) -> None:
         config: the settings.
         command: the command's name.
     """
-    if config.algorithm != "ppo":
+    if config.algorithm != FROM_REWARDS:
         raise ConfigError(
             f"--algorithm {config.algorithm}: {command} knows only PPO. Leave it out, or use "
             "hackmatrix-rl train."
@@ -233,7 +248,8 @@ def run_keys(seed: int) -> tuple[Key[Array, ""], Key[Array, ""]]:
     return network, training
 
 
-def _learning_rate(config: TrainConfig) -> Schedule:
+def learning_rate(config: TrainConfig) -> Schedule:
+    """The learning rate of a training on HackMatrix, over its environment steps."""
     rate = schedule_of(config.learning_rate, steps=_steps(config))
     if isinstance(rate, Schedule):
         return rate

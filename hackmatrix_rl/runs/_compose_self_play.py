@@ -3,19 +3,17 @@
 from jaxtyping import Array, Key
 
 from hackmatrix_rl.agent import Schedule
-from hackmatrix_rl.agent.precision import precision
 from hackmatrix_rl.config import (
     SelfPlayConfig,
     as_flags,
     build_named,
-    check_platform,
     schedule_of,
 )
 from hackmatrix_rl.env import Batched, CliqueGame
 from hackmatrix_rl.errors import ConfigError
-from hackmatrix_rl.runs._compose import mesh_of
+from hackmatrix_rl.runs._compose import mesh_of, precision_here
 from hackmatrix_rl.self_play import SearchLoss, SelfPlay, VertexPermutations
-from hackmatrix_rl.system import chosen_devices, make_deterministic
+from hackmatrix_rl.system import make_deterministic
 from hackmatrix_rl.training import Constant, Trainer, adam
 from hackmatrix_rl.training.sharding import FSDP
 
@@ -45,10 +43,8 @@ def compose_self_play(config: SelfPlayConfig, *, key: Key[Array, ""]) -> Trainer
     # The optimizer holds two numbers for each parameter.
     copies = 1 if devices.shape[FSDP] > 1 else 3
     policy = build_named(config, Batched(game).spec, key=key, copies=copies)
-    computes = precision(config.precision, config.precision_table)
-    check_platform(computes, chosen_devices()[0].platform)
+    computes = precision_here(config, policy)
     try:
-        computes.check(policy)
         algorithm = SelfPlay(
             game,
             policy,

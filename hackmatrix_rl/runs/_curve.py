@@ -32,6 +32,12 @@ SELF_PLAY_PANELS = (
     ("value_loss", "value loss"),
 )
 
+REPLAY_PANELS = (
+    *PANELS[:2],
+    ("q_value", "mean Q-value (its own units)"),
+    ("q_loss", "loss of the Q-values"),
+)
+
 SMOOTHED = 0.05
 """Share of the rows that one point of the smoothed line averages."""
 
@@ -88,7 +94,10 @@ def panels_of(rows: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, str], ...]:
     Args:
         rows: of the metrics.
     """
-    return SELF_PLAY_PANELS if any("first_wins" in row for row in rows) else PANELS
+    for name, panels in (("first_wins", SELF_PLAY_PANELS), ("q_loss", REPLAY_PANELS)):
+        if any(name in row for row in rows):
+            return panels
+    return PANELS
 
 
 def panels_as_svg(

@@ -87,15 +87,11 @@ class HackMatrixDuties(Duties):
         if not (config.wandb and config.eval_episodes and config.replays) or config.eval_interval:
             return
         # Every process takes part in gathering them, and process 0 alone plays.
-        policy, value_scale = trainer.policy, trainer.value_scale
+        agent = trainer.agent
         if self._replays is not None:
             with ticking(partial(self._sink.working, "playing")):
-                self._replays.play(
-                    policy,
-                    evaluation_key(config),
-                    update=int(trainer.state.update),
-                    value_scale=value_scale,
-                )
+                update = int(trainer.state.update)
+                self._replays.play(agent, evaluation_key(config), update=update)
 
 
 @final

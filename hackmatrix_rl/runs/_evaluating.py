@@ -37,9 +37,9 @@ def evaluations_of(
         if not config.replays:
             return
         # Every process takes part in gathering them, and process 0 alone writes.
-        policy, value_scale = trainer.policy, trainer.value_scale
+        agent = trainer.agent
         if replays is not None:
-            replays.keep(found, key, update=metrics.updates, policy=policy, value_scale=value_scale)
+            replays.keep(found, key, update=metrics.updates, agent=agent)
 
     return (
         EvaluateEvery(

@@ -7,7 +7,13 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
-from hackmatrix_rl.config import RunConfig, SelfPlayConfig, TrainConfig
+from hackmatrix_rl.config import (
+    FROM_SEQUENCES,
+    FROM_TEACHER,
+    RunConfig,
+    SelfPlayConfig,
+    TrainConfig,
+)
 from hackmatrix_rl.errors import (
     AgreedError,
     ConfigError,
@@ -16,6 +22,7 @@ from hackmatrix_rl.runs._compose import (
     compose,
     run_keys,
 )
+from hackmatrix_rl.runs._compose_replay import compose_replay
 from hackmatrix_rl.runs._compose_self_play import compose_self_play
 from hackmatrix_rl.runs._devices import use_devices
 from hackmatrix_rl.runs._folder import (
@@ -186,8 +193,10 @@ def composed(config: RunConfig, *, read_init: bool, trust_code: bool) -> Trainer
     if isinstance(config, SelfPlayConfig):
         return compose_self_play(config, key=key)
     assert isinstance(config, TrainConfig), f"{type(config).__name__} has no trainer"
+    if config.algorithm == FROM_SEQUENCES:
+        return compose_replay(config, key=key, read_init=read_init)
     trainer = compose(config, key=key, read_init=read_init)
-    if config.algorithm == "imitation":
+    if config.algorithm == FROM_TEACHER:
         return imitating(trainer, config, trust_code=trust_code)
     return trainer
 

@@ -57,7 +57,7 @@ def estimate_memory(trainer: Trainer[Any]) -> MemoryEstimate:
     """
     state = trainer.abstract_state()
     policy = trainer.algorithm.policy(state)
-    checkpoint = bytes_of(state) + bytes_of(policy)
+    checkpoint = bytes_of(trainer.algorithm.to_store(state)) + bytes_of(policy)
     if not isinstance(trainer.algorithm, PPO):
         return MemoryEstimate(
             bytes_per_device(state), trainer.algorithm.working_bytes(state), 0, checkpoint

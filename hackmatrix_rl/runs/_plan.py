@@ -106,7 +106,7 @@ def make_plan(
     device = trainer.mesh.devices.flat[0]
     # Some backends have no figure for their memory, and some compilers none for a program.
     limit = (device.memory_stats() or {}).get("bytes_limit")
-    games = [getattr(state, name) for name in trainer.algorithm.resettable]
+    games = [getattr(state, name) for name in trainer.algorithm.resettable if "." not in name]
     return Plan(
         config=config,
         mesh=describe_mesh(trainer.mesh.shape),

@@ -79,8 +79,16 @@ def find_player(
             f"--league {league}"
         )
     scale = _scale(loaded, report)
+    if loaded.greedy and (search is not None or simulations is not None):
+        raise ConfigError(
+            f"{name}{'' if simulations is None else f' --search {simulations}'}: {base} learned "
+            "Q-values (--algorithm r2d2), and a search needs a policy to draw from. Leave the "
+            "search out, or use an agent of PPO or imitation."
+        )
     if search is None:
-        agent = PolicyAgent(loaded.policy, value_scale=scale, gamma=loaded.gamma)
+        agent = PolicyAgent(
+            loaded.policy, greedy=loaded.greedy, value_scale=scale, gamma=loaded.gamma
+        )
         if simulations is None:
             return agent, loaded.environment
         return _searcher(name, agent, loaded.environment, simulations), loaded.environment

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from hackmatrix_rl.config import (
+    FROM_SEQUENCES,
     RunConfig,
     SelfPlayConfig,
     TrainConfig,
@@ -71,7 +72,7 @@ def check_games(config: TrainConfig, spec: EnvSpec, *, devices: int) -> None:
         ConfigError: the games cannot fit.
     """
     games = math.ceil(config.num_envs / devices)
-    needed = least_memory(config.game(), spec, games=games, num_steps=config.num_steps)
+    needed = least_memory(config.game(), spec, games=games, num_steps=config.steps_of_each)
     check_memory(config, needed, available_memory())
 
 
@@ -115,6 +116,8 @@ def check_memory(
     parts = {"state": needed.state}
     if isinstance(config, SelfPlayConfig):
         parts["search trees"] = needed.rollout
+    elif isinstance(config, TrainConfig) and config.algorithm == FROM_SEQUENCES:
+        parts["sequences"] = needed.rollout
     else:
         parts |= {"rollout": needed.rollout, "learning up to": needed.learning}
     listed = ", ".join(f"{name} {format_bytes(size)}" for name, size in parts.items())
@@ -142,6 +145,13 @@ def _sizes(config: RunConfig, needed: MemoryEstimate, room: int) -> tuple[str, s
         smaller = "a smaller --game-batch-size, --num-simulations or --buffer-size"
         return given, f"Use {smaller}", smaller
     assert isinstance(config, TrainConfig), f"{type(config).__name__} has no sizes"
+    if config.algorithm == FROM_SEQUENCES:
+        given = (
+            f"--num-envs {config.num_envs} with --buffer-size {config.buffer_size} and "
+            f"--sequence-batch-size {config.sequence_batch_size}"
+        )
+        smaller = "a smaller --buffer-size, --num-envs or --sequence-batch-size"
+        return given, f"Use {smaller}", smaller
     fits = _envs_that_fit(config, needed, room)
     fewer = f"Use --num-envs {fits}" if fits else "Use a smaller --num-steps or --history"
     given = f"--num-envs {config.num_envs} with --num-steps {config.num_steps}"

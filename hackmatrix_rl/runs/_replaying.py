@@ -5,8 +5,6 @@ from pathlib import Path
 
 from jaxtyping import Array, Key
 
-from hackmatrix_rl.agent import ValueScale
-from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.env import Environment, HackMatrix
 from hackmatrix_rl.evaluation import Evaluation, PolicyAgent
 from hackmatrix_rl.runs._folder import RunFolder
@@ -69,8 +67,7 @@ class ReplayWriter:
         key: Key[Array, ""],
         *,
         update: int,
-        policy: ActorCritic | None = None,
-        value_scale: ValueScale | None = None,
+        agent: PolicyAgent | None = None,
     ) -> None:
         """Keeps the game with the median return of an evaluation.
 
@@ -78,41 +75,38 @@ class ReplayWriter:
             found: the evaluation, with its actions.
             key: of the evaluation.
             update: number of updates of the policy that played.
-            policy: what played; the page shows its thoughts.
-            value_scale: units of the policy's value.
+            agent: who played; the page shows its thoughts.
         """
 
         def game() -> Match:
             games = replays_of(found, self._environment, key=key, choice=_CHOICE)
             return next(match for _, match, _ in games)
 
-        self._attempt(game, update, policy, value_scale)
+        self._attempt(game, update, agent)
 
     def play(
         self,
-        policy: ActorCritic,
+        agent: PolicyAgent,
         key: Key[Array, ""],
         *,
         update: int,
-        value_scale: ValueScale | None = None,
     ) -> None:
-        """Plays a game with a policy, and keeps it.
+        """Plays a game with an agent, and keeps it.
 
         Args:
-            policy: what plays.
+            agent: who plays.
             key: of an evaluation; this is its first game.
-            update: number of updates of the policy.
-            value_scale: units of the policy's value.
+            update: number of updates of the agent's policy.
         """
 
         def game() -> Match:
             match = self._match(key)
-            mind = Mind(PolicyAgent(policy), match, environment=self._environment)
+            mind = Mind(agent, match, environment=self._environment)
             while match.now.end is None and match.now.number < MOST_MOVES:
                 match.play(mind.opinion().action)
             return match
 
-        self._attempt(game, update, policy, value_scale)
+        self._attempt(game, update, agent)
 
     def _match(self, key: Key[Array, ""]) -> Match:
         environment = self._environment
@@ -122,11 +116,10 @@ class ReplayWriter:
         self,
         game: Callable[[], Match],
         update: int,
-        policy: ActorCritic | None,
-        value_scale: ValueScale | None,
+        agent: PolicyAgent | None,
     ) -> None:
         try:
-            self._write(game(), update, policy, value_scale)
+            self._write(game(), update, agent)
         except Exception as error:  # any error: told, and training goes on
             if not self._failed:
                 self._failed = True
@@ -139,8 +132,7 @@ class ReplayWriter:
         self,
         match: Match,
         update: int,
-        policy: ActorCritic | None,
-        value_scale: ValueScale | None,
+        agent: PolicyAgent | None,
     ) -> None:
         player = f"{self._folder.run_id}, update {update:,}"[:200]
         replay = Replay.of(match, player=player)
@@ -153,8 +145,7 @@ class ReplayWriter:
         replay.save(folder / f"{name}.json")
         self._forget_the_oldest()
         minds = {}
-        if policy is not None:
-            agent = PolicyAgent(policy, value_scale=value_scale)
+        if agent is not None:
             minds["agent"] = Mind(agent, match, environment=self._environment)
         write_whole(self._folder.page, page_of(match, minds=minds, player=player))
         self._show(self._folder.page)

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -259,20 +260,25 @@ def restore_training(
     wanted = [name for name, part in vars(fresh).items() if part is not None]
     names = [name for name in wanted if name not in resettable]
     for name in resettable:
-        if stored.under(f".{name}").mismatch(getattr(fresh, name)) is None:
+        whole = name.partition(".")[0]
+        if whole in names:
+            continue
+        if stored.under(f".{name}").mismatch(attrgetter(name)(fresh)) is None:
             names.append(name)
-        else:
+            if whole != name:
+                notes[-1] = f"the games go on; what else belongs to {whole} begins anew"
+        elif whole == name:
             notes.append("the games' number, sizes or reward changed: new games start")
     filled = []
     for name in names:
-        part, like = stored.under(f".{name}"), getattr(fresh, name)
+        part, like = stored.under(f".{name}"), attrgetter(name)(fresh)
         if (wrong := part.mismatch(like)) is not None:
             raise ConfigError(
                 f"{checkpoint}: not of this network and these settings: in {name}, {wrong}."
             )
         filled.append(part.fill(like))
     trainer.state = eqx.tree_at(
-        lambda state: [getattr(state, name) for name in names], fresh, filled
+        lambda state: [attrgetter(name)(state) for name in names], fresh, filled
     )
     return tuple(notes)
 

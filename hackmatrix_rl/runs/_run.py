@@ -9,11 +9,11 @@ from typing import Any
 from etils import epath
 from jaxtyping import Array, Key
 
-from hackmatrix_rl.agent import ValueScale
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.checkpoints import CheckpointWriter, Complaints, read_metadata
 from hackmatrix_rl.config import RunConfig, TrainConfig
 from hackmatrix_rl.env import Environment
+from hackmatrix_rl.evaluation import PolicyAgent
 from hackmatrix_rl.runs._compile_kind import train_kind
 from hackmatrix_rl.runs._compose import run_keys
 from hackmatrix_rl.runs._curve import draw_curve
@@ -50,20 +50,23 @@ class RunResult:
     """What a run came to.
 
     Attributes:
-        policy: as it was at the end.
+        agent: the policy as it was at the end, as a player.
         environment: what it was trained in.
         env_steps: environment steps that were taken.
         exit_code: how it ended.
         update: number of updates that were done.
-        value_scale: the units of the policy's value, if it has some.
     """
 
-    policy: ActorCritic
+    agent: PolicyAgent
     environment: Environment
     env_steps: int
     exit_code: ExitCode
     update: int = 0
-    value_scale: ValueScale | None = None
+
+    @property
+    def policy(self) -> ActorCritic:
+        """The policy alone."""
+        return self.agent.policy
 
 
 def run(
@@ -152,12 +155,11 @@ def run(
     if any_process(lost) and end is not ExitCode.UNHEALTHY:
         end = ExitCode.UNSAVED
     return RunResult(
-        policy=trainer.policy,
+        agent=trainer.agent,
         environment=trainer.environment,
         env_steps=int(trainer.state.env_steps),
         exit_code=end,
         update=int(trainer.state.update),
-        value_scale=trainer.value_scale,
     )
 
 

@@ -104,7 +104,7 @@ class CheckpointScheduler:
         self._writer.save(
             int(state.update),
             policy=trainer.algorithm.policy(state),
-            training=state,
+            training=trainer.algorithm.to_store(state),
             counters=counters,
         )
         self._tell(self._writer.poll())

@@ -27,7 +27,8 @@ from hackmatrix_rl.checkpoints import (
     read_arrays,
     read_metadata,
 )
-from hackmatrix_rl.config import RunConfig
+from hackmatrix_rl.config import RunConfig, TrainConfig
+from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.runs._work import command_of
 
 PROGRAM = (sys.executable, "-m", "hackmatrix_rl")
@@ -71,6 +72,15 @@ class ResumeProof:
         return {"same": self.same, **dataclasses.asdict(self)}
 
 
+def check_provable(config: RunConfig) -> None:
+    """Raises a ConfigError if a resumed run of these settings does not end in the same bits."""
+    if isinstance(config, TrainConfig) and not config.keep_buffer:
+        raise ConfigError(
+            "--no-keep-buffer: a resumed run does not end in the same bits without the buffer. "
+            "Leave it out."
+        )
+
+
 def verify_resume(
     config: RunConfig,
     *,
@@ -94,8 +104,10 @@ def verify_resume(
         The result of the comparison.
 
     Raises:
+        ConfigError: the settings give up the same bits.
         ProofError: a process failed, or ended before the kill.
     """
+    check_provable(config)
     config = dataclasses.replace(
         config.lasting(2 * updates),
         save_interval=updates,

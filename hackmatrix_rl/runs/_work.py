@@ -1,6 +1,6 @@
 """What a run will do, in words."""
 
-from hackmatrix_rl.config import RunConfig, SelfPlayConfig, TrainConfig
+from hackmatrix_rl.config import FROM_SEQUENCES, RunConfig, SelfPlayConfig, TrainConfig
 
 
 def work_in_words(config: RunConfig, *, devices: int, parameters: int) -> dict[str, str]:
@@ -16,7 +16,8 @@ def work_in_words(config: RunConfig, *, devices: int, parameters: int) -> dict[s
     if isinstance(config, SelfPlayConfig):
         return {**_self_play(config, devices), **network}
     assert isinstance(config, TrainConfig), f"{type(config).__name__} has no plan"
-    return {**_training(config, devices), **network}
+    work = _replaying if config.algorithm == FROM_SEQUENCES else _training
+    return {**work(config, devices), **network}
 
 
 def command_of(config: RunConfig) -> str:
@@ -41,24 +42,51 @@ def board_in_words(config: SelfPlayConfig) -> str:
     return f"n={config.vertices}, k={config.k}; a full board is {full}"
 
 
+def replay_in_words(config: TrainConfig) -> str:
+    """What an update of Q-learning learns from."""
+    steps = "a gradient step" if config.train_steps == 1 else f"{config.train_steps} gradient steps"
+    before = f" after {config.burn_in} that make the memory" if config.burn_in else ""
+    return (
+        f"{steps} on {config.sequence_batch_size} sequences of {config.sequence_length} "
+        f"actions{before}"
+    )
+
+
+def _replaying(config: TrainConfig, devices: int) -> dict[str, str]:
+    envs = config.num_envs
+    taken = config.num_updates * config.batch
+    return {
+        "games": f"{envs:,}, {envs // devices:,} on each device; {config.train_freq} steps each "
+        "between updates",
+        "sequences": f"{replay_in_words(config)}; of the newest {config.buffer_size:,} steps",
+        "steps": f"{taken:,} in {config.num_updates:,} updates of {config.batch:,}; "
+        f"{config.num_updates * config.train_steps:,} gradient steps at most",
+        "schedule": _schedule(config, taken),
+    }
+
+
 def _training(config: TrainConfig, devices: int) -> dict[str, str]:
     envs, steps, parts = config.num_envs, config.num_steps, config.minibatches
     each, minibatch = envs // devices, envs // parts
     accumulated = f" in {config.grad_accum} parts" if config.grad_accum > 1 else ""
     taken = config.num_updates * config.batch
-    rate = config.learning_rate
     return {
         "games": f"{envs:,}, {each:,} on each device; {steps} steps each between updates",
         "minibatches": f"{parts} of {minibatch:,} games x {steps} steps{accumulated}, "
         f"{minibatch // devices:,} games on each device; {config.update_epochs} epochs",
         "steps": f"{taken:,} in {config.num_updates:,} updates of {config.batch:,}; "
         f"{config.num_updates * config.update_epochs * parts:,} gradient steps",
-        "schedule": f"learning rate {rate} over {taken:,} steps"
-        if isinstance(rate, str)
-        else f"learning rate {rate:g} throughout"
-        if config.learning_rate_schedule == "constant"
-        else f"learning rate {rate:g} falling to 0 over {taken:,} steps",
+        "schedule": _schedule(config, taken),
     }
+
+
+def _schedule(config: TrainConfig, steps: int) -> str:
+    rate = config.learning_rate
+    if isinstance(rate, str):
+        return f"learning rate {rate} over {steps:,} steps"
+    if config.learning_rate_schedule == "constant":
+        return f"learning rate {rate:g} throughout"
+    return f"learning rate {rate:g} falling to 0 over {steps:,} steps"
 
 
 def _self_play(config: SelfPlayConfig, devices: int) -> dict[str, str]:

@@ -97,8 +97,22 @@ class Algorithm(eqx.Module, Generic[State]):
         """Names of the fields of the state that a resumed run may make anew.
 
         Their shapes depend on settings that may change, such as the number of environments.
-        Every other field must fit the checkpoint.
+        Every other field must fit the checkpoint. `actors.collector` after `actors` means: where
+        the whole does not fit, this part of it may.
         """
+
+    @property
+    def greedy(self) -> bool:
+        """Whether the policy is played by its likeliest action, and not drawn from."""
+        return False
+
+    def to_store(self, state: State) -> PyTree:
+        """What a checkpoint keeps of a state. A resumed run makes what is missing anew.
+
+        Args:
+            state: a state of arrays, or of their shapes.
+        """
+        return state
 
     def working_bytes(self, state: State) -> int:
         """Bytes that an update surely needs on the fullest device, beside the state.

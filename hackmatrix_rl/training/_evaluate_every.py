@@ -34,7 +34,8 @@ class EvaluateEvery:
         environment: the environment to play in; by default the trainer's.
         key: source of all randomness; by default a fixed key.
         num_envs: number of games at the same time.
-        greedy: whether a network takes its likeliest action instead of drawing one.
+        greedy: whether a network takes its likeliest action instead of drawing one; `None`: as its
+            algorithm means it to be played.
         max_steps: step limit of a game.
         record: whether the results hold the actions.
         on_result: told each evaluation's results, with the trainer and the metrics of the dispatch.
@@ -53,7 +54,7 @@ class EvaluateEvery:
         environment: Environment | None = None,
         key: Key[Array, ""] | None = None,
         num_envs: int = 1024,
-        greedy: bool = False,
+        greedy: bool | None = None,
         max_steps: int = 20_000,
         record: bool = False,
         on_result: Callable[[Trainer[Any], Metrics, Evaluation], None] | None = None,
@@ -87,7 +88,7 @@ class EvaluateEvery:
             episodes=self._episodes,
             key=self._key,
             num_envs=self._num_envs,
-            greedy=self._greedy,
+            greedy=trainer.algorithm.greedy if self._greedy is None else self._greedy,
             max_steps=self._max_steps,
             record=self._record,
             on_progress=self._on_progress,

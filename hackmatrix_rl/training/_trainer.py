@@ -35,6 +35,7 @@ from hackmatrix_rl.errors import (
     instance,
     whole,
 )
+from hackmatrix_rl.evaluation import PolicyAgent
 from hackmatrix_rl.system import is_process_zero
 from hackmatrix_rl.training._algorithm import Algorithm, AlgorithmState, Dispatch
 from hackmatrix_rl.training._arguments import (
@@ -248,6 +249,12 @@ class Trainer(Generic[A]):
         if self._state is None:
             return None
         return gather(self.algorithm.value_scale_of(self._state), self.mesh)
+
+    @property
+    def agent(self) -> PolicyAgent:
+        """The current policy as a player: greedy where its algorithm means it so."""
+        greedy = self.algorithm.greedy
+        return PolicyAgent(self.policy, greedy=greedy, value_scale=self.value_scale)
 
     @property
     def state(self) -> Any:

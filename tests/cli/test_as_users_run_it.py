@@ -30,6 +30,22 @@ def test_few_games_on_one_device_train(games, tmp_path):
     assert "100%" in done.stdout
 
 
+def test_q_learning_trains_on_a_cpu_of_two_devices(tmp_path):
+    own = {name: value for name, value in os.environ.items() if not name.startswith("JAX_")}
+    flags = ("--preset", "max", "--total-timesteps", 4096, "--learning-starts", 1024)
+    done = subprocess.run(
+        [sys.executable, "-m", "hackmatrix_rl", "train", *map(str, (*flags, "--eval-episodes", 4))],
+        cwd=tmp_path,
+        env=own | {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": "", "XDG_CACHE_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "a gradient step on 128 sequences of 10 actions" in done.stdout
+    assert "trained to the end at 4,096 steps; saved" in done.stdout
+
+
 def test_self_play_trains_on_a_cpu_of_two_devices(tmp_path):
     own = {name: value for name, value in os.environ.items() if not name.startswith("JAX_")}
     flags = ("--cpu-devices", 2, "--num-games", 100, "--num-simulations", 8)

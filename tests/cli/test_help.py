@@ -84,7 +84,10 @@ def test_the_help_points_to_headings_that_there_are(command):
         (["ev"], ["eval"]),
         (["train", "--value-h"], ["--value-head"]),
         (["train", "--value-head", "h"], ["hl-gauss"]),
-        (["train", "--preset", ""], ["auto", "cpu", "gpu", "tpu", "debug"]),
+        (
+            ["train", "--preset", ""],
+            ["auto", "cpu", "gpu", "tpu", "debug", "fast", "max", "quality"],
+        ),
     ],
 )
 def test_shells_complete_commands_flags_and_values(shell, words, expected):

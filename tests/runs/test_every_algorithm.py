@@ -29,6 +29,18 @@ CONFIGS = {
         "debug",
         {"algorithm": "imitation", "teacher": "runner", "buffer_size": 128, **GAME, **SIZES},
     ),
+    "r2d2": make_config(
+        "debug",
+        {
+            "algorithm": "r2d2",
+            "prioritized": True,
+            "burn_in": 2,
+            "buffer_size": 256,
+            **GAME,
+            **{name: size for name, size in SIZES.items() if name != "num_steps"},
+            "sequence_batch_size": 8,
+        },
+    ),
     "self-play": SelfPlayConfig(
         vertices=4,
         opening=1,

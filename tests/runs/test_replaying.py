@@ -9,7 +9,7 @@ from hackmatrix_rl.agent import RunningScale
 from hackmatrix_rl.checkpoints import find_checkpoint, read_arrays
 from hackmatrix_rl.config import make_config
 from hackmatrix_rl.env import CartPole
-from hackmatrix_rl.evaluation import Evaluation
+from hackmatrix_rl.evaluation import Evaluation, PolicyAgent
 from hackmatrix_rl.runs import ReplayWriter, make_run_folder, run
 from hackmatrix_rl.runs import _replaying as module
 from hackmatrix_rl.runs._folder import RunFolder
@@ -140,7 +140,7 @@ def test_only_process_0_writes_and_only_hackmatrix_and_only_if_asked(folder, tol
 
 def test_a_policy_plays_a_game_and_shows_what_it_is_worth(writer, folder, told):
     policy = hm.build_network("cells", ENVIRONMENT.spec, width=4, key=jax.random.key(0))
-    writer.play(policy, KEY, update=3, value_scale=RunningScale())
+    writer.play(PolicyAgent(policy, value_scale=RunningScale()), KEY, update=3)
     assert told == []
     (name,) = names(folder)
     assert len(Replay.load(folder.replays / name).actions) <= 20
@@ -172,9 +172,9 @@ class Kept(ReplayWriter):
     def __init__(self, folder, show):
         self._folder, self._show = folder, show
 
-    def keep(self, found, key, *, update, policy=None, value_scale=None):
+    def keep(self, found, key, *, update, agent=None):
         assert len(found.actions) == found.episodes == 3
-        assert float(value_scale.weight) > 0
+        assert float(agent.value_scale.weight) > 0
         self._folder.page.write_text(f"update {update}")
         self._show(self._folder.page)
 

@@ -1,0 +1,156 @@
+"""`hackmatrix-rl train --algorithm r2d2`, as users run it."""
+
+import json
+import shutil
+from dataclasses import replace
+
+import equinox as eqx
+import numpy as np
+import pytest
+
+import hackmatrix_rl as hm
+from hackmatrix_rl.checkpoints import find_checkpoint, read_arrays
+from hackmatrix_rl.evaluation import PolicyAgent
+from hackmatrix_rl.q_learning import SquareRootScale
+from hackmatrix_rl.runs import find_player
+from hackmatrix_rl.runs._evaluating import evaluation_key
+from hackmatrix_rl.runs._launch import composed
+from hackmatrix_rl.runs._verify_resume import first_difference
+from hackmatrix_rl.runs.sinks import read_json_lines
+
+from .commands import assert_refused, invoke
+
+pytestmark = pytest.mark.usefixtures("compile_quickly")
+
+SMALL = (
+    *("--preset", "debug", "--algorithm", "r2d2", "--num-envs", 8, "--width", 8),
+    *("--sequence-batch-size", 8, "--buffer-size", 256, "--max-enemies", 4),
+    *("--max-transmissions", 4, "--history", 1, "--max-steps", 30, "--updates-per-dispatch", 1),
+    *("--save-interval", 4, "--keep", 10, "--total-timesteps", 384, "--eval-episodes", 4),
+)
+UPDATES = 12
+"""384 steps of 8 games, 4 steps each."""
+
+
+def train(run, *flags):
+    done = invoke("train", *SMALL, *flags, "--run-dir", run)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A run with evaluations, and what it printed."""
+    run = tmp_path_factory.mktemp("trained") / "run"
+    return run, train(run, "--eval-interval", 6, "--eval-interval-episodes", 8)
+
+
+def test_a_run_trains_evaluates_and_draws_its_curve(trained):
+    run, printed = trained
+    rows = read_json_lines(run / "metrics.jsonl")
+    assert len(rows) == UPDATES
+    assert all(np.isfinite(row["q_loss"]) for row in rows[2:])
+    assert f"update {UPDATES}: evaluated on 8 games" in printed
+    assert "a gradient step on 8 sequences of 4 actions" in printed
+    assert "trained to the end at 384 steps; saved" in printed
+    assert (run / "learning_curve.png").exists()
+    assert set(json.loads((run / "summary.json").read_text())) == {"trained", "random", "runner"}
+
+
+def test_evaluations_play_by_the_largest_q_value(trained):
+    run, _ = trained
+    loaded = hm.load(str(run))
+    assert loaded.greedy
+    rows = read_json_lines(run / "metrics.jsonl")
+    agent = loaded.agent()
+    assert agent.greedy
+    assert isinstance(agent.value_scale, SquareRootScale)
+    again = hm.evaluate(agent, loaded.environment, episodes=8, key=evaluation_key(loaded.config))
+    assert rows[-1]["eval/return"] == pytest.approx(again.estimate("return").mean, abs=1e-5)
+    drawn = hm.evaluate(
+        PolicyAgent(loaded.policy),
+        loaded.environment,
+        episodes=8,
+        key=evaluation_key(loaded.config),
+    )
+    assert drawn.estimate("return").mean != pytest.approx(again.estimate("return").mean, abs=1e-5)
+
+
+def test_a_trained_agent_is_found_as_a_greedy_player_and_does_not_search(trained):
+    run, _ = trained
+    player, _ = find_player(str(run))
+    assert isinstance(player, PolicyAgent)
+    assert player.greedy
+    assert_refused(invoke("eval", run, "--search", 4), "learned Q-values", "Leave the search out")
+    assert_refused(invoke("eval", f"search({run}, 30)"), "learned Q-values")
+
+
+def test_weights_start_only_a_training_of_the_same_kind(trained):
+    run, _ = trained
+    by_ppo = invoke("train", "--preset", "debug", "--width", 8, "--init", run, "--dry-run")
+    assert_refused(by_ppo, f"--init {run}: trained by --algorithm r2d2")
+    assert_refused(
+        invoke("train", *SMALL, "--init", "pretrained", "--dry-run"),
+        "trained by --algorithm ppo, and this training is by --algorithm r2d2",
+    )
+    again = replace(hm.load(str(run)).config, init=str(run), run_dir=None)
+    begun = composed(again, read_init=True, trust_code=False)
+    assert eqx.tree_equal(begun.policy, hm.load(str(run)).policy)
+
+
+def without_later(run, update):
+    """The run as if it had been stopped after some update."""
+    for folder in (run / "checkpoints").iterdir():
+        if int(folder.name) > update:
+            shutil.rmtree(folder)
+
+
+def test_a_resumed_run_ends_in_the_same_bits_or_says_what_it_lacks(trained, tmp_path):
+    straight, _ = trained
+    run = tmp_path / "run"
+    shutil.copytree(straight, run)
+    without_later(run, 4)
+    again = invoke("train", "--resume-run", run)
+    assert again.exit_code == 0, again.output
+    ends = [read_arrays(find_checkpoint(each), "training") for each in (straight, run)]
+    assert first_difference(*ends) is None
+
+
+def test_the_buffer_can_be_left_out_of_checkpoints(trained, tmp_path):
+    whole, _ = trained
+    run = tmp_path / "run"
+    train(run, "--no-keep-buffer", "--eval-interval", 6, "--eval-interval-episodes", 8)
+    kept = read_arrays(find_checkpoint(run), "training").arrays
+    everything = read_arrays(find_checkpoint(whole), "training").arrays
+    assert kept.keys() < everything.keys()
+    assert {name for name in everything if name.startswith(".actors.buffer")} == (
+        everything.keys() - kept.keys()
+    )
+    assert all(np.array_equal(kept[name], everything[name]) for name in kept)
+    without_later(run, 8)
+    again = invoke("train", "--resume-run", run)
+    assert again.exit_code == 0, again.output
+    assert "the games go on; what else belongs to actors begins anew" in again.stdout
+    assert "trained to the end at 384 steps" in again.stdout
+
+
+def test_verify_resume_refuses_a_run_that_does_not_keep_its_buffer():
+    assert_refused(
+        invoke("verify-resume", "--algorithm", "r2d2", "--no-keep-buffer"),
+        "--no-keep-buffer: a resumed run does not end in the same bits",
+    )
+
+
+REFUSED = {
+    "no memory": (("--network", "cells"), "--network cells: policy is a ConvActorCritic without"),
+    "too large a buffer": (("--buffer-size", 2_000_000_000), "use --buffer-size "),
+    "a mesh that does not fit": (("--mesh", "data=3"), "--num-envs 8 does not divide over the 3"),
+}
+
+
+@pytest.mark.parametrize("wrong", REFUSED)
+def test_what_cannot_work_is_refused_before_it_compiles(wrong, tmp_path, monkeypatch):
+    flags, said = REFUSED[wrong]
+    monkeypatch.setattr("hackmatrix_rl.training.Trainer.lower", None)
+    assert_refused(invoke("train", *SMALL, *flags, "--run-dir", tmp_path / "run"), said)
+    assert not (tmp_path / "run").exists()
