@@ -17,7 +17,7 @@ from hackmatrix_rl.q_learning._loss import Losses, SequenceLoss
 from hackmatrix_rl.q_learning._metrics import Learned
 from hackmatrix_rl.q_learning._sampling import Sampling
 from hackmatrix_rl.q_learning._sizes import Sizes
-from hackmatrix_rl.training import Learner, filter_scan
+from hackmatrix_rl.training import Learner, add_up, filter_scan
 from hackmatrix_rl.training.sharding import (
     BY_ENVIRONMENT,
     REPLICATED,
@@ -175,10 +175,23 @@ class LearnFromSequences(eqx.Module):
             loss: SequenceLoss,
             given: Any,
         ) -> Any:
-            fields, weight = given
-            gradient, (losses, priority) = self.precision.grad(loss, scaling)(
-                policy, target, scale, Drawn(**fields), weight
-            )
+            gradient_of = self.precision.grad(loss, scaling)
+
+            def of_part(given: Any) -> Any:
+                fields, weight = given
+                gradient, (losses, priority) = gradient_of(
+                    policy, target, scale, Drawn(**fields), weight
+                )
+                return (gradient, losses), priority
+
+            parts = self.sizes.grad_accum
+            if parts == 1:
+                (gradient, losses), priority = of_part(given)
+            else:
+                apart = jax.tree.map(lambda leaf: leaf.reshape(parts, -1, *leaf.shape[1:]), given)
+                (sums, losses), stacked = add_up(of_part, apart)
+                gradient = jax.tree.map(lambda leaf: leaf / parts, sums)
+                priority = jax.tree.map(jnp.ravel, stacked)
             return jax.tree.map(lambda leaf: leaf[None], (gradient, losses)), priority
 
         learner = student.learner

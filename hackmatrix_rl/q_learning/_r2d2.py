@@ -106,6 +106,7 @@ class R2D2(Algorithm[R2D2State]):
         burn_in: int = 0,
         sequence_batch_size: int = 64,
         train_steps: int = 1,
+        grad_accum: int = 1,
         learning_starts: int = 0,
         target_update: int = 100,
         optimizer: optax.GradientTransformation | None = None,
@@ -137,6 +138,9 @@ class R2D2(Algorithm[R2D2State]):
             sequence_batch_size: sequences of a gradient step. It must divide `num_envs`, or be
                 divided by it.
             train_steps: gradient steps of an update.
+            grad_accum: parts of a gradient step's sequences. They go through the network one after
+                another to save memory, and their gradients are added. It must divide the
+                sequences of each device.
             learning_starts: steps to play before the first gradient step, over all environments.
             target_update: gradient steps after which the target network is renewed.
             optimizer: as for `Trainer`.
@@ -176,6 +180,7 @@ class R2D2(Algorithm[R2D2State]):
             n_step,
             sequence_batch_size,
             train_steps,
+            grad_accum,
             learning_starts,
             target_update,
         )

@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 from jax.sharding import Mesh
 
 from hackmatrix_rl.errors import instance, whole
-from hackmatrix_rl.training.sharding import check_axes, mesh, single_device
+from hackmatrix_rl.training.sharding import check_axes, divisors, mesh, single_device
 
 FROM_ZERO = ("burn_in", "learning_starts")
 
@@ -23,6 +23,8 @@ class Sizes:
         n_step: rewards in a target, and as many steps after a sequence.
         sequence_batch_size: sequences of a gradient step.
         train_steps: gradient steps of an update.
+        grad_accum: parts of a gradient step's sequences that go through the network one after
+            another.
         learning_starts: steps to play before the first of them, over all environments; 0 or more.
         target_update: gradient steps after which the target network is renewed.
 
@@ -39,6 +41,7 @@ class Sizes:
     n_step: int
     sequence_batch_size: int
     train_steps: int
+    grad_accum: int
     learning_starts: int
     target_update: int
 
@@ -104,10 +107,14 @@ class Sizes:
 def mesh_for(given: Mesh | str | None, sizes: Sizes) -> Mesh:
     """The mesh that the argument is, or that its text describes; one device for `None`.
 
+    Args:
+        given: the argument.
+        sizes: of an update.
+
     Raises:
         TypeError: the argument is neither a mesh nor a text.
         ValueError: the devices here cannot form the mesh, or environments and batch do not divide
-            over it.
+            over it, or the sequences of a device not into the parts of a gradient step.
     """
     made = mesh(given) if isinstance(given, str) else given
     made = single_device() if made is None else made
@@ -118,5 +125,12 @@ def mesh_for(given: Mesh | str | None, sizes: Sizes) -> Mesh:
         raise ValueError(
             f"{name} {sizes.blocks} does not divide over the {made.size} devices of the mesh; use "
             f"{-(-sizes.blocks // made.size) * made.size}, or fewer devices"
+        )
+    on_one = sizes.sequence_batch_size // made.size
+    if on_one % sizes.grad_accum:
+        fit = " or ".join(", ".join(map(str, divisors(on_one))).rsplit(", ", 1))
+        raise ValueError(
+            f"grad_accum {sizes.grad_accum} does not divide the {on_one} sequences that each "
+            f"device has of sequence_batch_size {sizes.sequence_batch_size}; use grad_accum={fit}"
         )
     return made

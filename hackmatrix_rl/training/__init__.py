@@ -37,6 +37,9 @@ from hackmatrix_rl.training._metrics import (
 from hackmatrix_rl.training._minibatches import (
     Minibatches,
 )
+from hackmatrix_rl.training._one_by_one import (
+    add_up,
+)
 from hackmatrix_rl.training._optimizer import (
     adam,
 )
@@ -100,6 +103,7 @@ __all__ = [
     "Tree",
     "UpdateMetrics",
     "adam",
+    "add_up",
     "arrays_to_store",
     "call_back",
     "check_teacher",

@@ -21,6 +21,7 @@ from hackmatrix_rl.agent.networks import (
     rematerialized,
 )
 from hackmatrix_rl.agent.precision import PrecisionPolicy
+from hackmatrix_rl.training._one_by_one import add_up
 from hackmatrix_rl.training.sharding import (
     BY_ENVIRONMENT,
     REPLICATED,
@@ -133,16 +134,13 @@ class MinibatchGradient(eqx.Module):
         if self.parts == 1:
             return gradient(policy, batch)
 
-        def add_part(sums: PyTree[Array], part: Int32[Array, ""]) -> tuple[PyTree[Array], None]:
+        def of_part(part: Int32[Array, ""]) -> tuple[tuple[Any, LossMetrics], None]:
             found, metrics = gradient(policy, part_of(batch, part, self.parts))
             if self.mesh is not None:  # with cut parameters, each device adds up only its part
                 found = constrain(found, fsdp_shardings(self.mesh, found))
-            return jax.tree.map(jnp.add, sums, (found, metrics)), None
+            return (found, metrics), None
 
-        shapes = eqx.filter_eval_shape(gradient, policy, part_of(batch, 0, self.parts))
-        nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
-        parts = jnp.arange(self.parts, dtype=jnp.int32)
-        sums, _ = jax.lax.scan(add_part, nothing, parts)
+        sums, _ = add_up(of_part, jnp.arange(self.parts, dtype=jnp.int32))
         mean: tuple[Any, LossMetrics] = jax.tree.map(lambda leaf: leaf / self.parts, sums)
         return mean
 

@@ -10,8 +10,8 @@ from training.states import arrays, assert_same
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.agent import RunningScale
-from hackmatrix_rl.memory_tasks import DelayedMatchConfig
-from hackmatrix_rl.q_learning import EpsilonGreedy, Prioritized
+from hackmatrix_rl.memory_tasks import DelayedMatchConfig, NBackConfig
+from hackmatrix_rl.q_learning import Drawn, EpsilonGreedy, Prioritized, Sampling, Uniform
 from hackmatrix_rl.training import Dispatch
 
 from .building import STEPS, first_values, look_alike, network, train, trainer, values_along
@@ -115,6 +115,86 @@ def test_the_target_network_is_what_the_network_was(found):
         assert (count % 3 == 0) == same(targets[now], networks[now])
 
 
+def test_a_gradient_that_is_not_finite_changes_nothing(found):
+    found.start(jax.random.key(0))
+    found.dispatch(4)
+    spoiled = eqx.tree_at(
+        lambda x: x.actors.buffer.steps.reward, found.state, jnp.full((8, 24), jnp.inf)
+    )
+    kept = jax.tree.map(np.array, arrays((spoiled.learner.policy, spoiled.target)))
+    known = np.array(spoiled.actors.buffer.priority)
+    count = int(spoiled.gradient_steps)
+    found.state = spoiled
+    metrics = found.dispatch(1)
+    assert (metrics.learning["skipped"], metrics.learning["gradient_steps"]) == (1, 0)
+    assert int(found.state.gradient_steps) == count
+    for a, b in zip(arrays((found.policy, found.state.target)), kept, strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert np.array_equal(found.state.actors.buffer.priority[:, :4], known[:, :4])
+
+
+def test_the_sequence_that_counts_most_has_weight_1(found):
+    """The others less, by a power of their probability; one that does not count has 0."""
+    found.start(jax.random.key(0))
+    found.dispatch(4)
+    learn, buffer = found.algorithm.learn, found.state.actors.buffer
+    probability = jnp.asarray([0.5, 0.125, 0.03125, 0.001])
+    drawn = Drawn(
+        buffer.steps,
+        buffer.carry,
+        jnp.zeros(4, jnp.int32),
+        jnp.zeros(4, jnp.int32),
+        probability,
+        jnp.asarray([1.0, 1.0, 1.0, 0.0]),
+    )
+    weight = learn._weights(buffer, drawn)
+    np.testing.assert_allclose(weight, [16**-0.6, 4**-0.6, 1.0, 0.0], rtol=1e-5)
+
+
+class Marking(Sampling):
+    """Draws all sequences alike, and gives each that was drawn a priority of 100."""
+
+    inner: Uniform = Uniform()
+
+    @property
+    def uses_priorities(self):
+        return True
+
+    def draw(self, there, priority, count, *, key):
+        return self.inner.draw(there, priority, count, key=key)
+
+    def weight(self, probability, number):
+        return self.inner.weight(probability, number)
+
+    def priority(self, td_error):
+        return jnp.full(td_error.shape[1:], 100.0)
+
+
+def test_draws_are_new_in_each_gradient_step_and_each_update():
+    """With a learning rate of 0, which the gradient steps heed."""
+    one_each = {"sequence_batch_size": 8, "train_steps": 2, "learning_rate": 0.0}
+    learns = trainer(TRUNCATES, sampling=Marking(), **one_each)
+    learns.start(jax.random.key(0))
+    learns.dispatch(6)
+    assert int(learns.state.gradient_steps) == 8
+    assert_same(learns.policy, network(TRUNCATES.spec))
+
+    def drawn(update):
+        state = eqx.tree_at(lambda x: x.update, before, jnp.int32(update))
+        clean = jnp.ones_like(state.actors.buffer.priority)
+        learns.state = jax.tree.map(
+            jnp.copy, eqx.tree_at(lambda x: x.actors.buffer.priority, state, clean)
+        )
+        learns.dispatch(1)
+        return np.array(learns.state.actors.buffer.priority) == 100.0
+
+    before = jax.tree.map(lambda x: jnp.copy(x) if eqx.is_array(x) else x, learns.state)
+    first, again, other = drawn(6), drawn(6), drawn(7)
+    assert np.array_equal(first, again)
+    assert first.sum(axis=1).max() == 2, "an environment gave two different sequences"
+    assert not np.array_equal(first, other)
+
+
 def test_a_later_reward_is_discounted():
     first, second = values_along(train(probes.discounting()), [0, 1])
     assert first == pytest.approx([0.9] * 3, abs=CLOSE)
@@ -152,6 +232,32 @@ def test_a_network_with_memory_remembers_and_one_without_cannot():
     blind = values_along(train(probe, kind="forgetful", updates=800), [0, 2])[1]
     # After a blank, action 0 is right as often as wrong, and so is action 1.
     assert blind == pytest.approx([0.0, 0.0, -1.0], abs=0.3)
+
+
+def test_a_memory_task_is_learned_to_95_in_100_and_not_without_memory():
+    """The greedy return of games apart; what is seen now says nothing of the answer."""
+    task = hm.NBack(NBackConfig(back=1, symbols=2, scored=6))
+
+    def reached(kind):
+        learns = trainer(
+            hm.Batched(task),
+            kind=kind,
+            updates=100,
+            num_envs=16,
+            buffer_size=16 * 256,
+            sequence_length=8,
+            burn_in=0,
+            train_steps=1,
+            target_update=20,
+        )
+        learns.fit(500 * learns.batch_size, key=jax.random.key(1))
+        games = hm.evaluate(
+            learns.policy, learns.environment, episodes=512, greedy=True, key=jax.random.key(7)
+        )
+        return games.estimate("return")
+
+    assert reached("gru").mean >= 0.95 * task.best_return
+    assert reached("forgetful").low <= task.memoryless_return
 
 
 def test_metrics_are_means_over_episodes_and_sequences():
@@ -248,6 +354,17 @@ def test_every_environment_acts_with_its_own_epsilon():
     calm = trainer(MATCH, explore=EpsilonGreedy(0.0, 0.0)).algorithm
     _, tame, _ = play(calm, state)
     assert len(np.unique(wild.action)) == 3
+    assert (wild.action != wild.action[:, :1]).any(), "a draw of its own for each step"
     first = state.actors.collector
     logits, _, _ = jax.vmap(network(MATCH.spec))(first.observation, first.carry)
     assert tame.action[:, 0].tolist() == jnp.argmax(logits, axis=1).tolist()
+
+
+def test_no_environment_takes_an_illegal_action():
+    found = trainer(look_alike(), explore=EpsilonGreedy(1.0, 0.0), num_envs=32, buffer_size=32 * 24)
+    policy = network(found.environment.spec)
+    state = found.algorithm.init(jax.random.key(0), policy)
+    _, steps, _ = eqx.filter_jit(type(found.algorithm).play)(found.algorithm, state)
+    mask, action = np.asarray(steps.mask), np.asarray(steps.action)
+    assert not mask.all()
+    assert np.take_along_axis(mask, action[..., None], axis=-1).all()
