@@ -288,7 +288,7 @@ class TrainConfig(ReplayConfig, RunConfig):
     grad_accum: int = option(
         1,
         "Memory",
-        "Split each minibatch into this many parts and add up their gradients; saves memory.",
+        "Cut each gradient step's batch into this many parts, one after another; saves memory.",
         minimum=1,
     )
     remat: str = option(
@@ -384,6 +384,7 @@ class TrainConfig(ReplayConfig, RunConfig):
             n_step=self.n_step,
             sequence_batch_size=self.sequence_batch_size,
             train_steps=self.train_steps,
+            grad_accum=self.grad_accum,
             learning_starts=self.learning_starts,
             target_update=self.target_update,
         )

@@ -68,6 +68,7 @@ def compose_replay(
             burn_in=config.burn_in,
             sequence_batch_size=config.sequence_batch_size,
             train_steps=config.train_steps,
+            grad_accum=config.grad_accum,
             learning_starts=config.learning_starts,
             target_update=config.target_update,
             optimizer=adam(config.max_grad_norm),

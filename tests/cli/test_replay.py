@@ -144,6 +144,7 @@ def test_verify_resume_refuses_a_run_that_does_not_keep_its_buffer():
 REFUSED = {
     "no memory": (("--network", "cells"), "--network cells: policy is a ConvActorCritic without"),
     "too large a buffer": (("--buffer-size", 2_000_000_000), "use --buffer-size "),
+    "parts of a batch": (("--grad-accum", 3), "use --grad-accum 1, 2, 4 or 8"),
     "a mesh that does not fit": (("--mesh", "data=3"), "--num-envs 8 does not divide over the 3"),
 }
 
