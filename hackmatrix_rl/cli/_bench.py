@@ -24,8 +24,10 @@ from hackmatrix_rl.bench import (
     device_of,
     full_benchmark,
 )
-from hackmatrix_rl.cli._settings import (
+from hackmatrix_rl.cli._grouped import (
     GroupedOptions,
+)
+from hackmatrix_rl.cli._settings import (
     chosen_config,
     config_options,
     settings_epilog,

@@ -10,7 +10,9 @@ from rich.console import Console
 
 from hackmatrix_rl.cli._command import Command
 from hackmatrix_rl.cli._player import chosen_player, named, player_options
-from hackmatrix_rl.cli._settings import AGENT
+from hackmatrix_rl.cli._settings import (
+    AGENT,
+)
 from hackmatrix_rl.cli._summary import (
     summary_table,
 )

@@ -8,12 +8,16 @@ from typing import Any
 
 import click
 
-from hackmatrix_rl.cli._settings import (
+from hackmatrix_rl.cli._grouped import (
     GROUPS,
     GroupedOptions,
+)
+from hackmatrix_rl.cli._run_options import (
+    run_options,
+)
+from hackmatrix_rl.cli._settings import (
     chosen_config,
     config_options,
-    run_options,
     settings_epilog,
 )
 from hackmatrix_rl.cli._train import train_a_run

@@ -18,7 +18,12 @@ from hackmatrix_rl.cli._replay_files import (
     played_again,
     takeover_options,
 )
-from hackmatrix_rl.cli._settings import AGENT, trust_option
+from hackmatrix_rl.cli._run_options import (
+    trust_option,
+)
+from hackmatrix_rl.cli._settings import (
+    AGENT,
+)
 from hackmatrix_rl.env import HackMatrix
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.runs import find_player

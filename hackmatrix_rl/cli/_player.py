@@ -7,7 +7,13 @@ from typing import Any, TypeVar
 
 import click
 
-from hackmatrix_rl.cli._settings import checkpoint_options, league_option, trust_option
+from hackmatrix_rl.cli._run_options import (
+    checkpoint_options,
+    trust_option,
+)
+from hackmatrix_rl.cli._settings import (
+    league_option,
+)
 from hackmatrix_rl.cli._working import Working
 from hackmatrix_rl.env import HackMatrix
 from hackmatrix_rl.evaluation import Agent, PolicyAgent

@@ -10,7 +10,12 @@ import click
 from hackmatrix_rl.cli._command import Command
 from hackmatrix_rl.cli._game_outputs import GameOutputs, output_options
 from hackmatrix_rl.cli._replay_files import league_to_play, played_again
-from hackmatrix_rl.cli._settings import AGENT, trust_option
+from hackmatrix_rl.cli._run_options import (
+    trust_option,
+)
+from hackmatrix_rl.cli._settings import (
+    AGENT,
+)
 from hackmatrix_rl.cli._working import Working
 from hackmatrix_rl.runs import find_player, game_kind
 from hackmatrix_rl.system import compiling, enable_compilation_cache

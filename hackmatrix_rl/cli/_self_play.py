@@ -11,12 +11,16 @@ from rich.table import Table
 
 from hackmatrix_rl.agent.networks import module_of
 from hackmatrix_rl.checkpoints import load_self_play
-from hackmatrix_rl.cli._settings import (
+from hackmatrix_rl.cli._grouped import (
     GROUPS,
     GroupedOptions,
+)
+from hackmatrix_rl.cli._run_options import (
+    run_options,
+)
+from hackmatrix_rl.cli._settings import (
     config_options,
     given_settings,
-    run_options,
 )
 from hackmatrix_rl.cli._task import Task, machine, run_task
 from hackmatrix_rl.cli._working import Working

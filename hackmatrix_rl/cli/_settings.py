@@ -11,7 +11,7 @@ import click
 from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
-from hackmatrix_rl.cli._command import Command
+from hackmatrix_rl.cli._grouped import GROUPS, GroupedOption
 from hackmatrix_rl.config import (
     AUTO,
     CONTINUED,
@@ -38,32 +38,12 @@ from hackmatrix_rl.errors import (
 )
 from hackmatrix_rl.game import LEAGUES
 from hackmatrix_rl.runs import config_here
-from hackmatrix_rl.system import (
-    CONNECT_SECONDS,
-    HEARTBEAT_SECONDS,
-    select_device,
-)
+from hackmatrix_rl.system import select_device
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-GROUPS = (
-    "Run",
-    "Game",
-    "Devices",
-    "Collecting",
-    "Search",
-    "Network",
-    "Learning",
-    "Imitation",
-    "Q-learning",
-    "Memory",
-    "Watching",
-)
-
 AGENT = "RUN_OR_CHECKPOINT|pretrained|random|runner|expert|search(pretrained, 30)"
 """Who may play: what `find_player` finds."""
-
-MOST_PROCESSES = 65_536
 
 
 def completed(names: Iterable[str], incomplete: str) -> list[CompletionItem]:
@@ -232,18 +212,6 @@ def _old_names(name: str) -> list[str]:
     return [old for old, new in RENAMED.items() if new == name]
 
 
-class GroupedOption(click.Option):
-    """An option that stands under a heading of the help.
-
-    Attributes:
-        group: the heading.
-    """
-
-    def __init__(self, *arguments: Any, group: str, **settings: Any) -> None:
-        super().__init__(*arguments, **settings)
-        self.group = group
-
-
 def _option(
     each: "dataclasses.Field[Any]", kind: type[RunConfig], *, shown: bool
 ) -> Callable[[F], F]:
@@ -289,117 +257,6 @@ def _shown(value: Any) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
     return f"{value:,}".replace(",", "_") if type(value) is int else str(value)
-
-
-def checkpoint_options(command: F) -> F:
-    """Gives a command `--best` and `--network`: which policy of a run plays."""
-    for option in (
-        click.option(
-            "--network",
-            metavar="TEXT",
-            help="The run's network. Naming your own (my_module:factory) allows it to be imported.",
-        ),
-        click.option(
-            "--best",
-            is_flag=True,
-            help="Use the run's checkpoint with the highest mean return (kept by train "
-            "--keep-best) instead of the newest.",
-        ),
-    ):
-        command = option(command)
-    return command
-
-
-def trust_option(command: F) -> F:
-    """Gives a command `--trust-code`."""
-    return click.option(
-        "--trust-code",
-        is_flag=True,
-        help="Import and run the code that a stored run names as its network (my_module:factory). "
-        "Use it only if you trust its author. Naming the network by --network also "
-        "allows it.",
-    )(command)
-
-
-def process_options(command: F) -> F:
-    """Gives a command the flags that tell which of several processes it is."""
-    separate = partial(click.option, cls=GroupedOption, group="Several processes")
-    for option in (
-        separate(
-            "--heartbeat-timeout",
-            type=click.IntRange(10, 86_400),
-            default=HEARTBEAT_SECONDS,
-            show_default=True,
-            metavar="SECONDS",
-            help="How long a process may be silent before the others end.",
-        ),
-        separate(
-            "--connect-timeout",
-            type=click.IntRange(1, 86_400),
-            default=CONNECT_SECONDS,
-            show_default=True,
-            metavar="SECONDS",
-            help="How long the processes wait for each other at the start.",
-        ),
-        separate(
-            "--process-id",
-            type=click.IntRange(0, MOST_PROCESSES - 1),
-            metavar="N",
-            help="The number of this process, from 0.",
-        ),
-        separate(
-            "--num-processes",
-            type=click.IntRange(1, MOST_PROCESSES),
-            metavar="N",
-            help="Number of processes in the run; 1 ignores the launcher.",
-        ),
-        separate(
-            "--coordinator",
-            metavar="HOST:PORT",
-            help="Address of process 0. TPU pods, SLURM and Open MPI set this and the next two "
-            "themselves.",
-        ),
-    ):
-        command = option(command)
-    return command
-
-
-def run_options(command: F) -> F:
-    """Gives a command the options that start or resume a run and are no settings of it."""
-    for option in (
-        process_options,
-        click.option(
-            "--dry-run",
-            is_flag=True,
-            help="Check everything, compile, print what the run would do and need, and stop.",
-        ),
-        trust_option,
-        click.option(
-            "--resume-run",
-            metavar="ID",
-            help="Resume a stopped run: its folder, its name under runs/, or its wandb run id. It "
-            "keeps its settings; give the ones that you want to change.",
-        ),
-    ):
-        command = option(command)
-    return command
-
-
-class GroupedOptions(Command):
-    """A command whose help shows the options of each group under a heading."""
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Writes the options, group by group; options without a group come first."""
-        sections: dict[str, list[tuple[str, str]]] = {each: [] for each in ("Options", *GROUPS)}
-        for parameter in self.get_params(ctx):
-            record = parameter.get_help_record(ctx)
-            if record is not None:
-                heading = getattr(parameter, "group", "Options")
-                sections.setdefault(heading, []).append(record)
-        for heading, records in sections.items():
-            if records:
-                with formatter.section(heading):
-                    formatter.write_dl(records)
 
 
 def given_settings(

@@ -9,11 +9,15 @@ import jax
 from rich.console import Console
 
 from hackmatrix_rl.agent.networks import ActorCritic, module_of
-from hackmatrix_rl.cli._settings import (
+from hackmatrix_rl.cli._grouped import (
     GroupedOptions,
+)
+from hackmatrix_rl.cli._run_options import (
+    run_options,
+)
+from hackmatrix_rl.cli._settings import (
     chosen_config,
     config_options,
-    run_options,
 )
 from hackmatrix_rl.cli._summary import (
     summary_table,

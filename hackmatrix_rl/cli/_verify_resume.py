@@ -9,9 +9,11 @@ from typing import Any
 
 import click
 
-from hackmatrix_rl.cli._settings import (
+from hackmatrix_rl.cli._grouped import (
     GROUPS,
     GroupedOptions,
+)
+from hackmatrix_rl.cli._settings import (
     config_options,
     given_settings,
     more_options,

@@ -3,7 +3,9 @@
 import pytest
 
 from hackmatrix_rl.agent import Cosine, Linear
-from hackmatrix_rl.cli._settings import Value
+from hackmatrix_rl.cli._settings import (
+    Value,
+)
 from hackmatrix_rl.config import TrainConfig, schedule_of
 from hackmatrix_rl.errors import ConfigError
 
