@@ -125,8 +125,8 @@ def config_options(
         "--preset",
         metavar="|".join(preset_names()),
         shell_complete=lambda context, option, typed: completed(preset_names(), typed),
-        help="Settings for a kind of device, which auto finds, or for Q-learning (fast, max, quality).  "
-        f"[default: {preset}]",
+        help="Settings for a kind of device, which auto finds, or for Q-learning (fast, max, "
+        f"quality).  [default: {preset}]",
     )
     file = click.option(
         "--config",
