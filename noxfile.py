@@ -51,6 +51,7 @@ SEARCH = (
 )
 APART = (
     "tests/adapters",
+    "tests/beside_neurogym",
     "tests/browser",
     "tests/examples",
     "tests/pages",
@@ -159,6 +160,13 @@ def sb3(session: nox.Session) -> None:
     """MaskablePPO of sb3-contrib on the game; it brings torch, a large download."""
     install(session, "sb3")
     session.run("pytest", "tests/adapters", "tests/pages", "-k", "sb3 or adapters.md")
+
+
+@nox.session
+def neurogym(session: nox.Session) -> None:
+    """The memory tasks beside NeuroGym's, and NeuroGym's in training; brings torch."""
+    install(session, "neurogym")
+    session.run("pytest", "tests/beside_neurogym", *session.posargs)
 
 
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")

@@ -1,5 +1,6 @@
 from .adapters import from_gymnasium as from_gymnasium
 from .adapters import from_gymnax as from_gymnax
+from .adapters import from_neurogym as from_neurogym
 from .adapters import from_pgx as from_pgx
 from .adapters import to_gymnax as to_gymnax
 from .agent import GAE as GAE

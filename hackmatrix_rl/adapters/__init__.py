@@ -11,6 +11,10 @@ from hackmatrix_rl.adapters._from_gymnax import (
     GymnaxGame,
     from_gymnax,
 )
+from hackmatrix_rl.adapters._from_neurogym import (
+    Trials,
+    from_neurogym,
+)
 from hackmatrix_rl.adapters._from_pgx import (
     PgxGame,
     from_pgx,
@@ -23,8 +27,10 @@ __all__ = [
     "GymnasiumGames",
     "GymnaxGame",
     "PgxGame",
+    "Trials",
     "from_gymnasium",
     "from_gymnax",
+    "from_neurogym",
     "from_pgx",
     "require",
     "to_gymnax",

@@ -44,23 +44,30 @@ class HostState(eqx.Module):
     length: Int32[Array, " num_envs"]
 
 
-class _Host:
+class Host:
     """The batches of games, by number.
 
+    Args:
+        make: as the attribute.
+        check: raises unless what it makes can be played.
+
     Attributes:
-        make: makes a vector environment of some size.
+        make: makes a vector environment of some size, or what has its methods.
         masked: whether `info["action_mask"]` tells the legal actions.
         shape: an observation's leaves, as JAX holds them.
         num_actions: of one game.
         first_action: the number of the first one.
     """
 
-    def __init__(self, make: Callable[[int], Any]) -> None:
+    def __init__(
+        self, make: Callable[[int], Any], check: Callable[[Any], None] | None = None
+    ) -> None:
         self.make = make
         one = make(1)
         try:
-            _check(one)
-            _, info = one.reset(seed=0)
+            (_check if check is None else check)(one)
+            _check_actions(one)
+            _, info = one.reset(seed=[0])
             space = one.single_observation_space
             self.first_action = int(one.single_action_space.start)
             self.num_actions = int(one.single_action_space.n)
@@ -152,19 +159,24 @@ def _leaves(space: Any) -> Any:
 
 def _check(games: Any) -> None:
     """Raises unless a vector environment is one that the adapter can play."""
-    from gymnasium import spaces
     from gymnasium.vector import AutoresetMode, VectorEnv
 
     if not isinstance(games, VectorEnv):
         raise TypeError(f"make returned {type(games).__name__}; expected a gymnasium VectorEnv")
-    if not isinstance(games.single_action_space, spaces.Discrete):
-        raise ValueError(
-            f"actions are {games.single_action_space}; this package needs Discrete ones"
-        )
     if games.metadata.get("autoreset_mode") != AutoresetMode.SAME_STEP:
         raise ValueError(
             f"autoreset_mode is {games.metadata.get('autoreset_mode')}; expected "
             "AutoresetMode.SAME_STEP: vector_kwargs={'autoreset_mode': AutoresetMode.SAME_STEP}"
+        )
+
+
+def _check_actions(games: Any) -> None:
+    """Raises unless the actions are numbers."""
+    from gymnasium import spaces
+
+    if not isinstance(games.single_action_space, spaces.Discrete):
+        raise ValueError(
+            f"actions are {games.single_action_space}; this package needs Discrete ones"
         )
 
 
@@ -183,7 +195,7 @@ class GymnasiumGames(Environment):
         host: the games.
     """
 
-    host: _Host = eqx.field(static=True)
+    host: Host = eqx.field(static=True)
 
     @property
     def spec(self) -> EnvSpec:
@@ -293,7 +305,7 @@ def from_gymnasium(make: str | Callable[[int], Any], **settings: Any) -> Gymnasi
     """
     gymnasium = require("gymnasium", extra="gymnasium", caller="from_gymnasium")
     if not isinstance(make, str):
-        return GymnasiumGames(_Host(make))
+        return GymnasiumGames(Host(make))
 
     def by_name(count: int) -> Any:
         # A vector environment of the game's own may reset in another step: so never by default.
@@ -303,4 +315,4 @@ def from_gymnasium(make: str | Callable[[int], Any], **settings: Any) -> Gymnasi
             given["vector_kwargs"] = {"autoreset_mode": mode, **given.get("vector_kwargs", {})}
         return gymnasium.make_vec(make, num_envs=count, **given)
 
-    return GymnasiumGames(_Host(by_name))
+    return GymnasiumGames(Host(by_name))

@@ -37,8 +37,11 @@ class ChoiceTask(MemoryTask[TrialState]):
     goes on. In between, actions do nothing. The first choice of the decision ends the trial: the
     right one gives 1, the wrong one 0. Without a choice, the trial ends with the period, for 0.
 
-    The trials are those of NeuroGym's tasks of the same names with two stimuli. There a step is
-    100 ms, and the noise of a step is NeuroGym's `sigma` divided by 10.
+    The trials are those of NeuroGym's tasks of the same names with two stimuli: with given trials
+    and no noise, each step shows the same and pays the same for the same action. There a step is
+    100 ms, and the noise of a step is NeuroGym's `sigma` divided by 10. One thing differs: an
+    episode is one trial. NeuroGym's follow one another without end, and its reset plays a step at
+    random.
 
     Source: Molano-Mazon et al. 2022, "NeuroGym: an open resource for developing and sharing
     neuroscience tasks".

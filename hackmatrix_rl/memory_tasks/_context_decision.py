@@ -67,11 +67,11 @@ class ContextDecision(ChoiceTask):
 
     Choice 1 says the first of them, 2 the second.
 
-    Seen are whether to fixate, the first pair, the second pair, and the cue: two numbers, one of
-    which is 1 during the whole trial.
+    Seen are whether to fixate, which ends with the decision, the first pair, the second pair, and
+    the cue: two numbers, one of which is 1 during the whole trial. Only the pairs have noise.
 
     Source: Mante et al. 2013, "Context-dependent computation by recurrent dynamics in prefrontal
-    cortex"; NeuroGym's `ContextDecisionMaking-v0` with `use_expl_context=True`.
+    cortex"; NeuroGym's `ContextDecisionMaking-v0`.
 
     Attributes:
         config: periods, coherences and noise.
@@ -118,7 +118,7 @@ class ContextDecision(ChoiceTask):
         pairs = jax.vmap(two_stimuli)(trial.stronger, trial.coherence).ravel()
         shown = jnp.concatenate(
             [
-                (period == 0).astype(jnp.float32)[None],
+                (period < 3).astype(jnp.float32)[None],
                 jnp.where(shows, pairs, 0.0),
                 (jnp.arange(2) == trial.context).astype(jnp.float32),
             ]

@@ -60,7 +60,8 @@ class PerceptualTrial(eqx.Module):
 class PerceptualDecision(ChoiceTask):
     """Two stimuli with noise: choice 1 says that the first is stronger, 2 the second.
 
-    Seen are whether to fixate, and the stimuli, which are 0.5 plus and minus half the coherence.
+    Seen are whether to fixate, which ends with the decision, and the stimuli, which are 0.5 plus
+    and minus half the coherence.
 
     Source: Britten et al. 1992, "The analysis of visual motion: a comparison of neuronal and
     psychophysical performance"; NeuroGym's `PerceptualDecisionMaking-v0`.
@@ -106,7 +107,7 @@ class PerceptualDecision(ChoiceTask):
         """The stimuli in their period, with noise on them."""
         shows = period == 1
         stimuli = jnp.where(shows, two_stimuli(trial.stronger, trial.coherence), 0.0)
-        fixate = (period == 0).astype(jnp.float32)
+        fixate = (period < 3).astype(jnp.float32)
         return jnp.concatenate([fixate[None], stimuli]), shows & jnp.asarray([False, True, True])
 
     def answer(self, trial: PerceptualTrial) -> Int32[Array, ""]:

@@ -3,6 +3,7 @@
 from hackmatrix_rl.q_learning._acting import (
     EpsilonGreedy,
     LastPosition,
+    NewSteps,
     Steps,
     play_steps,
 )
@@ -18,6 +19,9 @@ from hackmatrix_rl.q_learning._learning import (
 from hackmatrix_rl.q_learning._loss import (
     Losses,
     SequenceLoss,
+)
+from hackmatrix_rl.q_learning._play_ahead import (
+    play_ahead,
 )
 from hackmatrix_rl.q_learning._q_values import (
     best_action,
@@ -58,6 +62,7 @@ __all__ = [
     "LastPosition",
     "LearnFromSequences",
     "Losses",
+    "NewSteps",
     "Prioritized",
     "R2D2State",
     "Sampling",
@@ -71,6 +76,7 @@ __all__ = [
     "double_q",
     "memory_after",
     "n_step_returns",
+    "play_ahead",
     "play_steps",
     "q_values",
     "unroll_q",

@@ -107,6 +107,22 @@ class Steps(eqx.Module):
         return self.terminated | self.truncated
 
 
+class NewSteps(eqx.Module):
+    """What the steps of an update have come to.
+
+    Attributes:
+        memory: the network's memory before the first of them.
+        collector: the environments after the last one, and the memory then.
+        steps: as `play_steps` returns them.
+        episodes: sums over the episodes that ended.
+    """
+
+    memory: PyTree[Array]
+    collector: CollectorState
+    steps: Steps
+    episodes: EpisodeSums
+
+
 def play_steps(
     policy: ActorCritic,
     environment: Environment,

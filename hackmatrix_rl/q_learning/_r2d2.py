@@ -23,7 +23,7 @@ from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.agent.precision import FLOAT32, PrecisionPolicy, parameters_of
 from hackmatrix_rl.env import Environment, check_shapes, env_keys
 from hackmatrix_rl.errors import instance
-from hackmatrix_rl.q_learning._acting import EpsilonGreedy, Steps, play_steps
+from hackmatrix_rl.q_learning._acting import EpsilonGreedy, NewSteps, play_steps
 from hackmatrix_rl.q_learning._buffer import Buffer
 from hackmatrix_rl.q_learning._learning import LearnFromSequences
 from hackmatrix_rl.q_learning._loss import SequenceLoss
@@ -275,9 +275,16 @@ class R2D2(Algorithm[R2D2State]):
 
     def __call__(self, state: R2D2State) -> tuple[R2D2State, QReport]:
         """The state after one update, and what happened in it."""
-        memory = state.actors.collector.carry
-        collector, steps, episodes = self.play(state)
-        buffer = state.actors.buffer.write(steps, memory)
+        return self.learn_from(state, self.play(state.learner.policy, state.actors.collector))
+
+    def learn_from(self, state: R2D2State, new: NewSteps) -> tuple[R2D2State, QReport]:
+        """Writes the steps of an update, and learns.
+
+        Args:
+            state: before the update. What its environments have come to is that of `new` then.
+            new: what `play` has played.
+        """
+        buffer = state.actors.buffer.write(new.steps, new.memory)
         rate = self.learning_rate(state.env_steps.as_float())
         student, learned = self.learn(
             state.learner,
@@ -293,21 +300,26 @@ class R2D2(Algorithm[R2D2State]):
         after = R2D2State(
             learner=student.learner,
             target=student.target,
-            actors=ActorsAndSteps(collector, buffer),
+            actors=ActorsAndSteps(new.collector, buffer),
             gradient_steps=student.gradient_steps,
             key=state.key,
             update=state.update + 1,
             env_steps=state.env_steps.add(self.steps_per_update),
         )
         return after, QReport(
-            episodes=episodes,
+            episodes=new.episodes,
             learned=learned,
             learning_rate=rate,
             scaling=self.learn.precision.report(student.learner.scaling),
         )
 
-    def play(self, state: R2D2State) -> tuple[CollectorState, Steps, EpisodeSums]:
-        """Plays the steps of an update, each device in its own environments. See `play_steps`."""
+    def play(self, policy: ActorCritic, collector: CollectorState) -> NewSteps:
+        """Plays the steps of an update, each device in its own environments. See `play_steps`.
+
+        Args:
+            policy: the network.
+            collector: the environments, and the memory of the network in each.
+        """
 
         def on_one(
             policy: ActorCritic, environment: Environment, explore: EpsilonGreedy, given: Any
@@ -325,18 +337,18 @@ class R2D2(Algorithm[R2D2State]):
             return vars(after), steps, jax.tree.map(lambda leaf: leaf[None], sums)
 
         # Cast first: then less is gathered if parameters are cut along `fsdp`.
-        policy = self.learn.precision.cast_to_compute(state.learner.policy)
+        policy = self.learn.precision.cast_to_compute(policy)
         cut = specs_of(CollectorState.environment_axes())
         after, steps, sums = on_each_device(
             self.mesh,
             on_one,
             (policy, self.environment, self.explore),
-            (vars(state.actors.collector), self.explore.of_each(self.sizes.num_envs)),
+            (vars(collector), self.explore.of_each(self.sizes.num_envs)),
             takes=(cut, BY_ENVIRONMENT),
             returns=(cut, BY_ENVIRONMENT, BY_ENVIRONMENT),
         )
         episodes: EpisodeSums = jax.tree.map(lambda leaf: jnp.sum(leaf, axis=0), sums)
-        return CollectorState(**after), steps, episodes
+        return NewSteps(collector.carry, CollectorState(**after), steps, episodes)
 
     def _empty(self, policy: ActorCritic) -> Buffer:
         """The buffer before the first step."""

@@ -57,8 +57,8 @@ ELSEWHERE = {
     "hackmatrix-rl ui": "waits for a person",
     "python benchmarks/": "takes minutes, and is no part of the package",
 }
-EXTRAS = ("gymnasium", "gymnax", "sb3_contrib")
-"""What a block of Python may need and only some sessions have (`nox -s adapters sb3`)."""
+EXTRAS = ("gymnasium", "gymnax", "neurogym", "sb3_contrib")
+"""What a block of Python may need and only some sessions have (`nox -s adapters sb3 neurogym`)."""
 
 
 class Block(NamedTuple):
@@ -194,7 +194,7 @@ def test_commands_for_other_machines_are_known_to_the_command_line(block):
 def test_python_runs_as_printed(block, environment, tmp_path):
     missing = [name for name in EXTRAS if name in block.code and find_spec(name) is None]
     if missing:
-        pytest.skip(f"{', '.join(missing)} is not here: nox -s adapters sb3")
+        pytest.skip(f"{', '.join(missing)} is not here: nox -s adapters sb3 neurogym")
     script = tmp_path / "block.py"
     script.write_text(block.code, encoding="utf-8")
     shell(f"{shlex.quote(sys.executable)} block.py", environment | {"XLA_FLAGS": ""}, tmp_path)
