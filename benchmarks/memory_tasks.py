@@ -71,7 +71,7 @@ def network(name: str, spec: hm.EnvSpec, width: int, seed: int) -> ActorCritic:
     return hm.build_network(name, spec, width=width, key=key)
 
 
-def environment_of(name: str) -> hm.Batched:
+def environment_of(name: str) -> hm.Batched[Any]:
     """The task of this name, many times."""
     return hm.Batched(TASKS[name], max_steps=LIMITS.get(name))
 

@@ -145,7 +145,8 @@ def _uncompiled(learns: Any, policy: Any, steps: int) -> dict[str, float]:
         return function(*modules, given)
 
     # On one device. `shard_map` would compile each operation once more.
-    _learning.on_each_device = _r2d2.on_each_device = directly
+    for module in (_learning, _r2d2):
+        vars(module)["on_each_device"] = directly
     state = learns.init(jax.random.key(0), policy)
     speeds = []
     with jax.disable_jit():

@@ -34,7 +34,7 @@ SELF_PLAY_PANELS = (
 
 REPLAY_PANELS = (
     *PANELS[:2],
-    ("q_value", "mean Q-value (its own units)"),
+    ("q_value", "mean Q-value (reward)"),
     ("q_loss", "loss of the Q-values"),
 )
 
