@@ -4,8 +4,8 @@ from dataclasses import dataclass, fields
 
 from jax.sharding import Mesh
 
-from hackmatrix_rl.errors import instance, whole
-from hackmatrix_rl.training.sharding import check_axes, divisors, mesh, single_device
+from hackmatrix_rl.errors import whole
+from hackmatrix_rl.training.sharding import Blocks, divisors
 
 FROM_ZERO = ("burn_in", "learning_starts")
 
@@ -63,20 +63,12 @@ class Sizes:
                 f"learning_starts {self.learning_starts} is more than the "
                 f"{self.length * self.num_envs} steps that the buffer keeps; use that many or less"
             )
-        small, large = sorted((self.num_envs, self.sequence_batch_size))
-        if large % small:
-            raise ValueError(
-                f"sequence_batch_size {self.sequence_batch_size} and num_envs {self.num_envs} do "
-                f"not fit: one must divide the other, so that each of the environments gives as "
-                f"many sequences; use sequence_batch_size={self._near()}"
-            )
+        self.in_blocks.check(environments="environments", samples="sequences")
 
-    def _near(self) -> int:
-        """A batch near the one asked for that fits."""
-        wanted, envs = self.sequence_batch_size, self.num_envs
-        if wanted > envs:
-            return wanted // envs * envs
-        return max(size for size in range(1, wanted + 1) if envs % size == 0)
+    @property
+    def in_blocks(self) -> Blocks:
+        """How a batch is drawn from the environments."""
+        return Blocks("num_envs", self.num_envs, "sequence_batch_size", self.sequence_batch_size)
 
     @property
     def length(self) -> int:
@@ -96,12 +88,12 @@ class Sizes:
     @property
     def blocks(self) -> int:
         """Number of blocks of environments. Each gives as many sequences to a gradient step."""
-        return min(self.num_envs, self.sequence_batch_size)
+        return self.in_blocks.number
 
     @property
     def of_each(self) -> int:
         """Sequences of a gradient step from each block."""
-        return self.sequence_batch_size // self.blocks
+        return self.in_blocks.of_each
 
 
 def mesh_for(given: Mesh | str | None, sizes: Sizes) -> Mesh:
@@ -116,16 +108,7 @@ def mesh_for(given: Mesh | str | None, sizes: Sizes) -> Mesh:
         ValueError: the devices here cannot form the mesh, or environments and batch do not divide
             over it, or the sequences of a device not into the parts of a gradient step.
     """
-    made = mesh(given) if isinstance(given, str) else given
-    made = single_device() if made is None else made
-    instance("mesh", made, Mesh, 'hm.mesh("data=2")')
-    check_axes(made)
-    if sizes.blocks % made.size:
-        name = "num_envs" if sizes.blocks == sizes.num_envs else "sequence_batch_size"
-        raise ValueError(
-            f"{name} {sizes.blocks} does not divide over the {made.size} devices of the mesh; use "
-            f"{-(-sizes.blocks // made.size) * made.size}, or fewer devices"
-        )
+    made = sizes.in_blocks.mesh_for(given)
     on_one = sizes.sequence_batch_size // made.size
     if on_one % sizes.grad_accum:
         fit = " or ".join(", ".join(map(str, divisors(on_one))).rsplit(", ", 1))

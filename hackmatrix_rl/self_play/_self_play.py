@@ -26,7 +26,7 @@ from hackmatrix_rl.self_play._learning import LearnFromBuffer
 from hackmatrix_rl.self_play._loss import SearchLoss
 from hackmatrix_rl.self_play._metrics import SelfPlayReport, read_report
 from hackmatrix_rl.self_play._search import Search
-from hackmatrix_rl.self_play._sizes import Sizes, mesh_for
+from hackmatrix_rl.self_play._sizes import Sizes
 from hackmatrix_rl.self_play._state import GamesAndMoves, SelfPlayState
 from hackmatrix_rl.system import bytes_of
 from hackmatrix_rl.training import (
@@ -142,7 +142,7 @@ class SelfPlay(Algorithm[SelfPlayState]):
         self.search = search
         self.sizes = sizes
         self.opening = whole("opening", opening, 0)
-        self.mesh = mesh_for(mesh, sizes)
+        self.mesh = sizes.in_blocks.mesh_for(mesh)
         self.learn = LearnFromBuffer(loss, symmetry, precision, optimizer, sizes, self.mesh)
 
     # An `AbstractVar` may be a property, which type checkers do not know.

@@ -2,10 +2,8 @@
 
 from dataclasses import dataclass, fields
 
-from jax.sharding import Mesh
-
-from hackmatrix_rl.errors import instance, whole
-from hackmatrix_rl.training.sharding import check_axes, mesh, single_device
+from hackmatrix_rl.errors import whole
+from hackmatrix_rl.training.sharding import Blocks
 
 
 @dataclass(frozen=True)
@@ -39,20 +37,14 @@ class Sizes:
                 f"buffer_size {self.buffer_size} is less than the {update} positions of an update; "
                 "use that many or more"
             )
-        small, large = sorted((self.game_batch_size, self.training_batch_size))
-        if large % small:
-            raise ValueError(
-                f"training_batch_size {self.training_batch_size} and game_batch_size "
-                f"{self.game_batch_size} do not fit: one must divide the other, so that each of "
-                f"the games gives as many positions; use training_batch_size={self._near()}"
-            )
+        self.in_blocks.check(environments="games", samples="positions")
 
-    def _near(self) -> int:
-        """A batch near the one asked for that fits."""
-        wanted, games = self.training_batch_size, self.game_batch_size
-        if wanted > games:
-            return wanted // games * games
-        return max(size for size in range(1, wanted + 1) if games % size == 0)
+    @property
+    def in_blocks(self) -> Blocks:
+        """How a batch is drawn from the games."""
+        return Blocks(
+            "game_batch_size", self.game_batch_size, "training_batch_size", self.training_batch_size
+        )
 
     @property
     def length(self) -> int:
@@ -66,30 +58,9 @@ class Sizes:
     @property
     def blocks(self) -> int:
         """Number of blocks of games. Each gives one game to a gradient step."""
-        return min(self.game_batch_size, self.training_batch_size)
+        return self.in_blocks.number
 
     @property
     def of_each(self) -> int:
         """Positions of a gradient step from each block."""
-        return self.training_batch_size // self.blocks
-
-
-def mesh_for(given: Mesh | str | None, sizes: Sizes) -> Mesh:
-    """The mesh that the argument is, or that its text describes; one device for `None`.
-
-    Raises:
-        TypeError: the argument is neither a mesh nor a text.
-        ValueError: the devices here cannot form the mesh, or games and batch do not divide over
-            it.
-    """
-    made = mesh(given) if isinstance(given, str) else given
-    made = single_device() if made is None else made
-    instance("mesh", made, Mesh, 'hm.mesh("data=2")')
-    check_axes(made)
-    if sizes.blocks % made.size:
-        name = "game_batch_size" if sizes.blocks == sizes.game_batch_size else "training_batch_size"
-        raise ValueError(
-            f"{name} {sizes.blocks} does not divide over the {made.size} devices of the mesh; use "
-            f"{-(-sizes.blocks // made.size) * made.size}, or fewer devices"
-        )
-    return made
+        return self.in_blocks.of_each

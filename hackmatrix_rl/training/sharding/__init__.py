@@ -1,5 +1,8 @@
 """Meshes of devices: what each device holds, and how arrays get there."""
 
+from hackmatrix_rl.training.sharding._blocks import (
+    Blocks,
+)
 from hackmatrix_rl.training.sharding._collector import (
     ShardedCollector,
 )
@@ -48,6 +51,7 @@ __all__ = [
     "FSDP",
     "HOST",
     "REPLICATED",
+    "Blocks",
     "ShardedCollector",
     "bytes_per_device",
     "check_axes",

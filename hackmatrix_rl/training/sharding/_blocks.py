@@ -1,0 +1,81 @@
+"""Batches that are drawn from environments in blocks, each device from its own."""
+
+from dataclasses import dataclass
+
+from jax.sharding import Mesh
+
+from hackmatrix_rl.errors import instance
+from hackmatrix_rl.training.sharding._mesh import check_axes, mesh, single_device
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Blocks of environments, each of which gives as many samples to a batch.
+
+    Attributes:
+        owners: name of the number of environments, for messages: `num_envs`.
+        envs: number of environments.
+        batch_name: name of the number of samples.
+        batch: number of samples.
+    """
+
+    owners: str
+    envs: int
+    batch_name: str
+    batch: int
+
+    def check(self, *, environments: str, samples: str) -> None:
+        """Raises unless one number divides the other.
+
+        Args:
+            environments: what messages call them.
+            samples: what messages call them.
+
+        Raises:
+            ValueError: it does not.
+        """
+        small, large = sorted((self.envs, self.batch))
+        if large % small:
+            raise ValueError(
+                f"{self.batch_name} {self.batch} and {self.owners} {self.envs} do not fit: one "
+                f"must divide the other, so that each of the {environments} gives as many "
+                f"{samples}; use {self.batch_name}={self._near()}"
+            )
+
+    @property
+    def number(self) -> int:
+        """Number of blocks."""
+        return min(self.envs, self.batch)
+
+    @property
+    def of_each(self) -> int:
+        """Samples of a batch from each block."""
+        return self.batch // self.number
+
+    def mesh_for(self, given: Mesh | str | None) -> Mesh:
+        """The mesh that an argument is, or that its text describes; one device for `None`.
+
+        Args:
+            given: the argument.
+
+        Raises:
+            TypeError: it is neither a mesh nor a text.
+            ValueError: the devices here cannot form the mesh, or the blocks do not divide over it.
+        """
+        made = mesh(given) if isinstance(given, str) else given
+        made = single_device() if made is None else made
+        instance("mesh", made, Mesh, 'hm.mesh("data=2")')
+        check_axes(made)
+        if self.number % made.size:
+            name = self.owners if self.number == self.envs else self.batch_name
+            raise ValueError(
+                f"{name} {self.number} does not divide over the {made.size} devices of the mesh; "
+                f"use {-(-self.number // made.size) * made.size}, or fewer devices"
+            )
+        return made
+
+    def _near(self) -> int:
+        """A batch near the one asked for that fits."""
+        if self.batch > self.envs:
+            return self.batch // self.envs * self.envs
+        return max(size for size in range(1, self.batch + 1) if self.envs % size == 0)
