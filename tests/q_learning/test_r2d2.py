@@ -350,9 +350,9 @@ def test_every_environment_acts_with_its_own_epsilon():
     found = trainer(MATCH, explore=EpsilonGreedy(1.0, 0.0))
     state = found.algorithm.init(jax.random.key(0), network(MATCH.spec))
     play = eqx.filter_jit(type(found.algorithm).play)
-    _, wild, _ = play(found.algorithm, state)
+    wild = play(found.algorithm, state.learner.policy, state.actors.collector).steps
     calm = trainer(MATCH, explore=EpsilonGreedy(0.0, 0.0)).algorithm
-    _, tame, _ = play(calm, state)
+    tame = play(calm, state.learner.policy, state.actors.collector).steps
     assert len(np.unique(wild.action)) == 3
     assert (wild.action != wild.action[:, :1]).any(), "a draw of its own for each step"
     first = state.actors.collector
@@ -364,7 +364,8 @@ def test_no_environment_takes_an_illegal_action():
     found = trainer(look_alike(), explore=EpsilonGreedy(1.0, 0.0), num_envs=32, buffer_size=32 * 24)
     policy = network(found.environment.spec)
     state = found.algorithm.init(jax.random.key(0), policy)
-    _, steps, _ = eqx.filter_jit(type(found.algorithm).play)(found.algorithm, state)
+    play = eqx.filter_jit(type(found.algorithm).play)
+    steps = play(found.algorithm, policy, state.actors.collector).steps
     mask, action = np.asarray(steps.mask), np.asarray(steps.action)
     assert not mask.all()
     assert np.take_along_axis(mask, action[..., None], axis=-1).all()
