@@ -13,7 +13,7 @@ from training.states import arrays
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.env import Environment
-from hackmatrix_rl.q_learning import play_ahead
+from hackmatrix_rl.q_learning import Sampling, Uniform, play_ahead
 
 from .building import SIZES, network, trainer
 
@@ -87,19 +87,47 @@ def test_ahead_each_update_learns_from_the_network_of_one_update_earlier():
     assert eqx.tree_equal(began.learner.policy, policy), "the state that was given is still there"
 
 
-def test_the_next_steps_are_played_while_nobody_asks_for_them():
-    steps, begins = [], threading.Event()
+class Waiting(Sampling):
+    """Draws all sequences alike, once Python says that it may."""
+
+    wait: object = eqx.field(static=True)
+    inner: Uniform = Uniform()
+
+    @property
+    def uses_priorities(self):
+        return False
+
+    def draw(self, there, priority, count, *, key):
+        return self.inner.draw(there, priority, count, key=key)
+
+    def weight(self, probability, number):
+        one = io_callback(self.wait, jax.ShapeDtypeStruct((), jnp.float32))
+        return one * self.inner.weight(probability, number)
+
+    def priority(self, td_error):
+        return self.inner.priority(td_error)
+
+
+def test_the_next_steps_are_played_while_the_device_learns():
+    """The first update does not end before the second one is played; and the thread ends."""
+    steps, begins, waited = [], threading.Event(), []
 
     def call(actions):
-        steps.append(threading.current_thread().name)
+        steps.append(actions)
         if len(steps) > SIZES["train_freq"]:
             begins.set()
         return np.float32(0)
 
-    algorithm, policy = algorithm_of(call)
-    updates = play_ahead(algorithm, algorithm.init(jax.random.key(1), policy), updates=3)
+    def wait():
+        waited.append(begins.wait(WAIT_SECONDS))
+        return np.float32(1)
+
+    environment = Called(GAME, call)
+    policy = network(environment.spec)
+    learns = hm.R2D2(environment, policy, **SIZES, sampling=Waiting(wait), learning_rate=1e-2)
+    updates = play_ahead(learns, learns.init(jax.random.key(1), policy), updates=3)
     next(updates)
-    assert begins.wait(WAIT_SECONDS), "the second update is played, though only one was asked for"
+    assert waited == [True] * SIZES["train_steps"]
     updates.close()
     assert not any(thread.name == "play_ahead" for thread in threading.enumerate())
     assert len(steps) <= 3 * SIZES["train_freq"]
