@@ -33,6 +33,10 @@ SELF_PLAY = (
     "--moves-per-update=4 --training-batch-size=16 --train-steps=2 --buffer-size=640 --opening=1 "
     "--width=8 --league-games=2 --league-size=1"
 )
+REPLAY = (
+    "--device=cpu --num-envs=8 --width=8 --total-timesteps=512 --history=4 --eval-episodes=4 "
+    "--updates-per-dispatch=2 --learning-starts=64 --buffer-size=2048"
+)
 BY_REWARDS = "--algorithm=ppo"
 """On a CPU, `train` imitates by default, which takes far longer to compile."""
 IMITATES = ("imitate", "pip install . ")
@@ -152,6 +156,8 @@ def test_commands_run_as_printed(block, environment, folder):
         environment = environment | {"HACKMATRIX_RL_FLAGS": SMALL}
     if "hackmatrix-rl selfplay" in block.code:
         environment = environment | {"HACKMATRIX_RL_FLAGS": SELF_PLAY}
+    if "--algorithm r2d2" in block.code:
+        environment = environment | {"HACKMATRIX_RL_FLAGS": REPLAY}
     if "--init " in block.code:
         # The width comes along with the weights.
         small = f"{SMALL} {BY_REWARDS}".replace("--width=8 ", "")
