@@ -9,16 +9,18 @@ import traceback
 from types import TracebackType
 from typing import Any
 
-_LOGGERS = ("absl", "asyncio")
+_LOGGERS = ("absl", "asyncio", "concurrent.futures")
+# A thread of a failed save that hands its result to a loop that is over by then.
+_TOO_LATE = "Event loop is closed"
 
 
 class Complaints:
     """A context that collects Orbax's log and the errors of Orbax's and TensorStore's threads.
 
     The caller reports a failed save in one line, but the libraries print pages of tracebacks.
-    This keeps one of each kind. Errors of other threads are printed as usual. A failed task is
-    told when it is collected, which can be long after the save: once something was kept, asyncio's
-    log of Orbax's tasks stays off the terminal after the context, too.
+    This keeps one of each kind. Errors of other threads are printed as usual. The threads of a
+    failed save end when they like, and a failed task is told when it is collected: once something
+    was kept, what the libraries say stays off the terminal after the context, too.
     """
 
     def __init__(self) -> None:
@@ -41,9 +43,9 @@ class Complaints:
     ) -> None:
         if self._kept_any:
             gc.collect()  # failed tasks are reported when they are collected
+            return
         for name in _LOGGERS:
-            if not (self._kept_any and name == "asyncio"):
-                logging.getLogger(name).removeFilter(self._keep)
+            logging.getLogger(name).removeFilter(self._keep)
         sys.unraisablehook, threading.excepthook = self._before
 
     def take(self) -> list[str]:
@@ -59,7 +61,8 @@ class Complaints:
 
     def _keep(self, record: logging.LogRecord) -> bool:
         text = logging.Formatter().format(record)
-        if record.levelno < logging.ERROR or "orbax" not in record.pathname + text:
+        of_save = "orbax" in record.pathname + text or _TOO_LATE in text
+        if record.levelno < logging.ERROR or not of_save:
             return True
         self._add(text)
         return False

@@ -6,6 +6,7 @@ import sys
 import threading
 from types import SimpleNamespace
 
+import pytest
 from rich.console import Console
 
 from hackmatrix_rl.checkpoints import Complaints
@@ -15,6 +16,18 @@ from hackmatrix_rl.runs.sinks import (
     LogFile,
     PlainTerminal,
 )
+
+
+@pytest.fixture(autouse=True)
+def as_it_was():
+    """What a failed save leaves in place is of no concern to other tests."""
+    loggers = [logging.getLogger(name) for name in ("absl", "asyncio", "concurrent.futures")]
+    hooks = sys.unraisablehook, threading.excepthook
+    filters = [list(logger.filters) for logger in loggers]
+    yield
+    sys.unraisablehook, threading.excepthook = hooks
+    for logger, before in zip(loggers, filters, strict=True):
+        logger.filters = before
 
 
 def unraisable(error, of=None):
@@ -75,15 +88,22 @@ def test_afterwards_everything_is_as_it_was():
     assert logging.getLogger("absl").filters == before[2]
 
 
-def test_a_task_that_is_collected_late_is_not_printed(capsys):
+def test_what_a_failed_save_says_late_is_not_printed(capsys):
     with Complaints() as complaints:
         logging.getLogger("absl").handle(record("/a/orbax/future.py"))
         assert len(complaints.take()) == 1
-    log = logging.getLogger("asyncio")
     late = record("base_events.py", text="Task exception was never retrieved /orbax/a.py: 1")
-    assert not log.filter(late)
-    assert log.filter(record("base_events.py", text="another's task"))
-    assert logging.getLogger("absl").filter(record("/a/orbax/future.py"))
+    assert not logging.getLogger("asyncio").filter(late)
+    assert not logging.getLogger("absl").filter(record("/a/orbax/future.py"))
+    closed = record("_base.py", text="exception calling callback: Event loop is closed")
+    assert not logging.getLogger("concurrent.futures").filter(closed)
+    unraisable(RuntimeError("Event loop is closed"))
+    thread = threading.Thread(target=fail_in_orbax)
+    thread.start()
+    thread.join()
+    assert capsys.readouterr().err == ""
+    assert logging.getLogger("asyncio").filter(record("base_events.py", text="another's task"))
+    assert logging.getLogger("absl").filter(record("/a/mine.py"))
 
 
 def test_the_log_alone_keeps_pages(tmp_path):
