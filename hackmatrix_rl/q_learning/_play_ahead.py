@@ -4,11 +4,14 @@ import queue
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import TypeVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh
 
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.errors import instance, whole
@@ -24,7 +27,12 @@ T = TypeVar("T")
 
 
 def play_ahead(
-    algorithm: R2D2, state: R2D2State, *, updates: int, ahead: int = 1
+    algorithm: R2D2,
+    state: R2D2State,
+    *,
+    updates: int,
+    ahead: int = 1,
+    plays_on: jax.Device | None = None,
 ) -> Iterator[tuple[R2D2State, Metrics]]:
     """Trains, and plays the next steps meanwhile. For environments that Python steps.
 
@@ -40,6 +48,8 @@ def play_ahead(
         state: to continue from; `algorithm.init(key, policy)` at the start.
         updates: number of updates, 1 or more.
         ahead: updates to be ahead by, 0 or more; 0 plays and learns in turn, as `Trainer` does.
+        plays_on: the device that chooses the actions; without it, the CPU. An accelerator runs one
+            program after another, so one that waits for Python would hold up the learning.
 
     Yields:
         The state after each update, and its metrics. The next update overwrites the arrays of the
@@ -57,18 +67,18 @@ def play_ahead(
             f"algorithm has {algorithm.mesh.size} devices, and one plays the environments of "
             'Python; use mesh=None or mesh="data=1"'
         )
-    return _train(algorithm, state, updates, ahead)
+    return _train(algorithm, state, updates, ahead, plays_on)
 
 
 def _train(
-    algorithm: R2D2, state: R2D2State, updates: int, ahead: int
+    algorithm: R2D2, state: R2D2State, updates: int, ahead: int, plays_on: jax.Device | None
 ) -> Iterator[tuple[R2D2State, Metrics]]:
     # The buffer is too large to copy in each update, so the state is donated.
     learn = eqx.filter_jit(
         lambda new, state: algorithm.learn_from(state, new), donate="all-except-first"
     )
     state = _copied(state)
-    player = _Player(algorithm, state, updates, ahead)
+    player = _Player(algorithm, state, updates, ahead, plays_on)
     try:
         for _ in range(updates):
             began = time.perf_counter()
@@ -90,11 +100,23 @@ class _Player:
         state: where the environments begin.
         updates: number of updates to play for.
         ahead: how many of them the network may be old.
+        plays_on: the device that chooses the actions.
     """
 
-    def __init__(self, algorithm: R2D2, state: R2D2State, updates: int, ahead: int) -> None:
-        self._play = eqx.filter_jit(algorithm.play)
-        self._collector = state.actors.collector
+    def __init__(
+        self,
+        algorithm: R2D2,
+        state: R2D2State,
+        updates: int,
+        ahead: int,
+        plays_on: jax.Device | None,
+    ) -> None:
+        (self._learns_on,) = algorithm.mesh.devices.flat
+        self._plays_on = _player_of(self._learns_on) if plays_on is None else plays_on
+        axes = algorithm.mesh.axis_names
+        mesh = Mesh(np.full([1] * len(axes), self._plays_on), axes)
+        self._play = eqx.filter_jit(partial(algorithm.play, mesh=mesh))
+        self._collector = _put(state.actors.collector, self._plays_on)
         self._updates = updates
         self._policies: queue.Queue[ActorCritic] = queue.Queue()
         self._played: queue.Queue[NewSteps | BaseException] = queue.Queue()
@@ -106,14 +128,14 @@ class _Player:
 
     def give(self, policy: ActorCritic) -> None:
         """Hands over the network for one more update."""
-        self._policies.put(_copied(policy))
+        self._policies.put(_put(_copied(policy), self._plays_on))
 
     def take(self) -> NewSteps:
         """The steps of the next update; what the thread raised, is raised here."""
         found = self._next(self._played)
         if isinstance(found, BaseException):
             raise found
-        return found
+        return _put(found, self._learns_on)
 
     def end(self) -> None:
         """Ends the thread, after the update that it plays."""
@@ -140,10 +162,22 @@ class _Player:
         raise _EndedError
 
 
+def _player_of(learns_on: jax.Device) -> jax.Device:
+    """The device itself if it is a CPU, else this process's CPU."""
+    return learns_on if learns_on.platform == "cpu" else jax.local_devices(backend="cpu")[0]
+
+
 def _copied(tree: T) -> T:
     """The same arrays in memory of their own."""
     copied: T = jax.tree.map(lambda leaf: jnp.copy(leaf) if eqx.is_array(leaf) else leaf, tree)
     return copied
+
+
+def _put(tree: T, device: jax.Device) -> T:
+    """The same arrays on a device, without a copy if they are there."""
+    arrays, rest = eqx.partition(tree, eqx.is_array)
+    put: T = eqx.combine(jax.device_put(arrays, device), rest)
+    return put
 
 
 class _EndedError(Exception):

@@ -313,12 +313,15 @@ class R2D2(Algorithm[R2D2State]):
             scaling=self.learn.precision.report(student.learner.scaling),
         )
 
-    def play(self, policy: ActorCritic, collector: CollectorState) -> NewSteps:
+    def play(
+        self, policy: ActorCritic, collector: CollectorState, *, mesh: Mesh | None = None
+    ) -> NewSteps:
         """Plays the steps of an update, each device in its own environments. See `play_steps`.
 
         Args:
             policy: the network.
             collector: the environments, and the memory of the network in each.
+            mesh: the devices that play, which hold both; without it, those that learn.
         """
 
         def on_one(
@@ -340,7 +343,7 @@ class R2D2(Algorithm[R2D2State]):
         policy = self.learn.precision.cast_to_compute(policy)
         cut = specs_of(CollectorState.environment_axes())
         after, steps, sums = on_each_device(
-            self.mesh,
+            self.mesh if mesh is None else mesh,
             on_one,
             (policy, self.environment, self.explore),
             (vars(collector), self.explore.of_each(self.sizes.num_envs)),

@@ -87,6 +87,27 @@ def test_ahead_each_update_learns_from_the_network_of_one_update_earlier():
     assert eqx.tree_equal(began.learner.policy, policy), "the state that was given is still there"
 
 
+def test_another_device_may_choose_the_actions_with_the_same_result(monkeypatch):
+    """So an accelerator learns while the CPU plays."""
+    play, played_on = hm.R2D2.play, []
+
+    def watched(self, policy, collector, *, mesh=None):
+        played_on.extend(mesh.devices.flat)
+        return play(self, policy, collector, mesh=mesh)
+
+    algorithm, policy = algorithm_of(nothing)
+    began = algorithm.init(jax.random.key(1), policy)
+    *_, (alone, _) = play_ahead(algorithm, began, updates=4)
+    monkeypatch.setattr(hm.R2D2, "play", watched)
+    here, other = jax.devices()[:2]
+    *_, (found, _) = play_ahead(algorithm, began, updates=4, plays_on=other)
+    assert set(played_on) == {other}
+    leaves = jax.tree.leaves(eqx.filter(found, eqx.is_array))
+    assert {device for leaf in leaves for device in leaf.devices()} == {here}
+    for a, b in zip(arrays(found), arrays(alone), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+
+
 class Waiting(Sampling):
     """Draws all sequences alike, once Python says that it may."""
 
