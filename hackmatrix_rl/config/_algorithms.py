@@ -31,8 +31,8 @@ NOT_REPLAYED = (
     *("aux_coefficient", "aux_every", "aux_victory", "clip_coef", "critic_warmup_timesteps"),
     *("debug", "ent_coef", "frontier_share", "gae_lambda", "minibatch_size"),
     *("normalize_advantage", "num_minibatches", "num_steps", "offload_optimizer"),
-    *("program_weight", "random_actions", "remat", "stop_after_kl", "symmetries", "target_kl"),
-    *("teacher", "teacher_games", "teacher_kl", "update_epochs", "value_clip", "value_head"),
-    "vf_coef",
+    *("program_weight", "random_actions", "remat", "soft_labels", "stop_after_kl", "symmetries"),
+    *("target_kl", "teacher", "teacher_games", "teacher_kl", "teacher_search", "update_epochs"),
+    *("value_clip", "value_head", "vf_coef"),
 )
 """Settings that have no effect on Q-learning."""

@@ -254,6 +254,17 @@ class TrainConfig(ReplayConfig, RunConfig):
     teacher: str | None = option(
         None, "Imitation", "Player to learn from: a script, a run or a checkpoint."
     )
+    teacher_search: int | None = option(
+        None,
+        "Imitation",
+        "Actions that a teacher with a network tries out for a move, in a tree search; none: none.",
+        minimum=1,
+    )
+    soft_labels: bool = option(
+        False,
+        "Imitation",
+        "Learn the teacher's probabilities of all actions, instead of the action that it takes.",
+    )
     teacher_games: float | str = option(
         "linear:1.0:0.0@0.5",
         "Imitation",

@@ -64,6 +64,11 @@ class Thought(eqx.Module):
 class ThinkingAgent(Agent):
     """An agent that tells why it acts."""
 
+    @property
+    def tells_probabilities(self) -> bool:
+        """Whether its thoughts have the probabilities of the actions; by default not."""
+        return False
+
     @abstractmethod
     def think(
         self,
@@ -159,6 +164,11 @@ class PolicyAgent(ThinkingAgent):
     greedy: bool = eqx.field(static=True, default=False)
     value_scale: ValueScale | None = None
     gamma: float | None = eqx.field(static=True, default=None)
+
+    @property
+    def tells_probabilities(self) -> bool:
+        """Always true: those that it draws from."""
+        return True
 
     def initial_carry(self) -> PyTree[Array]:
         """The network's initial carry."""

@@ -55,12 +55,18 @@ def imitating(
             random_share=config.random_actions,
             buffer_size=config.buffer_size,
             augment=BoardSymmetries() if config.symmetries else None,
+            soft_labels=config.soft_labels,
         )
     except ValueError as error:
         if str(error).startswith("augment"):
             raise ConfigError(
                 f"--network {config.network} remembers the board as it was, which cannot be "
                 "turned. Use --no-symmetries, or a network without memory."
+            ) from error
+        if str(error).startswith("soft_labels"):
+            raise ConfigError(
+                f"--soft-labels: --teacher {config.teacher} only acts, and tells no probabilities. "
+                "Use --no-soft-labels, or a run or pretrained as the teacher."
             ) from error
         raise ConfigError(f"--teacher {config.teacher}: {error}.") from error
     return Trainer.of(algorithm, policy, updates_per_dispatch=config.updates_per_dispatch)
@@ -124,10 +130,17 @@ def find_teacher(
     assert name is not None, "the config is checked"
     try:
         teacher, its_own = find_player(
-            name, league=config.league, game=environment.config, trust_code=trust_code
+            name,
+            league=config.league,
+            game=environment.config,
+            trust_code=trust_code,
+            simulations=config.teacher_search,
+            simulations_flag="--teacher-search",
         )
     except ConfigError as error:
         there = any(epath.Path(place).exists() for place in (name, RUNS / name))
+        if str(error).startswith("--teacher-search"):
+            raise
         if there or name.startswith(SEARCH):
             raise ConfigError(f"--teacher {error}") from error
         raise ConfigError(f"--teacher {name}: there is no such player. Use {_listed()}.") from error

@@ -30,6 +30,7 @@ def find_player(
     league: str | None = None,
     game: GameConfig | None = None,
     simulations: int | None = None,
+    simulations_flag: str = "--search",
     report: Report = warnings.warn,
 ) -> tuple[Agent, HackMatrix]:
     """A player, and the environment that it plays in.
@@ -50,6 +51,7 @@ def find_player(
             default sizes in that league.
         simulations: actions that a trained policy tries out for each move, in a tree search
             (`Searcher`, `--search`); `None`: it moves at once.
+        simulations_flag: what a message calls them.
         report: takes a message about each skipped checkpoint, or about what else is damaged.
 
     Raises:
@@ -57,7 +59,7 @@ def find_player(
             other league, or it cannot search.
     """
     if simulations is not None:
-        _check_simulations(name, simulations)
+        _check_simulations(name, simulations, simulations_flag)
     environment = make_environment(TrainConfig(league=league or LEAGUES[0]))
     config = environment.config if game is None else game
     if name in SCRIPTS:
@@ -79,9 +81,10 @@ def find_player(
             f"--league {league}"
         )
     scale = _scale(loaded, report)
+    asked = "" if simulations is None else f" {simulations_flag} {simulations}"
     if loaded.greedy and (search is not None or simulations is not None):
         raise ConfigError(
-            f"{name}{'' if simulations is None else f' --search {simulations}'}: {base} learned "
+            f"{name}{asked}: {base} learned "
             "Q-values (--algorithm r2d2), and a search needs a policy to draw from. Leave the "
             "search out, or use an agent of PPO or imitation."
         )
@@ -91,7 +94,7 @@ def find_player(
         )
         if simulations is None:
             return agent, loaded.environment
-        return _searcher(name, agent, loaded.environment, simulations), loaded.environment
+        return _searcher(name + asked, agent, loaded.environment, simulations), loaded.environment
     try:
         guide = NetworkGuide(loaded.environment, loaded.policy)
     except ValueError as error:
@@ -99,13 +102,13 @@ def find_player(
     return RolloutSearch(guide, search[1]), loaded.environment
 
 
-def _check_simulations(name: str, simulations: int) -> None:
+def _check_simulations(name: str, simulations: int, flag: str) -> None:
     """Refuses a tree search that cannot be, before anything is loaded.
 
     Raises:
         ConfigError: the player has no network, searches already, or the number is out of range.
     """
-    said = f"--search {simulations}"
+    said = f"{flag} {simulations}"
     if name in (*SCRIPTS, EXPERT):
         raise ConfigError(
             f"{said}: {name} has no network to search with. Name a run, a checkpoint or "
@@ -114,22 +117,21 @@ def _check_simulations(name: str, simulations: int) -> None:
     if _search(name) is not None:
         raise ConfigError(
             f"{said}: {name} is another search. Use one of them: {PRETRAINED} {said}, or {name} "
-            "without --search"
+            f"without {flag}"
         )
     if not 1 <= simulations <= MOST_SIMULATIONS:
         raise ConfigError(
             f"{said}: the number of actions to try out for a move must be a whole number within "
-            f"1..{MOST_SIMULATIONS}. Without --search, the network moves at once."
+            f"1..{MOST_SIMULATIONS}. Without {flag}, the network moves at once."
         )
 
 
-def _searcher(name: str, agent: PolicyAgent, environment: HackMatrix, simulations: int) -> Searcher:
+def _searcher(said: str, agent: PolicyAgent, environment: HackMatrix, simulations: int) -> Searcher:
     """A policy that searches in trees.
 
     Raises:
         ConfigError: it cannot.
     """
-    said = f"{name} --search {simulations}"
     if agent.value_scale is None:
         raise ConfigError(
             f"{said}: its checkpoint does not hold the units of the network's value, which a "

@@ -118,6 +118,11 @@ class Searcher(StateAgent):
         )
 
     @property
+    def tells_probabilities(self) -> bool:
+        """Always true: those of the network, improved by the search."""
+        return True
+
+    @property
     def gamma(self) -> float:
         """Discount of the return that its value predicts."""
         return self.search.trees.gamma
@@ -135,6 +140,9 @@ class Searcher(StateAgent):
         key: Key[Array, ""],
     ) -> tuple[Int32[Array, ""], PyTree[Array], Thought]:
         """Searches; the thought has the value and the visits of each action.
+
+        The probabilities of the thought are a target to learn from. An action that is not searched
+        keeps that of the network, and one by rule has 1.
 
         Args:
             observation: the state of one game.
@@ -155,7 +163,11 @@ class Searcher(StateAgent):
             jnp.where(by_rule < 0, result.action, by_rule),
             carry,
             Thought(
-                probabilities=result.policy,
+                probabilities=jnp.where(
+                    by_rule < 0,
+                    _beside_unsearched(result.policy, legal, MaskedCategorical(logits, mask)),
+                    jax.nn.one_hot(by_rule, mask.shape[0]),
+                ),
                 value=_value(result, prior),
                 win_probability=None if win is None else jax.nn.sigmoid(win),
                 search_values=result.values,
@@ -188,6 +200,16 @@ class Searcher(StateAgent):
         return one_round_loop(
             lambda carry, _: carry[0], one, (wanted, nothing), given, share=_SHARE, least=_LEAST
         )[1]
+
+
+def _beside_unsearched(
+    found: Float32[Array, " num_actions"],
+    searched: Bool[Array, " num_actions"],
+    prior: MaskedCategorical,
+) -> Float32[Array, " num_actions"]:
+    """The probabilities that a search found, with the prior's of actions that it left out."""
+    left_out = jnp.where(searched, 0.0, prior.probs)
+    return (1.0 - jnp.sum(left_out)) * found + left_out
 
 
 def _value(result: SearchResult, prior: Prior) -> Float32[Array, ""]:

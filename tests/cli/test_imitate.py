@@ -19,13 +19,20 @@ SMALL = (
 )
 
 
-def test_a_run_learns_from_a_teacher_and_train_resumes_it(tmp_path):
-    run = tmp_path / "run"
-    done = invoke(
-        "imitate", "--teacher", "runner", *SMALL, "--total-timesteps", 64, "--run-dir", run
-    )
+LEARNS = ("imitate", *SMALL, "--total-timesteps", 64)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A run that has learned from a teacher."""
+    run = tmp_path_factory.mktemp("imitate") / "run"
+    done = invoke(*LEARNS, "--teacher", "runner", "--run-dir", run)
     assert done.exit_code == 0, done.output
     assert "Teacher: runner" in done.stdout
+    return run
+
+
+def test_a_run_learns_from_a_teacher_and_train_resumes_it(run):
     stored = json.loads((run / "config.json").read_text())
     assert (stored["algorithm"], stored["teacher"]) == ("imitation", "runner")
     row = read_json_lines(run / "metrics.jsonl")[-1]
@@ -42,6 +49,17 @@ def test_a_run_learns_from_a_teacher_and_train_resumes_it(tmp_path):
     assert read_json_lines(run / "metrics.jsonl")[-1]["env_steps"] == 96
 
 
+def test_a_student_learns_what_a_search_would_draw(run, tmp_path):
+    student = tmp_path / "student"
+    searches = ("--teacher", run, "--teacher-search", 2, "--soft-labels", "--init", run)
+    done = invoke(*LEARNS, *searches, "--run-dir", student)
+    assert done.exit_code == 0, done.output
+    stored = json.loads((student / "config.json").read_text())
+    assert (stored["teacher_search"], stored["soft_labels"]) == (2, True)
+    held = read_arrays(epath.Path(student / "checkpoints" / "2"), "training").arrays
+    assert any(name.endswith("positions.probabilities") for name in held)
+
+
 @pytest.mark.parametrize(
     ("flags", "parts"),
     [
@@ -53,6 +71,9 @@ def test_a_run_learns_from_a_teacher_and_train_resumes_it(tmp_path):
         (("--teacher", "runner", "--network", "gru"), ("--network gru", "--no-symmetries")),
         (("--teacher", "runner", "--target-kl", 1), ("--target-kl 1.0", "--target-kl none")),
         (("--teacher", "runner", "--teacher-games", 2), ("--teacher-games 2.0", "1 or less")),
+        (("--teacher", "expert", "--soft-labels"), ("--soft-labels", "--teacher expert", "a run")),
+        (("--teacher", "runner", "--teacher-search", 8), ("--teacher-search 8", "no network")),
+        (("--teacher", "expert", "--teacher-search", 0), ("--teacher-search 0", "1 or more")),
     ],
 )
 def test_what_cannot_work_is_named(tmp_path, monkeypatch, flags, parts):

@@ -11,7 +11,7 @@ from game.positions import position
 from game.recordings import CONFIG, load, rows
 
 import hackmatrix_rl as hm
-from hackmatrix_rl.agent import RunningScale
+from hackmatrix_rl.agent import MaskedCategorical, RunningScale
 from hackmatrix_rl.env import env_keys
 from hackmatrix_rl.game import (
     Action,
@@ -29,6 +29,7 @@ from .test_players import OWNER, with_snapshots
 pytestmark = pytest.mark.usefixtures("compile_quickly")
 
 ENVIRONMENT = hm.HackMatrix(CONFIG, observation="tactical", reward=RewardConfig(victory=0.5))
+NETWORK = network(environment=ENVIRONMENT)
 GAMES = 32
 KEYS = env_keys(jax.random.key(5), GAMES)
 
@@ -72,7 +73,7 @@ def same(one, other, chosen):
 def search():
     """Twelve simulations in four trees, for a batch of games."""
     units = {"value_scale": RunningScale(), "gamma": 0.99, "determinisations": 4}
-    player = hm.Searcher(network(environment=ENVIRONMENT), ENVIRONMENT, 12, **units)
+    player = hm.Searcher(NETWORK, ENVIRONMENT, 12, **units)
 
     @jax.jit
     def of(games):
@@ -115,7 +116,17 @@ def test_it_plays_legal_actions_and_undo_only_by_the_rule(search):
     assert action[0] == Action.UNDO
     assert (thought.search_visits[:, Action.UNDO] == 0).all()
     assert not (thought.search_visits > 0)[~mask].any()
-    assert (thought.probabilities[:, Action.UNDO] == 0).all()
+    np.testing.assert_allclose(thought.probabilities.sum(axis=1), 1.0, rtol=1e-5)
+    assert not (thought.probabilities > 0)[~mask].any()
+    assert thought.probabilities[0, Action.UNDO] == 1
+    # Where it may be played, it keeps the network's probability: nothing is known about it.
+    may = mask[:, Action.UNDO] & (action != Action.UNDO)
+    assert may.any()
+    logits = jax.jit(jax.vmap(lambda game: NETWORK(ENVIRONMENT.observe(game), ())[0]))(games)
+    priors = MaskedCategorical(logits, jnp.asarray(mask)).probs
+    np.testing.assert_allclose(
+        thought.probabilities[may, Action.UNDO], priors[may, Action.UNDO], rtol=1e-4
+    )
     searched = (action != Action.UNDO) & (mask.sum(axis=1) > 2)
     assert searched.sum() > 10
     assert (thought.search_visits.sum(axis=1)[searched] == 12).all()
@@ -126,7 +137,7 @@ def test_it_plays_legal_actions_and_undo_only_by_the_rule(search):
 
 def test_an_environment_with_another_config_is_refused():
     units = {"value_scale": RunningScale(), "gamma": 0.99}
-    player = hm.Searcher(network(environment=ENVIRONMENT), ENVIRONMENT, 4, **units)
+    player = hm.Searcher(NETWORK, ENVIRONMENT, 4, **units)
     other = dataclasses.replace(
         ENVIRONMENT, config=dataclasses.replace(CONFIG, rewind_across_stages=False)
     )

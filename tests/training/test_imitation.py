@@ -15,6 +15,7 @@ from hackmatrix_rl.agent.networks import MLPActorCritic
 from hackmatrix_rl.checkpoints import find_checkpoint
 from hackmatrix_rl.config import make_config
 from hackmatrix_rl.env import CartPole, env_keys
+from hackmatrix_rl.evaluation import ThinkingAgent, Thought
 from hackmatrix_rl.runs import make_run_folder, run
 from hackmatrix_rl.runs.sinks import read_json_lines
 from hackmatrix_rl.system import ExitCode
@@ -49,6 +50,26 @@ def test_the_student_learns_what_the_teacher_does():
     assert found[-1]["cross_entropy"] < 0.5 * found[0]["cross_entropy"]
     assert {"value_loss", "entropy", "gradient_norm", "label_cross_entropy"} <= set(found[0])
     assert not {"policy_loss", "approx_kl", "clip_fraction"} & set(found[0])
+
+
+class Undecided(ThinkingAgent):
+    """Always takes action 1, and says that it wants it 7 times in 10."""
+
+    tells_probabilities = True
+
+    def think(self, observation, mask, carry, *, key):
+        chances = jnp.array([0.3, 0.7], jnp.float32)
+        return jnp.int32(1), carry, Thought(probabilities=chances)
+
+
+@pytest.mark.parametrize(("soft", "wanted"), [(True, 0.7), (False, 1.0)])
+def test_soft_labels_are_the_teachers_probabilities(soft, wanted):
+    trainer = imitation(teacher=Undecided(), soft_labels=soft, random_share=0.0)
+    for _ in trainer.train(40 * UPDATE, key=jax.random.key(1)):
+        pass
+    student, seen = trainer.policy, trainer.state.actors.games.observation
+    logits = jax.jit(jax.vmap(lambda one: student(one, ())[0]))(seen)
+    np.testing.assert_allclose(jax.nn.softmax(logits)[:, 1], wanted, atol=0.03)
 
 
 def test_who_plays_is_drawn_for_a_whole_episode():
@@ -125,26 +146,30 @@ def test_the_buffer_holds_the_newest_rollouts_and_draws_from_them_alone():
     assert drawn(buffer) == [[6, 8, 10, 12, 14, 16], [7, 9, 11, 13, 15, 17]]
 
 
-def test_what_is_drawn_is_changed_with_its_mask_and_its_label():
+def test_what_is_drawn_is_changed_with_its_mask_and_its_labels():
     """What is seen has the sign of the only legal action, and of the label."""
     spec = CartPole().spec
     policy = MLPActorCritic(spec, width=4, depth=1, key=jax.random.key(0))
     right = jnp.array([[0, 1], [1, 1], [1, 0]], jnp.int32)
     positions = eqx.tree_at(
-        lambda x: (x.observation, x.mask, x.action),
+        lambda x: (x.observation, x.mask, x.action, x.probabilities),
         labelled(0),
         (
             jnp.broadcast_to(jnp.where(right == 1, 1.0, -1.0)[..., None], (3, 2, 4)),
             jax.nn.one_hot(right, 2) == 1,
             right,
+            jax.nn.one_hot(right, 2),
         ),
+        is_leaf=lambda leaf: leaf is None,
     )
-    buffer = Buffer.empty(spec, policy, num_envs=2, num_steps=3, slots=1).write(positions, ())
+    empty = Buffer.empty(spec, policy, num_envs=2, num_steps=3, slots=1, soft=True)
+    buffer = empty.write(positions, ())
     draw = jax.jit(lambda key: buffer.draw(3, single_device(), Mirror(), IDENTITY_SCALE, key=key))
     for key in range(8):
         batch = draw(jax.random.key(key))
         seen = np.asarray(batch.observation[..., 0] > 0).astype(int)
         np.testing.assert_array_equal(batch.action, seen)
+        np.testing.assert_array_equal(jnp.exp(batch.teacher_log_probs), np.eye(2)[seen])
         np.testing.assert_array_equal(batch.mask, np.eye(2, dtype=bool)[seen])
 
 
@@ -213,6 +238,7 @@ def test_a_mesh_plays_the_same_games_and_draws_the_same_positions():
     [
         ({"random_share": 1.5}, r"random_share must be in \[0, 1\], not 1.5"),
         ({"buffer_size": 10}, "buffer_size 10 is less than the 256 positions of an update"),
+        ({"soft_labels": True}, "Balancer only acts; use soft_labels=False, or a network"),
     ],
 )
 def test_wrong_arguments_are_named(changes, message):

@@ -12,6 +12,7 @@ from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree, UInt32
 from hackmatrix_rl.agent import Batch, Rollout, ValueScale
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.env import EnvSpec, Symmetry
+from hackmatrix_rl.training.imitation._labelling import Label
 from hackmatrix_rl.training.sharding import (
     BY_ENVIRONMENT,
     BY_STEP_AND_ENVIRONMENT,
@@ -28,6 +29,7 @@ class Labelled(eqx.Module):
         action: what the teacher does.
         done: whether the episode ended with the next action.
         value_target: the return that followed, in units of reward (see `Targets`).
+        probabilities: of each action under the teacher; `None` if only its action counts.
     """
 
     observation: PyTree[Array]
@@ -35,22 +37,30 @@ class Labelled(eqx.Module):
     action: Int32[Array, "*axes"]
     done: Bool[Array, "*axes"]
     value_target: Float32[Array, "*axes"]
+    probabilities: Float32[Array, "*axes num_actions"] | None = None
 
     @classmethod
     def of(
         cls,
         rollout: Rollout,
-        labels: Int32[Array, "num_steps num_envs"],
+        label: Label,
         value_target: Float32[Array, "num_steps num_envs"],
     ) -> "Labelled":
         """The positions of a rollout.
 
         Args:
             rollout: the rollout.
-            labels: the teacher's actions.
+            label: the teacher's actions, and perhaps their probabilities.
             value_target: the values to learn, in units of reward.
         """
-        return cls(rollout.observation, rollout.mask, labels, rollout.done, value_target)
+        return cls(
+            rollout.observation,
+            rollout.mask,
+            label.action,
+            rollout.done,
+            value_target,
+            label.probabilities,
+        )
 
 
 class Buffer(eqx.Module):
@@ -71,7 +81,14 @@ class Buffer(eqx.Module):
 
     @classmethod
     def empty(
-        cls, spec: EnvSpec, policy: ActorCritic, *, num_envs: int, num_steps: int, slots: int
+        cls,
+        spec: EnvSpec,
+        policy: ActorCritic,
+        *,
+        num_envs: int,
+        num_steps: int,
+        slots: int,
+        soft: bool = False,
     ) -> "Buffer":
         """A buffer without positions.
 
@@ -81,6 +98,7 @@ class Buffer(eqx.Module):
             num_envs: number of environments.
             num_steps: steps of a rollout.
             slots: number of rollouts to keep.
+            soft: keeps the teacher's probabilities, too.
         """
 
         def zeros(length: int, leaf: Any) -> Array:
@@ -93,6 +111,7 @@ class Buffer(eqx.Module):
             action=jnp.zeros(shape, jnp.int32),
             done=jnp.zeros(shape, bool),
             value_target=jnp.zeros(shape, jnp.float32),
+            probabilities=jnp.zeros((*shape, spec.num_actions), jnp.float32) if soft else None,
         )
         carries = jax.tree.map(partial(zeros, slots), policy.initial_carry())
         return cls(positions, carries, jnp.zeros((), jnp.uint32))
@@ -184,6 +203,7 @@ class Buffer(eqx.Module):
             initial_carry=carry,
             advantage=nothing,
             value_target=value_scale.normalize(found.value_target),
+            teacher_log_probs=None if found.probabilities is None else jnp.log(found.probabilities),
         )
 
 
@@ -226,6 +246,9 @@ def _changed(positions: Labelled, augment: Symmetry | None, key: Key[Array, ""])
             action=changed.action(positions.action),
             done=positions.done,
             value_target=positions.value_target,
+            probabilities=None
+            if positions.probabilities is None
+            else changed.of_each(positions.probabilities),
         )
 
     return jax.vmap(one)(positions, jax.random.split(key, positions.action.shape[0]))

@@ -16,7 +16,7 @@ from hackmatrix_rl.agent import (
 )
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.env import Environment, HackMatrix, Symmetry, whole_games
-from hackmatrix_rl.evaluation import Agent, check_player
+from hackmatrix_rl.evaluation import Agent, ThinkingAgent, check_player
 from hackmatrix_rl.game import FIRST_PROGRAM, NUM_ACTIONS, SIPHON
 from hackmatrix_rl.training._algorithm import Algorithm, AlgorithmState, Dispatch
 from hackmatrix_rl.training._counter import Counter
@@ -98,6 +98,7 @@ class Imitation(Algorithm[ImitationState]):
         random_share: share of the steps with a random legal action.
         slots: number of rollouts that the buffer holds.
         augment: changes the positions drawn from the buffer; `None`: they stay as they are.
+        soft_labels: the student learns the teacher's probabilities instead of its actions.
     """
 
     ppo: PPO
@@ -106,6 +107,7 @@ class Imitation(Algorithm[ImitationState]):
     random_share: float = eqx.field(static=True)
     slots: int = eqx.field(static=True)
     augment: Symmetry | None
+    soft_labels: bool = eqx.field(static=True)
 
     def __init__(
         self,
@@ -117,6 +119,7 @@ class Imitation(Algorithm[ImitationState]):
         random_share: float = 0.02,
         buffer_size: int = 524_288,
         augment: Symmetry | None = None,
+        soft_labels: bool = False,
     ) -> None:
         """Takes the modules of a trainer of PPO.
 
@@ -132,6 +135,7 @@ class Imitation(Algorithm[ImitationState]):
             buffer_size: labelled positions to keep, over all environments; at least those of an
                 update, and rounded down to whole updates.
             augment: see the class; only for a student without memory.
+            soft_labels: see the class; for a network or a `Searcher`, which tell them.
 
         Raises:
             TypeError: the teacher is no player.
@@ -150,12 +154,18 @@ class Imitation(Algorithm[ImitationState]):
                 "augment changes single positions, but the student's memory is of the games as "
                 "they were; use augment=None"
             )
+        if soft_labels and not (isinstance(teacher, ThinkingAgent) and teacher.tells_probabilities):
+            raise ValueError(
+                f"soft_labels are the teacher's probabilities, and {type(teacher).__name__} only "
+                "acts; use soft_labels=False, or a network or a Searcher as the teacher"
+            )
         self.ppo = ppo
         self.teacher = teacher
         self.beta = Constant(1.0) if beta is None else beta
         self.random_share = random_share
         self.slots = buffer_size // ppo.steps_per_update
         self.augment = augment
+        self.soft_labels = soft_labels
 
     # An `AbstractVar` may be a property, which type checkers do not know.
     @property  # type: ignore[misc]
@@ -193,6 +203,7 @@ class Imitation(Algorithm[ImitationState]):
                     num_envs=self.ppo.num_envs,
                     num_steps=self.ppo.collect.num_steps,
                     slots=self.slots,
+                    soft=self.soft_labels,
                 ),
             ),
             key=plain.key,
@@ -244,7 +255,7 @@ class Imitation(Algorithm[ImitationState]):
         scale = learner.value_scale.update(targets.value_target)
         learner = eqx.tree_at(lambda x: x.value_scale, learner, scale)
         buffer = before.buffer.write(
-            Labelled.of(rollout, labels.action, targets.value_target), rollout.initial_carry
+            Labelled.of(rollout, labels, targets.value_target), rollout.initial_carry
         )
 
         rate = self.ppo.learning_rate(now)
@@ -272,7 +283,9 @@ class Imitation(Algorithm[ImitationState]):
         )
 
     def _labelling(self, env_steps: Counter) -> Labelling:
-        return Labelling(self.teacher, self.beta(env_steps.as_float()), self.random_share)
+        return Labelling(
+            self.teacher, self.beta(env_steps.as_float()), self.random_share, self.soft_labels
+        )
 
     def _learn(
         self, learner: Learner, buffer: Buffer, rate: Float32[Array, ""], key: Key[Array, ""]

@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
 
 from hackmatrix_rl.agent import ActionChoice, CollectorState, MaskedCategorical
 from hackmatrix_rl.agent.networks import reset_carry
-from hackmatrix_rl.evaluation import Agent, RandomAgent, read_by
+from hackmatrix_rl.evaluation import Agent, RandomAgent, ThinkingAgent, read_by
 
 _AT_THE_START = np.uint32(2**32 - 1)
 """Folded into an environment's key for its first episode; no step has this number."""
@@ -36,12 +36,14 @@ class Label(eqx.Module):
         log_prob: log-probability of that action under the student.
         mode: the student's likeliest action.
         taught: whether the teacher's action was played.
+        probabilities: of each action under the teacher; `None` if only its action counts.
     """
 
     action: Int32[Array, "*steps num_envs"]
     log_prob: Float32[Array, "*steps num_envs"]
     mode: Int32[Array, "*steps num_envs"]
     taught: Bool[Array, "*steps num_envs"]
+    probabilities: Float32[Array, "*steps num_envs num_actions"] | None = None
 
 
 class Labelling(ActionChoice):
@@ -60,11 +62,13 @@ class Labelling(ActionChoice):
         teacher: a player that reads the observation, or the game.
         beta: probability that the teacher plays an episode that begins now.
         random_share: share of the steps with a random legal action instead.
+        soft: notes the teacher's probabilities, too.
     """
 
     teacher: Agent
     beta: Float32[Array, ""]
     random_share: float = eqx.field(static=True)
+    soft: bool = eqx.field(static=True, default=False)
 
     def start(self, keys: Key[Array, " num_envs"]) -> Teaching:
         """The memory before the first step.
@@ -92,10 +96,14 @@ class Labelling(ActionChoice):
 
         def ask(
             read: PyTree[Array], mask: Array, carry: PyTree[Array], key: Array
-        ) -> tuple[Array, PyTree[Array]]:
-            return self.teacher.act(read, mask, carry, key=key)
+        ) -> tuple[Array, PyTree[Array], Array | None]:
+            if self.soft:
+                assert isinstance(self.teacher, ThinkingAgent)
+                action, carry, thought = self.teacher.think(read, mask, carry, key=key)
+                return action, carry, thought.probabilities
+            return *self.teacher.act(read, mask, carry, key=key), None
 
-        label, carry = jax.vmap(ask)(read, actors.mask, memory.carry, draw.teacher)
+        label, carry, probabilities = jax.vmap(ask)(read, actors.mask, memory.carry, draw.teacher)
         own = jax.vmap(MaskedCategorical.sample)(chances, draw.student)
         chosen = jnp.where(memory.taught, label, own)
         any_legal, _ = jax.vmap(
@@ -107,6 +115,7 @@ class Labelling(ActionChoice):
             log_prob=chances.log_prob(label),
             mode=chances.mode(),
             taught=memory.taught & ~strays,
+            probabilities=probabilities,
         )
         action = jnp.where(strays, any_legal, chosen)
         return action, Teaching(carry=carry, taught=memory.taught), note

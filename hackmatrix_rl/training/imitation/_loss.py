@@ -1,4 +1,4 @@
-"""The loss of imitation: cross-entropy to the teacher's actions."""
+"""The loss of imitation: cross-entropy to what the teacher does, or would do."""
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -10,6 +10,9 @@ from hackmatrix_rl.agent.networks import ActorCritic, Evaluator, evaluator_of
 
 class CloneLoss(eqx.Module):
     """Cross-entropy of the student's distribution over the legal actions to the teacher's action.
+
+    Where the batch has the teacher's probabilities (`Batch.teacher_log_probs`), they are what is
+    learned instead of the action.
 
     The value learns the targets of the batch, which belong to whoever played.
 
@@ -47,7 +50,7 @@ class CloneLoss(eqx.Module):
         """
         found = Unrolled.of(evaluator_of(policy), batch)
         chances = MaskedCategorical(found.logits, batch.mask)
-        surprise = -chances.log_prob(batch.action)
+        surprise = _surprise(chances, batch)
         if self.special_from is not None:
             special = batch.action >= self.special_from
             surprise = surprise * jnp.where(special, self.special_weight, 1.0)
@@ -61,3 +64,11 @@ class CloneLoss(eqx.Module):
             approx_kl=nothing,
             clip_fraction=nothing,
         )
+
+
+def _surprise(chances: MaskedCategorical, batch: Batch) -> Float32[Array, "num_steps batch"]:
+    """The cross-entropy of each position."""
+    if batch.teacher_log_probs is None:
+        return -chances.log_prob(batch.action)
+    finite = jnp.where(chances.support, chances.log_probs, 0.0)
+    return -jnp.sum(jnp.exp(batch.teacher_log_probs) * finite, axis=-1)
