@@ -87,6 +87,18 @@ from .commands import assert_refused, invoke
         (["bench", "--json", "/dev/full"], ["--json /dev/full: is no file"]),
         (["compare", "--precision", "--seeds", "10000000000"], ["--seeds"]),
         (["verify-resume", "--updates", "10000000000"], ["--updates"]),
+        (
+            ["verify-resume", "--selfplay", "--num-envs", "8"],
+            ["--num-envs: no setting of what is asked for", "hackmatrix-rl train"],
+        ),
+        (
+            ["verify-resume", "--vertices", "5"],
+            ["--vertices: no setting", "hackmatrix-rl selfplay"],
+        ),
+        (
+            ["verify-resume", "--selfplay", "--preset", "debug"],
+            ["--preset debug: --selfplay has no presets"],
+        ),
         (["eval"], ["RUN_OR_CHECKPOINT"]),
         (["eval", "random", "--episodes", "0"], ["--episodes"]),
         (["bench", "--json", "no/such/folder.json"], ["no/such/folder.json"]),
