@@ -43,6 +43,10 @@ CHOICES: dict[str, dict[str, tuple[str, ...]]] = {
         "resnet": ("--network", "resnet"),
         "transformer": ("--network", "transformer"),
     },
+    "program weight": {
+        "1": ("--program-weight", "1"),
+        "3": ("--program-weight", "3"),
+    },
     "KL to the start": {
         "none": USUAL,
         "0.2, fading": (*USUAL, "--teacher-kl", "linear:0.2:0@0.5"),
@@ -62,7 +66,7 @@ CHOICES: dict[str, dict[str, tuple[str, ...]]] = {
     },
 }
 
-IMITATED = ("network",)
+IMITATED = ("network", "program weight")
 """Choices that are measured by imitation."""
 COLUMNS = ("siphons", "programs", "undos", "accuracy", "accuracy_programs", "accuracy_siphons")
 
