@@ -27,6 +27,7 @@ BASE = (
     *("--critic-warmup-timesteps", "300_000"),
 )
 USUAL = ("--gamma", "linear:0.997:0.9993", "--reward", NO_FARMING)
+CELLS = ("--network", "cells", "--width", "192")
 CHOICES: dict[str, dict[str, tuple[str, ...]]] = {
     "value": {
         "squared errors, standard": USUAL,
@@ -39,9 +40,21 @@ CHOICES: dict[str, dict[str, tuple[str, ...]]] = {
         "a quarter of the games": (*USUAL, "--frontier-share", "0.25"),
     },
     "network": {
-        "cells": ("--network", "cells", "--width", "192"),
+        "cells": CELLS,
         "resnet": ("--network", "resnet"),
         "transformer": ("--network", "transformer"),
+    },
+    "observation": {
+        "tactical": CELLS,
+        "compact": (*CELLS, "--observation", "compact"),
+    },
+    "who plays": {
+        "the teacher, then the student": CELLS,
+        "the teacher": (*CELLS, "--teacher-games", "1"),
+    },
+    "symmetries": {
+        "turned and mirrored": CELLS,
+        "as played": (*CELLS, "--no-symmetries"),
     },
     "program weight": {
         "1": ("--program-weight", "1"),
@@ -50,6 +63,15 @@ CHOICES: dict[str, dict[str, tuple[str, ...]]] = {
     "KL to the start": {
         "none": USUAL,
         "0.2, fading": (*USUAL, "--teacher-kl", "linear:0.2:0@0.5"),
+    },
+    "critic first": {
+        "300,000 steps": USUAL,
+        "none": (*USUAL, "--critic-warmup-timesteps", "0"),
+    },
+    "entropy": {
+        "0.003": USUAL,
+        "0.01": (*USUAL, "--ent-coef", "0.01"),
+        "0": (*USUAL, "--ent-coef", "0"),
     },
     "reward": {
         "nothing that UNDO repeats": USUAL,
@@ -66,7 +88,7 @@ CHOICES: dict[str, dict[str, tuple[str, ...]]] = {
     },
 }
 
-IMITATED = ("network", "program weight")
+IMITATED = ("network", "observation", "who plays", "symmetries", "program weight")
 """Choices that are measured by imitation."""
 COLUMNS = ("siphons", "programs", "undos", "accuracy", "accuracy_programs", "accuracy_siphons")
 

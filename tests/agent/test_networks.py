@@ -1,6 +1,7 @@
 import re
 import sys
 import types
+from functools import partial
 
 import equinox as eqx
 import jax
@@ -31,6 +32,7 @@ from hackmatrix_rl.agent.networks import (
     TransformerActorCritic,
     TrunkActorCritic,
     WithAuxiliaryHead,
+    _conv,
     build_network,
     evaluator_of,
     plain_evaluator,
@@ -153,6 +155,30 @@ def test_a_convolution_sees_the_neighbours_of_a_cell_and_no_others():
     response = network.convolutions[0](blank.at[0, 0].set(1.0))
     assert (np.asarray(response[1, 1]) != 0).any()
     assert (np.asarray(response[2, 2]) == 0).all()
+
+
+def _slopes(convolve):
+    """The gradients of a sum over boards, for the boards and the weights."""
+
+    def total(boards, weight):
+        return jnp.sin(jax.vmap(convolve, (0, None))(boards, weight)).sum()
+
+    boards = jax.random.normal(jax.random.key(1), (5, 6, 4, 7), jnp.float32)
+    weight = jax.random.normal(jax.random.key(2), (3, 3, 7, 2), jnp.float32)
+    return jax.jit(jax.grad(total, (0, 1))), boards, weight
+
+
+def test_a_convolution_has_the_gradient_of_xlas_convolution():
+    ours, boards, weight = _slopes(_conv._convolve)
+    theirs, _, _ = _slopes(_conv._convolution)
+    assert_close = partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-4)
+    jax.tree.map(assert_close, ours(boards, weight), theirs(boards, weight))
+
+
+def test_the_gradient_of_a_convolution_has_no_convolution_on_a_cpu():
+    ours, boards, weight = _slopes(_conv._convolve)
+    # One is left: that of the forward pass.
+    assert ours.lower(boards, weight).as_text().count("stablehlo.convolution") == 1
 
 
 def test_a_convolution_needs_a_board():

@@ -58,15 +58,56 @@ class Conv(eqx.Module):
 
     def linear(self, board: Float[Array, "rows cols inputs"]) -> Float[Array, "rows cols outputs"]:
         """The board convolved, without the rectifier."""
-        convolved = jax.lax.conv_general_dilated(
-            # Not `[None]`, whose gradient is a sum (of one term) in the dtype of the weights.
-            board.astype(self.weight.dtype).reshape(1, *board.shape),
-            self.weight,
-            window_strides=(1, 1),
-            padding="SAME",
-            dimension_numbers=("NHWC", "HWIO", "NHWC"),
-        )[0]
-        return plus_bias(convolved, self.bias)
+        return plus_bias(_convolve(board.astype(self.weight.dtype), self.weight), self.bias)
+
+
+def _convolution(
+    board: Float[Array, "rows cols inputs"], weight: Float[Array, "3 3 inputs outputs"]
+) -> Float[Array, "rows cols outputs"]:
+    """The convolution; beyond the board everything is zero."""
+    return jax.lax.conv_general_dilated(
+        # Not `[None]`, whose gradient is a sum (of one term) in the dtype of the weights.
+        board.reshape(1, *board.shape),
+        weight,
+        window_strides=(1, 1),
+        padding="SAME",
+        dimension_numbers=("NHWC", "HWIO", "NHWC"),
+    )[0]
+
+
+def _product_of_patches(
+    board: Float[Array, "rows cols inputs"], weight: Float[Array, "3 3 inputs outputs"]
+) -> Float[Array, "rows cols outputs"]:
+    """The convolution as one matrix product, of the nine cells around each cell."""
+    rows, cols, _ = board.shape
+    padded = jnp.pad(board, ((1, 1), (1, 1), (0, 0)))
+    patches = [
+        padded[row : row + rows, col : col + cols] for row in range(KERNEL) for col in range(KERNEL)
+    ]
+    return jnp.concatenate(patches, axis=-1) @ weight.reshape(-1, weight.shape[-1])
+
+
+_convolve = jax.custom_jvp(_convolution)
+"""The convolution, whose gradient on a CPU is that of the matrix product.
+
+Minibatches are learned from in a loop, where XLA's own gradient of a convolution is many times
+slower on a CPU (`benchmarks/convolution.py`).
+"""
+
+
+@_convolve.defjvp
+def _convolve_jvp(
+    primals: tuple[Array, Array], tangents: tuple[Array, Array]
+) -> tuple[Array, Array]:
+    """The convolution and its derivative."""
+
+    def derivative(of: Callable[[Array, Array], Array]) -> Callable[..., Array]:
+        return lambda board, weight, d_board, d_weight: of(d_board, weight) + of(board, d_weight)
+
+    changed: Array = jax.lax.platform_dependent(
+        *primals, *tangents, cpu=derivative(_product_of_patches), default=derivative(_convolution)
+    )
+    return _convolution(*primals), changed
 
 
 def grid_shape(features: Features) -> tuple[int, int, int]:
