@@ -242,9 +242,9 @@ def _defaults(each: "dataclasses.Field[Any]", kind: type[RunConfig]) -> str:
         if each.name in settings and settings[each.name] != each.default:
             changed.setdefault(_shown(settings[each.name]), []).append(preset)
     for name, settings in (
-        ("cpu, imitation", TAUGHT),
+        ("imitation", TAUGHT),
         ("r2d2", REPLAYED),
-        ("cpu, --init", CONTINUED),
+        ("--init", CONTINUED),
     ):
         if settings.get(each.name, each.default) != each.default:
             changed.setdefault(_shown(settings[each.name]), []).append(name)

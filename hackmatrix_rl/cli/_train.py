@@ -59,7 +59,7 @@ from hackmatrix_rl.system import (
 @run_options
 @click.pass_context
 def train(context: click.Context, /, **given: Any) -> int:
-    """Train an agent: on a CPU it imitates a scripted expert, elsewhere it learns by PPO.
+    """Train an agent: it imitates a scripted expert, or learns by PPO or Q-learning.
 
     Without options, the preset for this machine's device sets everything; on two CPU cores it
     takes some minutes. --init RUN goes on from there by PPO. Ctrl-C (or SIGTERM) saves the run

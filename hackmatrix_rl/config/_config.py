@@ -136,7 +136,7 @@ class TrainConfig(ReplayConfig, RunConfig):
     algorithm: str = option(
         FROM_REWARDS,
         "Learning",
-        "ppo: from rewards; imitation: from a teacher (train's choice on a CPU); r2d2: Q-learning.",
+        "ppo: from rewards; imitation: from a teacher (train's choice); r2d2: Q-learning.",
         choices=ALGORITHMS,
     )
     init: str | None = option(

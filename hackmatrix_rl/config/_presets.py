@@ -80,7 +80,12 @@ TAUGHT: Mapping[str, Any] = MappingProxyType(
         "gamma": 0.997,
     }
 )
-"""What the preset `cpu` sets for imitation: some minutes on two cores, from random weights."""
+"""What a device's preset sets for imitation: some minutes on two cores, from random weights."""
+_WIDE: Mapping[str, Any] = MappingProxyType(
+    {"total_timesteps": 24_000_000, "buffer_size": 2_097_152}
+)
+"""What the presets `gpu` and `tpu` change of it: an update has four times as many games, and there
+are twice as many updates. Not measured on such a device."""
 
 REPLAYED: Mapping[str, Any] = MappingProxyType(
     {
@@ -122,7 +127,8 @@ CONTINUED: Mapping[str, Any] = MappingProxyType(
         "aux_victory": True,
     }
 )
-"""What the preset `cpu` sets for PPO that starts from another training (`--init`)."""
+"""What a device's preset sets for PPO that starts from another training (`--init`)."""
+_DEVICES = ("cpu", "gpu", "tpu")
 _WARMUP_SHARE = 0.05
 """The most of a short training in which only the value head learns."""
 
@@ -161,8 +167,9 @@ def cpu_devices(preset: str, settings: Mapping[str, Any]) -> int | None:
 def default_algorithm(preset: str, settings: Mapping[str, Any]) -> str:
     """The algorithm of `hackmatrix-rl train` where nobody names one.
 
-    On a CPU it is imitation: what wins most from random weights there. A setting that only PPO has
-    makes it PPO, and one that only Q-learning has makes it that.
+    It is imitation, which wins most from random weights. A setting that only PPO has makes it PPO,
+    and one that only Q-learning has makes it that. The preset `debug` stays PPO: a teacher takes
+    longer to compile than all that it does.
 
     Args:
         preset: a name in `PRESETS`.
@@ -172,7 +179,8 @@ def default_algorithm(preset: str, settings: Mapping[str, Any]) -> str:
         return str(named)
     if settings.keys() & {each.name for each in dataclasses.fields(ReplayConfig)}:
         return FROM_SEQUENCES
-    return FROM_TEACHER if preset == "cpu" and not ONLY_PPO & settings.keys() else FROM_REWARDS
+    taught = preset in _DEVICES and not ONLY_PPO & settings.keys()
+    return FROM_TEACHER if taught else FROM_REWARDS
 
 
 def make_config(preset: str, settings: Mapping[str, Any]) -> TrainConfig:
@@ -199,12 +207,12 @@ def make_config(preset: str, settings: Mapping[str, Any]) -> TrainConfig:
         )
     if algorithm == FROM_SEQUENCES:
         chosen = _replayed(preset, chosen, settings)
-    elif preset == "cpu" and algorithm == FROM_TEACHER:
-        chosen |= TAUGHT
+    elif preset in _DEVICES and algorithm == FROM_TEACHER:
+        chosen |= TAUGHT if preset == "cpu" else {**TAUGHT, **_WIDE}
         if settings.get("network") is not None:
             chosen.pop("width")  # it is that of the default network
-    elif preset == "cpu" and settings.get("init") is not None:
-        chosen |= _continued(settings)
+    elif preset in _DEVICES and settings.get("init") is not None:
+        chosen |= _continued(preset, settings)
     if settings.get("minibatch_size") is not None:
         # It replaces the preset's number of minibatches.
         chosen.pop("num_minibatches", None)
@@ -225,9 +233,12 @@ def _replayed(
     return found
 
 
-def _continued(settings: Mapping[str, Any]) -> dict[str, Any]:
+def _continued(preset: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """`CONTINUED`, as far as it goes with the settings."""
     found = dict(CONTINUED)
+    if preset != "cpu":
+        # An accelerator has time for more; the schedules are shares of it.
+        found["total_timesteps"] = PRESETS[preset]["total_timesteps"]
     steps = typed(
         TrainConfig.__dataclass_fields__["total_timesteps"],
         settings.get("total_timesteps", found["total_timesteps"]),

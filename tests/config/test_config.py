@@ -293,11 +293,12 @@ def test_updates_reach_the_total():
         ("cpu", {"init": "runs/some"}, "ppo"),
         ("cpu", {"ent_coef": 0.01}, "ppo"),
         ("cpu", {"aux_coefficient": 0.1}, "ppo"),
-        ("gpu", {}, "ppo"),
+        ("gpu", {}, "imitation"),
+        ("tpu", {"init": "runs/some"}, "ppo"),
         ("debug", {}, "ppo"),
     ],
 )
-def test_training_on_a_cpu_imitates_unless_a_setting_is_of_ppo(preset, settings, algorithm):
+def test_training_imitates_unless_a_setting_is_of_ppo(preset, settings, algorithm):
     assert default_algorithm(preset, settings) == algorithm
 
 
@@ -322,6 +323,18 @@ def test_ppo_from_another_training_on_a_cpu_has_settings_of_its_own():
     assert make_config("cpu", {}).gamma == 0.99
     teaches = {"init": "runs/some", "algorithm": "imitation"}
     assert make_config("cpu", teaches).aux_coefficient == 0
+
+
+@pytest.mark.parametrize("preset", ["gpu", "tpu"])
+def test_on_an_accelerator_both_have_the_same_settings_and_more_steps(preset):
+    taught = make_config(preset, {"algorithm": "imitation"})
+    assert (taught.teacher, taught.observation, taught.width) == ("expert", "tactical", 192)
+    assert (taught.total_timesteps, taught.num_envs) == (24_000_000, 4096)
+    # As docs/scaling.md starts it on eight devices.
+    assert make_config(preset, {"algorithm": "imitation", "num_envs": 32768}).num_updates == 23
+    gone_on = make_config(preset, {"init": "runs/some"})
+    assert (gone_on.total_timesteps, gone_on.critic_warmup_timesteps) == (200_000_000, 200_000)
+    assert gone_on.reward_config.victory == 0
 
 
 @pytest.mark.parametrize("name", list(PRESETS))
