@@ -7,15 +7,15 @@
 | entropy below the floor for ten updates | a warning |
 | an update that moves the policy beyond the alarm | a warning; a stop on request |
 | spawns that found no room | a warning that names the flags to raise |
-| siphons a game far below what they were | a warning, once |
-| many UNDOs a game, or games as long as they may be with some | a warning, once |
+| siphons, programs or owners of UNDO far below what they were | a warning, once a run |
+| very many UNDOs a game, or games as long as they may be with some | a warning, once a run |
 
 A stop keeps the last good checkpoint and saves nothing more.
 """
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hackmatrix_rl.config import RunConfig, TrainConfig
@@ -31,7 +31,7 @@ class Finding:
     """A message about a sign.
 
     Attributes:
-        kind: `nonfinite`, `entropy`, `kl`, `dropped`, `siphons` or `undo`.
+        kind: `nonfinite`, `entropy`, `kl`, `dropped`, a habit (`HABITS`) or `undo`.
         message: one line with the sign and what may help.
         stop: whether training must end here, without another checkpoint.
     """
@@ -94,6 +94,10 @@ class Health:
     def sound(self) -> bool:
         """Whether the newest dispatch was finite. Only then its state is a good checkpoint."""
         return not self._in_a_row["nonfinite"]
+
+    def recall(self, rows: Iterable[Mapping[str, float | None]]) -> None:
+        """Takes in the rows that the run logged before it was resumed, as `Habits.recall` does."""
+        self._habits.recall(rows)
 
     def look(self, metrics: Metrics) -> Sequence[Finding]:
         """The findings of a dispatch, usually none."""

@@ -10,7 +10,7 @@ from hackmatrix_rl.runs._health import Health
 from hackmatrix_rl.runs._lock import RunLock
 from hackmatrix_rl.runs._profile import Profiler
 from hackmatrix_rl.runs._versions import record_start
-from hackmatrix_rl.runs.sinks import Sink
+from hackmatrix_rl.runs.sinks import Sink, read_json_lines
 from hackmatrix_rl.system import Usage
 from hackmatrix_rl.training import Metrics, Reports
 
@@ -18,7 +18,8 @@ from hackmatrix_rl.training import Metrics, Reports
 class RunMonitor:
     """Logs each dispatch with the use of the machine, and reports signs of trouble.
 
-    On entry, at the start of a run, it records software and hardware.
+    On entry, at the start of a run, it records software and hardware, and reads what the run logged
+    before it was resumed.
 
     Args:
         config: thresholds, and what to profile.
@@ -46,6 +47,7 @@ class RunMonitor:
         self._usage = Usage() if usage is None else usage
         self._profiler = Profiler(config.profile, folder.path / "profile", report=sink.note)
         self._versions = folder.versions
+        self._metrics = folder.metrics
         self._first = folder.process == 0
         self._leave = ExitStack()
         self._stopped = False
@@ -57,6 +59,8 @@ class RunMonitor:
                     self._sink.note(change)
             except OSError as error:  # useful, but not required
                 self._sink.note(f"could not write {self._versions}: {error}")
+            if self._metrics.exists():  # of a resumed run; other processes may not see it
+                self._health.recall(read_json_lines(self._metrics))
         self._leave.enter_context(self._profiler)
         return self
 

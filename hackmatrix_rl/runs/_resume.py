@@ -13,6 +13,7 @@ from etils import epath
 from jaxtyping import Array, Key
 
 from hackmatrix_rl.checkpoints import (
+    Stored,
     check_resumable,
     checkpoints_in,
     read_arrays,
@@ -29,9 +30,11 @@ from hackmatrix_rl.config import (
     rename,
     stored_line,
 )
+from hackmatrix_rl.env import Frontier
 from hackmatrix_rl.errors import (
     ConfigError,
     DamagedFileError,
+    flag,
 )
 from hackmatrix_rl.runs._folder import (
     RUNS,
@@ -48,6 +51,9 @@ from hackmatrix_rl.system import (
     set_aside,
 )
 from hackmatrix_rl.training import Trainer
+
+OF_POSITIONS = ("league", "history", "max_enemies", "max_transmissions")
+"""Settings that positions of a game depend on."""
 
 
 @dataclass(frozen=True)
@@ -115,23 +121,27 @@ class ResumableRun:
             check_trusted(self.config(changes), self.checkpoint, trust_code=trust_code)
 
     def check_bank(self, config: RunConfig) -> None:
-        """Refuses another league where positions are saved to begin from.
+        """Refuses another game where positions are saved to begin from.
 
-        Other sizes of the game need no check: the games and their bank then begin anew.
+        Another number of games needs no check: they and their bank then begin anew.
 
         Raises:
-            ConfigError: the saved positions are of another league.
+            ConfigError: the saved positions are of another league, or of games of another size.
         """
         stored = self.config({})
         if not isinstance(stored, TrainConfig) or not isinstance(config, TrainConfig):
             return
-        goes_on = stored.frontier_share > 0 and config.frontier_share > 0
-        if goes_on and stored.league != config.league:
-            raise ConfigError(
-                f"--league {config.league}: the positions that --frontier-share "
-                f"{stored.frontier_share:g} saved are of the league {stored.league}. Leave "
-                "--league out, or give --frontier-share 0."
-            )
+        if not (stored.frontier_share > 0 and config.frontier_share > 0):
+            return
+        for name in OF_POSITIONS:
+            was, asked = getattr(stored, name), getattr(config, name)
+            if was != asked:
+                raise ConfigError(
+                    f"{flag(name)} {asked}: the positions that --frontier-share "
+                    f"{stored.frontier_share:g} saved are of games with {flag(name)} {was}. Give "
+                    f"{flag(name)} {was}, --frontier-share 0, which drops them, or start a new run "
+                    f"with --init {self.path}."
+                )
 
     @property
     def update(self) -> int:
@@ -235,7 +245,8 @@ def restore_training(
     """Restores a trainer's state from a checkpoint.
 
     Parameters, optimizer and counters must fit. Games continue if their number and sizes are
-    the same. Otherwise new games start, different from all earlier games of the run.
+    the same. Otherwise new games start, different from all earlier games of the run, and the
+    positions that `Frontier` saved are lost.
 
     Args:
         trainer: a trainer that has not started.
@@ -268,7 +279,7 @@ def restore_training(
             if whole != name:
                 notes[-1] = f"the games go on; what else belongs to {whole} begins anew"
         elif whole == name:
-            notes.append("the games' number, sizes or reward changed: new games start")
+            notes.append(_new_games(stored, trainer))
     filled = []
     for name in names:
         part, like = stored.under(f".{name}"), attrgetter(name)(fresh)
@@ -281,6 +292,16 @@ def restore_training(
         lambda state: [attrgetter(name)(state) for name in names], fresh, filled
     )
     return tuple(notes)
+
+
+def _new_games(stored: Stored, trainer: Trainer[Any]) -> str:
+    """Why new games start, and what becomes of the positions that were saved to begin from."""
+    had = any(".bank." in name for name in stored.arrays)
+    keeps = isinstance(trainer.algorithm.environment, Frontier)
+    if had != keeps:
+        return "--frontier-share changed: new games start" + ("; saved positions are dropped" * had)
+    note = "the games' number, sizes or reward changed: new games start"
+    return f"{note}, and saved positions are gathered anew" if had else note
 
 
 def _checkpoints_of(path: Path, checkpoint_dir: str | None = None) -> epath.Path:

@@ -158,31 +158,73 @@ def test_a_stop_by_divergence_needs_an_alarm():
         TrainConfig(kl_alarm=None, stop_after_kl=3)
 
 
+ORDINARY = {"siphons": 1.0, "programs": 1.5, "undos": 0.5, "owns_undo": 0.6, "length": 60.0}
+
+
 def played(update, *, games=500, **episode):
     """Metrics of a dispatch in which so many games ended."""
     return dataclasses.replace(
         metrics(update),
         episodes=games,
-        episode={"siphons": 1.0, "undos": 0.0, "length": 60.0, **episode},
+        episode={**ORDINARY, **episode},
     )
 
 
-def test_siphoning_that_dies_out_is_told_once():
+UNLEARNED = {
+    "siphons": (
+        *({"siphons": 1.6}, {"siphons": 0.5}, {"siphons": 0.1}),
+        "0.1 siphons a game, after 1.6: siphoning dies out",
+    ),
+    # As many UNDOs as before do not hide that the other programs are gone.
+    "programs": (
+        *({"programs": 8.0, "undos": 6.0}, {"programs": 6.6, "undos": 6.0}),
+        *({"programs": 6.2, "undos": 6.0}, "0.2 programs a game beside UNDO, after 2: the use"),
+    ),
+    "owns_undo": (
+        *({"owns_undo": 0.8}, {"owns_undo": 0.3}, {"owns_undo": 0.1}),
+        "the player owns UNDO in 10% of the games, after 80%",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", UNLEARNED)
+def test_a_habit_that_dies_out_is_told_once(kind):
+    much, less, few, message = UNLEARNED[kind]
     health = Health.of(TrainConfig())
-    well = [played(n, siphons=1.6) for n in range(1, 9)]
-    assert not findings(health, *well, *(played(n, siphons=0.5) for n in range(9, 13)))
-    few = [played(n, siphons=0.1) for n in range(13, 40)]
-    (found,) = findings(health, *few)
-    assert found.kind == "siphons"
+    well = [played(n, **much) for n in range(1, 9)]
+    assert not findings(health, *well, *(played(n, **less) for n in range(9, 13)))
+    (found,) = findings(health, *(played(n, **few) for n in range(13, 40)))
+    assert found.kind == kind
     assert not found.stop
-    assert "update 14: 0.1 siphons a game, after 1.6" in found.message
+    assert f"update 14: {message}" in found.message
     assert "--teacher-kl" in found.message
 
 
-def test_who_never_siphoned_has_nothing_to_lose():
+@pytest.mark.parametrize(
+    ("some", "none"),
+    [
+        ({"siphons": 0.15}, {"siphons": 0.0}),
+        ({"programs": 6.15, "undos": 6.0}, {"programs": 6.0, "undos": 6.0}),
+        ({"owns_undo": 0.4}, {"owns_undo": 0.0}),
+    ],
+)
+def test_what_was_never_a_habit_cannot_be_lost(some, none):
     health = Health()
-    assert not findings(health, *(played(n, siphons=0.15) for n in range(1, 9)))
-    assert not findings(health, *(played(n, siphons=0.0) for n in range(9, 99)))
+    assert not findings(health, *(played(n, **some) for n in range(1, 9)))
+    assert not findings(health, *(played(n, **none) for n in range(9, 99)))
+
+
+def test_a_resumed_run_remembers_its_habits_and_what_it_told():
+    before = [played(n, siphons=1.6, undos=0.5) for n in range(1, 9)]
+    after = [played(n, siphons=0.1) for n in range(9, 13)]
+    odd = [{**before[0].as_dict(), "siphons": value} for value in (None, 10**400, math.inf)]
+    resumed = Health()
+    resumed.recall([each.as_dict() for each in before] + odd)
+    (found,) = findings(resumed, *after)
+    assert "update 10: 0.1 siphons a game, after 1.6" in found.message
+    again = Health()
+    again.recall(each.as_dict() for each in before + after)
+    assert not findings(again, *(played(n, siphons=0.1) for n in range(13, 40)))
 
 
 def test_few_games_are_no_sign():
@@ -194,15 +236,18 @@ def test_few_games_are_no_sign():
 @pytest.mark.parametrize(
     ("episode", "told"),
     [
-        ({"undos": 12.0}, True),
-        ({"undos": 9.0}, False),
+        ({"undos": 60.0}, True),
+        # The most of the default recipe, and that of `pretrained` in the league no-rewind.
+        ({"undos": 18.0}, False),
+        ({"undos": 31.0, "length": 400.0}, False),
         ({"undos": 2.0, "length": 700.0}, True),
         ({"undos": 0.5, "length": 700.0}, False),
     ],
 )
-def test_an_agent_that_lives_off_undo_is_told_once(episode, told):
+def test_an_agent_that_plays_turns_for_ever_is_told_once(episode, told):
     health = Health.of(TrainConfig(max_steps=1000))
-    found = findings(health, *(played(n, **episode) for n in range(1, 20)))
+    programs = {"programs": 1.0 + episode["undos"]}
+    found = findings(health, *(played(n, **programs, **episode) for n in range(1, 20)))
     assert [each.kind for each in found] == ["undo"] * told
     assert all("UNDOs a game of" in each.message for each in found)
 

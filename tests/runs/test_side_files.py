@@ -42,6 +42,7 @@ from hackmatrix_rl.system import (
     read_json,
     write_whole,
 )
+from hackmatrix_rl.training import Metrics
 
 from .cartpole_command import compose
 
@@ -112,6 +113,17 @@ def reopen(name):
         sink.close()
     assert stopped.update == 2
     return folder, notes + [note for note in display.notes if note != "resumed"]
+
+
+def test_the_checks_of_a_resumed_run_know_what_it_logged(mine):
+    game = {"siphons": 1.6, "programs": 3.0, "undos": 1.0, "owns_undo": 0.5, "length": 60.0}
+    row = {**ROWS[-1], "episodes": 2000, **game}
+    (mine / "metrics.jsonl").write_text(json.dumps(row) + "\n")
+    folder, _ = reopen("mine")
+    told = Notes()
+    with RunMonitor(make_config("debug", {}), folder, told) as watch:
+        watch.look(Metrics(900, 3, 1.0, 900.0, episodes=2000, episode={**game, "siphons": 0.1}))
+    assert [note for note in told.notes if "0.1 siphons a game, after 1.6" in note]
 
 
 def test_what_is_whole_is_told_nothing_of(mine):

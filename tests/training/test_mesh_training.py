@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from agent import probes
 from agent.probes import make_trainer
+from compiling import quickly
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
@@ -21,7 +22,8 @@ from hackmatrix_rl.agent import (
 )
 from hackmatrix_rl.agent.networks import GRUActorCritic
 from hackmatrix_rl.agent.precision import FLOAT32, parameters_of
-from hackmatrix_rl.env import CartPole, env_keys
+from hackmatrix_rl.env import BLOCK, CartPole, Frontier, env_keys
+from hackmatrix_rl.game import GameConfig
 from hackmatrix_rl.training import (
     Minibatches,
     Trainer,
@@ -36,6 +38,7 @@ from hackmatrix_rl.training.sharding import (
 )
 
 KEY = jax.random.key(7)
+SMALL = GameConfig(max_enemies=4, max_transmissions=4, history=2)
 MESHES = ["data=1", "data=2", "data=8", "data=4,fsdp=2"]
 
 
@@ -131,6 +134,11 @@ def test_devices_send_nothing_while_they_play(rollouts, devices):
     assert after.keys.sharding.shard_shape((32,)) == (32 // devices,)
 
 
+def by_key_alone(self: MaskedCategorical, key):
+    """A legal action that does not depend on the probabilities."""
+    return jax.random.categorical(key, jnp.where(self.support, 0.0, -jnp.inf)).astype(jnp.int32)
+
+
 @pytest.fixture(scope="module")
 def replayed():
     """By mesh, three updates in which all play the same actions, whatever the policy says.
@@ -138,9 +146,6 @@ def replayed():
     Sums in another order differ in the last bit, and a draw from probabilities that differ in
     the last bit may, once in a while, be another action.
     """
-
-    def by_key_alone(self: MaskedCategorical, key):
-        return jax.random.categorical(key, jnp.where(self.support, 0.0, -jnp.inf)).astype(jnp.int32)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(MaskedCategorical, "sample", by_key_alone)
@@ -162,6 +167,26 @@ def test_updates_agree_on_any_mesh_where_the_actions_are_the_same(replayed, mesh
     one_said, many_said = (reports[name].as_dict() for name in (MESHES[0], mesh))
     for name in one_said.keys() - {"seconds", "steps_per_second"}:
         assert many_said[name] == pytest.approx(one_said[name], rel=1e-3, abs=1e-5), name
+
+
+def test_saved_positions_and_the_games_from_them_agree_on_any_mesh(monkeypatch):
+    monkeypatch.setattr(MaskedCategorical, "sample", by_key_alone)
+    environment = Frontier(hm.HackMatrix(SMALL, max_steps=40), share=0.5)
+    policy = hm.MLPActorCritic(environment.spec, width=8, depth=1, key=jax.random.key(0))
+    sizes = {"num_envs": 2 * BLOCK, "num_steps": 128, "num_minibatches": 2, "update_epochs": 1}
+    found = []
+    for devices in ("data=1", "data=2"):
+        trainer = Trainer(environment, policy, mesh=hm.mesh(devices), **sizes)
+        trainer.start(KEY)
+        with quickly():
+            trainer.dispatch(1)
+        found.append(trainer.state.actors)
+    one, two = found
+    assert one.environment.bank.filled.any()
+    assert not one.environment.is_new_game.all()
+    filled = two.environment.bank.filled
+    assert filled.sharding.shard_shape(filled.shape)[0] == 1, "a device holds its own block"
+    assert_same(one, two)
 
 
 def test_parameters_and_moments_are_cut_over_fsdp_and_whole_over_data(replayed):

@@ -1,0 +1,121 @@
+"""A run whose games begin at saved positions, gone on with."""
+
+import shutil
+
+import jax
+import numpy as np
+import pytest
+
+from hackmatrix_rl.checkpoints import find_checkpoint, read_arrays
+from hackmatrix_rl.config import make_config
+from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.runs import find_resumable_run, make_run_folder, reopen_run_folder, run
+from hackmatrix_rl.runs._compose import compose
+from hackmatrix_rl.runs._launch import launch
+from hackmatrix_rl.runs._resume import restore_training
+from hackmatrix_rl.runs._verify_resume import first_difference
+
+pytestmark = pytest.mark.usefixtures("compile_quickly")
+
+KEY = jax.random.key(0)
+SIZES = {"num_envs": 16, "num_steps": 64, "width": 8, "updates_per_dispatch": 1}
+GAME = {"max_enemies": 4, "max_transmissions": 4, "history": 2, "max_steps": 60}
+UPDATE = SIZES["num_envs"] * SIZES["num_steps"]
+
+
+def settings(folder, **changes):
+    constant = {"learning_rate_schedule": "constant"}  # one program, however long the run
+    given = {"run_dir": str(folder), "frontier_share": 0.5, **constant, **SIZES, **GAME}
+    return make_config("debug", {**given, **changes})
+
+
+def composed(**changes):
+    """A trainer that has not started, as a resume builds it."""
+    return compose(settings("unused", **changes), key=KEY)
+
+
+@pytest.fixture(scope="module")
+def trainer():
+    """One trainer for all runs: it compiles once."""
+    return composed()
+
+
+@pytest.fixture(scope="module")
+def stopped(trainer, tmp_path_factory):
+    """A run of two updates. Its checkpoint holds positions, and games that began there."""
+    folder = tmp_path_factory.mktemp("stopped") / "run"
+    config = settings(folder, total_timesteps=2 * UPDATE)
+    assert run(config, trainer, make_run_folder(config)).exit_code == 0
+    return folder
+
+
+def state_of(folder):
+    return read_arrays(find_checkpoint(folder), "training")
+
+
+def stored(folder, name):
+    (found,) = [array for path, array in state_of(folder).arrays.items() if path.endswith(name)]
+    return found
+
+
+def test_it_ends_in_the_same_bits_as_a_run_that_was_never_stopped(trainer, stopped, tmp_path):
+    assert stored(stopped, ".bank.filled").any()
+    assert not stored(stopped, ".is_new_game").all()
+    straight = settings(tmp_path / "straight", total_timesteps=4 * UPDATE)
+    run(straight, trainer, make_run_folder(straight))
+    shutil.copytree(stopped, tmp_path / "resumed")
+    found = find_resumable_run(str(tmp_path / "resumed"))
+    config = found.config({"total_timesteps": 4 * UPDATE})
+    folder = reopen_run_folder(config, found.path, found.metadata["run"])
+    run(config, trainer, folder, resume=found.checkpoint)
+    ends = [state_of(tmp_path / name) for name in ("straight", "resumed")]
+    assert first_difference(*ends) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "asked"),
+    [("league", "no-rewind"), ("history", 8), ("max_enemies", 5), ("max_transmissions", 5)],
+)
+def test_a_bank_of_another_game_is_refused_by_name(stopped, name, asked):
+    flag, was = "--" + name.replace("_", "-"), getattr(settings("unused"), name)
+    with (
+        pytest.raises(
+            ConfigError,
+            match=f"{flag} {asked}: .* --frontier-share 0.5 saved are of games with {flag} {was}. "
+            f"Give {flag} {was}, --frontier-share 0, .* --init {stopped}",
+        ),
+        launch(resume_run=str(stopped), changes={name: asked}),
+    ):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("changes", "note"),
+    [
+        ({}, None),
+        ({"frontier_share": 0.25}, None),
+        (
+            {"num_envs": 32},
+            "the games' number, sizes or reward changed: new games start, and saved positions are "
+            "gathered anew",
+        ),
+        (
+            {"reward": "kills=0"},
+            "the games' number, sizes or reward changed: new games start, and saved positions are "
+            "gathered anew",
+        ),
+        (
+            {"frontier_share": 0, "history": 8, "league": "no-rewind"},
+            "--frontier-share changed: new games start; saved positions are dropped",
+        ),
+    ],
+)
+def test_what_may_change_says_what_becomes_of_the_bank(stopped, changes, note):
+    found = find_resumable_run(str(stopped))
+    found.check_bank(found.config(changes))
+    changed = composed(**changes)
+    assert restore_training(changed, found.checkpoint, key=KEY) == ((note,) if note else ())
+    if changed.algorithm.environment != changed.environment:  # it still has a bank
+        filled = np.asarray(changed.state.actors.environment.bank.filled)
+        kept = np.zeros_like(filled) if note else stored(stopped, ".bank.filled")
+        np.testing.assert_array_equal(filled, kept)
