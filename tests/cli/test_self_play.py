@@ -2,10 +2,15 @@
 
 import json
 import shutil
+from dataclasses import replace
 
+import jax
 import pytest
 
 from hackmatrix_rl.checkpoints import find_checkpoint, load_self_play, read_arrays, read_metadata
+from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.runs import compose_self_play
+from hackmatrix_rl.runs._resume import restore_training
 from hackmatrix_rl.runs._verify_resume import first_difference
 from hackmatrix_rl.runs.sinks import read_json_lines
 
@@ -134,6 +139,39 @@ def test_a_report_and_the_other_commands_know_such_a_run(trained):
     assert "differs from the default" in page
     assert_refused(invoke("train", "--resume-run", run), "hackmatrix-rl selfplay --resume-run")
     assert_refused(invoke("eval", run), "self-play on the clique game", "hm.load_self_play")
+
+
+@pytest.mark.parametrize("how", ["resume", "dry run", "show a game"])
+@pytest.mark.parametrize(
+    "change", [("--k", 4), ("--full-board", "second-wins"), ("--vertices", 5)], ids=lambda c: c[0]
+)
+def test_a_run_keeps_its_board(trained, monkeypatch, change, how):
+    run, _ = trained
+    before = sorted(run.rglob("*"))
+    monkeypatch.setattr("hackmatrix_rl.runs._launch.composed", lambda *_, **__: pytest.fail("late"))
+    more = {"resume": (), "dry run": ("--dry-run",), "show a game": ("--show-game",)}[how]
+    refused = invoke("selfplay", "--resume-run", run, "--num-games", 80, *change, *more)
+    said = (f"{change[0]} {change[1]}: the run", "plays n=4, k=3; a full board is a draw")
+    assert_refused(refused, *said, f"Leave {change[0]} out, or start a new run.")
+    assert sorted(run.rglob("*")) == before
+
+
+def test_the_board_of_a_run_may_be_named_again(trained):
+    run, _ = trained
+    same = ("--vertices", 4, "--k", 3, "--full-board", "draw")
+    planned = invoke("selfplay", "--resume-run", run, *same, "--num-games", 80, "--dry-run")
+    assert planned.exit_code == 0, planned.output
+
+
+def test_a_checkpoint_is_not_taken_up_under_other_rules_in_python(trained):
+    run, _ = trained
+    key, checkpoint = jax.random.key(0), find_checkpoint(run)
+    for change in ({"k": 4}, {"full_board": "second-wins"}):
+        other = compose_self_play(replace(load_self_play(run).config, **change), key=key)
+        with pytest.raises(ConfigError, match=r"plays n=4, k=3; a full board is a draw"):
+            restore_training(other, checkpoint, key=key)
+    same = compose_self_play(load_self_play(run).config, key=key)
+    restore_training(same, checkpoint, key=key)
 
 
 HUGE = (*("--game-batch-size", 2**20, "--training-batch-size", 2**20, "--buffer-size", 2**23),)
