@@ -192,9 +192,9 @@ def test_the_loss_is_that_of_plain_python():
     weights = np.zeros((2, 10))
     weights[0, :3] = 0.2, 0.3, 0.5
     weights[1] = 0.1
-    loss, sums = SearchLoss(vf_coef=2.0)(policy, drawn(weights, mask, [1.0, -1.0], [1, 1]))
+    loss, sums = SearchLoss(vf_coef=2.0)(policy, drawn(weights, mask, [1.0, -0.5], [1, 1]))
     expected = 0.0
-    for row, value in enumerate((1.0, -1.0)):
+    for row, value in enumerate((1.0, -0.5)):
         chances = np.exp(logits[mask[row]])
         logs = np.log(chances / chances.sum())
         expected -= (weights[row, mask[row]] * logs).sum()
