@@ -141,6 +141,11 @@ def test_a_report_and_the_other_commands_know_such_a_run(trained):
     assert_refused(invoke("eval", run), "self-play on the clique game", "hm.load_self_play")
 
 
+def test_train_names_the_command_of_self_play():
+    refused = invoke("train", "--algorithm", "self-play")
+    assert_refused(refused, "--algorithm self-play: unknown", "hackmatrix-rl selfplay")
+
+
 @pytest.mark.parametrize("how", ["resume", "dry run", "show a game"])
 @pytest.mark.parametrize(
     "change", [("--k", 4), ("--full-board", "second-wins"), ("--vertices", 5)], ids=lambda c: c[0]
@@ -186,6 +191,16 @@ HUGE = (*("--game-batch-size", 2**20, "--training-batch-size", 2**20, "--buffer-
         (("--num-simulations", 0), ("--num-simulations 0", "1 or more")),
         (("--opening", 6), ("--opening 6", "6 edges")),
         (("--training-batch-size", 12), ("--training-batch-size 12", "--game-batch-size 8")),
+        (
+            ("--mesh", "data=2", "--game-batch-size", 7, "--training-batch-size", 512),
+            ("--game-batch-size 7 do not fit", "use --game-batch-size 8."),
+        ),
+        (
+            ("--mesh", "data=2", "--game-batch-size", 7, "--training-batch-size", 21),
+            ("7 does not divide", "use --game-batch-size 8 and --training-batch-size 16, or fewer"),
+        ),
+        (("--num-envs", 64), ("--num-envs", "Use --game-batch-size.")),
+        (("--num-steps", 64), ("--num-steps", "Use --moves-per-update.")),
         (("--buffer-size", 3), ("--buffer-size 3", "32 positions")),
         (("--league-games", 3), ("--league-games 3", "--league-games 4")),
         (("--network", "gru"), ("--network gru", "memory")),
