@@ -12,7 +12,7 @@ from hackmatrix_rl.config import (
     closest,
 )
 
-# Flags of other libraries that do not stand for a setting of a run, by command.
+# Flags of other libraries and other commands that do not stand for a setting of a run, by command.
 _FOREIGN: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
         "eval": {
@@ -27,6 +27,12 @@ _FOREIGN: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "--n-seeds": "--seeds",
             "--num-seeds": "--seeds",
             "--seed": "--seeds",
+        },
+        "selfplay": {
+            "--minibatch-size": "--training-batch-size",
+            "--num-envs": "--game-batch-size",
+            "--num-steps": "--moves-per-update",
+            "--total-timesteps": "--num-games",
         },
     }
 )

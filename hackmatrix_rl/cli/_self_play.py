@@ -31,6 +31,7 @@ from hackmatrix_rl.runs import (
     RunFolder,
     RunResult,
     board_in_words,
+    check_same_board,
     compose_self_play,
     draw_curve,
     network_in_words,
@@ -99,12 +100,8 @@ def _show_game(
     else:
         loaded = load_self_play(resume_run, trust_code=trust_code)
         changes = given_settings(context, config, SelfPlayConfig)
+        check_same_board(resume_run, loaded.config, changes)
         chosen, policy = replace(loaded.config, **changes), loaded.policy
-        if chosen.game() != loaded.config.game():
-            raise ConfigError(
-                f"--resume-run {resume_run}: plays {board_in_words(loaded.config)}, not "
-                f"{board_in_words(chosen)}. Leave --vertices, --k and --full-board out."
-            )
     click.echo(f"{board_in_words(chosen)}; {chosen.num_simulations} simulations before each move")
     game = CliqueGame(chosen.game())
     show_game(chosen.search(), game, policy, key=jax.random.key(chosen.seed), show=click.echo)

@@ -138,6 +138,7 @@ class TrainConfig(ReplayConfig, RunConfig):
         "Learning",
         "ppo: from rewards; imitation: from a teacher (train's choice); r2d2: Q-learning.",
         choices=ALGORITHMS,
+        because="Self-play has a command of its own: hackmatrix-rl selfplay",
     )
     init: str | None = option(
         None,

@@ -101,7 +101,8 @@ def check_range(each: "dataclasses.Field[Any]", value: Any) -> None:
     limits = each.metadata
     said = f"{flag(each.name)} {shortened(value)}"
     if limits["choices"] and value not in limits["choices"]:
-        raise ConfigError(f"{said}: unknown. Use {_one_of(limits['choices'])}.")
+        more = f" {limits['because']}." if limits["because"] else ""
+        raise ConfigError(f"{said}: unknown. Use {_one_of(limits['choices'])}.{more}")
     if isinstance(value, float) and not math.isfinite(value):
         raise ConfigError(f"{said}: must be a finite number.")
     if limits["above"] is not None and value <= limits["above"]:

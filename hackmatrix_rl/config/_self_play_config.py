@@ -11,6 +11,7 @@ from hackmatrix_rl.config._options import COUNTED, as_flags, most, option
 from hackmatrix_rl.config._run_config import RunConfig
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.self_play import Search, Sizes
+from hackmatrix_rl.training.sharding import Blocks
 
 SELF_PLAY = "self-play"
 """What a stored config names as its algorithm."""
@@ -156,8 +157,13 @@ class SelfPlayConfig(RunConfig):
                 f"{self.moves_per_update} are too many moves in an update, which numbers them in "
                 "32 bits. Use a smaller --game-batch-size."
             )
+        lengths = check_mesh_text(self.mesh) or {}
         try:
             self.game()
+            # The advice is to fit the mesh, too.
+            self._blocks.check(
+                environments="games", samples="positions", devices=math.prod(lengths.values())
+            )
             self.sizes()
         except ValueError as error:
             raise ConfigError(as_flags(str(error), _FLAGS)) from error
@@ -166,7 +172,6 @@ class SelfPlayConfig(RunConfig):
                 f"--opening {self.opening}: leaves nothing of a board of "
                 f"{self.game().num_edges} edges to play. Use fewer."
             )
-        check_mesh_text(self.mesh)
         check_precision(self)
 
     @property
@@ -203,6 +208,13 @@ class SelfPlayConfig(RunConfig):
     def search(self) -> Search:
         """The search of the training."""
         return Search(self.num_simulations, max_considered_actions=self.max_considered_actions)
+
+    @property
+    def _blocks(self) -> Blocks:
+        return Blocks(
+            *("game_batch_size", self.game_batch_size),
+            *("training_batch_size", self.training_batch_size),
+        )
 
     def sizes(self) -> Sizes:
         """The sizes of an update."""

@@ -80,6 +80,9 @@ from hackmatrix_rl.runs._run import (
     RunResult,
     run,
 )
+from hackmatrix_rl.runs._same_board import (
+    check_same_board,
+)
 from hackmatrix_rl.runs._verify_resume import (
     ProofError,
     ResumeProof,
@@ -114,6 +117,7 @@ __all__ = [
     "check_played",
     "check_provable",
     "check_run_folder",
+    "check_same_board",
     "compare",
     "compose",
     "compose_self_play",

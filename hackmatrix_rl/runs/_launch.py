@@ -46,6 +46,7 @@ from hackmatrix_rl.runs._run import (
     RunResult,
     run,
 )
+from hackmatrix_rl.runs._same_board import check_same_board
 from hackmatrix_rl.runs.sinks import Sink
 from hackmatrix_rl.system import (
     any_process,
@@ -215,6 +216,7 @@ def _find(
     def find() -> dict[str, Any]:
         found = find_resumable_run(run_id, changes.get("checkpoint_dir"), lock=lock)
         found.check_kind(kind)
+        check_same_board(found.path, found.config({}), changes)
         found.check_trusted(changes, trust_code=trust_code)
         return found.as_dict()
 

@@ -44,6 +44,7 @@ from hackmatrix_rl.runs._folder import (
     stored_identity,
 )
 from hackmatrix_rl.runs._lock import RunLock
+from hackmatrix_rl.runs._same_board import check_board_of
 from hackmatrix_rl.runs._work import command_of
 from hackmatrix_rl.system import (
     check_path,
@@ -257,10 +258,13 @@ def restore_training(
         Messages about parts that could not be restored.
 
     Raises:
-        ConfigError: the checkpoint's arrays do not fit the trainer's modules.
+        ConfigError: the checkpoint's arrays do not fit the trainer's modules, or it is of another
+            board of the clique game.
     """
+    metadata = read_metadata(checkpoint)
+    check_board_of(trainer, checkpoint, config_from_dict(metadata["config"]))
     stored = read_arrays(checkpoint, "training")
-    update = int(read_metadata(checkpoint)["update"])
+    update = int(metadata["update"])
     # New games must differ from those of the first update.
     trainer.start(jax.random.fold_in(key, update))
     fresh = trainer.state

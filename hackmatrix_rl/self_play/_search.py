@@ -1,5 +1,6 @@
 """The tree search of self-play."""
 
+from functools import partial
 from typing import Any, final
 
 import equinox as eqx
@@ -118,11 +119,27 @@ class Search(eqx.Module):
             return Roots(state, legal, trees.judge(state), noise, tree_key)
 
         roots = jax.vmap(root)(states, keys)
-        grown, prior = trees(roots), roots.prior
-        worth = jax.vmap(trees.improvement)(grown.values, grown.visits, prior.logits, prior.value)
-        weights = jax.nn.softmax(prior.logits + worth)
-        weights = jnp.where(roots.legal, weights, 0.0)
+        grown = trees(roots)
+        weights = jax.vmap(partial(to_learn, trees))(roots, grown.values, grown.visits)
         return Found(grown.action, weights, grown.value), grown.trees
+
+
+def to_learn(
+    trees: Trees,
+    root: Roots,
+    values: Float32[Array, " num_actions"],
+    visits: Int32[Array, " num_actions"],
+) -> Float32[Array, " num_actions"]:
+    """The policy to learn: what a search makes of the prior, without the noise of its root.
+
+    Args:
+        trees: how the tree grew.
+        root: where it began.
+        values: that it found for the moves.
+        visits: of the moves.
+    """
+    worth = trees.improvement(values, visits, root.prior.logits, root.prior.value)
+    return jnp.where(root.legal, jax.nn.softmax(root.prior.logits + worth), 0.0)
 
 
 @final

@@ -2,10 +2,15 @@
 
 import json
 import shutil
+from dataclasses import replace
 
+import jax
 import pytest
 
 from hackmatrix_rl.checkpoints import find_checkpoint, load_self_play, read_arrays, read_metadata
+from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.runs import compose_self_play
+from hackmatrix_rl.runs._resume import restore_training
 from hackmatrix_rl.runs._verify_resume import first_difference
 from hackmatrix_rl.runs.sinks import read_json_lines
 
@@ -136,6 +141,44 @@ def test_a_report_and_the_other_commands_know_such_a_run(trained):
     assert_refused(invoke("eval", run), "self-play on the clique game", "hm.load_self_play")
 
 
+def test_train_names_the_command_of_self_play():
+    refused = invoke("train", "--algorithm", "self-play")
+    assert_refused(refused, "--algorithm self-play: unknown", "hackmatrix-rl selfplay")
+
+
+@pytest.mark.parametrize("how", ["resume", "dry run", "show a game"])
+@pytest.mark.parametrize(
+    "change", [("--k", 4), ("--full-board", "second-wins"), ("--vertices", 5)], ids=lambda c: c[0]
+)
+def test_a_run_keeps_its_board(trained, monkeypatch, change, how):
+    run, _ = trained
+    before = sorted(run.rglob("*"))
+    monkeypatch.setattr("hackmatrix_rl.runs._launch.composed", lambda *_, **__: pytest.fail("late"))
+    more = {"resume": (), "dry run": ("--dry-run",), "show a game": ("--show-game",)}[how]
+    refused = invoke("selfplay", "--resume-run", run, "--num-games", 80, *change, *more)
+    said = (f"{change[0]} {change[1]}: the run", "plays n=4, k=3; a full board is a draw")
+    assert_refused(refused, *said, f"Leave {change[0]} out, or start a new run.")
+    assert sorted(run.rglob("*")) == before
+
+
+def test_the_board_of_a_run_may_be_named_again(trained):
+    run, _ = trained
+    same = ("--vertices", 4, "--k", 3, "--full-board", "draw")
+    planned = invoke("selfplay", "--resume-run", run, *same, "--num-games", 80, "--dry-run")
+    assert planned.exit_code == 0, planned.output
+
+
+def test_a_checkpoint_is_not_taken_up_under_other_rules_in_python(trained):
+    run, _ = trained
+    key, checkpoint = jax.random.key(0), find_checkpoint(run)
+    for change in ({"k": 4}, {"full_board": "second-wins"}):
+        other = compose_self_play(replace(load_self_play(run).config, **change), key=key)
+        with pytest.raises(ConfigError, match=r"plays n=4, k=3; a full board is a draw"):
+            restore_training(other, checkpoint, key=key)
+    same = compose_self_play(load_self_play(run).config, key=key)
+    restore_training(same, checkpoint, key=key)
+
+
 HUGE = (*("--game-batch-size", 2**20, "--training-batch-size", 2**20, "--buffer-size", 2**23),)
 
 
@@ -148,6 +191,16 @@ HUGE = (*("--game-batch-size", 2**20, "--training-batch-size", 2**20, "--buffer-
         (("--num-simulations", 0), ("--num-simulations 0", "1 or more")),
         (("--opening", 6), ("--opening 6", "6 edges")),
         (("--training-batch-size", 12), ("--training-batch-size 12", "--game-batch-size 8")),
+        (
+            ("--mesh", "data=2", "--game-batch-size", 7, "--training-batch-size", 512),
+            ("--game-batch-size 7 do not fit", "use --game-batch-size 8."),
+        ),
+        (
+            ("--mesh", "data=2", "--game-batch-size", 7, "--training-batch-size", 21),
+            ("7 does not divide", "use --game-batch-size 8 and --training-batch-size 16, or fewer"),
+        ),
+        (("--num-envs", 64), ("--num-envs", "Use --game-batch-size.")),
+        (("--num-steps", 64), ("--num-steps", "Use --moves-per-update.")),
         (("--buffer-size", 3), ("--buffer-size 3", "32 positions")),
         (("--league-games", 3), ("--league-games 3", "--league-games 4")),
         (("--network", "gru"), ("--network gru", "memory")),

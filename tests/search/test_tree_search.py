@@ -126,6 +126,16 @@ def test_values_are_in_the_units_of_the_network_and_a_heavy_end_drowns_nothing()
     assert odds == pytest.approx(GAMMA * 0.1 * (50 + thought.search_visits[0].max()), rel=1e-2)
 
 
+def test_the_value_of_a_move_without_a_search_is_in_units_of_reward():
+    """The network says 2 standard deviations of 10, and the mean is 5."""
+    scale = eqx.tree_at(
+        lambda s: (s.mean, s.variance), RunningScale(), (jnp.float32(5), jnp.float32(100))
+    )
+    player = searcher(Table(LATER), Opinion({0: 2.0}), scale=scale)
+    _, thought = think(player, illegal=(0, 2))
+    np.testing.assert_allclose(thought.value, 25.0, rtol=1e-6)
+
+
 # Action 0 pays nothing. The others are gambles: a fair coin decides.
 GAMBLES = {(0, 0): (0.0, ENDS), (0, 1): (1.0, ENDS, -7.0, ENDS), (0, 2): (-7.0, ENDS, 1.0, ENDS)}
 
@@ -137,6 +147,22 @@ def test_a_gamble_of_negative_mean_is_not_chosen():
     assert gambles.mean() == pytest.approx(-3.0, abs=0.2)
     # 16 coins, each counted once: a standard deviation of 8 / 2 / sqrt(16).
     assert gambles.std() == pytest.approx(1.0, abs=0.15)
+
+
+@pytest.mark.parametrize(("simulations", "most"), [(64, 4), (128, 4)])
+def test_with_as_many_trees_as_by_default_luck_rarely_makes_a_gamble_look_good(simulations, most):
+    """Each of two gambles looks good in one case of 256; 2 seeds of 200 are expected."""
+    player = searcher(Table(GAMBLES), Opinion(), simulations, trees=None)
+    assert player.search.determinisations == 8
+    assert (think(player)[0] > 0).sum() <= most
+
+
+def test_with_few_trees_a_gamble_is_chosen_exactly_where_all_of_its_coins_fell_well():
+    """32 simulations have 4 trees by default, so 4 coins: 24 seeds of 200 are expected."""
+    action, thought = think(searcher(Table(GAMBLES), Opinion(), 32, trees=None))
+    lucky = (thought.search_values[:, 1:] == 1.0).any(axis=1)
+    np.testing.assert_array_equal(action > 0, lucky)
+    assert 10 < lucky.sum() < 40
 
 
 def test_one_tree_believes_in_one_future():

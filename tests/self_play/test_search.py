@@ -79,6 +79,46 @@ def test_weights_are_probabilities_of_legal_moves():
     assert np.isfinite(found.value).all()
 
 
+def expected_weights(search, policy, legal, values, visits):
+    """The weights to learn, in plain numpy: without the noise, and each value weighed once."""
+    logits = np.where(legal, np.asarray(policy.logits), -np.inf)
+    prior = np.exp(logits - logits.max())
+    prior /= prior.sum()
+    tried = visits > 0
+    mean = (prior * values)[tried].sum() / prior[tried].sum()
+    mixed = (float(policy.value) + visits.sum() * mean) / (1 + visits.sum())
+    worth = (50 + visits.max()) * search.value_scale * np.where(tried, values, mixed)
+    odds = np.exp(logits + worth - (logits + worth)[legal].max())
+    return odds / odds.sum()
+
+
+def test_the_weights_are_the_prior_and_the_values_without_the_noise():
+    states = batch_of(FIVE, ([0, 5], [2, 7]), ([3], [1]))
+    likes = jnp.linspace(-1.0, 1.0, 10, dtype=jnp.float32)
+    policy = eqx.tree_at(lambda policy: policy.logits, opinion(FIVE, value=0.3), likes)
+    search = Search(12, max_considered_actions=4)
+
+    @eqx.filter_jit
+    def look(states, keys):
+        found, tree = search.with_tree(FIVE, policy, states, keys)
+        root = (
+            tree.summary().qvalues,
+            tree.children_visits[:, 0],
+            tree.children_prior_logits[:, 0],
+        )
+        return found.weights, jax.vmap(FIVE.legal)(states), *root
+
+    with jax.numpy_rank_promotion("allow"):
+        weights, legal, values, visits, noisy = map(np.asarray, look(states, keys_for(states)))
+    for game in range(2):
+        here = legal[game]
+        shift = noisy[game, here] - np.asarray(likes)[here]
+        assert np.ptp(shift) > 0.5, "the noise is on"
+        assert 0 < (visits[game] > 0).sum() < here.sum(), "some moves are not tried"
+        expected = expected_weights(search, policy, here, values[game], visits[game])
+        np.testing.assert_allclose(weights[game], expected, rtol=1e-4, atol=1e-6)
+
+
 def test_no_illegal_move_is_visited_inside_of_the_tree():
     """The network wants edge 7 everywhere, also where it is taken."""
     states = batch_of(FIVE, ([0], [1]), ([7, 3], [1]))

@@ -1,5 +1,8 @@
 """Training: it learns what is true, resumes bit by bit, and does not depend on the mesh."""
 
+import itertools
+import re
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -19,6 +22,7 @@ from hackmatrix_rl.self_play import (
     VertexPermutations,
 )
 from hackmatrix_rl.training import Dispatch
+from hackmatrix_rl.training.sharding import Blocks
 
 from .building import FIVE, MAKER_BREAKER, network, opinion
 
@@ -192,9 +196,9 @@ def test_the_loss_is_that_of_plain_python():
     weights = np.zeros((2, 10))
     weights[0, :3] = 0.2, 0.3, 0.5
     weights[1] = 0.1
-    loss, sums = SearchLoss(vf_coef=2.0)(policy, drawn(weights, mask, [1.0, -1.0], [1, 1]))
+    loss, sums = SearchLoss(vf_coef=2.0)(policy, drawn(weights, mask, [1.0, -0.5], [1, 1]))
     expected = 0.0
-    for row, value in enumerate((1.0, -1.0)):
+    for row, value in enumerate((1.0, -0.5)):
         chances = np.exp(logits[mask[row]])
         logs = np.log(chances / chances.sum())
         expected -= (weights[row, mask[row]] * logs).sum()
@@ -225,6 +229,20 @@ def test_the_loss_is_that_of_plain_python():
 def test_sizes_that_do_not_fit_are_refused(changes, says):
     with pytest.raises(ValueError, match=says):
         trainer(**changes)
+
+
+@pytest.mark.parametrize("devices", [1, 2, 3, 8])
+def test_the_advice_about_sizes_is_not_refused_in_its_turn(devices):
+    for games, batch in itertools.product(range(1, 20), range(1, 40)):
+        if max(games, batch) % min(games, batch) == 0:
+            continue
+        blocks = Blocks("games", games, "batch", batch)
+        with pytest.raises(ValueError, match="do not fit") as refused:
+            blocks.check(environments="games", samples="positions", devices=devices)
+        advice = re.findall(r"(\w+)=(\d+)", str(refused.value))
+        sizes = {"games": games, "batch": batch} | {name: int(size) for name, size in advice}
+        small, large = sorted(sizes.values())
+        assert large % small == small % devices == 0, refused.value
 
 
 def test_a_network_that_does_not_fit_is_refused():

@@ -24,7 +24,7 @@ from hackmatrix_rl.training.imitation import Buffer, CloneLoss, Labelled, Labell
 from hackmatrix_rl.training.sharding import mesh, single_device
 
 from .imitating import NUM_ENVS, NUM_STEPS, UPDATE, Balancer, imitation
-from .states import assert_same
+from .states import arrays, assert_same
 from .test_algorithm import StopsAt
 
 pytestmark = pytest.mark.usefixtures("compile_quickly")
@@ -214,11 +214,12 @@ def test_a_run_stops_resumes_and_ends_in_the_same_bits(tmp_path):
     assert "accuracy" in read_json_lines(folder.metrics)[-1]
 
 
-def test_a_mesh_plays_the_same_games_and_draws_the_same_positions():
-    one, four = imitation(learning_rate=0.0), imitation(learning_rate=0.0, mesh=mesh("data=4"))
+def test_a_mesh_plays_the_same_games_draws_the_same_positions_and_learns_the_same():
+    one, four = imitation(), imitation(mesh=mesh("data=4"))
+    before = one.policy
     for trainer in (one, four):
         trainer.fit(2 * UPDATE, key=jax.random.key(3))
-    # Sums over devices round differently, and only in the value scale and its targets.
+    # Sums over devices round differently, but here no drawn action does.
     assert_same(one.state.actors.games, four.state.actors.games)
     assert_same(one.state.actors.teaching, four.state.actors.teaching)
     ours, theirs = (each.state.actors.buffer.positions for each in (one, four))
@@ -231,6 +232,10 @@ def test_a_mesh_plays_the_same_games_and_draws_the_same_positions():
         for each in (one, four)
     ]
     np.testing.assert_array_equal(*drawn)
+    for ours, theirs in zip(arrays(one.state.learner), arrays(four.state.learner), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-5)
+    moved = [np.abs(a - b).max() for a, b in zip(arrays(before), arrays(one.policy), strict=True)]
+    assert min(moved) > 1e-3, "all of the network learns"
 
 
 @pytest.mark.parametrize(

@@ -24,12 +24,13 @@ class Blocks:
     batch_name: str
     batch: int
 
-    def check(self, *, environments: str, samples: str) -> None:
+    def check(self, *, environments: str, samples: str, devices: int = 1) -> None:
         """Raises unless one number divides the other.
 
         Args:
             environments: what messages call them.
             samples: what messages call them.
+            devices: number of devices that the advice is for.
 
         Raises:
             ValueError: it does not.
@@ -39,7 +40,7 @@ class Blocks:
             raise ValueError(
                 f"{self.batch_name} {self.batch} and {self.owners} {self.envs} do not fit: one "
                 f"must divide the other, so that each of the {environments} gives as many "
-                f"{samples}; use {self.batch_name}={self._near()}"
+                f"{samples}; use {self._near(devices)}"
             )
 
     @property
@@ -70,12 +71,16 @@ class Blocks:
             name = self.owners if self.number == self.envs else self.batch_name
             raise ValueError(
                 f"{name} {self.number} does not divide over the {made.size} devices of the mesh; "
-                f"use {-(-self.number // made.size) * made.size}, or fewer devices"
+                f"use {self._near(made.size)}, or fewer devices"
             )
         return made
 
-    def _near(self) -> int:
-        """A batch near the one asked for that fits."""
-        if self.batch > self.envs:
-            return self.batch // self.envs * self.envs
-        return max(size for size in range(1, self.batch + 1) if self.envs % size == 0)
+    def _near(self, devices: int) -> str:
+        """Numbers near these that fit each other and the devices, as arguments."""
+        envs = -(-self.envs // devices) * devices
+        batch = self.batch // envs * envs
+        if not batch:
+            sizes = range(devices, self.batch + 1, devices)
+            batch = max((size for size in sizes if envs % size == 0), default=devices)
+        named = {self.owners: (envs, self.envs), self.batch_name: (batch, self.batch)}
+        return " and ".join(f"{name}={new}" for name, (new, old) in named.items() if new != old)
