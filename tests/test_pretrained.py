@@ -66,7 +66,7 @@ def test_a_league_that_there_is_not_is_no_agent():
         hm.load("pretrained/modern")
     assert_refused(
         invoke("eval", "pretrained/original", "--league", "no-rewind"),
-        "--league no-rewind: pretrained/original was trained in the league original",
+        "pretrained/original was trained in the league original",
     )
 
 
