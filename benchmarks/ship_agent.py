@@ -1,67 +1,98 @@
 """Ships a trained agent: its last checkpoint without what only a resume needs, and its card.
 
-    python benchmarks/ship_agent.py RUN [RUN ...] [--episodes 10000] [--failings TEXT]
+    python benchmarks/ship_agent.py RUN [RUN ...] --command TEXT [--command TEXT ...]
+        --hardware TEXT [--episodes 10000] [--failing TEXT ...] [--note TEXT ...]
+    python benchmarks/ladder.py ...                      # which plays the shipped agent
+    python benchmarks/ship_agent.py --ladder original    # its figures, into the card
 
 The runs are the stages of one training, in order (imitation, then PPO from there); the last one is
 shipped, into hackmatrix_rl/pretrained/ under its league. RUN@STEPS is a stage that the next one
 left after so many steps, though the run went on; `pretrained` (or `pretrained/no-rewind`) stands
-for all stages of the agent that is shipped now. The card tells how each stage was trained and what
-the agent reaches in games that no training and no choice has seen.
+for all stages of the agent that is shipped now, and needs no --command. The card tells how each
+stage was trained (command, every setting, weights of the reward, steps, hours, hardware, seed),
+what the agent reaches in games that no training and no choice has seen, alone, by a search and
+without UNDO, and its known failings. tests/test_pretrained.py checks that nothing is missing.
 """
 
 import argparse
 import dataclasses
 import json
 import shutil
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import jax
+import numpy as np
 
 import hackmatrix_rl
 from hackmatrix_rl.checkpoints import PRETRAINED, find_checkpoint, read_metadata, trim_checkpoint
 from hackmatrix_rl.config import TrainConfig, config_from_dict
-from hackmatrix_rl.evaluation import evaluate
+from hackmatrix_rl.evaluation import evaluate, rate_of
+from hackmatrix_rl.game import LEAGUES
 from hackmatrix_rl.runs import find_player
 from hackmatrix_rl.system import enable_compilation_cache, write_json
 
 SEED = 20_261_122
 """Of the games of the card; no other seed of the repository is near it."""
+MOST_MOVES = 1000
+"""After which the ladder cuts a game."""
 SHOWN = ("won", "return", "stage", "score", "length", "siphons", "programs", "undos")
 CARD = "card.json"
 FOLDER = Path(hackmatrix_rl.__file__).parent / "pretrained"
+LADDER = Path(__file__).parent / "learning" / "ladder.json"
+OTHER_WAYS = {
+    "search(pretrained, 30)": "search(pretrained, 30)",
+    "search(pretrained, 100)": "search(pretrained, 100)",
+    "without UNDO": "pretrained, without UNDO",
+}
+"""How else the agent plays, and the name of that in the ladder."""
 _OWN = ("run_dir", "checkpoint_dir", "init", "eval_episodes", "save_interval_minutes")
 
 
-def stages_of(stage: str) -> list[dict[str, Any]]:
-    """How one stage was trained, or all those of a shipped agent."""
-    if stage.partition("/")[0] != PRETRAINED:
-        return [stage_of(stage)]
-    card = json.loads((Path(find_checkpoint(stage)) / CARD).read_text())
-    stages: list[dict[str, Any]] = card["stages"]
-    return stages
+def stages_of(
+    runs: Sequence[str], commands: Sequence[str], hardware: str
+) -> Iterator[dict[str, Any]]:
+    """How each stage was trained.
+
+    Args:
+        runs: the stages.
+        commands: the command of each stage that is not of a shipped agent.
+        hardware: that trained them, in words.
+    """
+    left = list(commands)
+    for run in runs:
+        if run.partition("/")[0] == PRETRAINED:
+            yield from json.loads((Path(find_checkpoint(run)) / CARD).read_text())["stages"]
+        else:
+            yield stage_of(run, left.pop(0), hardware)
 
 
-def stage_of(stage: str) -> dict[str, Any]:
+def stage_of(stage: str, command: str, hardware: str) -> dict[str, Any]:
     """How one stage was trained."""
     run, _, left = stage.partition("@")
     metadata = read_metadata(find_checkpoint(run))
     config = config_from_dict(metadata["config"])
+    assert isinstance(config, TrainConfig)
     steps = int(left) if left else metadata["counters"]["env_steps"]
     rows = [json.loads(line) for line in (Path(run) / "metrics.jsonl").read_text().splitlines()]
-    defaults = {each.name: each.default for each in dataclasses.fields(TrainConfig)}
-    settings = {
-        name: value
-        for name, value in config.as_dict().items()
-        if value != defaults[name] and name not in _OWN
-    }
     return {
-        "settings": settings,
+        "command": " ".join(command.split()),
+        **settings_of(config),
         "starts_from": "random weights" if config.init is None else "the stage before",
         "steps": steps,
         "hours": round(sum(row["seconds"] for row in rows if row["env_steps"] <= steps) / 3600, 2),
+        "hardware": hardware,
         "device": metadata["device"],
         "seed": config.seed,
+    }
+
+
+def settings_of(config: TrainConfig) -> dict[str, Any]:
+    """Every setting but those of folders and of watching, and the weight of each reward term."""
+    return {
+        "config": {name: each for name, each in config.as_dict().items() if name not in _OWN},
+        "reward_weights": dataclasses.asdict(config.reward_config),
     }
 
 
@@ -87,24 +118,60 @@ def evaluation_of(run: str, episodes: int) -> dict[str, Any]:
     return {"games": episodes, "seed": SEED, "interval": 0.95, **found}
 
 
+def other_ways(league: str) -> dict[str, Any]:
+    """Games won by the shipped agent where it searches, and where it does not use UNDO."""
+    measured = json.loads(LADDER.read_text())
+    found = {}
+    for name, player in OTHER_WAYS.items():
+        parts = measured.get(f"{player} | {league} | {MOST_MOVES}", ())
+        games = sum(part["games"] for part in parts)
+        if games:
+            won = round(sum(part["won"] * part["games"] for part in parts))
+            rate = rate_of(np.arange(games) < won)
+            shares = [round(float(each), 4) for each in (rate.mean, rate.low, rate.high)]
+            found[name] = {"games": games, "won": shares}
+    return found
+
+
+def add_ladder(league: str) -> None:
+    """Writes the figures of the ladder into the card of a shipped agent."""
+    file = FOLDER / league / CARD
+    card = json.loads(file.read_text())
+    card["evaluation"]["other_ways"] = other_ways(league)
+    write_json(file, card, indent=1)
+
+
 def main() -> None:
     """Ships the agent that the command line names."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("runs", nargs="+", metavar="RUN")
+    parser.add_argument("runs", nargs="*", metavar="RUN")
+    parser.add_argument("--command", action="append", default=[], help="of each stage, in order")
+    parser.add_argument("--hardware", help="that trained it, in words")
     parser.add_argument("--episodes", type=int, default=10_000)
-    parser.add_argument("--failings", default="", help="known failings, in words")
+    parser.add_argument("--failing", action="append", default=[], help="a known failing, in words")
+    parser.add_argument("--note", action="append", default=[], help="of the training, in words")
+    parser.add_argument("--ladder", choices=LEAGUES, help="only add the ladder's figures")
     given = parser.parse_args()
+    if given.ladder is not None:
+        add_ladder(given.ladder)
+        return
+    new = [run for run in given.runs if run.partition("/")[0] != PRETRAINED]
+    if not new or len(new) != len(given.command) or not given.hardware:
+        parser.error("each RUN that is not shipped yet needs a --command, and all a --hardware")
     enable_compilation_cache()
     last = given.runs[-1]
     checkpoint = find_checkpoint(last)
-    config = config_from_dict(read_metadata(checkpoint)["config"])
+    metadata = read_metadata(checkpoint)
+    config = config_from_dict(metadata["config"])
     card = {
         "league": config.league,
         "observation": config.observation,
         "network": config.network,
-        "stages": [each for run in given.runs for each in stages_of(run)],
+        "versions": metadata["versions"],
+        "stages": list(stages_of(given.runs, given.command, given.hardware)),
+        "notes": given.note,
         "evaluation": evaluation_of(last, given.episodes),
-        "failings": given.failings,
+        "failings": given.failing,
     }
     target = FOLDER / config.league
     shutil.rmtree(target, ignore_errors=True)

@@ -1,6 +1,9 @@
 """The agents that come with the package: they are there, they play, and they win as they did."""
 
+import dataclasses
+import itertools
 import json
+import math
 import re
 from pathlib import Path
 
@@ -18,7 +21,7 @@ from hackmatrix_rl.checkpoints import (
     initial_weights,
     trim_checkpoint,
 )
-from hackmatrix_rl.config import build_policy, make_environment
+from hackmatrix_rl.config import TrainConfig, build_policy, make_environment
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.evaluation import evaluate
 from hackmatrix_rl.game import LEAGUES
@@ -28,6 +31,15 @@ pytestmark = pytest.mark.usefixtures("compile_quickly")
 
 GAMES = 250
 FOLDER = Path(hm.__file__).parent / "pretrained"
+TOLERANCE = 4
+"""Standard errors by which a share of GAMES may miss the one of the card."""
+NOT_TOLD = ("run_dir", "checkpoint_dir", "init", "eval_episodes", "save_interval_minutes")
+"""Settings that a card leaves out: places, and how a training was watched."""
+
+
+def card_of(league):
+    """The card of a shipped agent."""
+    return json.loads((FOLDER / league / "card.json").read_text())
 
 
 @pytest.mark.parametrize("league", LEAGUES)
@@ -35,11 +47,67 @@ def test_it_wins_as_it_did(league):
     player, environment = find_player("pretrained", league=league)
     assert environment.config.league == league
     found = evaluate(player, environment, episodes=GAMES, key=jax.random.key(5), greedy=True)
-    card = json.loads((FOLDER / league / "card.json").read_text())
+    card = card_of(league)
     assert card["league"] == league
-    # Four standard errors of so few games.
     told = card["evaluation"]["greedy"]["won"][0]
-    assert found.estimate("won").mean == pytest.approx(told, abs=0.13)
+    error = math.sqrt(told * (1 - told) / GAMES)
+    assert found.estimate("won").mean == pytest.approx(told, abs=TOLERANCE * error)
+
+
+@pytest.mark.parametrize("league", LEAGUES)
+def test_its_card_tells_how_it_was_trained_and_what_it_reaches(league):
+    card = card_of(league)
+    assert card.keys() == {
+        *("league", "observation", "network", "versions", "stages", "notes", "evaluation"),
+        "failings",
+    }
+    metadata = json.loads((FOLDER / league / "metadata.json").read_text())
+    assert card["versions"] == metadata["versions"]
+    stored = {name: value for name, value in metadata["config"].items() if name not in NOT_TOLD}
+    for stage in card["stages"]:
+        assert stage.keys() == {
+            *("command", "config", "reward_weights", "starts_from", "steps", "hours", "hardware"),
+            *("device", "seed"),
+        }
+        assert stored.keys() <= stage["config"].keys()
+        weights = dataclasses.asdict(TrainConfig(reward=stage["config"]["reward"]).reward_config)
+        assert stage["reward_weights"] == weights
+        assert stage["seed"] == stage["config"]["seed"]
+        assert stage["hours"] > 0 < stage["steps"]
+        assert all(stage[name] for name in ("command", "starts_from", "hardware", "device"))
+    last = card["stages"][-1]
+    assert {name: last["config"][name] for name in stored} == stored
+    assert last["steps"] == metadata["counters"]["env_steps"]
+    evaluation = card["evaluation"]
+    for way in ("greedy", "sampled"):
+        assert evaluation[way].keys() >= {"won", "return", "stage", "undos"}
+    for way in ("search(pretrained, 30)", "without UNDO"):
+        mean, low, high = evaluation["other_ways"][way]["won"]
+        assert low < mean < high
+        assert evaluation["other_ways"][way]["games"] > 0
+    assert card["failings"]
+    assert any("ithout UNDO" in each for each in card["failings"])
+
+
+@pytest.mark.parametrize("league", LEAGUES)
+def test_the_commands_of_its_card_are_those_of_its_settings(league):
+    for stage in card_of(league)["stages"]:
+        _, command, *words = stage["command"].split()
+        config = stage["config"]
+        assert (command == "imitate") == (config["algorithm"] == "imitation")
+        compared = 0
+        for word, value in itertools.pairwise([*words, "--"]):
+            name = word.removeprefix("--").replace("-", "_")
+            if not word.startswith("--") or name not in config:
+                continue
+            if value.startswith("--"):
+                assert config[name] is True, word
+            elif isinstance(config[name], int | float):
+                assert float(value) == config[name], word
+            elif not set(":=") & set(value):  # schedules and weights may be written in other ways
+                assert value == config[name], word
+            compared += 1
+        assert compared > 6
 
 
 def test_it_is_loaded_by_name():
@@ -66,7 +134,7 @@ def test_a_league_that_there_is_not_is_no_agent():
         hm.load("pretrained/modern")
     assert_refused(
         invoke("eval", "pretrained/original", "--league", "no-rewind"),
-        "--league no-rewind: pretrained/original was trained in the league original",
+        "pretrained/original was trained in the league original",
     )
 
 

@@ -27,6 +27,7 @@ from hackmatrix_rl.checkpoints._shipped import shipped_checkpoint
 from hackmatrix_rl.errors import (
     ConfigError,
     DamagedFileError,
+    NoCheckpointError,
 )
 from hackmatrix_rl.system import (
     check_path,
@@ -49,7 +50,8 @@ def find_checkpoint(
         report: takes a message about each skipped checkpoint.
 
     Raises:
-        ConfigError: the checkpoint does not exist.
+        NoCheckpointError: the checkpoint does not exist.
+        ConfigError: it cannot be used.
     """
     check_path(str(run), "the checkpoint")
     shipped = shipped_checkpoint(str(run))
@@ -73,7 +75,7 @@ def find_checkpoint(
                     f"{run}: {folder} holds checkpoints of another run ({', '.join(others)}) and "
                     f"none of its own ({of})."
                 )
-    raise ConfigError(
+    raise NoCheckpointError(
         f"{run}: no checkpoint there. Give a run's folder (runs/...), its name, or a checkpoint."
     )
 

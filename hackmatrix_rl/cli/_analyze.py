@@ -12,7 +12,7 @@ from hackmatrix_rl.cli._player import chosen_player, named, player_options
 from hackmatrix_rl.cli._working import Working
 from hackmatrix_rl.config import COUNTED
 from hackmatrix_rl.errors import ConfigError
-from hackmatrix_rl.evaluation import PolicyAgent, find, keep_journal
+from hackmatrix_rl.evaluation import Agent, PolicyAgent, find, keep_journal
 from hackmatrix_rl.search import Searcher
 from hackmatrix_rl.system import check_output_file, enable_compilation_cache, write_whole
 from hackmatrix_rl.view import analysis_page
@@ -105,10 +105,20 @@ def analyze_command(
             gamma = 1.0 if trained is None else trained
         findings = find(journal, gamma=gamma)
     if as_json:
-        told = findings.as_dict() | {"league": environment.config.league}
+        told = findings.as_dict() | {
+            "league": environment.config.league,
+            "seed": seed,
+            "greedy": player.greedy if isinstance(player, PolicyAgent) else None,
+        }
         click.echo(json.dumps(told, allow_nan=False))
         return
-    about = {"league": environment.config.league, "moves": f"{len(journal.game):,}"}
+    play = _play(player)
+    about = {
+        "league": environment.config.league,
+        "moves": f"{len(journal.game):,}",
+        "play": play,
+        "seed": str(seed),
+    }
     try:
         write_whole(output, analysis_page(findings, player=name, about=about))
     except OSError as error:
@@ -117,6 +127,13 @@ def analyze_command(
         ) from error
     won = findings.won
     click.echo(
-        f"{episodes:,} games, {won.mean:.1%} won [{100 * won.low:.1f}, {100 * won.high:.1f}]. "
-        f"Open in a browser: {output}"
+        f"{episodes:,} games, {won.mean:.1%} won [{100 * won.low:.1f}, {100 * won.high:.1f}]; "
+        f"{play}, seed {seed}. Open in a browser: {output}"
     )
+
+
+def _play(player: Agent) -> str:
+    """How the player chose its actions, in words."""
+    if not isinstance(player, PolicyAgent):
+        return "by its own rule"
+    return "greedy: the likeliest actions" if player.greedy else "drawn from its probabilities"

@@ -57,9 +57,9 @@ def imitate(
 ) -> int:
     """Train an agent to do what a teacher does (behaviour cloning and DAgger).
 
-    The teacher (--teacher runner, or a run or a checkpoint) says what it would do in each
-    position, and the agent learns that. At first the teacher plays the games, later the agent
-    does. The run is one like those of `hackmatrix-rl train`: it is watched, stopped, resumed and
+    The teacher (--teacher expert) says what it would do in each position, and the agent learns
+    that. At first the teacher plays the games, later the agent does. The run is one like those of
+    `hackmatrix-rl train`: it is watched, stopped, resumed and
     evaluated in the same ways, with the same exit status.
     """
     if demonstrations is not None:

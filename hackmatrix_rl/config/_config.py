@@ -253,7 +253,10 @@ class TrainConfig(ReplayConfig, RunConfig):
 
     # Imitation
     teacher: str | None = option(
-        None, "Imitation", "Player to learn from: a script, a run or a checkpoint."
+        None,
+        "Imitation",
+        'Player to learn from: a script, expert, pretrained, "search(expert, 30)", a run or a '
+        "checkpoint.",
     )
     teacher_search: int | None = option(
         None,

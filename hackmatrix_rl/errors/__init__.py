@@ -4,6 +4,7 @@ from hackmatrix_rl.errors._errors import (
     AgreedError,
     ConfigError,
     DamagedFileError,
+    NoCheckpointError,
     flag,
     shortened,
 )
@@ -30,6 +31,7 @@ __all__ = [
     "AgreedError",
     "ConfigError",
     "DamagedFileError",
+    "NoCheckpointError",
     "check_actions",
     "check_array",
     "check_key",

@@ -9,6 +9,10 @@ class ConfigError(ValueError):
     """A setting that cannot work. The message names the flag and what would work."""
 
 
+class NoCheckpointError(ConfigError):
+    """There is no checkpoint under a name. The caller may know other names."""
+
+
 class AgreedError(ConfigError):
     """A mistake that all processes of a run know: each can end without the others."""
 

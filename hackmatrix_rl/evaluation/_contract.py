@@ -1,5 +1,6 @@
 """Checks of the arguments of `evaluate`, before it traces or plays anything."""
 
+from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
@@ -9,8 +10,11 @@ import jax.numpy as jnp
 from hackmatrix_rl.agent import check_policy_shapes
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.env import (
+    KINDS,
     Environment,
     EnvSpec,
+    HackMatrix,
+    Kind,
     check_is_environment,
     check_shapes,
 )
@@ -47,7 +51,7 @@ def check_environment_and_players(environment: Any, players: Any) -> None:
             if (wrong := player.mismatch(environment)) is not None:
                 raise ValueError(wrong)
         elif isinstance(network, ActorCritic):
-            check_policy_shapes(network, environment.spec)
+            _check_network(network, environment)
         elif not is_ours(player):
             _check_shapes(player, environment)
 
@@ -71,6 +75,32 @@ def check_is_player(player: Any) -> None:
         f"policy is {described(player)}; expected an instance of hm.ActorCritic, or of "
         "hackmatrix_rl.evaluation.Agent, such as RandomAgent()"
     )
+
+
+def _check_network(network: ActorCritic, environment: Environment) -> None:
+    """Raises unless a network takes the observations; says which ones it would take."""
+    try:
+        check_policy_shapes(network, environment.spec)
+    except ValueError as error:
+        if not isinstance(environment, HackMatrix):
+            raise
+        for kind in KINDS:
+            if kind != environment.observation and _takes(network, environment, kind):
+                raise ValueError(
+                    f"{type(network).__name__} was built for observation={kind!r}, and this "
+                    f"environment has observation={environment.observation!r}. Play in "
+                    f"HackMatrix(..., observation={kind!r}), or in the environment of hm.load"
+                ) from error
+        raise
+
+
+def _takes(network: ActorCritic, environment: HackMatrix, kind: Kind) -> bool:
+    """Whether a network takes another kind of observation of the game."""
+    try:
+        check_policy_shapes(network, replace(environment, observation=kind).spec)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def _check_shapes(player: Agent, environment: Environment) -> None:

@@ -97,6 +97,8 @@ class Siphons:
         stage: 1 to 8.
         a_game: mean number a game among those that reached the stage.
         points: mean score of one.
+        credits: mean credits of one.
+        energy: mean energy of one.
         programs: mean number of new programs of one.
         called: mean number of transmissions that one called.
         died_after: share after which the player died within `AFTERMATH` moves.
@@ -105,6 +107,8 @@ class Siphons:
     stage: int
     a_game: float
     points: float
+    credits: float
+    energy: float
     programs: float
     called: float
     died_after: float
@@ -286,6 +290,8 @@ def _siphons(journal: Journal) -> Iterator[Siphons]:
             stage=stage,
             a_game=len(used) / len(np.unique(journal.game[here])),
             points=float(np.mean(moves.points[used])),
+            credits=float(np.mean(moves.credits_change[used])),
+            energy=float(np.mean(moves.energy_change[used])),
             programs=float(np.mean(np.bitwise_count(moves.taken[used]))),
             called=float(np.mean(moves.called[used])),
             died_after=float(_aftermath(journal, used)[2].mean()),

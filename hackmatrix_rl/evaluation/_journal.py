@@ -56,6 +56,8 @@ class Moves:
         kills: enemies that it killed, those that count.
         hp_change: what it did to the hp, by damage and by completing a stage.
         points: score that it brought.
+        credits_change: what it did to the credits.
+        energy_change: likewise.
         taken: programs that it brought, one bit each.
         called: transmissions that a siphon called.
         completed: whether it completed the stage.
@@ -84,6 +86,8 @@ class Moves:
     kills: np.ndarray
     hp_change: np.ndarray
     points: np.ndarray
+    credits_change: np.ndarray
+    energy_change: np.ndarray
     taken: np.ndarray
     called: np.ndarray
     completed: np.ndarray
@@ -317,6 +321,8 @@ def _told(
         kills=jnp.round(outcome.terms.kills / KILL_REWARD).astype(jnp.int32),
         hp_change=now.player.hp - was.player.hp,
         points=now.player.score - was.player.score,
+        credits_change=now.player.credits - was.player.credits,
+        energy_change=now.player.energy - was.player.energy,
         taken=now.programs & ~was.programs,
         called=jnp.where(action == SIPHON, spawns, 0).astype(jnp.int32),
         completed=outcome.completed,

@@ -4,16 +4,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from etils import epath
-
 from hackmatrix_rl.agent import Schedule
 from hackmatrix_rl.config import TrainConfig, make_environment, schedule_of
 from hackmatrix_rl.env import HackMatrix
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.evaluation import Agent, PolicyAgent
 from hackmatrix_rl.game import SIPHON
-from hackmatrix_rl.runs._folder import RUNS, run_folders
-from hackmatrix_rl.runs._players import READY, SEARCH, find_player
+from hackmatrix_rl.runs._players import find_player
 from hackmatrix_rl.training import PPO, Constant, Trainer
 from hackmatrix_rl.training.imitation import (
     BoardSymmetries,
@@ -22,9 +19,6 @@ from hackmatrix_rl.training.imitation import (
     Imitation,
     record_demonstrations,
 )
-
-_SHOWN = 5
-"""Runs that a message lists at most."""
 
 
 def imitating(
@@ -138,26 +132,15 @@ def find_teacher(
             simulations_flag="--teacher-search",
         )
     except ConfigError as error:
-        there = any(epath.Path(place).exists() for place in (name, RUNS / name))
         if str(error).startswith("--teacher-search"):
             raise
-        if there or name.startswith(SEARCH):
-            raise ConfigError(f"--teacher {error}") from error
-        raise ConfigError(f"--teacher {name}: there is no such player. Use {_listed()}.") from error
+        raise ConfigError(f"--teacher {error}") from error
     if isinstance(teacher, PolicyAgent) and its_own.observation != environment.observation:
         raise ConfigError(
             f"--teacher {name}: sees the observation {its_own.observation}, and the student the "
             f"observation {environment.observation}. Both must see the same."
         )
     return teacher
-
-
-def _listed() -> str:
-    """The teachers that there are, in words."""
-    runs = [str(folder) for folder in run_folders()]
-    more = "" if len(runs) <= _SHOWN else f" ({len(runs) - _SHOWN} more)"
-    found = [*READY, *runs[-_SHOWN:]]
-    return f"{', '.join(found)}{more}, or another run or checkpoint"
 
 
 def _beta(config: TrainConfig) -> Schedule:

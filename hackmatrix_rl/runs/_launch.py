@@ -165,11 +165,14 @@ def launch(
                 )
             resumed = _find(resume_run, kind, changes, trust_code, lock)
             config = resumed.config(changes)
+            resumed.check_game(config)
             resumed.check_bank(config)
             use_devices(config)
         assert config is not None, "a new run needs its settings"
         enable_compilation_cache()
         trainer = composed(config, read_init=resumed is None, trust_code=trust_code)
+        if resumed is not None:
+            resumed.check_network(config, trainer.policy)
         check_same(config.as_dict(), trainer.policy)
         place = config.run_dir if resumed is None else str(resumed.path)
         needs = on_process_zero(

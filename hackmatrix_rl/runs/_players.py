@@ -2,14 +2,16 @@
 
 import re
 import warnings
+from collections.abc import Sequence
 
 from hackmatrix_rl.agent import ValueScale
 from hackmatrix_rl.checkpoints import PRETRAINED, Loaded, Report, in_league, load
 from hackmatrix_rl.config import TrainConfig, make_environment
 from hackmatrix_rl.env import HackMatrix
-from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.errors import ConfigError, NoCheckpointError
 from hackmatrix_rl.evaluation import SCRIPTS, Agent, PolicyAgent
 from hackmatrix_rl.game import LEAGUES, GameConfig
+from hackmatrix_rl.runs._folder import run_folders
 from hackmatrix_rl.search import LEAST_ROLLOUTS, Expert, NetworkGuide, RolloutSearch, Searcher
 
 EXPERT, SEARCH = "expert", "search"
@@ -19,6 +21,11 @@ MOST_SIMULATIONS = 10_000
 """Actions that a tree search tries out for a move, at most."""
 READY = (*SCRIPTS, EXPERT, PRETRAINED, f"{SEARCH}({EXPERT}, {ROLLOUTS})")
 """Names of players that need no training."""
+IMAGINES = (EXPERT, PRETRAINED)
+"""Those of them that can play the imagined games of a search."""
+
+_SHOWN = 5
+"""Runs that a message lists at most."""
 
 
 def find_player(
@@ -70,15 +77,25 @@ def find_player(
     base = name if search is None else search[0]
     if base == EXPERT and search is not None:
         return RolloutSearch(Expert(config), search[1]), environment
-    loaded = load(
-        in_league(base, league), network=network, trust_code=trust_code, best=best, report=report
-    )
+    try:
+        loaded = load(
+            in_league(base, league),
+            network=network,
+            trust_code=trust_code,
+            best=best,
+            report=report,
+        )
+    except NoCheckpointError as error:
+        there = _listed(READY if search is None else IMAGINES)
+        raise NoCheckpointError(
+            f"{base}: no checkpoint there, nor a player of that name. Use {there}."
+        ) from error
     trained = loaded.environment.config.league
     if league not in (None, trained):
         raise ConfigError(
-            f"--league {league}: {base} was trained in the league {trained}, and plays only there "
-            "(a replay has its league, too). Leave --league out, or train one: hackmatrix-rl train "
-            f"--league {league}"
+            f"{base} was trained in the league {trained}, and plays only there, not with --league "
+            f"{league} (a replay has its league, too). Use --league {trained}, or train one: "
+            f"hackmatrix-rl train --league {league}"
         )
     scale = _scale(loaded, report)
     asked = "" if simulations is None else f" {simulations_flag} {simulations}"
@@ -100,6 +117,18 @@ def find_player(
     except ValueError as error:
         raise ConfigError(f"{name}: {error}.") from error
     return RolloutSearch(guide, search[1]), loaded.environment
+
+
+def _listed(ready: Sequence[str]) -> str:
+    """The players that there are, in words.
+
+    Args:
+        ready: those without training.
+    """
+    runs = [str(folder) for folder in run_folders()]
+    more = "" if len(runs) <= _SHOWN else f" ({len(runs) - _SHOWN} more)"
+    found = [*ready, *runs[-_SHOWN:]]
+    return f"{', '.join(found)}{more}, or another run or checkpoint"
 
 
 def _check_simulations(name: str, simulations: int, flag: str) -> None:

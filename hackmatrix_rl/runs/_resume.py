@@ -12,6 +12,7 @@ import jax
 from etils import epath
 from jaxtyping import Array, Key
 
+from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.checkpoints import (
     Stored,
     check_resumable,
@@ -53,8 +54,13 @@ from hackmatrix_rl.system import (
 )
 from hackmatrix_rl.training import Trainer
 
-OF_POSITIONS = ("league", "history", "max_enemies", "max_transmissions")
+OF_POSITIONS = ("history", "max_enemies", "max_transmissions")
 """Settings that positions of a game depend on."""
+
+_OF_NETWORK = (
+    *("network", "width", "depth", "value_head", "aux_coefficient", "aux_victory", "dueling"),
+)
+"""Settings that decide which arrays a network has."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +133,7 @@ class ResumableRun:
         Another number of games needs no check: they and their bank then begin anew.
 
         Raises:
-            ConfigError: the saved positions are of another league, or of games of another size.
+            ConfigError: the saved positions are of games of another size.
         """
         stored = self.config({})
         if not isinstance(stored, TrainConfig) or not isinstance(config, TrainConfig):
@@ -143,6 +149,60 @@ class ResumableRun:
                     f"{flag(name)} {was}, --frontier-share 0, which drops them, or start a new run "
                     f"with --init {self.path}."
                 )
+
+    def check_game(self, config: RunConfig) -> None:
+        """Refuses another observation or league than the run's; needs no network.
+
+        Other sizes of the game need no check: the games then begin anew.
+
+        Args:
+            config: the run's settings with the changes.
+
+        Raises:
+            ConfigError: one of them differs. The message names the flag.
+        """
+        stored = self.config({})
+        if not isinstance(stored, TrainConfig) or not isinstance(config, TrainConfig):
+            return
+        if config.observation != stored.observation:
+            raise ConfigError(
+                f"--observation {config.observation}: the run {self.path} was trained with "
+                f"--observation {stored.observation}, and what its network has learned is of "
+                "that one. Leave --observation out, or begin a new run."
+            )
+        if config.league != stored.league:
+            raise ConfigError(
+                f"--league {config.league}: the run {self.path} was trained in the league "
+                f"{stored.league}, and stays there. Leave --league out, or begin a new run with "
+                f"its weights: hackmatrix-rl train --init {self.path} --league {config.league}"
+            )
+
+    def check_network(self, config: RunConfig, policy: ActorCritic) -> None:
+        """Refuses changed settings that make another network than the checkpoint's.
+
+        A width that is the network's default may be written out: only the arrays decide.
+
+        Args:
+            config: the run's settings with the changes.
+            policy: the network of these settings.
+
+        Raises:
+            ConfigError: the arrays do not fit. The message names the flags.
+        """
+        stored = self.config({})
+        changed = [
+            name
+            for name in _OF_NETWORK
+            if getattr(config, name, None) != getattr(stored, name, None)
+        ]
+        if not changed or read_arrays(self.checkpoint, "policy").mismatch(policy) is None:
+            return
+        asked = ", ".join(_as_flag(config, name) for name in changed)
+        was = ", ".join(_as_flag(stored, name) for name in changed)
+        raise ConfigError(
+            f"{asked}: the run {self.path} was trained with {was}, which makes another network. "
+            f"Leave {', '.join(map(flag, changed))} out, or begin a new run."
+        )
 
     @property
     def update(self) -> int:
@@ -174,6 +234,14 @@ class ResumableRun:
         """Renames damaged checkpoints: they are neither lost nor in the way."""
         for folder in self.damaged:
             set_aside(folder)
+
+
+def _as_flag(config: RunConfig, name: str) -> str:
+    """A setting as on the command line: `--width none`, `--aux-victory`."""
+    value = getattr(config, name)
+    if isinstance(value, bool):
+        return flag(name if value else f"no_{name}")
+    return f"{flag(name)} {'none' if value is None else value}"
 
 
 def find_resumable_run(

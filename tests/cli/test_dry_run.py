@@ -1,8 +1,12 @@
 """`train --dry-run`: everything but the run."""
 
+import jax
 import pytest
 
-from .commands import invoke
+from hackmatrix_rl.config import build_policy, make_environment
+from hackmatrix_rl.runs import find_resumable_run
+
+from .commands import assert_refused, invoke
 
 
 @pytest.mark.slow
@@ -45,3 +49,46 @@ def test_a_dry_run_looks_whether_the_folders_can_be_had(tmp_path, monkeypatch, o
     assert result.exit_code == 2
     assert f"{option} {tmp_path / 'taken'}: holds a run already" in result.stderr
     assert {path.name for path in tmp_path.iterdir()} == {"file", "taken"}
+
+
+@pytest.mark.parametrize("dry", [(), ("--dry-run",)])
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (
+            ("--observation", "tactical"),
+            ("--observation tactical: the run", "trained with --observation compact"),
+        ),
+        (
+            ("--league", "no-rewind"),
+            ("--league no-rewind: the run", "in the league original", "train --init"),
+        ),
+    ],
+)
+def test_a_run_of_another_game_is_refused_before_anything_is_built(
+    trained, monkeypatch, dry, change, said
+):
+    monkeypatch.setattr("hackmatrix_rl.runs._launch.composed", None)
+    assert_refused(invoke("train", "--resume-run", trained[0], *change, *dry), *said)
+
+
+@pytest.mark.parametrize("dry", [(), ("--dry-run",)])
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("--width", 24), ("--width 24: the run", "with --width", "Leave --width out")),
+        (("--network", "gru"), ("--network gru: the run", "with --network cells")),
+        (("--aux-coefficient", 0.5), ("--aux-coefficient 0.5: the run", "--aux-coefficient 0.0")),
+    ],
+)
+def test_another_network_is_refused_by_its_flag(trained, monkeypatch, dry, change, said):
+    monkeypatch.setattr("hackmatrix_rl.runs._launch.preflight", None)  # it compiles
+    assert_refused(invoke("train", "--resume-run", trained[0], *change, *dry), *said)
+
+
+def test_a_network_that_is_the_same_is_not_refused(trained):
+    resumed = find_resumable_run(str(trained[0]))
+    config = resumed.config({"depth": 2})
+    assert config.depth != resumed.config({}).depth
+    policy = build_policy(config, make_environment(config).spec, key=jax.random.key(0))
+    resumed.check_network(config, policy)

@@ -64,7 +64,10 @@ def test_a_student_learns_what_a_search_would_draw(run, tmp_path):
     ("flags", "parts"),
     [
         ((), ("--algorithm imitation needs a player", "--teacher runner")),
-        (("--teacher", "nobody"), ("--teacher nobody", "no such player", "random, runner, expert")),
+        (
+            ("--teacher", "nobody"),
+            ("--teacher nobody", "no checkpoint there", "random, runner, expert"),
+        ),
         (("--teacher", "runner", "--algorithm", "ppo"), ("--teacher runner", "no effect")),
         (("--algorithm", "ppo"), ("--algorithm ppo", "hackmatrix-rl train")),
         (("--teacher", "runner", "--buffer-size", 3), ("--buffer-size 3", "--buffer-size 32")),
@@ -88,6 +91,19 @@ def test_a_teacher_that_does_not_exist_lists_the_runs_that_do(tmp_path, monkeypa
     refused = invoke("imitate", *SMALL, "--teacher", "nobody")
     assert_refused(refused, "random, runner, expert", "runs/tuesday, or another run or checkpoint")
     assert_refused(invoke("imitate", *SMALL, "--teacher", "tuesday"), "--teacher tuesday: no check")
+
+
+@pytest.mark.parametrize("command", [("imitate", *SMALL, "--teacher"), ("eval",)])
+def test_a_search_by_somebody_who_does_not_exist_lists_who_can(tmp_path, monkeypatch, command):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs" / "tuesday").mkdir(parents=True)
+    refused = invoke(*command, "search(expertt, 30)")
+    assert_refused(refused, "expertt: no checkpoint there", "Use expert, pretrained, runs/tuesday")
+
+
+def test_a_teacher_of_the_other_league_is_refused_in_a_sentence(run):
+    refused = invoke(*LEARNS, "--teacher", run, "--league", "no-rewind")
+    assert_refused(refused, f"--teacher {run} was trained in the league original", "Use --league")
 
 
 def test_demonstrations_are_refused_where_something_is(tmp_path):

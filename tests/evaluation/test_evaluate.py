@@ -17,6 +17,7 @@ from hackmatrix_rl.env import (
     Environment,
     EnvSpec,
     EpisodeStatistics,
+    HackMatrix,
     Played,
     SingleGame,
     Timestep,
@@ -340,3 +341,16 @@ def test_intervals_cover_the_truth_about_95_times_in_100():
     draws = np.random.default_rng(0).exponential(size=(2000, 200))
     covered = [(found := mean_of(row)).low <= 1.0 <= found.high for row in draws]
     assert 0.92 < np.mean(covered) < 0.97
+
+
+@pytest.mark.parametrize(
+    ("built_for", "played_in"), [("tactical", "compact"), ("compact", "classic")]
+)
+def test_a_network_for_another_observation_is_refused_by_its_name(built_for, played_in):
+    spec = HackMatrix(observation=built_for).spec
+    network = MLPActorCritic(spec, width=4, depth=1, key=jax.random.key(0))
+    said = (
+        f"built for observation='{built_for}', and this environment has observation='{played_in}'"
+    )
+    with pytest.raises(ValueError, match=said):
+        evaluate(network, HackMatrix(observation=played_in), episodes=1, key=jax.random.key(0))

@@ -51,8 +51,11 @@ def test_the_games_are_those_of_an_evaluation():
     # What one move leaves, the next one finds.
     moves = journal.moves
     goes_on = np.diff(journal.game) == 0
+    for name in ("hp", "credits", "energy"):
+        before = np.asarray(getattr(moves, name))
+        change = np.asarray(getattr(moves, f"{name}_change"))
+        assert (before[:-1] + change[:-1])[goes_on].tolist() == before[1:][goes_on].tolist()
     before, change = np.asarray(moves.hp), np.asarray(moves.hp_change)
-    assert (before[:-1] + change[:-1])[goes_on].tolist() == before[1:][goes_on].tolist()
     died = np.flatnonzero(np.asarray(moves.died))
     assert (before[died] + change[died] == 0).all()
     assert (np.asarray(moves.attackers)[died].sum(axis=1) > 0).all()
@@ -114,7 +117,8 @@ def test_tools_are_judged_by_what_follows_in_the_same_game():
         3, 2,
         action=[SIPHON, 0, 0, UNDO, 0], won=[0, 0, 0, 0, 1], died=[0, 0, 1, 0, 0],
         hp_change=[0, -1, -2, 0, 1], kills=[1, 0, 0, 0, 0], called=[4, 0, 0, 0, 0],
-        points=[5, 0, 0, 0, 0], taken=[1 << Program.CRASH, 0, 0, 0, 0],
+        points=[5, 0, 0, 0, 0], credits_change=[3, -9, 0, 0, 0], energy_change=[2, 0, 0, -9, 0],
+        taken=[1 << Program.CRASH, 0, 0, 0, 0],
         programs=[0, 4, 4, 1 << Program.UNDO, 1 << Program.UNDO], new_stage=[0, 0, 0, 1, 0],
     )  # fmt: skip
     found = find(journal)
@@ -127,6 +131,7 @@ def test_tools_are_judged_by_what_follows_in_the_same_game():
     assert found.taken == {"CRASH": 1}
     (first,) = found.siphons
     assert (first.a_game, first.points, first.programs, first.called) == (0.5, 5.0, 1.0, 4.0)
+    assert (first.credits, first.energy) == (3.0, 2.0)
     assert found.undo.owned == 0.5
     assert found.undo.after_stage_change == 1.0
     assert (found.undo.won_if_owned, found.undo.won_if_not) == (1.0, 0.0)

@@ -204,3 +204,13 @@ def test_python_runs_as_printed(block, environment, tmp_path):
     script = tmp_path / "block.py"
     script.write_text(block.code, encoding="utf-8")
     shell(f"{shlex.quote(sys.executable)} block.py", environment | {"XLA_FLAGS": ""}, tmp_path)
+
+
+def test_the_demonstrations_of_the_page_are_learned_from_as_it_says(environment, tmp_path):
+    page = [block for block in BLOCKS if block.page == "demonstrations.md"]
+    command, code = (next(b for b in page if b.language == name) for name in ("bash", "python"))
+    shell(command.code, environment | {"HACKMATRIX_RL_FLAGS": f"{SMALL} --games=20"}, tmp_path)
+    script = tmp_path / "block.py"
+    script.write_text(f'{code.code}\nlearn_from("demos", batch_size=16)\n', encoding="utf-8")
+    told = shell(f"{shlex.quote(sys.executable)} block.py", environment, tmp_path)
+    assert "batch 0: cross-entropy" in told

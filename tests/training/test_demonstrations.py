@@ -106,6 +106,32 @@ def test_another_game_is_refused_by_name(written, environment, change, message):
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("stored", "environment", "advice"),
+    [
+        (("tactical", "original"), GAME, r"Read them with HackMatrix\(observation=\"tactical\"\)"),
+        (("compact", "no-rewind"), GAME, r"HackMatrix\(GameConfig\(rewind_across_stages=False\)\)"),
+        (
+            ("compact", "original"),
+            HackMatrix(GameConfig(rewind_across_stages=False), observation="tactical"),
+            r"HackMatrix\(GameConfig\(rewind_across_stages=True\), observation=\"compact\"\)",
+        ),
+    ],
+)
+def test_the_environment_that_reads_them_is_named(tmp_path, stored, environment, advice):
+    kind, league = stored
+    replace(HEADER, game=game_identity(kind), league=league).write(tmp_path)
+    with pytest.raises(ConfigError, match=advice):
+        read_demonstrations(tmp_path, environment)
+
+
+def test_demonstrations_of_another_version_must_be_written_again(tmp_path):
+    game = replace(game_identity("tactical"), observation="tactical-00000000")
+    replace(HEADER, game=game).write(tmp_path)
+    with pytest.raises(ConfigError, match="Write the demonstrations again"):
+        read_demonstrations(tmp_path, GAME)
+
+
 def test_files_that_are_cut_short_damaged_missing_or_of_another_shape_give_one_line(written):
     file = written / "00001.npz"
     whole = file.read_bytes()

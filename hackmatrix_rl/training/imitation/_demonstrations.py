@@ -15,8 +15,9 @@ import jax
 import numpy as np
 from jaxtyping import Bool, Float32, Int32, PyTree
 
-from hackmatrix_rl.env import GameIdentity, HackMatrix, game_identity
+from hackmatrix_rl.env import KINDS, GameIdentity, HackMatrix, game_identity
 from hackmatrix_rl.errors import ConfigError, DamagedFileError, whole
+from hackmatrix_rl.game import LEAGUES
 from hackmatrix_rl.system import read_json, write_json, write_whole
 
 FORMAT = 1
@@ -142,7 +143,22 @@ class DemonstrationsHeader:
                 f"{name} {there!r}, but here it is {mine!r}"
                 for name, (there, mine) in differ.items()
             )
-            raise ConfigError(f"{folder}: demonstrations of another game: {said}. {_USE_ANOTHER}")
+            raise ConfigError(
+                f"{folder}: demonstrations of another game: {said}. {self._read_by(environment)}"
+            )
+
+    def _read_by(self, environment: HackMatrix) -> str:
+        """What to do, if the demonstrations do not fit an environment."""
+        kind: Any = self.game.observation.partition("-")[0]
+        known = kind in KINDS and self.league in LEAGUES
+        if not known or self.game.differences(game_identity(kind)):
+            return _USE_ANOTHER  # no environment of this version reads them
+        needed = []
+        if self.league != environment.config.league:
+            needed.append(f"GameConfig(rewind_across_stages={self.league == LEAGUES[0]})")
+        if kind != environment.observation:
+            needed.append(f'observation="{kind}"')
+        return f"Read them with HackMatrix({', '.join(needed)})."
 
 
 class DemonstrationsWriter:
