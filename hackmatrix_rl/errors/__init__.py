@@ -4,6 +4,7 @@ from hackmatrix_rl.errors._errors import (
     AgreedError,
     ConfigError,
     DamagedFileError,
+    as_given,
     flag,
     shortened,
 )
@@ -30,6 +31,7 @@ __all__ = [
     "AgreedError",
     "ConfigError",
     "DamagedFileError",
+    "as_given",
     "check_actions",
     "check_array",
     "check_key",

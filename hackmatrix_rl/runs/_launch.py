@@ -215,6 +215,7 @@ def _find(
     def find() -> dict[str, Any]:
         found = find_resumable_run(run_id, changes.get("checkpoint_dir"), lock=lock)
         found.check_kind(kind)
+        found.check_outputs(changes)
         found.check_trusted(changes, trust_code=trust_code)
         return found.as_dict()
 

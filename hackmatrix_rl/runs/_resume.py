@@ -21,6 +21,8 @@ from hackmatrix_rl.checkpoints import (
     whole_checkpoint,
 )
 from hackmatrix_rl.config import (
+    FROM_SEQUENCES,
+    MEANING,
     RunConfig,
     SelfPlayConfig,
     TrainConfig,
@@ -32,6 +34,7 @@ from hackmatrix_rl.config import (
 from hackmatrix_rl.errors import (
     ConfigError,
     DamagedFileError,
+    as_given,
 )
 from hackmatrix_rl.runs._folder import (
     RUNS,
@@ -100,6 +103,35 @@ class ResumableRun:
                 f"--resume-run {self.path}: begun by hackmatrix-rl {other}. Go on with it by "
                 f"hackmatrix-rl {other} --resume-run {self.path}"
             )
+
+    def check_outputs(self, changes: Mapping[str, Any]) -> None:
+        """Refuses changes by which what the network learned would mean something else.
+
+        No array shows them: its shapes stay the same.
+
+        Args:
+            changes: changed settings.
+
+        Raises:
+            ConfigError: a change is one of these.
+        """
+        stored = self.config({})
+        if not isinstance(stored, TrainConfig):
+            return
+        if (algorithm := changes.get("algorithm", stored.algorithm)) != stored.algorithm:
+            raise ConfigError(
+                f"--algorithm {algorithm}: the run {self.path} is by --algorithm "
+                f"{stored.algorithm}, and a run cannot change its algorithm. Leave --algorithm "
+                "out, or start a new run."
+            )
+        for name in MEANING if algorithm == FROM_SEQUENCES else ():
+            before = getattr(stored, name)
+            if (after := changes.get(name, before)) != before:
+                raise ConfigError(
+                    f"{as_given(name, after)}: the run {self.path} was trained with "
+                    f"{as_given(name, before)}, and its Q-values would mean something else. Leave "
+                    f"{as_given(name, after)} out, or start a new run."
+                )
 
     def check_trusted(self, changes: Mapping[str, Any], *, trust_code: bool) -> None:
         """Refuses to import code that the checkpoint names, unless the user trusts it.

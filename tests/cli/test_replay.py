@@ -7,14 +7,18 @@ from dataclasses import replace
 import equinox as eqx
 import numpy as np
 import pytest
+from etils import epath
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.checkpoints import find_checkpoint, read_arrays
+from hackmatrix_rl.config import make_config
+from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.evaluation import PolicyAgent
 from hackmatrix_rl.q_learning import SquareRootScale
 from hackmatrix_rl.runs import find_player
 from hackmatrix_rl.runs._evaluating import evaluation_key
 from hackmatrix_rl.runs._launch import composed
+from hackmatrix_rl.runs._resume import ResumableRun
 from hackmatrix_rl.runs._verify_resume import first_difference
 from hackmatrix_rl.runs.sinks import read_json_lines
 
@@ -96,6 +100,42 @@ def test_weights_start_only_a_training_of_the_same_kind(trained):
     again = replace(hm.load(str(run)).config, init=str(run), run_dir=None)
     begun = composed(again, read_init=True, trust_code=False)
     assert eqx.tree_equal(begun.policy, hm.load(str(run)).policy)
+
+
+def test_weights_do_not_start_a_training_whose_outputs_mean_something_else(trained):
+    run, _ = trained
+    assert_refused(
+        invoke("train", *SMALL, "--no-rescale-values", "--init", run, "--dry-run"),
+        f"--init {run}: trained with --rescale-values, but this training has --no-rescale-values",
+    )
+
+
+CHANGED = {
+    ("--no-dueling",): "--no-dueling: the run {run} was trained with --dueling",
+    ("--no-rescale-values",): (
+        "--no-rescale-values: the run {run} was trained with --rescale-values"
+    ),
+    ("--algorithm", "ppo"): "--algorithm ppo: the run {run} is by --algorithm r2d2, and a run",
+}
+
+
+@pytest.mark.parametrize("more", [(), ("--dry-run",)], ids=["", "dry run"])
+@pytest.mark.parametrize("flags", CHANGED, ids=" ".join)
+def test_a_resumed_run_keeps_what_its_outputs_mean(trained, flags, more, monkeypatch):
+    monkeypatch.setattr("hackmatrix_rl.training.Trainer.lower", None)
+    run, _ = trained
+    refused = invoke("train", "--resume-run", run, "--total-timesteps", 512, *flags, *more)
+    assert_refused(refused, CHANGED[flags].format(run=run), "start a new run")
+
+
+@pytest.mark.parametrize("name", ["dueling", "rescale_values"])
+@pytest.mark.parametrize("before", [True, False])
+def test_both_directions_are_refused_and_what_stays_is_not(tmp_path, name, before):
+    settings = make_config("debug", {"algorithm": "r2d2", name: before}).as_dict()
+    run = ResumableRun(tmp_path, epath.Path(tmp_path), (), {"config": settings}, ())
+    with pytest.raises(ConfigError, match="would mean something else"):
+        run.check_outputs({name: not before})
+    run.check_outputs({name: before, "gamma": 0.5, "algorithm": "r2d2"})
 
 
 def without_later(run, update):
