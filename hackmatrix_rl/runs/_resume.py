@@ -262,7 +262,11 @@ def find_resumable_run(
 
 
 def restore_training(
-    trainer: Trainer[Any], checkpoint: epath.Path, *, key: Key[Array, ""]
+    trainer: Trainer[Any],
+    checkpoint: epath.Path,
+    *,
+    key: Key[Array, ""],
+    other_rewards: bool = False,
 ) -> tuple[str, ...]:
     """Restores a trainer's state from a checkpoint.
 
@@ -273,6 +277,8 @@ def restore_training(
         trainer: a trainer that has not started.
         checkpoint: the checkpoint to resume from.
         key: the key of the run's training; new games are drawn from it.
+        other_rewards: whether the stored rewards are not those of the trainer. What is learned
+            from later, such as a buffer, then begins anew.
 
     Returns:
         Messages about parts that could not be restored.
@@ -295,12 +301,15 @@ def restore_training(
         whole = name.partition(".")[0]
         if whole in names:
             continue
-        if stored.under(f".{name}").mismatch(attrgetter(name)(fresh)) is None:
+        rest = _rest(fresh, whole, resettable)
+        spoiled = other_rewards and whole == name and rest
+        if not spoiled and stored.under(f".{name}").mismatch(attrgetter(name)(fresh)) is None:
             names.append(name)
             if whole != name:
-                notes[-1] = f"the games go on; what else belongs to {whole} begins anew"
+                notes[-1] = f"the games go on; {rest} begins empty"
         elif whole == name:
-            notes.append("the games' number, sizes or reward changed: new games start")
+            also = f", and {rest} begins empty" if rest else ""
+            notes.append(f"the games' number, sizes or reward changed: new games start{also}")
     filled = []
     for name in names:
         part, like = stored.under(f".{name}"), attrgetter(name)(fresh)
@@ -313,6 +322,13 @@ def restore_training(
         lambda state: [attrgetter(name)(state) for name in names], fresh, filled
     )
     return tuple(notes)
+
+
+def _rest(state: Any, whole: str, resettable: tuple[str, ...]) -> str:
+    """What begins empty where only named parts of a field may go on: `the buffer`, or nothing."""
+    parts = [each for each in resettable if each.startswith(f"{whole}.")]
+    fields = vars(getattr(state, whole)) if parts else ()
+    return " and ".join(f"the {each}" for each in fields if f"{whole}.{each}" not in parts)
 
 
 def _checkpoints_of(path: Path, checkpoint_dir: str | None = None) -> epath.Path:

@@ -5,6 +5,7 @@ import shutil
 from dataclasses import replace
 
 import equinox as eqx
+import jax
 import numpy as np
 import pytest
 from etils import epath
@@ -18,7 +19,7 @@ from hackmatrix_rl.q_learning import SquareRootScale
 from hackmatrix_rl.runs import find_player
 from hackmatrix_rl.runs._evaluating import evaluation_key
 from hackmatrix_rl.runs._launch import composed
-from hackmatrix_rl.runs._resume import ResumableRun
+from hackmatrix_rl.runs._resume import ResumableRun, restore_training
 from hackmatrix_rl.runs._verify_resume import first_difference
 from hackmatrix_rl.runs.sinks import read_json_lines
 
@@ -170,8 +171,55 @@ def test_the_buffer_can_be_left_out_of_checkpoints(trained, tmp_path):
     without_later(run, 8)
     again = invoke("train", "--resume-run", run)
     assert again.exit_code == 0, again.output
-    assert "the games go on; what else belongs to actors begins anew" in again.stdout
+    assert "the games go on; the buffer begins empty" in again.stdout
     assert "trained to the end at 384 steps" in again.stdout
+
+
+GO_ON = "the games go on; the buffer begins empty"
+NEW_GAMES = "new games start, and the buffer begins empty"
+EMPTIED = {
+    "num_envs": ({"num_envs": 16}, NEW_GAMES),
+    "train_freq": ({"train_freq": 2}, GO_ON),
+    "prioritized": ({"prioritized": True}, GO_ON),
+    "buffer_size": ({"buffer_size": 512}, GO_ON),
+    "reward of other terms": ({"reward": "kills=5"}, NEW_GAMES),
+    "nothing": ({}, None),
+    "another mesh": ({"mesh": "data=2"}, None),
+}
+
+
+@pytest.mark.parametrize("change", EMPTIED)
+def test_what_empties_the_buffer_is_told(trained, change):
+    """Not trained on: what a resumed run begins with."""
+    run, _ = trained
+    changes, note = EMPTIED[change]
+    config = replace(hm.load(str(run)).config, run_dir=None, **changes)
+    trainer = composed(config, read_init=False, trust_code=False)
+    other_rewards = "reward" in changes
+    notes = restore_training(
+        trainer, find_checkpoint(run), key=jax.random.key(0), other_rewards=other_rewards
+    )
+    filled = int(trainer.state.actors.buffer.filled)
+    if note is None:
+        assert notes == ()
+        assert filled == 32
+    else:
+        assert notes[0].endswith(note)
+        assert filled == 0
+    assert int(trainer.state.update) == UPDATES
+
+
+def test_other_weights_of_the_same_rewards_empty_the_buffer(trained, tmp_path):
+    """No array changes its shape. The buffer holds rewards by the old weights."""
+    run = tmp_path / "run"
+    flags = ("--total-timesteps", 128, "--learning-starts", 0, "--eval-episodes", 0)
+    train(run, *flags, "--reward", "kills=0")
+    again = invoke("train", "--resume-run", run, "--total-timesteps", 160, "--reward", "kills=5")
+    assert again.exit_code == 0, again.output
+    assert "--reward changed: it was kills=0, and is kills=5 from here on" in again.stdout
+    assert GO_ON in again.stdout
+    stored = read_arrays(find_checkpoint(run), "training").arrays
+    assert int(stored[".actors.buffer.filled"]) == 4
 
 
 def test_verify_resume_refuses_a_run_that_does_not_keep_its_buffer():
