@@ -15,7 +15,9 @@ from hackmatrix_rl.errors._values import (
     difference,
     instance,
     is_key,
+    number,
     same_structure,
+    truth,
     whole,
 )
 from hackmatrix_rl.errors._wording import (
@@ -42,10 +44,12 @@ __all__ = [
     "instance",
     "is_key",
     "is_ours",
+    "number",
     "path_in_words",
     "place",
     "same_structure",
     "shortened",
     "summary",
+    "truth",
     "whole",
 ]
