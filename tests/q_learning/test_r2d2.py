@@ -63,10 +63,15 @@ def test_games_and_learning_do_not_depend_on_the_number_of_devices(mesh, samplin
     assert len(devices) == two.mesh.size
 
 
-@pytest.fixture(scope="module")
-def found(compile_quickly):
+def one_step():
     """A trainer that takes one gradient step in an update."""
     return trainer(TRUNCATES, train_steps=1, target_update=3, sampling=Prioritized())
+
+
+@pytest.fixture(scope="module")
+def found(compile_quickly):
+    """One such trainer for several tests."""
+    return one_step()
 
 
 def test_the_memory_is_stored_that_the_network_had_before_the_steps(found):
