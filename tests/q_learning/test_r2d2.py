@@ -311,6 +311,36 @@ def test_an_update_has_the_same_shapes_in_every_precision(precision, kind):
     assert metrics.reward == {"all": 1.0}
 
 
+def one_update(precision):
+    """A trainer after its first update, which takes a gradient step, and what that reported."""
+    sizes = {"sequence_length": 2, "burn_in": 1, "n_step": 1, "train_steps": 1}
+    learns = trainer(TRUNCATES, precision=precision, sampling=Prioritized(), **sizes)
+    learns.start(jax.random.key(1))
+    return learns, learns.dispatch(1).learning
+
+
+@pytest.fixture(scope="module")
+def wide(compile_quickly):
+    """What an update in float32 reports."""
+    return one_update("f32")[1]
+
+
+@pytest.mark.parametrize("precision", ["bf16", "f16"])
+def test_a_narrow_update_learns_what_a_wide_one_learns(wide, precision):
+    """Compiled. The parameters stay wide, and the scale of the loss is not in the gradient."""
+    learns, learning = one_update(precision)
+    assert (learning["gradient_steps"], learning["skipped"]) == (1, 0)
+    for name in ("q_loss", "td_error", "gradient_norm"):
+        assert learning[name] == pytest.approx(wide[name], rel=0.05)
+        assert learning[name] != wide[name], "the arithmetic is narrow"
+    assert ("loss_scale" in learning) == (precision == "f16")
+    assert learning.get("loss_scale", 2.0) > 1
+    before = network(TRUNCATES.spec)
+    for new, old in zip(arrays(learns.policy), arrays(before), strict=True):
+        assert new.dtype == np.float32
+        assert not np.array_equal(new, old)
+
+
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
