@@ -1,11 +1,12 @@
-"""Draws how agents learned to win: the curves of benchmarks/learning.md.
+"""Draws how agents learned: the curves of benchmarks/learning.md, and those of Q-learning.
 
     python benchmarks/learning.py [NAME=RUN[,RUN...] ...]
 
 Each NAME is a training, and its runs are the stages of it in order; RUN@STEPS is a stage that the
 next one left after so many steps, and curve:NAME stands for all stages of a curve that is already
 there. Their wins over environment steps are added to benchmarks/learning/curves.json, and the
-picture of each league is drawn anew from that file.
+picture of each league is drawn anew from that file. The returns of Q-learning are drawn from
+benchmarks/learning/q_learning.json, which benchmarks/q_learning.py writes.
 """
 
 import argparse
@@ -21,6 +22,7 @@ import matplotlib.pyplot as plt
 
 FOLDER = Path(__file__).parent / "learning"
 CURVES = FOLDER / "curves.json"
+Q_LEARNING = FOLDER / "q_learning.json"
 EARLIER = "curve:"
 POINTS = 50
 """Points of a stage; each is a mean over the episodes that ended since the one before."""
@@ -76,6 +78,34 @@ def draw(curves: dict[str, Any], league: str, picture: Path) -> None:
     plt.close(figure)
 
 
+def draw_q_learning(rows: list[dict[str, Any]], picture: Path) -> None:
+    """Returns of each row of the table of speed over environment steps, a line for each seed."""
+    learned = [row for row in rows if "curves" in row]
+    figure, axes = plt.subplots(
+        2, -(-len(learned) // 2), figsize=(11, 4.6), layout="constrained", sharex=True, sharey=True
+    )
+    for axis, row in zip(axes.flat, learned, strict=False):
+        for seed, curve in row["curves"].items():
+            steps, returns = [point[0] / 1000 for point in curve], [point[2] for point in curve]
+            # Named by its number, so a seed has the same colour and mark everywhere.
+            look = {"color": f"C{seed}", "marker": "os^"[int(seed)], "label": f"seed {seed}"}
+            axis.plot(steps, returns, lw=1.2, ms=3, **look)
+        axis.axhline(0.5, color="#7a828a", lw=0.8, ls=":", label="best without memory")
+        axis.set(ylim=(0, 1.05))
+        axis.set_title(row["name"].replace(" (", "\n("), fontsize=8)
+        axis.grid(color="#d5d9de", lw=0.6)
+        axis.spines[["top", "right"]].set_visible(False)
+    for axis in axes.flat[len(learned) :]:
+        axis.set_axis_off()
+    legends = [axis.get_legend_handles_labels() for axis in axes.flat]
+    longest = max(legends, key=lambda each: len(each[0]))
+    figure.legend(*longest, loc="outside upper center", ncols=4, frameon=False, fontsize=9)
+    figure.supxlabel("environment steps (thousands)", fontsize=9)
+    figure.supylabel("return of greedy games", fontsize=9)
+    figure.savefig(picture, dpi=100)
+    plt.close(figure)
+
+
 def main() -> None:
     """Adds the curves that the command line names, and draws all."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -88,6 +118,9 @@ def main() -> None:
     CURVES.write_text(json.dumps(curves) + "\n")
     for league in sorted({curve["league"] for curve in curves.values()}):
         draw(curves, league, FOLDER / f"{league}.png")
+    if Q_LEARNING.exists():
+        found = json.loads(Q_LEARNING.read_text())
+        draw_q_learning(found["speed"], Q_LEARNING.with_suffix(".png"))
 
 
 if __name__ == "__main__":

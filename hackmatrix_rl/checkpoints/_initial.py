@@ -18,8 +18,8 @@ from hackmatrix_rl.checkpoints._finder import Report, find_checkpoint
 from hackmatrix_rl.checkpoints._metadata import check_playable, hackmatrix_config, read_metadata
 from hackmatrix_rl.checkpoints._reader import load
 from hackmatrix_rl.checkpoints._shipped import in_league
-from hackmatrix_rl.config import FROM_SEQUENCES, TrainConfig, make_environment
-from hackmatrix_rl.errors import ConfigError, flag
+from hackmatrix_rl.config import FROM_SEQUENCES, MEANING, TrainConfig, make_environment
+from hackmatrix_rl.errors import ConfigError, as_given
 
 ALIKE = ("observation", "network", "width", "depth")
 """Settings that decide what the weights mean; rules and actions have an identity besides.
@@ -129,11 +129,11 @@ def _check_alike(config: TrainConfig, other: TrainConfig) -> None:
             f"{config.algorithm}: one learns Q-values, the other a policy. Start from a training "
             "of the same kind."
         )
-    for name in ALIKE:
+    for name in (*ALIKE, *(MEANING if config.algorithm == FROM_SEQUENCES else ())):
         here, there = getattr(config, name), getattr(other, name)
         if here != there:
-            was, is_now = ("none" if value is None else value for value in (there, here))
+            was, is_now = as_given(name, there), as_given(name, here)
             raise ConfigError(
-                f"trained with {flag(name)} {was}, but this training has {flag(name)} {is_now}. "
-                f"Use {flag(name)} {was}, or start from another."
+                f"trained with {was}, but this training has {is_now}. "
+                f"Use {was}, or start from another."
             )

@@ -31,7 +31,7 @@ from hackmatrix_rl.runs import (
     RunFolder,
     RunResult,
     board_in_words,
-    check_same_board,
+    check_unchanged,
     compose_self_play,
     draw_curve,
     network_in_words,
@@ -100,7 +100,7 @@ def _show_game(
     else:
         loaded = load_self_play(resume_run, trust_code=trust_code)
         changes = given_settings(context, config, SelfPlayConfig)
-        check_same_board(resume_run, loaded.config, changes)
+        check_unchanged(resume_run, loaded.config, changes)
         chosen, policy = replace(loaded.config, **changes), loaded.policy
     click.echo(f"{board_in_words(chosen)}; {chosen.num_simulations} simulations before each move")
     game = CliqueGame(chosen.game())

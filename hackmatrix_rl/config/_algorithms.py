@@ -27,6 +27,9 @@ ONLY_PPO = frozenset(
 )
 """Settings that only PPO has, or has for a reason of its own."""
 
+MEANING = ("dueling", "rescale_values")
+"""Settings of Q-learning that decide what the network's outputs mean, whatever their shapes."""
+
 NOT_REPLAYED = (
     *("aux_coefficient", "aux_every", "aux_victory", "clip_coef", "critic_warmup_timesteps"),
     *("debug", "ent_coef", "frontier_share", "gae_lambda", "minibatch_size"),

@@ -20,6 +20,7 @@ from hackmatrix_rl.config._options import (
 from hackmatrix_rl.config._replay_config import ReplayConfig
 from hackmatrix_rl.errors import (
     ConfigError,
+    as_given,
     flag,
 )
 from hackmatrix_rl.system import check_path
@@ -193,9 +194,7 @@ def _refuse_changed(config: TrainConfig, name: str, instead: str = "Leave it out
     """Refuses a setting that has no effect on the algorithm, unless it has its default."""
     value, default = getattr(config, name), type(config).__dataclass_fields__[name].default
     if value != default:
-        said = flag(name) if isinstance(value, bool) else f"{flag(name)} {value}"
-        if value is False:
-            said = said.replace("--", "--no-", 1)
+        said = as_given(name, value)
         raise ConfigError(f"{said}: has no effect on --algorithm {config.algorithm}. {instead}")
 
 

@@ -5,6 +5,7 @@ from hackmatrix_rl.errors._errors import (
     ConfigError,
     DamagedFileError,
     NoCheckpointError,
+    as_given,
     flag,
     shortened,
 )
@@ -15,7 +16,9 @@ from hackmatrix_rl.errors._values import (
     difference,
     instance,
     is_key,
+    number,
     same_structure,
+    truth,
     whole,
 )
 from hackmatrix_rl.errors._wording import (
@@ -32,6 +35,7 @@ __all__ = [
     "ConfigError",
     "DamagedFileError",
     "NoCheckpointError",
+    "as_given",
     "check_actions",
     "check_array",
     "check_key",
@@ -42,10 +46,12 @@ __all__ = [
     "instance",
     "is_key",
     "is_ours",
+    "number",
     "path_in_words",
     "place",
     "same_structure",
     "shortened",
     "summary",
+    "truth",
     "whole",
 ]

@@ -26,6 +26,13 @@ def flag(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
+def as_given(name: str, value: Any) -> str:
+    """A setting as a command line has it: `--num-envs 8`, `--no-dueling`."""
+    if isinstance(value, bool):
+        return flag(name if value else f"no_{name}")
+    return f"{flag(name)} {'none' if value is None else value}"
+
+
 def shortened(value: Any) -> str:
     """A value for a message: text without quotes, and only the beginning of a long value."""
     if isinstance(value, int) and value.bit_length() > 1000:

@@ -129,6 +129,36 @@ def whole(name: str, value: Any, minimum: int = 1) -> int:
     return int(value)
 
 
+def number(name: str, value: Any) -> float:
+    """Checks an argument that is a number, and returns it.
+
+    Args:
+        name: name of the argument.
+        value: its value.
+
+    Raises:
+        TypeError: the value is no number.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise TypeError(f"{name} is {described(value)}; expected a number")
+    return float(value)
+
+
+def truth(name: str, value: Any) -> bool:
+    """Checks an argument that is True or False, and returns it.
+
+    Args:
+        name: name of the argument.
+        value: its value.
+
+    Raises:
+        TypeError: the value is neither. Text such as "no" would count as True.
+    """
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} is {described(value)}; expected True or False")
+    return bool(value)
+
+
 def instance(name: str, value: Any, kind: type, example: str) -> None:
     """Raises a TypeError unless an argument is an instance of a class.
 

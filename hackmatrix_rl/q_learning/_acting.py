@@ -11,6 +11,7 @@ from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
 from hackmatrix_rl.agent import CollectorState, EpisodeSums, MaskedCategorical
 from hackmatrix_rl.agent.networks import ActorCritic, evaluator_of, reset_carry
 from hackmatrix_rl.env import Environment
+from hackmatrix_rl.errors import number
 from hackmatrix_rl.q_learning._q_values import best_action, q_values
 
 
@@ -28,6 +29,7 @@ class EpsilonGreedy(eqx.Module):
         spread: 0 or more; 0 makes all environments alike.
 
     Raises:
+        TypeError: one of them is no number.
         ValueError: a number is out of range.
     """
 
@@ -35,6 +37,8 @@ class EpsilonGreedy(eqx.Module):
     spread: float = eqx.field(static=True, default=7.0)
 
     def __check_init__(self) -> None:
+        for name in ("epsilon", "spread"):
+            number(name, getattr(self, name))
         if not 0 <= self.epsilon <= 1:
             raise ValueError(f"epsilon must be from 0 to 1, not {self.epsilon}")
         if not 0 <= self.spread < float("inf"):

@@ -22,7 +22,7 @@ from hackmatrix_rl.agent import (
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.agent.precision import FLOAT32, PrecisionPolicy, parameters_of
 from hackmatrix_rl.env import Environment, check_shapes, env_keys
-from hackmatrix_rl.errors import instance
+from hackmatrix_rl.errors import instance, number, truth
 from hackmatrix_rl.q_learning._acting import EpsilonGreedy, NewSteps, play_steps
 from hackmatrix_rl.q_learning._buffer import Buffer
 from hackmatrix_rl.q_learning._learning import LearnFromSequences
@@ -166,6 +166,8 @@ class R2D2(Algorithm[R2D2State]):
                 "IdentityScale(): stored sequences are learned from again and again, so the units "
                 "of Q-values must not change"
             )
+        gamma = number("gamma", gamma)
+        dueling = truth("dueling", dueling)
         if not 0 <= gamma <= 1:
             raise ValueError(f"gamma must be from 0 to 1, not {gamma}")
         precision = precision_of(precision)
@@ -189,8 +191,8 @@ class R2D2(Algorithm[R2D2State]):
         self.value_scale = scale
         self.sizes = sizes
         self.mesh = mesh_for(mesh, sizes)
-        self.keep_buffer = bool(keep_buffer)
-        loss = SequenceLoss(sampling, float(gamma), sizes.n_step, sizes.burn_in, bool(dueling))
+        self.keep_buffer = truth("keep_buffer", keep_buffer)
+        loss = SequenceLoss(sampling, gamma, sizes.n_step, sizes.burn_in, dueling)
         self.learn = LearnFromSequences(loss, precision, optimizer, sizes, self.mesh)
         self._check_memory(policy)
 

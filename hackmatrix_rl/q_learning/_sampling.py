@@ -9,6 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, Key
 
+from hackmatrix_rl.errors import number
+
 SMALLEST_PRIORITY = 1e-6
 """Added to each priority: a sequence without an error is drawn again some day."""
 
@@ -115,6 +117,7 @@ class Prioritized(Sampling):
         largest: weight of a sequence's largest error in its priority; the rest is its mean error.
 
     Raises:
+        TypeError: one of them is no number.
         ValueError: a number is not from 0 to 1.
     """
 
@@ -124,7 +127,7 @@ class Prioritized(Sampling):
 
     def __check_init__(self) -> None:
         for name in ("exponent", "correction", "largest"):
-            if not 0 <= getattr(self, name) <= 1:
+            if not 0 <= number(name, getattr(self, name)) <= 1:
                 raise ValueError(f"{name} must be from 0 to 1, not {getattr(self, name)}")
 
     @property

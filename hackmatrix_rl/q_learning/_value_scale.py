@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float32
 
 from hackmatrix_rl.agent import ValueScale
+from hackmatrix_rl.errors import number
 
 
 class SquareRootScale(ValueScale):
@@ -21,12 +22,14 @@ class SquareRootScale(ValueScale):
         epsilon: the part that stays linear, 0 or more. It keeps the inverse from growing fast.
 
     Raises:
+        TypeError: `epsilon` is no number.
         ValueError: `epsilon` is negative or not finite.
     """
 
     epsilon: float = eqx.field(static=True, default=1e-3)
 
     def __check_init__(self) -> None:
+        number("epsilon", self.epsilon)
         if not (self.epsilon >= 0 and math.isfinite(self.epsilon)):
             raise ValueError(f"epsilon must be 0 or more, not {self.epsilon}")
 

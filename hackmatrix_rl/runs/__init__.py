@@ -80,8 +80,8 @@ from hackmatrix_rl.runs._run import (
     RunResult,
     run,
 )
-from hackmatrix_rl.runs._same_board import (
-    check_same_board,
+from hackmatrix_rl.runs._unchanged import (
+    check_unchanged,
 )
 from hackmatrix_rl.runs._verify_resume import (
     ProofError,
@@ -117,7 +117,7 @@ __all__ = [
     "check_played",
     "check_provable",
     "check_run_folder",
-    "check_same_board",
+    "check_unchanged",
     "compare",
     "compose",
     "compose_self_play",

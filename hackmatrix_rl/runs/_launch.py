@@ -46,7 +46,7 @@ from hackmatrix_rl.runs._run import (
     RunResult,
     run,
 )
-from hackmatrix_rl.runs._same_board import check_same_board
+from hackmatrix_rl.runs._unchanged import check_network, check_unchanged
 from hackmatrix_rl.runs.sinks import Sink
 from hackmatrix_rl.system import (
     any_process,
@@ -165,14 +165,14 @@ def launch(
                 )
             resumed = _find(resume_run, kind, changes, trust_code, lock)
             config = resumed.config(changes)
-            resumed.check_game(config)
-            resumed.check_bank(config)
             use_devices(config)
         assert config is not None, "a new run needs its settings"
         enable_compilation_cache()
         trainer = composed(config, read_init=resumed is None, trust_code=trust_code)
         if resumed is not None:
-            resumed.check_network(config, trainer.policy)
+            check_network(
+                resumed.path, resumed.checkpoint, resumed.config({}), config, trainer.policy
+            )
         check_same(config.as_dict(), trainer.policy)
         place = config.run_dir if resumed is None else str(resumed.path)
         needs = on_process_zero(
@@ -219,7 +219,7 @@ def _find(
     def find() -> dict[str, Any]:
         found = find_resumable_run(run_id, changes.get("checkpoint_dir"), lock=lock)
         found.check_kind(kind)
-        check_same_board(found.path, found.config({}), changes)
+        check_unchanged(found.path, found.config({}), changes)
         found.check_trusted(changes, trust_code=trust_code)
         return found.as_dict()
 

@@ -12,7 +12,6 @@ import jax
 from etils import epath
 from jaxtyping import Array, Key
 
-from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.checkpoints import (
     Stored,
     check_resumable,
@@ -35,7 +34,6 @@ from hackmatrix_rl.env import Frontier
 from hackmatrix_rl.errors import (
     ConfigError,
     DamagedFileError,
-    flag,
 )
 from hackmatrix_rl.runs._folder import (
     RUNS,
@@ -45,7 +43,7 @@ from hackmatrix_rl.runs._folder import (
     stored_identity,
 )
 from hackmatrix_rl.runs._lock import RunLock
-from hackmatrix_rl.runs._same_board import check_board_of
+from hackmatrix_rl.runs._unchanged import check_board_of
 from hackmatrix_rl.runs._work import command_of
 from hackmatrix_rl.system import (
     check_path,
@@ -53,14 +51,6 @@ from hackmatrix_rl.system import (
     set_aside,
 )
 from hackmatrix_rl.training import Trainer
-
-OF_POSITIONS = ("history", "max_enemies", "max_transmissions")
-"""Settings that positions of a game depend on."""
-
-_OF_NETWORK = (
-    *("network", "width", "depth", "value_head", "aux_coefficient", "aux_victory", "dueling"),
-)
-"""Settings that decide which arrays a network has."""
 
 
 @dataclass(frozen=True)
@@ -127,83 +117,6 @@ class ResumableRun:
         if "network" not in changes:
             check_trusted(self.config(changes), self.checkpoint, trust_code=trust_code)
 
-    def check_bank(self, config: RunConfig) -> None:
-        """Refuses another game where positions are saved to begin from.
-
-        Another number of games needs no check: they and their bank then begin anew.
-
-        Raises:
-            ConfigError: the saved positions are of games of another size.
-        """
-        stored = self.config({})
-        if not isinstance(stored, TrainConfig) or not isinstance(config, TrainConfig):
-            return
-        if not (stored.frontier_share > 0 and config.frontier_share > 0):
-            return
-        for name in OF_POSITIONS:
-            was, asked = getattr(stored, name), getattr(config, name)
-            if was != asked:
-                raise ConfigError(
-                    f"{flag(name)} {asked}: the positions that --frontier-share "
-                    f"{stored.frontier_share:g} saved are of games with {flag(name)} {was}. Give "
-                    f"{flag(name)} {was}, --frontier-share 0, which drops them, or start a new run "
-                    f"with --init {self.path}."
-                )
-
-    def check_game(self, config: RunConfig) -> None:
-        """Refuses another observation or league than the run's; needs no network.
-
-        Other sizes of the game need no check: the games then begin anew.
-
-        Args:
-            config: the run's settings with the changes.
-
-        Raises:
-            ConfigError: one of them differs. The message names the flag.
-        """
-        stored = self.config({})
-        if not isinstance(stored, TrainConfig) or not isinstance(config, TrainConfig):
-            return
-        if config.observation != stored.observation:
-            raise ConfigError(
-                f"--observation {config.observation}: the run {self.path} was trained with "
-                f"--observation {stored.observation}, and what its network has learned is of "
-                "that one. Leave --observation out, or begin a new run."
-            )
-        if config.league != stored.league:
-            raise ConfigError(
-                f"--league {config.league}: the run {self.path} was trained in the league "
-                f"{stored.league}, and stays there. Leave --league out, or begin a new run with "
-                f"its weights: hackmatrix-rl train --init {self.path} --league {config.league}"
-            )
-
-    def check_network(self, config: RunConfig, policy: ActorCritic) -> None:
-        """Refuses changed settings that make another network than the checkpoint's.
-
-        A width that is the network's default may be written out: only the arrays decide.
-
-        Args:
-            config: the run's settings with the changes.
-            policy: the network of these settings.
-
-        Raises:
-            ConfigError: the arrays do not fit. The message names the flags.
-        """
-        stored = self.config({})
-        changed = [
-            name
-            for name in _OF_NETWORK
-            if getattr(config, name, None) != getattr(stored, name, None)
-        ]
-        if not changed or read_arrays(self.checkpoint, "policy").mismatch(policy) is None:
-            return
-        asked = ", ".join(_as_flag(config, name) for name in changed)
-        was = ", ".join(_as_flag(stored, name) for name in changed)
-        raise ConfigError(
-            f"{asked}: the run {self.path} was trained with {was}, which makes another network. "
-            f"Leave {', '.join(map(flag, changed))} out, or begin a new run."
-        )
-
     @property
     def update(self) -> int:
         """Number of updates at the checkpoint."""
@@ -234,14 +147,6 @@ class ResumableRun:
         """Renames damaged checkpoints: they are neither lost nor in the way."""
         for folder in self.damaged:
             set_aside(folder)
-
-
-def _as_flag(config: RunConfig, name: str) -> str:
-    """A setting as on the command line: `--width none`, `--aux-victory`."""
-    value = getattr(config, name)
-    if isinstance(value, bool):
-        return flag(name if value else f"no_{name}")
-    return f"{flag(name)} {'none' if value is None else value}"
 
 
 def find_resumable_run(
@@ -309,7 +214,11 @@ def find_resumable_run(
 
 
 def restore_training(
-    trainer: Trainer[Any], checkpoint: epath.Path, *, key: Key[Array, ""]
+    trainer: Trainer[Any],
+    checkpoint: epath.Path,
+    *,
+    key: Key[Array, ""],
+    other_rewards: bool = False,
 ) -> tuple[str, ...]:
     """Restores a trainer's state from a checkpoint.
 
@@ -321,6 +230,8 @@ def restore_training(
         trainer: a trainer that has not started.
         checkpoint: the checkpoint to resume from.
         key: the key of the run's training; new games are drawn from it.
+        other_rewards: whether the stored rewards are not those of the trainer. What is learned
+            from later, such as a buffer, then begins anew.
 
     Returns:
         Messages about parts that could not be restored.
@@ -346,12 +257,15 @@ def restore_training(
         whole = name.partition(".")[0]
         if whole in names:
             continue
-        if stored.under(f".{name}").mismatch(attrgetter(name)(fresh)) is None:
+        rest = _rest(fresh, whole, resettable)
+        spoiled = other_rewards and whole == name and rest
+        if not spoiled and stored.under(f".{name}").mismatch(attrgetter(name)(fresh)) is None:
             names.append(name)
             if whole != name:
-                notes[-1] = f"the games go on; what else belongs to {whole} begins anew"
+                notes[-1] = f"the games go on; {rest} begins empty"
         elif whole == name:
-            notes.append(_new_games(stored, trainer))
+            also = f", and {rest} begins empty" if rest else ""
+            notes.append(_new_games(stored, trainer) + also)
     filled = []
     for name in names:
         part, like = stored.under(f".{name}"), attrgetter(name)(fresh)
@@ -374,6 +288,13 @@ def _new_games(stored: Stored, trainer: Trainer[Any]) -> str:
         return "--frontier-share changed: new games start" + ("; saved positions are dropped" * had)
     note = "the games' number, sizes or reward changed: new games start"
     return f"{note}, and saved positions are gathered anew" if had else note
+
+
+def _rest(state: Any, whole: str, resettable: tuple[str, ...]) -> str:
+    """What begins empty where only named parts of a field may go on: `the buffer`, or nothing."""
+    parts = [each for each in resettable if each.startswith(f"{whole}.")]
+    fields = vars(getattr(state, whole)) if parts else ()
+    return " and ".join(f"the {each}" for each in fields if f"{whole}.{each}" not in parts)
 
 
 def _checkpoints_of(path: Path, checkpoint_dir: str | None = None) -> epath.Path:

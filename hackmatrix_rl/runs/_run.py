@@ -173,12 +173,14 @@ def _start(
     if resume is None:
         trainer.start(key)
         return
+    other_rewards = False
     if isinstance(config, TrainConfig):
         before = read_metadata(resume)["config"].get("reward")
-        if before != config.reward:
+        other_rewards = before != config.reward
+        if other_rewards:
             was, is_now = (text or "the game's own" for text in (before, config.reward))
             sink.note(f"--reward changed: it was {was}, and is {is_now} from here on")
-    for note in restore_training(trainer, resume, key=key):
+    for note in restore_training(trainer, resume, key=key, other_rewards=other_rewards):
         sink.note(note)
     state = trainer.state
     sink.note(f"resumed at update {int(state.update):,}, {_reached(config, trainer)}")

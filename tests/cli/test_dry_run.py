@@ -5,6 +5,7 @@ import pytest
 
 from hackmatrix_rl.config import build_policy, make_environment
 from hackmatrix_rl.runs import find_resumable_run
+from hackmatrix_rl.runs._unchanged import check_network
 
 from .commands import assert_refused, invoke
 
@@ -91,4 +92,4 @@ def test_a_network_that_is_the_same_is_not_refused(trained):
     config = resumed.config({"depth": 2})
     assert config.depth != resumed.config({}).depth
     policy = build_policy(config, make_environment(config).spec, key=jax.random.key(0))
-    resumed.check_network(config, policy)
+    check_network(resumed.path, resumed.checkpoint, resumed.config({}), config, policy)

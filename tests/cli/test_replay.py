@@ -5,16 +5,20 @@ import shutil
 from dataclasses import replace
 
 import equinox as eqx
+import jax
 import numpy as np
 import pytest
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.checkpoints import find_checkpoint, read_arrays
+from hackmatrix_rl.config import make_config
+from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.evaluation import PolicyAgent
 from hackmatrix_rl.q_learning import SquareRootScale
-from hackmatrix_rl.runs import find_player
+from hackmatrix_rl.runs import check_unchanged, find_player
 from hackmatrix_rl.runs._evaluating import evaluation_key
 from hackmatrix_rl.runs._launch import composed
+from hackmatrix_rl.runs._resume import restore_training
 from hackmatrix_rl.runs._verify_resume import first_difference
 from hackmatrix_rl.runs.sinks import read_json_lines
 
@@ -98,6 +102,41 @@ def test_weights_start_only_a_training_of_the_same_kind(trained):
     assert eqx.tree_equal(begun.policy, hm.load(str(run)).policy)
 
 
+def test_weights_do_not_start_a_training_whose_outputs_mean_something_else(trained):
+    run, _ = trained
+    assert_refused(
+        invoke("train", *SMALL, "--no-rescale-values", "--init", run, "--dry-run"),
+        f"--init {run}: trained with --rescale-values, but this training has --no-rescale-values",
+    )
+
+
+CHANGED = {
+    ("--no-dueling",): "--no-dueling: the run {run} was trained with --dueling",
+    ("--no-rescale-values",): (
+        "--no-rescale-values: the run {run} was trained with --rescale-values"
+    ),
+    ("--algorithm", "ppo"): "--algorithm ppo: the run {run} is by --algorithm r2d2, and a run",
+}
+
+
+@pytest.mark.parametrize("more", [(), ("--dry-run",)], ids=["", "dry run"])
+@pytest.mark.parametrize("flags", CHANGED, ids=" ".join)
+def test_a_resumed_run_keeps_what_its_outputs_mean(trained, flags, more, monkeypatch):
+    monkeypatch.setattr("hackmatrix_rl.training.Trainer.lower", None)
+    run, _ = trained
+    refused = invoke("train", "--resume-run", run, "--total-timesteps", 512, *flags, *more)
+    assert_refused(refused, CHANGED[flags].format(run=run), "start a new run")
+
+
+@pytest.mark.parametrize("name", ["dueling", "rescale_values"])
+@pytest.mark.parametrize("before", [True, False])
+def test_both_directions_are_refused_and_what_stays_is_not(tmp_path, name, before):
+    stored = make_config("debug", {"algorithm": "r2d2", name: before})
+    with pytest.raises(ConfigError, match="would mean something else"):
+        check_unchanged(tmp_path, stored, {name: not before})
+    check_unchanged(tmp_path, stored, {name: before, "gamma": 0.5, "algorithm": "r2d2"})
+
+
 def without_later(run, update):
     """The run as if it had been stopped after some update."""
     for folder in (run / "checkpoints").iterdir():
@@ -130,8 +169,55 @@ def test_the_buffer_can_be_left_out_of_checkpoints(trained, tmp_path):
     without_later(run, 8)
     again = invoke("train", "--resume-run", run)
     assert again.exit_code == 0, again.output
-    assert "the games go on; what else belongs to actors begins anew" in again.stdout
+    assert "the games go on; the buffer begins empty" in again.stdout
     assert "trained to the end at 384 steps" in again.stdout
+
+
+GO_ON = "the games go on; the buffer begins empty"
+NEW_GAMES = "new games start, and the buffer begins empty"
+EMPTIED = {
+    "num_envs": ({"num_envs": 16}, NEW_GAMES),
+    "train_freq": ({"train_freq": 2}, GO_ON),
+    "prioritized": ({"prioritized": True}, GO_ON),
+    "buffer_size": ({"buffer_size": 512}, GO_ON),
+    "reward of other terms": ({"reward": "kills=5"}, NEW_GAMES),
+    "nothing": ({}, None),
+    "another mesh": ({"mesh": "data=2"}, None),
+}
+
+
+@pytest.mark.parametrize("change", EMPTIED)
+def test_what_empties_the_buffer_is_told(trained, change):
+    """Not trained on: what a resumed run begins with."""
+    run, _ = trained
+    changes, note = EMPTIED[change]
+    config = replace(hm.load(str(run)).config, run_dir=None, **changes)
+    trainer = composed(config, read_init=False, trust_code=False)
+    other_rewards = "reward" in changes
+    notes = restore_training(
+        trainer, find_checkpoint(run), key=jax.random.key(0), other_rewards=other_rewards
+    )
+    filled = int(trainer.state.actors.buffer.filled)
+    if note is None:
+        assert notes == ()
+        assert filled == 32
+    else:
+        assert notes[0].endswith(note)
+        assert filled == 0
+    assert int(trainer.state.update) == UPDATES
+
+
+def test_other_weights_of_the_same_rewards_empty_the_buffer(trained, tmp_path):
+    """No array changes its shape. The buffer holds rewards by the old weights."""
+    run = tmp_path / "run"
+    flags = ("--total-timesteps", 128, "--learning-starts", 0, "--eval-episodes", 0)
+    train(run, *flags, "--reward", "kills=0")
+    again = invoke("train", "--resume-run", run, "--total-timesteps", 160, "--reward", "kills=5")
+    assert again.exit_code == 0, again.output
+    assert "--reward changed: it was kills=0, and is kills=5 from here on" in again.stdout
+    assert GO_ON in again.stdout
+    stored = read_arrays(find_checkpoint(run), "training").arrays
+    assert int(stored[".actors.buffer.filled"]) == 4
 
 
 def test_verify_resume_refuses_a_run_that_does_not_keep_its_buffer():

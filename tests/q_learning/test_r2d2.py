@@ -63,10 +63,15 @@ def test_games_and_learning_do_not_depend_on_the_number_of_devices(mesh, samplin
     assert len(devices) == two.mesh.size
 
 
-@pytest.fixture(scope="module")
-def found(compile_quickly):
+def one_step():
     """A trainer that takes one gradient step in an update."""
     return trainer(TRUNCATES, train_steps=1, target_update=3, sampling=Prioritized())
+
+
+@pytest.fixture(scope="module")
+def found(compile_quickly):
+    """One such trainer for several tests."""
+    return one_step()
 
 
 def test_the_memory_is_stored_that_the_network_had_before_the_steps(found):
@@ -304,6 +309,36 @@ def test_an_update_has_the_same_shapes_in_every_precision(precision, kind):
     metrics = traced.algorithm.metrics(ones, Dispatch(count=1, updates=1, env_steps=1, seconds=1.0))
     assert metrics.episode == {"return": 1.0, "length": 1.0, "last_state": 1.0}
     assert metrics.reward == {"all": 1.0}
+
+
+def one_update(precision):
+    """A trainer after its first update, which takes a gradient step, and what that reported."""
+    sizes = {"sequence_length": 2, "burn_in": 1, "n_step": 1, "train_steps": 1}
+    learns = trainer(TRUNCATES, precision=precision, sampling=Prioritized(), **sizes)
+    learns.start(jax.random.key(1))
+    return learns, learns.dispatch(1).learning
+
+
+@pytest.fixture(scope="module")
+def wide(compile_quickly):
+    """What an update in float32 reports."""
+    return one_update("f32")[1]
+
+
+@pytest.mark.parametrize("precision", ["bf16", "f16"])
+def test_a_narrow_update_learns_what_a_wide_one_learns(wide, precision):
+    """Compiled. The parameters stay wide, and the scale of the loss is not in the gradient."""
+    learns, learning = one_update(precision)
+    assert (learning["gradient_steps"], learning["skipped"]) == (1, 0)
+    for name in ("q_loss", "td_error", "gradient_norm"):
+        assert learning[name] == pytest.approx(wide[name], rel=0.05)
+        assert learning[name] != wide[name], "the arithmetic is narrow"
+    assert ("loss_scale" in learning) == (precision == "f16")
+    assert learning.get("loss_scale", 2.0) > 1
+    before = network(TRUNCATES.spec)
+    for new, old in zip(arrays(learns.policy), arrays(before), strict=True):
+        assert new.dtype == np.float32
+        assert not np.array_equal(new, old)
 
 
 @pytest.mark.parametrize(

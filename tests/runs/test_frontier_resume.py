@@ -9,7 +9,13 @@ import pytest
 from hackmatrix_rl.checkpoints import find_checkpoint, read_arrays
 from hackmatrix_rl.config import make_config
 from hackmatrix_rl.errors import ConfigError
-from hackmatrix_rl.runs import find_resumable_run, make_run_folder, reopen_run_folder, run
+from hackmatrix_rl.runs import (
+    check_unchanged,
+    find_resumable_run,
+    make_run_folder,
+    reopen_run_folder,
+    run,
+)
 from hackmatrix_rl.runs._compose import compose
 from hackmatrix_rl.runs._launch import launch
 from hackmatrix_rl.runs._resume import restore_training
@@ -74,7 +80,7 @@ def test_it_ends_in_the_same_bits_as_a_run_that_was_never_stopped(trainer, stopp
 
 @pytest.mark.parametrize(
     ("name", "asked"),
-    [("league", "no-rewind"), ("history", 8), ("max_enemies", 5), ("max_transmissions", 5)],
+    [("history", 8), ("max_enemies", 5), ("max_transmissions", 5)],
 )
 def test_a_bank_of_another_game_is_refused_by_name(stopped, name, asked):
     flag, was = "--" + name.replace("_", "-"), getattr(settings("unused"), name)
@@ -105,14 +111,14 @@ def test_a_bank_of_another_game_is_refused_by_name(stopped, name, asked):
             "gathered anew",
         ),
         (
-            {"frontier_share": 0, "history": 8, "league": "no-rewind"},
+            {"frontier_share": 0, "history": 8},
             "--frontier-share changed: new games start; saved positions are dropped",
         ),
     ],
 )
 def test_what_may_change_says_what_becomes_of_the_bank(stopped, changes, note):
     found = find_resumable_run(str(stopped))
-    found.check_bank(found.config(changes))
+    check_unchanged(found.path, found.config({}), changes)
     changed = composed(**changes)
     assert restore_training(changed, found.checkpoint, key=KEY) == ((note,) if note else ())
     if changed.algorithm.environment != changed.environment:  # it still has a bank
