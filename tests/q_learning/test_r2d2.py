@@ -262,7 +262,9 @@ def test_a_memory_task_is_learned_to_95_in_100_and_not_without_memory():
         return games.estimate("return")
 
     assert reached("gru").mean >= 0.95 * task.best_return
-    assert reached("forgetful").low <= task.memoryless_return
+    blind = reached("forgetful")
+    assert blind.low <= task.memoryless_return
+    assert blind.mean >= 0.9 * task.memoryless_return
 
 
 def test_metrics_are_means_over_episodes_and_sequences():
