@@ -3,6 +3,7 @@
     python benchmarks/tree_search.py [--games 256] [--simulations 0 8 32 128]
         [--determinisations 1 4 8] [--share-at 32] [--chance-nodes 64] [--outcomes 4]
         [--playouts 32] [--seeds 1 2 3] [--league no-rewind]
+    python benchmarks/tree_search.py --memory 1024 4096 --simulations 32 128
 
 Every player plays the same games of each seed with `pretrained` as its network:
 
@@ -13,7 +14,8 @@ Every player plays the same games of each seed with `pretrained` as its network:
 
 The results go to benchmarks/learning/tree_search.json after each of them, so that a measurement
 that is stopped goes on where it was. Seconds a move are those of the processor, all games side by
-side, without compiling; `taskset -c 0` measures one core.
+side, without compiling; `taskset -c 0` measures one core. With `--memory` nothing is played: for
+each number of games and simulations, a move of all games is compiled, and its memory printed.
 """
 
 import argparse
@@ -33,10 +35,19 @@ from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree, UInt32
 import hackmatrix_rl as hm
 from hackmatrix_rl.batching import select, side_by_side
 from hackmatrix_rl.env import Environment
-from hackmatrix_rl.evaluation import Agent, Evaluation, StateAgent, Thought, mean_of, rate_of
+from hackmatrix_rl.evaluation import (
+    Agent,
+    Evaluation,
+    StateAgent,
+    Thought,
+    mean_of,
+    rate_of,
+    read_by,
+)
 from hackmatrix_rl.game import LEAGUES, NUM_ACTIONS
 from hackmatrix_rl.search import HackMatrixModel, Trees
 from hackmatrix_rl.system import enable_compilation_cache
+from hackmatrix_rl.training.compiled import program_bytes
 
 FILE = Path(__file__).parent / "learning" / "tree_search.json"
 SEEDS = (20_261_201, 20_261_202, 20_261_203)
@@ -263,6 +274,20 @@ def measure(player: Agent, environment: Any, *, games: int, seed: int) -> dict[s
     return {"seed": seed, "seconds_a_move": seconds / moves, **kept}
 
 
+def memory(player: Agent, environment: Any, games: int) -> int | None:
+    """Bytes that the compiled move of some games needs, the games among them."""
+    keys = jax.random.split(jax.random.key(0), games)
+
+    def move(state: Any, timestep: Any, keys: Array) -> Array:
+        read = read_by(player, timestep.observation, lambda: state.games)
+        return jax.vmap(lambda seen, mask, key: player.act(seen, mask, (), key=key)[0])(
+            read, timestep.mask, keys
+        )
+
+    state, timestep = jax.eval_shape(environment.reset, keys)
+    return program_bytes(jax.jit(move).lower(state, timestep, keys).compile())
+
+
 def line(name: str, parts: list[dict[str, Any]]) -> str:
     """A line of the table: means over all seeds with 95% intervals."""
     values = {each: np.concatenate([part[each] for part in parts]) for each in KEPT}
@@ -290,9 +315,17 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="*", default=list(SEEDS))
     parser.add_argument("--league", choices=LEAGUES, default=LEAGUES[0])
     parser.add_argument("--file", type=Path, default=FILE)
+    parser.add_argument("--memory", type=int, nargs="*", default=[], metavar="GAMES")
     given = parser.parse_args()
     enable_compilation_cache()
     run = hm.load(f"pretrained/{given.league}")
+    for games in given.memory:
+        for simulations in filter(None, given.simulations):
+            player = hm.Searcher(run.agent(), run.environment, simulations)
+            needed = memory(player, run.environment, games)
+            print(f"| {games:,} | {simulations} | {(needed or 0) / 2**20:,.0f} MiB |", flush=True)
+    if given.memory:
+        return
     found = json.loads(given.file.read_text()) if given.file.exists() else {}
     for name, player in players(given, run):
         parts = found.setdefault(f"{name} | {given.league}", [])

@@ -215,7 +215,7 @@ def drawn(steps, carry, counts):
 @pytest.mark.parametrize("burn_in", [0, 2])
 def test_the_loss_is_that_of_plain_python(burn_in):
     gamma, n_step, scale = 0.9, 2, SquareRootScale()
-    steps, policy, target = sequence(5, ends=0.3), network(SPEC), network(SPEC, seed=7)
+    steps, policy, target = sequence(8, ends=0.3), network(SPEC), network(SPEC, seed=7)
     assert not steps.done[:2].any(axis=0).all(), "a memory of the burn-in is left"
     carry = some_carry(policy)
     loss = SequenceLoss(Prioritized(largest=0.9), gamma, n_step, burn_in, True)
