@@ -18,7 +18,7 @@ from hackmatrix_rl.checkpoints._finder import Report, find_checkpoint
 from hackmatrix_rl.checkpoints._metadata import check_playable, hackmatrix_config, read_metadata
 from hackmatrix_rl.checkpoints._reader import load
 from hackmatrix_rl.checkpoints._shipped import in_league
-from hackmatrix_rl.config import FROM_SEQUENCES, MEANING, TrainConfig, make_environment
+from hackmatrix_rl.config import FROM_SEQUENCES, OUTPUT_SETTINGS, TrainConfig, make_environment
 from hackmatrix_rl.errors import ConfigError, as_given
 
 ALIKE = ("observation", "network", "width", "depth")
@@ -129,7 +129,7 @@ def _check_alike(config: TrainConfig, other: TrainConfig) -> None:
             f"{config.algorithm}: one learns Q-values, the other a policy. Start from a training "
             "of the same kind."
         )
-    for name in (*ALIKE, *(MEANING if config.algorithm == FROM_SEQUENCES else ())):
+    for name in (*ALIKE, *(OUTPUT_SETTINGS if config.algorithm == FROM_SEQUENCES else ())):
         here, there = getattr(config, name), getattr(other, name)
         if here != there:
             was, is_now = as_given(name, there), as_given(name, here)

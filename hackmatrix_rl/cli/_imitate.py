@@ -59,8 +59,8 @@ def imitate(
 
     The teacher (--teacher expert) says what it would do in each position, and the agent learns
     that. At first the teacher plays the games, later the agent does. The run is one like those of
-    `hackmatrix-rl train`: it is watched, stopped, resumed and
-    evaluated in the same ways, with the same exit status.
+    `hackmatrix-rl train`: it is watched, stopped, resumed and evaluated in the same ways, with the
+    same exit status.
     """
     if demonstrations is not None:
         _save(context, demonstrations, games, given)

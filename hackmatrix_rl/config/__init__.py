@@ -1,6 +1,11 @@
 """The settings of a training run: fields, presets, files, names, and what fits together."""
 
-from hackmatrix_rl.config._algorithms import FROM_REWARDS, FROM_SEQUENCES, FROM_TEACHER, MEANING
+from hackmatrix_rl.config._algorithms import (
+    FROM_REWARDS,
+    FROM_SEQUENCES,
+    FROM_TEACHER,
+    OUTPUT_SETTINGS,
+)
 from hackmatrix_rl.config._checks import (
     check_config_on_mesh,
     check_platform,
@@ -63,8 +68,8 @@ __all__ = [
     "FROM_REWARDS",
     "FROM_SEQUENCES",
     "FROM_TEACHER",
-    "MEANING",
     "MOST_EPISODES",
+    "OUTPUT_SETTINGS",
     "PRESETS",
     "RENAMED",
     "REPLAYED",

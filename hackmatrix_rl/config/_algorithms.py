@@ -27,7 +27,7 @@ ONLY_PPO = frozenset(
 )
 """Settings that only PPO has, or has for a reason of its own."""
 
-MEANING = ("dueling", "rescale_values")
+OUTPUT_SETTINGS = ("dueling", "rescale_values")
 """Settings of Q-learning that decide what the network's outputs mean, whatever their shapes."""
 
 NOT_REPLAYED = (

@@ -285,7 +285,8 @@ def _new_games(stored: Stored, trainer: Trainer[Any]) -> str:
     had = any(".bank." in name for name in stored.arrays)
     keeps = isinstance(trainer.algorithm.environment, Frontier)
     if had != keeps:
-        return "--frontier-share changed: new games start" + ("; saved positions are dropped" * had)
+        dropped = "; saved positions are dropped" if had else ""
+        return f"--frontier-share changed: new games start{dropped}"
     note = "the games' number, sizes or reward changed: new games start"
     return f"{note}, and saved positions are gathered anew" if had else note
 

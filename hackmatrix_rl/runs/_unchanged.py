@@ -11,7 +11,13 @@ from etils import epath
 
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.checkpoints import read_arrays
-from hackmatrix_rl.config import FROM_SEQUENCES, MEANING, RunConfig, SelfPlayConfig, TrainConfig
+from hackmatrix_rl.config import (
+    FROM_SEQUENCES,
+    OUTPUT_SETTINGS,
+    RunConfig,
+    SelfPlayConfig,
+    TrainConfig,
+)
 from hackmatrix_rl.env import CliqueGame
 from hackmatrix_rl.errors import ConfigError, as_given, flag
 from hackmatrix_rl.runs._work import board_in_words
@@ -120,7 +126,7 @@ def _check_algorithm(run: object, stored: TrainConfig, changed: Mapping[str, Any
             f"{stored.algorithm}, and a run cannot change its algorithm. Leave --algorithm "
             "out, or start a new run."
         )
-    for name in MEANING if stored.algorithm == FROM_SEQUENCES else ():
+    for name in OUTPUT_SETTINGS if stored.algorithm == FROM_SEQUENCES else ():
         if name in changed:
             given = as_given(name, changed[name])
             raise ConfigError(
