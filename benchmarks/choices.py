@@ -73,6 +73,10 @@ CHOICES: dict[str, dict[str, tuple[str, ...]]] = {
         "0.01": (*USUAL, "--ent-coef", "0.01"),
         "0": (*USUAL, "--ent-coef", "0"),
     },
+    "victory head": {
+        "learns the probability of winning": USUAL,
+        "none": (*USUAL, "--no-aux-victory"),
+    },
     "reward": {
         "nothing that UNDO repeats": USUAL,
         "the game's, without victory and score": (
