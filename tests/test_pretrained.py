@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from cli.commands import assert_refused, invoke
+from etils import epath
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.checkpoints import (
@@ -121,6 +122,12 @@ def test_it_is_loaded_by_name():
     )
     logits, _, _ = first.policy(seen, first.policy.initial_carry())
     assert np.isfinite(np.asarray(logits)).all()
+
+
+def test_a_loaded_agent_has_its_card_and_a_run_has_none(tmp_path):
+    loaded = hm.load("pretrained/no-rewind")
+    assert loaded.card == card_of("no-rewind")
+    assert dataclasses.replace(loaded, folder=epath.Path(tmp_path)).card is None
 
 
 def test_its_value_is_of_the_discount_that_its_training_ended_with():

@@ -126,6 +126,12 @@ class Loaded:
         )
 
     @property
+    def card(self) -> Mapping[str, Any] | None:
+        """The story and the figures of an agent of the package; `None` for a run."""
+        file = self.folder / "card.json"
+        return json.loads(file.read_text()) if file.exists() else None
+
+    @property
     def gamma(self) -> float:
         """The discount at the end of the training."""
         schedule = schedule_of(self.config.gamma, steps=self.config.total_timesteps)
