@@ -43,11 +43,14 @@ VIEW = (
     *("tests/evaluation", "tests/view", "tests/test_pretrained.py"),
     *("tests/cli/test_play.py", "tests/cli/test_ui.py", "tests/cli/test_watch.py"),
     *("tests/cli/test_report.py", "tests/runs/test_replaying.py", "tests/runs/test_report.py"),
+    "tests/cli/test_analyze.py",
 )
 SEARCH = (
     *("tests/search", "tests/clique", "tests/self_play"),
     *("tests/cli/test_replay.py", "tests/cli/test_self_play.py", "tests/runs/test_league.py"),
     *("tests/memory_tasks", "tests/q_learning"),
+    *("tests/cli/test_imitate.py", "tests/training/test_imitation.py"),
+    "tests/training/test_demonstrations.py",
 )
 APART = (
     "tests/adapters",
@@ -129,7 +132,7 @@ def view(session: nox.Session) -> None:
 
 @nox.session
 def search(session: nox.Session) -> None:
-    """Players that search, the clique game, self-play, memory tasks and Q-learning."""
+    """Players that search, imitation, the clique game, self-play, memory tasks and Q-learning."""
     install(session, "test")
     session.run("pytest", *PARALLEL, *SEARCH, *session.posargs)
 
