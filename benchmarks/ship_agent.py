@@ -26,7 +26,13 @@ import jax
 import numpy as np
 
 import hackmatrix_rl
-from hackmatrix_rl.checkpoints import PRETRAINED, find_checkpoint, read_metadata, trim_checkpoint
+from hackmatrix_rl.checkpoints import (
+    CARD,
+    PRETRAINED,
+    find_checkpoint,
+    read_metadata,
+    trim_checkpoint,
+)
 from hackmatrix_rl.config import TrainConfig, config_from_dict
 from hackmatrix_rl.evaluation import evaluate, rate_of
 from hackmatrix_rl.game import LEAGUES
@@ -38,7 +44,6 @@ SEED = 20_261_122
 MOST_MOVES = 1000
 """After which the ladder cuts a game."""
 SHOWN = ("won", "return", "stage", "score", "length", "siphons", "programs", "undos")
-CARD = "card.json"
 FOLDER = Path(hackmatrix_rl.__file__).parent / "pretrained"
 LADDER = Path(__file__).parent / "learning" / "ladder.json"
 OTHER_WAYS = {

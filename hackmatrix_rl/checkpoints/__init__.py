@@ -36,6 +36,7 @@ from hackmatrix_rl.checkpoints._self_play import (
     load_self_play,
 )
 from hackmatrix_rl.checkpoints._shipped import (
+    CARD,
     PRETRAINED,
     in_league,
 )
@@ -51,6 +52,7 @@ from hackmatrix_rl.training import (
 )
 
 __all__ = [
+    "CARD",
     "FORMAT",
     "NAME",
     "PRETRAINED",

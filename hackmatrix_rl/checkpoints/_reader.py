@@ -43,6 +43,7 @@ from hackmatrix_rl.checkpoints._metadata import (
     read_metadata,
 )
 from hackmatrix_rl.checkpoints._policy_file import POLICY
+from hackmatrix_rl.checkpoints._shipped import CARD
 from hackmatrix_rl.config import (
     FROM_SEQUENCES,
     TrainConfig,
@@ -127,8 +128,8 @@ class Loaded:
 
     @property
     def card(self) -> Mapping[str, Any] | None:
-        """The story and the figures of an agent of the package; `None` for a run."""
-        file = self.folder / "card.json"
+        """How an agent of the package was trained, and what it reaches; `None` for a run."""
+        file = self.folder / CARD
         return json.loads(file.read_text()) if file.exists() else None
 
     @property

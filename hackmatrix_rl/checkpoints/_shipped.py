@@ -7,6 +7,9 @@ from hackmatrix_rl.game import LEAGUES
 PRETRAINED = "pretrained"
 """The name of the package's agent; its league may follow: `pretrained/no-rewind`."""
 
+CARD = "card.json"
+"""The file beside the checkpoint of such an agent that says how it was trained."""
+
 _FOLDER = Path(__file__).parent.parent / PRETRAINED
 
 
