@@ -65,7 +65,7 @@ class RunResult:
 
     @property
     def policy(self) -> ActorCritic:
-        """The policy alone."""
+        """The trained network, without its way of choosing actions."""
         return self.agent.policy
 
 
