@@ -7,6 +7,7 @@ from hackmatrix_rl.errors._errors import (
     NoCheckpointError,
     as_given,
     flag,
+    printable,
     shortened,
 )
 from hackmatrix_rl.errors._values import (
@@ -49,6 +50,7 @@ __all__ = [
     "number",
     "path_in_words",
     "place",
+    "printable",
     "same_structure",
     "shortened",
     "summary",

@@ -33,9 +33,27 @@ def as_given(name: str, value: Any) -> str:
     return f"{flag(name)} {'none' if value is None else value}"
 
 
+def printable(text: str, most: int | None = None) -> str:
+    r"""Text from a file or a stranger, safe to print.
+
+    Control characters, which a terminal obeys, marks that reorder text, and lone surrogates, which
+    nothing can encode, become escapes (`\x1b`, `\u202e`, `\ud800`). Line breaks are among them.
+
+    Args:
+        text: any text.
+        most: characters to keep; `...` stands for the rest. `None` keeps all.
+    """
+    rest = "" if most is None or len(text) <= most else "..."
+    kept = text if most is None else text[:most]
+    return "".join(each if each.isprintable() else _escape(each) for each in kept) + rest
+
+
+def _escape(character: str) -> str:
+    return character.encode("unicode_escape").decode()
+
+
 def shortened(value: Any) -> str:
-    """A value for a message: text without quotes, and only the beginning of a long value."""
+    """A value for a message: printable text without quotes, cut where it is long."""
     if isinstance(value, int) and value.bit_length() > 1000:
         return f"a number of {value.bit_length()} bits"  # Python refuses to write it out
-    text = value if isinstance(value, str) else repr(value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+    return printable(value if isinstance(value, str) else repr(value), _SHOWN)

@@ -33,6 +33,7 @@ from hackmatrix_rl.system._exit_codes import (
 )
 from hackmatrix_rl.system._files import (
     is_remote,
+    read_bounded,
     read_json,
     set_aside,
     write_json,
@@ -115,6 +116,7 @@ __all__ = [
     "on_process_zero",
     "peak_memory",
     "process_index",
+    "read_bounded",
     "read_json",
     "select_device",
     "set_aside",

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import stat
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,6 +13,9 @@ from etils import epath
 from hackmatrix_rl.errors import DamagedFileError
 
 AnyPath = TypeVar("AnyPath", Path, epath.Path)
+
+MOST_BYTES = 2**26
+"""Bytes of a small file: settings, metadata, a replay. 64 MiB."""
 
 # Errors of file systems that cannot flush a folder; a rename is then as safe as they allow.
 _NO_FOLDER_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EBADF)
@@ -56,20 +60,63 @@ def write_json(path: epath.PathLike, content: Mapping[str, Any], *, indent: int 
     write_whole(path, json.dumps(content, indent=indent, allow_nan=False) + "\n")
 
 
-def read_json(path: epath.PathLike) -> dict[str, Any] | None:
-    """The JSON object in a file; `None` without such a file.
+def read_bounded(path: epath.PathLike, most: int = MOST_BYTES) -> bytes:
+    """The content of a regular file of a bounded size: the one way to read a file from outside.
+
+    A pipe, a device or a socket is not read: one would wait for ever, another never end.
+
+    Args:
+        path: path of the file, also remote. Links are followed.
+        most: bytes that the file may have.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        DamagedFileError: it is something else than a file, larger, or cannot be read. The message
+            goes on after the path: `is a folder, not a file`.
+    """
+    try:
+        content = _read_remote(path, most) if is_remote(path) else _read_local(path, most)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise FileNotFoundError(os.fspath(path)) from error
+    except IsADirectoryError as error:
+        raise DamagedFileError("is a folder, not a file") from error
+    except OSError as error:
+        raise DamagedFileError(f"cannot be read ({error.strerror or error})") from error
+    except ValueError as error:  # a zero byte, or a lone surrogate
+        raise DamagedFileError("is no path of a file") from error
+    if len(content) > most:
+        raise DamagedFileError(f"is too large: more than {most:,} bytes")
+    return content
+
+
+def _read_local(path: epath.PathLike, most: int) -> bytes:
+    # Without O_NONBLOCK, opening a pipe waits for its writer.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as file:
+        mode = os.fstat(descriptor).st_mode
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError
+        if not stat.S_ISREG(mode):
+            raise OSError("a pipe, a device or a socket, not a file")
+        return file.read(most + 1)
+
+
+def _read_remote(path: epath.PathLike, most: int) -> bytes:
+    with epath.Path(path).open("rb") as file:
+        content: bytes = file.read(most + 1)
+    return content
+
+
+def read_json(path: epath.PathLike, most: int = MOST_BYTES) -> dict[str, Any] | None:
+    """The JSON object in a file, read by `read_bounded`; `None` without such a file.
 
     Raises:
         DamagedFileError: the file has other content, or cannot be read.
     """
     try:
-        content = epath.Path(path).read_bytes()
-    except (FileNotFoundError, NotADirectoryError):
+        content = read_bounded(path, most)
+    except FileNotFoundError:
         return None
-    except IsADirectoryError as error:
-        raise DamagedFileError("is a folder, not a file") from error
-    except OSError as error:
-        raise DamagedFileError(f"cannot be read ({error.strerror or error})") from error
     if not content.strip():
         raise DamagedFileError("is empty")
     try:
