@@ -68,7 +68,8 @@ class Remembers(hm.ActorCritic):
         features = self.encode(observation).ravel()
         share = jax.nn.sigmoid(self.gate(features))
         carry = (1 - share) * carry + share * jnp.tanh(self.new(features))
-        hidden = jnp.concatenate([features, carry])
+        # The memory is float32 in every precision; what the layers read of it follows the features.
+        hidden = jnp.concatenate([features, carry.astype(features.dtype)])
         return self.policy(hidden), self.value(hidden), carry
 
 

@@ -8,7 +8,6 @@ import sys
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 
 import hackmatrix_rl as hm
 
@@ -33,13 +32,12 @@ class Residual(hm.ActorCritic):
         self.value = eqx.nn.Linear(width, "scalar", key=keys[2])
 
     def __call__(self, observation, carry):
-        # The parameters' dtype decides, so `--precision bf16` works here, too.
-        features = self.encode(observation).ravel().astype(self.first.weight.dtype)
+        # `--precision bf16` casts parameters and features, and makes the results float32.
+        features = self.encode(observation).ravel()
         hidden = jax.nn.relu(self.first(features))
         for block in self.blocks:
             hidden = hidden + jax.nn.relu(block(hidden))
-        logits, value = self.policy(hidden), self.value(hidden)
-        return logits.astype(jnp.float32), value.astype(jnp.float32), carry
+        return self.policy(hidden), self.value(hidden), carry
 
 
 def main(steps: int) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from hackmatrix_rl.agent.networks import (
     ActorCritic,
+    compute_dtype,
     evaluator_of,
     plain_evaluator,
     reset_carry,
@@ -18,6 +19,7 @@ from hackmatrix_rl.agent.precision import (
     NonTrainable,
     PrecisionPolicy,
     parameters_of,
+    products,
 )
 from hackmatrix_rl.agent.precision import precision as named_precision
 from hackmatrix_rl.env import EnvSpec, check_spec
@@ -57,7 +59,8 @@ def check_policy_shapes(
 ) -> None:
     """Raises unless a network takes one observation and returns the shapes of the contract.
 
-    It only traces the network. It compiles and computes nothing.
+    It only traces the network. It compiles and computes nothing. A network in which no product
+    has the compute dtype of the precision is refused: the precision would have no effect.
 
     Args:
         policy: the network to check.
@@ -73,11 +76,13 @@ def check_policy_shapes(
     carry = _initial_carry(policy)
 
     def call(policy: Any, observation: Any, carry: Any) -> Any:
-        return precision.cast_to_compute(policy)(observation, carry)
+        cast = precision.cast_to_compute(policy)
+        return cast(observation, carry), compute_dtype(cast)
 
     said = place(policy, "__call__")
     try:
-        found = eqx.filter_eval_shape(call, policy, spec.observation, carry)
+        program, *made = eqx.filter_make_jaxpr(call)(policy, spec.observation, carry)
+        found, dtype = eqx.combine(*made)
     except Exception as error:
         raise ValueError(
             f"{said} fails on one observation of this environment ({summary(spec.observation)}, "
@@ -110,6 +115,14 @@ def check_policy_shapes(
         raise ValueError(
             f"{said} returns another kind of carry than it was handed: {changed}; expected the "
             "structure, shapes and dtypes of initial_carry()"
+        )
+    operands = products(program)
+    if operands and not any(set(each) == {dtype} for each in operands):
+        raise ValueError(
+            f"{said} computes none of its {len(operands)} product(s) in {dtype}, as the precision "
+            "asks, because inputs of its layers are wider. Make the features by "
+            "self.encode(observation), with self.encode = spec.encode in __init__, or cast the "
+            "input of each layer: self.layer(x.astype(self.layer.weight.dtype))"
         )
 
 

@@ -33,6 +33,7 @@ from hackmatrix_rl.env._encoding import (
 )
 from hackmatrix_rl.env._environment import (
     LEARNED_RETURN,
+    Encoder,
     Environment,
     EnvSpec,
     EpisodeStatistics,
@@ -126,6 +127,7 @@ __all__ = [
     "CliqueObservation",
     "Columns",
     "CompactObservation",
+    "Encoder",
     "EnvSpec",
     "Environment",
     "EpisodeStatistics",

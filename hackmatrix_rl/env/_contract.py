@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from hackmatrix_rl.env._environment import (
+    Encoder,
     Environment,
     EnvSpec,
     EpisodeStatistics,
@@ -113,7 +114,8 @@ def _check_encode(spec: EnvSpec, owner: str) -> None:
             f"{owner}: encode is {described(spec.encode)}; expected a function from one "
             "observation to Features"
         )
-    said = place(spec.encode, "__call__")
+    encode = spec.encode.function if isinstance(spec.encode, Encoder) else spec.encode
+    said = place(encode, "__call__")
     try:
         features = jax.eval_shape(spec.encode, spec.observation)
     except Exception as error:

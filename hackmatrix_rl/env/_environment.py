@@ -8,7 +8,8 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
+from jax.typing import DTypeLike
+from jaxtyping import Array, Bool, Float, Float32, Int32, Key, PyTree
 
 from hackmatrix_rl.env._action_features import ActionFeatures
 from hackmatrix_rl.env._split import FeatureSplit
@@ -22,10 +23,10 @@ class Features(eqx.Module):
         grid: values of each cell of the board, channels last; `None` without a board.
     """
 
-    flat: Float32[Array, " features"]
-    grid: Float32[Array, "rows cols channels"] | None = None
+    flat: Float[Array, " features"]
+    grid: Float[Array, "rows cols channels"] | None = None
 
-    def ravel(self) -> Float32[Array, " all_features"]:
+    def ravel(self) -> Float[Array, " all_features"]:
         """All values in one vector: first the grid, then the flat values."""
         if self.grid is None:
             return self.flat
@@ -39,13 +40,38 @@ def flat_features(observation: PyTree) -> Features:
 
 
 @dataclass(frozen=True)
+class Encoder:
+    """A function from one observation to `Features`, and the dtype of its results.
+
+    The function computes in float32. A network under a precision policy gets the features in the
+    dtype of its parameters (see `ActorCritic`).
+
+    Attributes:
+        function: the function.
+        dtype: of the features.
+    """
+
+    function: Callable[[PyTree], Features]
+    dtype: DTypeLike = jnp.float32
+
+    def __call__(self, observation: PyTree) -> Features:
+        """The features of one observation."""
+        features = self.function(observation)
+        if self.dtype == jnp.float32:
+            return features
+        cast: Features = jax.tree.map(lambda leaf: leaf.astype(self.dtype), features)
+        return cast
+
+
+@dataclass(frozen=True)
 class EnvSpec:
     """What a network must know about an environment.
 
     Attributes:
         num_actions: number of discrete actions.
         observation: a `jax.ShapeDtypeStruct` for each leaf of one observation (no batch axis).
-        encode: turns one observation into `Features`. It is called under `jax.vmap`.
+        encode: turns one observation into `Features`. It is called under `jax.vmap`. The spec
+            holds any function as an `Encoder`.
         terms: names of the parts of the reward (see `Timestep.terms`).
         split: the parts of the features of `encode`, with which a dense first layer saves work;
             `None` if the environment has no such split.
@@ -64,7 +90,10 @@ class EnvSpec:
     actions: ActionFeatures | None = None
 
     def __post_init__(self) -> None:
-        if self.split is not None and self.split.encode is not self.encode:
+        if callable(self.encode) and not isinstance(self.encode, Encoder):
+            object.__setattr__(self, "encode", Encoder(self.encode))
+        function = getattr(self.encode, "function", None)
+        if self.split is not None and self.split.encode is not function:
             raise ValueError(
                 "EnvSpec: split is of another encode than the spec's; use split=None, or the "
                 "split of this encode"
@@ -196,6 +225,7 @@ def env_keys(key: Key[Array, ""], num_envs: int, *, first: int = 0) -> Key[Array
 
 __all__ = [
     "LEARNED_RETURN",
+    "Encoder",
     "EnvSpec",
     "Environment",
     "EpisodeStatistics",

@@ -33,7 +33,7 @@ class Small(hm.ActorCritic):
         return jnp.zeros(4)
 
     def __call__(self, observation, carry):
-        carry = carry + observation
+        carry = carry + observation.astype(jnp.float32)
         found = self.layer(carry.astype(self.layer.weight.dtype)).astype(jnp.float32)
         return found[:3], found[3], carry
 

@@ -1,10 +1,11 @@
 """Reads a traced program for arithmetic in 16-bit floats that is not a network's layers."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+
+from hackmatrix_rl.agent.precision import equations, products
 
 # What a layer and its gradient are made of: the products, the rectifier, sums of two terms,
 # and what moves numbers about without computing.
@@ -64,7 +65,7 @@ def narrow_arithmetic(jaxpr: Any) -> set[str]:
     A loop that carries a 16-bit float from step to step is one: it sums or decays in it.
     """
     found = set()
-    for equation in _equations(jaxpr):
+    for equation in equations(jaxpr):
         name = equation.primitive.name
         if name in LOOPS:
             if any(is_narrow(value) for value in _carried(equation)):
@@ -78,23 +79,11 @@ def narrow_arithmetic(jaxpr: Any) -> set[str]:
 
 def narrow_products(jaxpr: Any) -> int:
     """The number of matrix products and convolutions whose operands all have 16 bits."""
-    return sum(
-        all(is_narrow(value) for value in equation.invars)
-        for equation in _equations(jaxpr)
-        if equation.primitive.name in ("dot_general", "conv_general_dilated")
-    )
+    narrow = (jnp.bfloat16, jnp.float16)
+    return sum(all(dtype in narrow for dtype in each) for each in products(jaxpr))
 
 
 def _carried(equation: Any) -> list[Any]:
     if equation.primitive.name == "scan":
         return equation.outvars[: equation.params["num_carry"]]
     return equation.outvars
-
-
-def _equations(jaxpr: Any) -> Iterator[Any]:
-    for equation in getattr(jaxpr, "jaxpr", jaxpr).eqns:
-        yield equation
-        for parameter in equation.params.values():
-            for inner in parameter if isinstance(parameter, tuple | list) else (parameter,):
-                if hasattr(inner, "eqns") or hasattr(inner, "jaxpr"):
-                    yield from _equations(inner)

@@ -23,7 +23,8 @@ EXPECTED = {
     "carry_dtype": ("ValueError", "carry was float32", "is int32", "initial_carry()"),
     "carry_structure": ("ValueError", "carry was ()", "['memory']", "initial_carry()"),
     "carry_narrow": ("ValueError", "NarrowMemory.initial_carry", "bfloat16", "expected float32"),
-    "bf16_logits": ("ValueError", "Narrow.__call__", "bfloat16", ".astype(jnp.float32)"),
+    "bf16_logits": ("ValueError", "Net.__call__", "bfloat16", ".astype(jnp.float32)"),
+    "bf16_unused": ("ValueError", "Wide.__call__", "1 product", "bfloat16", "= spec.encode"),
     "policy_class": ("TypeError", "policy is the class Net", "an instance: Net(env.spec, key="),
     "policy_function": ("TypeError", "the function as_it_is", "instance of hm.ActorCritic"),
     "policy_of_another": ("ValueError", "Net.__call__", "(4,)", "this environment's spec"),
@@ -105,6 +106,7 @@ EXPECTED = {
 # Cases about a line of the user's own: it is named.
 OWN_LINES = {
     *("logits_size", "value_shape", "two_results", "carry_shape", "carry_narrow", "bf16_logits"),
+    "bf16_unused",
     *("policy_of_another", "integer_reward", "mask_none", "unbatched_observation", "spec_shape"),
     *("terms_unnamed", "no_timestep", "loss_signature", "loss_of_each_step", "truncates"),
     *("evaluate_float_actions", "evaluate_integer_reward", "evaluate_value_shape"),

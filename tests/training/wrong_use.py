@@ -109,11 +109,11 @@ def net(change: Callable[..., Any] | None = None, first: Any = ()) -> Net:
     return Net(LINEAR, change or (lambda *found: found), first)
 
 
-class Narrow(Net):
-    """Forgets to widen what it returns."""
+class Wide(Net):
+    """Computes in float32 whatever its parameters are."""
 
     def __call__(self, observation, carry):
-        hidden = self.layer(observation.astype(self.layer.weight.dtype))
+        hidden = self.layer.weight.astype(jnp.float32) @ observation.astype(jnp.float32)
         return hidden[:2], hidden[2], carry
 
 
@@ -205,7 +205,8 @@ CASES: dict[str, Callable[[], Any]] = {
     "carry_dtype": lambda: trainer(policy=net(lambda x, v, c: (x, v, c.astype(int)), 0.0)),
     "carry_structure": lambda: trainer(policy=net(lambda x, v, c: (x, v, {"memory": v}))),
     "carry_narrow": lambda: trainer(policy=NarrowMemory(LINEAR)),
-    "bf16_logits": lambda: trainer(policy=Narrow(LINEAR), precision=hm.precision("bf16")),
+    "bf16_logits": lambda: trainer(policy=net(lambda x, v, c: (x.astype(jnp.bfloat16), v, c))),
+    "bf16_unused": lambda: trainer(policy=Wide(LINEAR), precision=hm.precision("bf16")),
     "policy_class": lambda: trainer(policy=Net),
     "policy_function": lambda: trainer(policy=as_it_is),
     "policy_of_another": lambda: trainer(CartPole(), policy=net()),

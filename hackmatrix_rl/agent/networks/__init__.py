@@ -18,6 +18,9 @@ from hackmatrix_rl.agent.networks._choice import (
     plain_evaluator,
     rematerialized,
 )
+from hackmatrix_rl.agent.networks._compute_dtype import (
+    compute_dtype,
+)
 from hackmatrix_rl.agent.networks._conv import (
     ConvActorCritic,
 )
@@ -93,6 +96,7 @@ __all__ = [
     "WithAuxiliaryHead",
     "add_auxiliary_head",
     "build_network",
+    "compute_dtype",
     "evaluator_of",
     "module_of",
     "plain_evaluator",

@@ -8,6 +8,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, PyTree
 
+from hackmatrix_rl.agent.networks._compute_dtype import in_compute_dtype
+
 
 class ActorCritic(eqx.Module):
     """A policy and a value estimate over one observation, with or without memory.
@@ -16,9 +18,13 @@ class ActorCritic(eqx.Module):
     to batches and sequences (see `evaluator_of`).
 
     A network computes in the dtype of its parameters, so a cast of the parameters casts the
-    computation (see `PrecisionPolicy`). It returns float32 for every dtype of the parameters. The
-    carry is float32, too: it lives for many steps, and the rounding errors of 16 bits would add
-    up.
+    computation (see `PrecisionPolicy`). The class sees to it that `__call__` follows jmp's rule.
+    If the parameters are bfloat16 or float16, then so are the features of `EnvSpec.encode` and, in
+    a network without it, the observation. Logits and value become float32.
+
+    The carry is float32 for every dtype of the parameters: it lives for many steps, and the
+    rounding errors of 16 bits would add up. A layer that reads it should get
+    `carry.astype(features.dtype)`.
 
     The value is in the units of the `ValueScale` that the network is trained with. Only with
     `IdentityScale` these are units of reward.
@@ -28,7 +34,10 @@ class ActorCritic(eqx.Module):
     """
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Refuses a subclass of a final class, and a method that overrides a final one."""
+        """Applies jmp's rule to `__call__`.
+
+        Refuses a subclass of a final class, and a method that overrides a final one.
+        """
         super().__init_subclass__(**options)
         for base in cls.__mro__[1:]:
             if vars(base).get("__final__", False):
@@ -45,6 +54,10 @@ class ActorCritic(eqx.Module):
                         f"abstract methods of {base.__name__} instead, or an ActorCritic, which "
                         "has its own __call__"
                     )
+        call = vars(cls).get("__call__")
+        # The final one calls a trunk, to which an evaluator applies the rule.
+        if call is not None and not getattr(call, "__final__", False):
+            cls.__call__ = in_compute_dtype(call)  # type: ignore[method-assign]
 
     def initial_carry(self) -> PyTree[Array]:
         """The memory at the start of an episode. The default `()` means no memory."""

@@ -7,6 +7,7 @@ import equinox as eqx
 from jaxtyping import Array, Float32
 
 from hackmatrix_rl.agent.networks._actor_critic import ActorCritic
+from hackmatrix_rl.agent.networks._compute_dtype import following_parameters
 from hackmatrix_rl.agent.networks._evaluator import (
     Evaluator,
     PlainEvaluator,
@@ -42,7 +43,7 @@ def evaluator_of(policy: ActorCritic | Evaluator) -> Evaluator:
     if isinstance(policy, DenseInputActorCritic) and policy.split is not None:
         return SparseFirstLayerEvaluator(policy)
     if isinstance(policy, RecurrentActorCritic):
-        return RecurrentEvaluator(policy)
+        return RecurrentEvaluator(following_parameters(policy))
     return plain_evaluator(policy)
 
 
@@ -56,7 +57,7 @@ def plain_evaluator(policy: ActorCritic, *, recompute: bool = False) -> Evaluato
     if isinstance(policy, WithAuxiliaryHead):
         return _with_head(plain_evaluator(policy.headless, recompute=recompute), policy)
     if isinstance(policy, TrunkActorCritic):
-        return PlainTrunkEvaluator(policy, recompute=recompute)
+        return PlainTrunkEvaluator(following_parameters(policy), recompute=recompute)
     return PlainEvaluator(policy, recompute=recompute)
 
 

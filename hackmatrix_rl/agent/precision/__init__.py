@@ -13,6 +13,10 @@ from hackmatrix_rl.agent.precision._policy import (
     PrecisionPolicy,
     precision,
 )
+from hackmatrix_rl.agent.precision._products import (
+    equations,
+    products,
+)
 from hackmatrix_rl.agent.precision._trainable import (
     NonTrainable,
     accumulate_in_float32,
@@ -29,11 +33,13 @@ __all__ = [
     "NonTrainable",
     "PrecisionPolicy",
     "accumulate_in_float32",
+    "equations",
     "parameter_paths",
     "parameters_of",
     "parse_parts",
     "parse_policy",
     "path_name",
     "precision",
+    "products",
     "split_trainable",
 ]

@@ -28,8 +28,8 @@ Aux = TypeVar("Aux")
 class PrecisionPolicy(eqx.Module):
     """The dtypes of a network, for the collector, the loss and the trainer.
 
-    The trainer stores and optimizes parameters in float32. A network computes in the dtype of its
-    parameters and returns float32 (see `ActorCritic`), so a policy only casts the parameters.
+    The trainer stores and optimizes parameters in float32. A policy only casts the parameters: a
+    network casts its inputs to their dtype, and returns float32 (see `ActorCritic`).
     Logits, log-probabilities, advantages, losses and reductions are float32 under every policy.
 
     A custom policy must define `cast_to_compute`. A policy that scales losses also defines
