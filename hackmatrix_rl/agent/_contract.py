@@ -79,6 +79,12 @@ def check_policy_shapes(
     try:
         found = eqx.filter_eval_shape(call, policy, spec.observation, carry)
     except Exception as error:
+        if isinstance(error, RuntimeError) and _has_dropout(policy):
+            raise ValueError(
+                f"{said} uses eqx.nn.Dropout, which needs a random key, and a network gets none: "
+                "learning compares its probabilities with those that it acted by. Leave the "
+                "dropout out, or switch it off: eqx.nn.inference_mode(policy)"
+            ) from error
         raise ValueError(
             f"{said} fails on one observation of this environment ({summary(spec.observation)}, "
             f"without a batch axis): {first_line(error)}. Build it from this environment's spec, "
@@ -111,6 +117,15 @@ def check_policy_shapes(
             f"{said} returns another kind of carry than it was handed: {changed}; expected the "
             "structure, shapes and dtypes of initial_carry()"
         )
+
+
+def _has_dropout(policy: Any) -> bool:
+    """Whether a network has a layer that drops out."""
+
+    def drops(node: Any) -> bool:
+        return isinstance(node, eqx.nn.Dropout) and not node.inference
+
+    return any(map(drops, jax.tree.leaves(policy, is_leaf=drops)))
 
 
 def precision_of(given: Any) -> PrecisionPolicy:
