@@ -136,8 +136,9 @@ class TrainConfig(ReplayConfig, RunConfig):
     algorithm: str = option(
         FROM_REWARDS,
         "Learning",
-        "ppo: from rewards; imitation: from a teacher (train's choice); r2d2: Q-learning.",
+        "ppo: from rewards; imitation: from a teacher; r2d2: Q-learning.",
         choices=ALGORITHMS,
+        chosen="imitation, unless the preset or a flag that only another has says otherwise",
         because="Self-play has a command of its own: hackmatrix-rl selfplay",
     )
     init: str | None = option(

@@ -26,13 +26,15 @@ def option(
     above: int | float | None = None,
     choices: tuple[str, ...] = (),
     because: str = "",
+    chosen: str = "",
 ) -> Any:
     """A field with its one-line explanation and its range; the command line reads both.
 
-    A whole number without a maximum must fit into 32 bits.
+    A whole number without a maximum must fit into 32 bits. `chosen` says what a command takes where
+    that is not the default.
     """
     range_ = {"minimum": minimum, "maximum": maximum, "because": because, "above": above}
-    texts = {"group": group, "help": explanation, "choices": choices}
+    texts = {"group": group, "help": explanation, "choices": choices, "chosen": chosen}
     return field(default=default, metadata={**texts, **range_})
 
 

@@ -1,6 +1,6 @@
 """From settings to a config for the devices of this machine."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from hackmatrix_rl.checkpoints import initial_settings
@@ -21,7 +21,11 @@ from hackmatrix_rl.system import (
 
 
 def config_here(
-    preset: str | None, settings: Mapping[str, Any], *, trains: bool = False
+    preset: str | None,
+    settings: Mapping[str, Any],
+    *,
+    trains: bool = False,
+    note: Callable[[str], None] = lambda reason: None,
 ) -> TrainConfig:
     """The config that a preset and some changes to it make on this machine.
 
@@ -36,6 +40,7 @@ def config_here(
         settings: fields of `TrainConfig`, and `preset`.
         trains: whether this is a new training, whose algorithm follows from the preset and the
             settings where nobody names it (`default_algorithm`). Otherwise it is PPO.
+        note: takes the reason for the algorithm where nobody names it.
 
     Raises:
         ConfigError: if a setting cannot work here.
@@ -53,7 +58,8 @@ def config_here(
     if changes.get("init") is not None:
         changes = {**initial_settings(changes["init"], changes.get("league")), **changes}
     if trains and changes.get("algorithm") is None:
-        changes["algorithm"] = default_algorithm(preset, changes)
+        changes["algorithm"], reason = default_algorithm(preset, changes)
+        note(reason)
     return make_config(preset, changes)
 
 

@@ -20,6 +20,7 @@ pytestmark = pytest.mark.slow
 
 def test_a_run_says_what_it_will_do_and_where_the_result_is(trained):
     folder, output = trained
+    assert "Algorithm: ppo, the choice of --preset debug" in output
     assert "2,048 steps in 8 updates of 16 games x 16 steps" in output
     assert "100%" in output
     assert f"hackmatrix-rl watch {folder}" in output
