@@ -189,8 +189,10 @@ def summarize(
     console.print(
         summary_table(evaluations, title=f"League {config.league}, means with 95% intervals")
     )
+    found = {name: each.as_dict() for name, each in evaluations.items()}
+    found["trained"]["env_steps"] = result.env_steps
     try:
-        write_json(folder.summary, {name: each.as_dict() for name, each in evaluations.items()})
+        write_json(folder.summary, found)
         # Once more: random and runner are known now.
         draw_curve(folder.metrics, folder.curve, title=folder.run_id, summary=folder.summary)
     except OSError as error:

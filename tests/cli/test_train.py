@@ -57,6 +57,7 @@ def test_the_summary_compares_with_random_and_runner(trained):
     summary = json.loads((trained[0] / "summary.json").read_text())
     assert list(summary) == ["trained", "random", "runner"]
     assert {found["episodes"] for found in summary.values()} == {4}
+    assert summary["trained"]["env_steps"] == 2048
 
 
 def test_what_was_trained_can_be_loaded_and_played(trained):
