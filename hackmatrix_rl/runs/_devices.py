@@ -6,6 +6,7 @@ from typing import Any
 from hackmatrix_rl.checkpoints import initial_settings
 from hackmatrix_rl.config import (
     AUTO,
+    PRESETS,
     RunConfig,
     TrainConfig,
     cpu_devices,
@@ -13,6 +14,7 @@ from hackmatrix_rl.config import (
     make_config,
     preset_for,
 )
+from hackmatrix_rl.runs._compose import named_mesh
 from hackmatrix_rl.system import (
     cut_cpu,
     make_deterministic,
@@ -55,6 +57,10 @@ def config_here(
         cut_cpu(devices)
     if preset == AUTO:
         preset = preset_for(select_device(changes.get("device", AUTO)))
+    if isinstance(mesh := changes.get("mesh"), str):
+        # Before sizes are checked on it: what divides over devices that do not exist is no help.
+        select_device(changes.get("device") or PRESETS.get(preset, {}).get("device", AUTO))
+        named_mesh(mesh)
     if changes.get("init") is not None:
         changes = {**initial_settings(changes["init"], changes.get("league")), **changes}
     if trains and changes.get("algorithm") is None:
