@@ -1,9 +1,9 @@
 """Fields of a frozen dataclass that are flags of a command and keys of a file."""
 
 import dataclasses
-import inspect
 import math
 import re
+from abc import ABC
 from collections.abc import Mapping
 from dataclasses import field
 from types import UnionType
@@ -45,9 +45,9 @@ def most(maximum: int, because: str) -> dict[str, Any]:
 
 def options_of(kind: type[Any]) -> "list[dataclasses.Field[Any]]":
     """The fields of a config in the order of a help: its own first, then those of every run."""
-    # What every run has stands in an abstract class.
-    concrete = [each for each in kind.__mro__ if not inspect.isabstract(each)]
-    own = {name for each in concrete for name in vars(each).get("__annotations__", {})}
+    # What every run has stands in the class that is declared abstract.
+    own_classes = [each for each in kind.__mro__ if ABC not in each.__bases__]
+    own = {name for each in own_classes for name in vars(each).get("__annotations__", {})}
     return sorted(dataclasses.fields(kind), key=lambda each: each.name not in own)
 
 
