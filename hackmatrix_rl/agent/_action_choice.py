@@ -45,6 +45,16 @@ class ActionChoice(eqx.Module):
             keys: those of the action.
         """
 
+    def counts(self, memory: PyTree[Array]) -> Bool[Array, " num_envs"] | None:
+        """Whether the policy itself plays the episode of each environment; `None`: all.
+
+        Episodes of another player are left out of the sums of a rollout.
+
+        Args:
+            memory: of this choice, after the action.
+        """
+        return None
+
 
 class Drawn(ActionChoice):
     """Draws the actions from the policy's distribution."""

@@ -84,6 +84,12 @@ def check_policy_shapes(
         program, *made = eqx.filter_make_jaxpr(call)(policy, spec.observation, carry)
         found, dtype = eqx.combine(*made)
     except Exception as error:
+        if isinstance(error, RuntimeError) and _has_dropout(policy):
+            raise ValueError(
+                f"{said} uses eqx.nn.Dropout, which needs a random key, and a network gets none: "
+                "learning compares its probabilities with those that it acted by. Leave the "
+                "dropout out, or switch it off: eqx.nn.inference_mode(policy)"
+            ) from error
         raise ValueError(
             f"{said} fails on one observation of this environment ({summary(spec.observation)}, "
             f"without a batch axis): {first_line(error)}. Build it from this environment's spec, "
@@ -124,6 +130,15 @@ def check_policy_shapes(
             "self.encode(observation), with self.encode = spec.encode in __init__, or cast the "
             "input of each layer: self.layer(x.astype(self.layer.weight.dtype))"
         )
+
+
+def _has_dropout(policy: Any) -> bool:
+    """Whether a network has a layer that drops out."""
+
+    def drops(node: Any) -> bool:
+        return isinstance(node, eqx.nn.Dropout) and not node.inference
+
+    return any(map(drops, jax.tree.leaves(policy, is_leaf=drops)))
 
 
 def precision_of(given: Any) -> PrecisionPolicy:

@@ -47,9 +47,16 @@ class EpisodeSums(eqx.Module):
     terms: dict[str, Float32[Array, ""]]
 
     @classmethod
-    def of(cls, timestep: Timestep) -> "EpisodeSums":
-        """The sums of one step of a batch."""
+    def of(cls, timestep: Timestep, own: Bool[Array, " num_envs"] | None = None) -> "EpisodeSums":
+        """The sums of one step of a batch.
+
+        Args:
+            timestep: after the step.
+            own: whether the policy itself plays the episode of each environment; `None`: all.
+        """
         episode, counts = timestep.episode, timestep.episode.counts
+        if own is not None:
+            counts = own if counts is None else counts & own
         ended = timestep.done if counts is None else timestep.done & counts
 
         def over_ended(values: Array) -> Float32[Array, ""]:
@@ -312,8 +319,9 @@ class RolloutCollector(Collector):
             keys=actors.keys,
             step=actors.step + 1,
         )
+        sums = EpisodeSums.of(timestep, choice.counts(memory))
         memory = choice.begin_anew(memory, timestep.done, action_keys)
-        return after, memory, cache, happened, EpisodeSums.of(timestep), note
+        return after, memory, cache, happened, sums, note
 
 
 def _bootstrap_value(

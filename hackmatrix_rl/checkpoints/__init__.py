@@ -22,6 +22,9 @@ from hackmatrix_rl.checkpoints._metadata import (
     check_resumable,
     read_metadata,
 )
+from hackmatrix_rl.checkpoints._names import (
+    valid_names,
+)
 from hackmatrix_rl.checkpoints._policy_file import (
     save,
 )
@@ -77,5 +80,6 @@ __all__ = [
     "run_of",
     "save",
     "trim_checkpoint",
+    "valid_names",
     "whole_checkpoint",
 ]

@@ -18,11 +18,7 @@ from hackmatrix_rl.checkpoints._metadata import (
     METADATA_1,
     metadata_file,
 )
-from hackmatrix_rl.checkpoints._names import (
-    LONGEST,
-    LONGEST_ID,
-    name_trouble,
-)
+from hackmatrix_rl.checkpoints._names import valid_names
 from hackmatrix_rl.checkpoints._shipped import shipped_checkpoint
 from hackmatrix_rl.errors import (
     ConfigError,
@@ -123,14 +119,7 @@ def run_of(folder: epath.Path) -> dict[str, str]:
         content = read_json(metadata_file(folder)) or {}
     except DamagedFileError:  # reported when the checkpoint is used
         return {}
-    run = content.get("run")
-    pairs = run.items() if isinstance(run, dict) else ()
-    longest = {"wandb_id": LONGEST_ID}
-    return {
-        name: value
-        for name, value in pairs
-        if name_trouble(value, longest=longest.get(name, LONGEST)) is None
-    }
+    return valid_names(content.get("run"))
 
 
 def _wandb_id(folder: epath.Path) -> str:

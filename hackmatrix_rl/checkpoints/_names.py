@@ -30,3 +30,18 @@ def name_trouble(name: object, *, longest: int = LONGEST) -> str | None:
     except UnicodeEncodeError:
         return f"{shown} cannot be the name of a file"
     return f"{shown} has {size} bytes, more than {longest}" if size > longest else None
+
+
+def valid_names(run: object) -> dict[str, str]:
+    """The id and aliases of a run, as a file has them, without invalid names.
+
+    Args:
+        run: the value in the file.
+    """
+    pairs = run.items() if isinstance(run, dict) else ()
+    longest = {"wandb_id": LONGEST_ID}
+    return {
+        name: value
+        for name, value in pairs
+        if name_trouble(value, longest=longest.get(name, LONGEST)) is None
+    }

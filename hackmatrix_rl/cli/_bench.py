@@ -116,10 +116,10 @@ def bench(
     if sizes is not None and not full:
         raise ConfigError(f"--sizes {sizes} needs --full; --num-envs is for one size.")
     numbers = None if sizes is None else parse_sizes(sizes)
-    if compare is not None:
-        require("pgx", extra="compare", caller="--compare pgx")
     defaults = {} if compare is None else {"num_envs": COMPARED_GAMES}
     settings = chosen_config(context, preset, config, defaults)
+    if compare is not None:  # not before: importing it starts the devices
+        require("pgx", extra="compare", caller="--compare pgx")
     check_is_ppo(settings, "bench")
     if json_file is not None:
         check_output_file(json_file, "--json")

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from hackmatrix_rl.cli._grouped import (
     GROUPS,
@@ -65,6 +66,11 @@ def imitate(
     if demonstrations is not None:
         _save(context, demonstrations, games, given)
         return 0
+    if context.get_parameter_source("games") is ParameterSource.COMMANDLINE:
+        raise ConfigError(
+            f"--games {games}: counts the games that --save-demonstrations writes. Give a "
+            "folder by --save-demonstrations FOLDER; --total-timesteps says how long a training is."
+        )
     return train_a_run(context, **given, defaults=_DEFAULTS, check=_check)
 
 

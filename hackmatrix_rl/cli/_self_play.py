@@ -70,6 +70,7 @@ def selfplay(context: click.Context, /, show_game: bool, **given: Any) -> int:
         kind=SelfPlayConfig,
         choose=lambda file: _chosen(context, file),
         check=lambda config: None,
+        explain=lambda config: [],
         describe=describe,
         summarize=summarize,
         advice=advice,

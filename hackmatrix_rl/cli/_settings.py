@@ -234,6 +234,8 @@ def _option(
 
 def _defaults(each: "dataclasses.Field[Any]", kind: type[RunConfig]) -> str:
     """`[default: 512; gpu, tpu: 4096]`: the default, and what presets change it to."""
+    if each.metadata["chosen"]:
+        return f"[default: {each.metadata['chosen']}]"
     shown = [] if each.default is None else [f"default: {_shown(each.default)}"]
     changed: dict[str, list[str]] = {}
     if kind is not TrainConfig:
@@ -297,6 +299,7 @@ def chosen_config(
     defaults: Mapping[str, Any] = MappingProxyType({}),
     *,
     trains: bool = False,
+    note: Callable[[str], None] = lambda reason: None,
 ) -> TrainConfig:
     """The config that preset, file and options make; this process computes on its device.
 
@@ -307,11 +310,12 @@ def chosen_config(
         defaults: of the command itself; they go before the preset, and file and options before
             them.
         trains: as for `config_here`.
+        note: as for `config_here`.
 
     Raises:
         ConfigError: if a setting cannot work here.
     """
     settings = {**defaults, **given_settings(context, file)}
-    config = config_here(preset, settings, trains=trains)
+    config = config_here(preset, settings, trains=trains, note=note)
     select_device(config.device)
     return config

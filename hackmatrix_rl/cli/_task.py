@@ -41,6 +41,7 @@ class Task(Generic[C]):
         choose: the settings of a new run, from the options and this file; the process computes on
             their devices then.
         check: raises a ConfigError if the command does not do what the settings ask for.
+        explain: why the settings are as they are, in lines.
         describe: what the run will do, in lines.
         summarize: called at the end of a whole training, in one process; returns how the run ended.
         advice: what to do after the run, in lines.
@@ -49,6 +50,7 @@ class Task(Generic[C]):
     kind: type[C]
     choose: Callable[[Path | None], C]
     check: Callable[[C], None]
+    explain: Callable[[C], list[str]]
     describe: Callable[[C, RunFolder], list[str]]
     summarize: Callable[[C, RunFolder, RunResult, Console], ExitCode]
     advice: Callable[[C, RunFolder, RunResult], list[str]]
@@ -116,17 +118,18 @@ def run_task(
         settings = ready.config
         assert isinstance(settings, task.kind), "launch refuses settings of another kind"
         task.check(settings)
+        told = (*ready.notes, *task.explain(settings))
         if dry_run:
             with Working("compiling", lines=False):
                 plan = ready.plan()
             if is_process_zero():
-                click.echo("\n".join([*ready.notes, *ready.needs, *plan.lines()]))
+                click.echo("\n".join([*told, *ready.needs, *plan.lines()]))
             disconnect()
             return int(ExitCode.DONE)
         folder = ready.open_folder()
         console = Console(quiet=not is_process_zero())
         display = terminal(console, length=Length(settings.goal, settings.counts))
-        for line in (*ready.notes, *task.describe(settings, folder), *ready.needs):
+        for line in (*told, *task.describe(settings, folder), *ready.needs):
             display.note(line)
         result = ready.run(folder, displays=[display])
         status = result.exit_code

@@ -97,10 +97,15 @@ def train_a_run(
             "--preset cannot be given with --resume-run: the run's own settings stand. Give "
             "the options that are to change instead."
         )
+    resumes = options["resume_run"] is not None
+    reasons = ["as the run began" if resumes else "as asked for"]
     task = Task(
         kind=TrainConfig,
-        choose=lambda file: chosen_config(context, preset, file, defaults, trains=True),
+        choose=lambda file: chosen_config(
+            context, preset, file, defaults, trains=True, note=reasons.append
+        ),
         check=check,
+        explain=lambda config: [f"Algorithm: {config.algorithm}, {reasons[-1]}"],
         describe=describe,
         summarize=summarize,
         advice=advice,
@@ -184,8 +189,10 @@ def summarize(
     console.print(
         summary_table(evaluations, title=f"League {config.league}, means with 95% intervals")
     )
+    found = {name: each.as_dict() for name, each in evaluations.items()}
+    found["trained"]["env_steps"] = result.env_steps
     try:
-        write_json(folder.summary, {name: each.as_dict() for name, each in evaluations.items()})
+        write_json(folder.summary, found)
         # Once more: random and runner are known now.
         draw_curve(folder.metrics, folder.curve, title=folder.run_id, summary=folder.summary)
     except OSError as error:

@@ -11,7 +11,6 @@ from hackmatrix_rl.config._checks import (
     check_platform,
 )
 from hackmatrix_rl.config._config import (
-    MOST_EPISODES,
     TrainConfig,
 )
 from hackmatrix_rl.config._files import (
@@ -60,6 +59,9 @@ from hackmatrix_rl.config._schedule_text import (
     schedule_of,
 )
 from hackmatrix_rl.config._self_play_config import SelfPlayConfig
+from hackmatrix_rl.config._train_fields import (
+    MOST_EPISODES,
+)
 
 __all__ = [
     "AUTO",

@@ -1,10 +1,7 @@
 """Checks of settings together, before anything is compiled."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import TYPE_CHECKING
 
 from hackmatrix_rl.agent.precision import (
     MixedPrecision,
@@ -18,6 +15,8 @@ from hackmatrix_rl.config._options import (
     as_flags,
 )
 from hackmatrix_rl.config._replay_config import ReplayConfig
+from hackmatrix_rl.config._run_config import RunConfig
+from hackmatrix_rl.config._train_fields import TrainFields
 from hackmatrix_rl.errors import (
     ConfigError,
     as_given,
@@ -30,18 +29,13 @@ from hackmatrix_rl.training.sharding import (
     parse_mesh,
 )
 
-if TYPE_CHECKING:
-    from hackmatrix_rl.config._config import TrainConfig
-    from hackmatrix_rl.config._run_config import RunConfig
-
-
 _REPLAY_SIZES = (
     *("num_envs", "train_freq", "buffer_size", "sequence_length", "burn_in", "n_step"),
     *("sequence_batch_size", "train_steps", "learning_starts", "target_update", "grad_accum"),
 )
 
 
-def check_together(config: TrainConfig) -> None:
+def check_together(config: TrainFields) -> None:
     """Raises a ConfigError if some of the settings cannot go together."""
     check_folders(config)
     _check_sizes(config)
@@ -76,7 +70,7 @@ def check_folders(config: RunConfig) -> None:
         check_path(getattr(config, name), flag(name))
 
 
-def _check_value(config: TrainConfig) -> None:
+def _check_value(config: TrainFields) -> None:
     """Checks that the value's head, units and clip go together."""
     if config.value_head == "scalar":
         return
@@ -92,7 +86,7 @@ def _check_value(config: TrainConfig) -> None:
         )
 
 
-def _check_start(config: TrainConfig) -> None:
+def _check_start(config: TrainFields) -> None:
     """Checks what decides how training begins."""
     check_path(config.init, "--init")
     _check_rate(config)
@@ -108,7 +102,7 @@ def _check_start(config: TrainConfig) -> None:
         )
 
 
-def _check_rate(config: TrainConfig) -> None:
+def _check_rate(config: TrainFields) -> None:
     """Checks the learning rate and its schedule."""
     if config.learning_rate == 0:
         raise ConfigError("--learning-rate 0.0 is too small. Use more than 0.")
@@ -119,7 +113,7 @@ def _check_rate(config: TrainConfig) -> None:
         )
 
 
-def _check_algorithm(config: TrainConfig) -> None:
+def _check_algorithm(config: TrainFields) -> None:
     """Checks that the teacher and the algorithm go together."""
     if config.algorithm == FROM_TEACHER:
         _check_imitation(config)
@@ -130,7 +124,7 @@ def _check_algorithm(config: TrainConfig) -> None:
         )
 
 
-def _check_imitation(config: TrainConfig) -> None:
+def _check_imitation(config: TrainFields) -> None:
     """Checks what imitation needs, and what has no effect on it."""
     if config.teacher is None:
         raise ConfigError(
@@ -157,7 +151,7 @@ def _check_imitation(config: TrainConfig) -> None:
             )
 
 
-def _check_replay(config: TrainConfig) -> None:
+def _check_replay(config: TrainFields) -> None:
     """Checks what Q-learning needs, and what has no effect on it."""
     for name in NOT_REPLAYED:
         _refuse_changed(config, name)
@@ -184,13 +178,13 @@ def _check_replay(config: TrainConfig) -> None:
         )
 
 
-def _check_no_replay(config: TrainConfig) -> None:
+def _check_no_replay(config: TrainFields) -> None:
     """Refuses what only Q-learning has."""
     for each in fields(ReplayConfig):
         _refuse_changed(config, each.name, instead="Use --algorithm r2d2, or leave it out.")
 
 
-def _refuse_changed(config: TrainConfig, name: str, instead: str = "Leave it out.") -> None:
+def _refuse_changed(config: TrainFields, name: str, instead: str = "Leave it out.") -> None:
     """Refuses a setting that has no effect on the algorithm, unless it has its default."""
     value, default = getattr(config, name), type(config).__dataclass_fields__[name].default
     if value != default:
@@ -198,7 +192,7 @@ def _refuse_changed(config: TrainConfig, name: str, instead: str = "Leave it out
         raise ConfigError(f"{said}: has no effect on --algorithm {config.algorithm}. {instead}")
 
 
-def _check_sizes(config: TrainConfig) -> None:
+def _check_sizes(config: TrainFields) -> None:
     """Checks that every number counted in 32 bits fits. This allocates nothing."""
     if config.batch > COUNTED:
         fits = max(1, COUNTED // config.steps_of_each)
@@ -216,7 +210,7 @@ def _check_sizes(config: TrainConfig) -> None:
         )
 
 
-def _check_watching(config: TrainConfig) -> None:
+def _check_watching(config: TrainFields) -> None:
     if config.stop_after_kl is not None and config.kl_alarm is None:
         raise ConfigError(
             f"--stop-after-kl {config.stop_after_kl} counts updates beyond --kl-alarm, which is "
@@ -243,7 +237,7 @@ def check_mesh_text(text: str) -> Mapping[str, int] | None:
         raise ConfigError(f"--{error}") from error
 
 
-def check_config_on_mesh(config: TrainConfig, lengths: Mapping[str, int]) -> None:
+def check_config_on_mesh(config: TrainFields, lengths: Mapping[str, int]) -> None:
     """Raises a ConfigError if the run's games do not divide over a mesh of these lengths."""
     try:
         check_split(
@@ -257,7 +251,7 @@ def check_config_on_mesh(config: TrainConfig, lengths: Mapping[str, int]) -> Non
         raise ConfigError(str(error)) from error
 
 
-def _check_minibatches(config: TrainConfig) -> None:
+def _check_minibatches(config: TrainFields) -> None:
     size, count = config.minibatch_size, config.minibatches
     if size is not None and config.num_minibatches is not None:
         raise ConfigError(

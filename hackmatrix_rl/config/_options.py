@@ -1,9 +1,9 @@
 """Fields of a frozen dataclass that are flags of a command and keys of a file."""
 
 import dataclasses
-import inspect
 import math
 import re
+from abc import ABC
 from collections.abc import Mapping
 from dataclasses import field
 from types import UnionType
@@ -26,13 +26,15 @@ def option(
     above: int | float | None = None,
     choices: tuple[str, ...] = (),
     because: str = "",
+    chosen: str = "",
 ) -> Any:
     """A field with its one-line explanation and its range; the command line reads both.
 
-    A whole number without a maximum must fit into 32 bits.
+    A whole number without a maximum must fit into 32 bits. `chosen` says what a command takes where
+    that is not the default.
     """
     range_ = {"minimum": minimum, "maximum": maximum, "because": because, "above": above}
-    texts = {"group": group, "help": explanation, "choices": choices}
+    texts = {"group": group, "help": explanation, "choices": choices, "chosen": chosen}
     return field(default=default, metadata={**texts, **range_})
 
 
@@ -43,9 +45,9 @@ def most(maximum: int, because: str) -> dict[str, Any]:
 
 def options_of(kind: type[Any]) -> "list[dataclasses.Field[Any]]":
     """The fields of a config in the order of a help: its own first, then those of every run."""
-    # What every run has stands in an abstract class.
-    concrete = [each for each in kind.__mro__ if not inspect.isabstract(each)]
-    own = {name for each in concrete for name in vars(each).get("__annotations__", {})}
+    # What every run has stands in the class that is declared abstract.
+    own_classes = [each for each in kind.__mro__ if ABC not in each.__bases__]
+    own = {name for each in own_classes for name in vars(each).get("__annotations__", {})}
     return sorted(dataclasses.fields(kind), key=lambda each: each.name not in own)
 
 

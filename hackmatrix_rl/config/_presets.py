@@ -23,6 +23,7 @@ from hackmatrix_rl.config._renamed import closest
 from hackmatrix_rl.config._replay_config import ReplayConfig
 from hackmatrix_rl.errors import (
     ConfigError,
+    flag,
 )
 
 # Two CPU devices of one thread each wait less for each other than one of two threads.
@@ -164,8 +165,8 @@ def cpu_devices(preset: str, settings: Mapping[str, Any]) -> int | None:
     return devices
 
 
-def default_algorithm(preset: str, settings: Mapping[str, Any]) -> str:
-    """The algorithm of `hackmatrix-rl train` where nobody names one.
+def default_algorithm(preset: str, settings: Mapping[str, Any]) -> tuple[str, str]:
+    """The algorithm of `hackmatrix-rl train` where nobody names one, and why it is that one.
 
     It is imitation, which wins most from random weights. A setting that only PPO has makes it PPO,
     and one that only Q-learning has makes it that. The preset `debug` stays PPO: a teacher takes
@@ -176,11 +177,15 @@ def default_algorithm(preset: str, settings: Mapping[str, Any]) -> str:
         settings: fields of `TrainConfig` that differ from the preset.
     """
     if (named := PRESETS.get(preset, {}).get("algorithm")) is not None:
-        return str(named)
-    if settings.keys() & {each.name for each in dataclasses.fields(ReplayConfig)}:
-        return FROM_SEQUENCES
-    taught = preset in _DEVICES and not ONLY_PPO & settings.keys()
-    return FROM_TEACHER if taught else FROM_REWARDS
+        return str(named), f"the choice of --preset {preset}"
+    for each in dataclasses.fields(ReplayConfig):
+        if each.name in settings:
+            return FROM_SEQUENCES, f"because of {flag(each.name)}"
+    if preset not in _DEVICES:
+        return FROM_REWARDS, f"the choice of --preset {preset}"
+    for name in sorted(ONLY_PPO & settings.keys()):
+        return FROM_REWARDS, f"because of {flag(name)}; without it, imitation"
+    return FROM_TEACHER, "the choice of train where no flag asks for another"
 
 
 def make_config(preset: str, settings: Mapping[str, Any]) -> TrainConfig:

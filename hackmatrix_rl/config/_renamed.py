@@ -37,6 +37,9 @@ FOREIGN: Mapping[str, str] = MappingProxyType(
         "anneal_lr": "Use {learning_rate_schedule:linear} (the default), or constant.",
         "batch_size": "Use {minibatch_size} for the actions of a minibatch; an update learns from "
         "{num_envs} x {num_steps} actions.",
+        "checkpoint_freq": "Use {save_interval}, in updates, or {save_interval_minutes}.",
+        "checkpoint_frequency": "Use {save_interval}, in updates, or {save_interval_minutes}.",
+        "checkpoint_interval": "Use {save_interval}, in updates, or {save_interval_minutes}.",
         "clip_eps": "Use {clip_coef}.",
         "clip_epsilon": "Use {clip_coef}.",
         "clip_param": "Use {clip_coef}.",

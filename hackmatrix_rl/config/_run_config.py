@@ -43,7 +43,10 @@ class RunConfig(ABC):
         None, "Run", "Folder for checkpoints; by default checkpoints/ in the run's folder."
     )
     save_interval_minutes: float | None = option(
-        10.0, "Run", "Minutes between checkpoints; none: save only at the end.", above=0
+        10.0,
+        "Run",
+        "Minutes between checkpoints; none: save only at the start and at the end.",
+        above=0,
     )
     save_interval: int | None = option(
         None, "Run", "Updates between checkpoints, instead of minutes.", minimum=1

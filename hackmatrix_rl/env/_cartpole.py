@@ -11,6 +11,7 @@ from hackmatrix_rl.env._environment import (
     EnvSpec,
     EpisodeStatistics,
     Timestep,
+    check_max_steps,
 )
 from hackmatrix_rl.errors import check_actions
 
@@ -53,8 +54,7 @@ class CartPole(Environment):
     max_steps: int = eqx.field(static=True, default=500)
 
     def __check_init__(self) -> None:
-        if self.max_steps < 1:
-            raise ValueError(f"max_steps must be at least 1, not {self.max_steps}")
+        check_max_steps(self.max_steps)
 
     @property
     def spec(self) -> EnvSpec:

@@ -14,6 +14,7 @@ from hackmatrix_rl.env._environment import (
     Features,
     Timestep,
 )
+from hackmatrix_rl.env._single_game import SingleGame
 from hackmatrix_rl.errors import (
     check_array,
     described,
@@ -35,7 +36,14 @@ def check_is_environment(environment: Any) -> None:
     """Raises a TypeError unless the argument is an instance of `Environment`."""
     if isinstance(environment, Environment):
         return
-    if isinstance(environment, type):
+    is_class = isinstance(environment, type)
+    if issubclass(environment if is_class else type(environment), SingleGame):
+        game = f"{environment.__name__}()" if is_class else "game"
+        raise TypeError(
+            f"environment is {described(environment)}, one game; expected many of it side by side: "
+            f"hm.Batched({game}, max_steps=1000)"
+        )
+    if is_class:
         raise TypeError(
             f"environment is the class {environment.__name__}; expected an instance: "
             f"{environment.__name__}()"

@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -13,6 +14,7 @@ from jaxtyping import Array, Bool, Float, Float32, Int32, Key, PyTree
 
 from hackmatrix_rl.env._action_features import ActionFeatures
 from hackmatrix_rl.env._split import FeatureSplit
+from hackmatrix_rl.errors import shortened, whole
 
 
 class Features(eqx.Module):
@@ -166,6 +168,24 @@ class Timestep(eqx.Module):
     def done(self) -> Bool[Array, "*num_envs"]:
         """The episode ended at this step: it was terminated or truncated."""
         return self.terminated | self.truncated
+
+
+MOST_STEPS = 2**31 - 1
+"""The largest limit of steps: they are counted in 32 bits."""
+
+
+def check_max_steps(max_steps: Any) -> None:
+    """Raises unless a limit of steps is a whole number that 32 bits can count.
+
+    Raises:
+        TypeError: it is no whole number.
+        ValueError: it is out of range.
+    """
+    if whole("max_steps", max_steps) > MOST_STEPS:
+        raise ValueError(
+            f"max_steps must be at most {MOST_STEPS}, not {shortened(max_steps)}: steps are "
+            "counted in 32 bits"
+        )
 
 
 class Environment(eqx.Module):

@@ -19,6 +19,7 @@ from hackmatrix_rl.env._environment import (
     EnvSpec,
     EpisodeStatistics,
     Timestep,
+    check_max_steps,
 )
 from hackmatrix_rl.env._forms import (
     KINDS,
@@ -112,8 +113,8 @@ class HackMatrix(Environment):
             `EpisodeStatistics.extra` has the weighted return as `learned_return`.
 
     Raises:
-        TypeError: `reward` is not a `RewardConfig`.
-        ValueError: `max_steps` is not positive, or `observation` is unknown.
+        TypeError: `reward` is not a `RewardConfig`, or `max_steps` is no whole number.
+        ValueError: `max_steps` is out of range, or `observation` is unknown.
     """
 
     config: GameConfig = eqx.field(static=True, default=GameConfig())
@@ -127,8 +128,8 @@ class HackMatrix(Environment):
                 f"reward is {described(self.reward)}; expected weights: "
                 "reward=hm.RewardConfig(victory=0.1)"
             )
-        if self.max_steps is not None and self.max_steps < 1:
-            raise ValueError(f"max_steps must be positive or None, not {self.max_steps}")
+        if self.max_steps is not None:
+            check_max_steps(self.max_steps)
         if self.observation not in KINDS:
             raise ValueError(
                 f"observation must be one of {', '.join(KINDS)}, not {self.observation!r}"

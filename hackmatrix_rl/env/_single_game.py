@@ -16,6 +16,7 @@ from hackmatrix_rl.env._environment import (
     EpisodeStatistics,
     Features,
     Timestep,
+    check_max_steps,
     flat_features,
 )
 from hackmatrix_rl.errors import check_actions
@@ -121,8 +122,8 @@ class Batched(Environment, Generic[GameState]):
             the game's own.
 
     Raises:
-        TypeError: `game` is no `SingleGame`.
-        ValueError: `max_steps` is below 1.
+        TypeError: `game` is no `SingleGame`, or `max_steps` is no whole number.
+        ValueError: `max_steps` is out of range.
     """
 
     game: SingleGame[GameState]
@@ -133,8 +134,8 @@ class Batched(Environment, Generic[GameState]):
             raise TypeError(
                 f"game is {type(self.game).__name__}; expected an instance of hm.SingleGame"
             )
-        if self.max_steps is not None and self.max_steps < 1:
-            raise ValueError(f"max_steps must be at least 1 or None, not {self.max_steps}")
+        if self.max_steps is not None:
+            check_max_steps(self.max_steps)
 
     @property
     def spec(self) -> EnvSpec:

@@ -1,5 +1,6 @@
 """Checks of single values from users: arrays, keys, actions, counts."""
 
+import numbers
 from typing import Any
 
 import jax
@@ -130,7 +131,7 @@ def whole(name: str, value: Any, minimum: int = 1) -> int:
 
 
 def number(name: str, value: Any) -> float:
-    """Checks an argument that is a number, and returns it.
+    """Checks an argument that is a number, or an array of one, and returns it.
 
     Args:
         name: name of the argument.
@@ -139,7 +140,13 @@ def number(name: str, value: Any) -> float:
     Raises:
         TypeError: the value is no number.
     """
-    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+    if isinstance(value, jax.Array | np.ndarray):
+        is_number = value.shape == () and any(
+            jnp.issubdtype(value.dtype, kind) for kind in (np.floating, np.integer)
+        )
+    else:
+        is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    if not is_number:
         raise TypeError(f"{name} is {described(value)}; expected a number")
     return float(value)
 

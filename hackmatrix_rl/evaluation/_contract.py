@@ -6,6 +6,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from hackmatrix_rl.agent import check_policy_shapes
 from hackmatrix_rl.agent.networks import ActorCritic
@@ -39,7 +40,7 @@ def check_environment_and_players(environment: Any, players: Any) -> None:
 
     Raises:
         TypeError: an argument has the wrong type.
-        ValueError: an array has the wrong shape or dtype.
+        ValueError: an array has the wrong shape or dtype, or a player holds a NaN.
     """
     check_is_environment(environment)
     if not is_ours(environment):
@@ -54,6 +55,7 @@ def check_environment_and_players(environment: Any, players: Any) -> None:
             _check_network(network, environment)
         elif not is_ours(player):
             _check_shapes(player, environment)
+        _check_numbers(player)
 
 
 def check_player(player: Any, environment: Any) -> None:
@@ -75,6 +77,17 @@ def check_is_player(player: Any) -> None:
         f"policy is {described(player)}; expected an instance of hm.ActorCritic, or of "
         "hackmatrix_rl.evaluation.Agent, such as RandomAgent()"
     )
+
+
+def _check_numbers(player: ActorCritic | Agent) -> None:
+    """Raises a ValueError if a player holds a NaN, as the network of a training that diverged."""
+    for path, leaf in jax.tree.leaves_with_path(player):
+        if eqx.is_inexact_array(leaf) and np.isnan(leaf).any():
+            raise ValueError(
+                f"policy is a {type(player).__name__} whose {jax.tree_util.keystr(path)} holds "
+                "NaN: the network gives NaN, and its actions mean nothing. Use a checkpoint from "
+                "before its training went wrong"
+            )
 
 
 def _check_network(network: ActorCritic, environment: Environment) -> None:

@@ -209,6 +209,15 @@ def mesh_of(config: RunConfig, *, at_once: int) -> Mesh:
         devices = chosen_devices()
         if devices[0].platform == "cpu":
             text = f"data={most_devices(at_once, len(devices))}"
+    return named_mesh(text)
+
+
+def named_mesh(text: str) -> Mesh:
+    """The mesh that `--mesh` names.
+
+    Raises:
+        ConfigError: the text is no mesh, or the devices do not exist.
+    """
     try:
         return mesh(text)
     except ValueError as error:

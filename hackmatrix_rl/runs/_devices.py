@@ -1,11 +1,12 @@
 """From settings to a config for the devices of this machine."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from hackmatrix_rl.checkpoints import initial_settings
 from hackmatrix_rl.config import (
     AUTO,
+    PRESETS,
     RunConfig,
     TrainConfig,
     cpu_devices,
@@ -13,6 +14,7 @@ from hackmatrix_rl.config import (
     make_config,
     preset_for,
 )
+from hackmatrix_rl.runs._compose import named_mesh
 from hackmatrix_rl.system import (
     cut_cpu,
     make_deterministic,
@@ -21,7 +23,11 @@ from hackmatrix_rl.system import (
 
 
 def config_here(
-    preset: str | None, settings: Mapping[str, Any], *, trains: bool = False
+    preset: str | None,
+    settings: Mapping[str, Any],
+    *,
+    trains: bool = False,
+    note: Callable[[str], None] = lambda reason: None,
 ) -> TrainConfig:
     """The config that a preset and some changes to it make on this machine.
 
@@ -36,6 +42,7 @@ def config_here(
         settings: fields of `TrainConfig`, and `preset`.
         trains: whether this is a new training, whose algorithm follows from the preset and the
             settings where nobody names it (`default_algorithm`). Otherwise it is PPO.
+        note: takes the reason for the algorithm where nobody names it.
 
     Raises:
         ConfigError: if a setting cannot work here.
@@ -50,10 +57,15 @@ def config_here(
         cut_cpu(devices)
     if preset == AUTO:
         preset = preset_for(select_device(changes.get("device", AUTO)))
+    if isinstance(mesh := changes.get("mesh"), str):
+        # Before sizes are checked on it: what divides over devices that do not exist is no help.
+        select_device(changes.get("device") or PRESETS.get(preset, {}).get("device", AUTO))
+        named_mesh(mesh)
     if changes.get("init") is not None:
         changes = {**initial_settings(changes["init"], changes.get("league")), **changes}
     if trains and changes.get("algorithm") is None:
-        changes["algorithm"] = default_algorithm(preset, changes)
+        changes["algorithm"], reason = default_algorithm(preset, changes)
+        note(reason)
     return make_config(preset, changes)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from etils import epath
 
+from hackmatrix_rl.checkpoints import valid_names
 from hackmatrix_rl.config import RunConfig
 from hackmatrix_rl.errors import (
     ConfigError,
@@ -239,7 +240,7 @@ def stored_identity(path: Path) -> dict[str, str]:
         content = read_json(path / "run.json")
     except DamagedFileError:  # the checkpoints have them as well
         return {}
-    return {name: value for name, value in (content or {}).items() if isinstance(value, str)}
+    return valid_names(content)
 
 
 def new_wandb_id(path: Path) -> str:
@@ -329,8 +330,6 @@ def _mend(folder: RunFolder) -> list[str]:
             notes.append(f"{file}: {error}; it is now {set_aside(file).name}, and written again")
     if missing:
         notes.append(f"{folder.path}: {' and '.join(missing)} missing; written again")
-    if not os.path.lexists(folder.metrics):
-        notes.append(f"{folder.metrics}: is missing; earlier rows are lost")
     for file in (folder.metrics, folder.log, folder.curve, folder.summary):
         usable = file.is_file() and os.access(file, os.R_OK | os.W_OK)
         if os.path.lexists(file) and not usable:

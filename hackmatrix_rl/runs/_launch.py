@@ -111,7 +111,7 @@ class Launch:
         return folder.as_dict()
 
     def run(self, folder: RunFolder, displays: Sequence[Sink] = ()) -> RunResult:
-        """Trains, from the start or from the newest whole checkpoint.
+        """Trains, from the newest whole checkpoint if there is one.
 
         Args:
             folder: as `open_folder` returned it.
@@ -168,11 +168,10 @@ def launch(
             use_devices(config)
         assert config is not None, "a new run needs its settings"
         enable_compilation_cache()
-        trainer = composed(config, read_init=resumed is None, trust_code=trust_code)
-        if resumed is not None:
-            check_network(
-                resumed.path, resumed.checkpoint, resumed.config({}), config, trainer.policy
-            )
+        checkpoint = None if resumed is None else resumed.checkpoint
+        trainer = composed(config, read_init=checkpoint is None, trust_code=trust_code)
+        if resumed is not None and checkpoint is not None:
+            check_network(resumed.path, checkpoint, resumed.config({}), config, trainer.policy)
         check_same(config.as_dict(), trainer.policy)
         place = config.run_dir if resumed is None else str(resumed.path)
         needs = on_process_zero(

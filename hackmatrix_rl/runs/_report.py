@@ -109,6 +109,8 @@ def _evaluation(record: RunRecord) -> str:
         counts = [_count(_get(histograms[each], stage) or 0) for each in players]
         rows.append([f"ended in stage {text(stage)}", *counts])
     caption = f"{_count(episodes)} games with each player; means with 95% intervals."
+    if steps := _count(_get(record.summary.get("trained"), "env_steps")):
+        caption += f" The trained player is that of {steps} steps."
     return table(["", *players], rows, caption=caption, escaped=True)
 
 

@@ -1,10 +1,11 @@
 """Resuming a run."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from operator import attrgetter
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import equinox as eqx
@@ -59,14 +60,17 @@ class ResumableRun:
 
     Attributes:
         path: the run's folder; it may be missing.
-        checkpoint: the newest whole checkpoint.
+        checkpoints: folder of its checkpoints.
+        checkpoint: the newest whole checkpoint; `None` if the run ended before its first one, and
+            starts anew.
         damaged: newer checkpoints that cannot be used.
-        metadata: metadata of the checkpoint.
+        metadata: metadata of the checkpoint; without one, the settings and the run's names.
         notes: messages for people.
     """
 
     path: Path
-    checkpoint: epath.Path
+    checkpoints: epath.Path
+    checkpoint: epath.Path | None
     damaged: tuple[epath.Path, ...]
     metadata: Mapping[str, Any]
     notes: tuple[str, ...]
@@ -74,7 +78,7 @@ class ResumableRun:
     def config(self, changes: Mapping[str, Any]) -> TrainConfig | SelfPlayConfig:
         """The run's settings with some changes.
 
-        New checkpoints go where this one was found, not where the stored settings say: a run
+        New checkpoints go where the old ones were found, not where the stored settings say: a run
         from another person must not name one of the user's folders.
 
         Args:
@@ -83,9 +87,8 @@ class ResumableRun:
         Raises:
             ConfigError: a value cannot work.
         """
-        found = self.checkpoint.parent
-        inside = found == epath.Path(self.path / "checkpoints")
-        place = {"checkpoint_dir": None if inside else str(found)}
+        inside = self.checkpoints == epath.Path(self.path / "checkpoints")
+        place = {"checkpoint_dir": None if inside else str(self.checkpoints)}
         return config_from_dict({**self.metadata["config"], **place, **changes})
 
     def check_kind(self, kind: type[RunConfig]) -> None:
@@ -105,7 +108,7 @@ class ResumableRun:
             )
 
     def check_trusted(self, changes: Mapping[str, Any], *, trust_code: bool) -> None:
-        """Refuses to import code that the checkpoint names, unless the user trusts it.
+        """Refuses to import code that the run names, unless the user trusts it.
 
         Args:
             changes: changed settings; the user's own `network` among them needs no trust.
@@ -115,18 +118,20 @@ class ResumableRun:
             ConfigError: a resume would import such code without trust.
         """
         if "network" not in changes:
-            check_trusted(self.config(changes), self.checkpoint, trust_code=trust_code)
+            source = self.checkpoint or self.path / "config.json"
+            check_trusted(self.config(changes), source, trust_code=trust_code)
 
     @property
     def update(self) -> int:
         """Number of updates at the checkpoint."""
-        return int(self.metadata["update"])
+        return 0 if self.checkpoint is None else int(self.metadata["update"])
 
     def as_dict(self) -> dict[str, Any]:
         """The fields in a form for JSON."""
         return {
             "path": str(self.path),
-            "checkpoint": str(self.checkpoint),
+            "checkpoints": str(self.checkpoints),
+            "checkpoint": self.checkpoint and str(self.checkpoint),
             "damaged": [str(folder) for folder in self.damaged],
             "metadata": dict(self.metadata),
             "notes": list(self.notes),
@@ -137,7 +142,8 @@ class ResumableRun:
         """The run from the result of `as_dict`, perhaps of another process."""
         return cls(
             path=Path(fields["path"]),
-            checkpoint=epath.Path(fields["checkpoint"]),
+            checkpoints=epath.Path(fields["checkpoints"]),
+            checkpoint=fields["checkpoint"] and epath.Path(fields["checkpoint"]),
             damaged=tuple(epath.Path(folder) for folder in fields["damaged"]),
             metadata=fields["metadata"],
             notes=tuple(fields["notes"]),
@@ -153,6 +159,8 @@ def find_resumable_run(
     run: str, checkpoint_dir: str | None = None, *, lock: RunLock | None = None
 ) -> ResumableRun:
     """Finds a run and its newest whole checkpoint.
+
+    A run that ended before its first checkpoint starts anew from its stored settings.
 
     Args:
         run: the run's folder, its name under `runs/`, or its wandb id.
@@ -181,27 +189,29 @@ def find_resumable_run(
         lock.take("--checkpoint-dir" if checkpoint_dir else "--resume-run", folder)
     notes: list[str] = []
     checkpoint = whole_checkpoint(folder, report=notes.append)
-    if checkpoint is None:
-        passed = f" ({'; '.join(notes)})" if notes else ""
-        raise ConfigError(
-            f"--resume-run {run}: no checkpoint to resume from in {folder}{passed}. Give "
-            "--checkpoint-dir if they are elsewhere, or start again with another --run-dir."
-        )
-    metadata = read_metadata(checkpoint)
-    check_resumable(checkpoint, metadata)
-    settings, old_names = rename(metadata["config"], source=str(checkpoint))
+    source: PurePath
+    if checkpoint is not None:
+        source, metadata = checkpoint, read_metadata(checkpoint)
+        check_resumable(checkpoint, metadata)
+    else:
+        source = path / "config.json"
+        metadata = {"config": _settings_to_start_with(path, folder, run, notes)}
+        notes.append(f"{path}: has no checkpoint yet; the run starts anew")
+    settings, old_names = rename(metadata["config"], source=str(source))
     if old_names:
-        notes.append(stored_line(checkpoint, old_names))
+        notes.append(stored_line(source, old_names))
     if checkpoint_dir is None:
-        _check_own(path, checkpoint, metadata)
-    wandb_id = stored_identity(path).get("wandb_id") or run_of(checkpoint).get("wandb_id")
+        _check_own(path, folder, metadata)
+    wandb_id = stored_identity(path).get("wandb_id") or metadata.get("run", {}).get("wandb_id")
     if wandb_id is None:
         wandb_id = new_wandb_id(path)
-        notes.append(f"{checkpoint}: has no wandb id; the run is {wandb_id} from here on")
+        notes.append(f"{source}: has no wandb id; the run is {wandb_id} from here on")
     _refuse_others(folder, wandb_id)
-    newer = [each for each in checkpoints_in(folder) if int(each.name) > int(checkpoint.name)]
+    reached = -1 if checkpoint is None else int(checkpoint.name)
+    newer = [each for each in checkpoints_in(folder) if int(each.name) > reached]
     return ResumableRun(
         path=path,
+        checkpoints=folder,
         checkpoint=checkpoint,
         damaged=tuple(newer),
         metadata={
@@ -309,6 +319,30 @@ def _checkpoints_of(path: Path, checkpoint_dir: str | None = None) -> epath.Path
     return epath.Path(named if isinstance(named, str) and named else path / "checkpoints")
 
 
+def _settings_to_start_with(
+    path: Path, checkpoints: epath.Path, run: str, notes: Sequence[str]
+) -> dict[str, Any]:
+    """The stored settings of a run that ended before its first checkpoint.
+
+    Raises:
+        ConfigError: they cannot be read, or the run has trained: its checkpoints are lost.
+    """
+    rows = path / "metrics.jsonl"
+    # The checkpoint of update 0 is whole before the first row.
+    trained = rows.exists() and rows.stat().st_size > 0
+    settings = None
+    if not trained and not any(int(each.name) for each in checkpoints_in(checkpoints)):
+        with suppress(DamagedFileError):
+            settings = read_json(path / "config.json")
+    if settings is None:
+        passed = f" ({'; '.join(notes)})" if notes else ""
+        raise ConfigError(
+            f"--resume-run {run}: no checkpoint to resume from in {checkpoints}{passed}. Give "
+            "--checkpoint-dir if they are elsewhere, or start again with another --run-dir."
+        )
+    return settings
+
+
 def _check_links(path: Path, run: str, *, given: str | None) -> None:
     """Refuses a run's folder with links that lead out of it: writing would write elsewhere.
 
@@ -332,16 +366,17 @@ def _check_links(path: Path, run: str, *, given: str | None) -> None:
             )
 
 
-def _check_own(path: Path, checkpoint: epath.Path, metadata: Mapping[str, Any]) -> None:
+def _check_own(path: Path, folder: epath.Path, metadata: Mapping[str, Any]) -> None:
     """Refuses checkpoints in another folder, if only `config.json` names that folder."""
-    if Path(checkpoint.parent).resolve().is_relative_to(path.resolve()):
+    if Path(folder).resolve().is_relative_to(path.resolve()):
         return
     run = metadata.get("run", {})
     if run.get("wandb_id") is None or run["wandb_id"] != stored_identity(path).get("wandb_id"):
+        whose = f"those are of the run {run['run_id']!r}" if "run_id" in run else "none is there"
         raise ConfigError(
-            f"--resume-run {path}: its config.json names {checkpoint.parent} for its checkpoints, "
-            f"but those are of the run {run.get('run_id')!r}, and its run.json does not say that "
-            f"it is the same. If you want them, give --checkpoint-dir {checkpoint.parent}."
+            f"--resume-run {path}: its config.json names {folder} for its checkpoints, "
+            f"but {whose}, and nothing says that it is the same run's. If you want "
+            f"that folder, give --checkpoint-dir {folder}."
         )
 
 

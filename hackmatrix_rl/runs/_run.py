@@ -98,8 +98,8 @@ def run(
     """
     _, key = run_keys(config.seed)
     notes = list(folder.notes)
-    if resume is not None and folder.process == 0:
-        notes += forget_rows_after(folder.metrics, int(resume.name))
+    if folder.process == 0:
+        notes += forget_rows_after(folder.metrics, 0 if resume is None else int(resume.name))
     guard = FolderGuard(folder, RunLock() if lock is None else lock)
     sink = open_sinks(config, folder, displays, place=guard)
     complaints = Complaints()
@@ -129,6 +129,9 @@ def run(
                     clock=clock,
                     guard=guard,
                 )
+                if resume is None:
+                    with ticking(partial(sink.working, "saving")):
+                        saving.begin(trainer)
                 duties = duties_of(config, folder, trainer, sink)
                 duties.begin(trainer)
                 end = _train(config, trainer, saving, watch, sink, interrupts, clock, duties)

@@ -109,6 +109,14 @@ class CheckpointScheduler:
         )
         self._tell(self._writer.poll())
 
+    def begin(self, trainer: Trainer[Any]) -> None:
+        """Saves the first state, and waits until that succeeds or fails.
+
+        A run that ends at any later moment has a good checkpoint.
+        """
+        self.save(trainer)
+        self.settle()
+
     def finish(self, trainer: Trainer[Any]) -> None:
         """Saves the last state, and waits until that succeeds or fails repeatedly."""
         self.settle()

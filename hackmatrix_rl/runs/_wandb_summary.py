@@ -27,7 +27,8 @@ def send_summary(
 ) -> None:
     """Sends the evaluations at the end as a table, and the newest replay as a GIF.
 
-    The run has ended well without it, so what fails is told in one line.
+    The run has ended well without it, so what fails is told in one line. Offline, nothing is sent:
+    the library would begin a second folder, without curves.
 
     Args:
         config: the settings of the run.
@@ -35,6 +36,12 @@ def send_summary(
         evaluations: of each player.
         note: takes a line for people.
     """
+    if config.wandb_mode == "offline":
+        note(
+            f"Send the run to Weights & Biases:  wandb sync {folder.path}/wandb/offline-run-*    "
+            f"(the final evaluations stay in {folder.summary.name})"
+        )
+        return
     try:
         film = _film(folder)
         with closing(open_wandb(config, folder)) as service:

@@ -9,7 +9,6 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 import optax
 from jax.sharding import Mesh
 from jaxtyping import Array
@@ -42,6 +41,7 @@ from hackmatrix_rl.errors import (
     first_line,
     instance,
     is_ours,
+    number,
     place,
     whole,
 )
@@ -56,14 +56,12 @@ from hackmatrix_rl.training.sharding import (
 )
 
 
-def number(name: str, value: Any) -> float:
+def finite(name: str, value: Any) -> float:
     """The argument as a float; raises a TypeError or ValueError unless it is a finite number."""
-    is_scalar = isinstance(value, jax.Array | np.ndarray) and value.shape == ()
-    if isinstance(value, bool) or not (isinstance(value, numbers.Real) or is_scalar):
-        raise TypeError(f"{name} is {described(value)}; expected a number")
-    if not math.isfinite(value):
-        raise ValueError(f"{name} must be a finite number, not {float(value)}")
-    return float(value)
+    found = number(name, value)
+    if not math.isfinite(found):
+        raise ValueError(f"{name} must be a finite number, not {found}")
+    return found
 
 
 @dataclass(frozen=True)
@@ -120,7 +118,7 @@ def losses_of(loss: Any, gae: Any, value_scale: Any) -> tuple[Any, AdvantageEsti
 
 def target_kl_of(given: Any) -> float | None:
     """`target_kl` as a float; raises unless it is `None` or a positive number."""
-    if given is not None and number("target_kl", given) <= 0:
+    if given is not None and finite("target_kl", given) <= 0:
         raise ValueError(f"target_kl must be positive or None, not {given}")
     return None if given is None else float(given)
 
@@ -189,9 +187,9 @@ def _schedule(given: Any) -> Schedule:
                 "over=total_timesteps). Schedules of optax go into the optimizer: "
                 "optimizer=optax.adam(schedule)"
             )
-        given = Constant(number("learning_rate", given))
+        given = Constant(finite("learning_rate", given))
     for end in ends_of(given):
-        if number("learning_rate", end) < 0:
+        if finite("learning_rate", end) < 0:
             raise ValueError(f"learning_rate is {end:g}; expected 0 or more: use {-end:g}")
     said = f"{place(given, '__call__')}, a schedule, returns"
     rate = eqx.filter_eval_shape(given, jax.ShapeDtypeStruct((), jnp.float32))

@@ -4,12 +4,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from hackmatrix_rl.errors import described
+from hackmatrix_rl.errors import described, number
 from hackmatrix_rl.training._metrics import Metrics
 
 Callback = Callable[[Any, Metrics], Mapping[str, float] | None]
-"""A function of the trainer and the metrics of a dispatch. It may return numbers by name, which
-join the metrics. It may raise `StopTraining` to end the training."""
+"""A function of the trainer and the metrics of a dispatch. It may return numbers by name, or arrays
+of one number, which join the metrics. It may raise `StopTraining` to end the training."""
 
 
 class StopTraining(Exception):
@@ -73,7 +73,11 @@ def call_back(
                 f"the callback {_name(callback)} returns {taken[0]!r}, which the metrics have "
                 "already: use another name"
             )
-        metrics = replace(metrics, extra={**metrics.extra, **found})
+        numbers = {
+            name: number(f"{name!r}, which the callback {_name(callback)} returns,", value)
+            for name, value in found.items()
+        }
+        metrics = replace(metrics, extra={**metrics.extra, **numbers})
     return metrics, stop
 
 

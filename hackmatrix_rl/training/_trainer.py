@@ -40,7 +40,7 @@ from hackmatrix_rl.system import is_process_zero
 from hackmatrix_rl.training._algorithm import Algorithm, AlgorithmState, Dispatch
 from hackmatrix_rl.training._arguments import (
     Sizes,
-    number,
+    finite,
 )
 from hackmatrix_rl.training._callbacks import Callback, call_back, check_callbacks
 from hackmatrix_rl.training._compose_ppo import ppo_of
@@ -373,7 +373,7 @@ class Trainer(Generic[A]):
                 than 1.
         """
         callbacks = check_callbacks(callbacks)
-        if number("total_timesteps", total_timesteps) < 1:
+        if finite("total_timesteps", total_timesteps) < 1:
             raise ValueError(f"total_timesteps must be at least 1, not {total_timesteps}")
         if key is not None:
             self.start(key)

@@ -16,6 +16,7 @@ def test_a_dry_run_says_what_would_be_done_and_leaves_nothing_behind(tmp_path, m
     result = invoke("train", "--preset", "debug", "--mesh", "data=2", "--dry-run")
     assert result.exit_code == 0, result.output
     for part in (
+        "Algorithm: ppo, the choice of --preset debug",
         "data=2: 2 x cpu",
         "2,048 in 8 updates of 256",
         "parameters",
@@ -28,12 +29,11 @@ def test_a_dry_run_says_what_would_be_done_and_leaves_nothing_behind(tmp_path, m
 
 def test_a_dry_run_refuses_what_a_run_would(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    result = invoke("train", "--preset", "debug", "--mesh", "data=16", "--dry-run")
-    assert result.exit_code == 2
-    assert "--num-envs 16 in 2 minibatches are 8 at a time" in result.stderr
-    result = invoke("train", "--preset", "cpu", "--mesh", "data=16", "--dry-run")
-    assert result.exit_code == 2
-    assert "--mesh data=16: needs 16 devices, but there are 8 cpu devices" in result.stderr
+    split = ("--mesh", "data=3", "--dry-run")
+    assert_refused(invoke("train", "--preset", "debug", *split), "--num-envs 16", "over 3 devices")
+    missing = ("--mesh", "data=11", "--dry-run")  # which divides no number of games either
+    said = "--mesh data=11: needs 11 devices, but there are 8 cpu devices"
+    assert_refused(invoke("train", "--preset", "cpu", *missing), said)
 
 
 @pytest.mark.parametrize("option", ["--run-dir", "--checkpoint-dir"])

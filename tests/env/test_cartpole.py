@@ -60,8 +60,3 @@ def test_episodes_start_near_upright_and_differ():
     assert len(np.unique(timestep.observation[:, 0])) == 50
     assert timestep.mask.all()
     assert not timestep.done.any()
-
-
-def test_a_limit_of_no_steps_is_an_error():
-    with pytest.raises(ValueError, match="max_steps"):
-        CartPole(max_steps=0)

@@ -1,5 +1,7 @@
 """A game written for one player, and many of it side by side."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -103,8 +105,15 @@ def test_a_board_has_a_grid_and_anything_else_is_flat():
 def test_what_is_no_game_is_refused():
     with pytest.raises(TypeError, match="game"):
         hm.Batched(hm.CartPole())
-    with pytest.raises(ValueError, match="max_steps must be at least 1 or None, not 0"):
-        hm.Batched(Countdown(), max_steps=0)
+
+
+@pytest.mark.parametrize(
+    "environment", [hm.CartPole, hm.HackMatrix, partial(hm.Batched, Countdown())]
+)
+@pytest.mark.parametrize("limit", [True, 10**30, 0])
+def test_a_limit_that_counts_no_steps_is_refused(environment, limit):
+    with pytest.raises((TypeError, ValueError), match=r"max_steps (is|must be)"):
+        environment(max_steps=limit)
 
 
 def test_the_trainer_takes_it():

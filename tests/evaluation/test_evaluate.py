@@ -354,3 +354,13 @@ def test_a_network_for_another_observation_is_refused_by_its_name(built_for, pla
     )
     with pytest.raises(ValueError, match=said):
         evaluate(network, HackMatrix(observation=played_in), episodes=1, key=jax.random.key(0))
+
+
+def test_a_network_of_nan_is_refused_by_its_layer():
+    network = MLPActorCritic(CartPole().spec, width=4, depth=1, key=jax.random.key(0))
+    broken = jax.tree.map(
+        lambda leaf: leaf * jnp.nan if eqx.is_inexact_array(leaf) else leaf, network
+    )
+    for player in (broken, PolicyAgent(broken)):
+        with pytest.raises(ValueError, match=r"\.weight holds NaN: the network gives NaN"):
+            evaluate(player, CartPole(), episodes=1, key=jax.random.key(0))

@@ -5,6 +5,7 @@ python cartpole_command.py train --config FILE ...
 
 import functools
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -25,6 +26,8 @@ from hackmatrix_rl.training.sharding import mesh
 
 # How much faster than time this process's clock runs.
 CLOCK_RATE = float(os.environ.get("HACKMATRIX_TEST_CLOCK_RATE", "1"))
+# Whether this process is killed when it is about to save for the first time.
+KILLED = bool(os.environ.get("HACKMATRIX_TEST_KILLED"))
 ALGORITHM = os.environ.get("HACKMATRIX_TEST_ALGORITHM", "ppo")
 
 
@@ -52,6 +55,10 @@ def compose(config, *, key, read_init=False):
     )
 
 
+def killed(*_, **__):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 if __name__ == "__main__":
     jax.config.update("jax_platforms", "cpu")
     jax.config.update("jax_disable_most_optimizations", True)
@@ -60,4 +67,6 @@ if __name__ == "__main__":
         mock.patch("hackmatrix_rl.runs._launch.compose", compose),
         mock.patch("hackmatrix_rl.runs._launch.run", functools.partial(run, clock=clock)),
     ):
+        if KILLED:
+            mock.patch("hackmatrix_rl.checkpoints.CheckpointWriter.save", killed).start()
         main(sys.argv[1:])

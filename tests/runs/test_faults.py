@@ -2,6 +2,7 @@
 
 import os
 import random
+import shlex
 import shutil
 import signal
 import subprocess
@@ -18,6 +19,8 @@ from hackmatrix_rl.checkpoints import (
 )
 from hackmatrix_rl.runs._verify_resume import first_difference
 from hackmatrix_rl.runs.sinks import read_json_lines
+
+from .test_restart_scripts import AGAIN, FIRST, script
 
 COMMAND = (sys.executable, str(Path(__file__).with_name("cartpole_command.py")), "train")
 UPDATES = 120
@@ -108,6 +111,41 @@ def test_a_run_killed_again_and_again_ends_where_it_would_have(straight, cache, 
     assert first_difference(end_of(straight), end_of(run)) is None
     rows = [row["updates"] for row in read_json_lines(run / "metrics.jsonl")]
     assert rows == list(range(1, updates + 1)), "each update once, in order"
+
+
+@pytest.mark.slow
+def test_the_loop_of_the_page_goes_on_where_the_machine_goes_before_the_first_checkpoint(
+    cache, tmp_path
+):
+    programs, run = tmp_path / "bin", tmp_path / "runs" / "long"
+    programs.mkdir()
+    start = shlex.join(COMMAND[:-1]) + ' "$@"'
+    small = shlex.join(settings(4))
+    stubs = {
+        "hackmatrix-rl": 'echo "$*" >> calls\ncase "$*" in\n'
+        f"*--run-dir*) HACKMATRIX_TEST_KILLED=1 exec {start} {small} ;;\n"
+        f"*) exec {start} ;;\nesac",
+        "sleep": "",
+    }
+    for name, body in stubs.items():
+        (programs / name).write_text(f"#!/bin/sh\n{body}\n")
+        (programs / name).chmod(0o755)
+    ended = subprocess.run(
+        ["sh", "-c", script("checkpoints.md", "while true")],
+        cwd=tmp_path,
+        env={
+            **os.environ,
+            "PATH": f"{programs}:{os.environ['PATH']}",
+            "JAX_COMPILATION_CACHE_DIR": str(cache),
+        },
+        capture_output=True,
+        text=True,
+        timeout=2 * TIMEOUT,
+    )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert (tmp_path / "calls").read_text().splitlines() == [FIRST, AGAIN]
+    assert "has no checkpoint yet; the run starts anew" in ended.stdout
+    assert read_metadata(find_checkpoint(run))["update"] == 4
 
 
 @pytest.mark.slow

@@ -38,6 +38,7 @@ def run(tmp_path):
                "win_rate": {"mean": 0.25, "ci95": [0.1, 0.5]}}
         for name in ("trained", "random", "runner")
     }  # fmt: skip
+    players["trained"]["env_steps"] = 102_400
     made.summary.write_text(json.dumps(players))
     made.page.write_text("<!doctype html><p>a game & its moves</p>")
     record_start(made.versions)
@@ -54,6 +55,7 @@ def test_it_has_everything_and_fetches_nothing(run):
     for part in (
         "It trained to the end at 24,000,000 steps; saved.",
         "4,000,000 of 2,048",
+        "The trained player is that of 102,400 steps.",
         "25.0% <span>[10.0, 50.0]</span>",
         "ended in stage 1",
         "<svg",

@@ -76,6 +76,54 @@ def test_a_resumed_run_is_bitwise_the_run_that_was_never_stopped(tmp_path):
     assert read_metadata(find_checkpoint(tmp_path / "stopped" / "run"))["update"] == 8
 
 
+def begin(folder, **changes):
+    """What a run leaves that is killed before its first checkpoint: its folder, half a save."""
+    config = settings(folder, **changes)
+    made = make_run_folder(config)
+    made.metrics.touch()
+    (made.checkpoints / "0" / "policy").mkdir(parents=True)
+    return made
+
+
+def test_a_run_that_ended_before_its_first_checkpoint_starts_anew(tmp_path):
+    train(settings(tmp_path / "straight", total_timesteps=768))
+    begun = begin(tmp_path / "stopped", total_timesteps=512)
+    stopped = find_resumable_run(str(begun.path))
+    assert (stopped.checkpoint, stopped.update) == (None, 0)
+    assert stopped.metadata["run"]["wandb_id"] == begun.wandb_id
+    assert stopped.notes[-1] == f"{begun.path}: has no checkpoint yet; the run starts anew"
+    go_on(tmp_path / "stopped", total_timesteps=768)
+    assert first_difference(final(tmp_path / "straight"), final(tmp_path / "stopped")) is None
+    names = {path.name for path in begun.checkpoints.iterdir()}
+    assert names == {"0", "0.damaged", "3"}
+    log = begun.log.read_text()
+    assert "lost" not in log
+
+
+def test_a_checkpoint_of_the_start_is_that_of_a_run_that_never_stopped(tmp_path):
+    train(settings(tmp_path, total_timesteps=512, save_interval_minutes=None))
+    before = final(tmp_path)
+    (find_checkpoint(tmp_path / "run") / "manifest.json").unlink()
+    stopped = find_resumable_run(str(tmp_path / "run"))
+    assert (stopped.checkpoint.name, stopped.update) == ("0", 0)
+    go_on(tmp_path)
+    assert first_difference(before, final(tmp_path)) is None
+    assert "lost" not in (tmp_path / "run" / "log.txt").read_text()
+
+
+@pytest.mark.parametrize("lost", ["rows", "later", "settings"])
+def test_a_run_that_lost_its_checkpoints_does_not_start_anew(tmp_path, lost):
+    begun = begin(tmp_path)
+    if lost == "rows":
+        begun.metrics.write_text('{"updates": 2}\n')
+    elif lost == "later":
+        (begun.checkpoints / "40").mkdir()
+    else:
+        begun.config.write_text("{")
+    with pytest.raises(ConfigError, match=r"no checkpoint to resume from in .*0: incomplete"):
+        find_resumable_run(str(begun.path))
+
+
 def test_rows_that_will_be_written_anew_are_taken_out(tmp_path):
     train(settings(tmp_path, total_timesteps=2048, save_interval=6, keep=5))
     newest = find_checkpoint(tmp_path / "run")
@@ -96,7 +144,7 @@ def test_a_damaged_checkpoint_is_set_aside_and_not_lost(tmp_path):
     assert "incomplete" in stopped.notes[0]
     go_on(tmp_path)
     names = {path.name for path in (tmp_path / "run" / "checkpoints").iterdir()}
-    assert names == {"4", "8", "8.damaged"}
+    assert names == {"0", "4", "8", "8.damaged"}
 
 
 def test_a_finished_run_that_is_resumed_is_finished(tmp_path):
@@ -165,9 +213,7 @@ def test_a_run_that_is_being_written_is_refused(tmp_path):
         make_run_folder(settings(tmp_path), lock=held)
         with pytest.raises(ConfigError, match=r"--resume-run .*run: is still being written by pr"):
             find_resumable_run(str(tmp_path / "run"), lock=RunLock())
-    # Free by now: there is just no checkpoint.
-    with pytest.raises(ConfigError, match="no checkpoint to resume from"):
-        find_resumable_run(str(tmp_path / "run"), lock=RunLock())
+    assert find_resumable_run(str(tmp_path / "run"), lock=RunLock()).checkpoint is None
 
 
 def test_a_run_is_found_by_its_name_and_by_its_wandb_id(tmp_path, monkeypatch):

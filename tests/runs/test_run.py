@@ -140,7 +140,7 @@ def saved_updates(tmp_path):
 
 def test_checkpoints_are_written_as_time_passes(tmp_path):
     run_with(tmp_path, save_interval_minutes=1.0)
-    assert saved_updates(tmp_path) == [4, 8]
+    assert saved_updates(tmp_path) == [0, 4, 8]
 
 
 def test_checkpoints_are_written_every_so_many_updates(tmp_path):
@@ -166,7 +166,7 @@ def test_a_failed_save_is_told_at_once_and_tried_again(tmp_path, monkeypatch):
     result, clock = run_with(tmp_path, save_interval_minutes=1.0)
     told = [note for note in clock.notes if "COULD NOT SAVE" in note]
     assert len(told) == 1
-    assert "update 4: OSError: [Errno 28] No space left on device" in told[0]
+    assert "update 0: OSError: [Errno 28] No space left on device" in told[0]
     assert result.exit_code is ExitCode.DONE
     assert saved_updates(tmp_path)[-1] == 8
 

@@ -275,6 +275,39 @@ def test_a_run_that_put_its_checkpoints_elsewhere_goes_on_there(run):
     assert stopped.config({}).checkpoint_dir == str(far)
 
 
+@pytest.fixture
+def begun(run):
+    """The sent run, as if it had ended before its first checkpoint."""
+    shutil.rmtree(run / "checkpoints")
+    (run / "metrics.jsonl").write_text("")
+    return run
+
+
+def test_a_run_that_starts_anew_needs_the_same_trust(sign, begun):
+    settings = json.loads((begun / "config.json").read_text()) | {"network": NETWORK}
+    (begun / "config.json").write_text(json.dumps(settings))
+    before = content(begun.parent)
+    assert_refused(invoke("train", "--resume-run", begun), "sent/config.json: ", *REFUSAL)
+    assert not sign.exists()
+    assert content(begun.parent) == before
+
+
+def test_a_run_that_starts_anew_writes_nowhere_but_in_its_folder(begun):
+    far = begun.parent / "far"
+    settings = json.loads((begun / "config.json").read_text()) | {"checkpoint_dir": str(far)}
+    (begun / "config.json").write_text(json.dumps(settings))
+    said = ("but none is there", f"give --checkpoint-dir {far}")
+    assert_refused(invoke("train", "--resume-run", begun), *said)
+    assert not far.exists()
+    stopped = find_resumable_run(str(begun), str(far))
+    assert stopped.config({}).checkpoint_dir == str(far)
+
+
+def test_a_forged_id_beside_no_checkpoint_is_not_taken(begun):
+    (begun / "run.json").write_text(json.dumps({"wandb_id": "../x"}))
+    assert find_resumable_run(str(begun)).metadata["run"]["wandb_id"].startswith("sent-")
+
+
 WRITTEN = ("metrics.jsonl", "log.txt", "config.json.part", "lock", "checkpoints", "wandb")
 
 

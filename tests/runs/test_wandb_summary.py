@@ -1,5 +1,7 @@
 """What Weights & Biases gets when a run has ended: a table of evaluations, and a film."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -75,3 +77,13 @@ def test_what_fails_is_told_and_the_service_is_closed(run, monkeypatch):
     (line,) = told
     assert "could not send the final evaluations to Weights & Biases: OSError: no route" in line
     assert service.closed
+
+
+def test_offline_the_curves_stay_in_the_one_folder_that_is_named(run, monkeypatch):
+    config, folder = run
+    told = []
+    monkeypatch.setattr(sent, "open_wandb", lambda *given: pytest.fail("begins a second folder"))
+    offline = dataclasses.replace(config, wandb_mode="offline")
+    send_summary(offline, folder, evaluations(), note=told.append)
+    (line,) = told
+    assert f"wandb sync {folder.path}/wandb/offline-run-*" in line

@@ -79,7 +79,7 @@ def test_when_nothing_is_finite_any_more_the_run_stops_and_the_last_good_checkpo
     result, notes = watched_run(tmp_path, poison_at=4, stop_after_nonfinite=3, **long)
     assert result.exit_code is ExitCode.UNHEALTHY
     assert result.env_steps == 8 * 256, "two dispatches of two updates after the fourth"
-    assert checkpoints(tmp_path) == [2, 4]
+    assert checkpoints(tmp_path) == [0, 2, 4]
     assert any("Stopping; the last good checkpoint is kept" in note for note in notes)
 
 
@@ -94,7 +94,7 @@ def test_a_debugged_run_stops_at_the_first_nan_and_names_it(tmp_path):
     assert result.exit_code is ExitCode.UNHEALTHY
     assert result.env_steps == 6 * 256
     assert any(n.startswith("--debug, update 6: NaN in RunningScale") for n in notes), notes
-    assert checkpoints(tmp_path) == [2, 4]
+    assert checkpoints(tmp_path) == [0, 2, 4]
 
 
 def test_a_run_with_everything_on_leaves_versions_events_and_a_profile(tmp_path, monkeypatch):

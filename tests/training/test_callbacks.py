@@ -3,6 +3,7 @@
 import dataclasses
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from agent import probes
@@ -40,7 +41,7 @@ def test_each_is_called_after_each_dispatch_in_their_order(trainer):
         assert given is trainer
         assert int(given.state.update) == metrics.updates
         calls.append(("first", metrics.updates))
-        return {"mine": float(metrics.updates)}
+        return {"mine": jnp.float32(metrics.updates)}
 
     def second(given, metrics):
         assert metrics.as_dict()["mine"] == metrics.updates
@@ -80,6 +81,10 @@ def returns_text(trainer, metrics):
     return "0.5"
 
 
+def returns_text_by_name(trainer, metrics):
+    return {"mine": "0.5"}
+
+
 def returns_a_taken_name(trainer, metrics):
     return {"entropy": 1.0}
 
@@ -90,6 +95,7 @@ def returns_a_taken_name(trainer, metrics):
         (print, TypeError, "callbacks"),
         ([3], TypeError, "callbacks"),
         ([returns_text], TypeError, "the callback returns_text returns '0.5'"),
+        ([returns_text_by_name], TypeError, "'mine', which the callback returns_text_by_name"),
         ([returns_a_taken_name], ValueError, "returns_a_taken_name returns 'entropy'"),
     ],
 )

@@ -65,8 +65,8 @@ class Undecided(ThinkingAgent):
 @pytest.mark.parametrize(("soft", "wanted"), [(True, 0.7), (False, 1.0)])
 def test_soft_labels_are_the_teachers_probabilities(soft, wanted):
     trainer = imitation(teacher=Undecided(), soft_labels=soft, random_share=0.0)
-    for _ in trainer.train(40 * UPDATE, key=jax.random.key(1)):
-        pass
+    for metrics in trainer.train(40 * UPDATE, key=jax.random.key(1)):
+        assert "return" not in metrics.as_dict(), "the teacher plays all games"
     student, seen = trainer.policy, trainer.state.actors.games.observation
     logits = jax.jit(jax.vmap(lambda one: student(one, ())[0]))(seen)
     np.testing.assert_allclose(jax.nn.softmax(logits)[:, 1], wanted, atol=0.03)
@@ -79,14 +79,17 @@ def test_who_plays_is_drawn_for_a_whole_episode():
     collect = eqx.filter_jit(algorithm.ppo.collect.collect_with)
     labelling = algorithm._labelling(state.env_steps)
     games, teaching, seen = state.actors.games, state.actors.teaching, []
-    for _ in range(3):
+    for _ in range(5):
         rollout, games, teaching, labels = collect(
             labelling, teaching, state.learner.policy, algorithm.environment, games
         )
+        own = rollout.done & ~labels.taught
+        assert int(rollout.episodes.count) == own.sum(), "the student's alone"
         seen.append((rollout.action, rollout.done, labels))
     action, done, labels = jax.tree.map(lambda *leaves: np.concatenate(leaves), *seen)
     changes = labels.taught[1:] != labels.taught[:-1]
     assert changes.any()
+    assert (done & labels.taught).any()
     assert not (changes & ~done[:-1]).any()
     assert (action == labels.action)[labels.taught].all()
     assert 0.1 < np.mean((action == labels.action)[~labels.taught]) < 0.9, "its own draws"

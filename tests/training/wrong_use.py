@@ -117,6 +117,30 @@ class Wide(Net):
         return hidden[:2], hidden[2], carry
 
 
+class Dropping(Net):
+    """Drops out some of what it sees."""
+
+    dropout: eqx.nn.Dropout = eqx.nn.Dropout(0.5)
+
+    def __call__(self, observation, carry):
+        return super().__call__(self.dropout(observation), carry)
+
+
+class Single(hm.SingleGame):
+    """One game, not many."""
+
+    num_actions = 2
+
+    def start(self, *, key):
+        return jnp.int32(0)
+
+    def observe(self, state):
+        return jnp.zeros(2)
+
+    def play(self, state, action, *, key):
+        return hm.Played(state, jnp.float32(0), state > 5)
+
+
 class NarrowMemory(Net):
     """Remembers in 16 bits."""
 
@@ -207,6 +231,7 @@ CASES: dict[str, Callable[[], Any]] = {
     "carry_narrow": lambda: trainer(policy=NarrowMemory(LINEAR)),
     "bf16_logits": lambda: trainer(policy=net(lambda x, v, c: (x.astype(jnp.bfloat16), v, c))),
     "bf16_unused": lambda: trainer(policy=Wide(LINEAR), precision=hm.precision("bf16")),
+    "dropout": lambda: trainer(policy=Dropping(LINEAR)),
     "policy_class": lambda: trainer(policy=Net),
     "policy_function": lambda: trainer(policy=as_it_is),
     "policy_of_another": lambda: trainer(CartPole(), policy=net()),
@@ -234,6 +259,10 @@ CASES: dict[str, Callable[[], Any]] = {
     "terms_unnamed": lambda: trainer(Walk(declared=EnvSpec(2, SEEN))),
     "no_timestep": lambda: trainer(Walk(lambda timestep: timestep.observation)),
     "environment_class": lambda: trainer(CartPole),
+    "single_game": lambda: trainer(Single()),
+    "single_game_class": lambda: trainer(Single),
+    "limit_is_nan": lambda: hm.HackMatrix(max_steps=float("nan")),
+    "limit_is_float": lambda: hm.Batched(Single(), max_steps=500.0),
     "gymnax": lambda: trainer(Gymnax()),
     "float_actions": lambda: step_cartpole(jnp.zeros(3)),
     "float_actions_in_game": lambda: step_hackmatrix(jnp.zeros(3)),
@@ -289,6 +318,7 @@ CASES: dict[str, Callable[[], Any]] = {
     "truncates": lambda: hm.check_environment(Walk(truncates=False), steps=8),
     "spec_given_environment": lambda: hm.check_policy(net(), Walk()),
     # What is right.
+    "right_without_dropout": lambda: trainer(policy=eqx.nn.inference_mode(Dropping(LINEAR))),
     "right_trainer": lambda: trainer(precision="bf16", mesh="data=1"),
     "right_game": lambda: hm.check_environment(hm.HackMatrix(max_steps=20), steps=22),
     "right_evaluation": lambda: evaluate(net(), episodes=2),

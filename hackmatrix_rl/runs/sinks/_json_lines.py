@@ -76,7 +76,7 @@ def forget_rows_after(path: Path, update: int) -> list[str]:
         Messages for people.
     """
     if not path.exists():
-        return []
+        return [f"{path}: is missing; earlier rows are lost"] if update else []
     rows, damaged = rows_and_damage(path)
     dated = [row for row in rows if {"updates", "env_steps"} <= row.keys()]
     damaged += len(rows) - len(dated)
@@ -85,7 +85,7 @@ def forget_rows_after(path: Path, update: int) -> list[str]:
     if damaged:
         aside = set_aside(path)
         notes.append(f"{path}: holds damaged lines ({damaged}); all of it is now {aside.name}")
-    elif not kept:
+    elif update and not kept:
         notes.append(f"{path}: holds no row; those up to update {update:,} are lost")
     write_whole(path, "".join(json.dumps(row) + "\n" for row in kept))
     return notes

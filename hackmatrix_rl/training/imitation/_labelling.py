@@ -129,6 +129,10 @@ class Labelling(ActionChoice):
             taught=jnp.where(done, self._is_taught(_draws(keys).player), memory.taught),
         )
 
+    def counts(self, memory: Teaching) -> Bool[Array, " num_envs"]:
+        """The student's episodes."""
+        return ~memory.taught
+
     def _is_taught(self, keys: Key[Array, " num_envs"]) -> Bool[Array, " num_envs"]:
         return jax.vmap(jax.random.uniform)(keys) < self.beta
 
