@@ -8,7 +8,6 @@ import numpy as np
 from jaxtyping import Array, Int
 
 from hackmatrix_rl.errors import described
-
 from hackmatrix_rl.game._board import (
     CORNERS,
     NUM_CELLS,

@@ -5,6 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from importlib.resources import files
 
+from hackmatrix_rl.errors import printable
+
 # Also for the replay's page inside, whoever wrote it: nothing is fetched.
 _POLICY = "; ".join(
     (
@@ -92,7 +94,7 @@ def table(
 
 def text(value: object) -> str:
     """A value as HTML."""
-    return html.escape(str(value))
+    return html.escape("\n".join(map(printable, str(value).split("\n"))))
 
 
 def _id(heading: str) -> str:

@@ -112,7 +112,7 @@ def test_an_unfinished_game_is_a_replay(match):
             {"config": {"history": 10_000}, "actions": "u" * 20_000},
             "20,000 moves with a history of 10,000; games with such a history have at most 100",
         ),
-        ({"config": {"history": "x" * 20_000}}, "must be a positive integer, not 'x{59}[.]{3}"),
+        ({"config": {"max_enemies": 10**400}}, "must be at most 63, not a number of 1329 bits"),
         ({"config": {"size": 7}}, "config.size, which this version"),
         ({"end": "bored"}, "end is bored; expected null, 'won'"),
         ({"total_reward": float("nan")}, "total_reward is nan; expected a number of at most"),
