@@ -7,7 +7,7 @@ from typing import Any
 import click
 import jax
 
-from hackmatrix_rl.cli._command import Command
+from hackmatrix_rl.cli._command import Command, FloatRange
 from hackmatrix_rl.cli._player import chosen_player, named, player_options
 from hackmatrix_rl.cli._working import Working
 from hackmatrix_rl.config import COUNTED
@@ -50,7 +50,7 @@ PAGE = Path("analysis.html")
 )
 @click.option(
     "--gamma",
-    type=click.FloatRange(0, 1),
+    type=FloatRange(0, 1),
     metavar="NUMBER",
     help="Discount of the return that the value is compared with.  [default: the training's last]",
 )

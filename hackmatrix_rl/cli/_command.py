@@ -1,7 +1,9 @@
 """A command that names the right flag if someone types another."""
 
+import math
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
+from typing import Any
 
 import click
 from click.exceptions import NoSuchOption
@@ -36,6 +38,19 @@ _FOREIGN: Mapping[str, Mapping[str, str]] = MappingProxyType(
         },
     }
 )
+
+
+class FloatRange(click.FloatRange):
+    """A range that NaN is not in: it is neither below nor above."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """The number."""
+        number: float = super().convert(value, param, ctx)
+        if math.isnan(number):
+            self.fail(f"{value} is not in the range {self._describe_range()}.", param, ctx)
+        return number
 
 
 class Command(click.Command):

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
+from hackmatrix_rl.cli._command import FloatRange
 from hackmatrix_rl.cli._working import Working
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.system import check_output_file, write_whole
@@ -33,7 +34,7 @@ def output_options(command: F) -> F:
         click.option("--terminal", is_flag=True, help="Show the game in this terminal."),
         click.option(
             "--speed",
-            type=click.FloatRange(0.1, 50),
+            type=FloatRange(0.1, 50),
             metavar="NUMBER",
             default=3.0,
             show_default=True,

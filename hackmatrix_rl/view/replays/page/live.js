@@ -76,13 +76,16 @@ async function startLive(page) {
       message("You look back. Enter plays on from here, End goes to the newest move.");
       return;
     }
-    if (state.seat !== "you") sit("you");
+    const agent = state.seat === "agent";
+    if (agent) sit("you");
     const why = ended() ? "the game is over" : data.moments[view.at].why[action];
     if (why) {
       message(`${data.actions[action].name}: ${why}.`);
       return;
     }
-    if (await ask("/play", { number: view.last(), action })) view.show(view.last());
+    if (!await ask("/play", { number: view.last(), action })) return;
+    view.show(view.last());
+    if (agent && !ended()) message("You have taken over: it is your move. 2 hands back to the agent.");
   }
 
   /** The agent's move; whether it may have another. */
