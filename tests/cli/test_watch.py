@@ -107,7 +107,7 @@ def test_a_changed_replay_is_refused(game, tmp_path):
         (("watch", "runner", "--speed", "-1"), "--speed"),
         (("analyze", "runner", "--gamma", "nan"), "--gamma"),
         (("watch", "\udc80\ud800"), r"\udc80\ud800"),
-        (("watch", "runner", "--from", "\ud800"), r"\ud800: is no path"),
+        (("watch", "runner", "--from", "\udc80"), r"\udc80: there is no such file"),
     ],
 )
 def test_what_cannot_work_is_refused_in_one_line(arguments, said, tmp_path, monkeypatch):

@@ -9,6 +9,8 @@ from cli.commands import invoke
 
 from hackmatrix_rl.config import SelfPlayConfig, TrainConfig, config_from_dict, field_types
 from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.runs._record import read_run
+from hackmatrix_rl.view.replays import Replay
 
 pytestmark = pytest.mark.usefixtures("compile_quickly")
 
@@ -77,3 +79,22 @@ def test_a_report_is_written_of_any_text(run):
     assert_harmless(done.output)
     page = (run / "report.html").read_text(encoding="utf-8")
     assert all(line.isprintable() for line in page.split("\n"))
+
+
+@pytest.mark.parametrize("name", ["player", "format", "check", "end", "actions", "config", "seed"])
+def test_a_replay_that_steers_or_floods_is_refused(run, name):
+    good = Replay(seed=(0, 1), actions=()).as_dict()
+    forged = {STEERS: 1} if name == "config" else STEERS + "x" * 20_000
+    replays = run / "replays"
+    replays.mkdir(exist_ok=True)
+    file = replays / "update-9.json"
+    file.write_text(json.dumps(good | {name: forged}))
+    for command in (("replay", file), ("watch", "random", "--from", file)):
+        refused = invoke(*command)
+        assert refused.exit_code == 2, refused.output
+        assert refused.stdout == ""
+        assert_harmless(refused.stderr)
+    record = read_run(str(run))
+    assert not record.replays
+    (line,) = [line for line in record.missing if "update-9.json" in line]
+    assert_harmless(line)
