@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hackmatrix_rl.cli._command import Command
+from hackmatrix_rl.cli._failures import tell
 from hackmatrix_rl.cli._working import Working
 from hackmatrix_rl.config import (
     MOST_EPISODES,
@@ -130,8 +131,7 @@ def chosen_configs(
             f"compare takes two settings files, A.toml B.toml, not {len(files)}; or --precision "
             "and one or none."
         )
-    warn = partial(click.echo, err=True)
-    settled = [config_here(preset, read_settings(file, report=warn)) for file in files]
+    settled = [config_here(preset, read_settings(file, report=tell)) for file in files]
     if precision:
         base = settled[0] if settled else config_here(preset, {})
         found = [(name, dataclasses.replace(base, precision=name)) for name in ("f32", "bf16")]

@@ -9,6 +9,7 @@ import jax
 from rich.console import Console
 
 from hackmatrix_rl.cli._command import Command
+from hackmatrix_rl.cli._failures import tell
 from hackmatrix_rl.cli._player import chosen_player, named, player_options
 from hackmatrix_rl.cli._settings import (
     AGENT,
@@ -200,7 +201,7 @@ def write_replays(
     total = len(choose_games(found, choice))
     with Working("playing the chosen games again") as work:
         replays = replays_of(
-            found, environment, key=jax.random.key(seed), choice=choice, player=player[:200]
+            found, environment, key=jax.random.key(seed), choice=choice, player=player
         )
         for number, (name, _, replay) in enumerate(replays):
             try:
@@ -210,4 +211,4 @@ def write_replays(
                     f"--replay-dir {folder}: cannot be written: {error.strerror or error}."
                 ) from error
             work.progress(number + 1, total)
-    click.echo(f"{total} replays in {folder}", err=True)
+    tell(f"{total} replays in {folder}")

@@ -1,4 +1,4 @@
-"""How a command ends that got a bad setting."""
+"""What a command says on standard error, and how it ends that got a bad setting."""
 
 import sys
 from typing import NoReturn
@@ -8,12 +8,30 @@ import click
 from hackmatrix_rl.errors import (
     AgreedError,
     ConfigError,
+    printable,
 )
 from hackmatrix_rl.system import (
     ExitCode,
     is_single_process,
     leave,
 )
+
+MOST_CHARACTERS = 600
+"""Of a line: more is no message, but what a file put into it."""
+
+
+def tell(message: str) -> None:
+    """Says something on standard error, in one line that no terminal obeys.
+
+    Args:
+        message: may repeat what a file holds. Line breaks become spaces; the middle of what is too
+            long is left out, since the end says what to do.
+    """
+    line = printable(" ".join(message.split()))
+    half = MOST_CHARACTERS // 2
+    click.echo(
+        line if len(line) <= MOST_CHARACTERS else f"{line[:half]} ... {line[-half:]}", err=True
+    )
 
 
 def refuse(error: ValueError) -> NoReturn:
@@ -24,7 +42,7 @@ def refuse(error: ValueError) -> NoReturn:
     """
     if not isinstance(error, ConfigError):
         raise error
-    click.echo(f"Error: {' '.join(str(error).split())}", err=True)
+    tell(f"Error: {error}")
     if is_single_process() or isinstance(error, AgreedError):
         sys.exit(ExitCode.BAD_INPUT)
     leave(ExitCode.BAD_INPUT)

@@ -11,6 +11,7 @@ import click
 from rich.console import Console
 
 from hackmatrix_rl.cli._command import Command
+from hackmatrix_rl.cli._failures import tell
 from hackmatrix_rl.cli._player import named, search_option
 from hackmatrix_rl.cli._replay_files import (
     given_replay,
@@ -83,7 +84,7 @@ def play_command(
             trust_code=trust_code,
             league=league_to_play(replay),
             simulations=search,
-            report=partial(click.echo, err=True),
+            report=tell,
         )
     if not isinstance(environment, HackMatrix):
         raise ConfigError(f"--agent {agent}: plays another game. Use runner, or a run of this one.")

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import Any, TypeVar
 
 import click
 
+from hackmatrix_rl.cli._failures import tell
 from hackmatrix_rl.cli._run_options import (
     checkpoint_options,
     trust_option,
@@ -62,7 +62,6 @@ def chosen_player(
     Raises:
         ConfigError: there is no such player, or it does not play in that league.
     """
-    tell = partial(click.echo, err=True)
     player, environment = find_player(
         name, simulations=search, report=lambda message: work.say(message, tell), **chosen
     )

@@ -1,13 +1,13 @@
 """`hackmatrix-rl replay`."""
 
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
 from hackmatrix_rl.cli._command import Command
+from hackmatrix_rl.cli._failures import tell
 from hackmatrix_rl.cli._game_outputs import GameOutputs, output_options
 from hackmatrix_rl.cli._replay_files import league_to_play, played_again
 from hackmatrix_rl.cli._run_options import (
@@ -54,7 +54,6 @@ def replay_command(
     shown = GameOutputs.of(**outputs)
     replay = Replay.load(file)
     replay.check_move(move)
-    tell = partial(click.echo, err=True)
     with Working(f"loading {file}") as work:
         player, environment = None, None
         if agent is not None:

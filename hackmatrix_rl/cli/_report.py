@@ -8,7 +8,12 @@ from hackmatrix_rl.cli._command import Command
 from hackmatrix_rl.cli._working import Working
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.runs import report_of
-from hackmatrix_rl.system import check_output_file, write_whole
+from hackmatrix_rl.system import (
+    check_output_file,
+    enable_compilation_cache,
+    select_device,
+    write_whole,
+)
 
 
 @click.command("report", cls=Command)
@@ -27,7 +32,10 @@ def report_command(run: str, output: Path | None) -> None:
     """
     if output is not None:
         check_output_file(output, "--output")
-    with Working(f"reading {run}"):
+    # One game is no work for a GPU, which may be busy with this run.
+    select_device("cpu")
+    enable_compilation_cache()
+    with Working(f"reading {run}, playing its newest replay"):
         page, folder = report_of(run)
         place = folder / "report.html" if output is None else output
         try:

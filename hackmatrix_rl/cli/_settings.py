@@ -11,6 +11,7 @@ import click
 from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
+from hackmatrix_rl.cli._failures import tell
 from hackmatrix_rl.cli._grouped import GROUPS, GroupedOption
 from hackmatrix_rl.config import (
     AUTO,
@@ -277,7 +278,6 @@ def given_settings(
     Raises:
         ConfigError: if the file cannot be read, or a setting is given under two names.
     """
-    warn = partial(click.echo, err=True)
     given = {
         name: value
         for name, value in context.params.items()
@@ -286,8 +286,8 @@ def given_settings(
     old = [name for name in given if name in RENAMED]
     check_one_name(old, given, is_flag=True)
     for name in old:
-        warn(renamed_line(name, is_flag=True))
-    settings = {} if file is None else read_settings(file, kind=kind, report=warn)
+        tell(renamed_line(name, is_flag=True))
+    settings = {} if file is None else read_settings(file, kind=kind, report=tell)
     fields = {each.name for each in dataclasses.fields(kind)}
     return settings | {name: value for name, value in rename(given)[0].items() if name in fields}
 

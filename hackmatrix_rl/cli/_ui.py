@@ -7,6 +7,7 @@ from functools import partial
 import click
 
 from hackmatrix_rl.cli._command import Command
+from hackmatrix_rl.cli._failures import tell
 from hackmatrix_rl.cli._run_options import (
     trust_option,
 )
@@ -66,4 +67,4 @@ def ui_command(
 def _find(name: str, *, trust_code: bool) -> tuple[Agent, HackMatrix]:
     """A player by name; loading one takes seconds."""
     with Working(f"loading {name}", lines=False):
-        return find_player(name, trust_code=trust_code, report=partial(click.echo, err=True))
+        return find_player(name, trust_code=trust_code, report=tell)

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from hackmatrix_rl.cli._failures import tell
 from hackmatrix_rl.cli._grouped import (
     GROUPS,
     GroupedOptions,
@@ -102,7 +103,7 @@ def verify_resume_command(
                 report=work.doing if as_json else lambda message: work.say(message, click.echo),
             )
     except ProofError as error:
-        click.echo(f"Error: {error}", err=True)
+        tell(f"Error: {error}")
         return 1
     if verdict.same:
         shutil.rmtree(folder)

@@ -92,4 +92,4 @@ def _played_by(agent: str, replay: Replay | None, match: Match) -> str:
     """Who plays a game, in words."""
     if replay is None or not match.actions:
         return agent
-    return f"{replay.player or 'somebody'}, {agent} from move {len(match.actions)}"[:200]
+    return f"{replay.player or 'somebody'}, {agent} from move {len(match.actions)}"

@@ -15,6 +15,9 @@ from hackmatrix_rl.errors import ConfigError, flag, shortened
 COUNTED = 2**31 - 1
 """The largest number that a counter of 32 bits holds."""
 
+LONGEST = 500
+"""Characters of a text: a setting from a file must not flood the messages that repeat it."""
+
 
 def option(
     default: Any,
@@ -30,8 +33,8 @@ def option(
 ) -> Any:
     """A field with its one-line explanation and its range; the command line reads both.
 
-    A whole number without a maximum must fit into 32 bits. `chosen` says what a command takes where
-    that is not the default.
+    A whole number without a maximum must fit into 32 bits. The maximum of a text is its length; by
+    default it is `LONGEST`. `chosen` says what a command takes where that is not the default.
     """
     range_ = {"minimum": minimum, "maximum": maximum, "because": because, "above": above}
     texts = {"group": group, "help": explanation, "choices": choices, "chosen": chosen}
@@ -112,6 +115,10 @@ def check_range(each: "dataclasses.Field[Any]", value: Any) -> None:
     if limits["minimum"] is not None and value < limits["minimum"]:
         raise ConfigError(f"{said} is too small. Use {limits['minimum']} or more.")
     maximum, because = limits["maximum"], limits["because"]
+    if isinstance(value, str):
+        if len(value) > (maximum or LONGEST):
+            raise ConfigError(f"{said} is too long. Use {maximum or LONGEST} characters or less.")
+        return
     if maximum is None and type(value) is int:
         maximum, because = COUNTED, "it is counted in 32 bits"
     if maximum is not None and value > maximum:

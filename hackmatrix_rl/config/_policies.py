@@ -26,6 +26,7 @@ from hackmatrix_rl.config._run_config import RunConfig
 from hackmatrix_rl.env import EnvSpec, HackMatrix, Kind
 from hackmatrix_rl.errors import (
     ConfigError,
+    shortened,
 )
 from hackmatrix_rl.q_learning import SquareRootScale
 from hackmatrix_rl.system import (
@@ -132,10 +133,11 @@ def check_trusted(config: RunConfig, source: PurePath, *, trust_code: bool) -> N
     """
     module = module_of(config.network)
     if module is not None and not trust_code:
+        network = shortened(config.network)
         raise ConfigError(
-            f"{source}: its network {config.network} is code of the module {module}, which would "
-            "be imported and run. If you trust it, use --trust-code, or name it yourself: "
-            f"--network {config.network} (in Python, trust_code=True or network=...)."
+            f"{source}: its network {network} is code of the module {shortened(module)}, which "
+            "would be imported and run. If you trust it, use --trust-code, or name it yourself: "
+            f"--network {network} (in Python, trust_code=True or network=...)."
         )
 
 

@@ -37,10 +37,16 @@ class RunConfig(ABC):
         "auto", "Run", "Kind of device to compute on.", choices=("auto", "cpu", "gpu", "tpu")
     )
     run_dir: str | None = option(
-        None, "Run", "The run's folder; by default runs/ and the date, which is the run's id."
+        None,
+        "Run",
+        "The run's folder; by default runs/ and the date, which is the run's id.",
+        maximum=10_000,  # `check_path` knows what a path may be
     )
     checkpoint_dir: str | None = option(
-        None, "Run", "Folder for checkpoints; by default checkpoints/ in the run's folder."
+        None,
+        "Run",
+        "Folder for checkpoints; by default checkpoints/ in the run's folder.",
+        maximum=10_000,
     )
     save_interval_minutes: float | None = option(
         10.0,
@@ -127,7 +133,9 @@ class RunConfig(ABC):
         None, "Watching", "Name of the run there; none: that of its folder."
     )
     wandb_tags: str | None = option(None, "Watching", "Tags of the run there, between commas.")
-    wandb_notes: str | None = option(None, "Watching", "A note on the run, shown beside it there.")
+    wandb_notes: str | None = option(
+        None, "Watching", "A note on the run, shown beside it there.", maximum=10_000
+    )
     wandb_mode: str = option(
         "online",
         "Watching",

@@ -46,6 +46,7 @@ from hackmatrix_rl.game._state import (
     Program,
     State,
 )
+from hackmatrix_rl.game._validation import check_sizes
 from hackmatrix_rl.game._view import View
 
 Result = tuple[Position, Int32[Array, ""], Float32[Array, ""]]
@@ -65,7 +66,11 @@ def legal_actions(config: GameConfig, state: State) -> Bool[Array, " num_actions
     Args:
         config: the game's capacities.
         state: one game; use `jax.vmap` for a batch.
+
+    Raises:
+        ValueError: the game has other sizes than `config`.
     """
+    check_sizes(config, state)
     return allowed(state.position, can_undo=state.history.count > 0)
 
 

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import ClassVar, Literal, get_args
 
+from hackmatrix_rl.errors import shortened
+
 League = Literal["original", "no-rewind"]
 """Whether UNDO reaches across stages."""
 
@@ -42,15 +44,17 @@ class GameConfig:
         for name in ("max_enemies", "max_transmissions", "history"):
             size = getattr(self, name)
             if not isinstance(size, int) or isinstance(size, bool) or size < 1:
-                raise ValueError(f"{name} must be a positive integer, not {size!r}")
+                raise ValueError(f"{name} must be a positive integer, not {shortened(repr(size))}")
         if not isinstance(self.rewind_across_stages, bool):
             raise ValueError(
-                f"rewind_across_stages must be True or False, not {self.rewind_across_stages!r}"
+                "rewind_across_stages must be True or False, not "
+                f"{shortened(repr(self.rewind_across_stages))}"
             )
         for name in ("max_enemies", "max_transmissions"):
             if getattr(self, name) > self.MAX_CAPACITY:
                 raise ValueError(
-                    f"{name} must be at most {self.MAX_CAPACITY}, not {getattr(self, name)}"
+                    f"{name} must be at most {self.MAX_CAPACITY}, not "
+                    f"{shortened(getattr(self, name))}"
                 )
 
     @staticmethod

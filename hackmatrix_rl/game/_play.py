@@ -33,6 +33,7 @@ from hackmatrix_rl.game._state import (
     Position,
     State,
 )
+from hackmatrix_rl.game._validation import as_action
 
 
 class Outcome(eqx.Module):
@@ -67,10 +68,15 @@ def play(
 
     Returns:
         The game after the action, and the results of the action.
+
+    Raises:
+        TypeError: the action is not one whole number.
+        ValueError: the game has other sizes than `config`.
     """
+    action = as_action(action)
     chance = Chance.of(key)
     mask = legal_actions(config, state)
-    after, outcome = act(config, state, jnp.asarray(action), mask, chance=chance.fold_in(0))
+    after, outcome = act(config, state, action, mask, chance=chance.fold_in(0))
     goes_on = outcome.completed & ~outcome.won
     position = set_up_if(goes_on, after.position, chance=stage_chance(chance))
     return State(position, after.history), outcome

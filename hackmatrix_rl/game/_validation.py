@@ -1,10 +1,13 @@
-"""Checks of recorded positions (see `_arrays.py`)."""
+"""Checks of what users hand to the game: recorded positions (see `_arrays.py`), states, actions."""
 
 from collections.abc import Mapping
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Int
 
+from hackmatrix_rl.errors import described
 from hackmatrix_rl.game._board import (
     CORNERS,
     NUM_CELLS,
@@ -23,6 +26,7 @@ from hackmatrix_rl.game._state import (
     Content,
     Enemies,
     EnemyType,
+    State,
 )
 
 PLAYER = (
@@ -77,6 +81,36 @@ _RANGES = {
     "value": (0, Board.FIELDS["value"].largest), "spawn_count": (0, MAX_POINTS),
     "cell credits": (0, 3), "cell energy": (0, 3),
 }  # fmt: skip
+
+
+def check_sizes(config: GameConfig, state: State) -> None:
+    """Raises a ValueError if a game has other sizes than a config. Nothing is computed."""
+    sizes = {
+        "max_enemies": state.position.enemies.size,
+        "max_transmissions": state.position.transmissions.size,
+        "history": state.history.ring.shape[-2],
+    }
+    for name, size in sizes.items():
+        if size != getattr(config, name):
+            raise ValueError(
+                f"state is of a game with {name}={size}, but config has "
+                f"{name}={getattr(config, name)}; use the config that the game was made with"
+            )
+
+
+def as_action(action: Int[Array, ""] | int) -> Int[Array, ""]:
+    """An action as an array.
+
+    Raises:
+        TypeError: it is not one whole number.
+    """
+    number = jnp.asarray(action)
+    if number.shape != () or not jnp.issubdtype(number.dtype, jnp.integer):
+        raise TypeError(
+            f"action is {described(action)}; expected an hm.Action or its number, such as "
+            "hm.Action.UP"
+        )
+    return number
 
 
 def read(

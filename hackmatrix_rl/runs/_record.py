@@ -43,7 +43,6 @@ class RunRecord:
         rows: of the metrics.
         summary: evaluation of each player, by name.
         replays: name and replay, the newest first.
-        page: the newest replay as HTML, or `None`.
         log: the lines of the log, with their times.
         running: whether a process writes the folder now.
         missing: what is missing or cannot be read, in lines.
@@ -55,7 +54,6 @@ class RunRecord:
     rows: Sequence[Mapping[str, Any]]
     summary: Mapping[str, Any]
     replays: Sequence[tuple[str, Replay]]
-    page: str | None
     log: Sequence[str]
     running: bool
     missing: Sequence[str] = field(default_factory=tuple)
@@ -160,7 +158,6 @@ def read_run(run: str) -> RunRecord:
         rows=rows,
         summary=read("evaluation at the end", folder.summary, read_json, no_fields),
         replays=replays,
-        page=read("newest replay", folder.page, _text, "") or None,
         log=read("log", folder.log, _text, "").splitlines(),
         running=is_locked(path),
         missing=tuple(missing),

@@ -134,7 +134,7 @@ class ReplayWriter:
         update: int,
         agent: PolicyAgent | None,
     ) -> None:
-        player = f"{self._folder.run_id}, update {update:,}"[:200]
+        player = f"{self._folder.run_id}, update {update:,}"
         replay = Replay.of(match, player=player)
         folder = self._folder.replays
         folder.mkdir(exist_ok=True)

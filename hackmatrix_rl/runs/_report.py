@@ -2,15 +2,17 @@
 
 import base64
 import dataclasses
+import html
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.runs._curve import INKS, baselines, number, panels_as_svg
 from hackmatrix_rl.runs._record import RunRecord, read_run
 from hackmatrix_rl.view import document, facts, table, text
-from hackmatrix_rl.view.replays import Replay
+from hackmatrix_rl.view.replays import Replay, page_of, script_source
 
 MOST_LINES = 200
 """Most lines of the log that a page shows, the newest ones."""
@@ -39,7 +41,8 @@ def report_of(run: str) -> tuple[str, Path]:
     """A run as one self-contained HTML page.
 
     It has the learning curves, the evaluation, replays, warnings, settings and versions, as far
-    as the run's folder has them, and says what is missing.
+    as the run's folder has them, and says what is missing. The newest replay is played again: no
+    page of the folder is shown, since its script may be anybody's.
 
     Args:
         run: the run's folder, its name under `runs/`, or its wandb id.
@@ -65,6 +68,7 @@ def report_of(run: str) -> tuple[str, Path]:
         sections,
         lead=f"<p>{text(record.end)}</p>{_facts(record)}",
         made_by="hackmatrix-rl report",
+        scripts=[script_source()],
     )
     return page, record.folder.path
 
@@ -132,20 +136,24 @@ def _curves(record: RunRecord) -> str:
 
 
 def _replays(record: RunRecord) -> str:
-    parts = []
-    if record.page is not None:
-        parts.append(
-            "<p class=screen>The newest one. Space plays and pauses it.</p>"
-            '<iframe title="the newest replay" '
-            f'sandbox="allow-scripts allow-downloads" srcdoc="{text(record.page)}"></iframe>'
-        )
-    if record.replays:
-        rows = [_replay_row(name, replay) for name, replay in record.replays]
-        heads = ["file", "return", "stage", "score", "moves", "end"]
-        parts.append(
-            table(heads, rows, escaped=True, caption="Watch one: hackmatrix-rl replay FILE")
-        )
-    return "".join(parts)
+    if not record.replays:
+        return ""
+    rows = [_replay_row(name, replay) for name, replay in record.replays]
+    heads = ["file", "return", "stage", "score", "moves", "end"]
+    caption = "Watch one: hackmatrix-rl replay FILE; --agent RUN adds the agent's thoughts."
+    return _played(*record.replays[0]) + table(heads, rows, escaped=True, caption=caption)
+
+
+def _played(name: str, replay: Replay) -> str:
+    try:
+        page = page_of(replay.match(), player=replay.player)
+    except ConfigError as error:
+        return f"<p>{text(name)}: {text(error)}.</p>"
+    return (
+        "<p class=screen>The newest one. Space plays and pauses it.</p>"
+        '<iframe title="the newest replay" sandbox="allow-scripts" '
+        f'srcdoc="{html.escape(page)}"></iframe>'
+    )
 
 
 def _replay_row(name: str, replay: Replay) -> list[str]:

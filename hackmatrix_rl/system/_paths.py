@@ -24,11 +24,11 @@ def check_path(path: str | None, said: str) -> None:
     wrong = None
     if any(ord(each) < 32 for each in path):
         wrong = "a line break or another control character is in it"
-    elif len(path.encode(errors="surrogateescape")) > _LONGEST:
+    elif any("\ud800" <= each < "\udc80" or "\udcff" < each <= "\udfff" for each in path):
+        wrong = "half of a character is in it"
+    elif len(os.fsencode(path)) > _LONGEST:
         wrong = f"it has {len(path)} characters; at most {_LONGEST} are possible"
-    elif any(
-        len(part.encode(errors="surrogateescape")) > _LONGEST_PART for part in path.split("/")
-    ):
+    elif any(len(os.fsencode(part)) > _LONGEST_PART for part in path.split("/")):
         wrong = f"a part of it has more than {_LONGEST_PART} characters"
     if wrong is not None:
         raise ConfigError(f"{said} {shortened(path)}: {wrong}. Use another name.")

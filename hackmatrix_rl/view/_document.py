@@ -1,24 +1,21 @@
 """One HTML page with sections and tables, which fetches nothing."""
 
 import html
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from importlib.resources import files
 
-# Also for the replay's page inside, whoever wrote it: nothing is fetched.
-_POLICY = "; ".join(
-    (
-        "default-src 'none'",
-        "script-src 'unsafe-inline'",
-        "style-src 'unsafe-inline'",
-        "img-src data:",
-        "base-uri 'none'",
-        "form-action 'none'",
-    )
-)
+from hackmatrix_rl.errors import printable
 
 
-def document(title: str, sections: Mapping[str, str], *, lead: str = "", made_by: str) -> str:
+def document(
+    title: str,
+    sections: Mapping[str, str],
+    *,
+    lead: str = "",
+    made_by: str,
+    scripts: Collection[str] = ("'none'",),
+) -> str:
     """A self-contained page.
 
     Args:
@@ -26,7 +23,19 @@ def document(title: str, sections: Mapping[str, str], *, lead: str = "", made_by
         sections: the HTML of each section by its heading; empty ones are left out.
         lead: HTML below the title.
         made_by: the command that made it, for the last line.
+        scripts: the scripts that may run, also in pages inside of this one, as sources of a
+            Content-Security-Policy; by default none.
     """
+    policy = "; ".join(
+        (
+            "default-src 'none'",
+            f"script-src {' '.join(scripts)}",
+            "style-src 'unsafe-inline'",
+            "img-src data:",
+            "base-uri 'none'",
+            "form-action 'none'",
+        )
+    )
     shown = {heading: body for heading, body in sections.items() if body}
     links = "".join(f'<a href="#{_id(heading)}">{text(heading)}</a>' for heading in shown)
     bodies = "".join(
@@ -37,7 +46,7 @@ def document(title: str, sections: Mapping[str, str], *, lead: str = "", made_by
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
         f"<title>{text(title)}</title><style>{style}</style></head><body>"
         f"<header><h1>{text(title)}</h1>{lead}"
         f"<nav>{links}</nav></header><main>{bodies}</main>"
@@ -92,7 +101,7 @@ def table(
 
 def text(value: object) -> str:
     """A value as HTML."""
-    return html.escape(str(value))
+    return html.escape("\n".join(map(printable, str(value).split("\n"))))
 
 
 def _id(heading: str) -> str:

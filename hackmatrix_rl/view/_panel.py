@@ -8,6 +8,7 @@ from rich.text import Text
 from hackmatrix_rl.game import FIRST_PROGRAM, LAST_STAGE, MAX_HP, SPECS, Action, Program
 from hackmatrix_rl.view._frame import Frame
 from hackmatrix_rl.view._keys import KEYS
+from hackmatrix_rl.view._marks import counted
 from hackmatrix_rl.view._names import program_name
 from hackmatrix_rl.view._reasons import why_not
 from hackmatrix_rl.view._signs import STYLES, UNICODE, Signs, fitted, styled
@@ -65,7 +66,7 @@ def _numbers(frame: Frame, width: int, signs: Signs) -> list[Text]:
             STYLES["credits"],
             STYLES["energy"],
         ),
-        pair(_task(frame), f"undo: {frame.snapshots} turns"),
+        pair(_task(frame), _undo(frame)),
         styled(_flags(frame), STYLES["title"]),
     ]
 
@@ -82,6 +83,13 @@ def _task(frame: Frame) -> str:
     if frame.scheduled_tasks_disabled:
         return "no tasks"
     return f"task in {_short(max(1, frame.next_scheduled_task_turn - frame.turn))}"
+
+
+def _undo(frame: Frame) -> str:
+    """How far UNDO goes back, for who owns it."""
+    if Program.UNDO not in frame.owned:
+        return ""
+    return f"undo: {counted(frame.snapshots, 'turn')}"
 
 
 def _flags(frame: Frame) -> str:

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from hackmatrix_rl.evaluation import SCRIPTS
+from hackmatrix_rl.runs import report_of
 from hackmatrix_rl.view.replays import Match, Mind, Replay, page_of
 
 from .conftest import downloaded, fits, number_shown, wait_until
@@ -111,6 +112,26 @@ def test_it_saves_the_replay(open_page, address, match, tmp_path):
         page.click("#save")
     replay = Replay.from_dict(json.loads(found[0]))
     assert replay.match().actions == match.actions
+
+
+FORGED = """<!doctype html><script>
+const link = document.createElement("a");
+link.href = "data:,anything"; link.download = "anything"; link.click();
+</script>"""
+
+
+def test_a_report_shows_the_game_and_runs_no_script_of_the_run(open_page, match, tmp_path):
+    run = tmp_path / "run"
+    (run / "replays").mkdir(parents=True)
+    (run / "config.json").write_text("{}")
+    (run / "replay.html").write_text(FORGED)
+    Replay.of(match).save(run / "replays" / "update-1.json")
+    (run / "report.html").write_text(report_of(str(run))[0], encoding="utf-8")
+    page = open_page((run / "report.html").as_uri())
+    game = page.frame_locator("iframe")
+    game.locator("#next").click()
+    assert game.locator("#place").inner_text() == f"1 / {match.now.number}"
+    assert not game.locator("#save").is_visible(), "the report has a link to the file"
 
 
 def test_its_keys_are_told(open_page, address):

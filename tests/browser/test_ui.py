@@ -110,7 +110,11 @@ def test_an_agent_plays_and_thinks_and_a_person_takes_over_and_hands_back(page):
     wait_until(page, lambda: number_shown(page)[1] == at + 1)
     page.keyboard.press("2")
     wait_until(page, lambda: number_shown(page)[1] > at + 2 or page.locator("#end").is_visible())
-    page.keyboard.press("1")
+    page.click("#play")  # it pauses
+    settled(page)
+    page.keyboard.press("ArrowUp")
+    wait_until(page, lambda: "You have taken over: it is your" in page.inner_text("#message"))
+    assert page.get_attribute("#seat-you", "aria-checked") == "true"
 
 
 def test_thoughts_come_and_go(page):

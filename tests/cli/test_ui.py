@@ -5,11 +5,16 @@ import os
 import re
 import signal
 import socket
+import stat
 import subprocess
 import sys
+import time
 import webbrowser
 from http.client import HTTPConnection
 from importlib.util import find_spec
+from pathlib import Path
+from unittest import mock
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -56,10 +61,34 @@ def test_without_a_browser_there_is_a_line(monkeypatch, found):
     monkeypatch.setattr(webbrowser, "get", get)
     monkeypatch.setattr(webbrowser, "open", lambda url: opened.append(url))
     lines = []
-    _serve._open_browser("http://127.0.0.1/", lines.append)
+    _serve._open_browser(Path("/somewhere"), lines.append)
     (line,) = lines
     assert "No browser found" in line
     assert bool(opened) == (found == "fails")
+
+
+def test_no_command_line_has_the_token(monkeypatch, tmp_path):
+    """A browser is given a file that only this user can read, in a folder that goes."""
+    opened = []
+
+    def serve_nothing(table, worker, listening, token, watch):
+        while not opened:
+            time.sleep(0.01)
+        (address,) = opened
+        page = Path(urlsplit(address).path)
+        assert token not in address
+        assert f"/?token={token}" in page.read_text()
+        assert stat.S_IMODE(page.stat().st_mode) == 0o600
+        assert stat.S_IMODE(page.parent.stat().st_mode) == 0o700
+        opened.append(page)
+
+    monkeypatch.setattr(_serve, "check_installed", lambda: None)
+    monkeypatch.setattr(_serve, "_has_browser", lambda: True)
+    monkeypatch.setattr(_serve, "Table", mock.Mock())
+    monkeypatch.setattr(_serve, "_run", serve_nothing)
+    monkeypatch.setattr(webbrowser, "open", lambda url: opened.append(url) or True)
+    _serve.serve(mock.Mock(), port=0, report=lambda line: None)
+    assert not opened[1].parent.exists()
 
 
 @needs_server

@@ -102,6 +102,12 @@ def test_a_changed_replay_is_refused(game, tmp_path):
         (("watch", "runner", "--from", "none.json"), "none.json: there is no such file"),
         (("replay", "none.json"), "none.json: there is no such file"),
         (("watch", "runner", "--speed", "0"), "--speed"),
+        (("watch", "runner", "--speed", "nan"), "--speed"),
+        (("watch", "runner", "--speed", "inf"), "--speed"),
+        (("watch", "runner", "--speed", "-1"), "--speed"),
+        (("analyze", "runner", "--gamma", "nan"), "--gamma"),
+        (("watch", "\udc80\ud800"), r"\udc80\ud800"),
+        (("watch", "runner", "--from", "\udc80"), r"\udc80: there is no such file"),
     ],
 )
 def test_what_cannot_work_is_refused_in_one_line(arguments, said, tmp_path, monkeypatch):

@@ -12,18 +12,22 @@ from fuzz.commands import room
 from fuzz.worker import Fuzzer
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.view.replays import Match, Replay
+from hackmatrix_rl.view.replays._match import MOST_SNAPSHOTS
 
 ODD = st.one_of(
     st.none(),
     st.booleans(),
     st.integers(-3, 40),
     st.integers(-(2**70), 2**70),
+    st.sampled_from(
+        [10**400, -(10**400), "\x1b]0;t\x07", "\x9b2J", "\ud800", "\u202e", "x" * 20_000]
+    ),
     st.floats(),
-    st.text(st.characters(exclude_categories=["Cs"]), max_size=8),
+    st.text(max_size=8),  # lone surrogates, too
     st.lists(st.integers(-1, 2**33), max_size=3),
     st.dictionaries(
         st.sampled_from(["max_enemies", "max_transmissions", "history", "size"]),
-        st.one_of(st.integers(-1, 10**12), st.text(max_size=3)),
+        st.one_of(st.integers(-1, 10**12), st.just(10**400), st.text(max_size=3)),
         max_size=3,
     ),
 )
@@ -40,7 +44,11 @@ def replay() -> dict[str, object]:
 
 NAMES = sorted({field.name for field in Replay.__dataclass_fields__.values()} | {"format"})
 fields = st.dictionaries(st.sampled_from(NAMES), ODD, max_size=2)
-moves = st.one_of(st.none(), st.text("udlrsABCW", max_size=14))
+moves = st.one_of(
+    st.none(),
+    st.text("udlrsABCW", max_size=14),
+    st.sampled_from(["u", "s"]).map(lambda letter: 20_000 * letter),
+)
 cuts = st.one_of(st.none(), st.none(), st.integers(0, 400))
 
 
@@ -50,7 +58,8 @@ def outcome(act: Callable[[], Any]) -> tuple[Any, str | None]:
         return act(), None
     except ConfigError as error:
         said = str(error)
-    assert "\n" not in said, said
+    assert said.isprintable(), said
+    assert len(said) < 500, said
     return None, said
 
 
@@ -62,7 +71,12 @@ def check(each: tuple[dict[str, object], str | None, int | None]) -> None:
     found, said = outcome(lambda: Replay.load(file))
     assert said is None or said.startswith(f"{file}: "), said
     # Other sizes of the game would compile it anew each time.
-    if found is None or found.config != Replay.from_dict(replay()).config:
+    if found is None:
+        return
+    assert found.summary().isprintable()
+    snapshots = (1 + len(found.actions)) * found.config.history
+    assert snapshots <= 2 * MOST_SNAPSHOTS, f"{snapshots} snapshots"
+    if found.config != Replay.from_dict(replay()).config:
         return
     match, said = outcome(found.match)
     assert said is None or "replay" in said, said

@@ -1,5 +1,6 @@
 """The report of a run, however much of the run is there."""
 
+import html
 import json
 import re
 
@@ -10,6 +11,9 @@ from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.runs import RunLock, make_run_folder, report_of
 from hackmatrix_rl.runs._record import read_run
 from hackmatrix_rl.runs._versions import record_start
+from hackmatrix_rl.view.replays import Match, Replay, script_source
+
+pytestmark = pytest.mark.usefixtures("compile_quickly")
 
 LOG = """\
 2030-01-31 12:00:00  compiling ... (14 s last time)
@@ -17,7 +21,7 @@ LOG = """\
 2030-01-31 12:08:00  resumed at update 400, 13,107,200 steps
 2030-01-31 12:14:00  trained to the end at 24,000,000 steps; saved
 """
-FILES = ("config.json", "metrics.jsonl", "versions.json", "summary.json", "log.txt", "replay.html")
+FILES = ("config.json", "metrics.jsonl", "versions.json", "summary.json", "log.txt")
 
 
 @pytest.fixture
@@ -40,7 +44,7 @@ def run(tmp_path):
     }  # fmt: skip
     players["trained"]["env_steps"] = 102_400
     made.summary.write_text(json.dumps(players))
-    made.page.write_text("<!doctype html><p>a game & its moves</p>")
+    made.page.write_text("<!doctype html><script>alert('anybody wrote this')</script>")
     record_start(made.versions)
     return folder
 
@@ -59,7 +63,6 @@ def test_it_has_everything_and_fetches_nothing(run):
         "25.0% <span>[10.0, 50.0]</span>",
         "ended in stage 1",
         "<svg",
-        "a game &amp; its moves",
         "the policy moved by 0.31",
         "resumed at update 400",
         "Start 1 of 1",
@@ -101,6 +104,42 @@ def test_damaged_rows_are_counted(run):
     with (run / "metrics.jsonl").open("a") as file:
         file.write('nonsense\n{"env_steps": "many"}\n')
     assert "metrics.jsonl holds 2 damaged lines" in page_of(run)
+
+
+@pytest.fixture(scope="module")
+def replay():
+    """What a replay's file holds."""
+    match = Match.start(0)
+    for _ in range(2):
+        match.play(match.now.legal[0])
+    return Replay.of(match, player="</script><b>somebody").as_dict()
+
+
+def test_the_newest_replay_is_played_again_by_our_script_alone(run, replay):
+    (run / "replays").mkdir()
+    for number in (1, 2):
+        forged = replay | {"total_reward": number}
+        (run / "replays" / f"update-0000000{number}_return-0.00_stage-1.json").write_text(
+            json.dumps(forged)
+        )
+    page = page_of(run)
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)[1]
+    assert f"script-src {script_source()};" in policy
+    frame = re.search(r'<iframe title="the newest replay" sandbox="([^"]*)" srcdoc="([^"]*)"', page)
+    assert frame[1] == "allow-scripts"
+    inside = html.unescape(frame[2])
+    assert script_source() in html.unescape(inside)
+    assert "anybody wrote this" not in page
+    assert "</script><b>" not in inside
+    assert page.index("update-00000002") < page.index("update-00000001")
+
+
+def test_a_replay_that_plays_otherwise_is_told(run, replay):
+    (run / "replays").mkdir()
+    (run / "replays" / "update-1.json").write_text(json.dumps(replay | {"check": "0"}))
+    page = page_of(run)
+    assert "update-1.json: the replay plays otherwise here" in page
+    assert "<iframe" not in page
 
 
 def test_an_empty_run_has_a_page(tmp_path):

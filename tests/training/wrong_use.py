@@ -202,6 +202,11 @@ def step_cartpole(actions: Any) -> Any:
     return CartPole().step(state, actions, keys)
 
 
+def play_hackmatrix(action=0, **sizes):
+    begun = jax.eval_shape(lambda: hm.new_game(hm.GameConfig(), key=KEY))
+    jax.eval_shape(lambda state: hm.play(hm.GameConfig(**sizes), state, action, key=KEY), begun)
+
+
 def step_hackmatrix(actions: Any) -> Any:
     keys = jax.random.split(KEY, 3)
     game = hm.HackMatrix()
@@ -266,6 +271,10 @@ CASES: dict[str, Callable[[], Any]] = {
     "gymnax": lambda: trainer(Gymnax()),
     "float_actions": lambda: step_cartpole(jnp.zeros(3)),
     "float_actions_in_game": lambda: step_hackmatrix(jnp.zeros(3)),
+    "float_action_in_play": lambda: play_hackmatrix(action=1.5),
+    "two_actions_in_play": lambda: play_hackmatrix(action=jnp.zeros(2, jnp.int32)),
+    "another_history_in_play": lambda: play_hackmatrix(history=8),
+    "another_size_in_play": lambda: play_hackmatrix(max_enemies=12),
     "one_action_for_all": lambda: step_cartpole(jnp.zeros((), jnp.int32)),
     "list_of_actions": lambda: step_cartpole([0, 1, 0]),
     # The trainer's other arguments.

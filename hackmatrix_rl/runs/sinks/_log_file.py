@@ -4,6 +4,7 @@ from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
+from hackmatrix_rl.errors import printable
 from hackmatrix_rl.runs.sinks._appended import (
     AppendedFile,
     Place,
@@ -48,8 +49,8 @@ class LogFile(Sink):
             OSError: the message could not be written yet.
         """
         time = self._now().isoformat(sep=" ", timespec="seconds")
-        lines = "".join(f"{time}  {line}\n" for line in message.splitlines())
-        self._file.append(lines.encode(errors="replace"))
+        lines = "".join(f"{time}  {printable(line)}\n" for line in message.splitlines())
+        self._file.append(lines.encode())
 
     def detail(self, message: str) -> None:
         """Appends the message."""

@@ -12,6 +12,7 @@ from rich.progress import (
 )
 from rich.table import Table
 
+from hackmatrix_rl.errors import printable
 from hackmatrix_rl.runs.sinks._columns import (
     Length,
     one_line,
@@ -50,8 +51,8 @@ class PlainTerminal(Sink):
         self.note(one_line(row, self._length))
 
     def note(self, message: str) -> None:
-        """Prints the message as it is."""
-        self._console.print(message, markup=False, highlight=False, soft_wrap=True)
+        """Prints the message."""
+        _print(self._console, message)
 
     def working(self, text: str, seconds: float) -> None:
         """Prints a line every ten seconds."""
@@ -111,7 +112,7 @@ class LiveTerminal(Sink):
     def note(self, message: str) -> None:
         """Prints the message above the display."""
         self._live.start()
-        self._console.print(message, markup=False, highlight=False, soft_wrap=True)
+        _print(self._console, message)
 
     def working(self, text: str, seconds: float) -> None:
         """Shows it beside the bar."""
@@ -120,3 +121,9 @@ class LiveTerminal(Sink):
     def close(self) -> None:
         """Stops the display; its last state stays."""
         self._live.stop()
+
+
+def _print(console: Console, message: str) -> None:
+    """Prints a message, which may repeat what a file holds, line by line."""
+    for line in message.splitlines():
+        console.print(printable(line), markup=False, highlight=False, soft_wrap=True)

@@ -28,6 +28,7 @@ from hackmatrix_rl.view.replays._mind import (
 )
 from hackmatrix_rl.view.replays._page import (
     page_of,
+    script_source,
     whole_page,
 )
 from hackmatrix_rl.view.replays._replay import (
@@ -64,6 +65,7 @@ __all__ = [
     "play_on",
     "replays_of",
     "rules_data",
+    "script_source",
     "watch",
     "whole_page",
 ]

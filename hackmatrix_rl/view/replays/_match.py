@@ -35,6 +35,9 @@ Seed = tuple[int, int]
 WON, DIED, ILLEGAL, CUT_OFF = "won", "died", "no legal action", "cut off"
 """How a game ends."""
 
+MOST_SNAPSHOTS = 1_000_000
+"""Snapshots for UNDO in all positions of a game: 0.4 GB, or 0.7 GB with the most enemies."""
+
 
 @dataclass(frozen=True)
 class Moment:
@@ -83,7 +86,8 @@ class Match:
         seed: the two words of the game's random key.
         config: the sizes of the game.
         max_steps: moves after which the game is cut off, or `None`.
-        moments: all positions so far, the start first.
+        moments: all positions so far, the start first. Each keeps its own history, so a game is
+            also cut off after `most_moves(config)`.
     """
 
     def __init__(
@@ -204,7 +208,13 @@ class Match:
             return ILLEGAL
         if outcome.won or outcome.died:
             return WON if outcome.won else DIED
-        return CUT_OFF if self.max_steps is not None and moves >= self.max_steps else None
+        limits = (self.max_steps, most_moves(self.config))
+        return CUT_OFF if any(most is not None and moves >= most for most in limits) else None
+
+
+def most_moves(config: GameConfig) -> int:
+    """The most moves of a game whose positions are kept; fewer, the longer its history is."""
+    return MOST_SNAPSHOTS // config.history
 
 
 def game_seed(key: Key[Array, ""], game: int = 0) -> Seed:

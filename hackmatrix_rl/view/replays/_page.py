@@ -70,7 +70,7 @@ def whole_page(data: Mapping[str, Any], *, live: bool = False) -> tuple[str, str
     The policy names the page's script and style by their hashes: nothing else runs, and nothing
     is fetched. With `live` the page may speak with the server that it came from.
     """
-    script = _joined([*_SCRIPTS, *(_LIVE_SCRIPTS if live else ()), "start.js"])
+    script = _script(live=live)
     style = f"{_colours()}\n{_joined([*_STYLES, *(_LIVE_STYLES if live else ())])}"
     policy = "; ".join(
         [
@@ -96,6 +96,15 @@ def whole_page(data: Mapping[str, Any], *, live: bool = False) -> tuple[str, str
     }
     # In one pass: what is put in is not searched again.
     return re.sub(r"\{\{([a-z-]+)\}\}", lambda name: parts[name[1]], _text("page.html")), policy
+
+
+def script_source() -> str:
+    """The script of a recorded game, as a source of a Content-Security-Policy."""
+    return _hash(_script())
+
+
+def _script(*, live: bool = False) -> str:
+    return _joined([*_SCRIPTS, *(_LIVE_SCRIPTS if live else ()), "start.js"])
 
 
 def as_script(data: Any) -> str:

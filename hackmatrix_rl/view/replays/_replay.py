@@ -1,7 +1,6 @@
 """A game in a few hundred bytes: rules version, seed and actions."""
 
 import hashlib
-import math
 import string
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
@@ -10,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hackmatrix_rl.errors import ConfigError, DamagedFileError, shortened
+from hackmatrix_rl.errors import ConfigError, DamagedFileError, printable, shortened
 from hackmatrix_rl.game import (
     LAST_STAGE,
     NUM_ACTIONS,
@@ -20,14 +19,22 @@ from hackmatrix_rl.game import (
     to_arrays,
 )
 from hackmatrix_rl.system import read_json, write_json
-from hackmatrix_rl.view.replays._match import CUT_OFF, DIED, ILLEGAL, WON, Match, Seed
+from hackmatrix_rl.view.replays._match import (
+    CUT_OFF,
+    DIED,
+    ILLEGAL,
+    WON,
+    Match,
+    Seed,
+    most_moves,
+)
 
 FORMAT = "hackmatrix-replay-1"
 LETTERS = "udlrs" + string.ascii_uppercase[: NUM_ACTIONS - 5]
 """A letter for each action: the four moves, the siphon, the programs from A on."""
 MOST_MOVES = 20_000
-MOST_HISTORY = 10_000
-"""Snapshots for UNDO: a file from a stranger must not fill the memory."""
+_LONGEST_NAME = 200
+_LARGEST_RETURN = 10**9
 
 
 @dataclass(frozen=True)
@@ -69,7 +76,7 @@ class Replay:
             actions=match.actions,
             config=match.config,
             max_steps=match.max_steps,
-            player=player,
+            player=printable(player)[:_LONGEST_NAME],
             end=now.end,
             total_reward=round(match.total_reward, 4),
             stage=int(now.state.position.stage),
@@ -114,6 +121,13 @@ class Replay:
         found["seed"] = tuple(found["seed"])
         found["config"] = _config(found["config"])
         found["actions"] = _actions(found["actions"])
+        most = most_moves(found["config"])
+        if most < max(1, len(found["actions"])):
+            raise ConfigError(
+                f"a replay of {len(found['actions']):,} moves with a history of "
+                f"{found['config'].history:,}; games with such a history have at most {most:,} "
+                "moves, since each position keeps its own"
+            )
         return cls(**found)
 
     def save(self, path: Path | str) -> None:
@@ -178,12 +192,13 @@ class Replay:
                 ) from error
             on_move(number + 1, total if move is None else move)
         if move is None and self.check and _checksum(match) != self.check:
-            now = match.now.frame
+            here, recorded = _end_in_words(Replay.of(match)), _end_in_words(self)
+            if here == recorded:
+                here = f"in a position with the checksum {_checksum(match)}"
+                recorded = f"it is {self.check}"
             raise ConfigError(
-                f"the replay plays otherwise here: it ends in stage {now.stage} with score "
-                f"{now.score} ({match.now.end or 'unfinished'}), but in the file in stage "
-                f"{self.stage} with score {self.score} ({self.end or 'unfinished'}). The file was "
-                "changed, or written by a version that draws other random numbers"
+                f"the replay plays otherwise here: it ends {here}, but in the file {recorded}. The "
+                "file was changed, or written by a version that draws other random numbers"
             )
         return match
 
@@ -196,6 +211,10 @@ class Replay:
         )
 
 
+def _end_in_words(replay: Replay) -> str:
+    return f"in stage {replay.stage} with score {replay.score} ({replay.end or 'unfinished'})"
+
+
 def _checksum(match: Match) -> str:
     arrays = to_arrays(match.now.state)
     words = b"".join(arrays[name].astype(np.int64).tobytes() for name in sorted(arrays))
@@ -204,6 +223,11 @@ def _checksum(match: Match) -> str:
 
 def _is_whole(value: object, least: int, most: int) -> bool:
     return type(value) is int and least <= value <= most
+
+
+def _is_text(value: object, most: int) -> bool:
+    # A terminal would obey control characters.
+    return isinstance(value, str) and len(value) <= most and value.isprintable()
 
 
 def _is_seed(value: object) -> bool:
@@ -220,7 +244,7 @@ _FIELDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
         lambda value: value is None or _is_whole(value, 1, 10**9),
         "a positive whole number or null",
     ),
-    "player": (lambda value: isinstance(value, str) and len(value) <= 200, "a short text"),
+    "player": (lambda value: _is_text(value, _LONGEST_NAME), "a short printable text"),
     "actions": (
         lambda value: isinstance(value, str) and len(value) <= MOST_MOVES,
         f"a text of at most {MOST_MOVES:,} letters",
@@ -230,12 +254,12 @@ _FIELDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
         f"null, {WON!r}, {DIED!r}, {ILLEGAL!r} or {CUT_OFF!r}",
     ),
     "total_reward": (
-        lambda value: type(value) in (int, float) and math.isfinite(value),
-        "a finite number",
+        lambda value: type(value) in (int, float) and abs(value) <= _LARGEST_RETURN,
+        f"a number of at most {_LARGEST_RETURN:,}",
     ),
     "stage": (lambda value: _is_whole(value, 1, LAST_STAGE), f"1 to {LAST_STAGE}"),
     "score": (lambda value: _is_whole(value, 0, 2**31 - 1), "a whole number from 0"),
-    "check": (lambda value: isinstance(value, str) and len(value) <= 64, "a short text"),
+    "check": (lambda value: _is_text(value, 64), "a short printable text"),
 }
 """Each field of a file: whether its value can be, and what can be."""
 
@@ -259,12 +283,9 @@ def _config(sizes: Mapping[str, Any]) -> GameConfig:
             "not know. Use the version of the package that wrote it"
         )
     try:
-        config = GameConfig(**sizes)
+        return GameConfig(**sizes)
     except ValueError as error:
         raise ConfigError(f"a damaged replay: config: {error}") from error
-    if config.history > MOST_HISTORY:
-        raise ConfigError(f"config: history must be at most {MOST_HISTORY}, not {config.history}")
-    return config
 
 
 def _actions(letters: str) -> tuple[Action, ...]:

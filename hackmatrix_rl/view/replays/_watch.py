@@ -10,12 +10,16 @@ from hackmatrix_rl.env import HackMatrix
 from hackmatrix_rl.errors import ConfigError, instance
 from hackmatrix_rl.evaluation import Agent, PolicyAgent, check_player
 from hackmatrix_rl.system import write_whole
+from hackmatrix_rl.view._board_drawing import draw
+from hackmatrix_rl.view._films import save_gif, save_mp4
 from hackmatrix_rl.view.replays._match import Match
 from hackmatrix_rl.view.replays._mind import Mind
 from hackmatrix_rl.view.replays._page import page_of
 
 HEIGHT = 760
 """Pixels that a page takes in a notebook."""
+
+_FILMS = {".gif": save_gif, ".mp4": save_mp4}
 
 
 @dataclass(frozen=True, repr=False)
@@ -41,18 +45,22 @@ class GamePage:
         )
 
     def save(self, path: str | Path) -> None:
-        """Writes the page.
+        """Writes the page, or the game as a film.
 
         Args:
-            path: the file; its name ends in `.html`.
+            path: the file; its name ends in `.html`, or in `.gif` or `.mp4` (which needs ffmpeg).
 
         Raises:
-            ConfigError: the name ends in something else.
+            ConfigError: the name ends in something else, or there is no ffmpeg.
             OSError: the file cannot be written.
         """
-        if Path(path).suffix.lower() != ".html":
-            raise ConfigError(f"path {str(path)!r}: a page is saved as .html")
-        write_whole(Path(path), self.html)
+        ending = Path(path).suffix.lower()
+        if ending == ".html":
+            write_whole(Path(path), self.html)
+        elif ending in _FILMS:
+            _FILMS[ending]([draw(moment.frame) for moment in self.match.moments], path)
+        else:
+            raise ConfigError(f"path {str(path)!r}: a game is saved as .html, .gif or .mp4")
 
 
 def watch(

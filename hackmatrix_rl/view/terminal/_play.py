@@ -7,8 +7,6 @@ from datetime import date
 from pathlib import Path
 
 from rich.text import Text
-from textual.app import App
-from textual.binding import Binding
 from textual.events import Key
 from textual.widget import Widget
 
@@ -18,7 +16,7 @@ from hackmatrix_rl.view._keys import KEYS
 from hackmatrix_rl.view._reasons import why_not
 from hackmatrix_rl.view._signs import STYLES, Signs, styled
 from hackmatrix_rl.view.replays import Match, Mind, Opinion, Replay
-from hackmatrix_rl.view.terminal._background import Background
+from hackmatrix_rl.view.terminal._app import TerminalApp
 from hackmatrix_rl.view.terminal._layout import GameView, Page
 from hackmatrix_rl.view.terminal._lines import move_line, opinion_line
 from hackmatrix_rl.view.terminal._pages import end_screen, help_screen
@@ -64,21 +62,13 @@ class Seat:
     help: str = ""
 
 
-class PlayApp(App[None]):
+class PlayApp(TerminalApp):
     """The game on the whole terminal."""
 
-    ENABLE_COMMAND_PALETTE = False
-    BINDINGS = [  # noqa: RUF012 - so it is in Textual
-        Binding("ctrl+c", "leave", priority=True, show=False),
-        Binding("ctrl+q", "leave", priority=True, show=False),
-    ]
-
     def __init__(self, seat: Seat, signs: Signs) -> None:
-        super().__init__(ansi_color=True)  # the terminal's own colours and background
-        self.animation_level = "none"
-        self.seat, self.signs = seat, signs
+        super().__init__(signs)
+        self.seat = seat
         self.match: Match | None = None
-        self.background = Background(self)
         self.notes: list[str] = []
         self._mind: Mind | None = None
         self._view = GameView(signs)

@@ -4,14 +4,12 @@ import time
 from collections.abc import Iterator
 
 from rich.text import Text
-from textual.app import App
-from textual.binding import Binding
 from textual.events import Key
 from textual.widget import Widget
 
 from hackmatrix_rl.view._signs import STYLES, Signs, styled
 from hackmatrix_rl.view.replays import Match, Mind, Moment, Opinion
-from hackmatrix_rl.view.terminal._background import Background
+from hackmatrix_rl.view.terminal._app import TerminalApp
 from hackmatrix_rl.view.terminal._layout import GameView, Page
 from hackmatrix_rl.view.terminal._lines import move_line, opinion_line
 from hackmatrix_rl.view.terminal._pages import help_screen
@@ -28,14 +26,8 @@ _FASTEST, _SLOWEST = 0.05, 10.0
 _REDRAW = 0.5  # seconds between two looks at a long thought
 
 
-class WatchApp(App[None]):
+class WatchApp(TerminalApp):
     """An agent's game on the whole terminal."""
-
-    ENABLE_COMMAND_PALETTE = False
-    BINDINGS = [  # noqa: RUF012 - so it is in Textual
-        Binding("ctrl+c", "leave", priority=True, show=False),
-        Binding("ctrl+q", "leave", priority=True, show=False),
-    ]
 
     def __init__(
         self,
@@ -47,13 +39,11 @@ class WatchApp(App[None]):
         *,
         plays: bool = True,
     ) -> None:
-        super().__init__(ansi_color=True)  # the terminal's own colours and background
-        self.animation_level = "none"
-        self.match, self.signs = match, signs
+        super().__init__(signs)
+        self.match = match
         self.at = 0
         self.paused = False
         self.seconds = min(max(seconds_per_move, _FASTEST), _SLOWEST)
-        self.background = Background(self)
         self._mind, self._agent, self._plays = mind, name, plays and mind is not None
         self._view = GameView(signs, complete=True)
         self._opinions: dict[int, Opinion] = {}

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
-from hackmatrix_rl.errors import ConfigError, first_line
+from hackmatrix_rl.errors import ConfigError, first_line, printable
 from hackmatrix_rl.view.replays import Json, whole_page
 from hackmatrix_rl.view.ui._guard import MOST_BYTES, ASGIApp, Guard
 from hackmatrix_rl.view.ui._table import Table
@@ -61,10 +61,11 @@ def make_app(
         except _BadRequestError as error:
             return JSONResponse({"error": str(error)}, 400)
         except ConfigError as error:
-            return JSONResponse({"error": " ".join(str(error).split())})
+            return JSONResponse({"error": printable(" ".join(str(error).split()))})
         except Exception as error:
             _log.exception("hackmatrix-rl ui: %s failed", request.url.path)
-            return JSONResponse({"error": f"a fault of hackmatrix-rl: {first_line(error)}"}, 500)
+            said = printable(f"a fault of hackmatrix-rl: {first_line(error)}")
+            return JSONResponse({"error": said}, 500)
 
     methods: dict[str, Callable[..., Json]] = {
         "/state": table.state,
@@ -103,8 +104,10 @@ _FITS: dict[str, tuple[Callable[[Any], bool], str]] = {
         "null or a whole number from 0 to 4294967295",
     ),
     "name": (
-        lambda value: isinstance(value, str) and 0 < len(value) <= _LONGEST_NAME,
-        "a short text",
+        lambda value: (
+            isinstance(value, str) and 0 < len(value) <= _LONGEST_NAME and value.isprintable()
+        ),
+        "a short printable text",
     ),
     "replay": (lambda value: isinstance(value, dict), "a JSON object"),
 }

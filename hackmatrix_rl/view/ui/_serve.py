@@ -1,5 +1,6 @@
 """The local server: a socket on 127.0.0.1, a random token, and the user's browser."""
 
+import html
 import os
 import secrets
 import socket
@@ -8,6 +9,8 @@ import webbrowser
 from collections.abc import Callable
 from contextlib import suppress
 from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.view.ui._table import FindPlayer, Table
@@ -97,10 +100,12 @@ def serve(
         nothing = {"game": None, "moments": 0, "shapes": 0}
         worker.submit(lambda: table.state(nothing))
         worker.submit(table.warm_up)
-        if browser:
-            threading.Thread(target=_open_browser, args=(url, report), daemon=True).start()
-        with suppress(KeyboardInterrupt):  # uvicorn has ended, and may pass it on
-            _run(table, worker, listening, token, agent is not None)
+        with TemporaryDirectory(prefix="hackmatrix_rl_") as folder:
+            if browser:
+                page = _redirect(Path(folder), url)
+                threading.Thread(target=_open_browser, args=(page, report), daemon=True).start()
+            with suppress(KeyboardInterrupt):  # uvicorn has ended, and may pass it on
+                _run(table, worker, listening, token, agent is not None)
         report("Stopped.")
         return not worker.running
 
@@ -126,8 +131,24 @@ def _run(table: Table, worker: Worker, listening: socket.socket, token: str, wat
     uvicorn.Server(config).run(sockets=[listening])
 
 
-def _open_browser(url: str, report: Callable[[str], None]) -> None:
-    if not _has_browser() or not webbrowser.open(url):
+def _redirect(folder: Path, url: str) -> Path:
+    """A page that only this user can read and that leads to an address.
+
+    Everybody on the machine can read the command line of a browser, and the address has the token.
+    """
+    page = folder / "open.html"
+    page.touch(mode=0o600)
+    page.write_text(
+        '<!doctype html><meta charset="utf-8"><meta name="referrer" content="no-referrer">'
+        f'<meta http-equiv="refresh" content="0; url={html.escape(url)}"><title>HackMatrix</title>'
+        f'<a href="{html.escape(url)}">HackMatrix</a>\n',
+        encoding="utf-8",
+    )
+    return page
+
+
+def _open_browser(page: Path, report: Callable[[str], None]) -> None:
+    if not _has_browser() or not webbrowser.open(page.as_uri()):
         report("No browser found: open the address above in one.")
 
 

@@ -147,7 +147,7 @@ class Table:
     def replay(self, have: Mapping[str, int | None]) -> Json:
         """The game as a replay."""
         players = dict.fromkeys(self._players)
-        return {"replay": Replay.of(self.match, player=" and ".join(players)[:200]).as_dict()}
+        return {"replay": Replay.of(self.match, player=" and ".join(players)).as_dict()}
 
     @property
     def match(self) -> Match:

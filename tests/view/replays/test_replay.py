@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from unittest import mock
 
 import pytest
 
@@ -72,6 +73,21 @@ def test_progress_is_told(file):
     assert told == [(1, 3), (2, 3), (3, 3)]
 
 
+def test_the_name_of_who_played_can_be_read_back(match):
+    replay = Replay.of(match, player="\x1b[2J\ud800" + "x" * 500)
+    assert replay.player.startswith(r"\x1b[2J\ud800xxx")
+    assert Replay.from_dict(replay.as_dict()) == replay
+
+
+def test_a_game_ends_before_its_snapshots_fill_the_memory(match):
+    match = Match(match.seed, config=match.config)
+    with mock.patch("hackmatrix_rl.view.replays._match.MOST_SNAPSHOTS", 3 * match.config.history):
+        while match.now.end is None:
+            match.play(match.now.legal[0])
+        assert (match.now.number, match.now.end) == (3, "cut off")
+        Replay.from_dict(Replay.of(match).as_dict())
+
+
 def test_an_unfinished_game_is_a_replay(match):
     half = Replay.of(Replay.of(match).match(5))
     assert half.end is None
@@ -90,18 +106,32 @@ def test_an_unfinished_game_is_a_replay(match):
         ({"seed": [1, True]}, "expected two whole numbers"),
         ({"max_steps": 0}, "max_steps is 0; expected a positive whole number or null"),
         ({"config": {"max_enemies": 0}}, "config: max_enemies must be a positive integer"),
-        ({"config": {"history": 10**9}}, "config: history must be at most 10000, not 1000000000"),
+        ({"config": {"history": 10**9}}, "history of 1,000,000,000; games with .* at most 0 moves"),
+        # 3.8 MB for each position, had they been played.
+        (
+            {"config": {"history": 10_000}, "actions": "u" * 20_000},
+            "20,000 moves with a history of 10,000; games with such a history have at most 100",
+        ),
+        ({"config": {"max_enemies": 10**400}}, "must be at most 63, not a number of 1329 bits"),
         ({"config": {"size": 7}}, "config.size, which this version"),
         ({"end": "bored"}, "end is bored; expected null, 'won'"),
-        ({"total_reward": float("nan")}, "total_reward is nan; expected a finite number"),
-        ({"player": "x" * 201}, "player is xxx.*; expected a short text"),
+        ({"total_reward": float("nan")}, "total_reward is nan; expected a number of at most"),
+        ({"total_reward": 10**400}, "total_reward is a number of 1329 bits; expected a number"),
+        ({"player": "x" * 201}, "player is x{60}[.]{3}; expected a short printable text"),
+        (
+            {"player": "\x1b]0;title\x07"},
+            r"player is \\x1b\]0;title\\x07; expected a short printable",
+        ),
+        ({"player": "\ud800"}, r"player is \\ud800; expected a short printable text"),
+        ({"check": "\x9b2J"}, r"check is \\x9b2J; expected a short printable text"),
+        ({"format": "\ud800" * 20_000}, r"format is (\\ud800){60}[.]{3}, expected"),
     ],
 )
 def test_a_file_that_cannot_be_is_refused_in_one_line(file, fields, said):
     with pytest.raises(ConfigError, match=said) as refused:
         Replay.load(changed(file, **fields))
     assert str(refused.value).startswith(str(file))
-    assert "\n" not in str(refused.value)
+    assert str(refused.value).isprintable()
 
 
 @pytest.mark.parametrize("name", ["rules", "seed", "actions", "config", "check"])
@@ -130,10 +160,17 @@ def test_an_action_that_is_not_legal_is_named_with_its_move(file):
         Replay.load(changed(file, actions=letters[:3] + "W" + letters[4:])).match()
 
 
-def test_a_game_that_ends_otherwise_is_noticed(file, match):
+@pytest.mark.parametrize(
+    ("recorded", "said"),
+    [
+        ({"score": 7}, "it ends in stage 3 with score 0 .died., but in the file in stage 3 with s"),
+        ({}, "it ends in a position with the checksum [0-9a-f]{16}, but in the file it is 0{16}"),
+    ],
+)
+def test_a_game_that_ends_otherwise_is_noticed_by_what_differs(file, recorded, said):
     replay = Replay.load(file)
-    with pytest.raises(ConfigError, match="the replay plays otherwise here: it ends in stage 3"):
-        replace(replay, check="0" * 16).match()
+    with pytest.raises(ConfigError, match=said):
+        replace(replay, check="0" * 16, **recorded).match()
 
 
 def test_moves_beyond_the_end_are_refused(file):

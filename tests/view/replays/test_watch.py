@@ -3,6 +3,7 @@
 import jax
 import jaxtyping
 import pytest
+from PIL import Image
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.errors import ConfigError
@@ -26,15 +27,19 @@ def test_a_notebook_shows_the_page_in_a_frame_of_its_own(page):
     assert shown.count('"') == 10
 
 
-def test_the_page_is_saved_as_html_alone(page, tmp_path):
+def test_the_game_is_saved_as_a_page_or_a_film(page, tmp_path):
     page.save(tmp_path / "game.html")
     assert (tmp_path / "game.html").read_text() == page.html
-    with pytest.raises(ConfigError, match=r"a page is saved as .html"):
-        page.save(tmp_path / "game.gif")
+    with pytest.raises(ConfigError, match=r"a game is saved as .html, .gif or .mp4"):
+        page.save(tmp_path / "game.txt")
 
 
-def test_an_endless_game_is_cut_off():
-    assert hm.watch(Runner(), seed=5, max_moves=3).match.now.end == "cut off"
+def test_an_endless_game_is_cut_off(tmp_path):
+    page = hm.watch(Runner(), seed=5, max_moves=3)
+    assert page.match.now.end == "cut off"
+    page.save(tmp_path / "game.gif")
+    with Image.open(tmp_path / "game.gif") as film:
+        assert film.n_frames == 4
 
 
 def test_a_player_that_does_not_fit_is_refused():

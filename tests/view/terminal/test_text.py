@@ -2,6 +2,7 @@
 
 import io
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -93,6 +94,12 @@ def assert_measures(text, width, height):
     lines = text.plain.split("\n")
     assert len(lines) == height
     assert {cell_len(line) for line in lines} == {width}
+
+
+def test_only_who_owns_undo_is_told_how_far_it_goes_back():
+    frame = replace(frame_of(busy()), snapshots=1)
+    assert "undo: 1 turn " in panel_of(frame).plain
+    assert "undo" not in panel_of(replace(frame, owned=())).plain
 
 
 def test_a_complete_frame_shows_hidden_things_in_lower_case():

@@ -155,6 +155,7 @@ def test_the_page_needs_the_token(served, query):
         ("/new", {"have": NOTHING, "seed": 2**32}),
         ("/agent", {"have": NOTHING, "name": ""}),
         ("/agent", {"have": NOTHING, "name": "x" * 501}),
+        ("/agent", {"have": NOTHING, "name": "\ud800"}),
         ("/open", {"have": NOTHING, "replay": []}),
     ],
 )
@@ -181,6 +182,7 @@ def test_what_a_person_can_put_right_is_a_line(served):
     assert "does not exist" in served.ask("/play", number=0, action=99)["error"]
     assert "no player nobody" in served.ask("/agent", name="nobody")["error"]
     assert "not a replay" in served.ask("/open", replay={})["error"]
+    assert r"format is \ud800" in served.ask("/open", replay={"format": "\ud800"})["error"]
     assert "does not exist" in served.ask("/branch", number=99)["error"]
 
 
@@ -216,11 +218,11 @@ def test_it_says_what_it_does_while_it_does_it(served):
 
 def test_a_fault_is_a_line_and_the_server_goes_on(served, monkeypatch, caplog):
     def broken(*arguments, **named):
-        raise RuntimeError("broken\nin two lines")
+        raise RuntimeError("broken \ud800\nin two lines")
 
     monkeypatch.setattr("hackmatrix_rl.view.ui._table.Replay.of", broken)
     response, text = served.send("POST", "/replay", {"have": NOTHING})
     assert response.status == 500
-    assert json.loads(text)["error"] == "a fault of hackmatrix-rl: RuntimeError: broken"
+    assert json.loads(text)["error"] == (r"a fault of hackmatrix-rl: RuntimeError: broken \ud800")
     assert "broken" in caplog.text, "the terminal has the traceback"
     assert served.ask("/state")["moments"]

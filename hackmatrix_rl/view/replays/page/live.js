@@ -76,13 +76,17 @@ async function startLive(page) {
       message("You look back. Enter plays on from here, End goes to the newest move.");
       return;
     }
-    if (state.seat !== "you") sit("you");
+    const taken = state.seat === "you" ? ""
+      : "You have taken over: it is your move. 2 hands back to the agent. ";
+    if (taken) sit("you");
     const why = ended() ? "the game is over" : data.moments[view.at].why[action];
     if (why) {
-      message(`${data.actions[action].name}: ${why}.`);
+      message(`${taken}${data.actions[action].name}: ${why}.`);
       return;
     }
-    if (await ask("/play", { number: view.last(), action })) view.show(view.last());
+    if (!await ask("/play", { number: view.last(), action })) return;
+    view.show(view.last());
+    if (!ended()) message(taken);
   }
 
   /** The agent's move; whether it may have another. */
@@ -131,7 +135,9 @@ async function startLive(page) {
     if (!state.thinking || moment.end || server.busy || view.playing) return;
     if (!data.agent || (moment.opinions && moment.opinions[data.agent])) return;
     if (await ask("/think", { number: index })) {
+      const said = find("message").textContent;
       view.show(view.at, { quiet: true });
+      message(said);
     }
   }
 

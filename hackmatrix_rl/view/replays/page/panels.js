@@ -72,7 +72,7 @@ function oneMind(name, opinion, played, actions) {
 
 function numbersOf(opinion) {
   const parts = [];
-  if (opinion.value !== null) parts.push(["value", number(opinion.value)]);
+  if (opinion.value !== null) parts.push(["value (discounted return)", number(opinion.value)]);
   if (opinion.win !== null) parts.push(["win probability", percent(opinion.win)]);
   if (!parts.length) return null;
   return element("dl", { class: "estimates" }, ...parts.flatMap(([name, value]) =>

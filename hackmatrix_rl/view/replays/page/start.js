@@ -6,6 +6,8 @@ function startRecorded(data) {
   find("player").textContent = named ? "" : `played by ${data.player}`;
   document.title = data.title;
   const view = makeViewer(data);
+  // A report holds the page in a sandbox without downloads, and links the replay itself.
+  find("save").hidden = window !== window.parent && window.origin === "null";
   find("save").onclick = () => download("replay.json", JSON.stringify(data.replay, null, 1));
   const minds = data.moments.some((moment) => moment.opinions);
   find("thoughts-panel").hidden = !minds;
