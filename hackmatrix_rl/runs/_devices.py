@@ -21,7 +21,11 @@ from hackmatrix_rl.system import (
 
 
 def config_here(
-    preset: str | None, settings: Mapping[str, Any], *, trains: bool = False
+    preset: str | None,
+    settings: Mapping[str, Any],
+    *,
+    trains: bool = False,
+    trust_code: bool = False,
 ) -> TrainConfig:
     """The config that a preset and some changes to it make on this machine.
 
@@ -36,9 +40,10 @@ def config_here(
         settings: fields of `TrainConfig`, and `preset`.
         trains: whether this is a new training, whose algorithm follows from the preset and the
             settings where nobody names it (`default_algorithm`). Otherwise it is PPO.
+        trust_code: whether code that the run of `init` names as its network may be imported.
 
     Raises:
-        ConfigError: if a setting cannot work here.
+        ConfigError: if a setting cannot work here, or such code is not trusted.
     """
     changes = dict(settings)
     named = changes.pop("preset", AUTO)
@@ -51,7 +56,9 @@ def config_here(
     if preset == AUTO:
         preset = preset_for(select_device(changes.get("device", AUTO)))
     if changes.get("init") is not None:
-        changes = {**initial_settings(changes["init"], changes.get("league")), **changes}
+        trusted = trust_code or "network" in changes  # the user's own name for it
+        stored = initial_settings(changes["init"], changes.get("league"), trust_code=trusted)
+        changes = {**stored, **changes}
     if trains and changes.get("algorithm") is None:
         changes["algorithm"] = default_algorithm(preset, changes)
     return make_config(preset, changes)
