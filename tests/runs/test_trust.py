@@ -6,6 +6,7 @@ import pickle
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -409,6 +410,38 @@ def test_what_is_no_file_in_a_checkpoint_is_refused(run):
     os.mkfifo(checkpoint_of(run) / "policy" / "pipe")
     with pytest.raises(ConfigError, match="policy/pipe is not a file"):
         load(checkpoint_of(run))
+
+
+READ = """
+import sys
+from click.testing import CliRunner
+from hackmatrix_rl.cli import main
+for command in sys.argv[1:]:
+    result = CliRunner().invoke(main, command.split())
+    print(result.exit_code, repr(result.stderr))
+"""
+
+
+def test_what_is_no_file_beside_the_checkpoints_is_not_waited_for(run):
+    (run / "replays").mkdir()
+    names = ("config", "run", "versions", "summary", "replays/1")
+    for name in (*(f"{each}.json" for each in names), "metrics.jsonl", "log.txt", "replay.html"):
+        (run / name).unlink(missing_ok=True)
+        os.mkfifo(run / name)
+    (run / "replays" / "2.json").symlink_to("/dev/zero")
+    (run / "checkpoints").rename("elsewhere")
+    commands = ("eval sent", "replay sent/replays/2.json", "report sent --output page.html")
+    done = subprocess.run(
+        [sys.executable, "-c", READ, *commands], capture_output=True, text=True, timeout=300
+    )
+    played, replayed, reported = done.stdout.splitlines()
+    assert played.startswith("2 ")
+    assert "no checkpoint there" in played
+    assert "config.json: cannot be read (a pipe, a device or a socket, not a file)" in played
+    assert replayed.startswith("2 ")
+    assert "2.json: cannot be read (a pipe, a device or a socket" in replayed
+    assert reported.startswith("0 ")
+    assert Path("page.html").read_text().count("a pipe, a device or a socket") == 8
 
 
 @pytest.mark.parametrize("sums", [{"../../log.txt": "0"}, {"/etc/passwd": "0"}, ["x"], "x", 7])
