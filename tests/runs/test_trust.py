@@ -170,6 +170,8 @@ def test_init_takes_trust_or_the_same_name_again(given, sign, monkeypatch, how):
     result = invoke(*begin, *how)
     assert result.exit_code == 7, result.output
     assert sign.exists()
+
+
 @pytest.mark.parametrize("how", [{"trust_code": True}, {"network": NETWORK}])
 def test_code_is_imported_for_whoever_trusts_it_or_names_it(run, sign, how):
     player, _ = find_player(str(run), **how)
