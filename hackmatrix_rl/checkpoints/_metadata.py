@@ -144,7 +144,10 @@ def hackmatrix_config(folder: epath.Path, metadata: Mapping[str, Any]) -> TrainC
     Raises:
         ConfigError: it is of another game, or a setting cannot work.
     """
-    config = config_from_dict(metadata["config"])
+    try:
+        config = config_from_dict(metadata["config"])
+    except ConfigError as error:
+        raise ConfigError(f"{folder}: {error}") from error
     if not isinstance(config, TrainConfig):
         raise ConfigError(
             f"{folder}: of self-play on the clique game, and cannot play HackMatrix. In Python, "
