@@ -1,4 +1,4 @@
-"""Nothing in the package makes code of what lies in a file."""
+"""Nothing makes code of what lies in a file, and what lies outside is opened in one way."""
 
 import ast
 from pathlib import Path
@@ -37,6 +37,31 @@ IMPORTERS = {
 }
 
 
+# They read what comes with the package or belongs to the system, what the user named for settings
+# (which may be a pipe), or a page that the run has just written; all others use `open_regular`.
+READERS = {
+    "config/_files.py",
+    "runs/_doctor.py",
+    "runs/sinks/_weights_and_biases.py",
+    "system/_files.py",
+    "view/_document.py",
+    "view/replays/_page.py",
+}
+
+
+def openings(source):
+    """What in a source opens a file to read it in its own way, with its line."""
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.Call):
+            continue
+        function, owner = ast.unparse(node.func), ast.unparse(getattr(node.func, "value", node))
+        name = function.rpartition(".")[2]
+        modes = [each.value for each in node.args if isinstance(each, ast.Constant)]
+        reads = owner not in ("os", "webbrowser") and modes in ([], ["r"], ["rb"])
+        if name in ("read_text", "read_bytes", "fromfile") or (name == "open" and reads):
+            yield f"{node.lineno}: {function}"
+
+
 def findings(source):
     """What in a source could make code of data, with its line."""
     for node in ast.walk(ast.parse(source)):
@@ -67,6 +92,19 @@ def test_nothing_makes_code_of_data(file):
     if str(file.relative_to(ROOT)) in IMPORTERS:
         found = [each for each in found if not each.endswith("import_module")]
     assert found == []
+
+
+def test_what_lies_outside_is_opened_in_one_way():
+    others = {str(file.relative_to(ROOT)): file for file in FILES}
+    found = {name: list(openings(file.read_text("utf-8"))) for name, file in others.items()}
+    assert {name: each for name, each in found.items() if each and name not in READERS} == {}
+
+
+@pytest.mark.parametrize(
+    "source", ["p.read_text()", "(a / b).read_bytes()", "open(p)", 'p.open("rb")', "np.fromfile(p)"]
+)
+def test_the_search_finds_an_opening(source):
+    assert list(openings(source))
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +26,8 @@ from hackmatrix_rl.errors import (
     NoCheckpointError,
 )
 from hackmatrix_rl.system import (
-    check_path,
     read_json,
+    storage_path,
 )
 
 _UPDATE = re.compile("0|[1-9][0-9]*")  # names of checkpoints
@@ -49,11 +49,27 @@ def find_checkpoint(
         NoCheckpointError: the checkpoint does not exist.
         ConfigError: it cannot be used.
     """
-    check_path(str(run), "the checkpoint")
+    given = storage_path(run, "the checkpoint")
     shipped = shipped_checkpoint(str(run))
     if shipped is not None:
         return epath.Path(shipped)
-    for place in (epath.Path(run), epath.Path("runs") / run):
+    try:
+        found = _found_at(run, (given, epath.Path("runs") / run), best, report)
+    except OSError as error:
+        raise ConfigError(f"{run}: cannot be read: {error.strerror or error}.") from error
+    if found is None:
+        raise NoCheckpointError(
+            f"{run}: no checkpoint there. Give a run's folder (runs/...), its name, or a "
+            "checkpoint."
+        )
+    return found
+
+
+def _found_at(
+    run: str | Path, places: Sequence[epath.Path], best: bool, report: Report
+) -> epath.Path | None:
+    """The checkpoint of `find_checkpoint` at the first of some places that has one."""
+    for place in places:
         if not place.is_dir():
             continue
         if metadata_file(place).exists():
@@ -61,9 +77,7 @@ def find_checkpoint(
                 raise ConfigError(f"{place}: {wrong}. Give another checkpoint of the run.")
             return place
         of = _known_as(place, report)
-        for folder in (place, place / "checkpoints", _named_by_config(place, report)):
-            if folder is None:
-                continue
+        for folder in _folders_of(place, report):
             if (found := whole_checkpoint(folder, best, report, of=of)) is not None:
                 return found
             if of is not None and (others := {*map(_wandb_id, checkpoints_in(folder))} - {of, ""}):
@@ -71,9 +85,7 @@ def find_checkpoint(
                     f"{run}: {folder} holds checkpoints of another run ({', '.join(others)}) and "
                     f"none of its own ({of})."
                 )
-    raise NoCheckpointError(
-        f"{run}: no checkpoint there. Give a run's folder (runs/...), its name, or a checkpoint."
-    )
+    return None
 
 
 def whole_checkpoint(
@@ -154,10 +166,13 @@ def _trouble(folder: epath.Path) -> str | None:
     return damage(folder)
 
 
-def _named_by_config(run: epath.Path, report: Report) -> epath.Path | None:
-    """The checkpoint folder in a run's config, if any."""
+def _folders_of(run: epath.Path, report: Report) -> Iterator[epath.Path]:
+    """Where a run may have its checkpoints; the folder that its config names comes last."""
+    yield run
+    yield run / "checkpoints"
     named = _informed(run / "config.json", report).get("checkpoint_dir")
-    return epath.Path(named) if isinstance(named, str) and named else None
+    if isinstance(named, str) and named:
+        yield storage_path(named, f"{run}/config.json: checkpoint_dir")
 
 
 def _known_as(run: epath.Path, report: Report) -> str | None:

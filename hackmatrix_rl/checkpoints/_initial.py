@@ -18,7 +18,13 @@ from hackmatrix_rl.checkpoints._finder import Report, find_checkpoint
 from hackmatrix_rl.checkpoints._metadata import check_playable, hackmatrix_config, read_metadata
 from hackmatrix_rl.checkpoints._reader import load
 from hackmatrix_rl.checkpoints._shipped import in_league
-from hackmatrix_rl.config import FROM_SEQUENCES, OUTPUT_SETTINGS, TrainConfig, make_environment
+from hackmatrix_rl.config import (
+    FROM_SEQUENCES,
+    OUTPUT_SETTINGS,
+    TrainConfig,
+    check_trusted,
+    make_environment,
+)
 from hackmatrix_rl.errors import ConfigError, as_given
 
 ALIKE = ("observation", "network", "width", "depth")
@@ -29,20 +35,23 @@ The league is not among them: what an agent learned in one is a start for the ot
 
 
 def initial_settings(
-    init: str, league: str | None, *, report: Report = warnings.warn
+    init: str, league: str | None, *, trust_code: bool = False, report: Report = warnings.warn
 ) -> dict[str, Any]:
     """The settings that a training must share with the one that it starts from, by name.
 
     Args:
         init: the run or the checkpoint.
         league: of the new training; `None`: the original one.
+        trust_code: whether the network among them may be code, which the new training imports.
         report: takes a message about each skipped checkpoint.
 
     Raises:
-        ConfigError: there is no such checkpoint, or it is of another game.
+        ConfigError: there is no such checkpoint, it is of another game, or its network is custom
+            code and `trust_code` is false.
     """
     try:
-        _, other = _start(init, league, report)
+        folder, other = _start(init, league, report)
+        check_trusted(other, folder, trust_code=trust_code)
     except ConfigError as error:
         raise ConfigError(f"--init {init}: {error}") from error
     return {name: getattr(other, name) for name in ALIKE}

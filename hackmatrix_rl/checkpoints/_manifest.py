@@ -14,6 +14,7 @@ from hackmatrix_rl.errors import (
     DamagedFileError,
 )
 from hackmatrix_rl.system import (
+    open_regular,
     read_json,
     write_json,
 )
@@ -103,7 +104,7 @@ def _files(folder: epath.Path) -> Iterator[tuple[str, epath.Path]]:
 
 def _sha256(path: epath.Path) -> str:
     digest = hashlib.sha256()
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         while chunk := file.read(_CHUNK):
             digest.update(chunk)
     return digest.hexdigest()

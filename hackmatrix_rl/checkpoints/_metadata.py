@@ -4,7 +4,6 @@ The file may come from anywhere. Its values become settings (which check themsel
 and names. No value becomes code, and no name becomes a path out of the folder.
 """
 
-import json
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -25,7 +24,10 @@ from hackmatrix_rl.env import (
 )
 from hackmatrix_rl.errors import (
     ConfigError,
+    DamagedFileError,
+    shortened,
 )
+from hackmatrix_rl.system import read_json
 
 FORMAT = 4
 """The format of new checkpoints.
@@ -55,14 +57,15 @@ def read_metadata(folder: epath.Path) -> dict[str, Any]:
     """
     file = metadata_file(folder)
     try:
-        metadata = json.loads(file.read_text())
-    except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{file}: not valid JSON: {error}. {_USE_ANOTHER}") from error
-    if not isinstance(metadata, dict):
-        raise ConfigError(f"{file}: holds no settings. {_USE_ANOTHER}")
+        metadata = read_json(file)
+    except DamagedFileError as error:
+        raise ConfigError(f"{file}: {error}. {_USE_ANOTHER}") from error
+    if metadata is None:
+        raise ConfigError(f"{file}: is missing. {_USE_ANOTHER}")
     if metadata.get("format") not in PLAYABLE_FORMATS:
         raise ConfigError(
-            f"{folder}: checkpoint format {metadata.get('format')!r}, written by hackmatrix-rl "
+            f"{folder}: checkpoint format {shortened(metadata.get('format'))}, written by "
+            f"hackmatrix-rl "
             f"{_writer(metadata)}, but this version reads formats up to {FORMAT}. Use the "
             "version that wrote it, or a later one."
         )
@@ -141,7 +144,10 @@ def hackmatrix_config(folder: epath.Path, metadata: Mapping[str, Any]) -> TrainC
     Raises:
         ConfigError: it is of another game, or a setting cannot work.
     """
-    config = config_from_dict(metadata["config"])
+    try:
+        config = config_from_dict(metadata["config"])
+    except ConfigError as error:
+        raise ConfigError(f"{folder}: {error}") from error
     if not isinstance(config, TrainConfig):
         raise ConfigError(
             f"{folder}: of self-play on the clique game, and cannot play HackMatrix. In Python, "

@@ -56,8 +56,10 @@ from hackmatrix_rl.config import (
 from hackmatrix_rl.env import HackMatrix
 from hackmatrix_rl.errors import (
     ConfigError,
+    DamagedFileError,
 )
 from hackmatrix_rl.evaluation import PolicyAgent
+from hackmatrix_rl.system import read_bounded, read_json
 from hackmatrix_rl.training import (
     Stored,
     Tree,
@@ -128,9 +130,15 @@ class Loaded:
 
     @property
     def card(self) -> Mapping[str, Any] | None:
-        """How an agent of the package was trained, and what it reaches; `None` for a run."""
-        file = self.folder / CARD
-        return json.loads(file.read_text()) if file.exists() else None
+        """How an agent of the package was trained, and what it reaches; `None` for a run.
+
+        Raises:
+            ConfigError: it cannot be read.
+        """
+        try:
+            return read_json(self.folder / CARD)
+        except DamagedFileError as error:
+            raise ConfigError(f"{self.folder / CARD}: {error}.") from error
 
     @property
     def gamma(self) -> float:
@@ -188,8 +196,8 @@ def load(
         The policy with its environment and settings; with `like`, the policy alone.
 
     Raises:
-        ConfigError: there is no checkpoint; its format, game or network does not fit; or its
-            network is custom code and `trust_code` is false.
+        ConfigError: there is no checkpoint; its format, game or network does not fit; its weights
+            are not finite; or its network is custom code and `trust_code` is false.
         TypeError: `like` is not a policy, or `policy` or `network` is given, too.
     """
     if like is not None:
@@ -207,6 +215,7 @@ def load(
             wrong := stored.mismatch(like, stored="the file", here="the network's layers")
         ) is not None:
             raise ConfigError(f"{run}: does not fit the network: {wrong}.")
+        _check_finite(run, stored)
         return to_device(stored.fill(like))
     if like is not None:
         folder = find_checkpoint(run, best=best, report=report)
@@ -252,12 +261,24 @@ def restore(folder: epath.Path, part: str, like: Tree) -> Tree:
         The tree with arrays in host memory; JAX moves them to the device on use.
 
     Raises:
-        ConfigError: the checkpoint's arrays do not fit the tree.
+        ConfigError: the checkpoint's arrays do not fit the tree, or those of a policy are not
+            all finite.
     """
     stored = read_arrays(folder, part)
     if (wrong := stored.mismatch(like)) is not None:
         raise ConfigError(f"{folder}: not of this network and these settings: {wrong}.")
+    if part == "policy":
+        _check_finite(folder, stored)
     return stored.fill(like)
+
+
+def _check_finite(source: epath.PathLike, policy: Stored) -> None:
+    """Refuses a policy that cannot play. A training that is resumed sees to that itself."""
+    if (name := policy.not_finite()) is not None:
+        raise ConfigError(
+            f"{source}: its array {name} holds NaN or infinity: the training went wrong before. "
+            "Use an earlier checkpoint of the run, or another run."
+        )
 
 
 def read_arrays(folder: epath.Path, part: str, *, under: str = "") -> Stored:
@@ -308,7 +329,7 @@ def _restored(folder: epath.Path, part: str, under: str) -> dict[str, np.ndarray
 
 def _check_array_names(file: epath.Path) -> None:
     """Refuses names of arrays that Orbax would turn into paths out of the checkpoint."""
-    described = json.loads(file.read_text())["tree_metadata"]
+    described = json.loads(read_bounded(file))["tree_metadata"]
     for entry in described.values():
         name = ".".join(str(each["key"]) for each in entry["key_metadata"])
         if name.startswith("/") or ".." in name.split("/"):

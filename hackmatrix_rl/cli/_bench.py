@@ -27,6 +27,7 @@ from hackmatrix_rl.bench import (
 from hackmatrix_rl.cli._grouped import (
     GroupedOptions,
 )
+from hackmatrix_rl.cli._run_options import trust_option
 from hackmatrix_rl.cli._settings import (
     chosen_config,
     config_options,
@@ -83,6 +84,7 @@ SETTINGS = ("Game", "Devices", "Collecting", "Network", "Learning")
     metavar="NUMBER",
     help="Runs of each measurement; the report has their median, smallest and largest.",
 )
+@trust_option
 @config_options(SETTINGS, in_help=False)
 @click.pass_context
 def bench(

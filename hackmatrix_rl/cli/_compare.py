@@ -11,6 +11,7 @@ from rich.table import Table
 
 from hackmatrix_rl.cli._command import Command
 from hackmatrix_rl.cli._failures import tell
+from hackmatrix_rl.cli._run_options import trust_option
 from hackmatrix_rl.cli._working import Working
 from hackmatrix_rl.config import (
     MOST_EPISODES,
@@ -69,6 +70,7 @@ MIB = 2**20
     metavar="NUMBER",
     help="Games that each policy plays.",
 )
+@trust_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 def compare_command(
     files: tuple[Path, ...],
@@ -77,6 +79,7 @@ def compare_command(
     seeds: int,
     total_timesteps: int | None,
     episodes: int,
+    trust_code: bool,
     as_json: bool,
 ) -> int:
     """Train with two settings files: is B as good as A?
@@ -88,7 +91,7 @@ def compare_command(
 
     Exit status: 0 within 3%; 10 not within 3%; 11 not shown; 2 a setting that cannot work.
     """
-    configs = chosen_configs(files, precision=precision, preset=preset)
+    configs = chosen_configs(files, precision=precision, preset=preset, trust_code=trust_code)
     if total_timesteps is not None:
         configs = [
             (name, dataclasses.replace(config, total_timesteps=total_timesteps))
@@ -118,7 +121,7 @@ def compare_command(
 
 
 def chosen_configs(
-    files: tuple[Path, ...], *, precision: bool, preset: str | None
+    files: tuple[Path, ...], *, precision: bool, preset: str | None, trust_code: bool
 ) -> list[tuple[str, TrainConfig]]:
     """Names and configs of baseline and candidate.
 
@@ -131,7 +134,10 @@ def chosen_configs(
             f"compare takes two settings files, A.toml B.toml, not {len(files)}; or --precision "
             "and one or none."
         )
-    settled = [config_here(preset, read_settings(file, report=tell)) for file in files]
+    settled = [
+        config_here(preset, read_settings(file, report=tell), trust_code=trust_code)
+        for file in files
+    ]
     if precision:
         base = settled[0] if settled else config_here(preset, {})
         found = [(name, dataclasses.replace(base, precision=name)) for name in ("f32", "bf16")]

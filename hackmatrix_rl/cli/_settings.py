@@ -304,7 +304,7 @@ def chosen_config(
     """The config that preset, file and options make; this process computes on its device.
 
     Args:
-        context: of the command.
+        context: of the command; its `--trust-code` counts, if it has one.
         preset: its name, if one was given.
         file: with settings, if one was given.
         defaults: of the command itself; they go before the preset, and file and options before
@@ -316,6 +316,7 @@ def chosen_config(
         ConfigError: if a setting cannot work here.
     """
     settings = {**defaults, **given_settings(context, file)}
-    config = config_here(preset, settings, trains=trains, note=note)
+    trust_code = context.params.get("trust_code", False)
+    config = config_here(preset, settings, trains=trains, trust_code=trust_code, note=note)
     select_device(config.device)
     return config

@@ -92,6 +92,8 @@ def typed(each: "dataclasses.Field[Any]", value: Any) -> Any:
         wanted = article.get(kind.__name__, "text") + (" or none" if optional else "")
         said = shortened(repr(value) if isinstance(value, str) else value)
         raise ConfigError(f"{flag(each.name)} {said}: must be {wanted}.")
+    if isinstance(value, str) and any("\ud800" <= character <= "\udfff" for character in value):
+        raise ConfigError(f"{flag(each.name)} {shortened(value)}: must be text in UTF-8.")
     return value
 
 

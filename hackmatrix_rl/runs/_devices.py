@@ -27,6 +27,7 @@ def config_here(
     settings: Mapping[str, Any],
     *,
     trains: bool = False,
+    trust_code: bool = False,
     note: Callable[[str], None] = lambda reason: None,
 ) -> TrainConfig:
     """The config that a preset and some changes to it make on this machine.
@@ -42,10 +43,11 @@ def config_here(
         settings: fields of `TrainConfig`, and `preset`.
         trains: whether this is a new training, whose algorithm follows from the preset and the
             settings where nobody names it (`default_algorithm`). Otherwise it is PPO.
+        trust_code: whether code that the run of `init` names as its network may be imported.
         note: takes the reason for the algorithm where nobody names it.
 
     Raises:
-        ConfigError: if a setting cannot work here.
+        ConfigError: if a setting cannot work here, or such code is not trusted.
     """
     changes = dict(settings)
     named = changes.pop("preset", AUTO)
@@ -62,7 +64,9 @@ def config_here(
         select_device(changes.get("device") or PRESETS.get(preset, {}).get("device", AUTO))
         named_mesh(mesh)
     if changes.get("init") is not None:
-        changes = {**initial_settings(changes["init"], changes.get("league")), **changes}
+        trusted = trust_code or "network" in changes  # the user's own name for it
+        stored = initial_settings(changes["init"], changes.get("league"), trust_code=trusted)
+        changes = {**stored, **changes}
     if trains and changes.get("algorithm") is None:
         changes["algorithm"], reason = default_algorithm(preset, changes)
         note(reason)

@@ -23,8 +23,10 @@ from hackmatrix_rl.runs._lock import (
     unwritable,
 )
 from hackmatrix_rl.system import (
+    check_path,
     read_json,
     set_aside,
+    storage_path,
     write_json,
 )
 
@@ -215,10 +217,17 @@ def find_run_folder(run: str) -> Path | None:
 
     Args:
         run: a path, name or id.
+
+    Raises:
+        ConfigError: no folder can have this name, or it cannot be read.
     """
+    check_path(run, "the run")
     for place in (Path(run), RUNS / run):
-        if any((place / name).exists() for name in ("config.json", "run.json", "checkpoints")):
-            return place
+        try:
+            if any((place / name).exists() for name in ("config.json", "run.json", "checkpoints")):
+                return place
+        except OSError as error:
+            raise ConfigError(f"{place}: cannot be read: {error.strerror or error}.") from error
     for folder in run_folders():
         if stored_identity(folder).get("wandb_id") == run:
             return folder
@@ -288,7 +297,9 @@ def _name(path: Path) -> str:
 
 
 def _checkpoints(config: RunConfig, path: Path) -> epath.Path:
-    return epath.Path(config.checkpoint_dir or path / "checkpoints")
+    if not config.checkpoint_dir:
+        return epath.Path(path / "checkpoints")
+    return storage_path(config.checkpoint_dir, "--checkpoint-dir")
 
 
 def _take_dated(lock: RunLock, now: datetime) -> Path:

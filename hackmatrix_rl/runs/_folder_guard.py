@@ -14,6 +14,7 @@ from hackmatrix_rl.runs._lock import (
 from hackmatrix_rl.runs.sinks import Place
 from hackmatrix_rl.system import (
     is_remote,
+    open_regular,
     read_json,
     write_whole,
 )
@@ -30,7 +31,7 @@ class FolderGuard(Place):
     def __init__(self, folder: RunFolder, lock: RunLock) -> None:
         self._folder = folder
         self._lock = lock
-        self._contents: dict[Path, str] = {}
+        self._contents: dict[Path, bytes] = {}
         self._again: list[str] = []
 
     def check(self) -> None:
@@ -51,10 +52,11 @@ class FolderGuard(Place):
         for file in (folder.config, folder.run, folder.versions):
             if not file.exists():
                 if file in self._contents:
-                    write_whole(file, self._contents[file])
+                    write_whole(file, [self._contents[file]])
                     self._again.append(file.name)
             elif file not in self._contents:
-                self._contents[file] = file.read_text(encoding="utf-8")
+                with open_regular(file) as opened:
+                    self._contents[file] = opened.read()
 
     def made_again(self, what: str) -> None:
         """Takes the name of a file that was removed and made again, with any loss."""

@@ -19,7 +19,7 @@ from hackmatrix_rl.errors import ConfigError, DamagedFileError
 from hackmatrix_rl.runs._folder import RunFolder, find_run_folder
 from hackmatrix_rl.runs._lock import is_locked
 from hackmatrix_rl.runs.sinks import rows_and_damage
-from hackmatrix_rl.system import read_json
+from hackmatrix_rl.system import read_bounded, read_json
 from hackmatrix_rl.view.replays import Replay
 
 T = TypeVar("T")
@@ -164,8 +164,8 @@ def read_run(run: str) -> RunRecord:
     )
 
 
-def _text(file: Path) -> str | None:
-    return file.read_text(encoding="utf-8", errors="replace") if file.exists() else None
+def _text(file: Path) -> str:
+    return read_bounded(file).decode("utf-8", "replace")
 
 
 def _mappings(found: object) -> list[Mapping[str, Any]]:

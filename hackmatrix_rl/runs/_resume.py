@@ -50,6 +50,7 @@ from hackmatrix_rl.system import (
     check_path,
     read_json,
     set_aside,
+    storage_path,
 )
 from hackmatrix_rl.training import Trainer
 
@@ -172,7 +173,6 @@ def find_resumable_run(
             run.
     """
     check_path(run, "--resume-run")
-    check_path(checkpoint_dir, "--checkpoint-dir")
     path = find_run_folder(run) or _folder_by_checkpoints(run)
     if path is None and checkpoint_dir is None:
         raise ConfigError(
@@ -181,7 +181,7 @@ def find_resumable_run(
         )
     if path is not None:
         _check_links(path, run, given=checkpoint_dir)
-    folder = epath.Path(checkpoint_dir) if path is None else _checkpoints_of(path, checkpoint_dir)
+    folder = _checkpoints_of(path, checkpoint_dir)
     if path is None:
         path = RUNS / _run_in(folder, run)
     if lock is not None:
@@ -308,15 +308,18 @@ def _rest(state: Any, whole: str, resettable: tuple[str, ...]) -> str:
     return " and ".join(f"the {each}" for each in fields if f"{whole}.{each}" not in parts)
 
 
-def _checkpoints_of(path: Path, checkpoint_dir: str | None = None) -> epath.Path:
+def _checkpoints_of(path: Path | None, checkpoint_dir: str | None = None) -> epath.Path:
     """A run's checkpoint folder: the argument, the one in its config, or the default."""
     if checkpoint_dir is not None:
-        return epath.Path(checkpoint_dir)
+        return storage_path(checkpoint_dir, "--checkpoint-dir")
+    assert path is not None, "it has a folder, or the user says where its checkpoints are"
     try:
         named = (read_json(path / "config.json") or {}).get("checkpoint_dir")
     except DamagedFileError:  # renamed when the folder is opened
         named = None
-    return epath.Path(named if isinstance(named, str) and named else path / "checkpoints")
+    if not isinstance(named, str) or not named:
+        return epath.Path(path / "checkpoints")
+    return storage_path(named, f"{path}/config.json: checkpoint_dir")
 
 
 def _settings_to_start_with(

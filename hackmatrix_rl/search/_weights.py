@@ -1,6 +1,5 @@
 """Tables of weights: what each row means; the numbers are in a JSON file for each league."""
 
-import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,8 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float32
 
-from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.errors import ConfigError, DamagedFileError
 from hackmatrix_rl.game import LAST_STAGE, League, Program
+from hackmatrix_rl.system import read_json
 
 Table = TypeVar("Table", bound="Weights")
 
@@ -79,10 +79,12 @@ def section_of(file: Path, section: str) -> dict[str, Any]:
         ConfigError: the file cannot be read, or holds no such table.
     """
     try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"{file} cannot be read as a file of weights: {error}") from error
-    table = found.get(section) if isinstance(found, dict) else None
+        found = read_json(file)
+    except DamagedFileError as error:
+        raise ConfigError(f"{file} is no file of weights: it {error}") from error
+    if found is None:
+        raise ConfigError(f"{file} is no file of weights: it does not exist")
+    table = found.get(section)
     if not isinstance(table, dict):
         raise ConfigError(f"{file} is no file of weights: it has no table {section!r}")
     return table

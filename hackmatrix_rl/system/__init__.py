@@ -33,6 +33,7 @@ from hackmatrix_rl.system._exit_codes import (
 )
 from hackmatrix_rl.system._files import (
     is_remote,
+    open_regular,
     read_bounded,
     read_json,
     set_aside,
@@ -67,6 +68,7 @@ from hackmatrix_rl.system._memory import (
 from hackmatrix_rl.system._paths import (
     check_output_file,
     check_path,
+    storage_path,
 )
 from hackmatrix_rl.system._rendezvous import (
     CONNECT_SECONDS,
@@ -114,6 +116,7 @@ __all__ = [
     "leave",
     "make_deterministic",
     "on_process_zero",
+    "open_regular",
     "peak_memory",
     "process_index",
     "read_bounded",
@@ -121,6 +124,7 @@ __all__ = [
     "select_device",
     "set_aside",
     "size_of",
+    "storage_path",
     "ticking",
     "unseen_accelerator",
     "untested_version",

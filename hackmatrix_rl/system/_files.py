@@ -6,7 +6,7 @@ import os
 import stat
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 from etils import epath
 
@@ -60,10 +60,50 @@ def write_json(path: epath.PathLike, content: Mapping[str, Any], *, indent: int 
     write_whole(path, json.dumps(content, indent=indent, allow_nan=False) + "\n")
 
 
-def read_bounded(path: epath.PathLike, most: int = MOST_BYTES) -> bytes:
-    """The content of a regular file of a bounded size: the one way to read a file from outside.
+def remote_path(path: epath.PathLike) -> epath.Path:
+    """A path in an object store that this installation can reach.
 
-    A pipe, a device or a socket is not read: one would wait for ever, another never end.
+    Raises:
+        OSError: it cannot.
+    """
+    try:
+        place = epath.Path(path)
+        place.exists()  # imports what speaks to the store
+    except KeyError as error:
+        raise OSError(errno.ENOTSUP, "no kind of storage that is known, such as gs://") from error
+    except ImportError as error:
+        raise OSError(errno.ENOTSUP, f"{error}") from error
+    return place
+
+
+def open_regular(path: epath.PathLike) -> IO[bytes]:
+    """Opens a regular file of any size: the one way to open a file from outside.
+
+    A pipe, a device or a socket is not opened: one would wait for ever, another never end.
+
+    Args:
+        path: path of the file, also remote. Links are followed.
+
+    Raises:
+        OSError: it is something else than a file, or cannot be opened.
+        ValueError: no file can have this path: a zero byte is in it, or a lone surrogate.
+    """
+    if is_remote(path):
+        remote: IO[bytes] = remote_path(path).open("rb")
+        return remote
+    # Without O_NONBLOCK, opening a pipe waits for its writer.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(mode):
+        return os.fdopen(descriptor, "rb")
+    os.close(descriptor)
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, "is a folder, not a file")
+    raise OSError(errno.EINVAL, "a pipe, a device or a socket, not a file")
+
+
+def read_bounded(path: epath.PathLike, most: int = MOST_BYTES) -> bytes:
+    """The content of a file of a bounded size, opened by `open_regular`.
 
     Args:
         path: path of the file, also remote. Links are followed.
@@ -75,35 +115,18 @@ def read_bounded(path: epath.PathLike, most: int = MOST_BYTES) -> bytes:
             goes on after the path: `is a folder, not a file`.
     """
     try:
-        content = _read_remote(path, most) if is_remote(path) else _read_local(path, most)
+        with open_regular(path) as file:
+            content = file.read(most + 1)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise FileNotFoundError(os.fspath(path)) from error
     except IsADirectoryError as error:
         raise DamagedFileError("is a folder, not a file") from error
     except OSError as error:
         raise DamagedFileError(f"cannot be read ({error.strerror or error})") from error
-    except ValueError as error:  # a zero byte, or a lone surrogate
+    except ValueError as error:
         raise DamagedFileError("is no path of a file") from error
     if len(content) > most:
         raise DamagedFileError(f"is too large: more than {most:,} bytes")
-    return content
-
-
-def _read_local(path: epath.PathLike, most: int) -> bytes:
-    # Without O_NONBLOCK, opening a pipe waits for its writer.
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(descriptor, "rb") as file:
-        mode = os.fstat(descriptor).st_mode
-        if stat.S_ISDIR(mode):
-            raise IsADirectoryError
-        if not stat.S_ISREG(mode):
-            raise OSError("a pipe, a device or a socket, not a file")
-        return file.read(most + 1)
-
-
-def _read_remote(path: epath.PathLike, most: int) -> bytes:
-    with epath.Path(path).open("rb") as file:
-        content: bytes = file.read(most + 1)
     return content
 
 

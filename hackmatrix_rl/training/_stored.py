@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from hackmatrix_rl.agent.precision import path_name
-from hackmatrix_rl.errors import is_key
+from hackmatrix_rl.errors import is_key, printable
 from hackmatrix_rl.training.sharding import on_device
 
 T = TypeVar("T")
@@ -85,12 +85,17 @@ class Stored:
         wanted = leaves_by_path(like)
         if wanted.keys() != self.arrays.keys():
             odd = sorted(wanted.keys() ^ self.arrays.keys())[0]
-            return f"only {f'{here} have' if odd in wanted else f'{stored} has'} {odd}"
+            return f"only {f'{here} have' if odd in wanted else f'{stored} has'} {printable(odd)}"
         for name, leaf in wanted.items():
             is_here, is_there = _described(leaf), _described(self._array(name))
             if is_here != is_there:
                 return f"{name} is {is_there} in {stored}, {is_here} here"
         return None
+
+    def not_finite(self) -> str | None:
+        """The name of the first array that holds NaN or an infinity; `None` if none does."""
+        found = (name for name, array in self.arrays.items() if not np.isfinite(array).all())
+        return next(found, None)
 
     def fill(self, like: Tree) -> Tree:
         """A tree with the stored arrays in it.

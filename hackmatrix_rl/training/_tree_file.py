@@ -20,7 +20,7 @@ from etils import epath
 from jaxtyping import PyTree
 
 from hackmatrix_rl.errors import ConfigError, is_key, shortened
-from hackmatrix_rl.system import write_whole
+from hackmatrix_rl.system import open_regular, storage_path, write_whole
 from hackmatrix_rl.training._stored import (
     Stored,
     leaves_by_path,
@@ -29,6 +29,7 @@ from hackmatrix_rl.training._stored import (
 
 FORMAT = "hackmatrix-rl arrays 1"
 _MOST_HEADER = 2**24  # bytes; a network of 10,000 arrays needs 2,000,000
+_MOST_AXES, _MOST_LENGTH = 32, np.iinfo(np.int64).max  # of an array of NumPy
 _SUM_BYTES = hashlib.sha256().digest_size
 _DTYPES = frozenset(
     ["bool", "bfloat16", "float16", "float32", "float64"]
@@ -105,9 +106,10 @@ def read_tree(path: epath.PathLike, kind: str) -> Stored:
     Raises:
         ConfigError: the file does not exist, has another kind, or is damaged.
     """
+    place = storage_path(path, "the file")
     try:
-        with epath.Path(path).open("rb") as file:
-            return _read(file, kind, size=epath.Path(path).stat().length)
+        with open_regular(place) as file:
+            return _read(file, kind, size=place.stat().length)
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror or error}.") from error
     except _Wrong as wrong:
@@ -115,13 +117,20 @@ def read_tree(path: epath.PathLike, kind: str) -> Stored:
 
 
 def is_tree_file(path: epath.PathLike) -> bool:
-    """Whether the path is a file (not a folder) with the first bytes of this format."""
-    place = epath.Path(path)
+    """Whether the path is a file (not a folder) with the first bytes of this format.
+
+    Raises:
+        ConfigError: no file can have this name, or it is there and cannot be read.
+    """
+    place = storage_path(path, "the file")
     # Older versions of etils take a path that does not exist for a file.
     if not (place.exists() and place.is_file()):
         return False
-    with place.open("rb") as file:
-        return file.read(len(_BEGINNING)) == _BEGINNING
+    try:
+        with open_regular(place) as file:
+            return file.read(len(_BEGINNING)) == _BEGINNING
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror or error}.") from error
 
 
 _BEGINNING = json.dumps({"format": FORMAT}).encode()[:-1]
@@ -136,10 +145,12 @@ def _read(file: IO[bytes], kind: str, *, size: int) -> Stored:
     first = file.readline(_MOST_HEADER)
     header = _header(first)
     if header["kind"] != kind:
-        raise _Wrong(f"holds a {header['kind']}, not a {kind}")
+        raise _Wrong(f"holds a {shortened(header['kind'])}, not a {kind}")
     shapes = {
         each["name"]: (jnp.dtype(each["dtype"]), tuple(each["shape"])) for each in header["arrays"]
     }
+    if len(shapes) < len(header["arrays"]):
+        raise _Wrong("names an array twice")
     lengths = {name: math.prod(shape) * dtype.itemsize for name, (dtype, shape) in shapes.items()}
     # Check the size first: a false header may claim arrays that no memory can hold.
     if len(first) + sum(lengths.values()) + _SUM_BYTES != size:
@@ -149,8 +160,11 @@ def _read(file: IO[bytes], kind: str, *, size: int) -> Stored:
     for name, (dtype, shape) in shapes.items():
         content = file.read(lengths[name])
         seen.update(content)
-        arrays[name] = np.frombuffer(content, dtype).reshape(shape)
-    if file.read() != seen.digest():
+        try:
+            arrays[name] = np.frombuffer(content, dtype).reshape(shape)
+        except ValueError as error:  # too large in all, but for an axis of length 0
+            raise _Wrong(f"the shape of its array {shortened(name)} is none") from error
+    if file.read(_SUM_BYTES + 1) != seen.digest():
         raise _Wrong("is damaged: its SHA-256 sum is another")
     keys = header["random_keys"]
     for name, generator in keys.items():
@@ -194,5 +208,6 @@ def _is_array(described: Any) -> bool:
         and isinstance(dtype, str)
         and dtype in _DTYPES
         and isinstance(shape, list)
-        and all(type(length) is int and length >= 0 for length in shape)
+        and len(shape) <= _MOST_AXES
+        and all(type(length) is int and 0 <= length <= _MOST_LENGTH for length in shape)
     )

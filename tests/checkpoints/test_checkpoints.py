@@ -23,6 +23,7 @@ from hackmatrix_rl.checkpoints import (
     read_arrays,
     read_metadata,
     restore,
+    save,
 )
 from hackmatrix_rl.config import (
     make_config,
@@ -31,7 +32,7 @@ from hackmatrix_rl.env import CartPole
 from hackmatrix_rl.errors import (
     ConfigError,
 )
-from hackmatrix_rl.runs import make_environment
+from hackmatrix_rl.runs import check_run_folder, make_environment
 from hackmatrix_rl.training import Trainer
 
 ARRAYS = {"a": jnp.ones(3)}
@@ -285,6 +286,41 @@ def test_what_a_killed_process_left_unfinished_is_cleared_away(tmp_path):
     write(tmp_path, 7)
     assert [path.name for path in tmp_path.iterdir()] == ["7"]
     assert find_checkpoint(tmp_path).name == "7"
+
+
+def test_a_store_that_cannot_be_asked_is_named(monkeypatch):
+    def lacking(path):
+        raise ImportError("Please install gcsfs")
+
+    monkeypatch.setattr("etils.epath.gpath.PosixGPath.exists", lacking)
+    for ask in (load, lambda run: check_run_folder(make_config("debug", {"checkpoint_dir": run}))):
+        with pytest.raises(ConfigError, match="gs://a/b: cannot be reached: Please install gcsfs"):
+            ask("gs://a/b")
+
+
+def test_what_cannot_be_read_is_named(tmp_path, monkeypatch):
+    def unreadable(*_, **__):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    save(hackmatrix_policy(), tmp_path / "file")
+    monkeypatch.setattr("os.open", unreadable)
+    monkeypatch.setattr("os.listdir", unreadable)
+    for path in (tmp_path, tmp_path / "file"):
+        with pytest.raises(ConfigError, match=f"{path}: cannot be read: Permission denied"):
+            load(path, report=print)
+
+
+def test_weights_that_are_not_finite_are_not_played_but_resumed(tmp_path):
+    policy = hackmatrix_policy()
+    spoiled = jax.tree.map(lambda leaf: leaf * jnp.nan if eqx.is_array(leaf) else leaf, policy)
+    write(tmp_path, 3, policy=spoiled)
+    save(spoiled, tmp_path / "file")
+    for given in (tmp_path, tmp_path / "3", tmp_path / "file"):
+        with pytest.raises(ConfigError, match=rf"{given}.*: its array \S+ holds NaN or infinity"):
+            load(given, like=policy)
+    with pytest.raises(ConfigError, match=r"3: its array \S+ holds NaN .* an earlier checkpoint"):
+        load(tmp_path)
+    assert read_arrays(find_checkpoint(tmp_path), "policy").not_finite()  # a resume goes on
 
 
 def as_format_1(folder):

@@ -14,7 +14,10 @@ import tempfile
 import time
 from pathlib import Path
 
-FUZZERS = ("positions", "cli", "toml", "run_folders", "checkpoints", "replays")
+FUZZERS = (
+    *("positions", "cli", "toml", "run_folders", "forged_runs", "checkpoints", "replays"),
+    "demonstrations",
+)
 SECONDS = 600.0
 GRACE = 420.0
 """Beyond its share a fuzzer may take so long: to start, to end a round, to shrink a failure."""

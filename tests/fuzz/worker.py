@@ -8,7 +8,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -39,6 +39,7 @@ class Fuzzer:
         examples: inputs of a round.
         shrinks: whether what fails is made smaller, which takes many inputs more.
         after: called at the end of each round with its seed.
+        found: inputs that once were answered badly; they come first.
     """
 
     def __init__(
@@ -49,9 +50,10 @@ class Fuzzer:
         examples: int,
         shrinks: bool = True,
         after: Callable[[int], None] = lambda seed: None,
+        found: Sequence[Any] = (),
     ) -> None:
         self.inputs, self.check, self.examples = inputs, check, examples
-        self.shrinks, self.after = shrinks, after
+        self.shrinks, self.after, self.found = shrinks, after, found
 
 
 @contextmanager
@@ -83,6 +85,13 @@ def run_rounds(name: str, seed: int, seconds: float, room: Path) -> None:
         now = seed + rounds
         (room / f"{name}.repeat").write_text(str(now))
 
+        def check_one(each: Any) -> None:
+            nonlocal number
+            number += 1
+            (room / f"{name}.last").write_text(ascii(each)[:2000])
+            with answered_in_time():
+                fuzzer.check(each)
+
         @seeded(now)
         @settings(
             max_examples=fuzzer.examples,
@@ -94,13 +103,11 @@ def run_rounds(name: str, seed: int, seconds: float, room: Path) -> None:
         )
         @given(fuzzer.inputs)
         def check(each: Any) -> None:
-            nonlocal number
-            number += 1
-            (room / f"{name}.last").write_text(repr(each)[:2000])
-            with answered_in_time():
-                fuzzer.check(each)
+            check_one(each)
 
         try:
+            for each in fuzzer.found if rounds == 0 else ():
+                check_one(each)
             check()
             fuzzer.after(now)
         except Exception as error:

@@ -247,7 +247,7 @@ def unreadable(*_):
 def test_a_json_file_that_cannot_be_read_is_damaged(tmp_path, monkeypatch):
     file = tmp_path / "run.json"
     file.write_text("{}")
-    monkeypatch.setattr("etils.epath.gpath.PosixGPath.read_bytes", unreadable)
+    monkeypatch.setattr("os.open", unreadable)
     with pytest.raises(DamagedFileError, match=r"cannot be read \(Permission denied\)"):
         read_json(file)
 

@@ -6,6 +6,7 @@ import pickle
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -18,23 +19,28 @@ from hackmatrix_rl.agent.networks import build_network
 from hackmatrix_rl.checkpoints import (
     CheckpointWriter,
     find_checkpoint,
+    initial_settings,
     load,
+    load_self_play,
     read_arrays,
 )
 from hackmatrix_rl.checkpoints._manifest import damage
 from hackmatrix_rl.checkpoints._names import LONGEST
-from hackmatrix_rl.config import (
-    make_config,
-)
+from hackmatrix_rl.cli._main import _COMMANDS
+from hackmatrix_rl.config import SelfPlayConfig, make_config
+from hackmatrix_rl.env import clique_identity
 from hackmatrix_rl.errors import (
     ConfigError,
 )
 from hackmatrix_rl.runs import (
+    config_here,
     find_player,
     find_resumable_run,
+    launch,
     make_run_folder,
     reopen_run_folder,
 )
+from hackmatrix_rl.view.replays import Replay
 
 pytestmark = pytest.mark.usefixtures("compile_quickly")
 
@@ -73,16 +79,104 @@ NETWORK = "sent.x.net:factory"
 REFUSAL = ("network sent.x.net:factory is code of the module sent.x.net", "--trust-code")
 
 
-def test_code_that_a_checkpoint_names_is_not_imported(run, sign):
-    with pytest.raises(ConfigError, match=r"module sent\.x\.net, .* --trust-code, .*trust_code=T"):
-        load(run)
+COMMANDS = {
+    "train": [
+        ("--resume-run", "sent"),
+        ("--resume-run", "sent", "--dry-run"),
+        ("--resume-run", "sent", "--total-timesteps", "1024"),
+        ("--init", "sent"),
+        ("--init", "sent", "--preset", "debug", "--dry-run"),
+        ("--config", "a.toml", "--dry-run"),
+        ("--algorithm", "imitation", "--teacher", "sent", "--preset", "debug", "--dry-run"),
+    ],
+    "imitate": [
+        ("--teacher", "sent", "--preset", "debug", "--buffer-size", "256", "--dry-run"),
+        ("--teacher", "search(sent, 15)", "--preset", "debug", "--save-demonstrations", "new"),
+        ("--init", "sent", "--save-demonstrations", "new"),
+    ],
+    "selfplay": [
+        ("--resume-run", "of_self_play", "--dry-run"),
+        ("--resume-run", "of_self_play", "--show-game"),
+    ],
+    "eval": [("sent",), ("sent", "--best"), ("search(sent, 15)",), ("sent", "--search", "2")],
+    "watch": [("sent",)],
+    "replay": [("game.json", "--agent", "sent")],
+    "analyze": [("sent",)],
+    "report": [("sent", "--output", "page.html")],
+    "ui": [("sent", "--no-browser")],
+    "bench": [("--init", "sent")],
+    "compare": [("a.toml", "b.toml"), ("a.toml", "--precision")],
+    "play": [("--agent", "sent"), ("--agent", "sent", "--search", "2")],
+    "doctor": [],
+    "verify-resume": [],
+}
+"""Each command, with the ways to give it something that somebody sent."""
+NEEDS_NO_NETWORK = ("report",)
+
+IN_PYTHON = {
+    "load": load,
+    "best": lambda run: load(run, best=True),
+    "load_self_play": lambda run: load_self_play("of_self_play"),
+    "find_player": lambda run: find_player(f"search({run}, 15)"),
+    "config_here": lambda run: config_here("debug", {"init": run}),
+    "initial_settings": lambda run: initial_settings(run, None),
+    "launch": lambda run: launch(resume_run=run).__enter__(),
+}
+
+
+@pytest.fixture
+def given(run):
+    """What `COMMANDS` name, beside the sent run."""
+    of_self_play = run.parent / "of_self_play"
+    shutil.copytree(run, of_self_play)
+    config = SelfPlayConfig(network=NETWORK).as_dict()
+    game = clique_identity().as_dict()
+    forge(of_self_play, lambda metadata: metadata.update(config=config, game=game))
+    for name in ("a.toml", "b.toml"):
+        (run.parent / name).write_text('init = "sent"\npreset = "debug"\n')
+    Replay(seed=(0, 0), actions=(), max_steps=9).save(run.parent / "game.json")
+
+
+def test_each_command_is_in_the_table():
+    assert COMMANDS.keys() == _COMMANDS.keys()
+
+
+@pytest.mark.parametrize(
+    "arguments", [(name, *each) for name, ways in COMMANDS.items() for each in ways], ids=" ".join
+)
+def test_no_command_imports_code_that_a_sent_run_names(run, given, sign, monkeypatch, arguments):
+    monkeypatch.setattr("hackmatrix_rl.cli._play.check_terminal", lambda command: None)
+    before = content(run.parent)
+    result = invoke(*arguments)
     assert not sign.exists()
+    if arguments[0] in NEEDS_NO_NETWORK:
+        assert result.exit_code == 0, result.output
+        return
+    assert_refused(result, *REFUSAL)
+    assert content(run.parent) == before
+
+
+@pytest.mark.parametrize("name", IN_PYTHON)
+def test_nothing_in_python_imports_code_that_a_sent_run_names(given, sign, name):
+    with pytest.raises(ConfigError, match=r"module sent\.x\.net, .* --trust-code, .*trust_code=T"):
+        IN_PYTHON[name]("sent")
+    assert not sign.exists()
+
+
+@pytest.mark.parametrize("how", [("--trust-code",), ("--network", NETWORK)])
+def test_init_takes_trust_or_the_same_name_again(given, sign, monkeypatch, how):
+    monkeypatch.setattr("hackmatrix_rl.runs._launch.make_plan", lambda *_: sys.exit(7))
+    begin = ("train", "--preset", "debug", "--aux-coefficient", "0", "--init", "sent", "--dry-run")
+    result = invoke(*begin, *how)
+    assert result.exit_code == 7, result.output
+    assert sign.exists()
 
 
 @pytest.mark.parametrize("how", [{"trust_code": True}, {"network": NETWORK}])
 def test_code_is_imported_for_whoever_trusts_it_or_names_it(run, sign, how):
-    assert load(run, **how).config.network == NETWORK
+    player, _ = find_player(str(run), **how)
     assert sign.exists()
+    assert type(player.policy) is type(load(run, **how).policy)
 
 
 def test_a_policy_to_fill_in_needs_neither_code_nor_trust(run, sign):
@@ -90,23 +184,6 @@ def test_a_policy_to_fill_in_needs_neither_code_nor_trust(run, sign):
     policy = build_network("cells", spec, width=1, key=jax.random.key(0))
     assert load(run, policy=policy).config.network == NETWORK
     assert not sign.exists()
-
-
-def test_eval_takes_trust_or_the_same_name_again(run, sign):
-    assert_refused(invoke("eval", run), *REFUSAL)
-    assert not sign.exists()
-    player, _ = find_player(str(run), network=NETWORK)
-    assert sign.exists()
-    again, _ = find_player(str(run), trust_code=True)
-    assert type(player.policy) is type(again.policy)
-
-
-@pytest.mark.parametrize("options", [(), ("--dry-run",), ("--total-timesteps", 1024)])
-def test_resume_refuses_code_and_writes_nothing(run, sign, options):
-    before = content(run.parent)
-    assert_refused(invoke("train", "--resume-run", run, *options), *REFUSAL)
-    assert not sign.exists()
-    assert content(run.parent) == before
 
 
 @pytest.mark.parametrize("how", [("--trust-code",), ("--network", NETWORK)])
@@ -368,6 +445,38 @@ def test_what_is_no_file_in_a_checkpoint_is_refused(run):
     os.mkfifo(checkpoint_of(run) / "policy" / "pipe")
     with pytest.raises(ConfigError, match="policy/pipe is not a file"):
         load(checkpoint_of(run))
+
+
+READ = """
+import sys
+from click.testing import CliRunner
+from hackmatrix_rl.cli import main
+for command in sys.argv[1:]:
+    result = CliRunner().invoke(main, command.split())
+    print(result.exit_code, repr(result.stderr))
+"""
+
+
+def test_what_is_no_file_beside_the_checkpoints_is_not_waited_for(run):
+    (run / "replays").mkdir()
+    names = ("config", "run", "versions", "summary", "replays/1")
+    for name in (*(f"{each}.json" for each in names), "metrics.jsonl", "log.txt", "replay.html"):
+        (run / name).unlink(missing_ok=True)
+        os.mkfifo(run / name)
+    (run / "replays" / "2.json").symlink_to("/dev/zero")
+    (run / "checkpoints").rename("elsewhere")
+    commands = ("eval sent", "replay sent/replays/2.json", "report sent --output page.html")
+    done = subprocess.run(
+        [sys.executable, "-c", READ, *commands], capture_output=True, text=True, timeout=300
+    )
+    played, replayed, reported = done.stdout.splitlines()
+    assert played.startswith("2 ")
+    assert "no checkpoint there" in played
+    assert "config.json: cannot be read (a pipe, a device or a socket, not a file)" in played
+    assert replayed.startswith("2 ")
+    assert "2.json: cannot be read (a pipe, a device or a socket" in replayed
+    assert reported.startswith("0 ")
+    assert Path("page.html").read_text().count("a pipe, a device or a socket") == 8
 
 
 @pytest.mark.parametrize("sums", [{"../../log.txt": "0"}, {"/etc/passwd": "0"}, ["x"], "x", 7])

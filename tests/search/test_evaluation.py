@@ -205,7 +205,7 @@ def test_a_damaged_table_is_refused_by_name(tmp_path):
         with pytest.raises(ConfigError, match=said):
             EvaluationWeights.of(changed)
     file = tmp_path / "weights.json"
-    with pytest.raises(ConfigError, match="cannot be read as a file of weights"):
+    with pytest.raises(ConfigError, match="it does not exist"):
         EvaluationWeights.read(file)
     file.write_text("{}")
     with pytest.raises(ConfigError, match="no table 'evaluation'"):

@@ -1,5 +1,6 @@
 """`Trainer.save` and `Trainer.load`, and what a file of theirs may hold."""
 
+import hashlib
 import json
 
 import jax
@@ -107,25 +108,43 @@ def damaged(how, whole):
         header["arrays"][0]["dtype"] = "object"
     if how == "negative":
         header["arrays"][0]["shape"] = [-1]
+    if how == "none and huge":
+        header["arrays"].append({"name": "a", "dtype": "int8", "shape": [0, 2**62, 2**62]})
+    if how == "none and more than a number holds":
+        header["arrays"].append({"name": "a", "dtype": "int8", "shape": [0, 2**70]})
+    if how == "axes":
+        header["arrays"].append({"name": "a", "dtype": "int8", "shape": [0] * 99})
+    if how == "twice":
+        header["arrays"].append(header["arrays"][0])
+    if how == "name":
+        header["arrays"][0]["name"] = "\x1b[2J\ud800"
     if how == "key":
         header["random_keys"] = {"nobody": "threefry2x32"}
+    if how == "key of another shape":
+        header["random_keys"] = {header["arrays"][0]["name"]: "threefry2x32"}
     if how == "empty":
         return b""
     if how == "foreign":
         return b"\x80\x04pickle"
-    return json.dumps(header).encode() + b"\n" + rest
+    first = json.dumps(header).encode() + b"\n"
+    arrays = rest[: -hashlib.sha256().digest_size]
+    return first + arrays + hashlib.sha256(first + arrays).digest()
 
 
-@pytest.mark.parametrize(
-    "how", ["cut", "longer", "bit", "huge", "dtype", "negative", "key", "empty", "foreign"]
+FORGED = (
+    *("huge", "dtype", "negative", "none and huge", "none and more than a number holds", "axes"),
+    *("twice", "name", "key", "key of another shape"),
 )
+
+
+@pytest.mark.parametrize("how", ["cut", "longer", "bit", "empty", "foreign", *FORGED])
 def test_a_file_that_is_none_is_refused_in_one_line(how, saved, tmp_path):
     path = tmp_path / "file"
     path.write_bytes(damaged(how, saved[0].read_bytes()))
     with pytest.raises(ConfigError) as caught:
         trainer_of().load(path)
     assert str(caught.value).startswith(str(path))
-    assert "\n" not in str(caught.value)
+    assert str(caught.value).isprintable()
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path):

@@ -14,6 +14,7 @@ from hackmatrix_rl.runs.sinks._sink import (
     Sink,
 )
 from hackmatrix_rl.system import (
+    open_regular,
     set_aside,
     write_whole,
 )
@@ -93,7 +94,8 @@ def forget_rows_after(path: Path, update: int) -> list[str]:
 
 def rows_and_damage(path: Path) -> tuple[list[dict[str, Any]], int]:
     """The rows of a file of `JsonLines`, and the number of damaged lines."""
-    *lines, last = path.read_bytes().split(b"\n")
+    with open_regular(path) as file:
+        *lines, last = file.read().split(b"\n")
     rows = [_row(line) for line in lines]
     good = [row for row in rows if row is not None]
     # A row that a crash cut short does not count as damage.

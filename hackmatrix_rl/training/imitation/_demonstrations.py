@@ -1,9 +1,8 @@
 """Demonstrations on disk: what a teacher did in its games (docs/demonstrations.md)."""
 
 import io
-import json
+import math
 import zipfile
-import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -16,14 +15,18 @@ import numpy as np
 from jaxtyping import Bool, Float32, Int32, PyTree
 
 from hackmatrix_rl.env import KINDS, GameIdentity, HackMatrix, game_identity
-from hackmatrix_rl.errors import ConfigError, DamagedFileError, whole
+from hackmatrix_rl.errors import ConfigError, DamagedFileError, printable, shortened, whole
 from hackmatrix_rl.game import LEAGUES
-from hackmatrix_rl.system import read_json, write_json, write_whole
+from hackmatrix_rl.system import open_regular, read_json, write_json, write_whole
 
 FORMAT = 1
 HEADER = "header.json"
 SHARD_POSITIONS = 65_536
 """Positions in a file: a few MB."""
+MOST_SHARD_POSITIONS = 16 * SHARD_POSITIONS
+"""Positions that a file may have: it is read as a whole."""
+_NPY = b"\x93NUMPY\x01\x00"  # how a file of an array begins
+_MOST_HEADER = 1024  # bytes that say what an array is
 
 _USE_ANOTHER = "Write the demonstrations again."
 
@@ -110,22 +113,28 @@ class DemonstrationsHeader:
             )
         if content.get("format") != FORMAT:
             raise ConfigError(
-                f"{file}: format {content.get('format')!r}, but this version reads format "
+                f"{file}: format {shortened(content.get('format'))}, but this version reads format "
                 f"{FORMAT}. Use the version that wrote it, or write them again."
             )
         try:
             return cls(
-                game=GameIdentity.of(content["game"]),
+                game=GameIdentity.of(_typed(content, "game", dict)),
                 league=_typed(content, "league", str),
                 teacher=_typed(content, "teacher", str),
                 seed=_typed(content, "seed", int),
-                games=_typed(content, "games", int),
-                random_share=float(_typed(content, "random_share", (int, float))),
-                shards=tuple(whole("shards", each) for each in _typed(content, "shards", list)),
+                games=_within("games", _typed(content, "games", int), 1, math.inf),
+                random_share=float(
+                    _within("random_share", _typed(content, "random_share", (int, float)), 0, 1)
+                ),
+                shards=tuple(
+                    _within("shards", whole("shards", each), 1, MOST_SHARD_POSITIONS)
+                    for each in _typed(content, "shards", list)
+                ),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise ConfigError(
-                f"{file}: no version of hackmatrix-rl writes this ({error}). {_USE_ANOTHER}"
+                f"{file}: no version of hackmatrix-rl writes this ({printable(str(error), 200)}). "
+                f"{_USE_ANOTHER}"
             ) from error
 
     def write(self, folder: Path) -> None:
@@ -140,7 +149,7 @@ class DemonstrationsHeader:
             differ["league"] = self.league, environment.config.league
         if differ:
             said = "; ".join(
-                f"{name} {there!r}, but here it is {mine!r}"
+                f"{name} {shortened(repr(there))}, but here it is {mine!r}"
                 for name, (there, mine) in differ.items()
             )
             raise ConfigError(
@@ -170,10 +179,11 @@ class DemonstrationsWriter:
     Args:
         folder: a new or empty folder.
         header: what they are of. The writer counts the positions.
-        shard_positions: positions in a file.
+        shard_positions: positions in a file, at most `MOST_SHARD_POSITIONS`.
 
     Raises:
         ConfigError: the folder holds something already.
+        ValueError: `shard_positions` is out of range.
     """
 
     def __init__(
@@ -183,11 +193,12 @@ class DemonstrationsWriter:
         *,
         shard_positions: int = SHARD_POSITIONS,
     ) -> None:
+        size = whole("shard_positions", shard_positions)
+        self._size = _within("shard_positions", size, 1, MOST_SHARD_POSITIONS)
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise ConfigError(f"{folder}: exists already. Give a new or an empty folder.")
         folder.mkdir(parents=True, exist_ok=True)
         self._folder, self._header = folder, header
-        self._size = whole("shard_positions", shard_positions)
         self._waiting: list[Demonstrations] = []
 
     @property
@@ -244,29 +255,25 @@ class StoredDemonstrations:
     def shard(self, number: int) -> Demonstrations:
         """The positions of one file.
 
+        What the file says of an array is compared with what the header and the environment say,
+        before the array is read.
+
         Raises:
-            ConfigError: the file is missing, cut short or damaged.
+            ConfigError: the file is missing, damaged or of another game, or holds something else
+                than legal actions and finite numbers.
         """
         file = self.folder / _shard_name(number)
-        one = _one_of(self.environment)
-        like = _named(one)
+        like = _like(self.environment, self.header.shards[number])
         try:
-            with np.load(io.BytesIO(file.read_bytes()), allow_pickle=False) as stored:
-                arrays = {name: stored[name] for name in stored.files}
-        except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, KeyError) as error:
+            with open_regular(file) as content, zipfile.ZipFile(content) as archive:
+                some = _read_arrays(archive, like)
+            _check_values(some, self.header.games)
+        except _Wrong as wrong:
+            raise ConfigError(f"{file}: {wrong}. {_USE_ANOTHER}") from wrong
+        except Exception as error:  # zipfile has no single error for this
             raise ConfigError(
                 f"{file}: cannot be read, it is missing, cut short or damaged. {_USE_ANOTHER}"
             ) from error
-        length = self.header.shards[number]
-        for name, leaf in like.items():
-            found, shape = arrays.get(name), (length, *leaf.shape[1:])
-            if found is None or found.shape != shape or found.dtype != leaf.dtype:
-                said = "missing" if found is None else f"{found.dtype}{list(found.shape)}"
-                raise ConfigError(
-                    f"{file}: {name} is {said}, not {leaf.dtype}{list(shape)}. {_USE_ANOTHER}"
-                )
-        structure = jax.tree.structure(one)
-        some: Demonstrations = jax.tree.unflatten(structure, [arrays[name] for name in like])
         return some
 
     def batches(
@@ -311,14 +318,92 @@ def read_demonstrations(folder: Path | str, environment: HackMatrix) -> StoredDe
     place = Path(folder)
     header = DemonstrationsHeader.read(place)
     header.check_of(environment, place)
+    if header.games > header.positions:
+        raise ConfigError(
+            f"{place / HEADER}: {shortened(header.games)} games cannot have {header.positions:,} "
+            f"positions. {_USE_ANOTHER}"
+        )
     return StoredDemonstrations(place, header, environment)
 
 
 def _typed(content: Mapping[str, Any], name: str, kind: Any) -> Any:
     value = content[name]
     if not isinstance(value, kind) or isinstance(value, bool):
-        raise ValueError(f"{name} is {json.dumps(value)[:40]}")
+        raise ValueError(f"{name} is {shortened(value)}")
     return value
+
+
+def _within(name: str, value: Any, least: float, most: float) -> Any:
+    if not least <= value <= most:
+        raise ValueError(f"{name} must be within {least}..{most}, not {shortened(value)}")
+    return value
+
+
+class _Wrong(Exception):
+    """A file does not hold what it must; the message says how."""
+
+
+def _read_arrays(archive: zipfile.ZipFile, like: Demonstrations) -> Demonstrations:
+    """The arrays of an archive of NumPy.
+
+    Args:
+        archive: the archive.
+        like: arrays of the same dtypes and shapes.
+
+    Raises:
+        _Wrong: the archive holds other arrays; those are not read.
+    """
+    wanted = {f"{name}.npy": leaf for name, leaf in _named(like).items()}
+    found = archive.namelist()
+    if others := set(found) - wanted.keys():
+        raise _Wrong(
+            f"holds {printable(min(others), 60)}, which no version of hackmatrix-rl writes"
+        )
+    if len(found) < len(wanted) or len(found) > len(set(found)):
+        missing = wanted.keys() - set(found)
+        raise _Wrong(f"{min(missing)} is missing" if missing else "holds an array twice")
+    arrays = [_read_array(archive.getinfo(name), archive, leaf) for name, leaf in wanted.items()]
+    read: Demonstrations = jax.tree.unflatten(jax.tree.structure(like), arrays)
+    return read
+
+
+def _read_array(member: zipfile.ZipInfo, archive: zipfile.ZipFile, like: np.ndarray) -> np.ndarray:
+    """An array of an archive. NumPy's own reader would evaluate what the file says of its shape."""
+    kind, shape = like.dtype.str, like.shape
+    orders = {
+        f"{{'descr': '{kind}', 'fortran_order': {order == 'F'}, 'shape': {shape}, }}": order
+        for order in ("C", "F")
+    }
+    with archive.open(member) as file:
+        begin = file.read(len(_NPY) + 2)
+        length = int.from_bytes(begin[len(_NPY) :], "little")
+        told = file.read(min(length, _MOST_HEADER)).decode("latin-1").strip()
+        if not begin.startswith(_NPY) or told not in orders:
+            said = printable(told, 120) or "no array"
+            raise _Wrong(f"{member.filename} is {said}, not {like.dtype}{list(shape)}")
+        if member.file_size != len(begin) + length + like.nbytes:
+            raise _Wrong(f"{member.filename} has another size than its shape says")
+        content = np.frombuffer(bytearray(file.read(like.nbytes)), like.dtype)
+    if like.dtype == bool and (content.view(np.uint8) > 1).any():
+        raise _Wrong(f"{member.filename} holds something else than true and false")
+    return content.reshape(shape, order="F" if orders[told] == "F" else "C")
+
+
+def _check_values(some: Demonstrations, games: int) -> None:
+    """Raises _Wrong if a value is not what demonstrations hold."""
+    if not some.mask.any(axis=1).all():
+        raise _Wrong("mask leaves no legal action in a position")
+    for name, chosen in (("action", some.action), ("played", some.played)):
+        legal = (chosen >= 0) & (chosen < some.mask.shape[1])
+        legal[legal] = some.mask[legal, chosen[legal]]
+        if not legal.all():
+            raise _Wrong(f"{name} is {chosen[~legal][0]} in a position, where that is not legal")
+    for name, leaf in _named(some).items():
+        if not np.isfinite(leaf).all():
+            raise _Wrong(f"{name} holds NaN or infinity")
+    outside = (some.game < 0) | (some.game >= games)
+    if outside.any():
+        raise _Wrong(f"game is {some.game[outside][0]}, but {HEADER} counts {games:,} games")
 
 
 def _shard_name(number: int) -> str:
@@ -331,12 +416,12 @@ def _named(some: Demonstrations) -> dict[str, np.ndarray]:
     return {jax.tree_util.keystr(path).lstrip("."): leaf for path, leaf in leaves}
 
 
-def _one_of(environment: HackMatrix) -> Demonstrations:
-    """One position of zeros, whose arrays have the dtypes and shapes of any."""
+def _like(environment: HackMatrix, positions: int) -> Demonstrations:
+    """Arrays of the dtypes and shapes of so many positions, without memory of their own."""
     spec = environment.spec
 
     def array(dtype: Any, *shape: int) -> np.ndarray:
-        return np.zeros((1, *shape), dtype)
+        return np.broadcast_to(np.zeros((), dtype), (positions, *shape))
 
     return Demonstrations(
         observation=jax.tree.map(lambda leaf: array(leaf.dtype, *leaf.shape), spec.observation),

@@ -1,0 +1,168 @@
+"""Forged demonstrations: refused in one line, or actions are legal and numbers finite."""
+
+import io
+import json
+import shutil
+import zipfile
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from hypothesis import strategies as st
+
+from fuzz.commands import room
+from fuzz.stored import WAYS
+from fuzz.worker import Fuzzer
+from hackmatrix_rl.env import HackMatrix, game_identity
+from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.game import GameConfig
+from hackmatrix_rl.training.imitation import (
+    Demonstrations,
+    DemonstrationsHeader,
+    DemonstrationsWriter,
+    read_demonstrations,
+)
+
+POSITIONS = 20
+SHARD = "00000.npz"
+
+
+@cache
+def environment() -> HackMatrix:
+    return HackMatrix(GameConfig(max_enemies=2, max_transmissions=2, history=1))
+
+
+@cache
+def written() -> Path:
+    """Demonstrations as they should be."""
+    folder = Path(room()).with_name("demonstrations")
+    spec = environment().spec
+    some = Demonstrations(
+        observation=jax.tree.map(
+            lambda leaf: np.zeros((POSITIONS, *leaf.shape), leaf.dtype), spec.observation
+        ),
+        mask=np.ones((POSITIONS, spec.num_actions), bool),
+        action=np.zeros(POSITIONS, np.int32),
+        played=np.zeros(POSITIONS, np.int32),
+        reward=np.zeros(POSITIONS, np.float32),
+        done=np.zeros(POSITIONS, bool),
+        game=np.zeros(POSITIONS, np.int32),
+    )
+    header = DemonstrationsHeader(game_identity(), "original", "nobody", 0, 1, 0.0)
+    with DemonstrationsWriter(folder, header) as writer:
+        writer.add(some)
+    return folder
+
+
+@dataclass(frozen=True)
+class Forgery:
+    """What is changed.
+
+    Attributes:
+        header: fields of `header.json`.
+        damage: a name in `WAYS` and a seed, for the file of the arrays.
+        members: of the archive: their names, the text that says what the array is, the numbers.
+    """
+
+    header: dict[str, Any]
+    damage: tuple[str, int] | None
+    members: list[tuple[str, str, bytes]]
+
+
+texts = st.text(max_size=12)
+numbers = st.one_of(
+    st.integers(-3, 40), st.integers(-(2**70), 2**70), st.just(10**400), st.floats(width=32)
+)
+odd = st.one_of(
+    st.none(),
+    st.booleans(),
+    numbers,
+    texts,
+    st.lists(st.one_of(numbers, texts), max_size=3),
+    st.dictionaries(st.sampled_from(["rules", "observation", "actions", "x"]), texts, max_size=3),
+)
+fields = st.sampled_from(["format", "game", "league", "teacher", "seed", "games", "random_share"])
+names = st.one_of(
+    st.sampled_from(["mask", "action", "played", "reward", "done", "game", "observation.numbers"]),
+    texts,
+)
+kinds = st.sampled_from(["|b1", "<i4", "<f4", "|O", "<f8", "|V9"])
+lengths = st.one_of(st.just(POSITIONS), st.integers(-2, 2**70))
+told = st.one_of(
+    st.builds(
+        "{{'descr': '{}', 'fortran_order': {}, 'shape': ({},), }}".format,
+        kinds,
+        st.booleans(),
+        lengths,
+    ),
+    st.text(max_size=30),
+    st.builds(lambda sign, depth: sign * depth, st.sampled_from("([{'\\"), st.integers(1, 2000)),
+)
+data = st.one_of(st.binary(max_size=100), st.binary(min_size=20, max_size=20), st.just(bytes(80)))
+forgeries = st.builds(
+    Forgery,
+    st.dictionaries(st.one_of(fields, st.just("shards")), odd, max_size=2),
+    st.one_of(
+        st.none(), st.none(), st.tuples(st.sampled_from(sorted(WAYS)), st.integers(0, 10_000))
+    ),
+    st.lists(st.tuples(names, told, data), max_size=2),
+)
+
+
+def forge(each: Forgery) -> Path:
+    folder = Path(room()).with_name("forged_demonstrations")
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(written(), folder)
+    file, shard = folder / "header.json", folder / SHARD
+    file.write_text(json.dumps({**json.loads(file.read_text()), **each.header}))
+    with zipfile.ZipFile(shard) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    for name, text, content in each.members:
+        begin = text.encode("utf-8", "replace")
+        length = len(begin).to_bytes(2, "little")
+        named = name.encode("utf-8", "replace").decode().replace("\0", "")
+        members[f"{named}.npy"] = b"\x93NUMPY\x01\x00" + length + begin + content
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    shard.write_bytes(out.getvalue())
+    if each.damage is not None:
+        how, seed = each.damage
+        WAYS[how](shard, np.random.default_rng(seed))
+    return folder
+
+
+def check(each: Forgery) -> None:
+    folder = forge(each)
+    try:
+        stored = read_demonstrations(folder, environment())
+        some = [stored.shard(number) for number in range(len(stored.header.shards))]
+    except ConfigError as error:
+        said = str(error)
+        assert said.startswith(str(folder)), said
+        assert said.isprintable(), ascii(said)
+        return
+    for shard in some:
+        places = np.arange(len(shard))
+        assert shard.mask[places, shard.action].all()
+        assert shard.mask[places, shard.played].all()
+        assert (shard.action >= 0).all()
+        assert np.isfinite(shard.reward).all()
+
+
+FUZZER = Fuzzer(
+    forgeries,
+    check,
+    examples=200,
+    found=(
+        Forgery({"random_share": 10**400}, None, []),
+        Forgery({"games": 10**30}, None, []),
+        Forgery({"game": ["actions", "observation", "rules"]}, None, []),
+        Forgery({}, None, [("reward", "(" * 500, bytes(80))]),
+        Forgery({}, None, [("action", "{'descr': '<i4', 'shape': (1000000000000,), }", bytes(80))]),
+    ),
+)
