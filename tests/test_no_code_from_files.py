@@ -57,7 +57,7 @@ def openings(source):
         function, owner = ast.unparse(node.func), ast.unparse(getattr(node.func, "value", node))
         name = function.rpartition(".")[2]
         modes = [each.value for each in node.args if isinstance(each, ast.Constant)]
-        reads = owner not in ("os", "webbrowser") and modes in ([], ["r"], ["rb"])
+        reads = owner not in ("os", "webbrowser", "archive") and modes in ([], ["r"], ["rb"])
         if name in ("read_text", "read_bytes", "fromfile") or (name == "open" and reads):
             yield f"{node.lineno}: {function}"
 

@@ -97,7 +97,7 @@ def test_damaged_files_are_no_reason_to_fail(run, content):
 def test_a_folder_in_place_of_a_file_is_told(run):
     (run / "metrics.jsonl").unlink()
     (run / "metrics.jsonl").mkdir()
-    assert "metrics.jsonl (metrics) cannot be used: Is a directory" in page_of(run)
+    assert "metrics.jsonl (metrics) cannot be used: is a folder" in page_of(run)
 
 
 def test_damaged_rows_are_counted(run):
