@@ -127,7 +127,7 @@ def test_what_a_large_machine_can_take_is_allowed():
         ("a" * 256, "a part of it has more than 255 characters"),
         ("runs/a\nb", "a line break or another control character is in it"),
         ("a\0b", "a line break or another control character is in it"),
-        ("a\ud800b", "a character is in it that no name can have"),
+        ("a\ud800b", "must be text in UTF-8"),
     ],
     ids=["long", "long part", "line break", "NUL", "surrogate"],
 )
