@@ -91,6 +91,9 @@ def check(each: tuple[tuple[str, ...], str | None, dict[str, Any]]) -> None:
     arguments = [part.replace("RUN", str(place)) for part in command]
     answer = run_here(arguments, REPLACED)
     assert MODULE not in sys.modules, f"{arguments} imported {MODULE}"
+    for line in answer[2].splitlines():
+        assert line.isprintable(), ascii(line)
+        assert len(line) < 700, line
     assert_answered(arguments, answer, str(place), "--", "setting")
 
 
