@@ -12,6 +12,7 @@ from hackmatrix_rl.env import (
     CELL,
     SCREEN_CHANNELS,
     Channel,
+    Features,
     GameIdentity,
     game_identity,
 )
@@ -96,7 +97,7 @@ def test_shapes_belong_to_it(monkeypatch):
     def wider(environment):
         found = spec(environment)
         return dataclasses.replace(
-            found, encode=lambda seen: found.encode(seen).ravel(), split=None
+            found, encode=lambda seen: Features(found.encode(seen).ravel()), split=None
         )
 
     monkeypatch.setattr(identity.HackMatrix, "spec", property(wider))
