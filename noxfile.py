@@ -25,6 +25,7 @@ PROCESSES = (
     *("tests/cli/test_eval.py", "tests/cli/test_output.py", "tests/cli/test_reward.py"),
     "tests/cli/test_train.py",
     *("tests/runs/test_faults.py", "tests/runs/test_every_algorithm.py"),
+    *("tests/runs/test_forged_text.py", "tests/runs/test_trust.py"),
     "tests/system/test_hosts.py",
     *("tests/checkpoints/test_kept_checkpoints.py", "tests/system/test_rendezvous.py"),
     "tests/runs/test_verify_resume.py",
