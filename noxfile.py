@@ -25,7 +25,6 @@ PROCESSES = (
     *("tests/cli/test_eval.py", "tests/cli/test_output.py", "tests/cli/test_reward.py"),
     "tests/cli/test_train.py",
     *("tests/runs/test_faults.py", "tests/runs/test_every_algorithm.py"),
-    *("tests/runs/test_forged_text.py", "tests/runs/test_trust.py"),
     "tests/system/test_hosts.py",
     *("tests/checkpoints/test_kept_checkpoints.py", "tests/system/test_rendezvous.py"),
     "tests/runs/test_verify_resume.py",
@@ -45,6 +44,7 @@ VIEW = (
     *("tests/cli/test_play.py", "tests/cli/test_ui.py", "tests/cli/test_watch.py"),
     *("tests/cli/test_report.py", "tests/runs/test_replaying.py", "tests/runs/test_report.py"),
     "tests/cli/test_analyze.py",
+    *("tests/runs/test_forged_text.py", "tests/runs/test_trust.py"),
 )
 SEARCH = (
     *("tests/search", "tests/clique", "tests/self_play"),
@@ -126,7 +126,7 @@ def devices(session: nox.Session) -> None:
 
 @nox.session
 def view(session: nox.Session) -> None:
-    """How agents play: evaluation, pictures, replays, pages, reports; and how people play."""
+    """How agents and people play; evaluation, replays, reports; what a sent run could do."""
     install(session, "test")
     session.run("pytest", *PARALLEL, *VIEW, *session.posargs)
 
