@@ -21,13 +21,13 @@ CONSTRAINTS = ("-c", "constraints.txt")
 
 # Tests that are sessions of their own; everything else is in `tests`.
 PROCESSES = (
+    # The longest first: files are dealt out in this order.
+    *("tests/runs/test_every_algorithm.py", "tests/runs/test_faults.py"),
+    *("tests/runs/test_verify_resume.py", "tests/system/test_hosts.py"),
     *("tests/cli/test_as_users_run_it.py", "tests/cli/test_dry_run.py"),
     *("tests/cli/test_eval.py", "tests/cli/test_output.py", "tests/cli/test_reward.py"),
     "tests/cli/test_train.py",
-    *("tests/runs/test_faults.py", "tests/runs/test_every_algorithm.py"),
-    "tests/system/test_hosts.py",
     *("tests/checkpoints/test_kept_checkpoints.py", "tests/system/test_rendezvous.py"),
-    "tests/runs/test_verify_resume.py",
 )
 DEVICES = (
     *("tests/agent/test_first_layer.py", "tests/agent/test_remat.py", "tests/cli/test_bench.py"),
