@@ -35,7 +35,7 @@ class Duties(ABC):
 
     @abstractmethod
     def updates_until_due(self, trainer: Trainer[Any]) -> int | None:
-        """In how many updates a dispatch has to end, at the latest; `None`: whenever it likes."""
+        """In how many updates a dispatch has to end, at the latest; `None`: no bound."""
 
     @abstractmethod
     def lines(self, metrics: Metrics) -> list[str]:

@@ -114,12 +114,12 @@ class _Zeros(Environment):
 
     @property
     def spec(self) -> EnvSpec:
-        """The other's."""
+        """The spec of the other environment."""
         return self.other.spec
 
     @property
     def truncates(self) -> bool:
-        """The other's."""
+        """Whether the other environment truncates."""
         return self.other.truncates
 
     def reset(self, keys: Key[Array, " num_envs"]) -> tuple[PyTree[Array], Timestep]:

@@ -55,7 +55,8 @@ class ActorCritic(eqx.Module):
                         "has its own __call__"
                     )
         call = vars(cls).get("__call__")
-        # The final one calls a trunk, to which an evaluator applies the rule.
+        # The final one calls a trunk, to which an evaluator applies the rule. To mypy, a method
+        # cannot be assigned.
         if call is not None and not getattr(call, "__final__", False):
             cls.__call__ = in_compute_dtype(call)  # type: ignore[method-assign]
 
