@@ -21,7 +21,6 @@ CONSTRAINTS = ("-c", "constraints.txt")
 
 # Tests that are sessions of their own; everything else is in `tests`.
 PROCESSES = (
-    # The longest first: files are dealt out in this order.
     *("tests/runs/test_every_algorithm.py", "tests/runs/test_faults.py"),
     *("tests/runs/test_verify_resume.py", "tests/system/test_hosts.py"),
     *("tests/cli/test_as_users_run_it.py", "tests/cli/test_dry_run.py"),
@@ -65,8 +64,8 @@ APART = (
     *VIEW,
     *SEARCH,
 )
-# By file: what a file's tests share is compiled once.
-PARALLEL = ("-n", "2", "--dist", "loadfile")
+# By file: what a file's tests share is compiled once. In the order of tests/conftest.py.
+PARALLEL = ("-n", "2", "--dist", "loadfile", "--no-loadscope-reorder")
 LARGEST_WHEEL = 10_000_000
 # Some hundred tests that compile little, for versions that are not the pinned ones.
 FAST = (
@@ -101,7 +100,7 @@ def tests(session: nox.Session) -> None:
     """The game, the modules and training in one process: what to run before each commit."""
     install(session, "test")
     session.log(
-        "Tests of the game, the modules, checkpoints and commands: about ten minutes on two free "
+        "Tests of the game, the modules, checkpoints and commands: some minutes on two free "
         "cores, most of it compiling. What fails is told at the end. `nox -l` lists the sessions "
         "for real processes, devices, search, pictures, examples and pages; `bash .ci/run` runs "
         "them all."

@@ -5,13 +5,19 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
+from importlib.metadata import version
 
 # Before JAX is imported: it reads these once.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
-if "xla_force_host_platform_device_count" not in os.environ.get("XLA_FLAGS", ""):
-    os.environ["XLA_FLAGS"] = (
-        os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=8"
-    ).strip()
+# What programs compute is tried here, seldom how fast, and most of the time goes into compiling:
+# these halve it. Processes that tests start do the same, but for those that run as users' do.
+os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+os.environ.setdefault("XLA_FLAGS", "")
+if "xla_force_host_platform_device_count" not in os.environ["XLA_FLAGS"]:
+    os.environ["XLA_FLAGS"] += " --xla_force_host_platform_device_count=8"
+# An unknown flag ends the process.
+if "fusion_emitters" not in os.environ["XLA_FLAGS"] and version("jaxlib").startswith("0.10."):
+    os.environ["XLA_FLAGS"] += " --xla_cpu_use_fusion_emitters=false"
 
 import compiling
 import jax
@@ -42,6 +48,23 @@ jax.config.update("jax_compilation_cache_dir", _compilation_cache())
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
 
 
+LONG = (
+    "agent/test_action_networks.py",
+    "agent/test_networks.py",
+    "agent/test_probes.py",
+    "checkpoints/test_kept_checkpoints.py",
+    "cli/test_replay.py",
+    "env/test_conformance_through_step.py",
+    "runs/test_every_algorithm.py",
+    "runs/test_faults.py",
+    "runs/test_frontier_resume.py",
+    "runs/test_resume.py",
+    "system/test_hosts.py",
+    "training/test_trainer.py",
+    "training/test_wrong_use.py",
+)
+
+
 @pytest.fixture(scope="session")
 def cache() -> str:
     """The folder of compiled programs, for processes that a test starts and does not kill."""
@@ -49,9 +72,9 @@ def cache() -> str:
 
 
 @pytest.fixture(scope="module")
-def compile_quickly() -> Iterator[None]:
-    """Few optimizations in a module that asks for it."""
-    with compiling.quickly():
+def optimized() -> Iterator[None]:
+    """Programs compiled as users' are, in a module where speed or bits are the point."""
+    with compiling.optimized():
         yield
 
 
@@ -75,6 +98,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    # Files are dealt out in order: a long one at the end would leave the other worker idle.
+    items.sort(key=lambda item: not item.nodeid.split("::")[0].endswith(LONG))
     for marker in ("statistical", "matrix"):
         if config.getoption(f"--{marker}") or marker in config.getoption("-m"):
             continue

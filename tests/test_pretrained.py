@@ -28,8 +28,6 @@ from hackmatrix_rl.evaluation import evaluate
 from hackmatrix_rl.game import LEAGUES
 from hackmatrix_rl.runs import config_here, find_player
 
-pytestmark = pytest.mark.usefixtures("compile_quickly")
-
 GAMES = 250
 FOLDER = Path(hm.__file__).parent / "pretrained"
 TOLERANCE = 4

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import stdtrit
 
 from hackmatrix_rl.evaluation._estimate import (
     Estimate,
@@ -157,4 +156,6 @@ def _seeds_wanted(left: list[np.ndarray]) -> int | None:
 
 def _quantile(count: int) -> float:
     """The 97.5% point of Student's distribution for a mean of `count` numbers."""
+    from scipy.special import stdtrit  # a tenth of the package's time to import
+
     return float(stdtrit(count - 1, 0.975))

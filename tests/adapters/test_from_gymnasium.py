@@ -9,7 +9,6 @@ import hackmatrix_rl as hm
 from hackmatrix_rl.env import env_keys
 
 gymnasium = pytest.importorskip("gymnasium")
-pytestmark = pytest.mark.usefixtures("compile_quickly")
 SAME_STEP = gymnasium.vector.AutoresetMode.SAME_STEP
 
 

@@ -13,8 +13,6 @@ from gymnasium.utils.env_checker import check_env  # noqa: E402
 
 import hackmatrix_rl.gymnasium  # noqa: E402, F401
 
-pytestmark = pytest.mark.usefixtures("compile_quickly")
-
 
 @pytest.mark.parametrize("observation", ["dict", "flat"])
 @pytest.mark.parametrize("league", ["original", "no-rewind"])

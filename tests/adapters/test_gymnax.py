@@ -8,7 +8,7 @@ import pytest
 import hackmatrix_rl as hm
 
 gymnax = pytest.importorskip("gymnax")
-pytestmark = pytest.mark.usefixtures("compile_quickly", "lenient")
+pytestmark = pytest.mark.usefixtures("lenient")
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ import pytest
 import hackmatrix_rl as hm
 
 pgx = pytest.importorskip("pgx")
-pytestmark = pytest.mark.usefixtures("compile_quickly")
 
 
 @pytest.mark.parametrize("name", ["2048", "minatar-breakout"])

@@ -12,8 +12,7 @@ from hackmatrix_rl.agent.precision import precision
 from hackmatrix_rl.env import HackMatrix, Number, env_keys
 from hackmatrix_rl.game import FIRST_PROGRAM, SIPHON, Program
 from hackmatrix_rl.training import Trainer
-
-pytestmark = pytest.mark.usefixtures("compile_quickly")
+from hackmatrix_rl.training.sharding import mesh
 
 KEY = jax.random.key(0)
 NAMES = ("resnet", "transformer")
@@ -41,7 +40,7 @@ def sizes_of_gradient(network, observations):
 
 @pytest.fixture(scope="module")
 def observations():
-    return StillTactical().reset(env_keys(KEY, 8))[1].observation
+    return jax.jit(StillTactical().reset)(env_keys(KEY, 8))[1].observation
 
 
 @pytest.fixture(scope="module", params=NAMES)
@@ -123,7 +122,7 @@ def test_a_trainer_does_two_updates():
     network = build_network("resnet", SPEC, width=4, depth=1, key=KEY)
     trainer = Trainer(
         StillTactical(), network, num_envs=8, num_steps=2, num_minibatches=2, update_epochs=1,
-        precision="bf16",
+        precision="bf16", mesh=mesh("data=1"),
     )  # fmt: skip
     metrics = list(trainer.train(2 * trainer.batch_size, key=KEY))
     assert len(metrics) == 2

@@ -48,8 +48,6 @@ from hackmatrix_rl.env import (
     env_keys,
 )
 
-pytestmark = pytest.mark.usefixtures("compile_quickly")
-
 BOARD = probes.Probe({}, board=True).spec
 KEY = jax.random.key(0)
 FINAL = (
@@ -66,7 +64,8 @@ FINAL = (
 @pytest.mark.parametrize("name", NETWORKS)
 def test_every_network_gives_logits_a_value_and_a_carry(name):
     network = build_network(name, BOARD, width=8, key=KEY)
-    logits, value, carry = network(jnp.ones(4, jnp.float32), network.initial_carry())
+    call = eqx.filter_jit(network)
+    logits, value, carry = call(jnp.ones(4, jnp.float32), network.initial_carry())
     assert logits.shape == (3,)
     assert value.shape == ()
     assert jax.tree.structure(carry) == jax.tree.structure(network.initial_carry())
@@ -75,7 +74,7 @@ def test_every_network_gives_logits_a_value_and_a_carry(name):
 @pytest.mark.parametrize("name", NETWORKS)
 def test_the_first_policy_is_nearly_uniform(name):
     network = build_network(name, BOARD, width=8, key=KEY)
-    logits, _, _ = network(jnp.ones(4, jnp.float32), network.initial_carry())
+    logits, _, _ = eqx.filter_jit(network)(jnp.ones(4, jnp.float32), network.initial_carry())
     chances = MaskedCategorical(logits, jnp.ones(3, bool))
     assert chances.entropy() > 0.999 * np.log(3)
 
@@ -88,15 +87,16 @@ def test_unrolling_is_calling_step_by_step(name, precise):
     seen = jnp.asarray(draw.normal(size=(7, 5, 4)), jnp.float32)
     done = jnp.asarray(draw.random((7, 5)) < 0.3)
     first = jax.tree.map(lambda x: jnp.broadcast_to(x, (5, *x.shape)), network.initial_carry())
-    logits, value = evaluator_of(network).unroll(seen, first, done)
-    plain_logits, plain_value = plain_evaluator(network).unroll(seen, first, done)
+    call = eqx.filter_jit(network)
+    logits, value = eqx.filter_jit(evaluator_of(network).unroll)(seen, first, done)
+    plain_logits, plain_value = eqx.filter_jit(plain_evaluator(network).unroll)(seen, first, done)
     close = {"f32": 1e-5, "bf16": 0.03}[precise]
     np.testing.assert_allclose(logits, plain_logits, atol=close)
     np.testing.assert_allclose(value, plain_value, atol=close)
     for env in range(5):
         carry = network.initial_carry()
         for step in range(7):
-            here, worth, carry = network(seen[step, env], carry)
+            here, worth, carry = call(seen[step, env], carry)
             np.testing.assert_allclose(logits[step, env], here, atol=close)
             np.testing.assert_allclose(value[step, env], worth, atol=close)
             carry = network.initial_carry() if done[step, env] else carry

@@ -15,8 +15,6 @@ from hackmatrix_rl.runs import compose
 
 from .kept import NEWEST, forge, forge_config, unpack
 
-pytestmark = pytest.mark.usefixtures("compile_quickly")
-
 
 @pytest.fixture
 def run(tmp_path, monkeypatch):

@@ -16,13 +16,11 @@ from hackmatrix_rl.checkpoints import (
 )
 from hackmatrix_rl.env import game_identity
 from hackmatrix_rl.errors import ConfigError
-from hackmatrix_rl.evaluation import evaluate, evaluate_all
+from hackmatrix_rl.evaluation import evaluate_all
 from hackmatrix_rl.runs import compose, find_player, find_resumable_run
 from hackmatrix_rl.runs._resume import restore_training
 
 from .kept import DATA, FORMATS, NEWEST, UPDATES, checkpoint_of, content, forge, unpack
-
-pytestmark = pytest.mark.usefixtures("compile_quickly")
 
 
 @pytest.fixture(params=FORMATS)
@@ -46,15 +44,6 @@ def test_it_says_what_it_is(run):
     assert metadata["run"]["run_id"] == run.name
 
 
-def test_its_policy_plays(run):
-    loaded = load(run)
-    found = evaluate(
-        loaded.policy, loaded.environment, episodes=16, key=jax.random.key(0), num_envs=16
-    )
-    assert len(found.values["return"]) == 16
-    assert np.isfinite(found.values["return"]).all()
-
-
 def test_its_values_have_units(run):
     scale = load(run).value_scale()
     stored = read_arrays(find_checkpoint(run), "training").under(".learner.value_scale")
@@ -74,16 +63,16 @@ def test_some_arrays_can_be_read_alone(run):
     assert not read_arrays(folder, "training", under=".nothing").arrays
 
 
-def test_the_player_of_a_run_tells_its_value_and_plays_as_its_policy_does(run):
+def test_its_policy_plays_and_its_player_tells_its_value_and_plays_the_same(run):
     player, environment = find_player(str(run))
-    state, _ = environment.reset(jax.random.split(jax.random.key(0), 1))
-    game = jax.tree.map(lambda leaf: leaf[0], state.games)
-    _, _, thought = player.think(
-        environment.observe(game), state.mask[0], player.initial_carry(), key=jax.random.key(0)
-    )
+    state, timestep = jax.jit(environment.reset)(jax.random.split(jax.random.key(0), 1))
+    seen = jax.tree.map(lambda leaf: leaf[0], timestep.observation)
+    _, _, thought = player.think(seen, state.mask[0], player.initial_carry(), key=jax.random.key(0))
     assert np.isfinite(float(thought.value))
     players = {"player": player, "policy": load(run).policy}
     found = evaluate_all(players, environment, episodes=8, key=jax.random.key(0))
+    assert len(found["policy"].values["return"]) == 8
+    assert np.isfinite(found["policy"].values["return"]).all()
     for name, values in found["player"].values.items():
         np.testing.assert_array_equal(values, found["policy"].values[name])
 

@@ -1,20 +1,32 @@
-import compiling
+import fcntl
+import os
+from pathlib import Path
+
 import pytest
 
 from .commands import invoke
 
 
-@pytest.fixture(scope="package", autouse=True)
-def compile_quickly():
-    """What is tried here is what commands say and write, not how fast they compute."""
-    with compiling.quickly():
-        yield
-
-
 @pytest.fixture(scope="package")
-def trained(compile_quickly, tmp_path_factory):
-    """The folder of a finished run, and what it printed."""
-    folder = tmp_path_factory.mktemp("trained") / "run"
-    result = invoke("train", "--preset", "debug", "--eval-episodes", "4", "--run-dir", folder)
-    assert result.exit_code == 0, result.output
-    return folder, result.output
+def trained(tmp_path_factory):
+    """The folder of a finished run, and what it printed.
+
+    Trained once for all workers, and for all sessions that get a folder for it.
+    """
+    if shared := os.environ.get("HACKMATRIX_RL_TEST_RUNS"):
+        place = Path(shared)
+    elif "PYTEST_XDIST_WORKER" in os.environ:
+        place = tmp_path_factory.getbasetemp().parent
+    else:
+        place = tmp_path_factory.mktemp("shared")
+    folder, output = place / "trained" / "run", place / "trained" / "output.txt"
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with (folder.parent / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not output.exists():
+            result = invoke(
+                "train", "--preset", "debug", "--eval-episodes", "4", "--run-dir", folder
+            )
+            assert result.exit_code == 0, result.output
+            output.write_text(result.output)
+    return folder, output.read_text()

@@ -10,8 +10,6 @@ from hackmatrix_rl.runs.sinks import read_json_lines
 
 from .commands import assert_refused, invoke
 
-pytestmark = pytest.mark.usefixtures("compile_quickly")
-
 SMALL = (
     *("--preset", "debug", "--num-envs", 4, "--num-steps", 8, "--width", 8),
     *("--max-enemies", 4, "--max-transmissions", 4, "--history", 1, "--updates-per-dispatch", 1),

@@ -24,8 +24,6 @@ from hackmatrix_rl.runs.sinks import read_json_lines
 
 from .commands import assert_refused, invoke
 
-pytestmark = pytest.mark.usefixtures("compile_quickly")
-
 SMALL = (
     *("--preset", "debug", "--algorithm", "r2d2", "--num-envs", 8, "--width", 8),
     *("--sequence-batch-size", 8, "--buffer-size", 256, "--max-enemies", 4),

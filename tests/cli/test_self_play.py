@@ -16,8 +16,6 @@ from hackmatrix_rl.runs.sinks import read_json_lines
 
 from .commands import assert_refused, invoke
 
-pytestmark = pytest.mark.usefixtures("compile_quickly")
-
 SMALL = (
     *("--vertices", 4, "--num-simulations", 4, "--width", 8, "--game-batch-size", 8),
     *("--moves-per-update", 4, "--training-batch-size", 16, "--train-steps", 2),

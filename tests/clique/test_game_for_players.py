@@ -3,13 +3,10 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.clique import CliqueConfig, from_edges, legal_actions
 from hackmatrix_rl.env import CliqueGame
-
-pytestmark = pytest.mark.usefixtures("compile_quickly")
 
 GAME = CliqueGame(CliqueConfig(5, 3))
 KEY = jax.random.key(0)

@@ -25,8 +25,6 @@ from hackmatrix_rl.clique import (
 
 from .brute_force import Board, result_of
 
-pytestmark = pytest.mark.usefixtures("compile_quickly")
-
 SIZES = [(3, 3), (5, 4), (6, 3), (7, 4), (8, 5)]
 
 

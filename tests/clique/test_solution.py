@@ -9,8 +9,6 @@ from hackmatrix_rl.clique import CliqueConfig, from_edges, new_game, play, solve
 
 from .brute_force import Board, minimax
 
-pytestmark = pytest.mark.usefixtures("compile_quickly")
-
 VARIANTS = ["draw", "second-wins"]
 
 

@@ -32,6 +32,9 @@ from hackmatrix_rl.game import (
     to_arrays,
 )
 
+# The proof, with the programs that users run.
+pytestmark = pytest.mark.usefixtures("optimized")
+
 
 @pytest.fixture(scope="module")
 def stepper():

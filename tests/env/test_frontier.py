@@ -14,8 +14,6 @@ from hackmatrix_rl.env._frontier import KINDS
 from hackmatrix_rl.game import legal_actions
 from hackmatrix_rl.training.sharding import mesh
 
-pytestmark = pytest.mark.usefixtures("compile_quickly")
-
 NUM_ENVS, STEPS = 2 * BLOCK, 400
 GAME = HackMatrix(max_steps=60)
 FRONTIER = Frontier(GAME, share=0.5)

@@ -1,6 +1,5 @@
 """What is learned from may be another sum of the terms than the game's; the game stays the same."""
 
-import compiling
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -33,11 +32,10 @@ def played(environment):
 @pytest.fixture(scope="module")
 def both():
     """The same games without weights, and with them."""
-    with compiling.quickly():
-        return [
-            played(hm.HackMatrix(SMALL, max_steps=LIMIT, reward=reward))
-            for reward in (hm.RewardConfig(), hm.RewardConfig(**WEIGHTS))
-        ]
+    return [
+        played(hm.HackMatrix(SMALL, max_steps=LIMIT, reward=reward))
+        for reward in (hm.RewardConfig(), hm.RewardConfig(**WEIGHTS))
+    ]
 
 
 def test_weights_of_one_are_the_program_without_weights():

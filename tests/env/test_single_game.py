@@ -10,8 +10,6 @@ import pytest
 import hackmatrix_rl as hm
 from hackmatrix_rl.env import HackMatrixGame, env_keys
 
-pytestmark = pytest.mark.usefixtures("compile_quickly")
-
 
 class Countdown(hm.SingleGame):
     """From some number down to 0: action 1 counts, 0 waits; 2 is legal at 1 only, and cuts."""

@@ -32,8 +32,6 @@ from hackmatrix_rl.game import (
 )
 from hackmatrix_rl.game import new_game as begin
 
-pytestmark = pytest.mark.usefixtures("compile_quickly")
-
 CONFIG = GameConfig(max_enemies=8, max_transmissions=8, history=2)
 SYMMETRIES = range(NUM_SYMMETRIES)
 ROW, COL = int(Program.ROW), int(Program.COL)

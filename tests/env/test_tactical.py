@@ -5,7 +5,6 @@ from dataclasses import replace
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 from game.positions import block_of, daemon, data, glitch, position, transmission, virus
 from game.recordings import CONFIG, load, rows
 
@@ -29,8 +28,6 @@ from hackmatrix_rl.game import (
     recall,
 )
 from hackmatrix_rl.game._history import empty_history, remember
-
-pytestmark = pytest.mark.usefixtures("compile_quickly")
 
 TACTICAL = HackMatrix(CONFIG, observation="tactical")
 

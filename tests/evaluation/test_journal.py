@@ -18,8 +18,6 @@ from hackmatrix_rl.evaluation import (
 )
 from hackmatrix_rl.game import FIRST_PROGRAM, SIPHON, EnemyType, Program, RewardConfig
 
-pytestmark = pytest.mark.usefixtures("compile_quickly")
-
 UNDO = FIRST_PROGRAM + Program.UNDO
 
 

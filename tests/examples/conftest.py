@@ -24,8 +24,6 @@ def wheel_environment(tmp_path_factory):
     return os.environ | {
         "PYTHONPATH": str(made / "installed"),
         "MPLBACKEND": "agg",
-        # What is tried here is that examples run, not how fast: compile quickly, and once.
-        "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
         "JAX_COMPILATION_CACHE_DIR": str(jax.config.jax_compilation_cache_dir),
     }
 

@@ -10,6 +10,9 @@ import pytest
 from game.recordings import load, report
 from game.sampling import deviations_from_recorded, deviations_of, recorded_answers
 
+# The proof, with the programs that users run.
+pytestmark = pytest.mark.usefixtures("optimized")
+
 
 def test_outcomes_come_as_often_as_recorded(replay):
     lines = deviations_of(replay, draws=110, seed=1)

@@ -11,6 +11,9 @@ from game.replay import Played
 from game.setup_checker import setup_problems
 from game.statistics import compare_labels, deviations
 
+# The proof, with the programs that users run.
+pytestmark = pytest.mark.usefixtures("optimized")
+
 SEEDS = (0, 1, 2)
 WARP = 8
 WARPS = 240

@@ -5,6 +5,9 @@ import pytest
 
 from game.recordings import FLAGS, canonical, differences, load, report
 
+# The proof, with the programs that users run.
+pytestmark = pytest.mark.usefixtures("optimized")
+
 FILES = ("deterministic", "undo")
 SEEDS = (0, 1, 2)
 """Of the keys: without chance, the key changes nothing."""

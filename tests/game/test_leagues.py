@@ -18,8 +18,6 @@ from hackmatrix_rl.game import (
     play,
 )
 
-pytestmark = pytest.mark.usefixtures("compile_quickly")
-
 UP, DOWN, LEFT, RIGHT = range(4)
 UNDO = FIRST_PROGRAM + Program.UNDO
 ORIGINAL = GameConfig(max_enemies=40, max_transmissions=40)

@@ -24,8 +24,6 @@ from hackmatrix_rl.game import (
     yields_of,
 )
 
-pytestmark = pytest.mark.usefixtures("compile_quickly")
-
 RESOURCE, QUESTION = {"credits": 2}, {"content": int(Content.HIDDEN_DATA), "value": 9}
 
 

@@ -26,8 +26,6 @@ from hackmatrix_rl.memory_tasks import (
     TrialState,
 )
 
-pytestmark = pytest.mark.usefixtures("compile_quickly")
-
 TASKS = [
     DelayedMatch(),
     DelayedMatch(DelayedMatchConfig(noise=0.8)),

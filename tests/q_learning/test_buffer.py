@@ -20,8 +20,6 @@ from hackmatrix_rl.q_learning import (
 
 from .building import network
 
-pytestmark = pytest.mark.usefixtures("compile_quickly")
-
 ENVS, LENGTH, COUNT, WINDOW = 4, 12, 3, 5
 STARTS = LENGTH // COUNT
 PROBE = probes.value_only()

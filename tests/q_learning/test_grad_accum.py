@@ -11,8 +11,6 @@ from hackmatrix_rl.q_learning import Prioritized
 
 from .building import trainer
 
-pytestmark = pytest.mark.usefixtures("compile_quickly")
-
 TRUNCATES = probes.truncation()
 
 
@@ -36,7 +34,7 @@ def learned(parts, mesh=None):
 
 
 @pytest.fixture(scope="module")
-def whole(compile_quickly):
+def whole():
     """The same without parts, on one device."""
     return learned(1)
 

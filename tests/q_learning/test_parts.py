@@ -29,8 +29,6 @@ from hackmatrix_rl.q_learning import (
 
 from .building import network
 
-pytestmark = pytest.mark.usefixtures("compile_quickly")
-
 SPEC = probes.value_only().spec
 
 

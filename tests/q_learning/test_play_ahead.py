@@ -17,8 +17,6 @@ from hackmatrix_rl.q_learning import Sampling, Uniform, play_ahead
 
 from .building import SIZES, network, trainer
 
-pytestmark = pytest.mark.usefixtures("compile_quickly")
-
 GAME = probes.truncation()
 WAIT_SECONDS = 60
 

@@ -16,8 +16,6 @@ from hackmatrix_rl.training import Dispatch
 
 from .building import STEPS, first_values, look_alike, network, train, trainer, values_along
 
-pytestmark = pytest.mark.usefixtures("compile_quickly")
-
 CLOSE = 0.1
 TRUNCATES = probes.truncation()
 MATCH = hm.Batched(hm.DelayedMatch(DelayedMatchConfig(1, 1, 1, 1, 1)))
@@ -69,7 +67,7 @@ def one_step():
 
 
 @pytest.fixture(scope="module")
-def found(compile_quickly):
+def found():
     """One such trainer for several tests."""
     return one_step()
 
@@ -322,7 +320,7 @@ def one_update(precision):
 
 
 @pytest.fixture(scope="module")
-def wide(compile_quickly):
+def wide():
     """What an update in float32 reports."""
     return one_update("f32")[1]
 

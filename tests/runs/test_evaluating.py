@@ -11,8 +11,6 @@ from hackmatrix_rl.runs.sinks import read_json_lines
 
 from .cartpole_command import compose
 
-pytestmark = pytest.mark.usefixtures("compile_quickly")
-
 
 def settings(folder, **changes):
     return make_config(

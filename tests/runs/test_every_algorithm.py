@@ -56,11 +56,6 @@ CONFIGS = {
 }
 
 
-@pytest.fixture(autouse=True)
-def _compile_quickly(monkeypatch):
-    monkeypatch.setenv("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
-
-
 @pytest.mark.parametrize("algorithm", CONFIGS)
 def test_a_killed_run_that_is_resumed_ends_in_the_same_bits(tmp_path, algorithm):
     verdict = verify_resume(

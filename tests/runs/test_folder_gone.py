@@ -29,8 +29,6 @@ from hackmatrix_rl.system import ExitCode, read_json
 
 from .cartpole_command import compose
 
-pytestmark = pytest.mark.usefixtures("compile_quickly")
-
 
 class Thief(Sink):
     """Does something before the row of an update is written, and keeps what was said."""

@@ -12,8 +12,6 @@ from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.runs._record import read_run
 from hackmatrix_rl.view.replays import Replay
 
-pytestmark = pytest.mark.usefixtures("compile_quickly")
-
 STEERS = "\x1b]0;owned\x07\x1b[2J\r\x9b5n\u202e\ud800\n"
 FREE = ("run_dir", "wandb_project", "wandb_group", "wandb_name", "wandb_tags", "wandb_notes")
 """Texts that no table parses."""

@@ -21,8 +21,6 @@ from hackmatrix_rl.runs._launch import launch
 from hackmatrix_rl.runs._resume import restore_training
 from hackmatrix_rl.runs._verify_resume import first_difference
 
-pytestmark = pytest.mark.usefixtures("compile_quickly")
-
 KEY = jax.random.key(0)
 SIZES = {"num_envs": 16, "num_steps": 64, "width": 8, "updates_per_dispatch": 1}
 GAME = {"max_enemies": 4, "max_transmissions": 4, "history": 2, "max_steps": 60}

@@ -11,8 +11,6 @@ from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.runs import make_run_folder, play_league, play_perfect
 from hackmatrix_rl.runs._league import LeagueFolder
 
-pytestmark = pytest.mark.usefixtures("compile_quickly")
-
 
 def config_of(tmp_path, **changes):
     given = {"vertices": 4, "num_simulations": 2, "width": 8, "league_games": 2, **changes}

@@ -19,14 +19,12 @@ from hackmatrix_rl.view.replays import Match, Replay, game_seed
 
 from .cartpole_command import compose
 
-pytestmark = pytest.mark.usefixtures("compile_quickly")
-
 KEY = jax.random.key(2)
 ENVIRONMENT = hm.HackMatrix(max_steps=20)
 
 
 @pytest.fixture(scope="module")
-def found(compile_quickly):
+def found():
     """An evaluation of five games; played by hand, because the games compile faster so."""
     draws = np.random.default_rng(0)
     matches = [Match(game_seed(KEY, game), max_steps=20) for game in range(5)]

@@ -13,8 +13,6 @@ from hackmatrix_rl.runs._record import read_run
 from hackmatrix_rl.runs._versions import record_start
 from hackmatrix_rl.view.replays import Match, Replay, script_source
 
-pytestmark = pytest.mark.usefixtures("compile_quickly")
-
 LOG = """\
 2030-01-31 12:00:00  compiling ... (14 s last time)
 2030-01-31 12:04:00  Warning: update 30: the policy moved by 0.31, beyond 0.2 (--kl-alarm).

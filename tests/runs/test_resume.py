@@ -37,8 +37,6 @@ from hackmatrix_rl.training import Trainer
 
 from .cartpole_command import compose
 
-pytestmark = pytest.mark.usefixtures("compile_quickly")
-
 KEY = jax.random.key(7)
 
 

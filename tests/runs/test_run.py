@@ -4,7 +4,6 @@ import errno
 import signal
 
 import jax
-import pytest
 
 from hackmatrix_rl.agent.networks import MLPActorCritic
 from hackmatrix_rl.checkpoints import (
@@ -23,8 +22,6 @@ from hackmatrix_rl.runs.sinks import (
 )
 from hackmatrix_rl.system import ExitCode
 from hackmatrix_rl.training import Trainer
-
-pytestmark = pytest.mark.usefixtures("compile_quickly")
 
 
 def trainer_of(config):

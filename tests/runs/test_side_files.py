@@ -46,8 +46,6 @@ from hackmatrix_rl.training import Metrics
 
 from .cartpole_command import compose
 
-pytestmark = pytest.mark.usefixtures("compile_quickly")
-
 ROWS = [{"updates": number, "env_steps": 256 * number, "return": None} for number in (1, 2)]
 
 

@@ -42,8 +42,6 @@ from hackmatrix_rl.runs import (
 )
 from hackmatrix_rl.view.replays import Replay
 
-pytestmark = pytest.mark.usefixtures("compile_quickly")
-
 MODULE = """
 from pathlib import Path
 from hackmatrix_rl.agent.networks import build_network

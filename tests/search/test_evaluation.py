@@ -12,8 +12,6 @@ from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.game import Content, GameConfig, Program, from_arrays
 from hackmatrix_rl.search import EvaluationWeights, WinWeights, evaluate, win_probability, win_terms
 
-pytestmark = pytest.mark.usefixtures("compile_quickly")
-
 SIZES = {"max_enemies": 40, "max_transmissions": 40}
 LEAGUES = {
     "original": GameConfig(**SIZES),

@@ -26,8 +26,6 @@ from .hidden import look_alikes
 from .test_network_guide import network
 from .test_players import OWNER, with_snapshots
 
-pytestmark = pytest.mark.usefixtures("compile_quickly")
-
 ENVIRONMENT = hm.HackMatrix(CONFIG, observation="tactical", reward=RewardConfig(victory=0.5))
 NETWORK = network(environment=ENVIRONMENT)
 GAMES = 32

@@ -17,8 +17,6 @@ from hackmatrix_rl.env import HackMatrix
 from hackmatrix_rl.game import NUM_ACTIONS, Action, Program, from_arrays
 from hackmatrix_rl.search import NetworkGuide
 
-pytestmark = pytest.mark.usefixtures("compile_quickly")
-
 ENVIRONMENT = HackMatrix(CONFIG, observation="tactical")
 GAMES = 16
 

@@ -31,8 +31,6 @@ from hackmatrix_rl.search._expert import undoes
 
 from .hidden import look_alikes
 
-pytestmark = pytest.mark.usefixtures("compile_quickly")
-
 NO_REWIND = dataclasses.replace(CONFIG, rewind_across_stages=False)
 GAMES = 32
 QUESTION = {"content": int(Content.HIDDEN_DATA), "value": 9, "spawn_count": 9}

@@ -13,8 +13,6 @@ from hackmatrix_rl.search import GameModel, ImaginedStep, SingleGameModel
 
 from .tables import ENDS, NUM_ACTIONS, Opinion, Table
 
-pytestmark = pytest.mark.usefixtures("compile_quickly")
-
 SEEDS = 200
 START = jnp.int32(0)
 GAMMA = 0.9

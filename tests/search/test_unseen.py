@@ -12,8 +12,6 @@ from hackmatrix_rl.env import compact_observation
 from hackmatrix_rl.game import Content, EnemyType, Program, from_arrays, to_arrays
 from hackmatrix_rl.search import draw_unseen
 
-pytestmark = pytest.mark.usefixtures("compile_quickly")
-
 GAMES = 256
 QUESTION = {"content": int(Content.HIDDEN_DATA), "value": 9, "spawn_count": 9}
 

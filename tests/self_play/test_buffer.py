@@ -13,8 +13,6 @@ from hackmatrix_rl.self_play import Buffer, Moves, Results, VertexPermutations, 
 
 from .building import FIVE, solution
 
-pytestmark = pytest.mark.usefixtures("compile_quickly")
-
 GAMES, LENGTH, COUNT = 4, 12, 3
 
 

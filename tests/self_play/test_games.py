@@ -3,13 +3,10 @@
 import equinox as eqx
 import jax
 import numpy as np
-import pytest
 
 from hackmatrix_rl.self_play import Games, Search, begin, play_moves
 
 from .building import FIVE, opinion
-
-pytestmark = pytest.mark.usefixtures("compile_quickly")
 
 KEYS = jax.random.split(jax.random.key(0), 64)
 

@@ -22,8 +22,6 @@ from hackmatrix_rl.self_play import (
 
 from .building import FIVE, FOUR, MAKER_BREAKER, opinion, solution
 
-pytestmark = pytest.mark.usefixtures("compile_quickly")
-
 KEY = jax.random.key(4)
 KEYS = jax.random.split(KEY, 30)
 RANDOM = RandomPlayer()

@@ -17,8 +17,6 @@ from hackmatrix_rl.self_play import _search as searches
 
 from . import test_buffer, test_search, test_self_play
 
-pytestmark = pytest.mark.usefixtures("compile_quickly")
-
 
 def friends(play):
     """Inside of a tree, no move is the opponent's: what they win counts as won."""

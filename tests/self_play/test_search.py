@@ -20,8 +20,6 @@ from .building import (
     searched,
 )
 
-pytestmark = pytest.mark.usefixtures("compile_quickly")
-
 # Edges of six vertices: 0-1 is 0, 0-2 is 1, 1-2 is 5, 3-4 is 12, 3-5 is 13, 4-5 is 14.
 WINS_IN_ONE = (([0, 1], [12, 7], 5), ([0, 9, 4], [12, 13], 14), ([12, 14], [2, 5], 13))
 # Edges of four vertices: 0-1 is 0, 0-2 is 1, 0-3 is 2, 1-2 is 3, 1-3 is 4, 2-3 is 5.

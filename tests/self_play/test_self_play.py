@@ -26,8 +26,6 @@ from hackmatrix_rl.training.sharding import Blocks
 
 from .building import FIVE, MAKER_BREAKER, network, opinion
 
-pytestmark = pytest.mark.usefixtures("compile_quickly")
-
 SIZES = {
     "game_batch_size": 8,
     "moves_per_update": 4,

@@ -96,41 +96,48 @@ class Run:
         return [process.returncode for process in self.processes], outputs
 
 
-@pytest.mark.slow
-def test_two_processes_train_what_one_does(cache, tmp_path):
-    total = ("--total-timesteps", "1024")
-    run = Run(cache, tmp_path / "two", *total)
+TOTAL = ("--total-timesteps", "1024")
+
+
+@pytest.fixture(scope="module")
+def two(cache, tmp_path_factory):
+    """The folder of a run of two processes, and what each printed."""
+    run = Run(cache, tmp_path_factory.mktemp("together") / "two", *TOTAL)
     statuses, outputs = run.finish()
     assert statuses == [0, 0], outputs
+    return run.folder, outputs
+
+
+@pytest.mark.slow
+def test_two_processes_train_what_one_does(two, tmp_path):
+    folder, outputs = two
     is_single_process = subprocess.run(
-        [*COMMAND, *SETTINGS, *total, "--run-dir", str(tmp_path / "one")],
+        [*COMMAND, *SETTINGS, *TOTAL, "--run-dir", str(tmp_path / "one")],
         env={**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=2"},
         check=True,
         capture_output=True,
         timeout=TIMEOUT,
     )
     assert b"100%" in is_single_process.stdout
-    two, one = (
-        read_arrays(find_checkpoint(tmp_path / name), "training").arrays for name in ("two", "one")
+    together, alone = (
+        read_arrays(find_checkpoint(run), "training").arrays for run in (folder, tmp_path / "one")
     )
-    assert two.keys() == one.keys()
-    for name, array in one.items():
-        np.testing.assert_allclose(two[name], array, rtol=1e-4, atol=1e-5, err_msg=name)
+    assert together.keys() == alone.keys()
+    for name, array in alone.items():
+        np.testing.assert_allclose(together[name], array, rtol=1e-4, atol=1e-5, err_msg=name)
     # Process 0 alone writes metrics; each has its own log.
-    assert len(read_json_lines(tmp_path / "two" / "metrics.jsonl")) == 4
+    assert len(read_json_lines(folder / "metrics.jsonl")) == 4
     for log in ("log.txt", "log-process-1.txt"):
-        assert "compiled in" in (tmp_path / "two" / log).read_text()
+        assert "compiled in" in (folder / log).read_text()
     assert "100%" in outputs[0]
     assert "100%" not in outputs[1]
 
 
 @pytest.mark.slow
-def test_two_processes_evaluate_together_and_train_on_as_without(cache, tmp_path):
-    total = ("--total-timesteps", "1024")
+def test_two_processes_evaluate_together_and_train_on_as_without(two, cache, tmp_path):
     evaluate = ("--eval-interval", "2", "--eval-interval-episodes", "4")
-    for name, more in (("with", evaluate), ("without", ())):
-        statuses, outputs = Run(cache, tmp_path / name, *total, *more).finish()
-        assert statuses == [0, 0], outputs
+    statuses, outputs = Run(cache, tmp_path / "with", *TOTAL, *evaluate).finish()
+    assert statuses == [0, 0], outputs
     rows = read_json_lines(tmp_path / "with" / "metrics.jsonl")
     assert [row["updates"] for row in rows if "eval/return" in row] == [2, 4]
     told = []
@@ -140,8 +147,7 @@ def test_two_processes_evaluate_together_and_train_on_as_without(cache, tmp_path
     assert told[0] == told[1]
     assert len(told[0]) == 2
     ends = [
-        read_arrays(find_checkpoint(tmp_path / name), "training").arrays
-        for name in ("with", "without")
+        read_arrays(find_checkpoint(run), "training").arrays for run in (tmp_path / "with", two[0])
     ]
     for name, array in ends[0].items():
         np.testing.assert_array_equal(array, ends[1][name], err_msg=name)

@@ -19,8 +19,6 @@ from hackmatrix_rl.training import Algorithm, Trainer
 from .reinforce import Reinforce
 from .states import assert_same
 
-pytestmark = pytest.mark.usefixtures("compile_quickly")
-
 CONFIG = make_config(
     "debug", {"num_envs": 8, "num_steps": 16, "total_timesteps": 8 * 16 * 6, "save_interval": 2}
 )

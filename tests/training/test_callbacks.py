@@ -15,8 +15,6 @@ from hackmatrix_rl.training import evaluation_metrics
 
 from .states import assert_same
 
-pytestmark = pytest.mark.usefixtures("compile_quickly")
-
 KEY = jax.random.key(3)
 
 

@@ -21,8 +21,6 @@ from hackmatrix_rl.training.imitation import (
     record_demonstrations,
 )
 
-pytestmark = pytest.mark.usefixtures("compile_quickly")
-
 SMALL = GameConfig(max_enemies=4, max_transmissions=4, history=1)
 GAME = HackMatrix(SMALL, max_steps=12)
 HEADER = DemonstrationsHeader(

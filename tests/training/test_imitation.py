@@ -27,8 +27,6 @@ from .imitating import NUM_ENVS, NUM_STEPS, UPDATE, Balancer, imitation
 from .states import arrays, assert_same
 from .test_algorithm import StopsAt
 
-pytestmark = pytest.mark.usefixtures("compile_quickly")
-
 CONFIG = make_config(
     "debug",
     {

@@ -20,8 +20,6 @@ from hackmatrix_rl.runs._verify_resume import first_difference
 from hackmatrix_rl.training import Trainer
 from hackmatrix_rl.training.sharding import mesh
 
-pytestmark = pytest.mark.usefixtures("compile_quickly")
-
 AXES = {
     "precision": ("f32", "bf16", "f16"),
     "mesh": ("data=1", "data=2", "data=2,fsdp=2"),

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from agent import probes
 from agent.probes import make_trainer
-from compiling import quickly
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
@@ -178,8 +177,7 @@ def test_saved_positions_and_the_games_from_them_agree_on_any_mesh(monkeypatch):
     for devices in ("data=1", "data=2"):
         trainer = Trainer(environment, policy, mesh=hm.mesh(devices), **sizes)
         trainer.start(KEY)
-        with quickly():
-            trainer.dispatch(1)
+        trainer.dispatch(1)
         found.append(trainer.state.actors)
     one, two = found
     assert one.environment.bank.filled.any()

@@ -20,8 +20,6 @@ from hackmatrix_rl.training.sharding import mesh
 from .reinforce import Reinforce
 from .states import assert_same
 
-pytestmark = pytest.mark.usefixtures("compile_quickly")
-
 KEY = jax.random.key(3)
 
 

@@ -28,8 +28,6 @@ from hackmatrix_rl.training._state import is_value_head
 from .states import assert_same
 from .test_matrix import save
 
-pytestmark = pytest.mark.usefixtures("compile_quickly")
-
 KEY = jax.random.key(5)
 CARTPOLE = CartPole(max_steps=40)
 POLICY = MLPActorCritic(CARTPOLE.spec, width=16, depth=1, key=jax.random.key(0))

@@ -131,7 +131,6 @@ def auxiliary():
         env=os.environ
         | {
             "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
-            "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
             "JAX_COMPILATION_CACHE_DIR": str(jax.config.jax_compilation_cache_dir),
         },
         capture_output=True,

@@ -49,7 +49,7 @@ class Reader(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def match(compile_quickly):
+def match():
     match = Match.start(3)
     runner = Mind(SCRIPTS["runner"](), match)
     while match.now.end is None and match.now.number < 60:

@@ -17,8 +17,6 @@ from hackmatrix_rl.view.terminal._play import OWN_KEYS, PlayApp
 from .driving import UNICODE, drive, match_at, play, running, seat_of
 from .positions_shown import busy, state_of
 
-pytestmark = pytest.mark.usefixtures("compile_quickly")
-
 
 def rich_in_programs():
     return match_at(

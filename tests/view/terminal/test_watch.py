@@ -2,7 +2,6 @@
 
 import io
 
-import pytest
 from game.positions import virus
 from game.recordings import CONFIG
 from rich.console import Console
@@ -15,8 +14,6 @@ from hackmatrix_rl.view.terminal._watch import WatchApp
 
 from .driving import Confident, drive, match_at
 from .positions_shown import busy, state_of
-
-pytestmark = pytest.mark.usefixtures("compile_quickly")
 
 
 def watch(match, act, *, seconds=10.0, agent=None):

@@ -57,7 +57,7 @@ class Served:
 
 
 @pytest.fixture(scope="module")
-def served(compile_quickly):
+def served():
     with open_socket(0) as listening:
         port = listening.getsockname()[1]
         worker = Worker()

@@ -7,8 +7,6 @@ from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.evaluation import SCRIPTS
 from hackmatrix_rl.view.ui import Table
 
-pytestmark = pytest.mark.usefixtures("compile_quickly")
-
 NOTHING = {"game": None, "moments": 0, "shapes": 0}
 
 
