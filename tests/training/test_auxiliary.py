@@ -4,6 +4,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from agent import probes
 from agent.probes import make_trainer
 
@@ -21,6 +22,9 @@ from hackmatrix_rl.agent.networks import (
 from hackmatrix_rl.training import UpdateMetrics
 from hackmatrix_rl.training._algorithm import Dispatch
 from hackmatrix_rl.training._ppo_metrics import Learned, read_metrics
+
+# Two programs are compared bit by bit.
+pytestmark = pytest.mark.usefixtures("optimized")
 
 KEY = jax.random.key(3)
 PROBE = probes.observation_matters()
