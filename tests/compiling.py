@@ -9,6 +9,7 @@ import jax
 @contextmanager
 def optimized() -> Iterator[None]:
     """Programs are compiled as users' are meanwhile."""
+    before = jax.config.read("jax_disable_most_optimizations")
     jax.config.update("jax_disable_most_optimizations", False)
     yield
-    jax.config.update("jax_disable_most_optimizations", True)
+    jax.config.update("jax_disable_most_optimizations", before)

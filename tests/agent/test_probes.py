@@ -32,7 +32,9 @@ def test_the_value_of_a_single_reward_is_that_reward():
 
 
 def test_a_later_reward_is_discounted():
-    assert values(train(probes.discounting()))[:2] == pytest.approx([0.9, 1.0], abs=0.04)
+    # At a constant rate the values sway by 0.05 to the end.
+    trainer = train(probes.discounting(), learning_rate=Linear(0.01, 0.0, over=100 * 128))
+    assert values(trainer)[:2] == pytest.approx([0.9, 1.0], abs=0.02)
 
 
 def test_the_action_that_pays_is_taken():

@@ -49,6 +49,7 @@ def test_no_option_leaves_out_what_other_passes_rely_on():
         assert "cse_barrier_expander" not in str(options.get("xla_disable_hlo_passes"))
 
 
+@pytest.mark.usefixtures("optimized")
 @pytest.mark.skipif(not cpu_options(), reason="this version compiles with XLA's own options")
 def test_a_long_reduction_is_one_loop():
     lowered = jax.jit(lambda numbers: jnp.sum(numbers * 3)).lower(jnp.zeros(5000, jnp.int32))
@@ -56,6 +57,7 @@ def test_a_long_reduction_is_one_loop():
     assert program_counts(compiled).fusions == 1
 
 
+@pytest.mark.usefixtures("optimized")
 def test_the_options_are_those_of_every_program_of_the_trainer(monkeypatch):
     refused = {"no_such_option": "1"}
     monkeypatch.setattr("hackmatrix_rl.training._program.cpu_options", lambda **_: refused)
