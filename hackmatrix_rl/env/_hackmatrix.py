@@ -177,6 +177,7 @@ class HackMatrix(Environment):
         check_actions(actions, keys)
         return jax.vmap(self._step)(state, actions, keys)
 
+    @eqx.filter_jit  # traced once, however many programs contain it
     def _begin(self, game: State) -> tuple[HackMatrixState, Timestep]:
         mask = legal_actions(self.config, game)
         observation = self._see(game)
@@ -196,6 +197,7 @@ class HackMatrix(Environment):
         )
         return HackMatrixState(game, mask, Tally.start(self.reward)), timestep
 
+    @eqx.filter_jit  # traced once, however many programs contain it
     def _step(
         self, state: HackMatrixState, action: Int32[Array, ""], key: Key[Array, ""]
     ) -> tuple[HackMatrixState, Timestep]:

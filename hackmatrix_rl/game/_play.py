@@ -90,6 +90,7 @@ def stage_chance(chance: Chance) -> Chance:
     return chance.fold_in(1).fold_in(0).fold_in(1)
 
 
+@eqx.filter_jit  # traced once, however many programs contain it
 def act(
     config: GameConfig,
     state: State,

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -50,6 +51,7 @@ AT_ONCE = 8
 """Number of layouts drawn side by side; the first acceptable one counts."""
 
 
+@eqx.filter_jit  # traced once, however many programs contain it
 def new_game(config: GameConfig, *, key: Key[Array, ""]) -> State:
     """A new game in stage 1.
 
@@ -127,6 +129,7 @@ def set_up_stage(position: Position, *, chance: Chance) -> Position:
     return replace(position, transmissions=transmissions, dropped=position.dropped + missed)
 
 
+@eqx.filter_jit  # traced once, however many programs contain it
 def set_up_if(condition: Bool[Array, ""], position: Position, *, chance: Chance) -> Position:
     """`set_up_stage` if the condition holds."""
     return sparse_cond(

@@ -27,14 +27,14 @@ def test_a_killed_run_that_is_resumed_ends_in_the_same_bits(
     verdict = verify_resume(
         # What is typed here may be resumed there; CartPole's command builds another one.
         make_config("debug", {"updates_per_dispatch": 1, "network": "of_ones_own:network"}),
-        updates=300,
+        updates=60,
         folder=tmp_path,
         report=told.append,
         train=CARTPOLE,
         timeout=120,
     )
     assert verdict.same, verdict.differences
-    assert verdict.updates == 600
+    assert verdict.updates == 120
     assert verdict.leaves > leaves
     assert len(told) == 4
     assert "CPU" in verdict.device or "cpu" in verdict.device

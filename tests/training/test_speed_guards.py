@@ -11,11 +11,14 @@ import pytest
 import hackmatrix_rl as hm
 from hackmatrix_rl.bench._environment_speed import RandomPlay
 from hackmatrix_rl.env import env_keys
+from hackmatrix_rl.training import compiler_options
 from hackmatrix_rl.training.compiled._counts import (
     copies_of,
     program_counts,
     updated_in_place,
 )
+
+pytestmark = pytest.mark.usefixtures("optimized")
 
 GAMES = 1024
 
@@ -41,7 +44,10 @@ def start():
 def play(start):
     """Steps of the environment with training's capacities, compiled as benchmarks do."""
     environment, state, timestep = start
-    return RandomPlay(environment, state, timestep.mask, mesh=hm.mesh("data=1"))
+    mesh = hm.mesh("data=1")
+    # tests/conftest.py turns it off in this process.
+    options = {**compiler_options(mesh), "xla_cpu_use_fusion_emitters": True}
+    return RandomPlay(environment, state, timestep.mask, mesh=mesh, options=options)
 
 
 @pytest.fixture(scope="module")

@@ -222,6 +222,7 @@ def test_a_fault_is_a_line_and_the_server_goes_on(served, monkeypatch):
         shown.append(sys.exception())
 
     shown = []
+
     def broken(*arguments, **named):
         raise RuntimeError("broken \ud800\nin two lines")
 
