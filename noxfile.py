@@ -287,6 +287,13 @@ def faults(session: nox.Session) -> None:
 
 
 @nox.session
+def nightly(session: nox.Session) -> None:
+    """What takes hours; `.ci/run` has a small part of each."""
+    for name in ("conformance_full", "matrix", "faults", "fuzz", "oldest", "newest", "docs"):
+        session.notify(name)
+
+
+@nox.session
 def fuzz(session: nox.Session) -> None:
     """Ten minutes of odd input to everything that takes input: `-- --seconds 30`, `-- --seed N`."""
     install(session, "test")
