@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Self, no_type_check
+from typing import no_type_check
 
 from hackmatrix_rl.agent.networks import REMAT, VALUE_HEADS
 from hackmatrix_rl.config._algorithms import ALGORITHMS, FROM_REWARDS, FROM_SEQUENCES
@@ -360,7 +360,7 @@ class TrainFields(ReplayConfig, RunConfig):
         """Steps of each game in one update."""
         return self.train_freq if self.algorithm == FROM_SEQUENCES else self.num_steps
 
-    def lasting(self, updates: int) -> Self:
+    def lasting(self, updates: int) -> "TrainFields":
         """These settings for a run of so many updates, without a summary."""
         return replace(self, total_timesteps=updates * self.batch, eval_episodes=0)
 

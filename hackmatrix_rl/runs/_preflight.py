@@ -189,8 +189,9 @@ def check_disk(
     if (kept + 1) * checkpoint > free:
         fewer = free // checkpoint - 1 - best
         advice = f"Use --keep {fewer}, or make room." if fewer >= 1 else "Make room."
+        flag = "--run-dir" if config.checkpoint_dir is None else "--checkpoint-dir"
         raise ConfigError(
-            f"--checkpoint-dir {place}: {format_bytes(free)} are free, but {kept} checkpoints and "
+            f"{flag} {place}: {format_bytes(free)} are free, but {kept} checkpoints and "
             f"one being written need up to {format_bytes((kept + 1) * checkpoint)}. {advice}"
         )
     return [

@@ -152,11 +152,11 @@ def test_a_disk_that_cannot_hold_the_checkpoints_is_refused_with_what_would_fit(
     with pytest.raises(ConfigError) as error:
         check_disk(config(keep=5), GIB, "/nowhere/yet", disk(3 * GIB + 1))
     said = str(error.value)
-    assert "--checkpoint-dir /: 3.0 GiB are free, but 5 checkpoints and one being written" in said
+    assert "--run-dir /: 3.0 GiB are free, but 5 checkpoints and one being written" in said
     assert "6.0 GiB. Use --keep 2, or make room." in said
     assert check_disk(config(keep=2), GIB, "/nowhere/yet", disk(3 * GIB + 1))
-    with pytest.raises(ConfigError, match="Make room"):
-        check_disk(config(keep=1), GIB, ".", disk(GIB))
+    with pytest.raises(ConfigError, match=r"--checkpoint-dir .*Make room"):
+        check_disk(config(keep=1, checkpoint_dir="."), GIB, ".", disk(GIB))
 
 
 def test_the_best_checkpoint_is_one_more_and_remote_folders_are_not_looked_at():
