@@ -92,7 +92,7 @@ def measure(variant: Variant) -> dict[str, Any]:
     import jax
 
     import hackmatrix_rl as hm
-    from hackmatrix_rl.q_learning import Prioritized
+    from hackmatrix_rl.algorithms.r2d2 import Prioritized
 
     environment = hm.Batched(hm.DelayedMatch())
 
@@ -139,7 +139,7 @@ def _uncompiled(learns: Any, policy: Any, steps: int) -> dict[str, float]:
     """Steps per second, each operation alone; the first update is not counted."""
     import jax
 
-    from hackmatrix_rl.q_learning import _learning, _r2d2
+    from hackmatrix_rl.algorithms.r2d2 import _learning, _r2d2
 
     def directly(_: Any, function: Callable[..., Any], modules: Any, given: Any, **__: Any) -> Any:
         return function(*modules, given)
@@ -233,7 +233,7 @@ def beside_ppo(name: str) -> list[dict[str, Any]]:
 
     import hackmatrix_rl as hm
     from hackmatrix_rl.agent import Linear
-    from hackmatrix_rl.q_learning import Prioritized
+    from hackmatrix_rl.algorithms.r2d2 import Prioritized
 
     cartpole = name == "cartpole"
     environment: hm.Environment = hm.CartPole() if cartpole else hm.HackMatrix()

@@ -23,9 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import hackmatrix_rl as hm
-from hackmatrix_rl.clique import CliqueConfig, solve
-from hackmatrix_rl.env import CliqueGame, Played, SingleGame, env_keys
-from hackmatrix_rl.self_play import (
+from hackmatrix_rl.algorithms.self_play import (
     Games,
     PerfectPlayer,
     RandomPlayer,
@@ -35,6 +33,8 @@ from hackmatrix_rl.self_play import (
     judged_match,
     play_moves,
 )
+from hackmatrix_rl.clique import CliqueConfig, solve
+from hackmatrix_rl.env import CliqueGame, Played, SingleGame, env_keys
 from hackmatrix_rl.system import describe_device
 
 MCTX_SIMULATIONS = 32

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from hackmatrix_rl.agent.networks import GRUActorCritic, MLPActorCritic
+from hackmatrix_rl.algorithms.r2d2 import R2D2
+from hackmatrix_rl.algorithms.self_play import Search, SelfPlay
 from hackmatrix_rl.clique import CliqueConfig
 from hackmatrix_rl.config import make_config
 from hackmatrix_rl.env import Batched, CartPole, CliqueGame
 from hackmatrix_rl.evaluation import Evaluation
-from hackmatrix_rl.q_learning import R2D2
 from hackmatrix_rl.runs import compose
-from hackmatrix_rl.self_play import Search, SelfPlay
 from hackmatrix_rl.system import Usage
 from hackmatrix_rl.training import Dispatch, Trainer, evaluation_metrics
 from hackmatrix_rl.training.imitation import Label
