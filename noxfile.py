@@ -49,8 +49,7 @@ SEARCH = (
     *("tests/search", "tests/clique", "tests/algorithms/self_play"),
     *("tests/cli/test_replay.py", "tests/cli/test_self_play.py", "tests/runs/test_league.py"),
     *("tests/memory_tasks", "tests/algorithms/r2d2"),
-    *("tests/cli/test_imitate.py", "tests/training/test_imitation.py"),
-    "tests/training/test_demonstrations.py",
+    *("tests/cli/test_imitate.py", "tests/algorithms/imitation"),
 )
 APART = (
     "tests/adapters",

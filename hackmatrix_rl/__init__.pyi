@@ -19,6 +19,8 @@ from .agent.networks import ResidualActorCritic as ResidualActorCritic
 from .agent.networks import build_network as build_network
 from .agent.precision import PrecisionPolicy as PrecisionPolicy
 from .agent.precision import precision as precision
+from .algorithms.imitation import Imitation as Imitation
+from .algorithms.ppo import PPO as PPO
 from .algorithms.r2d2 import R2D2 as R2D2
 from .algorithms.self_play import SelfPlay as SelfPlay
 from .checkpoints import load as load

@@ -79,7 +79,7 @@ def compose_replay(
         )
     except ValueError as error:
         raise ConfigError(_said(config, str(error))) from error
-    return Trainer.of(algorithm, policy, updates_per_dispatch=config.updates_per_dispatch)
+    return Trainer(algorithm, updates_per_dispatch=config.updates_per_dispatch)
 
 
 def _said(config: TrainConfig, message: str) -> str:

@@ -64,7 +64,7 @@ def compose_self_play(config: SelfPlayConfig, *, key: Key[Array, ""]) -> Trainer
         )
     except ValueError as error:
         raise ConfigError(_said(config, str(error))) from error
-    return Trainer.of(algorithm, policy, updates_per_dispatch=config.updates_per_dispatch)
+    return Trainer(algorithm, updates_per_dispatch=config.updates_per_dispatch)
 
 
 def _said(config: SelfPlayConfig, message: str) -> str:

@@ -77,6 +77,7 @@ class R2D2(Algorithm[R2D2State]):
         mesh: the devices that share the environments.
         keep_buffer: whether checkpoints hold the buffer. A run that is resumed without it fills it
             again before it learns on, and does not end in the same bits.
+        initial_policy: the network to start from.
     """
 
     environment: Environment
@@ -87,6 +88,7 @@ class R2D2(Algorithm[R2D2State]):
     sizes: Sizes = eqx.field(static=True)
     mesh: Mesh = eqx.field(static=True)
     keep_buffer: bool = eqx.field(static=True)
+    initial_policy: ActorCritic
 
     def __init__(
         self,
@@ -119,7 +121,7 @@ class R2D2(Algorithm[R2D2State]):
 
             environment = hm.Batched(hm.TMaze())
             policy = hm.GRUActorCritic(environment.spec, key=key)
-            trainer = hm.Trainer.of(hm.R2D2(environment, policy), policy)
+            trainer = hm.Trainer(hm.R2D2(environment, policy))
 
         Args:
             environment: see the class.
@@ -143,10 +145,10 @@ class R2D2(Algorithm[R2D2State]):
                 sequences of each device.
             learning_starts: steps to play before the first gradient step, over all environments.
             target_update: gradient steps after which the target network is renewed.
-            optimizer: as for `Trainer`.
-            learning_rate: as for `Trainer`.
+            optimizer: as for `PPO`.
+            learning_rate: as for `PPO`.
             precision: the dtype in which the network computes: a policy, or its name (`bf16`).
-            mesh: the devices to train on, as for `Trainer`.
+            mesh: the devices to train on, as for `PPO`.
             keep_buffer: see the class.
 
         Raises:
@@ -192,6 +194,7 @@ class R2D2(Algorithm[R2D2State]):
         self.sizes = sizes
         self.mesh = mesh_for(mesh, sizes)
         self.keep_buffer = truth("keep_buffer", keep_buffer)
+        self.initial_policy = policy
         loss = SequenceLoss(sampling, gamma, sizes.n_step, sizes.burn_in, dueling)
         self.learn = LearnFromSequences(loss, precision, optimizer, sizes, self.mesh)
         self._check_memory(policy)

@@ -67,6 +67,7 @@ class SelfPlay(Algorithm[SelfPlayState]):
         sizes: of an update.
         opening: the most random moves at the start of a game (see `begin`).
         mesh: the devices that share the games.
+        initial_policy: the network to start from.
     """
 
     game: SingleGame[Any]
@@ -76,6 +77,7 @@ class SelfPlay(Algorithm[SelfPlayState]):
     sizes: Sizes = eqx.field(static=True)
     opening: int = eqx.field(static=True)
     mesh: Mesh = eqx.field(static=True)
+    initial_policy: ActorCritic
 
     def __init__(
         self,
@@ -101,7 +103,7 @@ class SelfPlay(Algorithm[SelfPlayState]):
             game = CliqueGame(CliqueConfig(vertices=6, clique_size=3))
             policy = hm.MLPActorCritic(hm.Batched(game).spec, key=key)
             play = SelfPlay(game, policy, search=Search(64), symmetry=VertexPermutations(6))
-            trainer = hm.Trainer.of(play, policy)
+            trainer = hm.Trainer(play)
 
         Args:
             game: see the class.
@@ -116,10 +118,10 @@ class SelfPlay(Algorithm[SelfPlayState]):
                 or be divided by it.
             train_steps: gradient steps of an update.
             opening: see the class.
-            optimizer: as for `Trainer`.
-            learning_rate: as for `Trainer`.
+            optimizer: as for `PPO`.
+            learning_rate: as for `PPO`.
             precision: the dtype in which the network computes: a policy, or its name (`bf16`).
-            mesh: the devices to train on, as for `Trainer`.
+            mesh: the devices to train on, as for `PPO`.
 
         Raises:
             TypeError: an argument has the wrong type.
@@ -143,6 +145,7 @@ class SelfPlay(Algorithm[SelfPlayState]):
         self.sizes = sizes
         self.opening = whole("opening", opening, 0)
         self.mesh = sizes.in_blocks.mesh_for(mesh)
+        self.initial_policy = policy
         self.learn = LearnFromBuffer(loss, symmetry, precision, optimizer, sizes, self.mesh)
 
     # An `AbstractVar` may be a property, which type checkers do not know.

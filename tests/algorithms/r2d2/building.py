@@ -64,9 +64,7 @@ def network(spec, kind="gru", *, seed=0, width=16):
 def trainer(environment, *, kind="gru", seed=0, updates=1, **changes):
     policy = network(environment.spec, kind, seed=seed)
     given = {"learning_rate": 0.01, **SIZES, **changes}
-    return hm.Trainer.of(
-        hm.R2D2(environment, policy, **given), policy, updates_per_dispatch=updates
-    )
+    return hm.Trainer(hm.R2D2(environment, policy, **given), updates_per_dispatch=updates)
 
 
 def train(probe, *, kind="gru", updates=600, **changes):

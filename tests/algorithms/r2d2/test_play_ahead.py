@@ -59,7 +59,7 @@ def test_in_turn_it_comes_to_what_a_trainer_comes_to():
     with_thread = list(
         play_ahead(algorithm, algorithm.init(jax.random.key(1), policy), updates=6, ahead=0)
     )
-    trained = hm.Trainer.of(algorithm, policy)
+    trained = hm.Trainer(algorithm)
     trained.start(jax.random.key(1))
     metrics = trained.dispatch(6)
     for a, b in zip(arrays(with_thread[-1][0]), arrays(trained.state), strict=True):

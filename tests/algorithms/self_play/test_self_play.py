@@ -41,9 +41,7 @@ def trainer(game=FIVE, *, mesh=None, updates=1, seed=0, **changes):
     symmetry = VertexPermutations(game.config.vertices)
     given = {"search": Search(6), "symmetry": symmetry, "learning_rate": 0.01, **SIZES, **changes}
     policy = network(game, seed=seed)
-    return hm.Trainer.of(
-        SelfPlay(game, policy, mesh=mesh, **given), policy, updates_per_dispatch=updates
-    )
+    return hm.Trainer(SelfPlay(game, policy, mesh=mesh, **given), updates_per_dispatch=updates)
 
 
 def test_training_resumes_in_the_same_bits(tmp_path):

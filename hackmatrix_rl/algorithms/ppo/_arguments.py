@@ -1,15 +1,12 @@
-"""Checks the arguments of a `Trainer` before anything is traced or compiled."""
+"""Checks the arguments of `PPO` before anything is traced or compiled."""
 
 import inspect
-import math
-import numbers
 from dataclasses import dataclass, fields
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import optax
 from jax.sharding import Mesh
 from jaxtyping import Array
 
@@ -18,50 +15,37 @@ from hackmatrix_rl.agent import (
     AdvantageEstimator,
     AuxiliaryTargets,
     Batch,
-    Constant,
+    Collector,
     LossMetrics,
     PPOLoss,
+    RolloutCollector,
     RunningScale,
-    Schedule,
     ValueScale,
     at,
-    check_policy_shapes,
-    ends_of,
 )
 from hackmatrix_rl.agent.networks import ActorCritic, evaluator_of
 from hackmatrix_rl.agent.precision import PrecisionPolicy, parameter_paths
-from hackmatrix_rl.env import (
-    Environment,
-    EnvSpec,
-    check_shapes,
-)
+from hackmatrix_rl.env import EnvSpec
 from hackmatrix_rl.errors import (
     check_array,
     described,
+    finite,
     first_line,
     instance,
-    is_ours,
-    number,
     place,
     whole,
 )
-from hackmatrix_rl.training._minibatches import Minibatches
-from hackmatrix_rl.training._optimizer import adam
-from hackmatrix_rl.training._state import VALUE_HEAD, is_value_head
+from hackmatrix_rl.training import VALUE_HEAD, Minibatches, is_value_head
 from hackmatrix_rl.training.sharding import (
+    ShardedCollector,
     check_axes,
     check_split,
     mesh,
     single_device,
 )
 
-
-def finite(name: str, value: Any) -> float:
-    """The argument as a float; raises a TypeError or ValueError unless it is a finite number."""
-    found = number(name, value)
-    if not math.isfinite(found):
-        raise ValueError(f"{name} must be a finite number, not {found}")
-    return found
+NUM_STEPS = 128
+"""Steps of a rollout by default."""
 
 
 @dataclass(frozen=True)
@@ -95,10 +79,23 @@ class Sizes:
         """The minibatches of an update."""
         return Minibatches(self.num_minibatches, self.update_epochs)
 
-    @property
-    def at_once(self) -> int:
-        """Number of environments in one call of the loss."""
-        return self.num_envs // (self.num_minibatches * self.grad_accum)
+
+def num_steps_of(given: Any, collector: Any) -> Any:
+    """`num_steps`; where it is `None`, that of the collector, or this package's default.
+
+    Raises:
+        TypeError: the collector has the wrong type.
+        ValueError: the collector takes another number of steps.
+    """
+    if collector is None:
+        return NUM_STEPS if given is None else given
+    instance("collector", collector, Collector, "RolloutCollector(128)")
+    if given is not None and given != collector.num_steps:
+        raise ValueError(
+            f"num_steps is {given}, and the collector takes {collector.num_steps} steps; leave "
+            "num_steps out"
+        )
+    return collector.num_steps
 
 
 def losses_of(loss: Any, gae: Any, value_scale: Any) -> tuple[Any, AdvantageEstimator, ValueScale]:
@@ -159,61 +156,6 @@ def mesh_of(given: Any, sizes: Sizes) -> Mesh:
     return found
 
 
-def optimizer_of(
-    optimizer: Any, learning_rate: Any
-) -> tuple[optax.GradientTransformation, Schedule]:
-    """Optimizer and learning rate; the defaults are those of `Trainer`.
-
-    Raises:
-        TypeError: an argument has the wrong type.
-        ValueError: a learning rate is negative or not finite.
-    """
-    if learning_rate is None:
-        learning_rate = 3e-4 if optimizer is None else 1.0
-    rate = _schedule(learning_rate)
-    if optimizer is None:
-        return adam(), rate
-    check_optimizer(optimizer)
-    return optimizer, rate
-
-
-def _schedule(given: Any) -> Schedule:
-    """The argument if it is a schedule; a constant schedule if it is a number."""
-    if not isinstance(given, Schedule):
-        if callable(given):
-            raise TypeError(
-                f"learning_rate is {described(given)}; expected a number, or an instance of "
-                "hackmatrix_rl.training.Schedule: learning_rate=Linear(3e-4, 0.0, "
-                "over=total_timesteps). Schedules of optax go into the optimizer: "
-                "optimizer=optax.adam(schedule)"
-            )
-        given = Constant(finite("learning_rate", given))
-    for end in ends_of(given):
-        if finite("learning_rate", end) < 0:
-            raise ValueError(f"learning_rate is {end:g}; expected 0 or more: use {-end:g}")
-    said = f"{place(given, '__call__')}, a schedule, returns"
-    rate = eqx.filter_eval_shape(given, jax.ShapeDtypeStruct((), jnp.float32))
-    check_array(said, rate, "float32", ())
-    schedule: Schedule = given
-    return schedule
-
-
-def check_optimizer(given: Any) -> None:
-    """Raises a TypeError unless the argument has `init` and `update`, as optax's optimizers."""
-    if not isinstance(given, type) and all(
-        callable(getattr(given, name, None)) for name in ("init", "update")
-    ):
-        return
-    said = f"optimizer is {described(given)}; expected an optax.GradientTransformation"
-    if isinstance(given, numbers.Real):
-        raise TypeError(
-            f"{said}: learning_rate={given} for the default one, or optimizer=optax.adam({given})"
-        )
-    if inspect.isroutine(given):
-        raise TypeError(f"{said}: call the function, optimizer=optax.{given.__name__}(3e-4), say")
-    raise TypeError(f"{said}: optimizer=optax.adam(3e-4)")
-
-
 def check_loss(loss: Any) -> None:
     """Raises a TypeError unless the loss can be called with a policy and a batch."""
     if isinstance(loss, type) or not callable(loss):
@@ -231,45 +173,60 @@ def check_loss(loss: Any) -> None:
         ) from error
 
 
-def check_modules(
-    environment: Environment,
-    policy: ActorCritic,
-    loss: Any,
-    precision: PrecisionPolicy,
-    sizes: Sizes,
-) -> None:
-    """Raises unless the shapes of environment, policy and loss fit together.
-
-    The tests check the package's own environments and losses, so they are not traced here: the
-    step of HackMatrix takes seconds to trace.
+def collector_of(
+    given: Collector | None, num_steps: int, loss: Any, spec: EnvSpec, mesh: Mesh
+) -> Collector:
+    """The collector, or this package's for `None`; a `RolloutCollector` on each device.
 
     Args:
-        environment: the environment to train in.
-        policy: the policy to train.
-        loss: the loss to minimize; `None` skips its check.
-        precision: the precision of the policy.
-        sizes: the sizes of an update.
+        given: the argument.
+        num_steps: steps of a rollout.
+        loss: says what of a rollout it needs.
+        spec: of the environment.
+        mesh: the devices that share the environments.
 
     Raises:
-        TypeError: a value has the wrong type.
-        ValueError: an array has the wrong shape or dtype.
+        ValueError: the collector does not keep what the loss needs.
     """
-    if not is_ours(environment):
-        check_shapes(environment)
-    spec = environment.spec
-    check_policy_shapes(policy, spec, precision=precision)
-    if loss is not None and not is_ours(loss):
-        _check_losses(loss, policy, spec, precision, (sizes.num_steps, sizes.at_once))
+    # Only an auxiliary loss needs the parts of the reward of each step.
+    terms = spec.terms if getattr(loss, "auxiliary", None) is not None else ()
+    keep_log_probs = bool(getattr(loss, "needs_old_log_probs", False))
+    if given is None:
+        given = RolloutCollector(num_steps, terms=terms, keep_log_probs=keep_log_probs)
+    if terms and given.terms != terms:
+        raise ValueError(
+            f"collector keeps the terms {list(given.terms)}, and the auxiliary loss needs all of "
+            "the environment; use terms=environment.spec.terms"
+        )
+    if keep_log_probs and not given.keep_log_probs:
+        raise ValueError(
+            "collector does not keep the log-probabilities of all actions, which the loss needs; "
+            "use keep_log_probs=True"
+        )
+    # A subclass may collect in its own way, which `ShardedCollector` would not call.
+    return ShardedCollector(given, mesh) if type(given) is RolloutCollector else given
 
 
-def _check_losses(
+def check_losses(
     loss: Any,
     policy: ActorCritic,
     spec: EnvSpec,
     precision: PrecisionPolicy,
     sizes: tuple[int, int],
 ) -> None:
-    """Checks what the loss returns for a batch of shapes."""
+    """Checks what a loss returns for a batch of shapes.
+
+    Args:
+        loss: from a policy and a `Batch` to a scalar and `LossMetrics`.
+        policy: the policy to train.
+        spec: of its environment.
+        precision: the precision of the policy.
+        sizes: the number of steps and of environments in a call of the loss.
+
+    Raises:
+        TypeError: the loss returns something of the wrong type.
+        ValueError: it fails, or returns an array of the wrong shape or dtype.
+    """
     terms = getattr(loss, "auxiliary", None) is not None
     log_probs = bool(getattr(loss, "needs_old_log_probs", False))
     teacher = bool(getattr(loss, "needs_teacher", False))

@@ -1,32 +1,32 @@
-"""Imitation: a student learns from a teacher, by the same engine as PPO."""
+"""Imitation: a student learns from a teacher, by the gradient steps of PPO."""
 
-from hackmatrix_rl.env import BoardSymmetries
-from hackmatrix_rl.training.imitation._buffer import (
+from hackmatrix_rl.algorithms.imitation._buffer import (
     Buffer,
     Labelled,
 )
-from hackmatrix_rl.training.imitation._demonstrations import (
+from hackmatrix_rl.algorithms.imitation._demonstrations import (
     Demonstrations,
     DemonstrationsHeader,
     DemonstrationsWriter,
     StoredDemonstrations,
     read_demonstrations,
 )
-from hackmatrix_rl.training.imitation._imitation import (
+from hackmatrix_rl.algorithms.imitation._imitation import (
     Imitation,
     ImitationState,
 )
-from hackmatrix_rl.training.imitation._labelling import (
+from hackmatrix_rl.algorithms.imitation._labelling import (
     Label,
     Labelling,
     Teaching,
 )
-from hackmatrix_rl.training.imitation._loss import (
+from hackmatrix_rl.algorithms.imitation._loss import (
     CloneLoss,
 )
-from hackmatrix_rl.training.imitation._recording import (
+from hackmatrix_rl.algorithms.imitation._recording import (
     record_demonstrations,
 )
+from hackmatrix_rl.env import BoardSymmetries
 
 __all__ = [
     "BoardSymmetries",

@@ -6,8 +6,7 @@ import equinox as eqx
 from jaxtyping import Array, Float32, Int32
 
 from hackmatrix_rl.agent import EpisodeSums, LossMetrics
-from hackmatrix_rl.training._algorithm import Dispatch
-from hackmatrix_rl.training._metrics import Metrics
+from hackmatrix_rl.training import Dispatch, Metrics
 
 
 class Learned(eqx.Module):

@@ -12,15 +12,15 @@ from jaxtyping import Array, Float32, PyTree
 
 from hackmatrix_rl.agent import CollectorState, Rollout, RolloutCollector, start_collector
 from hackmatrix_rl.agent.networks import ActorCritic
-from hackmatrix_rl.env import HackMatrix, env_keys, game_identity
-from hackmatrix_rl.errors import whole
-from hackmatrix_rl.evaluation import Agent, check_player
-from hackmatrix_rl.training.imitation._demonstrations import (
+from hackmatrix_rl.algorithms.imitation._demonstrations import (
     Demonstrations,
     DemonstrationsHeader,
     DemonstrationsWriter,
 )
-from hackmatrix_rl.training.imitation._labelling import Label, Labelling, Teaching
+from hackmatrix_rl.algorithms.imitation._labelling import Label, Labelling, Teaching
+from hackmatrix_rl.env import HackMatrix, env_keys, game_identity
+from hackmatrix_rl.errors import whole
+from hackmatrix_rl.evaluation import Agent, check_player
 
 _STEPS = 32
 """Steps between two looks at whether all games have ended."""

@@ -15,25 +15,30 @@ from hackmatrix_rl.agent import (
     scheduled_at,
 )
 from hackmatrix_rl.agent.networks import ActorCritic
-from hackmatrix_rl.env import Environment, HackMatrix, Symmetry, whole_games
-from hackmatrix_rl.evaluation import Agent, ThinkingAgent, check_player
-from hackmatrix_rl.game import FIRST_PROGRAM, NUM_ACTIONS, SIPHON
-from hackmatrix_rl.training._algorithm import Algorithm, AlgorithmState, Dispatch
-from hackmatrix_rl.training._counter import Counter
-from hackmatrix_rl.training._metrics import Metrics
-from hackmatrix_rl.training._minibatches import Minibatches
-from hackmatrix_rl.training._ppo import PPO
-from hackmatrix_rl.training._ppo_metrics import Learned, UpdateMetrics
-from hackmatrix_rl.training._state import Learner, filter_scan
-from hackmatrix_rl.training._state_shardings import learner_shardings
-from hackmatrix_rl.training.imitation._buffer import Buffer, Labelled
-from hackmatrix_rl.training.imitation._imitation_metrics import (
+from hackmatrix_rl.algorithms.imitation._buffer import Buffer, Labelled
+from hackmatrix_rl.algorithms.imitation._labelling import Labelling, Teaching
+from hackmatrix_rl.algorithms.imitation._metrics import (
     Agreement,
     ImitationMetrics,
     Kinds,
     read_imitation,
 )
-from hackmatrix_rl.training.imitation._labelling import Labelling, Teaching
+from hackmatrix_rl.algorithms.ppo import PPO, Learned, UpdateMetrics
+from hackmatrix_rl.env import Environment, HackMatrix, Symmetry, whole_games
+from hackmatrix_rl.errors import instance
+from hackmatrix_rl.evaluation import Agent, ThinkingAgent, check_player
+from hackmatrix_rl.game import FIRST_PROGRAM, NUM_ACTIONS, SIPHON
+from hackmatrix_rl.training import (
+    Algorithm,
+    AlgorithmState,
+    Counter,
+    Dispatch,
+    Learner,
+    Metrics,
+    Minibatches,
+    filter_scan,
+    learner_shardings,
+)
 from hackmatrix_rl.training.sharding import (
     BY_ENVIRONMENT,
     REPLICATED,
@@ -112,7 +117,6 @@ class Imitation(Algorithm[ImitationState]):
     def __init__(
         self,
         ppo: PPO,
-        policy: ActorCritic,
         teacher: Agent,
         *,
         beta: Schedule | None = None,
@@ -121,14 +125,13 @@ class Imitation(Algorithm[ImitationState]):
         augment: Symmetry | None = None,
         soft_labels: bool = False,
     ) -> None:
-        """Takes the modules of a trainer of PPO.
+        """Takes the modules of PPO.
 
-            base = hm.Trainer(environment, policy, loss=CloneLoss())
-            trainer = hm.Trainer.of(Imitation(base.algorithm, policy, Runner()), policy)
+            ppo = hm.PPO(environment, policy, loss=CloneLoss())
+            trainer = hm.Trainer(hm.Imitation(ppo, Runner()))
 
         Args:
-            ppo: the algorithm of a `Trainer` with the environment, the policy and a `CloneLoss`.
-            policy: the student.
+            ppo: has the environment, the student (its policy) and a `CloneLoss`.
             teacher: the player to learn from.
             beta: see the class; by default 1: the teacher plays all games.
             random_share: see the class.
@@ -138,10 +141,16 @@ class Imitation(Algorithm[ImitationState]):
             soft_labels: see the class; for a network or a `Searcher`, which tell them.
 
         Raises:
-            TypeError: the teacher is no player.
+            TypeError: an argument has the wrong type, or the teacher is no player.
             ValueError: an argument is out of range, or the parts do not fit together.
         """
+        instance("ppo", ppo, PPO, "hm.PPO(environment, policy, loss=CloneLoss())")
         check_player(teacher, whole_games(ppo.environment))
+        if not isinstance(ppo.collect, ShardedCollector):
+            raise ValueError(
+                f"ppo has the collector {type(ppo.collect).__name__}, but teacher and student "
+                "choose the actions here; use a RolloutCollector, or leave collector out"
+            )
         if not 0 <= random_share <= 1:
             raise ValueError(f"random_share must be in [0, 1], not {random_share}")
         if buffer_size < ppo.steps_per_update:
@@ -149,7 +158,7 @@ class Imitation(Algorithm[ImitationState]):
                 f"buffer_size {buffer_size} is less than the {ppo.steps_per_update} positions of "
                 "an update; use that many or more"
             )
-        if augment is not None and jax.tree.leaves(policy.initial_carry()):
+        if augment is not None and jax.tree.leaves(ppo.initial_policy.initial_carry()):
             raise ValueError(
                 "augment changes single positions, but the student's memory is of the games as "
                 "they were; use augment=None"
@@ -178,6 +187,11 @@ class Imitation(Algorithm[ImitationState]):
         """The devices that share the work."""
         return self.ppo.mesh
 
+    @property  # type: ignore[misc]
+    def initial_policy(self) -> ActorCritic:  # type: ignore[override]
+        """The student before it has learned."""
+        return self.ppo.initial_policy
+
     @property
     def steps_per_update(self) -> int:
         """Environment steps of one rollout, over all environments."""
@@ -187,6 +201,10 @@ class Imitation(Algorithm[ImitationState]):
     def resettable(self) -> tuple[str, ...]:
         """The environments and the buffer: they begin anew where their number or sizes change."""
         return ("actors",)
+
+    def check(self, policy: ActorCritic) -> None:
+        """Traces a loss of one's own; see `PPO.check`."""
+        self.ppo.check(policy)
 
     def init(self, key: Key[Array, ""], policy: ActorCritic) -> ImitationState:
         """The state before the first update."""

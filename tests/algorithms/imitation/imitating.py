@@ -4,10 +4,11 @@ import jax
 import jax.numpy as jnp
 
 from hackmatrix_rl.agent.networks import GRUActorCritic, MLPActorCritic
+from hackmatrix_rl.algorithms.imitation import CloneLoss, Imitation
+from hackmatrix_rl.algorithms.ppo import PPO
 from hackmatrix_rl.env import CartPole
 from hackmatrix_rl.evaluation import Agent
 from hackmatrix_rl.training import Trainer
-from hackmatrix_rl.training.imitation import CloneLoss, Imitation
 
 NUM_ENVS, NUM_STEPS = 16, 16
 UPDATE = NUM_ENVS * NUM_STEPS
@@ -28,7 +29,7 @@ def imitation(
     environment = CartPole(max_steps=60)
     network = GRUActorCritic if memory else MLPActorCritic
     policy = network(environment.spec, width=16, key=jax.random.key(0))
-    base = Trainer(
+    ppo = PPO(
         environment,
         policy,
         loss=CloneLoss(),
@@ -40,5 +41,4 @@ def imitation(
         mesh=mesh,
     )
     sizes = {"buffer_size": 4 * UPDATE, **changes}
-    algorithm = Imitation(base.algorithm, policy, teacher or Balancer(), **sizes)
-    return Trainer.of(algorithm, policy, updates_per_dispatch=2)
+    return Trainer(Imitation(ppo, teacher or Balancer(), **sizes), updates_per_dispatch=2)

@@ -19,9 +19,8 @@ from hackmatrix_rl.agent.networks import (
     MLPActorCritic,
     add_auxiliary_head,
 )
-from hackmatrix_rl.training import UpdateMetrics
-from hackmatrix_rl.training._algorithm import Dispatch
-from hackmatrix_rl.training._ppo_metrics import Learned, read_metrics
+from hackmatrix_rl.algorithms.ppo import Learned, UpdateMetrics, read_metrics
+from hackmatrix_rl.training import Dispatch
 
 # Two programs are compared bit by bit.
 pytestmark = pytest.mark.usefixtures("optimized")

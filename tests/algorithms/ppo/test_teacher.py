@@ -8,6 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from agent.builders import random_batch, random_rollout
+from training.states import assert_same
+from training.test_matrix import save
 
 from hackmatrix_rl.agent import GAE, MaskedCategorical, PPOLoss
 from hackmatrix_rl.agent._schedules import at, scheduled_at
@@ -18,15 +20,12 @@ from hackmatrix_rl.agent.networks import (
     add_auxiliary_head,
 )
 from hackmatrix_rl.agent.precision import parameter_paths
+from hackmatrix_rl.algorithms.ppo import PPO, critic_warmup_of
 from hackmatrix_rl.checkpoints import find_checkpoint
 from hackmatrix_rl.env import CartPole
 from hackmatrix_rl.runs._resume import restore_training
 from hackmatrix_rl.runs._verify_resume import first_difference
-from hackmatrix_rl.training import Constant, Cosine, Linear, Trainer, checked, critic_warmup_of
-from hackmatrix_rl.training._state import is_value_head
-
-from .states import assert_same
-from .test_matrix import save
+from hackmatrix_rl.training import Constant, Cosine, Linear, Trainer, checked, is_value_head
 
 KEY = jax.random.key(5)
 CARTPOLE = CartPole(max_steps=40)
@@ -48,7 +47,7 @@ class Other(ActorCritic):
 
 def trainer(loss=None, policy=POLICY, **changes):
     settings = {"num_envs": 16, "num_steps": 8, "num_minibatches": 2, "learning_rate": 0.01}
-    made = Trainer(CARTPOLE, policy, loss=loss, **{**settings, **changes})
+    made = Trainer(PPO(CARTPOLE, policy, loss=loss, **{**settings, **changes}))
     made.start(KEY)
     return made
 

@@ -9,9 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from env.mirror import Mirror
+from training.states import arrays, assert_same
+from training.test_algorithm import StopsAt
 
 from hackmatrix_rl.agent import IDENTITY_SCALE, Batch, MaskedCategorical, start_collector
 from hackmatrix_rl.agent.networks import MLPActorCritic
+from hackmatrix_rl.algorithms.imitation import Buffer, CloneLoss, Labelled, Labelling
 from hackmatrix_rl.checkpoints import find_checkpoint
 from hackmatrix_rl.config import make_config
 from hackmatrix_rl.env import CartPole, env_keys
@@ -20,12 +23,9 @@ from hackmatrix_rl.runs import make_run_folder, run
 from hackmatrix_rl.runs.sinks import read_json_lines
 from hackmatrix_rl.system import ExitCode
 from hackmatrix_rl.training import Constant, Linear
-from hackmatrix_rl.training.imitation import Buffer, CloneLoss, Labelled, Labelling
 from hackmatrix_rl.training.sharding import mesh, single_device
 
 from .imitating import NUM_ENVS, NUM_STEPS, UPDATE, Balancer, imitation
-from .states import arrays, assert_same
-from .test_algorithm import StopsAt
 
 CONFIG = make_config(
     "debug",

@@ -7,10 +7,9 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32
 
-from hackmatrix_rl.training._algorithm import Dispatch
-from hackmatrix_rl.training._metrics import Metrics
-from hackmatrix_rl.training._ppo_metrics import UpdateMetrics, read_metrics
-from hackmatrix_rl.training.imitation._labelling import Label
+from hackmatrix_rl.algorithms.imitation._labelling import Label
+from hackmatrix_rl.algorithms.ppo import UpdateMetrics, read_metrics
+from hackmatrix_rl.training import Dispatch, Metrics
 
 Kinds = tuple[tuple[str, int, int], ...]
 """Kinds of actions that are counted apart: a name, the first action, and the one after the last."""

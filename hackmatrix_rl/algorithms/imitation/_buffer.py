@@ -11,8 +11,8 @@ from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree, UInt32
 
 from hackmatrix_rl.agent import Batch, Rollout, ValueScale
 from hackmatrix_rl.agent.networks import ActorCritic
+from hackmatrix_rl.algorithms.imitation._labelling import Label
 from hackmatrix_rl.env import EnvSpec, Symmetry
-from hackmatrix_rl.training.imitation._labelling import Label
 from hackmatrix_rl.training.sharding import (
     BY_ENVIRONMENT,
     BY_STEP_AND_ENVIRONMENT,

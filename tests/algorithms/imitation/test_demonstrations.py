@@ -9,17 +9,17 @@ import jax
 import numpy as np
 import pytest
 
-from hackmatrix_rl.env import HackMatrix, game_identity
-from hackmatrix_rl.errors import ConfigError
-from hackmatrix_rl.evaluation import Runner
-from hackmatrix_rl.game import GameConfig
-from hackmatrix_rl.training.imitation import (
+from hackmatrix_rl.algorithms.imitation import (
     Demonstrations,
     DemonstrationsHeader,
     DemonstrationsWriter,
     read_demonstrations,
     record_demonstrations,
 )
+from hackmatrix_rl.env import HackMatrix, game_identity
+from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.evaluation import Runner
+from hackmatrix_rl.game import GameConfig
 
 SMALL = GameConfig(max_enemies=4, max_transmissions=4, history=1)
 GAME = HackMatrix(SMALL, max_steps=12)
