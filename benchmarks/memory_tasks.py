@@ -83,7 +83,7 @@ def learn(name: str, kind: str, given: Any) -> list[dict[str, Any]]:
     rate = Linear(LEARNING_RATE, 0.0, given.steps)
     learns = hm.R2D2(environment, first, learning_rate=rate, **SETTING)
     updates = max(given.every // learns.steps_per_update, 1)
-    trainer = hm.Trainer.of(learns, first, updates_per_dispatch=updates)
+    trainer = hm.Trainer(learns, updates_per_dispatch=updates)
     rows = []
     for seed in given.seeds:
         trainer.start(jax.random.key(seed), network(kind, environment.spec, given.width, seed))

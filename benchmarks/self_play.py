@@ -152,7 +152,7 @@ def measure_iteration(given: Any) -> dict:
         buffer_size=given.large_games * given.large_moves * 4,
         training_batch_size=given.large_games * max(1, 512 // given.large_games),
     )
-    trainer = hm.Trainer.of(training, policy)
+    trainer = hm.Trainer(training)
     trainer.start(jax.random.key(given.seed))
     compiled = trainer.compile()
     first, second = trainer.dispatch(1), trainer.dispatch(1)
