@@ -78,7 +78,11 @@ def main(steps: int) -> None:
     network = Remembers(environment.spec, key=jax.random.key(0))
     hm.check_policy(network, environment.spec)
     trainer = hm.Trainer(
-        hm.PPO(environment, network, learning_rate=5e-3, num_envs=64, num_steps=32),
+        environment,
+        network,
+        learning_rate=5e-3,
+        num_envs=64,
+        num_steps=32,
         updates_per_dispatch=10,
     )
     for metrics in trainer.train(steps, key=jax.random.key(1)):
