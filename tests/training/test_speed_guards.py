@@ -11,6 +11,7 @@ import pytest
 import hackmatrix_rl as hm
 from hackmatrix_rl.bench._environment_speed import RandomPlay
 from hackmatrix_rl.env import env_keys
+from hackmatrix_rl.game import _play
 from hackmatrix_rl.training import compiler_options
 from hackmatrix_rl.training.compiled._counts import (
     copies_of,
@@ -86,3 +87,21 @@ def test_a_copy_is_seen_where_memory_is_not_given_away(donated):
     assert (copies_of(program, array) == 0) == donated
     with pytest.raises(ValueError, match="no argument s32"):
         updated_in_place(program, jax.ShapeDtypeStruct((64, 16), jnp.int32))
+
+
+def test_programs_share_the_trace_of_a_step(monkeypatch):
+    traced = []
+
+    def carry_out(*arguments, **named):
+        traced.append(arguments)
+        return original(*arguments, **named)
+
+    original = _play._carry_out
+    monkeypatch.setattr(_play, "_carry_out", carry_out)
+    # A size that no other test has: nothing is traced yet.
+    environment = hm.HackMatrix(hm.GameConfig(max_enemies=7, max_transmissions=5, history=2))
+    for games in (2, 3):
+        keys = env_keys(jax.random.key(0), games)
+        state, _ = jax.eval_shape(environment.reset, keys)
+        jax.eval_shape(environment.step, state, jnp.zeros(games, jnp.int32), keys)
+    assert len(traced) == 1
