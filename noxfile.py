@@ -46,11 +46,10 @@ VIEW = (
     *("tests/runs/test_forged_text.py", "tests/runs/test_trust.py"),
 )
 SEARCH = (
-    *("tests/search", "tests/clique", "tests/self_play"),
+    *("tests/search", "tests/clique", "tests/algorithms/self_play"),
     *("tests/cli/test_replay.py", "tests/cli/test_self_play.py", "tests/runs/test_league.py"),
-    *("tests/memory_tasks", "tests/q_learning"),
-    *("tests/cli/test_imitate.py", "tests/training/test_imitation.py"),
-    "tests/training/test_demonstrations.py",
+    *("tests/memory_tasks", "tests/algorithms/r2d2"),
+    *("tests/cli/test_imitate.py", "tests/algorithms/imitation"),
 )
 APART = (
     "tests/adapters",

@@ -35,8 +35,9 @@ import sys, jax, hackmatrix_rl as hm
 games, devices = map(int, sys.argv[1:])
 env = hm.HackMatrix(hm.GameConfig(), max_steps=200)
 policy = hm.build_network("cells", env.spec, width=16, depth=None, key=jax.random.key(0))
-trainer = hm.Trainer(env, policy, num_envs=games, num_steps=16, num_minibatches=1,
-                     mesh=hm.mesh(f"data={devices}"))
+ppo = hm.PPO(env, policy, num_envs=games, num_steps=16, num_minibatches=1,
+             mesh=hm.mesh(f"data={devices}"))
+trainer = hm.Trainer(ppo)
 for metrics in trainer.train(games * 32, key=jax.random.key(1)):
     pass
 """

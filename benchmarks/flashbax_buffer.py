@@ -23,8 +23,8 @@ Draw = Callable[[Any, Any], Any]
 def ours(prioritized: bool) -> tuple[Any, Draw]:
     """A full buffer of the package, and its draw: one sequence from each block."""
     import hackmatrix_rl as hm
-    from hackmatrix_rl.q_learning import Prioritized, Uniform
-    from hackmatrix_rl.q_learning._buffer import Buffer
+    from hackmatrix_rl.algorithms.r2d2 import Prioritized, Uniform
+    from hackmatrix_rl.algorithms.r2d2._buffer import Buffer
 
     environment = hm.Batched(hm.DelayedMatch())
     policy = hm.GRUActorCritic(environment.spec, width=8, key=jax.random.key(0))

@@ -15,7 +15,7 @@ from typing import Any
 import jax
 
 import hackmatrix_rl as hm
-from hackmatrix_rl.q_learning import play_ahead
+from hackmatrix_rl.algorithms.r2d2 import play_ahead
 
 TASK = "DelayMatchSample-v0"
 

@@ -77,12 +77,14 @@ def learn(game: Game, steps: int, seed: int) -> dict[str, Any]:
     environment = game.make()
     policy = hm.MLPActorCritic(environment.spec, width=game.width, depth=2, key=policy_key)
     trainer = hm.Trainer(
-        environment,
-        policy,
-        loss=hm.PPOLoss(ent_coef=game.ent_coef),
-        learning_rate=Linear(game.rate, 0.0, steps),
+        hm.PPO(
+            environment,
+            policy,
+            loss=hm.PPOLoss(ent_coef=game.ent_coef),
+            learning_rate=Linear(game.rate, 0.0, steps),
+            **game.sizes,
+        ),
         updates_per_dispatch=10,
-        **game.sizes,
     )
     began = time.perf_counter()
     for metrics in trainer.train(steps, key=key):

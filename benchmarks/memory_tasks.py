@@ -19,8 +19,8 @@ import jax.numpy as jnp
 import hackmatrix_rl as hm
 from hackmatrix_rl.agent import Linear
 from hackmatrix_rl.agent.networks import ActorCritic
+from hackmatrix_rl.algorithms.r2d2 import Prioritized
 from hackmatrix_rl.memory_tasks import MemoryTask, TMazeConfig
-from hackmatrix_rl.q_learning import Prioritized
 from hackmatrix_rl.system import describe_device
 
 TASKS: dict[str, MemoryTask[Any]] = {
@@ -83,7 +83,7 @@ def learn(name: str, kind: str, given: Any) -> list[dict[str, Any]]:
     rate = Linear(LEARNING_RATE, 0.0, given.steps)
     learns = hm.R2D2(environment, first, learning_rate=rate, **SETTING)
     updates = max(given.every // learns.steps_per_update, 1)
-    trainer = hm.Trainer.of(learns, first, updates_per_dispatch=updates)
+    trainer = hm.Trainer(learns, updates_per_dispatch=updates)
     rows = []
     for seed in given.seeds:
         trainer.start(jax.random.key(seed), network(kind, environment.spec, given.width, seed))

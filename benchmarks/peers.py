@@ -110,16 +110,18 @@ def ours(
     """This package."""
     environment = hm.from_gymnax(GAME)
     trainer = hm.Trainer(
-        environment,
-        network(environment.spec, key=jax.random.key(0)),
-        loss=hm.PPOLoss(clip_coef=CLIP, ent_coef=ENT_COEF, vf_coef=VF_COEF),
-        gae=hm.GAE(gamma=GAMMA, gae_lambda=GAE_LAMBDA),
-        learning_rate=LEARNING_RATE,
-        num_envs=NUM_ENVS,
-        num_steps=NUM_STEPS,
-        num_minibatches=MINIBATCHES,
-        update_epochs=EPOCHS,
-        mesh=f"data={devices}",
+        hm.PPO(
+            environment,
+            network(environment.spec, key=jax.random.key(0)),
+            loss=hm.PPOLoss(clip_coef=CLIP, ent_coef=ENT_COEF, vf_coef=VF_COEF),
+            gae=hm.GAE(gamma=GAMMA, gae_lambda=GAE_LAMBDA),
+            learning_rate=LEARNING_RATE,
+            num_envs=NUM_ENVS,
+            num_steps=NUM_STEPS,
+            num_minibatches=MINIBATCHES,
+            update_epochs=EPOCHS,
+            mesh=f"data={devices}",
+        )
     )
     trainer.start(jax.random.key(0))
     trainer.compile()

@@ -92,7 +92,7 @@ def measure(variant: Variant) -> dict[str, Any]:
     import jax
 
     import hackmatrix_rl as hm
-    from hackmatrix_rl.q_learning import Prioritized
+    from hackmatrix_rl.algorithms.r2d2 import Prioritized
 
     environment = hm.Batched(hm.DelayedMatch())
 
@@ -112,7 +112,7 @@ def measure(variant: Variant) -> dict[str, Any]:
         return row | {"speed": _uncompiled(learns, network(0), variant.steps)}
     points = 10
     updates = max(variant.steps // points // learns.steps_per_update, 1)
-    trainer = hm.Trainer.of(learns, network(0), updates_per_dispatch=updates)
+    trainer = hm.Trainer(learns, updates_per_dispatch=updates)
     trainer.start(jax.random.key(0))
     row["compile_seconds"] = round(trainer.compile(), 1)
     row["memory"] = trainer.program_memory()
@@ -139,7 +139,7 @@ def _uncompiled(learns: Any, policy: Any, steps: int) -> dict[str, float]:
     """Steps per second, each operation alone; the first update is not counted."""
     import jax
 
-    from hackmatrix_rl.q_learning import _learning, _r2d2
+    from hackmatrix_rl.algorithms.r2d2 import _learning, _r2d2
 
     def directly(_: Any, function: Callable[..., Any], modules: Any, given: Any, **__: Any) -> Any:
         return function(*modules, given)
@@ -233,7 +233,7 @@ def beside_ppo(name: str) -> list[dict[str, Any]]:
 
     import hackmatrix_rl as hm
     from hackmatrix_rl.agent import Linear
-    from hackmatrix_rl.q_learning import Prioritized
+    from hackmatrix_rl.algorithms.r2d2 import Prioritized
 
     cartpole = name == "cartpole"
     environment: hm.Environment = hm.CartPole() if cartpole else hm.HackMatrix()
@@ -262,17 +262,19 @@ def beside_ppo(name: str) -> list[dict[str, Any]]:
             target_update=100,
             learning_rate=Linear(1e-3, 0.0, steps),
         )
-        return hm.Trainer.of(learns, gru(0))
+        return hm.Trainer(learns)
 
     def ppo(network: Callable[[int], Any]) -> Any:
         return hm.Trainer(
-            environment,
-            network(0),
-            num_envs=64,
-            num_steps=64,
-            num_minibatches=4,
-            learning_rate=Linear(1e-3, 0.0, steps),
-            loss=hm.PPOLoss(ent_coef=0.0 if cartpole else 0.01),
+            hm.PPO(
+                environment,
+                network(0),
+                num_envs=64,
+                num_steps=64,
+                num_minibatches=4,
+                learning_rate=Linear(1e-3, 0.0, steps),
+                loss=hm.PPOLoss(ent_coef=0.0 if cartpole else 0.01),
+            )
         )
 
     players = {

@@ -23,9 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import hackmatrix_rl as hm
-from hackmatrix_rl.clique import CliqueConfig, solve
-from hackmatrix_rl.env import CliqueGame, Played, SingleGame, env_keys
-from hackmatrix_rl.self_play import (
+from hackmatrix_rl.algorithms.self_play import (
     Games,
     PerfectPlayer,
     RandomPlayer,
@@ -35,6 +33,8 @@ from hackmatrix_rl.self_play import (
     judged_match,
     play_moves,
 )
+from hackmatrix_rl.clique import CliqueConfig, solve
+from hackmatrix_rl.env import CliqueGame, Played, SingleGame, env_keys
 from hackmatrix_rl.system import describe_device
 
 MCTX_SIMULATIONS = 32
@@ -152,7 +152,7 @@ def measure_iteration(given: Any) -> dict:
         buffer_size=given.large_games * given.large_moves * 4,
         training_batch_size=given.large_games * max(1, 512 // given.large_games),
     )
-    trainer = hm.Trainer.of(training, policy)
+    trainer = hm.Trainer(training)
     trainer.start(jax.random.key(given.seed))
     compiled = trainer.compile()
     first, second = trainer.dispatch(1), trainer.dispatch(1)

@@ -21,12 +21,14 @@ def trained(text: str, steps: int) -> hm.ActorCritic:
     environment = hm.CartPole()
     network = hm.MLPActorCritic(environment.spec, width=32, key=jax.random.key(0))
     trainer = hm.Trainer(
-        environment,
-        network,
-        num_envs=64,
-        num_steps=32,
-        learning_rate=1e-3,
-        mesh=hm.mesh(text, jax.devices()[: 8 if text != "data=1" else 1]),
+        hm.PPO(
+            environment,
+            network,
+            num_envs=64,
+            num_steps=32,
+            learning_rate=1e-3,
+            mesh=hm.mesh(text, jax.devices()[: 8 if text != "data=1" else 1]),
+        )
     )
     for metrics in trainer.train(steps, key=jax.random.key(1)):
         print(f"{text:14} {metrics.summary()}")

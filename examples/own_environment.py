@@ -58,13 +58,15 @@ def main(steps: int) -> None:
     hm.check_environment(environment)
     network = hm.MLPActorCritic(environment.spec, width=64, key=jax.random.key(0))
     trainer = hm.Trainer(
-        environment,
-        network,
-        # Much entropy: an agent that fears the pits stops walking.
-        loss=hm.PPOLoss(ent_coef=0.03),
-        learning_rate=2e-3,
-        num_envs=64,
-        num_steps=32,
+        hm.PPO(
+            environment,
+            network,
+            # Much entropy: an agent that fears the pits stops walking.
+            loss=hm.PPOLoss(ent_coef=0.03),
+            learning_rate=2e-3,
+            num_envs=64,
+            num_steps=32,
+        ),
         updates_per_dispatch=10,
     )
     for metrics in trainer.train(steps, key=jax.random.key(1)):

@@ -35,7 +35,8 @@ def main(steps: int) -> None:
     environment = hm.HackMatrix(max_steps=1000)
     network = hm.MLPActorCritic(environment.spec, width=64, key=jax.random.key(0))
     trainer = hm.Trainer(
-        environment, network, loss=Curious(), num_envs=128, num_steps=32, updates_per_dispatch=8
+        hm.PPO(environment, network, loss=Curious(), num_envs=128, num_steps=32),
+        updates_per_dispatch=8,
     )
     for metrics in trainer.train(steps, key=jax.random.key(1)):
         print(metrics.summary(), f"bonus {metrics.as_dict()['bonus']:.3f}")

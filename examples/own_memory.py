@@ -78,11 +78,7 @@ def main(steps: int) -> None:
     network = Remembers(environment.spec, key=jax.random.key(0))
     hm.check_policy(network, environment.spec)
     trainer = hm.Trainer(
-        environment,
-        network,
-        learning_rate=5e-3,
-        num_envs=64,
-        num_steps=32,
+        hm.PPO(environment, network, learning_rate=5e-3, num_envs=64, num_steps=32),
         updates_per_dispatch=10,
     )
     for metrics in trainer.train(steps, key=jax.random.key(1)):

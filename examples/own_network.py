@@ -43,7 +43,9 @@ class Residual(hm.ActorCritic):
 def main(steps: int) -> None:
     environment = hm.HackMatrix(max_steps=1000)
     network = Residual(environment.spec, key=jax.random.key(0))
-    trainer = hm.Trainer(environment, network, num_envs=128, num_steps=32, updates_per_dispatch=16)
+    trainer = hm.Trainer(
+        hm.PPO(environment, network, num_envs=128, num_steps=32), updates_per_dispatch=16
+    )
     for metrics in trainer.train(steps, key=jax.random.key(1)):
         print(metrics.summary())
 

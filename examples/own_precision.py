@@ -46,12 +46,14 @@ def main(steps: int) -> None:
     environment = CartPole()
     network = hm.MLPActorCritic(environment.spec, width=32, key=jax.random.key(0))
     trainer = hm.Trainer(
-        environment,
-        network,
-        learning_rate=2e-3,
-        precision=HalfBody(),
-        num_envs=32,
-        num_steps=64,
+        hm.PPO(
+            environment,
+            network,
+            learning_rate=2e-3,
+            precision=HalfBody(),
+            num_envs=32,
+            num_steps=64,
+        ),
         updates_per_dispatch=8,
     )
     for metrics in trainer.train(steps, key=jax.random.key(1)):

@@ -17,7 +17,9 @@ WEIGHTS = hm.RewardConfig(victory=0.0, score_gain=0.0, stage_completion=2.0)
 def main(steps: int) -> None:
     environment = hm.HackMatrix(max_steps=1000, reward=WEIGHTS)
     network = hm.MLPActorCritic(environment.spec, width=64, key=jax.random.key(0))
-    trainer = hm.Trainer(environment, network, num_envs=128, num_steps=32, updates_per_dispatch=8)
+    trainer = hm.Trainer(
+        hm.PPO(environment, network, num_envs=128, num_steps=32), updates_per_dispatch=8
+    )
     for metrics in trainer.train(steps, key=jax.random.key(1)):
         print(metrics.summary())
     found = hm.evaluate(trainer.policy, environment, episodes=200, key=jax.random.key(2))

@@ -18,7 +18,9 @@ def result(seed: int, steps: int) -> float:
     environment = hm.HackMatrix(max_steps=1000)
     network_key, train_key, games_key = jax.random.split(jax.random.key(seed), 3)
     network = hm.MLPActorCritic(environment.spec, width=64, key=network_key)
-    trainer = hm.Trainer(environment, network, num_envs=128, num_steps=32, updates_per_dispatch=8)
+    trainer = hm.Trainer(
+        hm.PPO(environment, network, num_envs=128, num_steps=32), updates_per_dispatch=8
+    )
     for _ in trainer.train(steps, key=train_key):
         pass
     found = hm.evaluate(trainer.policy, environment, episodes=200, key=games_key)

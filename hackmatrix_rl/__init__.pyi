@@ -19,6 +19,10 @@ from .agent.networks import ResidualActorCritic as ResidualActorCritic
 from .agent.networks import build_network as build_network
 from .agent.precision import PrecisionPolicy as PrecisionPolicy
 from .agent.precision import precision as precision
+from .algorithms.imitation import Imitation as Imitation
+from .algorithms.ppo import PPO as PPO
+from .algorithms.r2d2 import R2D2 as R2D2
+from .algorithms.self_play import SelfPlay as SelfPlay
 from .checkpoints import load as load
 from .checkpoints import load_self_play as load_self_play
 from .checkpoints import save as save
@@ -49,10 +53,8 @@ from .memory_tasks import DelayedMatch as DelayedMatch
 from .memory_tasks import NBack as NBack
 from .memory_tasks import PerceptualDecision as PerceptualDecision
 from .memory_tasks import TMaze as TMaze
-from .q_learning import R2D2 as R2D2
 from .runtime_types import check_types as check_types
 from .search import Searcher as Searcher
-from .self_play import SelfPlay as SelfPlay
 from .training import EvaluateEvery as EvaluateEvery
 from .training import Metrics as Metrics
 from .training import StopTraining as StopTraining

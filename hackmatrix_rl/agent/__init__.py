@@ -1,6 +1,6 @@
 """Learning: networks, distributions, precision, rollouts, advantages and losses.
 
-Each module here can be used alone, in a notebook; `hackmatrix_rl.training` composes them.
+Each module here can be used alone, in a notebook; `hackmatrix_rl.algorithms` composes them.
 """
 
 from hackmatrix_rl.agent._action_choice import (

@@ -1,6 +1,5 @@
 """The speed of a machine: environment, learning, and whole updates."""
 
-import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from hackmatrix_rl.agent import (
 )
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.agent.precision import FLOAT32, PrecisionPolicy
+from hackmatrix_rl.algorithms.ppo import PPO
 from hackmatrix_rl.bench._environment_speed import (
     RandomPlay,
     Speed,
@@ -32,7 +32,7 @@ from hackmatrix_rl.runs import (
     versions,
 )
 from hackmatrix_rl.system import peak_memory
-from hackmatrix_rl.training import PPO, Trainer, compiler_options
+from hackmatrix_rl.training import Trainer, compiler_options
 from hackmatrix_rl.training.sharding import specs_of
 
 
@@ -184,7 +184,7 @@ def _bench_update(
     rollout = eqx.tree_at(lambda r: r.mask, rollout, jnp.ones_like(rollout.mask))
     kept = update.collect.terms, update.collect.keep_log_probs
     collect = Replayed(config.num_steps, *kept, rollout=rollout, actors=state.actors)
-    learn = dataclasses.replace(update, collect=collect)
+    learn = eqx.tree_at(lambda ppo: ppo.collect, update, collect)
     arrays, rest = eqx.partition((learn, state), eqx.is_array)
 
     def program(arrays: Any) -> Any:

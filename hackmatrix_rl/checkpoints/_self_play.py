@@ -12,6 +12,7 @@ import jax
 from etils import epath
 
 from hackmatrix_rl.agent.networks import ActorCritic
+from hackmatrix_rl.algorithms.self_play import SearchPlayer
 from hackmatrix_rl.checkpoints._finder import Report, find_checkpoint
 from hackmatrix_rl.checkpoints._metadata import check_playable, read_metadata
 from hackmatrix_rl.checkpoints._reader import restore, to_device
@@ -23,7 +24,6 @@ from hackmatrix_rl.config import (
 )
 from hackmatrix_rl.env import Batched, CliqueGame
 from hackmatrix_rl.errors import ConfigError
-from hackmatrix_rl.self_play import SearchPlayer
 
 
 @dataclass(frozen=True)

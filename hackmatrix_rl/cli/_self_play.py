@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hackmatrix_rl.agent.networks import module_of
+from hackmatrix_rl.algorithms.self_play import JudgedMatch, Standings, show_game
 from hackmatrix_rl.checkpoints import load_self_play
 from hackmatrix_rl.cli._grouped import (
     GROUPS,
@@ -41,7 +42,6 @@ from hackmatrix_rl.runs import (
     standings_as_dict,
     use_devices,
 )
-from hackmatrix_rl.self_play import JudgedMatch, Standings, show_game
 from hackmatrix_rl.system import ExitCode, describe_device, write_json
 
 

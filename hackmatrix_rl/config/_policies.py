@@ -18,6 +18,7 @@ from hackmatrix_rl.agent.networks import (
     rematerialized,
     with_value_head,
 )
+from hackmatrix_rl.algorithms.r2d2 import SquareRootScale
 from hackmatrix_rl.config._algorithms import FROM_SEQUENCES
 from hackmatrix_rl.config._config import (
     TrainConfig,
@@ -28,7 +29,6 @@ from hackmatrix_rl.errors import (
     ConfigError,
     shortened,
 )
-from hackmatrix_rl.q_learning import SquareRootScale
 from hackmatrix_rl.system import (
     available_memory,
     bytes_of,

@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import cast, no_type_check
 
+from hackmatrix_rl.algorithms.self_play import Search, Sizes
 from hackmatrix_rl.clique import FULL_BOARDS, CliqueConfig, FullBoard
 from hackmatrix_rl.config._checks import check_folders, check_mesh_text, check_precision
 from hackmatrix_rl.config._options import COUNTED, as_flags, most, option
 from hackmatrix_rl.config._run_config import RunConfig
 from hackmatrix_rl.errors import ConfigError
-from hackmatrix_rl.self_play import Search, Sizes
 from hackmatrix_rl.training.sharding import Blocks
 
 SELF_PLAY = "self-play"

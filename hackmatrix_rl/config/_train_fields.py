@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from typing import no_type_check
 
 from hackmatrix_rl.agent.networks import REMAT, VALUE_HEADS
+from hackmatrix_rl.algorithms.r2d2 import Sizes
 from hackmatrix_rl.config._algorithms import ALGORITHMS, FROM_REWARDS, FROM_SEQUENCES
 from hackmatrix_rl.config._options import most, option
 from hackmatrix_rl.config._replay_config import ReplayConfig
 from hackmatrix_rl.config._reward import parse_reward
 from hackmatrix_rl.config._run_config import RunConfig
 from hackmatrix_rl.game import LEAGUES, GameConfig, RewardConfig
-from hackmatrix_rl.q_learning import Sizes
 
 DEFAULT_MINIBATCHES = 8
 MOST_EPISODES = 10_000_000

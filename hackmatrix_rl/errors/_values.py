@@ -1,5 +1,6 @@
 """Checks of single values from users: arrays, keys, actions, counts."""
 
+import math
 import numbers
 from typing import Any
 
@@ -149,6 +150,23 @@ def number(name: str, value: Any) -> float:
     if not is_number:
         raise TypeError(f"{name} is {described(value)}; expected a number")
     return float(value)
+
+
+def finite(name: str, value: Any) -> float:
+    """Checks an argument that is a finite number, and returns it.
+
+    Args:
+        name: name of the argument.
+        value: its value.
+
+    Raises:
+        TypeError: the value is no number.
+        ValueError: it is NaN or infinite.
+    """
+    found = number(name, value)
+    if not math.isfinite(found):
+        raise ValueError(f"{name} must be a finite number, not {found}")
+    return found
 
 
 def truth(name: str, value: Any) -> bool:

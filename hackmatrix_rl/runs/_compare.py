@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Key
 
 from hackmatrix_rl.agent.networks import ActorCritic
+from hackmatrix_rl.algorithms.ppo import PPO
 from hackmatrix_rl.config import (
     TrainConfig,
     build_policy,
@@ -33,7 +34,7 @@ from hackmatrix_rl.runs._compose import (
     run_keys,
 )
 from hackmatrix_rl.system import describe_device, peak_memory
-from hackmatrix_rl.training import PPO, Trainer
+from hackmatrix_rl.training import Trainer
 
 SECONDS_BETWEEN_NOTES = 60
 

@@ -15,6 +15,7 @@ from hackmatrix_rl.agent import (
 )
 from hackmatrix_rl.agent.networks import VICTORY, ActorCritic
 from hackmatrix_rl.agent.precision import PrecisionPolicy, precision
+from hackmatrix_rl.algorithms.ppo import PPO, check_teacher, critic_warmup_of
 from hackmatrix_rl.checkpoints import initial_weights
 from hackmatrix_rl.config import (
     FROM_REWARDS,
@@ -39,16 +40,13 @@ from hackmatrix_rl.training import (
     CHECKS,
     NANS,
     NOJIT,
-    PPO,
     Constant,
     Linear,
     Loss,
     Schedule,
     Trainer,
     adam,
-    check_teacher,
     checked,
-    critic_warmup_of,
 )
 from hackmatrix_rl.training.sharding import (
     AUTO,
@@ -112,7 +110,7 @@ def compose(config: TrainConfig, *, key: Key[Array, ""], read_init: bool = False
             f"--debug nojit works on one device, not on {devices.size} (--mesh {config.mesh}). Add "
             "--mesh data=1."
         )
-    return Trainer(
+    algorithm = PPO(
         begins,
         policy,
         loss=loss,
@@ -130,8 +128,11 @@ def compose(config: TrainConfig, *, key: Key[Array, ""], read_init: bool = False
         grad_accum=config.grad_accum,
         remat=config.remat,
         offload_optimizer=config.offload_optimizer,
-        updates_per_dispatch=config.updates_per_dispatch,
         mesh=devices,
+    )
+    return Trainer(
+        algorithm,
+        updates_per_dispatch=config.updates_per_dispatch,
         eager=config.debug == NOJIT,
     )
 

@@ -3,6 +3,7 @@
 from jaxtyping import Array, Key
 
 from hackmatrix_rl.agent import IdentityScale
+from hackmatrix_rl.algorithms.r2d2 import R2D2, EpsilonGreedy, Prioritized, SquareRootScale, Uniform
 from hackmatrix_rl.checkpoints import initial_weights
 from hackmatrix_rl.config import (
     TrainConfig,
@@ -12,7 +13,6 @@ from hackmatrix_rl.config import (
     make_environment,
 )
 from hackmatrix_rl.errors import ConfigError
-from hackmatrix_rl.q_learning import R2D2, EpsilonGreedy, Prioritized, SquareRootScale, Uniform
 from hackmatrix_rl.runs._compose import learning_rate, mesh_of, precision_here
 from hackmatrix_rl.runs._preflight import check_games
 from hackmatrix_rl.system import make_deterministic
@@ -79,7 +79,7 @@ def compose_replay(
         )
     except ValueError as error:
         raise ConfigError(_said(config, str(error))) from error
-    return Trainer.of(algorithm, policy, updates_per_dispatch=config.updates_per_dispatch)
+    return Trainer(algorithm, updates_per_dispatch=config.updates_per_dispatch)
 
 
 def _said(config: TrainConfig, message: str) -> str:

@@ -3,6 +3,7 @@
 from jaxtyping import Array, Key
 
 from hackmatrix_rl.agent import Schedule
+from hackmatrix_rl.algorithms.self_play import SearchLoss, SelfPlay, VertexPermutations
 from hackmatrix_rl.config import (
     SelfPlayConfig,
     as_flags,
@@ -12,7 +13,6 @@ from hackmatrix_rl.config import (
 from hackmatrix_rl.env import Batched, CliqueGame
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.runs._compose import mesh_of, precision_here
-from hackmatrix_rl.self_play import SearchLoss, SelfPlay, VertexPermutations
 from hackmatrix_rl.system import make_deterministic
 from hackmatrix_rl.training import Constant, Trainer, adam
 from hackmatrix_rl.training.sharding import FSDP
@@ -64,7 +64,7 @@ def compose_self_play(config: SelfPlayConfig, *, key: Key[Array, ""]) -> Trainer
         )
     except ValueError as error:
         raise ConfigError(_said(config, str(error))) from error
-    return Trainer.of(algorithm, policy, updates_per_dispatch=config.updates_per_dispatch)
+    return Trainer(algorithm, updates_per_dispatch=config.updates_per_dispatch)
 
 
 def _said(config: SelfPlayConfig, message: str) -> str:

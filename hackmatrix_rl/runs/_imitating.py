@@ -1,24 +1,26 @@
 """From the trainer of a config to one that imitates the config's teacher."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
+import equinox as eqx
+
 from hackmatrix_rl.agent import Schedule
-from hackmatrix_rl.config import TrainConfig, make_environment, schedule_of
-from hackmatrix_rl.env import HackMatrix
-from hackmatrix_rl.errors import ConfigError
-from hackmatrix_rl.evaluation import Agent, PolicyAgent
-from hackmatrix_rl.game import SIPHON
-from hackmatrix_rl.runs._players import find_player
-from hackmatrix_rl.training import PPO, Constant, Trainer
-from hackmatrix_rl.training.imitation import (
+from hackmatrix_rl.algorithms.imitation import (
     BoardSymmetries,
     CloneLoss,
     DemonstrationsHeader,
     Imitation,
     record_demonstrations,
 )
+from hackmatrix_rl.algorithms.ppo import PPO
+from hackmatrix_rl.config import TrainConfig, make_environment, schedule_of
+from hackmatrix_rl.env import HackMatrix
+from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.evaluation import Agent, PolicyAgent
+from hackmatrix_rl.game import SIPHON
+from hackmatrix_rl.runs._players import find_player
+from hackmatrix_rl.training import Constant, Trainer
 
 
 def imitating(
@@ -34,7 +36,7 @@ def imitating(
     Raises:
         ConfigError: the teacher does not exist or does not fit, or the network cannot learn so.
     """
-    policy, environment = trainer.policy, trainer.environment
+    environment = trainer.environment
     assert isinstance(environment, HackMatrix)
     teacher = find_teacher(config, environment, trust_code=trust_code)
     loss = CloneLoss(
@@ -42,8 +44,7 @@ def imitating(
     )
     try:
         algorithm = Imitation(
-            replace(trainer.algorithm, loss=loss),
-            policy,
+            eqx.tree_at(lambda ppo: ppo.loss, trainer.algorithm, loss),
             teacher,
             beta=_beta(config),
             random_share=config.random_actions,
@@ -63,7 +64,7 @@ def imitating(
                 "Use --no-soft-labels, or a run or pretrained as the teacher."
             ) from error
         raise ConfigError(f"--teacher {config.teacher}: {error}.") from error
-    return Trainer.of(algorithm, policy, updates_per_dispatch=config.updates_per_dispatch)
+    return Trainer(algorithm, updates_per_dispatch=config.updates_per_dispatch)
 
 
 def save_demonstrations(

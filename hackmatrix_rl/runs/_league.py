@@ -9,13 +9,7 @@ import jax
 from jaxtyping import Array, Key
 
 from hackmatrix_rl.agent.networks import ActorCritic
-from hackmatrix_rl.checkpoints import load, save
-from hackmatrix_rl.clique import solve
-from hackmatrix_rl.config import SelfPlayConfig
-from hackmatrix_rl.env import CliqueGame
-from hackmatrix_rl.evaluation import Estimate
-from hackmatrix_rl.runs._folder import RunFolder
-from hackmatrix_rl.self_play import (
+from hackmatrix_rl.algorithms.self_play import (
     BoardPlayer,
     JudgedMatch,
     PerfectPlayer,
@@ -25,6 +19,12 @@ from hackmatrix_rl.self_play import (
     judged_match,
     league,
 )
+from hackmatrix_rl.checkpoints import load, save
+from hackmatrix_rl.clique import solve
+from hackmatrix_rl.config import SelfPlayConfig
+from hackmatrix_rl.env import CliqueGame
+from hackmatrix_rl.evaluation import Estimate
+from hackmatrix_rl.runs._folder import RunFolder
 
 RANDOM = "random"
 MOST_SOLVED = 6

@@ -10,13 +10,14 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int32, Key, PyTree
 
 from hackmatrix_rl.agent import RolloutCollector, at
+from hackmatrix_rl.algorithms.ppo import PPO
 from hackmatrix_rl.env import Environment, EnvSpec, EpisodeStatistics, Timestep, env_keys
 from hackmatrix_rl.game import GameConfig
 from hackmatrix_rl.system import (
     bytes_of,
     size_of,
 )
-from hackmatrix_rl.training import PPO, Trainer, is_shape
+from hackmatrix_rl.training import Trainer, is_shape
 from hackmatrix_rl.training.sharding import bytes_per_device
 
 

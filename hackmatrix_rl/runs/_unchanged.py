@@ -10,6 +10,7 @@ from typing import Any
 from etils import epath
 
 from hackmatrix_rl.agent.networks import ActorCritic
+from hackmatrix_rl.algorithms.self_play import SelfPlay
 from hackmatrix_rl.checkpoints import read_arrays
 from hackmatrix_rl.config import (
     FROM_SEQUENCES,
@@ -21,7 +22,6 @@ from hackmatrix_rl.config import (
 from hackmatrix_rl.env import CliqueGame
 from hackmatrix_rl.errors import ConfigError, as_given, flag
 from hackmatrix_rl.runs._work import board_in_words
-from hackmatrix_rl.self_play import SelfPlay
 from hackmatrix_rl.training import Trainer
 
 _OF_BOARD = {"vertices": "vertices", "clique_size": "k", "full_board": "full_board"}

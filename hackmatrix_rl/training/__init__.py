@@ -1,4 +1,4 @@
-"""Composition: the trainer and what a run is made of."""
+"""The trainer, and what algorithms share. It knows no algorithm."""
 
 from hackmatrix_rl.agent import Constant, Cosine, Linear, Schedule
 from hackmatrix_rl.training._algorithm import (
@@ -6,7 +6,6 @@ from hackmatrix_rl.training._algorithm import (
     AlgorithmState,
     Dispatch,
 )
-from hackmatrix_rl.training._arguments import critic_warmup_of, optimizer_of
 from hackmatrix_rl.training._callbacks import (
     Callback,
     StopTraining,
@@ -23,6 +22,7 @@ from hackmatrix_rl.training._debug import (
     checked,
     reports_of,
 )
+from hackmatrix_rl.training._eager import CompiledEnvironment
 from hackmatrix_rl.training._evaluate_every import (
     EVALUATION,
     EvaluateEvery,
@@ -30,6 +30,7 @@ from hackmatrix_rl.training._evaluate_every import (
 )
 from hackmatrix_rl.training._gradients import (
     Loss,
+    MinibatchGradient,
 )
 from hackmatrix_rl.training._metrics import (
     Metrics,
@@ -42,21 +43,18 @@ from hackmatrix_rl.training._one_by_one import (
 )
 from hackmatrix_rl.training._optimizer import (
     adam,
-)
-from hackmatrix_rl.training._ppo import (
-    PPO,
-)
-from hackmatrix_rl.training._ppo_metrics import (
-    UpdateMetrics,
+    optimizer_of,
 )
 from hackmatrix_rl.training._program import (
     compiler_options,
     is_shape,
 )
 from hackmatrix_rl.training._state import (
+    VALUE_HEAD,
     Learner,
-    TrainState,
     filter_scan,
+    is_value_head,
+    learner_shardings,
 )
 from hackmatrix_rl.training._stored import (
     Stored,
@@ -65,7 +63,6 @@ from hackmatrix_rl.training._stored import (
     leaves_by_path,
     random_keys,
 )
-from hackmatrix_rl.training._teacher import check_teacher
 from hackmatrix_rl.training._trainer import (
     Trainer,
 )
@@ -80,10 +77,11 @@ __all__ = [
     "EVALUATION",
     "NANS",
     "NOJIT",
-    "PPO",
+    "VALUE_HEAD",
     "Algorithm",
     "AlgorithmState",
     "Callback",
+    "CompiledEnvironment",
     "Constant",
     "Cosine",
     "Counter",
@@ -93,27 +91,26 @@ __all__ = [
     "Linear",
     "Loss",
     "Metrics",
+    "MinibatchGradient",
     "Minibatches",
     "Reports",
     "Schedule",
     "StopTraining",
     "Stored",
-    "TrainState",
     "Trainer",
     "Tree",
-    "UpdateMetrics",
     "adam",
     "add_up",
     "arrays_to_store",
     "call_back",
-    "check_teacher",
     "checked",
     "compiler_options",
-    "critic_warmup_of",
     "evaluation_metrics",
     "filter_scan",
     "is_shape",
     "is_tree_file",
+    "is_value_head",
+    "learner_shardings",
     "leaves_by_path",
     "optimizer_of",
     "random_keys",

@@ -53,17 +53,21 @@ class Dispatch:
 class Algorithm(eqx.Module, Generic[State]):
     """A learning algorithm. `Trainer` compiles and repeats it; runs and checkpoints use only this.
 
-    `PPO` is one. For another algorithm, write a subclass and pass an instance to `Trainer.of`:
+    `PPO` is one. For another algorithm, write a subclass and pass an instance to `Trainer`:
 
-        trainer = Trainer.of(Reinforce(environment, ...), policy)
+        trainer = Trainer(Reinforce(environment, policy, ...))
 
     Attributes:
         environment: the environment that the policy acts in.
         mesh: the mesh of devices that train.
+        initial_policy: the policy to start from. It is not changed, and an update must not read
+            it: the compiled program does not have it. A field, or a property that is a field of a
+            part.
     """
 
     environment: eqx.AbstractVar[Environment]
     mesh: eqx.AbstractVar[Mesh]
+    initial_policy: eqx.AbstractVar[ActorCritic]
 
     @property
     @abstractmethod
@@ -123,6 +127,33 @@ class Algorithm(eqx.Module, Generic[State]):
             state: a state of shapes.
         """
         return 0
+
+    def check(self, policy: ActorCritic) -> None:
+        """Traces what can only be checked so, before anything is compiled.
+
+        `Trainer` calls this unless it is eager: code that waits at a breakpoint, or reads numbers,
+        cannot be traced. By default nothing is left to check after construction.
+
+        Args:
+            policy: the policy to start from.
+
+        Raises:
+            TypeError: a module returns something of the wrong type.
+            ValueError: a module fails, or returns an array of the wrong shape or dtype.
+        """
+        del policy
+
+    def eager(self) -> "Algorithm[State]":
+        """A copy that works inside of `jax.disable_jit()`, where each operation runs alone.
+
+        Its environment stays compiled (see `CompiledEnvironment`), and nothing else is.
+
+        Raises:
+            ValueError: the algorithm has no such copy.
+        """
+        raise ValueError(
+            f"{type(self).__name__} cannot run operation by operation; use eager=False"
+        )
 
     @abstractmethod
     def init(self, key: Key[Array, ""], policy: ActorCritic) -> State:

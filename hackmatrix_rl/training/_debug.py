@@ -169,11 +169,11 @@ class CheckedEstimator(AdvantageEstimator):
 def checked(
     loss: Loss, estimate: AdvantageEstimator, kind: str
 ) -> tuple[CheckedLoss, CheckedEstimator]:
-    """Wraps the loss and the advantage estimator of a trainer in checks that share one report.
+    """Wraps a loss and an advantage estimator in checks that share one report.
 
     Args:
-        loss: the trainer's loss.
-        estimate: the trainer's advantage estimator.
+        loss: the loss.
+        estimate: the advantage estimator.
         kind: `nans` or `checks`.
     """
     reports = Reports()

@@ -1,6 +1,5 @@
 """Updates that run operation by operation instead of as one compiled program."""
 
-import dataclasses
 from typing import Any
 
 import equinox as eqx
@@ -10,31 +9,23 @@ from jaxtyping import Array, Int32, Key, PyTree
 
 from hackmatrix_rl.env import Environment, EnvSpec, Timestep
 from hackmatrix_rl.training._algorithm import Algorithm
-from hackmatrix_rl.training._ppo import PPO
 from hackmatrix_rl.training._program import Program
-from hackmatrix_rl.training.sharding import ShardedCollector
 
 
-def eager_program(algorithm: PPO) -> Program:
+def eager_program(algorithm: Algorithm[Any]) -> Program:
     """A program that runs each operation alone, so breakpoints and `print` work.
 
-    The environment stays compiled, because a step of the game is thousands of operations.
-
     Args:
-        algorithm: a PPO on one device.
+        algorithm: on one device.
 
     Returns:
         A function from a state and a number of updates to the next state and the sum of the
         reports.
+
+    Raises:
+        ValueError: the algorithm cannot run so.
     """
-    collect = algorithm.collect
-    if isinstance(collect, ShardedCollector):
-        collect = collect.collect  # `shard_map` compiles what it maps
-    update: Algorithm[Any] = dataclasses.replace(
-        algorithm,
-        environment=CompiledEnvironment(algorithm.environment),
-        collect=collect,
-    )
+    update = algorithm.eager()
 
     def run(state: Any, count: int) -> tuple[Any, PyTree[Array]]:
         with jax.disable_jit():
@@ -49,6 +40,8 @@ def eager_program(algorithm: PPO) -> Program:
 
 class CompiledEnvironment(Environment):
     """An environment that stays compiled inside `jax.disable_jit()`.
+
+    A step of a game is thousands of operations.
 
     Attributes:
         environment: the environment to compile.

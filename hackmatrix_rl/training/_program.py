@@ -20,6 +20,7 @@ from hackmatrix_rl.training.sharding import (
 )
 
 T = TypeVar("T")
+A = TypeVar("A", bound=Algorithm[Any])
 Program = Callable[[Any, int], tuple[Any, PyTree[Array]]]
 """From a state and a number of updates to the next state and the sum of the reports."""
 
@@ -69,7 +70,7 @@ def lowered(
         platforms: platforms to lower for; by default the platform of the mesh.
     """
     arrays, rest = eqx.partition(state, is_shape)
-    modules, code = eqx.partition(shapes_of(algorithm), is_shape)
+    modules, code = eqx.partition(shapes_of(without_policy(algorithm)), is_shape)
     # Arrays of an environment may lie on any device. `program_of` places them on the mesh.
     modules = located(modules, replicated_shardings(algorithm.mesh, modules))
 
@@ -100,7 +101,7 @@ def program_of(compiled: jax.stages.Compiled, algorithm: Algorithm[State], state
         state: a state; only what is no array counts.
     """
     rest = eqx.filter(state, eqx.is_array, inverse=True)
-    modules = eqx.filter(algorithm, eqx.is_array)
+    modules = eqx.filter(without_policy(algorithm), eqx.is_array)
     modules = place(modules, replicated_shardings(algorithm.mesh, modules))
 
     def run(state: Any, count: int) -> tuple[Any, PyTree[Array]]:
@@ -108,6 +109,12 @@ def program_of(compiled: jax.stages.Compiled, algorithm: Algorithm[State], state
         return eqx.combine(arrays, rest), sums
 
     return run
+
+
+def without_policy(algorithm: A) -> A:
+    """The algorithm without its initial policy, which would lie on every device for nothing."""
+    without: A = eqx.tree_at(lambda each: each.initial_policy, algorithm, None)
+    return without
 
 
 def compiler_options(mesh: Mesh, *, once: bool = False) -> dict[str, str | bool]:

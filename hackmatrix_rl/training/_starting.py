@@ -8,7 +8,12 @@ from jaxtyping import Array, Key
 
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.training._algorithm import Algorithm, State
-from hackmatrix_rl.training._program import compiler_options, is_shape, located
+from hackmatrix_rl.training._program import (
+    compiler_options,
+    is_shape,
+    located,
+    without_policy,
+)
 from hackmatrix_rl.training.sharding import place, replicated_shardings
 
 
@@ -25,6 +30,7 @@ class Starter:
 
     def __init__(self, algorithm: Algorithm[Any], policy: ActorCritic) -> None:
         """Takes the algorithm and a policy of the structure that it starts from."""
+        algorithm = without_policy(algorithm)
         shapes, self._rest = eqx.partition(first_state(algorithm, policy), is_shape)
         code = eqx.filter((algorithm, policy), eqx.is_array, inverse=True)
 
@@ -49,7 +55,7 @@ class Starter:
             algorithm: the algorithm that the starter was made with.
             policy: the policy to start from.
         """
-        given = (key, eqx.filter((algorithm, policy), eqx.is_array))
+        given = (key, eqx.filter((without_policy(algorithm), policy), eqx.is_array))
         made = self._begin(*place(given, replicated_shardings(algorithm.mesh, given)))
         state: State = eqx.combine(made, self._rest)
         return state

@@ -1,4 +1,4 @@
-"""All that training has come to: what a checkpoint holds."""
+"""What gradient steps change, and where it lies on a mesh."""
 
 from collections.abc import Callable
 from functools import partial
@@ -8,16 +8,13 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
+from jax.sharding import Mesh, NamedSharding
+from jaxtyping import Array, Bool, Float32, Int32, PyTree
 
-from hackmatrix_rl.agent import (
-    CollectorState,
-    ValueScale,
-)
+from hackmatrix_rl.agent import ValueScale
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.agent.precision import parameters_of, path_name
-from hackmatrix_rl.training._algorithm import AlgorithmState
-from hackmatrix_rl.training._counter import Counter
+from hackmatrix_rl.training.sharding import fsdp_shardings, on_host
 
 VALUE_HEAD = ".heads.value"
 """Where the names of the value head's parameters begin."""
@@ -82,25 +79,28 @@ class Learner(eqx.Module):
         return stepped
 
 
-class TrainState(AlgorithmState):
-    """Everything that PPO continues from.
+def learner_shardings(
+    mesh: Mesh, learner: Learner, *, offload: bool = False
+) -> PyTree[NamedSharding]:
+    """Where a learner's arrays lie between two gradient steps.
 
-    Attributes:
-        learner: the policy and everything that changes with it.
-        actors: the environments, between two rollouts.
-        key: constant; every draw of the learner is a function of it and of `update`.
-        update: number of updates done.
-        env_steps: number of environment steps taken, over all environments.
-        teacher: the policy that the KL term of the loss holds on to: the one that training began
-            with. It never changes. `None` without such a term.
+    Args:
+        mesh: of the devices.
+        learner: arrays, or their shapes.
+        offload: whether the optimizer's state lies in the hosts' memory.
+
+    Returns:
+        A sharding for each array, `None` for what is none.
     """
-
-    learner: Learner
-    actors: CollectorState
-    key: Key[Array, ""]
-    update: Int32[Array, ""]
-    env_steps: Counter
-    teacher: ActorCritic | None = None
+    shardings = fsdp_shardings(mesh, learner)
+    if not offload:
+        return shardings
+    moved: PyTree[NamedSharding] = eqx.tree_at(
+        lambda learner: learner.optimizer_state,
+        shardings,
+        on_host(shardings.optimizer_state, learner.optimizer_state),
+    )
+    return moved
 
 
 def is_value_head(name: str) -> bool:

@@ -1,4 +1,4 @@
-"""The trainer: composes an algorithm, compiles its update once, and runs it."""
+"""The trainer: compiles the update of an algorithm once, and repeats it."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -7,49 +7,20 @@ from typing import Any, Generic, TypeVar
 
 import jax
 import numpy as np
-import optax
 from etils import epath
 from jax.sharding import Mesh
 from jaxtyping import Array, Key
 
-from hackmatrix_rl.agent import (
-    AdvantageEstimator,
-    Schedule,
-    ValueScale,
-    check_is_policy,
-)
-from hackmatrix_rl.agent.networks import (
-    ActorCritic,
-)
-from hackmatrix_rl.agent.precision import (
-    FLOAT32,
-    PrecisionPolicy,
-)
-from hackmatrix_rl.env import (
-    Environment,
-    whole_games,
-)
-from hackmatrix_rl.errors import (
-    ConfigError,
-    check_key,
-    instance,
-    whole,
-)
+from hackmatrix_rl.agent import ValueScale, check_is_policy
+from hackmatrix_rl.agent.networks import ActorCritic
+from hackmatrix_rl.env import Environment, whole_games
+from hackmatrix_rl.errors import ConfigError, check_key, finite, instance, whole
 from hackmatrix_rl.evaluation import PolicyAgent
 from hackmatrix_rl.system import is_process_zero
 from hackmatrix_rl.training._algorithm import Algorithm, AlgorithmState, Dispatch
-from hackmatrix_rl.training._arguments import (
-    Sizes,
-    finite,
-)
 from hackmatrix_rl.training._callbacks import Callback, call_back, check_callbacks
-from hackmatrix_rl.training._compose_ppo import ppo_of
 from hackmatrix_rl.training._eager import eager_program
-from hackmatrix_rl.training._gradients import Loss
-from hackmatrix_rl.training._metrics import (
-    Metrics,
-)
-from hackmatrix_rl.training._ppo import PPO
+from hackmatrix_rl.training._metrics import Metrics
 from hackmatrix_rl.training._program import (
     Program,
     compiler_options,
@@ -60,14 +31,8 @@ from hackmatrix_rl.training._program import (
 )
 from hackmatrix_rl.training._starting import Starter, first_state
 from hackmatrix_rl.training._tree_file import read_tree, write_tree
-from hackmatrix_rl.training.compiled import (
-    program_bytes,
-)
-from hackmatrix_rl.training.sharding import (
-    gather,
-    on_device,
-    place,
-)
+from hackmatrix_rl.training.compiled import program_bytes
+from hackmatrix_rl.training.sharding import gather, on_device, place
 
 TRAINING = "training state"
 """The kind of file that `Trainer.save` writes."""
@@ -76,145 +41,52 @@ A = TypeVar("A", bound=Algorithm[Any])
 
 
 class Trainer(Generic[A]):
-    """Trains a policy in an environment.
+    """Trains a policy by an algorithm: compiles its update once, and repeats it.
 
-    The constructor composes PPO from its modules. `Trainer.of` takes any other algorithm.
+        trainer = hm.Trainer(hm.PPO(environment, policy), updates_per_dispatch=10)
+
     Nothing is compiled and no random number is drawn before `train`, `fit`, `start` or `compile`.
 
     Attributes:
-        algorithm: the algorithm; the constructor makes a `PPO`.
+        algorithm: the algorithm.
         updates_per_dispatch: number of updates in one call of the compiled program.
     """
 
     def __init__(
-        self: "Trainer[PPO]",
-        environment: Environment,
-        policy: ActorCritic,
+        self,
+        algorithm: A,
         *,
-        loss: Loss | None = None,
-        gae: AdvantageEstimator | None = None,
-        optimizer: optax.GradientTransformation | None = None,
-        learning_rate: float | Schedule | None = None,
-        precision: PrecisionPolicy | str = FLOAT32,
-        value_scale: ValueScale | None = None,
-        num_envs: int = 256,
-        num_steps: int = 128,
-        num_minibatches: int = 4,
-        update_epochs: int = 4,
-        target_kl: float | None = None,
-        critic_warmup: int = 0,
-        grad_accum: int = 1,
-        remat: str = "none",
-        offload_optimizer: bool = False,
         updates_per_dispatch: int = 1,
-        mesh: Mesh | str | None = None,
         eager: bool = False,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """Composes PPO from modules.
+        """Takes an algorithm, and checks its modules (see `Algorithm.check`).
 
         Args:
-            environment: the environment to train in.
-            policy: the policy to start from. It is copied, not changed. If the loss has
-                `needs_teacher` (`PPOLoss(teacher_kl_coef=0.5)`), a copy stays as the teacher.
-            loss: from a policy and a `Batch` to a scalar and `LossMetrics`; by default
-                `PPOLoss()`. Numbers in it may be schedules, if it allows that.
-            gae: estimates the advantages; by default `GAE()`. The same holds for its numbers.
-            optimizer: an optimizer of optax; by default `adam()` with a learning rate of 1.
-            learning_rate: factor on the optimizer's updates. The default is 3e-4 with the default
-                optimizer, and 1 with a custom one, which has its own learning rate.
-            precision: the dtype in which the network computes: a policy, or its name (`bf16`).
-            value_scale: units in which the network learns values; by default `RunningScale()`.
-            num_envs: number of environments.
-            num_steps: steps of each environment in an update.
-            num_minibatches: number of minibatches in one pass over a rollout; must divide
-                `num_envs`.
-            update_epochs: number of passes over a rollout.
-            target_kl: largest KL divergence from the policy that acted. Once it is exceeded, the
-                rest of the update is skipped. `None` for no limit.
-            critic_warmup: environment steps from the start in which only the value head learns
-                (`heads.value`), so that a good policy is not changed by a bad critic.
-            grad_accum: number of equal parts into which a minibatch is cut to save memory. Their
-                gradients are averaged, which gives the gradient of the whole minibatch, up to
-                rounding. Must divide the environments of a minibatch.
-            remat: which activations of the network the backward pass computes again instead of
-                storing them: `none`, `blocks` or `full` (see `agent.networks.rematerialized`).
-            offload_optimizer: whether to keep the optimizer's state in host memory between
-                gradient steps.
+            algorithm: how to learn: `hm.PPO(environment, policy)`, or any other `Algorithm`. The
+                training starts from its `initial_policy`.
             updates_per_dispatch: number of updates in one call of the compiled program. Each call
                 gives one `Metrics`.
-            mesh: the devices to train on: a mesh from `hackmatrix_rl.mesh`, or its text
-                (`data=2`); `None` for one device. The games and the minibatches do not depend
-                on it.
             eager: whether to run each operation uncompiled, so breakpoints and `print` work in
-                the loss. The environment stays compiled. Needs one device.
+                the loss. The environment stays compiled. Needs one device, and an algorithm that
+                can do it, as `PPO` can.
             clock: a function that returns seconds, to measure durations.
 
         Raises:
             TypeError: an argument has the wrong type.
-            ValueError: an argument is out of range, or modules do not fit together. Shapes and
-                dtypes of all modules are checked; see `check_environment` and `check_policy`.
+            ValueError: an argument is out of range, or the modules of the algorithm do not fit
+                together.
         """
-        algorithm = ppo_of(
-            environment,
-            policy,
-            loss=loss,
-            gae=gae,
-            optimizer=optimizer,
-            learning_rate=learning_rate,
-            precision=precision,
-            value_scale=value_scale,
-            sizes=Sizes(num_envs, num_steps, num_minibatches, update_epochs, grad_accum),
-            target_kl=target_kl,
-            critic_warmup=critic_warmup,
-            remat=remat,
-            offload_optimizer=offload_optimizer,
-            mesh=mesh,
-            traced=not eager,
-        )
-        program = eager_program(algorithm) if eager else None
-        self._begin_with(algorithm, policy, updates_per_dispatch, clock, program)
-
-    @classmethod
-    def of(
-        cls,
-        algorithm: A,
-        policy: ActorCritic,
-        *,
-        updates_per_dispatch: int = 1,
-        clock: Callable[[], float] = time.perf_counter,
-    ) -> "Trainer[A]":
-        """A trainer for any algorithm.
-
-        Args:
-            algorithm: the algorithm.
-            policy: the policy to start from. It is copied, not changed.
-            updates_per_dispatch: as in the constructor.
-            clock: as in the constructor.
-
-        Raises:
-            TypeError: an argument has the wrong type.
-            ValueError: `updates_per_dispatch` is less than 1.
-        """
-        instance("algorithm", algorithm, Algorithm, "an Algorithm, such as PPO(...)")
+        instance("algorithm", algorithm, Algorithm, "hm.PPO(environment, policy)")
+        policy = algorithm.initial_policy
         check_is_policy(policy)
-        trainer: Trainer[A] = cls.__new__(cls)
-        trainer._begin_with(algorithm, policy, updates_per_dispatch, clock, None)
-        return trainer
-
-    def _begin_with(
-        self,
-        algorithm: A,
-        policy: ActorCritic,
-        updates_per_dispatch: int,
-        clock: Callable[[], float],
-        eager: Program | None,
-    ) -> None:
+        if not eager:
+            algorithm.check(policy)
         self.algorithm = algorithm
         self.updates_per_dispatch = whole("updates_per_dispatch", updates_per_dispatch)
         self._policy = policy
         self._clock = clock
-        self._eager = eager
+        self._eager = eager_program(algorithm) if eager else None
         self._state: AlgorithmState | None = None
         self._abstract: AlgorithmState | None = None
         self._starter: Starter | None = None
@@ -291,7 +163,7 @@ class Trainer(Generic[A]):
 
         Args:
             key: source of all randomness in the training.
-            policy: replaces the policy that the trainer was made with. It must have the same
+            policy: replaces the algorithm's initial policy. It must have the same
                 structure, and nothing is compiled again.
         """
         check_key(key)

@@ -90,7 +90,7 @@ def test_a_state_is_used_once():
 def test_the_trainer_takes_it():
     environment = hm.from_gymnasium("CartPole-v1")
     policy = hm.MLPActorCritic(environment.spec, width=16, depth=1, key=jax.random.key(0))
-    trainer = hm.Trainer(environment, policy, num_envs=4, num_steps=16)
+    trainer = hm.Trainer(hm.PPO(environment, policy, num_envs=4, num_steps=16))
     *_, last = trainer.train(256, key=jax.random.key(1))
     assert last.env_steps >= 256
     found = hm.evaluate(trainer.policy, environment, episodes=4, key=jax.random.key(2))

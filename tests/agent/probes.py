@@ -15,6 +15,7 @@ from hackmatrix_rl.agent import (
     PPOLoss,
 )
 from hackmatrix_rl.agent.networks import MLPActorCritic
+from hackmatrix_rl.algorithms.ppo import PPO
 from hackmatrix_rl.env import (
     Environment,
     EnvSpec,
@@ -234,7 +235,10 @@ def memory() -> Probe:
 
 
 def make_trainer(probe: Probe, policy: Any = None, **changes: Any) -> Trainer:
-    """A trainer that is small and quick; `changes` are further arguments of `Trainer`."""
+    """A trainer of PPO that is small and quick.
+
+    `changes` are further arguments of `PPO`, or of `Trainer` where it has them.
+    """
     if policy is None:
         policy = MLPActorCritic(probe.spec, width=16, depth=1, key=jax.random.key(0))
     settings: dict[str, Any] = {
@@ -246,9 +250,12 @@ def make_trainer(probe: Probe, policy: Any = None, **changes: Any) -> Trainer:
         "num_steps": 8,
         "num_minibatches": 2,
         "update_epochs": 4,
-        "updates_per_dispatch": 100,
     }
-    return Trainer(probe, policy, **{**settings, **changes})
+    of_trainer: dict[str, Any] = {"updates_per_dispatch": 100}
+    for name in ("updates_per_dispatch", "eager", "clock"):
+        if name in changes:
+            of_trainer[name] = changes.pop(name)
+    return Trainer(PPO(probe, policy, **{**settings, **changes}), **of_trainer)
 
 
 def train(probe: Probe, *, updates: int = 100, **changes: Any) -> Trainer:

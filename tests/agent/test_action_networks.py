@@ -9,6 +9,7 @@ import pytest
 from agent.test_networks import Still
 from hackmatrix_rl.agent.networks import build_network
 from hackmatrix_rl.agent.precision import precision
+from hackmatrix_rl.algorithms.ppo import PPO
 from hackmatrix_rl.env import HackMatrix, Number, env_keys
 from hackmatrix_rl.game import FIRST_PROGRAM, SIPHON, Program
 from hackmatrix_rl.training import Trainer
@@ -120,10 +121,8 @@ def test_without_its_places_attention_does_not_know_the_order_of_cells():
 
 def test_a_trainer_does_two_updates():
     network = build_network("resnet", SPEC, width=4, depth=1, key=KEY)
-    trainer = Trainer(
-        StillTactical(), network, num_envs=8, num_steps=2, num_minibatches=2, update_epochs=1,
-        precision="bf16", mesh=mesh("data=1"),
-    )  # fmt: skip
+    sizes = {"num_envs": 8, "num_steps": 2, "num_minibatches": 2, "update_epochs": 1}
+    trainer = Trainer(PPO(StillTactical(), network, precision="bf16", mesh=mesh("data=1"), **sizes))
     metrics = list(trainer.train(2 * trainer.batch_size, key=KEY))
     assert len(metrics) == 2
     assert np.isfinite(metrics[-1].learning["policy_loss"])

@@ -12,6 +12,7 @@ from hackmatrix_rl.agent import (
     Targets,
 )
 from hackmatrix_rl.agent.networks import MLPActorCritic
+from hackmatrix_rl.algorithms.ppo import PPO
 from hackmatrix_rl.env import CartPole
 from hackmatrix_rl.training import Trainer
 
@@ -107,7 +108,7 @@ class MonteCarlo(AdvantageEstimator):
 def test_another_estimator_is_used_by_the_trainer():
     environment = CartPole()
     policy = MLPActorCritic(environment.spec, width=4, depth=1, key=jax.random.key(0))
-    trainer = Trainer(environment, policy, gae=MonteCarlo(), num_envs=4, num_steps=4)
+    trainer = Trainer(PPO(environment, policy, gae=MonteCarlo(), num_envs=4, num_steps=4))
     assert trainer.algorithm.estimate == MonteCarlo()
     with pytest.raises(TypeError, match="abstract"):
         AdvantageEstimator()

@@ -185,9 +185,8 @@ def test_the_reset_probe_catches_what_leaks(broken):
 
 
 def test_the_mask_probe_catches_a_mask_that_is_ignored():
-    trainer = probes.make_trainer(probes.mask_matters())
-    trainer.algorithm = eqx.tree_at(
-        lambda u: u.collect, trainer.algorithm, IgnoresTheMask(8), is_leaf=lambda x: x is None
+    trainer = probes.make_trainer(
+        probes.mask_matters(), num_steps=None, collector=IgnoresTheMask(8)
     )
     trainer.start(jax.random.key(1))
     trainer.dispatch(100)

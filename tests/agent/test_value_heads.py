@@ -15,10 +15,10 @@ from hackmatrix_rl.agent.networks import (
     build_network,
     with_value_head,
 )
+from hackmatrix_rl.algorithms.imitation import CloneLoss
 from hackmatrix_rl.config import TrainConfig
 from hackmatrix_rl.env import CartPole
 from hackmatrix_rl.errors import ConfigError
-from hackmatrix_rl.training.imitation import CloneLoss
 
 CENTRES = np.linspace(-10, 10, 101)
 

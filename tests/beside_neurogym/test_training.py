@@ -12,8 +12,8 @@ import pytest
 from neurogym.envs.delaymatchsample import DelayMatchSample
 
 import hackmatrix_rl as hm
+from hackmatrix_rl.algorithms.r2d2 import play_ahead
 from hackmatrix_rl.env import env_keys
-from hackmatrix_rl.q_learning import play_ahead
 
 TIMING = {"fixation": 100, "sample": 100, "delay": 100, "test": 100, "decision": 200}
 

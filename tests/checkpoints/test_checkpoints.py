@@ -15,6 +15,7 @@ from hackmatrix_rl.agent.networks import (
     MLPActorCritic,
     build_network,
 )
+from hackmatrix_rl.algorithms.ppo import PPO
 from hackmatrix_rl.checkpoints import (
     CheckpointWriter,
     check_resumable,
@@ -85,10 +86,10 @@ def test_what_is_loaded_is_what_was_saved(tmp_path):
 def test_a_whole_training_state_survives_keys_and_environments_included(tmp_path):
     environment = CartPole()
     policy = MLPActorCritic(environment.spec, width=8, key=jax.random.key(0))
-    trainer = Trainer(environment, policy, num_envs=4, num_steps=4, num_minibatches=2)
+    trainer = Trainer(PPO(environment, policy, num_envs=4, num_steps=4, num_minibatches=2))
     trainer.start(jax.random.key(1))
     write(tmp_path, 1, policy=policy, training=trainer.state)
-    other = Trainer(environment, policy, num_envs=4, num_steps=4, num_minibatches=2)
+    other = Trainer(PPO(environment, policy, num_envs=4, num_steps=4, num_minibatches=2))
     other.start(jax.random.key(2))
     restored = restore(find_checkpoint(tmp_path), "training", other.state)
     assert_same_arrays(restored, trainer.state)

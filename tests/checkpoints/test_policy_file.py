@@ -35,7 +35,7 @@ def test_a_loaded_policy_can_be_trained_on(tmp_path):
     leaves = jax.tree.leaves(eqx.filter(loaded, eqx.is_array))
     assert leaves
     assert all(isinstance(leaf, jax.Array) for leaf in leaves)
-    hm.Trainer(hm.CartPole(), loaded, num_envs=4, num_steps=4, num_minibatches=1)
+    hm.Trainer(hm.PPO(hm.CartPole(), loaded, num_envs=4, num_steps=4, num_minibatches=1))
 
 
 def test_another_network_is_refused_by_the_name_of_its_layer(tmp_path):
@@ -51,7 +51,9 @@ def test_without_a_network_the_error_says_what_to_give(tmp_path):
 
 
 def test_the_state_of_a_training_is_no_policy(tmp_path):
-    trainer = hm.Trainer(hm.CartPole(), policy_of(1), num_envs=4, num_steps=4, num_minibatches=1)
+    trainer = hm.Trainer(
+        hm.PPO(hm.CartPole(), policy_of(1), num_envs=4, num_steps=4, num_minibatches=1)
+    )
     trainer.start(jax.random.key(0))
     trainer.save(tmp_path / "training")
     with pytest.raises(hm.ConfigError, match="holds a training state, not a policy"):

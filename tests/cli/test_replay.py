@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import hackmatrix_rl as hm
+from hackmatrix_rl.algorithms.r2d2 import SquareRootScale
 from hackmatrix_rl.checkpoints import find_checkpoint, read_arrays
 from hackmatrix_rl.config import make_config
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.evaluation import PolicyAgent
-from hackmatrix_rl.q_learning import SquareRootScale
 from hackmatrix_rl.runs import check_unchanged, find_player
 from hackmatrix_rl.runs._evaluating import evaluation_key
 from hackmatrix_rl.runs._launch import composed

@@ -118,7 +118,8 @@ def test_the_trainer_takes_it():
     environment = hm.Batched(Countdown(), max_steps=20)
     policy = hm.MLPActorCritic(environment.spec, width=16, depth=1, key=jax.random.key(0))
     trainer = hm.Trainer(
-        environment, policy, num_envs=8, num_steps=8, learning_rate=1e-2, updates_per_dispatch=5
+        hm.PPO(environment, policy, num_envs=8, num_steps=8, learning_rate=1e-2),
+        updates_per_dispatch=5,
     )
     returns = [
         metrics.episode["return"]

@@ -16,15 +16,15 @@ from hypothesis import strategies as st
 from fuzz.commands import room
 from fuzz.stored import WAYS
 from fuzz.worker import Fuzzer
-from hackmatrix_rl.env import HackMatrix, game_identity
-from hackmatrix_rl.errors import ConfigError
-from hackmatrix_rl.game import GameConfig
-from hackmatrix_rl.training.imitation import (
+from hackmatrix_rl.algorithms.imitation import (
     Demonstrations,
     DemonstrationsHeader,
     DemonstrationsWriter,
     read_demonstrations,
 )
+from hackmatrix_rl.env import HackMatrix, game_identity
+from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.game import GameConfig
 
 POSITIONS = 20
 SHARD = "00000.npz"

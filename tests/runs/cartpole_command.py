@@ -18,6 +18,7 @@ from training.reinforce import Reinforce
 
 from hackmatrix_rl.agent import RolloutCollector
 from hackmatrix_rl.agent.networks import GRUActorCritic, MLPActorCritic
+from hackmatrix_rl.algorithms.ppo import PPO
 from hackmatrix_rl.cli import main
 from hackmatrix_rl.env import CartPole
 from hackmatrix_rl.runs import run
@@ -40,18 +41,20 @@ def compose(config, *, key, read_init=False):
     if ALGORITHM == "reinforce":
         policy = MLPActorCritic(environment.spec, width=8, depth=1, key=key)
         collect = RolloutCollector(config.num_steps)
-        algorithm = Reinforce(environment, collect, config.num_envs)
-        return Trainer.of(algorithm, policy, updates_per_dispatch=config.updates_per_dispatch)
+        algorithm = Reinforce(environment, policy, collect, config.num_envs)
+        return Trainer(algorithm, updates_per_dispatch=config.updates_per_dispatch)
     policy = GRUActorCritic(environment.spec, width=8, key=key)
     return Trainer(
-        environment,
-        policy,
-        num_envs=config.num_envs,
-        num_steps=config.num_steps,
-        num_minibatches=config.minibatches,
-        update_epochs=config.update_epochs,
+        PPO(
+            environment,
+            policy,
+            num_envs=config.num_envs,
+            num_steps=config.num_steps,
+            num_minibatches=config.minibatches,
+            update_epochs=config.update_epochs,
+            mesh=mesh(config.mesh),
+        ),
         updates_per_dispatch=config.updates_per_dispatch,
-        mesh=mesh(config.mesh),
     )
 
 

@@ -13,6 +13,7 @@ from agent.probes import make_trainer
 
 from hackmatrix_rl.agent.networks import MLPActorCritic
 from hackmatrix_rl.agent.precision import precision
+from hackmatrix_rl.algorithms.ppo import PPO
 from hackmatrix_rl.env import CartPole
 from hackmatrix_rl.errors import (
     ConfigError,
@@ -110,7 +111,7 @@ def test_they_take_turns_and_turns_at_going_first():
 
 def test_environments_that_do_not_look_alike_are_refused():
     cartpole = CartPole()
-    trainer = Trainer(cartpole, MLPActorCritic(cartpole.spec, width=4, key=jax.random.key(0)))
+    trainer = Trainer(PPO(cartpole, MLPActorCritic(cartpole.spec, width=4, key=jax.random.key(0))))
     other = Contender("cartpole", trainer, network, 1)
     with pytest.raises(ConfigError, match="different observations or actions"):
         compare(contender("probe"), other, seeds=(0,), episodes=4)

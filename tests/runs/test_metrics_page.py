@@ -10,18 +10,18 @@ import numpy as np
 import pytest
 
 from hackmatrix_rl.agent.networks import GRUActorCritic, MLPActorCritic
+from hackmatrix_rl.algorithms.imitation import Label
+from hackmatrix_rl.algorithms.imitation._imitation import KINDS
+from hackmatrix_rl.algorithms.imitation._metrics import Agreement
+from hackmatrix_rl.algorithms.r2d2 import R2D2
+from hackmatrix_rl.algorithms.self_play import Search, SelfPlay
 from hackmatrix_rl.clique import CliqueConfig
 from hackmatrix_rl.config import make_config
 from hackmatrix_rl.env import Batched, CartPole, CliqueGame
 from hackmatrix_rl.evaluation import Evaluation
-from hackmatrix_rl.q_learning import R2D2
 from hackmatrix_rl.runs import compose
-from hackmatrix_rl.self_play import Search, SelfPlay
 from hackmatrix_rl.system import Usage
 from hackmatrix_rl.training import Dispatch, Trainer, evaluation_metrics
-from hackmatrix_rl.training.imitation import Label
-from hackmatrix_rl.training.imitation._imitation import KINDS
-from hackmatrix_rl.training.imitation._imitation_metrics import Agreement
 
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
 
@@ -72,9 +72,9 @@ def logged_by_imitation():
     return {"cross_entropy", *ones.read()}
 
 
-def logged_by_algorithm(algorithm, policy):
+def logged_by_algorithm(algorithm):
     """The names that a trainer of an algorithm logs."""
-    trainer = Trainer.of(algorithm, policy)
+    trainer = Trainer(algorithm)
     _, report = eqx.filter_eval_shape(trainer.algorithm, trainer.abstract_state())
     sums = jax.tree.map(lambda leaf: np.ones(leaf.shape, leaf.dtype), report)
     dispatch = Dispatch(count=1, updates=1, env_steps=1, seconds=1.0)
@@ -85,7 +85,7 @@ def logged_by_self_play():
     """The names that self-play logs."""
     game = CliqueGame(CliqueConfig(3, 3))
     policy = MLPActorCritic(Batched(game).spec, width=8, depth=1, key=jax.random.key(0))
-    return logged_by_algorithm(SelfPlay(game, policy, search=Search(2)), policy)
+    return logged_by_algorithm(SelfPlay(game, policy, search=Search(2)))
 
 
 def logged_by_q_learning():
@@ -93,7 +93,7 @@ def logged_by_q_learning():
     environment = CartPole()
     policy = GRUActorCritic(environment.spec, width=8, key=jax.random.key(0))
     sizes = {"num_envs": 4, "buffer_size": 256, "sequence_batch_size": 4}
-    return logged_by_algorithm(R2D2(environment, policy, **sizes), policy)
+    return logged_by_algorithm(R2D2(environment, policy, **sizes))
 
 
 def logged_by_an_evaluation(names):

@@ -6,6 +6,7 @@ import jax
 import pytest
 
 import hackmatrix_rl as hm
+from hackmatrix_rl.algorithms.ppo import PPO
 from hackmatrix_rl.config import TrainConfig
 from hackmatrix_rl.env import CartPole
 from hackmatrix_rl.runs import make_plan
@@ -19,13 +20,15 @@ def trainer() -> Trainer:
     environment = CartPole()
     policy = hm.MLPActorCritic(environment.spec, width=64, key=jax.random.key(0))
     return Trainer(
-        environment,
-        policy,
-        mesh=hm.mesh("data=2,fsdp=2"),
-        num_envs=32,
-        num_steps=16,
-        num_minibatches=2,
-        update_epochs=3,
+        PPO(
+            environment,
+            policy,
+            mesh=hm.mesh("data=2,fsdp=2"),
+            num_envs=32,
+            num_steps=16,
+            num_minibatches=2,
+            update_epochs=3,
+        )
     )
 
 

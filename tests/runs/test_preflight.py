@@ -12,6 +12,7 @@ from hackmatrix_rl.agent.networks import (
     MLPActorCritic,
     ResidualActorCritic,
 )
+from hackmatrix_rl.algorithms.ppo import PPO
 from hackmatrix_rl.config import (
     TrainConfig,
 )
@@ -46,7 +47,7 @@ def config(**changes):
 def trainer():
     environment = CartPole()
     policy = MLPActorCritic(environment.spec, width=64, key=jax.random.key(0))
-    trainer = Trainer(environment, policy, num_envs=512, num_steps=64, num_minibatches=4)
+    trainer = Trainer(PPO(environment, policy, num_envs=512, num_steps=64, num_minibatches=4))
     trainer.start(jax.random.key(0))
     return trainer
 
@@ -74,7 +75,7 @@ def test_over_several_devices_each_holds_its_part(trainer):
     environment = CartPole()
     policy = MLPActorCritic(environment.spec, width=64, key=jax.random.key(0))
     sizes = {"num_envs": 512, "num_steps": 64, "num_minibatches": 4}
-    two = estimate_memory(Trainer(environment, policy, mesh=mesh("data=2"), **sizes))
+    two = estimate_memory(Trainer(PPO(environment, policy, mesh=mesh("data=2"), **sizes)))
     one = estimate_memory(trainer)
     assert two.rollout == one.rollout / 2
     assert two.checkpoint == one.checkpoint
@@ -90,7 +91,7 @@ def test_what_saves_memory_counts():
 
     def estimate(depth=4, **changes):
         settings = {"num_envs": 512, "num_steps": 64, "num_minibatches": 4}
-        return estimate_memory(Trainer(environment, policies[depth], **settings, **changes))
+        return estimate_memory(Trainer(PPO(environment, policies[depth], **settings, **changes)))
 
     plain = estimate()
     assert estimate(depth=8).learning > 1.7 * plain.learning

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from hackmatrix_rl.agent.networks import GRUActorCritic
+from hackmatrix_rl.algorithms.ppo import PPO
 from hackmatrix_rl.checkpoints import (
     Stored,
     find_checkpoint,
@@ -201,7 +202,7 @@ def test_another_network_is_refused_by_name(tmp_path):
     train(settings(tmp_path, total_timesteps=512))
     environment = CartPole()
     wider = GRUActorCritic(environment.spec, width=16, key=jax.random.key(0))
-    trainer = Trainer(environment, wider, num_envs=16, num_steps=16)
+    trainer = Trainer(PPO(environment, wider, num_envs=16, num_steps=16))
     with pytest.raises(ConfigError, match=r"in learner, \.policy.* in the checkpoint, .* here"):
         restore_training(trainer, find_checkpoint(tmp_path / "run"), key=KEY)
 

@@ -6,6 +6,7 @@ import signal
 import jax
 
 from hackmatrix_rl.agent.networks import MLPActorCritic
+from hackmatrix_rl.algorithms.ppo import PPO
 from hackmatrix_rl.checkpoints import (
     find_checkpoint,
     read_metadata,
@@ -28,11 +29,13 @@ def trainer_of(config):
     environment = CartPole()
     policy = MLPActorCritic(environment.spec, width=8, key=jax.random.key(0))
     return Trainer(
-        environment,
-        policy,
-        num_envs=config.num_envs,
-        num_steps=config.num_steps,
-        num_minibatches=config.minibatches,
+        PPO(
+            environment,
+            policy,
+            num_envs=config.num_envs,
+            num_steps=config.num_steps,
+            num_minibatches=config.minibatches,
+        ),
         updates_per_dispatch=config.updates_per_dispatch,
     )
 

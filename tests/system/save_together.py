@@ -5,6 +5,7 @@ import sys
 import jax
 
 from hackmatrix_rl.agent.networks import MLPActorCritic
+from hackmatrix_rl.algorithms.ppo import PPO
 from hackmatrix_rl.env import CartPole
 from hackmatrix_rl.system import connect
 from hackmatrix_rl.training import Trainer
@@ -14,7 +15,9 @@ from hackmatrix_rl.training.sharding import mesh
 def trainer_of(devices):
     environment = CartPole()
     policy = MLPActorCritic(environment.spec, width=8, depth=1, key=jax.random.key(1))
-    return Trainer(environment, policy, num_envs=8, num_steps=4, num_minibatches=2, mesh=devices)
+    return Trainer(
+        PPO(environment, policy, num_envs=8, num_steps=4, num_minibatches=2, mesh=devices)
+    )
 
 
 def main(port, process, file):

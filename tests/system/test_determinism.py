@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from hackmatrix_rl.agent.networks import MLPActorCritic
+from hackmatrix_rl.algorithms.ppo import PPO
 from hackmatrix_rl.env import CartPole
 from hackmatrix_rl.errors import (
     ConfigError,
@@ -76,7 +77,9 @@ def test_two_runs_are_the_same_bit_for_bit(monkeypatch):
     for _ in range(2):
         environment = CartPole()
         policy = MLPActorCritic(environment.spec, width=32, key=jax.random.key(0))
-        trainer = Trainer(environment, policy, num_envs=64, num_steps=16, updates_per_dispatch=4)
+        trainer = Trainer(
+            PPO(environment, policy, num_envs=64, num_steps=16), updates_per_dispatch=4
+        )
         for _ in trainer.train(8 * trainer.batch_size, key=jax.random.key(1)):
             pass
         states.append(jax.tree.leaves(eqx.filter(trainer.state, eqx.is_array)))

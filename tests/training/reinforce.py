@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import optax
 
 from hackmatrix_rl.agent import MaskedCategorical, RolloutCollector
+from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.agent.precision import parameters_of
 from hackmatrix_rl.env import Environment, env_keys
 from hackmatrix_rl.training import Algorithm, AlgorithmState, Counter, Metrics
@@ -28,6 +29,7 @@ class Reinforce(Algorithm[ReinforceState]):
     """Williams 1992: each action's log-probability is raised by the return that followed it."""
 
     environment: Environment
+    initial_policy: ActorCritic
     collect: RolloutCollector
     num_envs: int = eqx.field(static=True)
     gamma: float = eqx.field(static=True, default=0.95)

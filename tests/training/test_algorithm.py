@@ -27,8 +27,8 @@ CONFIG = make_config(
 def reinforce(num_envs=8):
     environment = CartPole()
     policy = MLPActorCritic(environment.spec, width=8, depth=1, key=jax.random.key(0))
-    algorithm = Reinforce(environment, RolloutCollector(16), num_envs)
-    return Trainer.of(algorithm, policy, updates_per_dispatch=2)
+    algorithm = Reinforce(environment, policy, RolloutCollector(16), num_envs)
+    return Trainer(algorithm, updates_per_dispatch=2)
 
 
 class StopsAt(Sink):
@@ -98,6 +98,7 @@ def test_an_algorithm_that_leaves_out_a_part_cannot_be_made():
     class Half(Algorithm):
         environment: CartPole
         mesh: object
+        initial_policy: object
 
     with pytest.raises(TypeError, match="abstract"):
-        Half(CartPole(), None)
+        Half(CartPole(), None, None)

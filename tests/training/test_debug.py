@@ -18,6 +18,7 @@ from hackmatrix_rl.agent.networks import (
     ActorCritic,
     MLPActorCritic,
 )
+from hackmatrix_rl.algorithms.ppo import PPO
 from hackmatrix_rl.training import (
     Trainer,
     checked,
@@ -142,13 +143,15 @@ def test_without_compilation_numbers_can_be_looked_at_and_the_result_is_the_same
     for eager, loss in ((True, NotesNumbers()), (False, PPOLoss())):
         policy = MLPActorCritic(probe.spec, width=4, depth=1, key=jax.random.key(0))
         trainer = Trainer(
-            probe,
-            policy,
-            loss=loss,
-            num_envs=2,
-            num_steps=1,
-            num_minibatches=1,
-            update_epochs=1,
+            PPO(
+                probe,
+                policy,
+                loss=loss,
+                num_envs=2,
+                num_steps=1,
+                num_minibatches=1,
+                update_epochs=1,
+            ),
             eager=eager,
         )
         trainer.start(jax.random.key(3))

@@ -7,6 +7,7 @@ import jax
 import pytest
 
 import hackmatrix_rl as hm
+from hackmatrix_rl.algorithms.ppo import PPO
 from hackmatrix_rl.env import CartPole
 from hackmatrix_rl.training import Trainer
 
@@ -18,7 +19,7 @@ def trainer():
     env = CartPole()
     policy = hm.MLPActorCritic(env.spec, width=16, depth=1, key=jax.random.key(0))
     made = Trainer(
-        env, policy, num_envs=NUM_ENVS, num_steps=NUM_STEPS, num_minibatches=2, update_epochs=2
+        PPO(env, policy, num_envs=NUM_ENVS, num_steps=NUM_STEPS, num_minibatches=2, update_epochs=2)
     )
     made.start(jax.random.key(1))
     return made

@@ -20,6 +20,7 @@ from hackmatrix_rl.agent.precision import (
     parse_policy,
     precision,
 )
+from hackmatrix_rl.algorithms.ppo import PPO
 from hackmatrix_rl.checkpoints import (
     CheckpointWriter,
     find_checkpoint,
@@ -58,13 +59,15 @@ def test_cartpole_is_learned_in_float16():
     environment = CartPole()
     total = 65_536
     trainer = Trainer(
-        environment,
-        MLPActorCritic(environment.spec, width=32, key=jax.random.key(0)),
-        loss=PPOLoss(ent_coef=0.005),
-        learning_rate=Linear(2.5e-3, 0.0, total),
-        precision=precision("f16"),
-        num_envs=32,
-        num_steps=64,
+        PPO(
+            environment,
+            MLPActorCritic(environment.spec, width=32, key=jax.random.key(0)),
+            loss=PPOLoss(ent_coef=0.005),
+            learning_rate=Linear(2.5e-3, 0.0, total),
+            precision=precision("f16"),
+            num_envs=32,
+            num_steps=64,
+        ),
         updates_per_dispatch=8,
     )
     found = list(trainer.train(total, key=jax.random.key(1)))

@@ -8,6 +8,7 @@ import pytest
 
 from hackmatrix_rl.agent.networks import build_network
 from hackmatrix_rl.agent.precision import precision
+from hackmatrix_rl.algorithms.ppo import PPO
 from hackmatrix_rl.checkpoints import (
     CheckpointWriter,
     find_checkpoint,
@@ -74,15 +75,17 @@ def test_it_trains_and_goes_on_bitwise(tmp_path, number_format, devices, network
     environment = CartPole()
     policy = build_network(network, environment.spec, width=8, key=jax.random.key(0))
     trainer = Trainer(
-        environment,
-        policy,
-        precision=precision(number_format),
-        mesh=mesh(devices),
-        num_envs=16,
-        num_steps=8,
-        num_minibatches=2,
-        update_epochs=1,
-        grad_accum=parts,
+        PPO(
+            environment,
+            policy,
+            precision=precision(number_format),
+            mesh=mesh(devices),
+            num_envs=16,
+            num_steps=8,
+            num_minibatches=2,
+            update_epochs=1,
+            grad_accum=parts,
+        )
     )
     key = jax.random.key(1)
     trainer.start(key)

@@ -21,6 +21,7 @@ from hackmatrix_rl.agent import (
 )
 from hackmatrix_rl.agent.networks import GRUActorCritic
 from hackmatrix_rl.agent.precision import FLOAT32, parameters_of
+from hackmatrix_rl.algorithms.ppo import PPO
 from hackmatrix_rl.env import BLOCK, CartPole, Frontier, env_keys
 from hackmatrix_rl.game import GameConfig
 from hackmatrix_rl.training import (
@@ -45,14 +46,14 @@ def cartpole(mesh: str, network=hm.MLPActorCritic, **changes) -> Trainer:
     environment = CartPole(max_steps=12)
     policy = network(environment.spec, width=64, key=jax.random.key(0))
     settings = {"num_envs": 32, "num_steps": 16, "num_minibatches": 2, "update_epochs": 2}
-    return Trainer(environment, policy, mesh=hm.mesh(mesh), **{**settings, **changes})
+    return Trainer(PPO(environment, policy, mesh=hm.mesh(mesh), **{**settings, **changes}))
 
 
 def hackmatrix(mesh: str) -> Trainer:
     environment = hm.HackMatrix(max_steps=12)
     policy = hm.MLPActorCritic(environment.spec, width=8, depth=1, key=jax.random.key(0))
     return Trainer(
-        environment, policy, mesh=hm.mesh(mesh), num_envs=32, num_steps=24, num_minibatches=2
+        PPO(environment, policy, mesh=hm.mesh(mesh), num_envs=32, num_steps=24, num_minibatches=2)
     )
 
 
@@ -175,7 +176,7 @@ def test_saved_positions_and_the_games_from_them_agree_on_any_mesh(monkeypatch):
     sizes = {"num_envs": 2 * BLOCK, "num_steps": 128, "num_minibatches": 2, "update_epochs": 1}
     found = []
     for devices in ("data=1", "data=2"):
-        trainer = Trainer(environment, policy, mesh=hm.mesh(devices), **sizes)
+        trainer = Trainer(PPO(environment, policy, mesh=hm.mesh(devices), **sizes))
         trainer.start(KEY)
         trainer.dispatch(1)
         found.append(trainer.state.actors)

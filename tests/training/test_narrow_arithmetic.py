@@ -32,6 +32,7 @@ from hackmatrix_rl.agent.precision import (
     parameters_of,
     precision,
 )
+from hackmatrix_rl.algorithms.ppo import PPO
 from hackmatrix_rl.env import CartPole
 from hackmatrix_rl.training import Trainer
 from hackmatrix_rl.training.sharding import mesh as make_mesh
@@ -177,7 +178,7 @@ def cartpole(mesh: str, **changes) -> Trainer:
     environment = CartPole(max_steps=12)
     policy = MLPActorCritic(environment.spec, width=72, key=jax.random.key(0))
     settings = {"num_envs": 32, "num_steps": 8, "precision": precision("bf16"), "update_epochs": 1}
-    return Trainer(environment, policy, mesh=make_mesh(mesh), **{**settings, **changes})
+    return Trainer(PPO(environment, policy, mesh=make_mesh(mesh), **{**settings, **changes}))
 
 
 def sums_over_devices(trainer: Trainer, folder) -> set[str]:

@@ -12,6 +12,7 @@ from agent.probes import make_trainer
 
 from hackmatrix_rl.agent import RolloutCollector
 from hackmatrix_rl.agent.networks import MLPActorCritic
+from hackmatrix_rl.algorithms.ppo import PPO
 from hackmatrix_rl.env import CartPole
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.training import EvaluateEvery, Trainer, read_tree, write_tree
@@ -85,7 +86,7 @@ def test_what_does_not_fit_is_refused_by_its_name_and_nothing_changes(saved):
 def test_another_network_is_refused_by_the_name_of_its_layer(saved):
     environment = CartPole()
     policy = MLPActorCritic(environment.spec, width=4, depth=1, key=KEY)
-    trainer = Trainer(environment, policy, num_envs=4, num_steps=4, num_minibatches=1)
+    trainer = Trainer(PPO(environment, policy, num_envs=4, num_steps=4, num_minibatches=1))
     with pytest.raises(ConfigError, match=r"does not fit this trainer: .*\.(learner|actors)"):
         trainer.load(saved[0])
 
@@ -181,7 +182,7 @@ def test_another_algorithm_is_saved_evaluated_and_loaded_likewise(tmp_path):
     def trainer():
         environment = CartPole()
         policy = MLPActorCritic(environment.spec, width=8, depth=1, key=KEY)
-        return Trainer.of(Reinforce(environment, RolloutCollector(4), 8), policy)
+        return Trainer(Reinforce(environment, policy, RolloutCollector(4), 8))
 
     first, again = trainer(), trainer()
     seen = first.fit(2 * 32, key=KEY, callbacks=[EvaluateEvery(2, episodes=4)])

@@ -21,6 +21,7 @@ from hackmatrix_rl.agent.networks import (
     MLPActorCritic,
 )
 from hackmatrix_rl.agent.precision import precision
+from hackmatrix_rl.algorithms.ppo import PPO
 from hackmatrix_rl.env import CartPole
 from hackmatrix_rl.training import (
     Constant,
@@ -45,13 +46,15 @@ def test_cartpole_is_solved(name):
     environment = CartPole()
     total = 180_000
     trainer = Trainer(
-        environment,
-        MLPActorCritic(environment.spec, width=64, key=jax.random.key(0)),
-        loss=PPOLoss(ent_coef=0.005),
-        learning_rate=Linear(2.5e-3, 0.0, total),
-        precision=precision(name),
-        num_envs=32,
-        num_steps=128,
+        PPO(
+            environment,
+            MLPActorCritic(environment.spec, width=64, key=jax.random.key(0)),
+            loss=PPOLoss(ent_coef=0.005),
+            learning_rate=Linear(2.5e-3, 0.0, total),
+            precision=precision(name),
+            num_envs=32,
+            num_steps=128,
+        ),
         updates_per_dispatch=8,
     )
     # One of 13 seeds in 14 that end at about 500 however the program is compiled.

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import optax
 
 import hackmatrix_rl as hm
+from hackmatrix_rl.agent import RolloutCollector
 from hackmatrix_rl.env import (
     CartPole,
     EnvSpec,
@@ -25,7 +26,7 @@ from hackmatrix_rl.evaluation import (
     Agent,
     RandomAgent,
 )
-from hackmatrix_rl.training import PPO, Linear
+from hackmatrix_rl.training import Linear
 
 KEY = jax.random.key(0)
 SEEN = jax.ShapeDtypeStruct((2,), jnp.float32)
@@ -185,10 +186,13 @@ class FloatPlayer(Agent):
         return jax.random.uniform(key), carry
 
 
-def trainer(environment: Any = None, policy: Any = None, **changes: Any) -> hm.Trainer:
+def trainer(
+    environment: Any = None, policy: Any = None, updates: Any = 1, **changes: Any
+) -> hm.Trainer:
     settings = {"num_envs": 16, "num_steps": 4, "num_minibatches": 2, **changes}
     environment = Walk() if environment is None else environment
-    return hm.Trainer(environment, net() if policy is None else policy, **settings)
+    ppo = hm.PPO(environment, net() if policy is None else policy, **settings)
+    return hm.Trainer(ppo, updates_per_dispatch=updates)
 
 
 def evaluate(player: Any, environment: Any = None, **changes: Any) -> Any:
@@ -292,11 +296,12 @@ CASES: dict[str, Callable[[], Any]] = {
     "num_envs_is_float": lambda: trainer(num_envs=16.0),
     "num_steps_0": lambda: trainer(num_steps=0),
     "minibatches_0": lambda: trainer(num_minibatches=0),
-    "dispatch_0": lambda: trainer(updates_per_dispatch=0),
+    "dispatch_0": lambda: trainer(updates=0),
     "target_kl_is_nan": lambda: trainer(target_kl=float("nan")),
     "gae_class": lambda: trainer(gae=hm.GAE),
     "gamma": lambda: hm.GAE(gamma=1.5),
     "clip_is_nan": lambda: hm.PPOLoss(clip_coef=float("nan")),
+    "collector_class": lambda: trainer(collector=RolloutCollector),
     "value_scale_class": lambda: trainer(value_scale="none"),
     "loss_class": lambda: trainer(loss=hm.PPOLoss),
     "loss_signature": lambda: trainer(loss=OneArgument()),
@@ -308,8 +313,10 @@ CASES: dict[str, Callable[[], Any]] = {
     "several_keys": lambda: trainer().train(64, key=jax.random.split(KEY, 2)),
     "total_is_negative": lambda: trainer().train(-1, key=KEY),
     "total_is_text": lambda: trainer().train("64", key=KEY),
-    "of_a_number": lambda: hm.Trainer.of(3, net()),
-    "of_a_class": lambda: hm.Trainer.of(PPO, net()),
+    "of_a_number": lambda: hm.Trainer(3),
+    "of_a_class": lambda: hm.Trainer(hm.PPO),
+    "imitation_of_a_trainer": lambda: hm.Imitation(trainer(), RandomAgent()),
+    "of_an_environment": lambda: hm.Trainer(Walk()),
     # Evaluation.
     "evaluate_class": lambda: evaluate(RandomAgent),
     "evaluate_network_class": lambda: evaluate(hm.MLPActorCritic),

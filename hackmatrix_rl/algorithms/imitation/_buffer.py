@@ -1,0 +1,254 @@
+"""The newest labelled positions, on the devices."""
+
+from functools import partial
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax.sharding import Mesh
+from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree, UInt32
+
+from hackmatrix_rl.agent import Batch, Rollout, ValueScale
+from hackmatrix_rl.agent.networks import ActorCritic
+from hackmatrix_rl.algorithms.imitation._labelling import Label
+from hackmatrix_rl.env import EnvSpec, Symmetry
+from hackmatrix_rl.training.sharding import (
+    BY_ENVIRONMENT,
+    BY_STEP_AND_ENVIRONMENT,
+    on_each_device,
+)
+
+
+class Labelled(eqx.Module):
+    """Positions with what a teacher does there.
+
+    Attributes:
+        observation: the observations; each leaf has the axes of the other fields, then its own.
+        mask: the legal actions.
+        action: what the teacher does.
+        done: whether the episode ended with the next action.
+        value_target: the return that followed, in units of reward (see `Targets`).
+        probabilities: of each action under the teacher; `None` if only its action counts.
+    """
+
+    observation: PyTree[Array]
+    mask: Bool[Array, "*axes num_actions"]
+    action: Int32[Array, "*axes"]
+    done: Bool[Array, "*axes"]
+    value_target: Float32[Array, "*axes"]
+    probabilities: Float32[Array, "*axes num_actions"] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        rollout: Rollout,
+        label: Label,
+        value_target: Float32[Array, "num_steps num_envs"],
+    ) -> "Labelled":
+        """The positions of a rollout.
+
+        Args:
+            rollout: the rollout.
+            label: the teacher's actions, and perhaps their probabilities.
+            value_target: the values to learn, in units of reward.
+        """
+        return cls(
+            rollout.observation,
+            rollout.mask,
+            label.action,
+            rollout.done,
+            value_target,
+            label.probabilities,
+        )
+
+
+class Buffer(eqx.Module):
+    """The positions of the last rollouts, in a ring.
+
+    Each environment has its own ring and learns from it, so devices send nothing, and what is
+    drawn does not depend on their number.
+
+    Attributes:
+        positions: each leaf `[num_envs, slots * num_steps, ...]`.
+        carries: the student's memory before each rollout; each leaf `[num_envs, slots, ...]`.
+        written: number of rollouts that were written so far.
+    """
+
+    positions: Labelled
+    carries: PyTree[Array]
+    written: UInt32[Array, ""]
+
+    @classmethod
+    def empty(
+        cls,
+        spec: EnvSpec,
+        policy: ActorCritic,
+        *,
+        num_envs: int,
+        num_steps: int,
+        slots: int,
+        soft: bool = False,
+    ) -> "Buffer":
+        """A buffer without positions.
+
+        Args:
+            spec: of the environment.
+            policy: the student.
+            num_envs: number of environments.
+            num_steps: steps of a rollout.
+            slots: number of rollouts to keep.
+            soft: keeps the teacher's probabilities, too.
+        """
+
+        def zeros(length: int, leaf: Any) -> Array:
+            return jnp.zeros((num_envs, length, *leaf.shape), leaf.dtype)
+
+        shape = (num_envs, slots * num_steps)
+        positions = Labelled(
+            observation=jax.tree.map(partial(zeros, slots * num_steps), spec.observation),
+            mask=jnp.zeros((*shape, spec.num_actions), bool),
+            action=jnp.zeros(shape, jnp.int32),
+            done=jnp.zeros(shape, bool),
+            value_target=jnp.zeros(shape, jnp.float32),
+            probabilities=jnp.zeros((*shape, spec.num_actions), jnp.float32) if soft else None,
+        )
+        carries = jax.tree.map(partial(zeros, slots), policy.initial_carry())
+        return cls(positions, carries, jnp.zeros((), jnp.uint32))
+
+    def write(self, positions: Labelled, carry: PyTree[Array]) -> "Buffer":
+        """The buffer with a new rollout in place of the oldest.
+
+        Args:
+            positions: each leaf `[num_steps, num_envs, ...]`.
+            carry: the student's memory before them; each leaf `[num_envs, ...]`.
+        """
+        num_steps, slots = positions.action.shape[0], self.slots(positions.action.shape[0])
+        slot = (self.written % slots).astype(jnp.int32)
+
+        def put(ring: Array, new: Array, where: Array) -> Array:
+            return jax.lax.dynamic_update_slice_in_dim(ring, new, where, axis=1)
+
+        return Buffer(
+            positions=jax.tree.map(
+                lambda ring, new: put(ring, jnp.swapaxes(new, 0, 1), slot * num_steps),
+                self.positions,
+                positions,
+            ),
+            carries=jax.tree.map(
+                lambda ring, new: put(ring, new[:, None], slot), self.carries, carry
+            ),
+            written=self.written + 1,
+        )
+
+    def slots(self, num_steps: int) -> int:
+        """Number of rollouts of so many steps that there is room for."""
+        return self.positions.action.shape[1] // num_steps
+
+    def draw(
+        self,
+        num_steps: int,
+        mesh: Mesh,
+        augment: Symmetry | None,
+        value_scale: ValueScale,
+        *,
+        key: Key[Array, ""],
+    ) -> Batch:
+        """Positions at random: as many of each environment as a rollout has.
+
+        A student without memory gets single positions. One with memory gets whole rollouts, each
+        with the memory that the student had before it.
+
+        Args:
+            num_steps: steps of a rollout.
+            mesh: the devices that share the environments.
+            augment: changes each position; `None`: they stay as they are.
+            value_scale: the units in which the student learns values.
+            key: decides what is drawn.
+        """
+        num_envs = self.positions.action.shape[0]
+        filled = jnp.minimum(self.written, self.slots(num_steps)).astype(jnp.int32)
+        pick = _rollout if jax.tree.leaves(self.carries) else _single
+
+        def on_one(
+            filled: Int32[Array, ""],
+            augment: Symmetry | None,
+            given: tuple[Labelled, PyTree[Array], Key[Array, " some"]],
+        ) -> tuple[Labelled, PyTree[Array]]:
+            def each(
+                positions: Labelled, carries: PyTree[Array], key: Array
+            ) -> tuple[Labelled, PyTree[Array]]:
+                pick_key, change_key = jax.random.split(key)
+                some, carry = pick(positions, carries, filled, num_steps, pick_key)
+                return _changed(some, augment, change_key), carry
+
+            return jax.vmap(each, out_axes=(1, 0))(*given)
+
+        found, carry = on_each_device(
+            mesh,
+            on_one,
+            (filled, augment),
+            (self.positions, self.carries, jax.random.split(key, num_envs)),
+            takes=BY_ENVIRONMENT,
+            returns=(BY_STEP_AND_ENVIRONMENT, BY_ENVIRONMENT),
+        )
+        nothing = jnp.zeros_like(found.value_target)
+        return Batch(
+            observation=found.observation,
+            mask=found.mask,
+            action=found.action,
+            log_prob=nothing,
+            value=nothing,
+            done=found.done,
+            initial_carry=carry,
+            advantage=nothing,
+            value_target=value_scale.normalize(found.value_target),
+            teacher_log_probs=None if found.probabilities is None else jnp.log(found.probabilities),
+        )
+
+
+def _single(
+    positions: Labelled,
+    carries: PyTree[Array],
+    filled: Int32[Array, ""],
+    num_steps: int,
+    key: Key[Array, ""],
+) -> tuple[Labelled, PyTree[Array]]:
+    """Single positions of one environment."""
+    places = jax.random.randint(key, (num_steps,), 0, filled * num_steps)
+    return jax.tree.map(lambda leaf: leaf[places], positions), carries
+
+
+def _rollout(
+    positions: Labelled,
+    carries: PyTree[Array],
+    filled: Int32[Array, ""],
+    num_steps: int,
+    key: Key[Array, ""],
+) -> tuple[Labelled, PyTree[Array]]:
+    """A whole rollout of one environment, and the memory before it."""
+    slot = jax.random.randint(key, (), 0, filled)
+    some = jax.tree.map(
+        lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, slot * num_steps, num_steps), positions
+    )
+    return some, jax.tree.map(lambda leaf: leaf[slot], carries)
+
+
+def _changed(positions: Labelled, augment: Symmetry | None, key: Key[Array, ""]) -> Labelled:
+    if augment is None:
+        return positions
+
+    def one(positions: Labelled, key: Key[Array, ""]) -> Labelled:
+        changed = augment(positions.observation, key=key)
+        return Labelled(
+            observation=changed.observation,
+            mask=changed.of_each(positions.mask),
+            action=changed.action(positions.action),
+            done=positions.done,
+            value_target=positions.value_target,
+            probabilities=None
+            if positions.probabilities is None
+            else changed.of_each(positions.probabilities),
+        )
+
+    return jax.vmap(one)(positions, jax.random.split(key, positions.action.shape[0]))

@@ -1,0 +1,333 @@
+"""Imitation: a student learns what a teacher does in the positions of both (DAgger)."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax.sharding import Mesh, NamedSharding
+from jaxtyping import Array, Float32, Int32, Key, PyTree, UInt32
+
+from hackmatrix_rl.agent import (
+    CollectorState,
+    Constant,
+    Schedule,
+    ValueScale,
+    at,
+    scheduled_at,
+)
+from hackmatrix_rl.agent.networks import ActorCritic
+from hackmatrix_rl.algorithms.imitation._buffer import Buffer, Labelled
+from hackmatrix_rl.algorithms.imitation._labelling import Labelling, Teaching
+from hackmatrix_rl.algorithms.imitation._metrics import (
+    Agreement,
+    ImitationMetrics,
+    Kinds,
+    read_imitation,
+)
+from hackmatrix_rl.algorithms.ppo import PPO, Learned, UpdateMetrics
+from hackmatrix_rl.env import Environment, HackMatrix, Symmetry, whole_games
+from hackmatrix_rl.errors import instance
+from hackmatrix_rl.evaluation import Agent, ThinkingAgent, check_player
+from hackmatrix_rl.game import FIRST_PROGRAM, NUM_ACTIONS, SIPHON
+from hackmatrix_rl.training import (
+    Algorithm,
+    AlgorithmState,
+    Counter,
+    Dispatch,
+    Learner,
+    Metrics,
+    Minibatches,
+    filter_scan,
+    learner_shardings,
+)
+from hackmatrix_rl.training.sharding import (
+    BY_ENVIRONMENT,
+    REPLICATED,
+    ShardedCollector,
+    each_array,
+    replicated_shardings,
+)
+
+KINDS: Kinds = (("siphons", SIPHON, FIRST_PROGRAM), ("programs", FIRST_PROGRAM, NUM_ACTIONS))
+"""The kinds of actions of HackMatrix whose accuracy is told apart."""
+
+
+class TaughtGames(eqx.Module):
+    """The environments between two updates, and what was seen in them.
+
+    Every array has a leading axis of environments, but for counters.
+
+    Attributes:
+        games: the environments.
+        teaching: who plays them, and the teacher's memory.
+        buffer: the newest labelled positions.
+    """
+
+    games: CollectorState
+    teaching: Teaching
+    buffer: Buffer
+
+
+class ImitationState(AlgorithmState):
+    """Everything that imitation continues from.
+
+    Attributes:
+        learner: the student and everything that changes with it.
+        actors: the environments and the buffer.
+        key: constant; every draw of the learner is a function of it and of `update`.
+        update: number of updates done.
+        env_steps: number of environment steps taken, over all environments.
+    """
+
+    learner: Learner
+    actors: TaughtGames
+    key: Key[Array, ""]
+    update: Int32[Array, ""]
+    env_steps: Counter
+
+
+class Imitation(Algorithm[ImitationState]):
+    """Imitation: one update plays, asks the teacher, and learns from the newest labels.
+
+    In every step the teacher says what it would do, and that is the label of the position. At
+    first the teacher plays the games itself, later the student does (see `Labelling`). The labels
+    go into a buffer; minibatches are drawn from all of it. Rollouts, value targets, precision and
+    gradient steps are those of PPO, whose loss is a `CloneLoss`.
+
+    Source: Ross et al. 2011, "A reduction of imitation learning and structured prediction to
+    no-regret online learning" (DAgger).
+
+    Attributes:
+        ppo: what is the same in both algorithms.
+        teacher: the player to learn from. A resumed run must get the same one.
+        beta: probability that the teacher plays an episode, by the steps done when it begins.
+        random_share: share of the steps with a random legal action.
+        slots: number of rollouts that the buffer holds.
+        augment: changes the positions drawn from the buffer; `None`: they stay as they are.
+        soft_labels: the student learns the teacher's probabilities instead of its actions.
+    """
+
+    ppo: PPO
+    teacher: Agent
+    beta: Schedule
+    random_share: float = eqx.field(static=True)
+    slots: int = eqx.field(static=True)
+    augment: Symmetry | None
+    soft_labels: bool = eqx.field(static=True)
+
+    def __init__(
+        self,
+        ppo: PPO,
+        teacher: Agent,
+        *,
+        beta: Schedule | None = None,
+        random_share: float = 0.02,
+        buffer_size: int = 524_288,
+        augment: Symmetry | None = None,
+        soft_labels: bool = False,
+    ) -> None:
+        """Takes the modules of PPO.
+
+            ppo = hm.PPO(environment, policy, loss=CloneLoss())
+            trainer = hm.Trainer(hm.Imitation(ppo, Runner()))
+
+        Args:
+            ppo: has the environment, the student (its policy) and a `CloneLoss`.
+            teacher: the player to learn from.
+            beta: see the class; by default 1: the teacher plays all games.
+            random_share: see the class.
+            buffer_size: labelled positions to keep, over all environments; at least those of an
+                update, and rounded down to whole updates.
+            augment: see the class; only for a student without memory.
+            soft_labels: see the class; for a network or a `Searcher`, which tell them.
+
+        Raises:
+            TypeError: an argument has the wrong type, or the teacher is no player.
+            ValueError: an argument is out of range, or the parts do not fit together.
+        """
+        instance("ppo", ppo, PPO, "hm.PPO(environment, policy, loss=CloneLoss())")
+        check_player(teacher, whole_games(ppo.environment))
+        if not isinstance(ppo.collect, ShardedCollector):
+            raise ValueError(
+                f"ppo has the collector {type(ppo.collect).__name__}, but teacher and student "
+                "choose the actions here; use a RolloutCollector, or leave collector out"
+            )
+        if not 0 <= random_share <= 1:
+            raise ValueError(f"random_share must be in [0, 1], not {random_share}")
+        if buffer_size < ppo.steps_per_update:
+            raise ValueError(
+                f"buffer_size {buffer_size} is less than the {ppo.steps_per_update} positions of "
+                "an update; use that many or more"
+            )
+        if augment is not None and jax.tree.leaves(ppo.initial_policy.initial_carry()):
+            raise ValueError(
+                "augment changes single positions, but the student's memory is of the games as "
+                "they were; use augment=None"
+            )
+        if soft_labels and not (isinstance(teacher, ThinkingAgent) and teacher.tells_probabilities):
+            raise ValueError(
+                f"soft_labels are the teacher's probabilities, and {type(teacher).__name__} only "
+                "acts; use soft_labels=False, or a network or a Searcher as the teacher"
+            )
+        self.ppo = ppo
+        self.teacher = teacher
+        self.beta = Constant(1.0) if beta is None else beta
+        self.random_share = random_share
+        self.slots = buffer_size // ppo.steps_per_update
+        self.augment = augment
+        self.soft_labels = soft_labels
+
+    # An `AbstractVar` may be a property, which type checkers do not know.
+    @property  # type: ignore[misc]
+    def environment(self) -> Environment:  # type: ignore[override]
+        """The environment that student and teacher act in."""
+        return self.ppo.environment
+
+    @property  # type: ignore[misc]
+    def mesh(self) -> Mesh:  # type: ignore[override]
+        """The devices that share the work."""
+        return self.ppo.mesh
+
+    @property  # type: ignore[misc]
+    def initial_policy(self) -> ActorCritic:  # type: ignore[override]
+        """The student before it has learned."""
+        return self.ppo.initial_policy
+
+    @property
+    def steps_per_update(self) -> int:
+        """Environment steps of one rollout, over all environments."""
+        return self.ppo.steps_per_update
+
+    @property
+    def resettable(self) -> tuple[str, ...]:
+        """The environments and the buffer: they begin anew where their number or sizes change."""
+        return ("actors",)
+
+    def check(self, policy: ActorCritic) -> None:
+        """Traces a loss of one's own; see `PPO.check`."""
+        self.ppo.check(policy)
+
+    def init(self, key: Key[Array, ""], policy: ActorCritic) -> ImitationState:
+        """The state before the first update."""
+        plain = self.ppo.init(key, policy)
+        labelling = self._labelling(plain.env_steps)
+        return ImitationState(
+            learner=plain.learner,
+            actors=TaughtGames(
+                games=plain.actors,
+                teaching=labelling.start(plain.actors.keys),
+                buffer=Buffer.empty(
+                    self.environment.spec,
+                    policy,
+                    num_envs=self.ppo.num_envs,
+                    num_steps=self.ppo.collect.num_steps,
+                    slots=self.slots,
+                    soft=self.soft_labels,
+                ),
+            ),
+            key=plain.key,
+            update=plain.update,
+            env_steps=plain.env_steps,
+        )
+
+    def policy(self, state: ImitationState) -> ActorCritic:
+        """The student."""
+        return state.learner.policy
+
+    def value_scale_of(self, state: ImitationState) -> ValueScale:
+        """The scale of the learner."""
+        return state.learner.value_scale
+
+    def shardings(self, state: ImitationState) -> PyTree[NamedSharding]:
+        """The learner is cut along `fsdp`, the environments and the buffer along `data`."""
+        by_environment = NamedSharding(self.mesh, BY_ENVIRONMENT)
+        whole = NamedSharding(self.mesh, REPLICATED)
+        shardings: PyTree[NamedSharding] = eqx.tree_at(
+            lambda state: (state.learner, state.actors),
+            replicated_shardings(self.mesh, state),
+            (
+                learner_shardings(self.mesh, state.learner, offload=self.ppo.offload),
+                each_array(lambda leaf: by_environment if leaf.ndim else whole, state.actors),
+            ),
+        )
+        return shardings
+
+    def metrics(self, report: ImitationMetrics, dispatch: Dispatch) -> Metrics:
+        """Means of the losses, the agreement with the teacher, and the episodes that ended."""
+        return read_imitation(report, dispatch, batch=self.steps_per_update)
+
+    def __call__(self, state: ImitationState) -> tuple[ImitationState, ImitationMetrics]:
+        """The state after one update, and what happened in it."""
+        learner, before = state.learner, state.actors
+        now = state.env_steps.as_float()
+        collect = self.ppo.collect
+        assert isinstance(collect, ShardedCollector)
+        rollout, games, teaching, labels = collect.collect_with(
+            self._labelling(state.env_steps),
+            before.teaching,
+            learner.policy,
+            self.environment,
+            before.games,
+            precision=self.ppo.precision,
+        )
+        targets = at(self.ppo.estimate, now)(rollout, learner.value_scale)
+        scale = learner.value_scale.update(targets.value_target)
+        learner = eqx.tree_at(lambda x: x.value_scale, learner, scale)
+        buffer = before.buffer.write(
+            Labelled.of(rollout, labels, targets.value_target), rollout.initial_carry
+        )
+
+        rate = self.ppo.learning_rate(now)
+        key = jax.random.fold_in(state.key, state.update)
+        learner, learned = self._learn(learner, buffer, rate, key)
+        after = ImitationState(
+            learner=learner,
+            actors=TaughtGames(games=games, teaching=teaching, buffer=buffer),
+            key=state.key,
+            update=state.update + 1,
+            env_steps=state.env_steps.add(self.steps_per_update),
+        )
+        return after, ImitationMetrics(
+            update=UpdateMetrics(
+                episodes=rollout.episodes,
+                learned=learned,
+                explained_variance=targets.explained_variance(),
+                learning_rate=rate,
+                scaling=self.ppo.precision.report(learner.scaling),
+                scheduled=scheduled_at(self.ppo.estimate, now),
+            ),
+            agreement=Agreement.of(
+                labels, KINDS if isinstance(whole_games(self.environment), HackMatrix) else ()
+            ),
+        )
+
+    def _labelling(self, env_steps: Counter) -> Labelling:
+        return Labelling(
+            self.teacher, self.beta(env_steps.as_float()), self.random_share, self.soft_labels
+        )
+
+    def _learn(
+        self, learner: Learner, buffer: Buffer, rate: Float32[Array, ""], key: Key[Array, ""]
+    ) -> tuple[Learner, Learned]:
+        """Gradient steps on positions from the buffer, each epoch on as many as a rollout has."""
+        once = Minibatches(self.ppo.batches.num_minibatches, 1)
+
+        def epoch(learner: Learner, number: UInt32[Array, ""]) -> tuple[Learner, Learned]:
+            draw_key, order_key = jax.random.split(jax.random.fold_in(key, number))
+            batch = buffer.draw(
+                self.ppo.collect.num_steps,
+                self.mesh,
+                self.augment,
+                learner.value_scale,
+                key=draw_key,
+            )
+            order = once(self.ppo.num_envs, key=order_key)
+            return self.ppo.learn(learner, batch, order, rate)
+
+        epochs = jnp.arange(self.ppo.batches.update_epochs, dtype=jnp.uint32)
+        learner, learned = filter_scan(epoch, learner, epochs)
+        return learner, Learned(
+            losses=jax.tree.map(jnp.mean, learned.losses),
+            gradient_norm=jnp.mean(learned.gradient_norm),
+            steps=jnp.sum(learned.steps),
+            skipped=jnp.sum(learned.skipped),
+        )

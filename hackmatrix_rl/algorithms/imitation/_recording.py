@@ -1,0 +1,154 @@
+"""Plays a teacher's games and writes them down."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float32, PyTree
+
+from hackmatrix_rl.agent import CollectorState, Rollout, RolloutCollector, start_collector
+from hackmatrix_rl.agent.networks import ActorCritic
+from hackmatrix_rl.algorithms.imitation._demonstrations import (
+    Demonstrations,
+    DemonstrationsHeader,
+    DemonstrationsWriter,
+)
+from hackmatrix_rl.algorithms.imitation._labelling import Label, Labelling, Teaching
+from hackmatrix_rl.env import HackMatrix, env_keys, game_identity
+from hackmatrix_rl.errors import whole
+from hackmatrix_rl.evaluation import Agent, check_player
+
+_STEPS = 32
+"""Steps between two looks at whether all games have ended."""
+
+
+_KEPT = ("observation", "mask", "action", "reward", "terminated", "truncated")
+
+
+class _Nobody(ActorCritic):
+    """A student that knows nothing: only the teacher plays."""
+
+    num_actions: int = eqx.field(static=True)
+
+    def __call__(
+        self, observation: PyTree[Array], carry: PyTree[Array]
+    ) -> tuple[Float32[Array, " num_actions"], Float32[Array, ""], PyTree[Array]]:
+        """The same logit for each action."""
+        return jnp.zeros(self.num_actions, jnp.float32), jnp.zeros((), jnp.float32), carry
+
+
+def record_demonstrations(
+    teacher: Agent,
+    environment: HackMatrix,
+    folder: Path | str,
+    *,
+    name: str,
+    games: int,
+    seed: int = 0,
+    random_share: float = 0.02,
+    num_envs: int = 256,
+    max_steps: int = 20_000,
+    on_progress: Callable[[int, int], None] = lambda done, all_: None,
+) -> DemonstrationsHeader:
+    """Writes the positions of whole games of a teacher; see `read_demonstrations`.
+
+    Args:
+        teacher: the player.
+        environment: to play in.
+        folder: a new or empty folder.
+        name: of the teacher, for the header.
+        games: number of games. They do not depend on `num_envs`.
+        seed: decides the games and all draws.
+        random_share: share of the steps with a random legal action.
+        num_envs: number of games at the same time. Their positions are in memory at once.
+        max_steps: a game that is longer is left out from there on.
+        on_progress: told the number of games written, and of all games.
+
+    Returns:
+        The header that was written.
+
+    Raises:
+        ConfigError: the folder holds something already.
+        ValueError: an argument is out of range, or teacher and environment do not fit together.
+    """
+    check_player(teacher, environment)
+    if not 0 <= random_share <= 1:
+        raise ValueError(f"random_share must be in [0, 1], not {random_share}")
+    at_once = min(whole("num_envs", num_envs), whole("games", games))
+    header = DemonstrationsHeader(
+        game=game_identity(environment.observation),
+        league=environment.config.league,
+        teacher=name,
+        seed=seed,
+        games=games,
+        random_share=random_share,
+    )
+    choice = Labelling(teacher, jnp.float32(1), random_share)
+    with DemonstrationsWriter(Path(folder), header) as writer:
+        for first in range(0, games, at_once):
+            keys = env_keys(jax.random.key(seed), at_once, first=first)
+            some = _games(choice, environment, keys, max_steps)
+            for number in range(min(at_once, games - first)):
+                writer.add(_of_one_game(some, number, first + number))
+            on_progress(min(first + at_once, games), games)
+    return writer.header
+
+
+def _games(
+    choice: Labelling, environment: HackMatrix, keys: Array, max_steps: int
+) -> tuple[dict[str, Any], Label]:
+    """The fields of a rollout of whole games, on the host, and its labels.
+
+    Where a game ended, others follow.
+    """
+    nobody = _Nobody(environment.spec.num_actions)
+    actors, teaching = _begin(choice, nobody, environment, keys)
+    ended = np.zeros(keys.shape[0], bool)
+    parts: list[Any] = []
+    while not ended.all() and len(parts) * _STEPS < max_steps:
+        rollout, actors, teaching, labels = _play_on(choice, nobody, environment, actors, teaching)
+        kept = {name: getattr(rollout, name) for name in _KEPT}
+        parts.append(jax.device_get((kept, labels)))
+        ended |= np.asarray(rollout.done).any(axis=0)
+    joined: Any = jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
+    return joined
+
+
+@eqx.filter_jit
+def _begin(
+    choice: Labelling, nobody: ActorCritic, environment: HackMatrix, keys: Array
+) -> tuple[CollectorState, Teaching]:
+    return start_collector(environment, nobody, keys), choice.start(keys)
+
+
+@eqx.filter_jit
+def _play_on(
+    choice: Labelling,
+    nobody: ActorCritic,
+    environment: HackMatrix,
+    actors: CollectorState,
+    teaching: Teaching,
+) -> tuple[Rollout, CollectorState, Teaching, Label]:
+    collect = RolloutCollector(_STEPS)
+    return collect.collect_with(choice, teaching, nobody, environment, actors)
+
+
+def _of_one_game(some: tuple[dict[str, Any], Label], place: int, number: int) -> Demonstrations:
+    """The positions of the first game of an environment."""
+    played, labels = some
+    done = (played["terminated"] | played["truncated"])[:, place]
+    length = int(np.argmax(done)) + 1 if done.any() else len(done)
+    here = (slice(length), place)
+    return Demonstrations(
+        observation=jax.tree.map(lambda leaf: leaf[here], played["observation"]),
+        mask=played["mask"][here],
+        action=np.asarray(labels.action)[here],
+        played=played["action"][here],
+        reward=played["reward"][here],
+        done=done[:length],
+        game=np.full(length, number, np.int32),
+    )

@@ -1,0 +1,298 @@
+"""Checks the arguments of `PPO` before anything is traced or compiled."""
+
+import inspect
+from dataclasses import dataclass, fields
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax.sharding import Mesh
+from jaxtyping import Array
+
+from hackmatrix_rl.agent import (
+    GAE,
+    AdvantageEstimator,
+    AuxiliaryTargets,
+    Batch,
+    Collector,
+    LossMetrics,
+    PPOLoss,
+    RolloutCollector,
+    RunningScale,
+    ValueScale,
+    at,
+)
+from hackmatrix_rl.agent.networks import ActorCritic, evaluator_of
+from hackmatrix_rl.agent.precision import PrecisionPolicy, parameter_paths
+from hackmatrix_rl.env import EnvSpec
+from hackmatrix_rl.errors import (
+    check_array,
+    described,
+    finite,
+    first_line,
+    instance,
+    place,
+    whole,
+)
+from hackmatrix_rl.training import VALUE_HEAD, Minibatches, is_value_head
+from hackmatrix_rl.training.sharding import (
+    ShardedCollector,
+    check_axes,
+    check_split,
+    mesh,
+    single_device,
+)
+
+NUM_STEPS = 128
+"""Steps of a rollout by default."""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The sizes of an update. Each is a whole number, 1 or more.
+
+    `num_minibatches * grad_accum` must divide `num_envs`.
+
+    Attributes:
+        num_envs: number of environments.
+        num_steps: steps of each environment in an update.
+        num_minibatches: number of minibatches in one pass over a rollout.
+        update_epochs: number of passes over a rollout.
+        grad_accum: number of parts of a minibatch.
+    """
+
+    num_envs: int
+    num_steps: int
+    num_minibatches: int
+    update_epochs: int
+    grad_accum: int
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            checked = whole(each.name, getattr(self, each.name))
+            object.__setattr__(self, each.name, checked)
+        self.minibatches.check(self.num_envs, parts=self.grad_accum)
+
+    @property
+    def minibatches(self) -> Minibatches:
+        """The minibatches of an update."""
+        return Minibatches(self.num_minibatches, self.update_epochs)
+
+
+def num_steps_of(given: Any, collector: Any) -> Any:
+    """`num_steps`; where it is `None`, that of the collector, or this package's default.
+
+    Raises:
+        TypeError: the collector has the wrong type.
+        ValueError: the collector takes another number of steps.
+    """
+    if collector is None:
+        return NUM_STEPS if given is None else given
+    instance("collector", collector, Collector, "RolloutCollector(128)")
+    if given is not None and given != collector.num_steps:
+        raise ValueError(
+            f"num_steps is {given}, and the collector takes {collector.num_steps} steps; leave "
+            "num_steps out"
+        )
+    return collector.num_steps
+
+
+def losses_of(loss: Any, gae: Any, value_scale: Any) -> tuple[Any, AdvantageEstimator, ValueScale]:
+    """Loss, advantage estimator and value scale; this package's default for each `None`.
+
+    Raises:
+        TypeError: an argument has the wrong type.
+    """
+    loss = PPOLoss() if loss is None else loss
+    gae = GAE() if gae is None else gae
+    value_scale = RunningScale() if value_scale is None else value_scale
+    check_loss(loss)
+    instance("gae", gae, AdvantageEstimator, "hm.GAE(gamma=0.99)")
+    instance("value_scale", value_scale, ValueScale, "RunningScale()")
+    return loss, gae, value_scale
+
+
+def target_kl_of(given: Any) -> float | None:
+    """`target_kl` as a float; raises unless it is `None` or a positive number."""
+    if given is not None and finite("target_kl", given) <= 0:
+        raise ValueError(f"target_kl must be positive or None, not {given}")
+    return None if given is None else float(given)
+
+
+def critic_warmup_of(given: Any, policy: ActorCritic) -> int:
+    """`critic_warmup` as a whole number; raises if the policy has no value head to warm up."""
+    if given == 0:
+        return 0
+    steps = whole("critic_warmup", given)
+    if not any(map(is_value_head, parameter_paths(policy))):
+        raise ValueError(
+            f"critic_warmup={steps} trains the parameters {VALUE_HEAD} alone; "
+            f"{type(policy).__name__} has none of this name. Use a TrunkActorCritic, or 0"
+        )
+    return steps
+
+
+def mesh_of(given: Any, sizes: Sizes) -> Mesh:
+    """The mesh that the argument is, or that its text describes; one device for `None`.
+
+    Raises:
+        TypeError: the argument is neither a mesh nor a text.
+        ValueError: the devices here cannot form the mesh of the text, or the mesh does not
+            divide the sizes.
+    """
+    if isinstance(given, str):
+        given = mesh(given)
+    made = single_device() if given is None else given
+    instance("mesh", made, Mesh, 'hm.mesh("data=2")')
+    check_axes(made)
+    check_split(
+        made.shape,
+        num_envs=sizes.num_envs,
+        num_minibatches=sizes.num_minibatches,
+        grad_accum=sizes.grad_accum,
+    )
+    found: Mesh = made
+    return found
+
+
+def check_loss(loss: Any) -> None:
+    """Raises a TypeError unless the loss can be called with a policy and a batch."""
+    if isinstance(loss, type) or not callable(loss):
+        hint = f": {loss.__name__}()" if isinstance(loss, type) else ", such as hm.PPOLoss()"
+        raise TypeError(
+            f"loss is {described(loss)}; expected an instance that is called as "
+            f"loss(policy, batch){hint}"
+        )
+    try:
+        inspect.signature(loss).bind("policy", "batch")
+    except TypeError as error:
+        raise TypeError(
+            f"loss: {place(loss, '__call__')} takes {inspect.signature(loss)}; expected two "
+            "arguments, (policy, batch)"
+        ) from error
+
+
+def collector_of(
+    given: Collector | None, num_steps: int, loss: Any, spec: EnvSpec, mesh: Mesh
+) -> Collector:
+    """The collector, or this package's for `None`; a `RolloutCollector` on each device.
+
+    Args:
+        given: the argument.
+        num_steps: steps of a rollout.
+        loss: says what of a rollout it needs.
+        spec: of the environment.
+        mesh: the devices that share the environments.
+
+    Raises:
+        ValueError: the collector does not keep what the loss needs.
+    """
+    # Only an auxiliary loss needs the parts of the reward of each step.
+    terms = spec.terms if getattr(loss, "auxiliary", None) is not None else ()
+    keep_log_probs = bool(getattr(loss, "needs_old_log_probs", False))
+    if given is None:
+        given = RolloutCollector(num_steps, terms=terms, keep_log_probs=keep_log_probs)
+    if terms and given.terms != terms:
+        raise ValueError(
+            f"collector keeps the terms {list(given.terms)}, and the auxiliary loss needs all of "
+            "the environment; use terms=environment.spec.terms"
+        )
+    if keep_log_probs and not given.keep_log_probs:
+        raise ValueError(
+            "collector does not keep the log-probabilities of all actions, which the loss needs; "
+            "use keep_log_probs=True"
+        )
+    # A subclass may collect in its own way, which `ShardedCollector` would not call.
+    return ShardedCollector(given, mesh) if type(given) is RolloutCollector else given
+
+
+def check_losses(
+    loss: Any,
+    policy: ActorCritic,
+    spec: EnvSpec,
+    precision: PrecisionPolicy,
+    sizes: tuple[int, int],
+) -> None:
+    """Checks what a loss returns for a batch of shapes.
+
+    Args:
+        loss: from a policy and a `Batch` to a scalar and `LossMetrics`.
+        policy: the policy to train.
+        spec: of its environment.
+        precision: the precision of the policy.
+        sizes: the number of steps and of environments in a call of the loss.
+
+    Raises:
+        TypeError: the loss returns something of the wrong type.
+        ValueError: it fails, or returns an array of the wrong shape or dtype.
+    """
+    terms = getattr(loss, "auxiliary", None) is not None
+    log_probs = bool(getattr(loss, "needs_old_log_probs", False))
+    teacher = bool(getattr(loss, "needs_teacher", False))
+    said = f"loss: {place(loss, '__call__')}"
+
+    def evaluate(loss: Any, policy: ActorCritic) -> Any:
+        # The batch exists only while tracing and takes no memory.
+        batch = _zeros(policy, spec, *sizes, terms=terms, log_probs=log_probs, teacher=teacher)
+        loss = at(loss, jnp.float32(0))
+        return loss(evaluator_of(precision.cast_to_compute(policy)), batch)
+
+    try:
+        found = eqx.filter_eval_shape(evaluate, loss, policy)
+    except Exception as error:
+        raise ValueError(
+            f"{said} fails on a batch of {sizes[0]} steps of {sizes[1]} environments: "
+            f"{first_line(error)}"
+        ) from error
+    if not isinstance(found, tuple) or len(found) != 2:
+        raise TypeError(
+            f"{said} returns {described(found)}; expected two things: return loss, LossMetrics(...)"
+        )
+    value, metrics = found
+    check_array(
+        f"{said} returns as loss", value, "float32", (), hint="a mean over the batch, jnp.mean(...)"
+    )
+    if not isinstance(metrics, LossMetrics):
+        raise TypeError(
+            f"{said} returns {described(metrics)} in second place; expected LossMetrics: "
+            "return loss, hackmatrix_rl.agent.LossMetrics(...)"
+        )
+    for path, leaf in jax.tree.leaves_with_path(metrics):
+        if hasattr(leaf, "dtype"):  # a plain number serves as well
+            name = jax.tree_util.keystr(path).lstrip(".")
+            check_array(f"{said} returns LossMetrics whose {name} is", leaf, "float32", ())
+
+
+def _zeros(
+    policy: ActorCritic,
+    spec: EnvSpec,
+    num_steps: int,
+    num_games: int,
+    *,
+    terms: bool,
+    log_probs: bool,
+    teacher: bool,
+) -> Batch:
+    """A minibatch of zeros."""
+
+    def array(dtype: Any, *more: int) -> Array:
+        return jnp.zeros((num_steps, num_games, *more), dtype)
+
+    carry = policy.initial_carry()
+    every_action = array(jnp.float32, int(spec.num_actions))
+    auxiliary = AuxiliaryTargets(terms=array(jnp.float16, len(spec.terms)), terminated=array(bool))
+    return Batch(
+        observation=jax.tree.map(lambda leaf: array(leaf.dtype, *leaf.shape), spec.observation),
+        mask=array(bool, int(spec.num_actions)),
+        action=array(jnp.int32),
+        log_prob=array(jnp.float32),
+        value=array(jnp.float32),
+        done=array(bool),
+        initial_carry=jax.tree.map(lambda leaf: jnp.stack([leaf] * num_games), carry),
+        advantage=array(jnp.float32),
+        value_target=array(jnp.float32),
+        auxiliary=auxiliary if terms else None,
+        log_probs=every_action if log_probs else None,
+        teacher_log_probs=every_action if teacher else None,
+    )

@@ -1,0 +1,438 @@
+"""Proximal policy optimization: one update on one screen."""
+
+from dataclasses import replace
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jax.sharding import Mesh, NamedSharding
+from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree, UInt32
+
+from hackmatrix_rl.agent import (
+    AdvantageEstimator,
+    Batch,
+    Collector,
+    Schedule,
+    ValueScale,
+    at,
+    check_is_policy,
+    check_policy_shapes,
+    precision_of,
+    scheduled_at,
+)
+from hackmatrix_rl.agent.networks import ActorCritic, rematerialized
+from hackmatrix_rl.agent.precision import FLOAT32, PrecisionPolicy, parameters_of
+from hackmatrix_rl.algorithms.ppo._arguments import (
+    Sizes,
+    check_losses,
+    collector_of,
+    critic_warmup_of,
+    losses_of,
+    mesh_of,
+    num_steps_of,
+    target_kl_of,
+)
+from hackmatrix_rl.algorithms.ppo._metrics import Learned, UpdateMetrics, read_metrics
+from hackmatrix_rl.algorithms.ppo._state import PPOState
+from hackmatrix_rl.algorithms.ppo._teacher import check_teacher, teacher_log_probs
+from hackmatrix_rl.env import Environment, check_is_environment, check_shapes, env_keys
+from hackmatrix_rl.errors import is_ours
+from hackmatrix_rl.training import (
+    Algorithm,
+    CompiledEnvironment,
+    Counter,
+    Dispatch,
+    Learner,
+    Loss,
+    Metrics,
+    Minibatches,
+    MinibatchGradient,
+    filter_scan,
+    learner_shardings,
+    optimizer_of,
+)
+from hackmatrix_rl.training.sharding import (
+    BY_ENVIRONMENT,
+    REPLICATED,
+    ShardedCollector,
+    check_offload,
+    constrain,
+    each_array,
+    fsdp_shardings,
+    move,
+    replicated_shardings,
+)
+
+
+class PPO(Algorithm[PPOState]):
+    """Proximal policy optimization: one update collects, estimates and learns.
+
+    Source: Schulman et al. 2017, "Proximal policy optimization algorithms".
+
+    Attributes:
+        environment: to act in.
+        collect: lets the policy act.
+        estimate: says how good each action was. It may hold schedules, as the loss may (see
+            `hackmatrix_rl.agent.at`).
+        loss: what to descend.
+        precision: in which dtype the network computes.
+        optimizer: turns gradients into changes of the parameters.
+        learning_rate: factor on these changes.
+        batches: how a rollout is cut up.
+        mesh: the devices that share the work. Where the state's arrays lie decides which
+            device does what.
+        target_kl: the first minibatch whose `LossMetrics.divergence` exceeds it ends the update:
+            neither it nor a later one is learned from. `None`: no limit.
+        grad_accum: parts of a minibatch whose gradients are computed one after another.
+        remat: what is computed again in the backward pass (see `rematerialized`).
+        offload: whether the optimizer's state comes from the host's memory for each gradient
+            step, and goes back there.
+        num_envs: number of environments, over all devices.
+        value_scale: the units of the network's value before the first update.
+        teaches: whether the policy at the start stays as the teacher of the loss.
+        critic_warmup: environment steps from the start in which only the value head learns.
+        initial_policy: the policy to start from.
+    """
+
+    environment: Environment
+    collect: Collector
+    estimate: AdvantageEstimator
+    loss: Loss
+    precision: PrecisionPolicy
+    optimizer: optax.GradientTransformation = eqx.field(static=True)
+    learning_rate: Schedule
+    batches: Minibatches
+    mesh: Mesh = eqx.field(static=True)
+    num_envs: int = eqx.field(static=True)
+    value_scale: ValueScale
+    target_kl: float | None = eqx.field(static=True)
+    grad_accum: int = eqx.field(static=True)
+    remat: str = eqx.field(static=True)
+    offload: bool = eqx.field(static=True)
+    teaches: bool = eqx.field(static=True)
+    critic_warmup: int = eqx.field(static=True)
+    initial_policy: ActorCritic
+
+    def __init__(
+        self,
+        environment: Environment,
+        policy: ActorCritic,
+        *,
+        loss: Loss | None = None,
+        gae: AdvantageEstimator | None = None,
+        collector: Collector | None = None,
+        optimizer: optax.GradientTransformation | None = None,
+        learning_rate: float | Schedule | None = None,
+        precision: PrecisionPolicy | str = FLOAT32,
+        value_scale: ValueScale | None = None,
+        num_envs: int = 256,
+        num_steps: int | None = None,
+        num_minibatches: int = 4,
+        update_epochs: int = 4,
+        target_kl: float | None = None,
+        critic_warmup: int = 0,
+        grad_accum: int = 1,
+        remat: str = "none",
+        offload_optimizer: bool = False,
+        mesh: Mesh | str | None = None,
+    ) -> None:
+        """Composes the algorithm from modules.
+
+            policy = hm.MLPActorCritic(environment.spec, key=key)
+            trainer = hm.Trainer(hm.PPO(environment, policy, learning_rate=1e-3))
+
+        Args:
+            environment: the environment to train in.
+            policy: the policy to start from. It is copied, not changed. If the loss has
+                `needs_teacher` (`PPOLoss(teacher_kl_coef=0.5)`), a copy stays as the teacher.
+            loss: from a policy and a `Batch` to a scalar and `LossMetrics`; by default
+                `PPOLoss()`. Numbers in it may be schedules, if it allows that.
+            gae: estimates the advantages; by default `GAE()`. The same holds for its numbers.
+            collector: lets the policy act; by default a `RolloutCollector` that keeps what the
+                loss needs. Each device of the mesh runs a `RolloutCollector` for its own
+                environments. Any other `Collector`, a subclass of that one too, is used as it is.
+            optimizer: an optimizer of optax; by default `adam()` with a learning rate of 1.
+            learning_rate: factor on the optimizer's updates. The default is 3e-4 with the default
+                optimizer, and 1 with a custom one, which has its own learning rate.
+            precision: the dtype in which the network computes: a policy, or its name (`bf16`).
+            value_scale: units in which the network learns values; by default `RunningScale()`.
+            num_envs: number of environments.
+            num_steps: steps of each environment in an update; by default 128, or those of the
+                `collector`.
+            num_minibatches: number of minibatches in one pass over a rollout; must divide
+                `num_envs`.
+            update_epochs: number of passes over a rollout.
+            target_kl: largest KL divergence from the policy that acted. Once it is exceeded, the
+                rest of the update is skipped. `None` for no limit.
+            critic_warmup: environment steps from the start in which only the value head learns
+                (`heads.value`), so that a good policy is not changed by a bad critic.
+            grad_accum: number of equal parts into which a minibatch is cut to save memory. Their
+                gradients are averaged, which gives the gradient of the whole minibatch, up to
+                rounding. Must divide the environments of a minibatch.
+            remat: which activations of the network the backward pass computes again instead of
+                storing them: `none`, `blocks` or `full` (see `agent.networks.rematerialized`).
+            offload_optimizer: whether to keep the optimizer's state in host memory between
+                gradient steps.
+            mesh: the devices to train on: a mesh from `hackmatrix_rl.mesh`, or its text
+                (`data=2`); `None` for one device. The games and the minibatches do not depend
+                on it.
+
+        Raises:
+            TypeError: an argument has the wrong type.
+            ValueError: an argument is out of range, or modules do not fit together. Shapes and
+                dtypes are checked; see `check_environment` and `check_policy`. Those of a loss of
+                one's own are checked by `check`, which `Trainer` calls.
+        """
+        sizes = Sizes(
+            num_envs,
+            num_steps_of(num_steps, collector),
+            num_minibatches,
+            update_epochs,
+            grad_accum,
+        )
+        check_is_environment(environment)
+        check_is_policy(policy)
+        self.loss, self.estimate, self.value_scale = losses_of(loss, gae, value_scale)
+        self.optimizer, self.learning_rate = optimizer_of(optimizer, learning_rate)
+        self.precision = precision_of(precision)
+        # Tests check the package's own environments. HackMatrix takes seconds to trace.
+        if not is_ours(environment):
+            check_shapes(environment)
+        check_policy_shapes(policy, environment.spec, precision=self.precision)
+        rematerialized(policy, remat)  # raises if the policy has no such remat
+        self.mesh = mesh_of(mesh, sizes)
+        if offload_optimizer:
+            check_offload(self.mesh.local_devices[0])
+        self.teaches = bool(getattr(self.loss, "needs_teacher", False))
+        if self.teaches:
+            check_teacher(policy)
+        self.environment = environment
+        self.collect = collector_of(
+            collector, sizes.num_steps, self.loss, environment.spec, self.mesh
+        )
+        self.batches = sizes.minibatches
+        self.num_envs = sizes.num_envs
+        self.target_kl = target_kl_of(target_kl)
+        self.grad_accum = sizes.grad_accum
+        self.remat = remat
+        self.offload = offload_optimizer
+        self.critic_warmup = critic_warmup_of(critic_warmup, policy)
+        self.initial_policy = policy
+
+    def check(self, policy: ActorCritic) -> None:
+        """Traces a loss of one's own on a minibatch of shapes; see `Algorithm.check`.
+
+        Args:
+            policy: the policy to start from.
+
+        Raises:
+            TypeError: the loss returns something of the wrong type.
+            ValueError: it fails, or returns an array of the wrong shape or dtype.
+        """
+        if is_ours(self.loss):  # tests check it
+            return
+        at_once = self.num_envs // (self.batches.num_minibatches * self.grad_accum)
+        check_losses(
+            self.loss,
+            policy,
+            self.environment.spec,
+            self.precision,
+            (self.collect.num_steps, at_once),
+        )
+
+    def eager(self) -> "PPO":
+        """A copy for `jax.disable_jit()`; see `Algorithm.eager`. Its collector is not sharded."""
+        collect = self.collect
+        if isinstance(collect, ShardedCollector):
+            collect = collect.collect  # `shard_map` compiles what it maps
+        copy: PPO = eqx.tree_at(
+            lambda ppo: (ppo.environment, ppo.collect),
+            self,
+            (CompiledEnvironment(self.environment), collect),
+        )
+        return copy
+
+    @property
+    def steps_per_update(self) -> int:
+        """Environment steps of one rollout, over all environments."""
+        return self.num_envs * self.collect.num_steps
+
+    @property
+    def resettable(self) -> tuple[str, ...]:
+        """The environments: fresh games begin where their number or sizes change."""
+        return ("actors",)
+
+    def init(self, key: Key[Array, ""], policy: ActorCritic) -> PPOState:
+        """The state before the first update."""
+        actors_key, learner_key = jax.random.split(key)
+        keys = env_keys(actors_key, self.num_envs)
+        return PPOState(
+            learner=Learner(
+                policy=policy,
+                optimizer_state=self.optimizer.init(parameters_of(policy)),
+                value_scale=self.value_scale,
+                scaling=self.precision.initial_scaling(),
+                skipped=jnp.zeros((), jnp.int32),
+            ),
+            actors=self.collect.start(policy, self.environment, keys),
+            key=learner_key,
+            update=jnp.zeros((), jnp.int32),
+            env_steps=Counter.of(0),
+            teacher=policy if self.teaches else None,
+        )
+
+    def policy(self, state: PPOState) -> ActorCritic:
+        """The network that acts and learns."""
+        return state.learner.policy
+
+    def value_scale_of(self, state: PPOState) -> ValueScale:
+        """The scale of the learner."""
+        return state.learner.value_scale
+
+    def shardings(self, state: PPOState) -> PyTree[NamedSharding]:
+        """The learner is cut along `fsdp`, the environments along `data`."""
+        replicated = NamedSharding(self.mesh, REPLICATED)
+        by_environment = NamedSharding(self.mesh, BY_ENVIRONMENT)
+        # Every leaf of the actors has an axis of environments, but for the number of steps.
+        actors = each_array(lambda leaf: by_environment if leaf.ndim else replicated, state.actors)
+        shardings: PyTree[NamedSharding] = eqx.tree_at(
+            lambda state: (state.learner, state.actors),
+            replicated_shardings(self.mesh, state),
+            (learner_shardings(self.mesh, state.learner, offload=self.offload), actors),
+        )
+        if state.teacher is None:
+            return shardings
+        with_teacher: PyTree[NamedSharding] = eqx.tree_at(
+            lambda state: state.teacher, shardings, fsdp_shardings(self.mesh, state.teacher)
+        )
+        return with_teacher
+
+    def metrics(self, report: UpdateMetrics, dispatch: Dispatch) -> Metrics:
+        """Means of the losses over the updates, and of the episodes that ended."""
+        return read_metrics(report, dispatch, batch=self.steps_per_update)
+
+    def __call__(self, state: PPOState) -> tuple[PPOState, UpdateMetrics]:
+        """The state after one update, and what happened in it."""
+        learner = state.learner
+        now = state.env_steps.as_float()
+        loss, estimate = at((self.loss, self.estimate), now)
+        rollout, actors = self.collect(
+            learner.policy, self.environment, state.actors, precision=self.precision
+        )
+
+        targets = estimate(rollout, learner.value_scale)
+        scale = learner.value_scale.update(targets.value_target)
+        first = state.update.astype(jnp.uint32) * jnp.uint32(self.batches.count)
+        advice = None
+        if state.teacher is not None:
+            advice = teacher_log_probs(
+                state.teacher, rollout, precision=self.precision, mesh=self.mesh
+            )
+        batch = Batch.of(rollout, targets, scale, number=first, teacher_log_probs=advice)
+
+        num_steps, num_envs = rollout.reward.shape
+        order = self.batches(num_envs, key=jax.random.fold_in(state.key, state.update))
+        rate = self.learning_rate(now)
+        critic_only = now < float(self.critic_warmup) if self.critic_warmup else None
+        learner = eqx.tree_at(lambda x: x.value_scale, learner, scale)
+        now_learning = eqx.tree_at(lambda ppo: ppo.loss, self, loss)
+        learner, learned = now_learning.learn(learner, batch, order, rate, critic_only=critic_only)
+
+        after = PPOState(
+            learner=learner,
+            actors=actors,
+            key=state.key,
+            update=state.update + 1,
+            env_steps=state.env_steps.add(num_steps * num_envs),
+            teacher=state.teacher,
+        )
+        return after, UpdateMetrics(
+            episodes=rollout.episodes,
+            learned=learned,
+            explained_variance=targets.explained_variance(),
+            learning_rate=rate,
+            scaling=self.precision.report(learner.scaling),
+            scheduled=scheduled_at((self.loss, self.estimate), now),
+        )
+
+    def learn(
+        self,
+        learner: Learner,
+        batch: Batch,
+        order: Int32[Array, "minibatches environments"],
+        rate: Float32[Array, ""],
+        *,
+        critic_only: Bool[Array, ""] | None = None,
+    ) -> tuple[Learner, Learned]:
+        """Descends the loss on one minibatch after another.
+
+        Args:
+            learner: to improve.
+            batch: of the whole rollout; its number is that of the first minibatch.
+            order: the environments of each minibatch.
+            rate: factor on the optimizer's changes.
+            critic_only: whether only the value head learns; `None`: everything does.
+        """
+        take_gradient = MinibatchGradient(
+            self.loss, self.precision, self.grad_accum, self.remat, self.mesh
+        )
+
+        def descend(
+            carry: tuple[Learner, Bool[Array, ""]],
+            inputs: tuple[Int32[Array, " environments"], UInt32[Array, ""]],
+        ) -> tuple[tuple[Learner, Bool[Array, ""]], PyTree[Array]]:
+            learner, going = carry
+            environments, number = inputs
+            minibatch = replace(batch.select_from_blocks(environments), number=number)
+            gradient, losses = take_gradient(learner.policy, minibatch, learner.scaling)
+            gradient = constrain(gradient, fsdp_shardings(self.mesh, gradient))
+
+            looked_at = going
+            if self.target_kl is not None:
+                # NaN does not end the update: the step is skipped and counted below.
+                going = going & ~(losses.divergence > self.target_kl)
+            norm = optax.tree.norm(gradient)
+            finite = jnp.isfinite(norm)
+            if self.offload:
+                learner = self._with_optimizer_state(learner, offload=False)
+            learner = learner.step(
+                self.optimizer, gradient, rate, take=going & finite, critic_only=critic_only
+            )
+            learner = eqx.tree_at(
+                lambda x: (x.scaling, x.skipped),
+                learner,
+                (
+                    self.precision.adjust(learner.scaling, finite),
+                    learner.skipped + (going & ~finite).astype(jnp.int32),
+                ),
+            )
+            counts = (going & finite).astype(jnp.int32), (going & ~finite).astype(jnp.int32)
+            learner = constrain(learner, fsdp_shardings(self.mesh, learner))
+            if self.offload:
+                learner = self._with_optimizer_state(learner, offload=True)
+            return (learner, going), ((losses, norm), counts, looked_at & finite)
+
+        numbers = batch.number + jnp.arange(order.shape[0], dtype=jnp.uint32)
+        (learner, _), (reports, counts, weight) = filter_scan(
+            descend, (learner, jnp.array(True)), (order, numbers)
+        )
+        losses, norm = jax.tree.map(lambda leaf: _mean_where(weight, leaf), reports)
+        steps, skipped = (jnp.sum(count) for count in counts)
+        return learner, Learned(losses=losses, gradient_norm=norm, steps=steps, skipped=skipped)
+
+    def _with_optimizer_state(self, learner: Learner, *, offload: bool) -> Learner:
+        """The learner with the optimizer's state on the host, or on the device."""
+        where = learner_shardings(self.mesh, learner, offload=offload).optimizer_state
+        moved: Learner = eqx.tree_at(
+            lambda x: x.optimizer_state, learner, move(learner.optimizer_state, where)
+        )
+        return moved
+
+
+def _mean_where(
+    where: Bool[Array, " minibatches"], values: Float32[Array, " minibatches"]
+) -> Float32[Array, ""]:
+    # Not a weighted sum: what is left out may be NaN.
+    total = jnp.sum(jnp.where(where, values, 0.0))
+    return total / jnp.maximum(jnp.sum(where.astype(jnp.float32)), 1.0)

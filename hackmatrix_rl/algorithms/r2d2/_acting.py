@@ -1,0 +1,193 @@
+"""Acting: each environment explores as much as its own epsilon says."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
+
+from hackmatrix_rl.agent import CollectorState, EpisodeSums, MaskedCategorical
+from hackmatrix_rl.agent.networks import ActorCritic, evaluator_of, reset_carry
+from hackmatrix_rl.algorithms.r2d2._q_values import best_action, q_values
+from hackmatrix_rl.env import Environment
+from hackmatrix_rl.errors import number
+
+
+class EpsilonGreedy(eqx.Module):
+    """Takes a random legal action with some probability, else the best one.
+
+    The probability is another one in each environment, from `epsilon` in the first down to
+    `epsilon ** (1 + spread)` in the last, evenly in its logarithm. So some explore and others show
+    what was learned, and nothing needs a schedule.
+
+    Source: Horgan et al. 2018, "Distributed prioritized experience replay".
+
+    Attributes:
+        epsilon: the largest probability, from 0 to 1.
+        spread: 0 or more; 0 makes all environments alike.
+
+    Raises:
+        TypeError: one of them is no number.
+        ValueError: a number is out of range.
+    """
+
+    epsilon: float = eqx.field(static=True, default=0.4)
+    spread: float = eqx.field(static=True, default=7.0)
+
+    def __check_init__(self) -> None:
+        for name in ("epsilon", "spread"):
+            number(name, getattr(self, name))
+        if not 0 <= self.epsilon <= 1:
+            raise ValueError(f"epsilon must be from 0 to 1, not {self.epsilon}")
+        if not 0 <= self.spread < float("inf"):
+            raise ValueError(f"spread must be 0 or more, not {self.spread}")
+
+    def of_each(self, num_envs: int) -> Float32[Array, " num_envs"]:
+        """The probability in each environment."""
+        place = np.arange(num_envs) / max(num_envs - 1, 1)
+        return jnp.asarray(self.epsilon ** (1 + self.spread * place), jnp.float32)
+
+    def choose(
+        self,
+        values: Float32[Array, " num_actions"],
+        mask: Bool[Array, " num_actions"],
+        epsilon: Float32[Array, ""],
+        *,
+        key: Key[Array, ""],
+    ) -> Int32[Array, ""]:
+        """An action.
+
+        Args:
+            values: of all actions.
+            mask: the legal ones.
+            epsilon: probability of a random one.
+            key: decides.
+        """
+        whether, which = jax.random.split(key)
+        anything = MaskedCategorical(jnp.zeros_like(values), mask).sample(which)
+        explores = jax.random.uniform(whether) < epsilon
+        return jnp.where(explores, anything, best_action(values, mask))
+
+
+class LastPosition(eqx.Module):
+    """The position that an action led to, before any reset.
+
+    Attributes:
+        observation: what is seen there.
+        mask: the legal actions there.
+    """
+
+    observation: PyTree[Array]
+    mask: Bool[Array, "*axes num_actions"]
+
+
+class Steps(eqx.Module):
+    """What happened in some steps of some environments.
+
+    Attributes:
+        observation: what was seen; each leaf has the axes of the other fields, then its own.
+        mask: the legal actions.
+        action: the one that was taken.
+        reward: of the action.
+        terminated: the environment's rules ended the episode with this action.
+        truncated: a limit cut the episode after this action.
+        last: the position that the action led to; `None` in an environment that never truncates,
+            where the next step shows it or nothing follows.
+    """
+
+    observation: PyTree[Array]
+    mask: Bool[Array, "*axes num_actions"]
+    action: Int32[Array, "*axes"]
+    reward: Float32[Array, "*axes"]
+    terminated: Bool[Array, "*axes"]
+    truncated: Bool[Array, "*axes"]
+    last: LastPosition | None
+
+    @property
+    def done(self) -> Bool[Array, "*axes"]:
+        """An episode ended with this action."""
+        return self.terminated | self.truncated
+
+
+class NewSteps(eqx.Module):
+    """What the steps of an update have come to.
+
+    Attributes:
+        memory: the network's memory before the first of them.
+        collector: the environments after the last one, and the memory then.
+        steps: as `play_steps` returns them.
+        episodes: sums over the episodes that ended.
+    """
+
+    memory: PyTree[Array]
+    collector: CollectorState
+    steps: Steps
+    episodes: EpisodeSums
+
+
+def play_steps(
+    policy: ActorCritic,
+    environment: Environment,
+    actors: CollectorState,
+    explore: EpsilonGreedy,
+    epsilons: Float32[Array, " num_envs"],
+    count: int,
+    *,
+    dueling: bool,
+) -> tuple[CollectorState, Steps, EpisodeSums]:
+    """Takes some steps in each environment.
+
+    Args:
+        policy: the network, in the dtype in which it computes.
+        environment: the environments.
+        actors: their state.
+        explore: chooses the actions.
+        epsilons: its probability in each environment.
+        count: number of steps.
+        dueling: as for `q_values`.
+
+    Returns:
+        The state after the steps; the steps, each leaf `[num_envs, count, ...]`; and sums over
+        the episodes that ended.
+    """
+    evaluator = evaluator_of(policy)
+
+    def step(state: Any, _: None) -> tuple[Any, Any]:
+        actors, cache = state
+        action_keys, environment_keys = actors.draw_keys()
+        seen, mask = actors.observation, actors.mask
+        logits, value, carry, cache = evaluator.act_step(seen, actors.carry, cache)
+        values = q_values(logits, value, dueling=dueling)
+        action = jax.vmap(lambda *given: explore.choose(*given[:3], key=given[3]))(
+            values, mask, epsilons, action_keys
+        )
+        board, timestep = environment.step(actors.environment, action, environment_keys)
+        last = LastPosition(timestep.last_observation, timestep.last_mask)
+        happened = Steps(
+            observation=seen,
+            mask=mask,
+            action=action,
+            reward=timestep.reward,
+            terminated=timestep.terminated,
+            truncated=timestep.truncated,
+            last=last if environment.truncates else None,
+        )
+        after = CollectorState(
+            environment=board,
+            observation=timestep.observation,
+            mask=timestep.mask,
+            carry=reset_carry(carry, policy.initial_carry(), timestep.done),
+            keys=actors.keys,
+            step=actors.step + 1,
+        )
+        return (after, cache), (happened, EpisodeSums.of(timestep))
+
+    start = actors, evaluator.init_cache(actors.observation)
+    (actors, _), (steps, sums) = jax.lax.scan(step, start, None, length=count)
+    return (
+        actors,
+        jax.tree.map(lambda leaf: jnp.swapaxes(leaf, 0, 1), steps),
+        jax.tree.map(lambda leaf: jnp.sum(leaf, axis=0), sums),
+    )

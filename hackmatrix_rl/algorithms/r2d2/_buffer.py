@@ -1,0 +1,202 @@
+"""The newest steps of each environment, in a ring on the device."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
+
+from hackmatrix_rl.agent.networks import ActorCritic
+from hackmatrix_rl.algorithms.r2d2._acting import LastPosition, Steps
+from hackmatrix_rl.algorithms.r2d2._sampling import Sampling
+from hackmatrix_rl.env import Environment
+
+
+class Drawn(eqx.Module):
+    """Sequences to learn from.
+
+    Attributes:
+        steps: each leaf `[sequences, window, ...]`.
+        carry: the memory of the network that acted, before the first step; each leaf
+            `[sequences, ...]`.
+        environment: the number of each sequence's environment on its device.
+        start: where in the ring each begins, in updates.
+        probability: of the draw, among all sequences of the environments of a block.
+        counts: 1, or 0 where nothing could be drawn.
+    """
+
+    steps: Steps
+    carry: PyTree[Array]
+    environment: Int32[Array, " sequences"]
+    start: Int32[Array, " sequences"]
+    probability: Float32[Array, " sequences"]
+    counts: Float32[Array, " sequences"]
+
+
+class Buffer(eqx.Module):
+    """The last steps of some environments. Each has a ring of its own, and is one column of time.
+
+    A sequence begins where an update of the training began: there is the memory kept.
+
+    Attributes:
+        steps: each leaf `[num_envs, length, ...]`.
+        carry: the memory before the first step of each update; each leaf
+            `[num_envs, starts, ...]`.
+        priority: of the sequence that begins there; `None` without priorities.
+        slot: where the next step goes.
+        filled: number of steps of each environment in the ring.
+    """
+
+    steps: Steps
+    carry: PyTree[Array]
+    priority: Float32[Array, "num_envs starts"] | None
+    slot: Int32[Array, ""]
+    filled: Int32[Array, ""]
+
+    @classmethod
+    def empty(
+        cls,
+        environment: Environment,
+        policy: ActorCritic,
+        *,
+        num_envs: int,
+        length: int,
+        train_freq: int,
+        priorities: bool,
+    ) -> "Buffer":
+        """A buffer without steps.
+
+        Args:
+            environment: what is played.
+            policy: the network, whose memory is kept.
+            num_envs: number of environments.
+            length: steps of each to keep; whole updates.
+            train_freq: steps of an update.
+            priorities: whether to keep priorities.
+        """
+        shape, starts = (num_envs, length), (num_envs, length // train_freq)
+        spec = environment.spec
+
+        def zeros(leaf: Any, axes: tuple[int, int] = shape) -> Array:
+            return jnp.zeros((*axes, *leaf.shape), leaf.dtype)
+
+        observation = jax.tree.map(zeros, spec.observation)
+        mask = jnp.zeros((*shape, spec.num_actions), bool)
+        steps = Steps(
+            observation=observation,
+            mask=mask,
+            action=jnp.zeros(shape, jnp.int32),
+            reward=jnp.zeros(shape, jnp.float32),
+            terminated=jnp.zeros(shape, bool),
+            truncated=jnp.zeros(shape, bool),
+            last=LastPosition(observation, mask) if environment.truncates else None,
+        )
+        carry = jax.tree.map(lambda leaf: zeros(leaf, starts), policy.initial_carry())
+        priority = jnp.zeros(starts, jnp.float32) if priorities else None
+        return cls(steps, carry, priority, jnp.int32(0), jnp.int32(0))
+
+    def write(self, steps: Steps, carry: PyTree[Array]) -> "Buffer":
+        """The buffer with the steps of an update in place of the oldest.
+
+        A new sequence has the largest priority of its environment, so that it is drawn soon.
+
+        Args:
+            steps: each leaf `[num_envs, train_freq, ...]`.
+            carry: the memory before the first of them; each leaf `[num_envs, ...]`.
+        """
+        length, count = self.steps.reward.shape[1], steps.reward.shape[1]
+
+        def put(ring: Array, new: Array) -> Array:
+            return jax.lax.dynamic_update_slice_in_dim(ring, new, self.slot, axis=1)
+
+        def put_start(ring: Array, new: Array) -> Array:
+            return jax.lax.dynamic_update_slice_in_dim(ring, new[:, None], start, axis=1)
+
+        start = self.slot // count
+        priority = self.priority
+        if priority is not None:
+            largest = jnp.max(priority, axis=1)
+            priority = put_start(priority, jnp.where(largest > 0, largest, 1.0))
+        return Buffer(
+            steps=jax.tree.map(put, self.steps, steps),
+            carry=jax.tree.map(put_start, self.carry, carry),
+            priority=priority,
+            slot=(self.slot + count) % length,
+            filled=jnp.minimum(self.filled + count, length),
+        )
+
+    def there(self, starts: int, window: int) -> Bool[Array, " starts"]:
+        """Where in the ring a whole sequence begins; the same for all environments.
+
+        Args:
+            starts: number of places where one may begin.
+            window: steps of a sequence.
+        """
+        length = self.steps.reward.shape[1]
+        train_freq = length // starts
+        oldest = jnp.where(self.filled == length, self.slot, 0) // train_freq
+        age = (jnp.arange(starts, dtype=jnp.int32) - oldest) % starts
+        return age * train_freq + window <= self.filled
+
+    def draw(
+        self,
+        sampling: Sampling,
+        count: int,
+        *,
+        starts: int,
+        window: int,
+        keys: Key[Array, " blocks"],
+    ) -> Drawn:
+        """Sequences at random.
+
+        The environments are cut into blocks of neighbours, one for each key, and each block gives
+        as many sequences. So what a block gives depends on nothing else.
+
+        Args:
+            sampling: decides which sequences.
+            count: number of sequences of each block.
+            starts: number of places in the ring where a sequence may begin.
+            window: steps of a sequence.
+            keys: one for each block.
+        """
+        num_envs, length = self.steps.reward.shape
+        blocks = keys.shape[0]
+        size = num_envs // blocks
+        there = jnp.broadcast_to(self.there(starts, window)[None], (size, starts))
+
+        def apart(leaf: Array) -> Array:
+            return leaf.reshape(blocks, size, starts)
+
+        place, probability = jax.vmap(
+            lambda priority, key: sampling.draw(there, priority, count, key=key)
+        )(jax.tree.map(apart, self.priority), keys)
+        first = jnp.arange(0, num_envs, size, dtype=jnp.int32)
+        environment = (first[:, None] + place // starts).ravel()
+        start = (place % starts).ravel()
+        times = start[:, None] * (length // starts) + jnp.arange(window, dtype=jnp.int32)[None]
+        where = (environment[:, None], times % length)
+        return Drawn(
+            steps=jax.tree.map(lambda leaf: leaf[where], self.steps),
+            carry=jax.tree.map(lambda leaf: leaf[environment, start], self.carry),
+            environment=environment,
+            start=start,
+            probability=probability.ravel(),
+            counts=(there[0, start] & (probability.ravel() > 0)).astype(jnp.float32),
+        )
+
+
+def with_priorities(
+    priority: Float32[Array, "num_envs starts"], drawn: Drawn, new: Float32[Array, " sequences"]
+) -> Float32[Array, "num_envs starts"]:
+    """The priorities with new ones for the sequences that were drawn and count.
+
+    Args:
+        priority: of all sequences.
+        drawn: some of them.
+        new: their priorities.
+    """
+    where = (drawn.environment, drawn.start)
+    kept = jnp.where(drawn.counts > 0, new, priority[where])
+    # A sequence may be drawn twice. The largest of its numbers is the same in any order.
+    return priority.at[where].set(0.0).at[where].max(kept)

@@ -1,0 +1,141 @@
+"""What sequence-replay Q-learning minimises."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float32, PyTree
+
+from hackmatrix_rl.agent import ValueScale
+from hackmatrix_rl.agent.networks import ActorCritic
+from hackmatrix_rl.algorithms.r2d2._acting import Steps
+from hackmatrix_rl.algorithms.r2d2._buffer import Drawn
+from hackmatrix_rl.algorithms.r2d2._q_values import memory_after, unroll_q, value_of
+from hackmatrix_rl.algorithms.r2d2._sampling import Sampling
+from hackmatrix_rl.algorithms.r2d2._targets import double_q, n_step_returns
+
+
+class Losses(eqx.Module):
+    """Sums over sequences of means over their steps.
+
+    Attributes:
+        q_loss: half of the squared error, in squared units of the network.
+        td_error: the absolute error, in units of the network.
+        q_value: Q-value of the actions that were taken, in units of reward.
+        q_target: what it should be, in units of reward.
+        count: number of sequences.
+    """
+
+    q_loss: Float32[Array, "*axes"]
+    td_error: Float32[Array, "*axes"]
+    q_value: Float32[Array, "*axes"]
+    q_target: Float32[Array, "*axes"]
+    count: Float32[Array, "*axes"]
+
+
+class SequenceLoss(eqx.Module):
+    """Squared errors of Q-values over whole sequences, all of them at once.
+
+    Source: Kapturowski et al. 2019, "Recurrent experience replay in distributed reinforcement
+    learning".
+
+    Attributes:
+        sampling: makes priorities of the errors.
+        gamma: discount of a step.
+        n_step: number of rewards in a target.
+        burn_in: steps at the start of a sequence that only make the memory.
+        dueling: as for `q_values`.
+    """
+
+    sampling: Sampling
+    gamma: float = eqx.field(static=True)
+    n_step: int = eqx.field(static=True)
+    burn_in: int = eqx.field(static=True)
+    dueling: bool = eqx.field(static=True)
+
+    def __call__(
+        self,
+        policy: ActorCritic,
+        target: ActorCritic,
+        scale: ValueScale,
+        drawn: Drawn,
+        weight: Float32[Array, " sequences"],
+    ) -> tuple[Float32[Array, ""], tuple[Losses, Float32[Array, " sequences"] | None]]:
+        """The weighted mean over the sequences; one that does not count adds nothing.
+
+        Args:
+            policy: the network that learns.
+            target: the target network.
+            scale: the units of both.
+            drawn: sequences of `burn_in` steps, those to learn from, and `n_step` more.
+            weight: of each sequence.
+
+        Returns:
+            The mean; and the sums over the sequences, with the new priority of each.
+        """
+        steps: Steps = jax.tree.map(lambda leaf: jnp.swapaxes(leaf, 0, 1), drawn.steps)
+        error, value, wanted = self.errors(policy, target, scale, steps, drawn.carry)
+        losses = Losses(
+            q_loss=0.5 * jnp.mean(error**2, axis=0),
+            td_error=jnp.mean(jnp.abs(error), axis=0),
+            q_value=jnp.mean(scale.denormalize(value), axis=0),
+            q_target=jnp.mean(wanted, axis=0),
+            count=jnp.ones_like(weight),
+        )
+        mean = jnp.mean(drawn.counts * weight * losses.q_loss)
+        sums = jax.tree.map(lambda leaf: jnp.sum(drawn.counts * leaf), losses)
+        return mean, (sums, self.sampling.priority(error))
+
+    def errors(
+        self,
+        policy: ActorCritic,
+        target: ActorCritic,
+        scale: ValueScale,
+        steps: Steps,
+        carry: PyTree[Array],
+    ) -> tuple[
+        Float32[Array, "time sequences"],
+        Float32[Array, "time sequences"],
+        Float32[Array, "time sequences"],
+    ]:
+        """How far the Q-values are from their targets, after burn-in.
+
+        Args:
+            policy: the network that learns.
+            target: the target network.
+            scale: the units of both.
+            steps: each leaf `[window, sequences, ...]`.
+            carry: the memory before the first step; each leaf `[sequences, ...]`.
+
+        Returns:
+            The errors and the Q-values of the actions that were taken, in units of the network;
+            and the targets, in units of reward.
+        """
+        before: Steps = jax.tree.map(lambda leaf: leaf[: self.burn_in], steps)
+        here: Steps = jax.tree.map(lambda leaf: leaf[self.burn_in :], steps)
+        last = None if here.last is None else here.last.observation
+
+        def look(network: ActorCritic) -> tuple[Array, Array | None]:
+            # Each network makes a memory of its own of the same steps.
+            memory = memory_after(network, before.observation, carry, before.done)
+            return unroll_q(
+                network, here.observation, last, memory, here.done, dueling=self.dueling
+            )
+
+        (online, online_last), (other, other_last) = look(policy), look(target)
+        last_value = None
+        if here.last is not None and online_last is not None and other_last is not None:
+            last_value = double_q(online_last, other_last, here.last.mask, scale)
+        wanted = jax.lax.stop_gradient(
+            n_step_returns(
+                here.reward,
+                here.terminated,
+                here.truncated,
+                double_q(online, other, here.mask, scale),
+                last_value,
+                gamma=self.gamma,
+                n_step=self.n_step,
+            )
+        )
+        learned = wanted.shape[0]
+        value = value_of(online[:learned], here.action[:learned])
+        return scale.normalize(wanted) - value, value, wanted

@@ -1,0 +1,184 @@
+"""Environments in Python play in a thread of their own, while the device learns."""
+
+import queue
+import threading
+import time
+from collections.abc import Iterator
+from functools import partial
+from typing import TypeVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh
+
+from hackmatrix_rl.agent.networks import ActorCritic
+from hackmatrix_rl.algorithms.r2d2._acting import NewSteps
+from hackmatrix_rl.algorithms.r2d2._r2d2 import R2D2
+from hackmatrix_rl.algorithms.r2d2._state import R2D2State
+from hackmatrix_rl.errors import instance, whole
+from hackmatrix_rl.training import Dispatch, Metrics
+
+_LOOK_SECONDS = 0.2
+"""How often a thread that waits looks whether it is to end."""
+
+T = TypeVar("T")
+
+
+def play_ahead(
+    algorithm: R2D2,
+    state: R2D2State,
+    *,
+    updates: int,
+    ahead: int = 1,
+    plays_on: jax.Device | None = None,
+) -> Iterator[tuple[R2D2State, Metrics]]:
+    """Trains, and plays the next steps meanwhile. For environments that Python steps.
+
+    In `Trainer`, the device waits while such environments step. Here they step in a thread, for
+    example those of `hm.from_gymnasium` or `hm.from_neurogym`, and the device learns from the steps
+    before. Whatever takes longer, the result is the same: update `n` learns from steps that the
+    network after update `n - 1 - ahead` has played.
+
+    Close the iterator, or use it up: then the thread ends.
+
+    Args:
+        algorithm: on one device.
+        state: to continue from; `algorithm.init(key, policy)` at the start.
+        updates: number of updates, 1 or more.
+        ahead: updates to be ahead by, 0 or more; 0 plays and learns in turn, as `Trainer` does.
+        plays_on: the device that chooses the actions; without it, the CPU. An accelerator runs one
+            program after another, so one that waits for Python would hold up the learning.
+
+    Yields:
+        The state after each update, and its metrics. The next update overwrites the arrays of the
+        state: copy those that you want to keep.
+
+    Raises:
+        TypeError: an argument has the wrong type.
+        ValueError: a number is out of range, or the algorithm has several devices.
+    """
+    instance("algorithm", algorithm, R2D2, "hm.R2D2(environment, policy)")
+    instance("state", state, R2D2State, "algorithm.init(key, policy)")
+    updates, ahead = whole("updates", updates), whole("ahead", ahead, 0)
+    if algorithm.mesh.size > 1:
+        raise ValueError(
+            f"algorithm has {algorithm.mesh.size} devices, and one plays the environments of "
+            'Python; use mesh=None or mesh="data=1"'
+        )
+    return _train(algorithm, state, updates, ahead, plays_on)
+
+
+def _train(
+    algorithm: R2D2, state: R2D2State, updates: int, ahead: int, plays_on: jax.Device | None
+) -> Iterator[tuple[R2D2State, Metrics]]:
+    # The buffer is too large to copy in each update, so the state is donated.
+    learn = eqx.filter_jit(
+        lambda new, state: algorithm.learn_from(state, new), donate="all-except-first"
+    )
+    state = _copied(state)
+    player = _Player(algorithm, state, updates, ahead, plays_on)
+    try:
+        for _ in range(updates):
+            began = time.perf_counter()
+            state, report = learn(player.take(), state)
+            player.give(state.learner.policy)
+            report = jax.device_get(report)
+            update, steps = int(state.update), int(state.env_steps)
+            seconds = time.perf_counter() - began
+            yield state, algorithm.metrics(report, Dispatch(1, update, steps, seconds, steps))
+    finally:
+        player.end()
+
+
+class _Player:
+    """The thread that plays.
+
+    Args:
+        algorithm: says how.
+        state: where the environments begin.
+        updates: number of updates to play for.
+        ahead: how many of them the network may be old.
+        plays_on: the device that chooses the actions.
+    """
+
+    def __init__(
+        self,
+        algorithm: R2D2,
+        state: R2D2State,
+        updates: int,
+        ahead: int,
+        plays_on: jax.Device | None,
+    ) -> None:
+        (self._learns_on,) = algorithm.mesh.devices.flat
+        self._plays_on = _player_of(self._learns_on) if plays_on is None else plays_on
+        axes = algorithm.mesh.axis_names
+        mesh = Mesh(np.full([1] * len(axes), self._plays_on), axes)
+        self._play = eqx.filter_jit(partial(algorithm.play, mesh=mesh))
+        self._collector = _put(state.actors.collector, self._plays_on)
+        self._updates = updates
+        self._policies: queue.Queue[ActorCritic] = queue.Queue()
+        self._played: queue.Queue[NewSteps | BaseException] = queue.Queue()
+        for _ in range(ahead + 1):
+            self.give(state.learner.policy)
+        self._ends = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="play_ahead", daemon=True)
+        self._thread.start()
+
+    def give(self, policy: ActorCritic) -> None:
+        """Hands over the network for one more update."""
+        self._policies.put(_put(_copied(policy), self._plays_on))
+
+    def take(self) -> NewSteps:
+        """The steps of the next update; what the thread raised, is raised here."""
+        found = self._next(self._played)
+        if isinstance(found, BaseException):
+            raise found
+        return _put(found, self._learns_on)
+
+    def end(self) -> None:
+        """Ends the thread, after the update that it plays."""
+        self._ends.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            for _ in range(self._updates):
+                new = self._play(self._next(self._policies), self._collector)
+                self._collector = new.collector
+                self._played.put(jax.block_until_ready(new))
+        except _EndedError:
+            return
+        except BaseException as error:  # `take` raises it
+            self._played.put(error)
+
+    def _next(self, given: "queue.Queue[T]") -> T:
+        while not self._ends.is_set():
+            try:
+                return given.get(timeout=_LOOK_SECONDS)
+            except queue.Empty:
+                continue
+        raise _EndedError
+
+
+def _player_of(learns_on: jax.Device) -> jax.Device:
+    """The device itself if it is a CPU, else this process's CPU."""
+    return learns_on if learns_on.platform == "cpu" else jax.local_devices(backend="cpu")[0]
+
+
+def _copied(tree: T) -> T:
+    """The same arrays in memory of their own."""
+    copied: T = jax.tree.map(lambda leaf: jnp.copy(leaf) if eqx.is_array(leaf) else leaf, tree)
+    return copied
+
+
+def _put(tree: T, device: jax.Device) -> T:
+    """The same arrays on a device, without a copy if they are there."""
+    arrays, rest = eqx.partition(tree, eqx.is_array)
+    put: T = eqx.combine(jax.device_put(arrays, device), rest)
+    return put
+
+
+class _EndedError(Exception):
+    """The iterator was closed."""

@@ -1,0 +1,394 @@
+"""Sequence-replay Q-learning: one update plays, writes and learns."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jax.sharding import Mesh, NamedSharding
+from jaxtyping import Array, Key, PyTree
+
+from hackmatrix_rl.agent import (
+    CollectorState,
+    EpisodeSums,
+    IdentityScale,
+    Schedule,
+    ValueScale,
+    check_policy_shapes,
+    precision_of,
+    start_collector,
+)
+from hackmatrix_rl.agent.networks import ActorCritic
+from hackmatrix_rl.agent.precision import FLOAT32, PrecisionPolicy, parameters_of
+from hackmatrix_rl.algorithms.r2d2._acting import EpsilonGreedy, NewSteps, play_steps
+from hackmatrix_rl.algorithms.r2d2._buffer import Buffer
+from hackmatrix_rl.algorithms.r2d2._learning import LearnFromSequences
+from hackmatrix_rl.algorithms.r2d2._loss import SequenceLoss
+from hackmatrix_rl.algorithms.r2d2._metrics import QReport, read_report
+from hackmatrix_rl.algorithms.r2d2._sampling import Sampling, Uniform
+from hackmatrix_rl.algorithms.r2d2._sizes import Sizes, mesh_for
+from hackmatrix_rl.algorithms.r2d2._state import ActorsAndSteps, R2D2State
+from hackmatrix_rl.algorithms.r2d2._value_scale import SquareRootScale
+from hackmatrix_rl.env import Environment, check_shapes, env_keys
+from hackmatrix_rl.errors import instance, number, truth
+from hackmatrix_rl.system import available_memory, bytes_of, format_bytes
+from hackmatrix_rl.training import (
+    Algorithm,
+    Counter,
+    Dispatch,
+    Learner,
+    Metrics,
+    optimizer_of,
+)
+from hackmatrix_rl.training.sharding import (
+    BY_ENVIRONMENT,
+    REPLICATED,
+    each_array,
+    fsdp_shardings,
+    on_each_device,
+    replicated_shardings,
+    specs_of,
+)
+
+
+class R2D2(Algorithm[R2D2State]):
+    """Recurrent Q-learning that replays sequences.
+
+    An update takes some steps in all environments, which explore each by its own epsilon. The
+    steps go into a buffer on the device, with the network's memory at the first of them. Then come
+    gradient steps on sequences from the buffer, all sequences of a batch at once. All of it is one
+    compiled program.
+
+    The network's logits are the Q-values, in units of `value_scale`; with `dueling` they are
+    advantages, and its value is their mean. It plays by the largest: `hm.evaluate(...,
+    greedy=True)`.
+
+    Source: Kapturowski et al. 2019, "Recurrent experience replay in distributed reinforcement
+    learning".
+
+    Attributes:
+        environment: to act in.
+        explore: chooses the actions.
+        learn: takes the gradient steps.
+        learning_rate: factor on their changes.
+        value_scale: the units of Q-values.
+        sizes: of an update.
+        mesh: the devices that share the environments.
+        keep_buffer: whether checkpoints hold the buffer. A run that is resumed without it fills it
+            again before it learns on, and does not end in the same bits.
+        initial_policy: the network to start from.
+    """
+
+    environment: Environment
+    explore: EpsilonGreedy
+    learn: LearnFromSequences
+    learning_rate: Schedule
+    value_scale: ValueScale
+    sizes: Sizes = eqx.field(static=True)
+    mesh: Mesh = eqx.field(static=True)
+    keep_buffer: bool = eqx.field(static=True)
+    initial_policy: ActorCritic
+
+    def __init__(
+        self,
+        environment: Environment,
+        policy: ActorCritic,
+        *,
+        gamma: float = 0.997,
+        n_step: int = 5,
+        dueling: bool = True,
+        sampling: Sampling | None = None,
+        explore: EpsilonGreedy | None = None,
+        value_scale: ValueScale | None = None,
+        num_envs: int = 64,
+        train_freq: int = 4,
+        buffer_size: int = 131_072,
+        sequence_length: int = 10,
+        burn_in: int = 0,
+        sequence_batch_size: int = 64,
+        train_steps: int = 1,
+        grad_accum: int = 1,
+        learning_starts: int = 0,
+        target_update: int = 100,
+        optimizer: optax.GradientTransformation | None = None,
+        learning_rate: float | Schedule | None = None,
+        precision: PrecisionPolicy | str = FLOAT32,
+        mesh: Mesh | str | None = None,
+        keep_buffer: bool = True,
+    ) -> None:
+        """Composes the algorithm from modules.
+
+            environment = hm.Batched(hm.TMaze())
+            policy = hm.GRUActorCritic(environment.spec, key=key)
+            trainer = hm.Trainer(hm.R2D2(environment, policy))
+
+        Args:
+            environment: see the class.
+            policy: the network to start from; one with memory.
+            gamma: discount of a step, from 0 to 1.
+            n_step: rewards in a target, before the target network's value.
+            dueling: whether value and advantages are learned apart.
+            sampling: which sequences are learned from; by default `Uniform()`, all alike.
+            explore: see the class; by default `EpsilonGreedy()`.
+            value_scale: see the class; by default `SquareRootScale()`, or `IdentityScale()`.
+            num_envs: number of environments.
+            train_freq: steps of each environment in an update.
+            buffer_size: steps to keep, over all environments; rounded down to whole updates.
+            sequence_length: steps of a sequence that are learned from.
+            burn_in: steps before them that only make the memory.
+            sequence_batch_size: sequences of a gradient step. It must divide `num_envs`, or be
+                divided by it.
+            train_steps: gradient steps of an update.
+            grad_accum: parts of a gradient step's sequences. They go through the network one after
+                another to save memory, and their gradients are added. It must divide the
+                sequences of each device.
+            learning_starts: steps to play before the first gradient step, over all environments.
+            target_update: gradient steps after which the target network is renewed.
+            optimizer: as for `PPO`.
+            learning_rate: as for `PPO`.
+            precision: the dtype in which the network computes: a policy, or its name (`bf16`).
+            mesh: the devices to train on, as for `PPO`.
+            keep_buffer: see the class.
+
+        Raises:
+            TypeError: an argument has the wrong type.
+            ValueError: an argument is out of range, the parts do not fit together, or the buffer
+                does not fit into memory.
+        """
+        check_shapes(environment)
+        sampling = Uniform() if sampling is None else sampling
+        explore = EpsilonGreedy() if explore is None else explore
+        scale = SquareRootScale() if value_scale is None else value_scale
+        instance("sampling", sampling, Sampling, "Prioritized()")
+        instance("explore", explore, EpsilonGreedy, "EpsilonGreedy(0.4)")
+        if not isinstance(scale, SquareRootScale | IdentityScale):
+            raise TypeError(
+                f"value_scale is a {type(scale).__name__}; expected SquareRootScale() or "
+                "IdentityScale(): stored sequences are learned from again and again, so the units "
+                "of Q-values must not change"
+            )
+        gamma = number("gamma", gamma)
+        dueling = truth("dueling", dueling)
+        if not 0 <= gamma <= 1:
+            raise ValueError(f"gamma must be from 0 to 1, not {gamma}")
+        precision = precision_of(precision)
+        _check_policy(policy, environment, precision)
+        optimizer, self.learning_rate = optimizer_of(optimizer, learning_rate)
+        sizes = Sizes(
+            num_envs,
+            train_freq,
+            buffer_size,
+            sequence_length,
+            burn_in,
+            n_step,
+            sequence_batch_size,
+            train_steps,
+            grad_accum,
+            learning_starts,
+            target_update,
+        )
+        self.environment = environment
+        self.explore = explore
+        self.value_scale = scale
+        self.sizes = sizes
+        self.mesh = mesh_for(mesh, sizes)
+        self.keep_buffer = truth("keep_buffer", keep_buffer)
+        self.initial_policy = policy
+        loss = SequenceLoss(sampling, gamma, sizes.n_step, sizes.burn_in, dueling)
+        self.learn = LearnFromSequences(loss, precision, optimizer, sizes, self.mesh)
+        self._check_memory(policy)
+
+    @property
+    def steps_per_update(self) -> int:
+        """Environment steps of one update, over all environments."""
+        return self.sizes.num_envs * self.sizes.train_freq
+
+    @property
+    def resettable(self) -> tuple[str, ...]:
+        """The environments and the buffer: they begin anew where their number or sizes change.
+
+        Without a buffer of the same sizes, the environments alone may go on.
+        """
+        return ("actors", "actors.collector")
+
+    @property
+    def greedy(self) -> bool:
+        """True: the likeliest action is the one of the largest Q-value."""
+        return True
+
+    def to_store(self, state: R2D2State) -> PyTree:
+        """The state, without the buffer unless `keep_buffer`."""
+        if self.keep_buffer:
+            return state
+        return eqx.tree_at(lambda state: state.actors.buffer, state, None)
+
+    def working_bytes(self, state: R2D2State) -> int:
+        """Bytes of the sequences of a gradient step, on one device."""
+        step = bytes_of(state.actors.buffer.steps) // (self.sizes.length * self.sizes.num_envs)
+        return step * self.sizes.window * self.sizes.sequence_batch_size // self.mesh.size
+
+    def init(self, key: Key[Array, ""], policy: ActorCritic) -> R2D2State:
+        """The state before the first update."""
+        actors_key, learner_key = jax.random.split(key)
+        keys = env_keys(actors_key, self.sizes.num_envs)
+        return R2D2State(
+            learner=Learner(
+                policy=policy,
+                optimizer_state=self.learn.optimizer.init(parameters_of(policy)),
+                value_scale=self.value_scale,
+                scaling=self.learn.precision.initial_scaling(),
+                skipped=jnp.zeros((), jnp.int32),
+            ),
+            target=policy,
+            actors=ActorsAndSteps(
+                collector=start_collector(self.environment, policy, keys),
+                buffer=self._empty(policy),
+            ),
+            gradient_steps=jnp.zeros((), jnp.int32),
+            key=learner_key,
+            update=jnp.zeros((), jnp.int32),
+            env_steps=Counter.of(0),
+        )
+
+    def policy(self, state: R2D2State) -> ActorCritic:
+        """The network. Its likeliest action is the one of the largest Q-value."""
+        return state.learner.policy
+
+    def value_scale_of(self, state: R2D2State) -> ValueScale | None:
+        """The units of Q-values with `dueling`; without it, the network's value means nothing."""
+        return state.learner.value_scale if self.learn.loss.dueling else None
+
+    def shardings(self, state: R2D2State) -> PyTree[NamedSharding]:
+        """Networks are cut along `fsdp`, environments and buffer along `data`."""
+        by_environment = NamedSharding(self.mesh, BY_ENVIRONMENT)
+        whole = NamedSharding(self.mesh, REPLICATED)
+        shardings: PyTree[NamedSharding] = eqx.tree_at(
+            lambda state: (state.learner, state.target, state.actors),
+            replicated_shardings(self.mesh, state),
+            (
+                fsdp_shardings(self.mesh, state.learner),
+                fsdp_shardings(self.mesh, state.target),
+                each_array(lambda leaf: by_environment if leaf.ndim else whole, state.actors),
+            ),
+        )
+        return shardings
+
+    def metrics(self, report: QReport, dispatch: Dispatch) -> Metrics:
+        """Means over the episodes that ended, and of the losses."""
+        return read_report(report, dispatch, batch=self.steps_per_update)
+
+    def __call__(self, state: R2D2State) -> tuple[R2D2State, QReport]:
+        """The state after one update, and what happened in it."""
+        return self.learn_from(state, self.play(state.learner.policy, state.actors.collector))
+
+    def learn_from(self, state: R2D2State, new: NewSteps) -> tuple[R2D2State, QReport]:
+        """Writes the steps of an update, and learns.
+
+        Args:
+            state: before the update. What its environments have come to is that of `new` then.
+            new: what `play` has played.
+        """
+        buffer = state.actors.buffer.write(new.steps, new.memory)
+        rate = self.learning_rate(state.env_steps.as_float())
+        student, learned = self.learn(
+            state.learner,
+            state.target,
+            state.gradient_steps,
+            buffer,
+            rate,
+            jax.random.fold_in(state.key, state.update),
+        )
+        buffer = eqx.tree_at(
+            lambda x: x.priority, buffer, student.priority, is_leaf=lambda x: x is None
+        )
+        after = R2D2State(
+            learner=student.learner,
+            target=student.target,
+            actors=ActorsAndSteps(new.collector, buffer),
+            gradient_steps=student.gradient_steps,
+            key=state.key,
+            update=state.update + 1,
+            env_steps=state.env_steps.add(self.steps_per_update),
+        )
+        return after, QReport(
+            episodes=new.episodes,
+            learned=learned,
+            learning_rate=rate,
+            scaling=self.learn.precision.report(student.learner.scaling),
+        )
+
+    def play(
+        self, policy: ActorCritic, collector: CollectorState, *, mesh: Mesh | None = None
+    ) -> NewSteps:
+        """Plays the steps of an update, each device in its own environments. See `play_steps`.
+
+        Args:
+            policy: the network.
+            collector: the environments, and the memory of the network in each.
+            mesh: the devices that play, which hold both; without it, those that learn.
+        """
+
+        def on_one(
+            policy: ActorCritic, environment: Environment, explore: EpsilonGreedy, given: Any
+        ) -> Any:
+            actors, epsilons = given
+            after, steps, sums = play_steps(
+                policy,
+                environment,
+                CollectorState(**actors),
+                explore,
+                epsilons,
+                self.sizes.train_freq,
+                dueling=self.learn.loss.dueling,
+            )
+            return vars(after), steps, jax.tree.map(lambda leaf: leaf[None], sums)
+
+        # Cast first: then less is gathered if parameters are cut along `fsdp`.
+        policy = self.learn.precision.cast_to_compute(policy)
+        cut = specs_of(CollectorState.environment_axes())
+        after, steps, sums = on_each_device(
+            self.mesh if mesh is None else mesh,
+            on_one,
+            (policy, self.environment, self.explore),
+            (vars(collector), self.explore.of_each(self.sizes.num_envs)),
+            takes=(cut, BY_ENVIRONMENT),
+            returns=(cut, BY_ENVIRONMENT, BY_ENVIRONMENT),
+        )
+        episodes: EpisodeSums = jax.tree.map(lambda leaf: jnp.sum(leaf, axis=0), sums)
+        return NewSteps(collector.carry, CollectorState(**after), steps, episodes)
+
+    def _empty(self, policy: ActorCritic) -> Buffer:
+        """The buffer before the first step."""
+        return Buffer.empty(
+            self.environment,
+            policy,
+            num_envs=self.sizes.num_envs,
+            length=self.sizes.length,
+            train_freq=self.sizes.train_freq,
+            priorities=self.learn.loss.sampling.uses_priorities,
+        )
+
+    def _check_memory(self, policy: ActorCritic) -> None:
+        """Raises unless a device has room for its part of the buffer."""
+        needed = bytes_of(eqx.filter_eval_shape(self._empty, policy)) // self.mesh.size
+        room = available_memory()
+        if room is None or needed <= room[0]:
+            return
+        fits = self.sizes.buffer_size * room[0] // needed // 2
+        raise ValueError(
+            f"buffer_size {self.sizes.buffer_size} takes {format_bytes(needed)} on each device, "
+            f"which has {format_bytes(room[0])} of {room[1]}; use buffer_size={fits} or less"
+        )
+
+
+def _check_policy(
+    policy: ActorCritic, environment: Environment, precision: PrecisionPolicy
+) -> None:
+    """Raises unless the network fits the environment, and has memory."""
+    check_policy_shapes(policy, environment.spec, precision=precision)
+    if not jax.tree.leaves(policy.initial_carry()):
+        raise ValueError(
+            f"policy is a {type(policy).__name__} without memory, and replayed sequences are for "
+            "networks with memory; use hm.GRUActorCritic or hm.LSTMActorCritic"
+        )

@@ -1,0 +1,186 @@
+"""The newest moves of each game, in a ring on the device."""
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
+
+from hackmatrix_rl.algorithms.self_play._games import Moves
+from hackmatrix_rl.env import EnvSpec, Symmetry
+
+
+class Drawn(eqx.Module):
+    """Positions to learn from.
+
+    Attributes:
+        observation: each leaf `[positions, ...]`.
+        mask: the legal moves.
+        weights: the policy to learn.
+        value: the value to learn: how the game ended for the player to move.
+        counts: 1, or 0 where a game has no position yet whose end is known.
+    """
+
+    observation: PyTree[Array]
+    mask: Bool[Array, "positions num_actions"]
+    weights: Float32[Array, "positions num_actions"]
+    value: Float32[Array, " positions"]
+    counts: Float32[Array, " positions"]
+
+
+class Outcomes(NamedTuple):
+    """How the games of a buffer ended, in the order of time.
+
+    Attributes:
+        value: the value to learn in each position.
+        known: number of the oldest positions of each game whose end is known.
+    """
+
+    value: Float32[Array, "games length"]
+    known: Int32[Array, " games"]
+
+
+class Buffer(eqx.Module):
+    """The last moves of some games. Each game has a ring of its own, and is one column of time.
+
+    Attributes:
+        moves: each leaf `[games, length, ...]`.
+        slot: where the next move goes.
+        filled: number of moves of each game in the ring.
+    """
+
+    moves: Moves
+    slot: Int32[Array, ""]
+    filled: Int32[Array, ""]
+
+    @classmethod
+    def empty(cls, spec: EnvSpec, *, games: int, length: int) -> "Buffer":
+        """A buffer without moves.
+
+        Args:
+            spec: of the game.
+            games: number of games.
+            length: moves of each game to keep.
+        """
+        shape = (games, length)
+
+        def zeros(leaf: Any) -> Array:
+            return jnp.zeros((*shape, *leaf.shape), leaf.dtype)
+
+        moves = Moves(
+            observation=jax.tree.map(zeros, spec.observation),
+            mask=jnp.zeros((*shape, spec.num_actions), bool),
+            weights=jnp.zeros((*shape, spec.num_actions), jnp.float32),
+            reward=jnp.zeros(shape, jnp.float32),
+            ended=jnp.zeros(shape, bool),
+        )
+        return cls(moves, jnp.int32(0), jnp.int32(0))
+
+    def write(self, moves: Moves) -> "Buffer":
+        """The buffer with new moves in place of the oldest.
+
+        Args:
+            moves: each leaf `[games, count, ...]`; the count divides the length of the ring.
+        """
+        length, count = self.moves.reward.shape[1], moves.reward.shape[1]
+
+        def put(ring: Array, new: Array) -> Array:
+            return jax.lax.dynamic_update_slice_in_dim(ring, new, self.slot, axis=1)
+
+        return Buffer(
+            moves=jax.tree.map(put, self.moves, moves),
+            slot=(self.slot + count) % length,
+            filled=jnp.minimum(self.filled + count, length),
+        )
+
+    def outcomes(self) -> Outcomes:
+        """How each game ended, from the newest move back to the oldest."""
+        return outcomes_of(
+            jnp.roll(self.moves.reward, -self._oldest(), axis=1),
+            jnp.roll(self.moves.ended, -self._oldest(), axis=1),
+        )
+
+    def draw(
+        self,
+        outcomes: Outcomes,
+        count: int,
+        symmetry: Symmetry | None,
+        *,
+        keys: Key[Array, " blocks"],
+    ) -> Drawn:
+        """Positions at random whose end is known.
+
+        The games are cut into blocks of neighbours, one for each key, and each block gives one
+        game. So what a block gives depends on nothing else.
+
+        Args:
+            outcomes: of this buffer.
+            count: number of positions of each game that is drawn.
+            symmetry: changes each position; `None`: it stays as it is.
+            keys: one for each block.
+        """
+        games, length = self.moves.reward.shape
+        size = games // keys.shape[0]
+
+        def one(key: Key[Array, ""], first: Int32[Array, ""]) -> tuple[Array, Array, Array]:
+            game_key, time_key, change_key = jax.random.split(key, 3)
+            game = first + jax.random.randint(game_key, (), 0, size)
+            known = jnp.maximum(outcomes.known[game], 1)
+            times = jax.random.randint(time_key, (count,), 0, known)
+            return jnp.full((count,), game), times, jax.random.split(change_key, count)
+
+        firsts = jnp.arange(0, games, size, dtype=jnp.int32)
+        game, time, change_keys = jax.tree.map(jnp.ravel, jax.vmap(one)(keys, firsts))
+        place = (self._oldest() + time) % length
+        moves: Moves = jax.tree.map(lambda leaf: leaf[game, place], self.moves)
+        seen = (moves.observation, moves.mask, moves.weights)
+        if symmetry is not None:
+            seen = jax.vmap(partial(_changed, symmetry))(*seen, change_keys)
+        return Drawn(
+            *seen,
+            value=outcomes.value[game, time],
+            counts=(time < outcomes.known[game]).astype(jnp.float32),
+        )
+
+    def _oldest(self) -> Int32[Array, ""]:
+        """The place of the oldest move."""
+        return jnp.where(self.filled == self.moves.reward.shape[1], self.slot, 0)
+
+
+def _changed(
+    symmetry: Symmetry,
+    observation: PyTree[Array],
+    mask: Bool[Array, " num_actions"],
+    weights: Float32[Array, " num_actions"],
+    key: Key[Array, ""],
+) -> tuple[PyTree[Array], Bool[Array, " num_actions"], Float32[Array, " num_actions"]]:
+    """A position in another view."""
+    changed = symmetry(observation, key=key)
+    return changed.observation, changed.of_each(mask), changed.of_each(weights)
+
+
+def outcomes_of(
+    reward: Float32[Array, "games length"], ended: Bool[Array, "games length"]
+) -> Outcomes:
+    """How games ended, from the rewards of their moves.
+
+    Back from the end of a game, the sign turns with each move, because the players move in turn.
+
+    Args:
+        reward: of each move, for the player who made it, in the order of time.
+        ended: whether the game ended with the move; the next move is then of another game.
+    """
+
+    def back(
+        after: tuple[Array, Array], move: tuple[Array, Array]
+    ) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+        value, known = after
+        reward, ended = move
+        here = jnp.where(ended, reward, -value), ended | known
+        return here, here
+
+    nothing = jnp.zeros_like(reward[:, 0]), jnp.zeros_like(ended[:, 0])
+    _, (value, known) = jax.lax.scan(back, nothing, (reward.T, ended.T), reverse=True)
+    return Outcomes(value.T, jnp.sum(known, axis=0, dtype=jnp.int32))

@@ -1,0 +1,209 @@
+"""Games that play themselves, on one device."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
+
+from hackmatrix_rl.agent import MaskedCategorical
+from hackmatrix_rl.agent.networks import ActorCritic
+from hackmatrix_rl.algorithms.self_play._search import Search
+from hackmatrix_rl.batching import select
+from hackmatrix_rl.env import Played, SingleGame
+
+
+class Games(eqx.Module):
+    """Games between two moves; each leaf has a leading axis of games.
+
+    Attributes:
+        states: the positions.
+        length: number of moves since the game began.
+        keys: constant; every draw of a game is a function of its key and of the number of the move.
+    """
+
+    states: PyTree[Array]
+    length: Int32[Array, " games"]
+    keys: Key[Array, " games"]
+
+    @classmethod
+    def start(
+        cls, game: SingleGame[Any], keys: Key[Array, " games"], *, opening: int = 0
+    ) -> "Games":
+        """New games.
+
+        Args:
+            game: the rules.
+            keys: one for each game.
+            opening: see `begin`.
+        """
+        states, length = jax.vmap(lambda key: begin(game, opening, key))(keys)
+        return cls(states, length, keys)
+
+
+class Moves(eqx.Module):
+    """Positions with what a search found there, and what followed.
+
+    Attributes:
+        observation: what the player to move saw; each leaf has the axes of the other fields, then
+            its own.
+        mask: the legal moves.
+        weights: the search's probabilities of the moves (see `Found`).
+        reward: of the move, for the player who made it.
+        ended: whether the game ended with the move.
+    """
+
+    observation: PyTree[Array]
+    mask: Bool[Array, "*axes num_actions"]
+    weights: Float32[Array, "*axes num_actions"]
+    reward: Float32[Array, "*axes"]
+    ended: Bool[Array, "*axes"]
+
+
+class Results(eqx.Module):
+    """Sums over the games that ended.
+
+    Attributes:
+        games: their number.
+        moves: moves in them.
+        first_wins: how many the player won who began.
+        draws: how many nobody won.
+    """
+
+    games: Int32[Array, "*devices"]
+    moves: Int32[Array, "*devices"]
+    first_wins: Int32[Array, "*devices"]
+    draws: Int32[Array, "*devices"]
+
+    @classmethod
+    def of(
+        cls,
+        length: Int32[Array, "*axes"],
+        reward: Float32[Array, "*axes"],
+        ended: Bool[Array, "*axes"],
+    ) -> "Results":
+        """The results of games from their last moves.
+
+        Args:
+            length: number of moves of the game, with this one.
+            reward: of the player who made the move.
+            ended: whether the game ended with it.
+        """
+        by_first = length % 2 == 1
+        first_won = jnp.where(by_first, reward > 0, reward < 0)
+
+        def count(where: Bool[Array, "*axes"], each: Any = 1) -> Int32[Array, ""]:
+            return jnp.sum(jnp.where(where & ended, each, 0), dtype=jnp.int32)
+
+        return cls(
+            games=count(ended),
+            moves=count(ended, length),
+            first_wins=count(first_won),
+            draws=count(reward == 0),
+        )
+
+
+def play_moves(
+    search: Search,
+    game: SingleGame[Any],
+    policy: ActorCritic,
+    games: Games,
+    update: Int32[Array, ""],
+    count: int,
+    *,
+    opening: int = 0,
+) -> tuple[Games, Moves, Results]:
+    """Plays some moves in each game. Games that end begin anew.
+
+    Args:
+        search: says what to play.
+        game: the rules.
+        policy: the network of the search.
+        games: before the moves.
+        update: number of the update, for the draws.
+        count: number of moves of each game.
+        opening: see `begin`.
+
+    Returns:
+        The games after the moves; the moves, each leaf `[games, count, ...]`; and the results of
+        the games that ended.
+    """
+
+    def move(games: Games, number: Int32[Array, ""]) -> tuple[Games, tuple[Moves, Array]]:
+        search_keys, play_keys, start_keys = _draws(games.keys, update, number)
+        found = search(game, policy, games.states, search_keys)
+        moves, after = jax.vmap(lambda *given: _one(game, *given))(
+            games.states, found.action, found.weights, play_keys
+        )
+        length = games.length + 1
+        fresh = Games.start(game, start_keys, opening=opening)
+        return Games(
+            states=jax.vmap(select)(moves.ended, fresh.states, after),
+            length=jnp.where(moves.ended, fresh.length, length),
+            keys=games.keys,
+        ), (moves, length)
+
+    games, (moves, length) = jax.lax.scan(move, games, jnp.arange(count, dtype=jnp.int32))
+    results = Results.of(length, moves.reward, moves.ended)
+    return games, jax.tree.map(lambda leaf: jnp.swapaxes(leaf, 0, 1), moves), results
+
+
+def _one(
+    game: SingleGame[Any],
+    state: PyTree[Array],
+    action: Int32[Array, ""],
+    weights: Float32[Array, " num_actions"],
+    key: Key[Array, ""],
+) -> tuple[Moves, PyTree[Array]]:
+    """One move of one game, and the position after it."""
+    played: Played = game.play(state, action, key=key)
+    ended = played.terminated | played.truncated
+    moves = Moves(game.observe(state), game.legal(state), weights, played.reward, ended)
+    return moves, played.state
+
+
+def begin(
+    game: SingleGame[Any], opening: int, key: Key[Array, ""]
+) -> tuple[PyTree[Array], Int32[Array, ""]]:
+    """A position to play from, and the number of moves that led there.
+
+    Games between good players see few kinds of positions. Random moves at the start show others,
+    and nothing is learned from these moves themselves.
+
+    Args:
+        game: the rules.
+        opening: the most random moves at the start; their number is drawn for each game. A game
+            that they would end begins without them.
+        key: decides the moves.
+    """
+    start_key, count_key, moves_key = jax.random.split(key, 3)
+    fresh = game.start(key=start_key)
+    if not opening:
+        return fresh, jnp.int32(0)
+    count = jax.random.randint(count_key, (), 0, opening + 1)
+
+    def move(number: Int32[Array, ""], board: tuple[Any, Array]) -> tuple[Any, Array]:
+        state, ended = board
+        here = jax.random.fold_in(moves_key, number)
+        legal = game.legal(state)
+        chances = MaskedCategorical(jnp.zeros(legal.shape, jnp.float32), legal)
+        played: Played = game.play(state, chances.sample(here), key=here)
+        plays = number < count
+        over = ended | (plays & (played.terminated | played.truncated))
+        return select(plays, played.state, state), over
+
+    state, ended = jax.lax.fori_loop(0, opening, move, (fresh, jnp.bool_(False)))
+    return select(ended, fresh, state), jnp.where(ended, 0, count)
+
+
+def _draws(
+    keys: Key[Array, " games"], update: Int32[Array, ""], number: Int32[Array, ""]
+) -> tuple[Key[Array, " games"], Key[Array, " games"], Key[Array, " games"]]:
+    """The keys of a move of each game: of the search, of the move, and of a game that begins."""
+
+    def of_one(key: Key[Array, ""]) -> Key[Array, " three"]:
+        return jax.random.split(jax.random.fold_in(jax.random.fold_in(key, update), number), 3)
+
+    each = jax.vmap(of_one)(keys)
+    return each[:, 0], each[:, 1], each[:, 2]

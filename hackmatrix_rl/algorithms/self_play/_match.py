@@ -1,0 +1,177 @@
+"""Games of two players against each other."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
+
+from hackmatrix_rl.algorithms.self_play._players import BoardPlayer, RandomPlayer
+from hackmatrix_rl.batching import select
+from hackmatrix_rl.env import SingleGame, env_keys
+from hackmatrix_rl.errors import check_key, whole
+from hackmatrix_rl.evaluation import Estimate, rate_of
+
+NO_MOVE = -1
+"""In a record, a place after the end of the game."""
+
+
+class Record(eqx.Module):
+    """Games that were played to the end.
+
+    Attributes:
+        moves: of each game; `NO_MOVE` after its end.
+        result: for the player who began: 1 won, 0 drawn, -1 lost.
+    """
+
+    moves: Int32[Array, "games most_moves"]
+    result: Float32[Array, " games"]
+
+
+@dataclass(frozen=True)
+class MatchResult:
+    """What came of a match, for the first of the two players named.
+
+    Attributes:
+        wins: games won.
+        draws: games drawn.
+        losses: games lost.
+    """
+
+    wins: int
+    draws: int
+    losses: int
+
+    @classmethod
+    def of(cls, *results: Float32[Array, " games"]) -> "MatchResult":
+        """Counts results of games for the first player: 1 won, 0 drawn, -1 lost."""
+        points = np.concatenate([np.asarray(each) for each in results])
+        return cls(*(int((points == result).sum()) for result in (1, 0, -1)))
+
+    @property
+    def games(self) -> int:
+        """Number of games."""
+        return self.wins + self.draws + self.losses
+
+    @property
+    def score(self) -> Estimate:
+        """Points a game, a draw counts half; with Wilson's 95% interval."""
+        return rate_of(np.repeat([1.0, 0.5, 0.0], [self.wins, self.draws, self.losses]))
+
+    def __str__(self) -> str:
+        score = self.score
+        return (
+            f"{self.wins} won, {self.draws} drawn, {self.losses} lost: score {score.mean:.3f} "
+            f"({score.low:.3f} to {score.high:.3f})"
+        )
+
+
+class _Board(eqx.Module):
+    """Games on the way, for the loop of `play_games`."""
+
+    states: PyTree[Array]
+    over: Bool[Array, " games"]
+    result: Float32[Array, " games"]
+    moves: Int32[Array, "most_moves games"]
+    number: Int32[Array, ""]
+
+
+@eqx.filter_jit
+def play_games(
+    first: BoardPlayer,
+    second: BoardPlayer,
+    game: SingleGame[Any],
+    keys: Key[Array, " games"],
+    *,
+    opening: int = 0,
+) -> Record:
+    """Plays one game for each key.
+
+    A game has at most as many moves as there are actions: each is played once.
+
+    Args:
+        first: begins in each game.
+        second: the other player.
+        game: the rules.
+        keys: one for each game.
+        opening: number of random moves at the start of each game.
+    """
+
+    def move(player: BoardPlayer, board: _Board) -> _Board:
+        here = jax.vmap(jax.random.fold_in, in_axes=(0, None))(keys, board.number)
+        drawn = RandomPlayer().choose(game, board.states, here)
+        chosen = player.choose(game, board.states, here)
+        action = jnp.where(board.number < opening, drawn, chosen)
+        played = jax.vmap(lambda state, move, key: game.play(state, move, key=key))(
+            board.states, action, here
+        )
+        sign = jnp.where(board.number % 2 == 0, 1.0, -1.0)
+        row = jnp.where(board.over, NO_MOVE, action)
+        return _Board(
+            states=jax.vmap(select)(board.over, board.states, played.state),
+            over=board.over | played.terminated | played.truncated,
+            result=jnp.where(board.over, board.result, sign * played.reward),
+            moves=board.moves.at[board.number].set(row),
+            number=board.number + 1,
+        )
+
+    most = game.num_actions + game.num_actions % 2  # the loop does two moves
+    board = _Board(
+        states=jax.vmap(lambda key: game.start(key=key))(keys),
+        over=jnp.zeros(keys.shape, bool),
+        result=jnp.zeros(keys.shape, jnp.float32),
+        moves=jnp.full((most, *keys.shape), NO_MOVE, jnp.int32),
+        number=jnp.int32(0),
+    )
+    board = jax.lax.while_loop(
+        lambda board: ~jnp.all(board.over) & (board.number < most),
+        lambda board: move(second, move(first, board)),
+        board,
+    )
+    return Record(board.moves.T, board.result)
+
+
+def match(
+    one: BoardPlayer,
+    other: BoardPlayer,
+    game: SingleGame[Any],
+    *,
+    games: int,
+    key: Key[Array, ""],
+    opening: int = 0,
+) -> MatchResult:
+    """Lets two players play, and each begins half of the games.
+
+    Args:
+        one: the player whose result it is.
+        other: the other player.
+        game: the rules.
+        games: number of games; an even number.
+        key: source of all randomness.
+        opening: number of random moves at the start of each game. Two games, one begun by each
+            player, have the same ones.
+
+    Raises:
+        TypeError: an argument has the wrong type.
+        ValueError: `games` is not even, or less than 2.
+    """
+    check_key(key)
+    keys = env_keys(key, half_of(games))
+    begun = play_games(one, other, game, keys, opening=opening)
+    answered = play_games(other, one, game, keys, opening=opening)
+    return MatchResult.of(begun.result, -answered.result)
+
+
+def half_of(games: int) -> int:
+    """Half of the games of a match, which one of the players begins.
+
+    Raises:
+        TypeError: `games` is no whole number.
+        ValueError: `games` is not even, or less than 2.
+    """
+    if whole("games", games, 2) % 2:
+        raise ValueError(f"games must be even, not {games}: each player begins half of them")
+    return games // 2

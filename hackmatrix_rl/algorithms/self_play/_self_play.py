@@ -1,0 +1,279 @@
+"""Self-play: one update searches, plays and learns."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jax.sharding import Mesh, NamedSharding
+from jaxtyping import Array, Key, PyTree
+
+from hackmatrix_rl.agent import (
+    IDENTITY_SCALE,
+    Schedule,
+    ValueScale,
+    check_policy_shapes,
+    precision_of,
+)
+from hackmatrix_rl.agent.networks import ActorCritic
+from hackmatrix_rl.agent.precision import FLOAT32, PrecisionPolicy, parameters_of
+from hackmatrix_rl.algorithms.self_play._buffer import Buffer
+from hackmatrix_rl.algorithms.self_play._games import Games, Moves, Results, play_moves
+from hackmatrix_rl.algorithms.self_play._learning import LearnFromBuffer
+from hackmatrix_rl.algorithms.self_play._loss import SearchLoss
+from hackmatrix_rl.algorithms.self_play._metrics import SelfPlayReport, read_report
+from hackmatrix_rl.algorithms.self_play._search import Search
+from hackmatrix_rl.algorithms.self_play._sizes import Sizes
+from hackmatrix_rl.algorithms.self_play._state import GamesAndMoves, SelfPlayState
+from hackmatrix_rl.env import Batched, Environment, SingleGame, Symmetry, env_keys
+from hackmatrix_rl.errors import instance, whole
+from hackmatrix_rl.system import bytes_of
+from hackmatrix_rl.training import (
+    Algorithm,
+    Counter,
+    Dispatch,
+    Learner,
+    Metrics,
+    optimizer_of,
+)
+from hackmatrix_rl.training.sharding import (
+    BY_ENVIRONMENT,
+    REPLICATED,
+    each_array,
+    fsdp_shardings,
+    on_each_device,
+    replicated_shardings,
+)
+
+
+class SelfPlay(Algorithm[SelfPlayState]):
+    """Self-play as in AlphaZero: a network learns what a search with it finds, and who wins.
+
+    An update plays some moves in many games at once. For each move it searches. The positions go
+    into a buffer, with the search's policy and, once a game has ended, its result for the player
+    to move. Then come gradient steps on positions from the buffer. All of it is one compiled
+    program. Games that end begin anew.
+
+    Source: Silver et al. 2018, "A general reinforcement learning algorithm that masters chess,
+    shogi, and Go through self-play"; Danihelka et al. 2022, "Policy improvement by planning with
+    Gumbel".
+
+    Attributes:
+        game: the rules, of two players who move in turn, without chance.
+        search: says what to play, and what to learn.
+        learn: takes the gradient steps.
+        learning_rate: factor on their changes; a schedule goes by the games that ended.
+        sizes: of an update.
+        opening: the most random moves at the start of a game (see `begin`).
+        mesh: the devices that share the games.
+        initial_policy: the network to start from.
+    """
+
+    game: SingleGame[Any]
+    search: Search
+    learn: LearnFromBuffer
+    learning_rate: Schedule
+    sizes: Sizes = eqx.field(static=True)
+    opening: int = eqx.field(static=True)
+    mesh: Mesh = eqx.field(static=True)
+    initial_policy: ActorCritic
+
+    def __init__(
+        self,
+        game: SingleGame[Any],
+        policy: ActorCritic,
+        *,
+        search: Search | None = None,
+        symmetry: Symmetry | None = None,
+        loss: SearchLoss | None = None,
+        game_batch_size: int = 64,
+        moves_per_update: int = 16,
+        buffer_size: int = 65_536,
+        training_batch_size: int = 512,
+        train_steps: int = 8,
+        opening: int = 0,
+        optimizer: optax.GradientTransformation | None = None,
+        learning_rate: float | Schedule | None = None,
+        precision: PrecisionPolicy | str = FLOAT32,
+        mesh: Mesh | str | None = None,
+    ) -> None:
+        """Composes self-play from modules.
+
+            game = CliqueGame(CliqueConfig(vertices=6, clique_size=3))
+            policy = hm.MLPActorCritic(hm.Batched(game).spec, key=key)
+            play = SelfPlay(game, policy, search=Search(64), symmetry=VertexPermutations(6))
+            trainer = hm.Trainer(play)
+
+        Args:
+            game: see the class.
+            policy: the network to start from; one without memory.
+            search: see the class; by default 64 simulations.
+            symmetry: changes the positions that are learned from; `None`: they stay as they are.
+            loss: what to descend.
+            game_batch_size: number of games at once.
+            moves_per_update: moves of each game in an update.
+            buffer_size: positions to keep, over all games; rounded down to whole updates.
+            training_batch_size: positions of a gradient step. It must divide `game_batch_size`,
+                or be divided by it.
+            train_steps: gradient steps of an update.
+            opening: see the class.
+            optimizer: as for `PPO`.
+            learning_rate: as for `PPO`.
+            precision: the dtype in which the network computes: a policy, or its name (`bf16`).
+            mesh: the devices to train on, as for `PPO`.
+
+        Raises:
+            TypeError: an argument has the wrong type.
+            ValueError: an argument is out of range, or the parts do not fit together.
+        """
+        instance("game", game, SingleGame, "CliqueGame(CliqueConfig(6, 3))")
+        search = Search(64) if search is None else search
+        loss = SearchLoss() if loss is None else loss
+        instance("search", search, Search, "Search(64)")
+        instance("loss", loss, SearchLoss, "SearchLoss()")
+        if symmetry is not None:
+            instance("symmetry", symmetry, Symmetry, "VertexPermutations(6)")
+        precision = precision_of(precision)
+        _check_policy(policy, game, precision)
+        optimizer, self.learning_rate = optimizer_of(optimizer, learning_rate)
+        sizes = Sizes(
+            game_batch_size, moves_per_update, buffer_size, training_batch_size, train_steps
+        )
+        self.game = game
+        self.search = search
+        self.sizes = sizes
+        self.opening = whole("opening", opening, 0)
+        self.mesh = sizes.in_blocks.mesh_for(mesh)
+        self.initial_policy = policy
+        self.learn = LearnFromBuffer(loss, symmetry, precision, optimizer, sizes, self.mesh)
+
+    # An `AbstractVar` may be a property, which type checkers do not know.
+    @property  # type: ignore[misc]
+    def environment(self) -> Environment:  # type: ignore[override]
+        """The game as an environment, in which the policy plays both sides."""
+        return Batched(self.game)
+
+    @property
+    def steps_per_update(self) -> int:
+        """Moves of one update, over all games."""
+        return self.sizes.game_batch_size * self.sizes.moves_per_update
+
+    def working_bytes(self, state: SelfPlayState) -> int:
+        """Bytes of the trees of all games on a device, which are searched at once."""
+        games = -(-self.sizes.game_batch_size // self.mesh.size)
+        position = bytes_of(jax.eval_shape(lambda: self.game.start(key=jax.random.key(0))))
+        return games * self.search.tree_bytes(position, self.game.num_actions)
+
+    def progress(self, state: SelfPlayState) -> int:
+        """The number of games that ended."""
+        return int(state.games)
+
+    @property
+    def resettable(self) -> tuple[str, ...]:
+        """The games and the buffer: they begin anew where their number or sizes change."""
+        return ("actors",)
+
+    def init(self, key: Key[Array, ""], policy: ActorCritic) -> SelfPlayState:
+        """The state before the first update."""
+        actors_key, learner_key = jax.random.split(key)
+        games = self.sizes.game_batch_size
+        return SelfPlayState(
+            learner=Learner(
+                policy=policy,
+                optimizer_state=self.learn.optimizer.init(parameters_of(policy)),
+                value_scale=IDENTITY_SCALE,
+                scaling=self.learn.precision.initial_scaling(),
+                skipped=jnp.zeros((), jnp.int32),
+            ),
+            actors=GamesAndMoves(
+                games=Games.start(self.game, env_keys(actors_key, games), opening=self.opening),
+                buffer=Buffer.empty(self.environment.spec, games=games, length=self.sizes.length),
+            ),
+            key=learner_key,
+            update=jnp.zeros((), jnp.int32),
+            env_steps=Counter.of(0),
+            games=Counter.of(0),
+        )
+
+    def policy(self, state: SelfPlayState) -> ActorCritic:
+        """The network, which plays without a search."""
+        return state.learner.policy
+
+    def value_scale_of(self, state: SelfPlayState) -> ValueScale:
+        """Values are results of games: 1 won, 0 drawn, -1 lost."""
+        return state.learner.value_scale
+
+    def shardings(self, state: SelfPlayState) -> PyTree[NamedSharding]:
+        """The learner is cut along `fsdp`, the games and the buffer along `data`."""
+        by_game = NamedSharding(self.mesh, BY_ENVIRONMENT)
+        whole = NamedSharding(self.mesh, REPLICATED)
+        shardings: PyTree[NamedSharding] = eqx.tree_at(
+            lambda state: (state.learner, state.actors),
+            replicated_shardings(self.mesh, state),
+            (
+                fsdp_shardings(self.mesh, state.learner),
+                each_array(lambda leaf: by_game if leaf.ndim else whole, state.actors),
+            ),
+        )
+        return shardings
+
+    def metrics(self, report: SelfPlayReport, dispatch: Dispatch) -> Metrics:
+        """Results of the games that ended, and means of the losses."""
+        return read_report(report, dispatch, batch=self.steps_per_update)
+
+    def __call__(self, state: SelfPlayState) -> tuple[SelfPlayState, SelfPlayReport]:
+        """The state after one update, and what happened in it."""
+        games, moves, results = self.play(state)
+        buffer = state.actors.buffer.write(moves)
+        rate = self.learning_rate(state.games.as_float())
+        key = jax.random.fold_in(state.key, state.update)
+        learner, learned = self.learn(state.learner, buffer, rate, key)
+        after = SelfPlayState(
+            learner=learner,
+            actors=GamesAndMoves(games, buffer),
+            key=state.key,
+            update=state.update + 1,
+            env_steps=state.env_steps.add(self.steps_per_update),
+            games=state.games.add(results.games),
+        )
+        return after, SelfPlayReport(
+            results=results,
+            learned=learned,
+            learning_rate=rate,
+            scaling=self.learn.precision.report(learner.scaling),
+        )
+
+    def play(self, state: SelfPlayState) -> tuple[Games, Moves, Results]:
+        """Plays the moves of an update, each device in its own games. See `play_moves`."""
+
+        def on_one(
+            search: Search, game: SingleGame[Any], policy: ActorCritic, update: Array, games: Games
+        ) -> tuple[Games, Moves, Results]:
+            count = self.sizes.moves_per_update
+            after, moves, results = play_moves(
+                search, game, policy, games, update, count, opening=self.opening
+            )
+            return after, moves, jax.tree.map(lambda leaf: leaf[None], results)
+
+        # Cast first: then less is gathered if parameters are cut along `fsdp`.
+        policy = self.learn.precision.cast_to_compute(state.learner.policy)
+        games, moves, results = on_each_device(
+            self.mesh,
+            on_one,
+            (self.search, self.game, policy, state.update),
+            state.actors.games,
+            takes=BY_ENVIRONMENT,
+            returns=BY_ENVIRONMENT,
+        )
+        return games, moves, jax.tree.map(lambda leaf: jnp.sum(leaf, dtype=jnp.int32), results)
+
+
+def _check_policy(policy: ActorCritic, game: SingleGame[Any], precision: PrecisionPolicy) -> None:
+    """Raises unless the network fits the game, and has no memory."""
+    check_policy_shapes(policy, Batched(game).spec, precision=precision)
+    if jax.tree.leaves(policy.initial_carry()):
+        raise ValueError(
+            f"policy is a {type(policy).__name__} with memory, but a search looks at positions "
+            "out of order; use a network without memory, such as hm.MLPActorCritic"
+        )

@@ -1,0 +1,87 @@
+"""Training with the auxiliary loss."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from agent import probes
+from agent.probes import make_trainer
+
+from hackmatrix_rl.agent import (
+    AuxiliaryLoss,
+    AuxiliaryMetrics,
+    EpisodeSums,
+    LossMetrics,
+    PPOLoss,
+)
+from hackmatrix_rl.agent.networks import (
+    MLPActorCritic,
+    add_auxiliary_head,
+)
+from hackmatrix_rl.algorithms.ppo import Learned, UpdateMetrics, read_metrics
+from hackmatrix_rl.training import Dispatch
+
+# Two programs are compared bit by bit.
+pytestmark = pytest.mark.usefixtures("optimized")
+
+KEY = jax.random.key(3)
+PROBE = probes.observation_matters()
+PLAIN = MLPActorCritic(PROBE.spec, width=16, depth=1, key=jax.random.key(0))
+POLICY = add_auxiliary_head(PLAIN, PROBE.spec, key=KEY)
+
+
+def started(policy=POLICY, loss=None, **changes):
+    loss = PPOLoss(auxiliary=AuxiliaryLoss(0.5, every=20)) if loss is None else loss
+    trainer = make_trainer(PROBE, policy, loss=loss, **changes)
+    trainer.start(KEY)
+    return trainer
+
+
+def numbers(tree):
+    return [np.array(leaf) for leaf in jax.tree.leaves(eqx.filter(tree, eqx.is_inexact_array))]
+
+
+def assert_same(one, other):
+    for a, b in zip(numbers(one), numbers(other), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_a_head_without_the_loss_changes_no_bit_of_what_is_learned():
+    plain, headed = started(PLAIN, PPOLoss()), started(POLICY, PPOLoss())
+    for trainer in (plain, headed):
+        trainer.dispatch(2)
+    learned = headed.state.learner.policy
+    assert_same(learned.headless, plain.state.learner.policy)
+    assert_same(learned.auxiliary, POLICY.auxiliary)
+
+
+def test_going_on_takes_its_turns_as_if_it_had_not_stopped():
+    whole, first, second = started(), started(), started()
+    whole.dispatch(3)  # turns are at minibatches 0 and 20 of 24
+    first.dispatch(2)
+    second.state = first.state
+    second.dispatch(1)
+    assert_same(whole.state.learner, second.state.learner)
+
+
+def test_without_a_turn_in_a_dispatch_nothing_is_told():
+    trainer = started()
+    told = ["aux_terms_loss" in trainer.dispatch(1).learning for _ in range(3)]
+    assert told == [True, False, True]
+
+
+def test_what_is_told_is_a_mean_over_the_turns():
+    number = jnp.float32(1.0)
+    losses = LossMetrics(
+        *[number] * 5,
+        auxiliary=AuxiliaryMetrics(due=0.5 * number, terms=3 * number, terminated=number),
+    )
+    none = jnp.int32(0)
+    learned = Learned(losses=losses, gradient_norm=number, steps=none, skipped=none)
+    episodes = EpisodeSums(number, number, number, {}, {})
+    sums = UpdateMetrics(episodes, learned, number, number, {})
+    dispatch = Dispatch(count=2, updates=2, env_steps=1, seconds=1.0)
+    metrics = read_metrics(sums, dispatch, batch=1)
+    assert metrics.learning["aux_terms_loss"] == 6.0
+    assert metrics.learning["aux_end_loss"] == 2.0

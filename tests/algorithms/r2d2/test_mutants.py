@@ -1,0 +1,142 @@
+"""The tests of Q-learning notice a line that is slightly wrong.
+
+Each mutant replaces one function of the package, and tests that are there anyway must fail then.
+"""
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from hackmatrix_rl.algorithms.r2d2 import NewSteps, _learning, _loss, _r2d2
+
+from . import test_parts, test_r2d2
+
+pytestmark = pytest.mark.usefixtures("nothing_compiled")
+
+
+@pytest.fixture
+def nothing_compiled():
+    """A program that is compiled already does not have the mutant, and one with it must not stay.
+
+    Files of compiled programs may: a mutant's program is another one.
+    """
+    jax.clear_caches()
+    yield
+    jax.clear_caches()
+
+
+def ends_at_limits(n_step_returns):
+    """A limit counts as an end by the rules."""
+    return lambda reward, terminated, truncated, *rest, **sizes: n_step_returns(
+        reward, terminated | truncated, truncated, *rest, **sizes
+    )
+
+
+def leaks_at_limits(n_step_returns):
+    """A limit counts as nothing: the value is that of the next episode."""
+    return lambda reward, terminated, truncated, *rest, **sizes: n_step_returns(
+        reward, terminated, jnp.zeros_like(truncated), *rest, **sizes
+    )
+
+
+def never_ends(n_step_returns):
+    """An end by the rules counts as nothing."""
+    return lambda reward, terminated, *rest, **sizes: n_step_returns(
+        reward, jnp.zeros_like(terminated), *rest, **sizes
+    )
+
+
+def illegal_too(double_q):
+    """The maximum is over all actions."""
+    return lambda online, target, mask, scale: double_q(online, target, jnp.ones_like(mask), scale)
+
+
+def no_burn_in(memory_after):
+    """The memory is the one that was stored."""
+    return lambda network, observation, carry, done: carry
+
+
+def one_memory(memory_after):
+    """The target network looks with the memory that the other network makes."""
+    asked = []
+
+    def mutant(network, *steps):
+        asked.append(network)
+        first = asked[(len(asked) - 1) // 2 * 2]
+        return memory_after(first, *steps)
+
+    return mutant
+
+
+def judges_itself(errors):
+    """The target network is the network itself."""
+    return lambda loss, policy, target, *rest: errors(loss, policy, policy, *rest)
+
+
+def always_renewed(renewed):
+    """The target network is renewed in every gradient step."""
+    return lambda target, policy, due: renewed(target, policy, jnp.ones_like(due))
+
+
+def memory_after_the_steps(new_steps):
+    """The memory in the buffer is that after the steps, not before them."""
+    return lambda memory, collector, *rest: NewSteps(collector.carry, collector, *rest)
+
+
+def loss_without_burn_in():
+    test_parts.test_the_loss_is_that_of_plain_python(0)
+
+
+def loss():
+    test_parts.test_the_loss_is_that_of_plain_python(2)
+
+
+def burn_in():
+    test_parts.test_burn_in_makes_the_memory_and_no_gradient_goes_through_it()
+
+
+def target_network():
+    test_r2d2.test_the_target_network_is_what_the_network_was(test_r2d2.one_step())
+
+
+def priorities():
+    test_r2d2.test_priorities_follow_the_errors_of_what_was_drawn(test_r2d2.one_step())
+
+
+def stored_memory():
+    test_r2d2.test_the_memory_is_stored_that_the_network_had_before_the_steps(test_r2d2.one_step())
+
+
+MUTANTS = {
+    "no value beyond a limit": (_loss, "n_step_returns", ends_at_limits, loss_without_burn_in),
+    "a value of the next episode": (_loss, "n_step_returns", leaks_at_limits, loss_without_burn_in),
+    "a value beyond an end": (_loss, "n_step_returns", never_ends, loss_without_burn_in),
+    "illegal actions in the maximum": (_loss, "double_q", illegal_too, loss_without_burn_in),
+    "no burn-in": (_loss, "memory_after", no_burn_in, burn_in),
+    "one memory for both networks": (_loss, "memory_after", one_memory, loss),
+    "no target network": (_loss.SequenceLoss, "errors", judges_itself, loss_without_burn_in),
+    "a target that does not stay": (_learning, "_renewed", always_renewed, target_network),
+    "priorities that are not written": (
+        _learning,
+        "with_priorities",
+        lambda _: lambda priority, drawn, new: priority,
+        priorities,
+    ),
+    "a memory of another time": (_r2d2, "NewSteps", memory_after_the_steps, stored_memory),
+}
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_mutant_is_noticed(monkeypatch, name):
+    owner, function, mutate, check = MUTANTS[name]
+    monkeypatch.setattr(owner, function, mutate(getattr(owner, function)))
+    with pytest.raises(AssertionError):
+        check()
+
+
+@pytest.mark.parametrize(
+    "check", [loss, loss_without_burn_in, burn_in, target_network, priorities, stored_memory]
+)
+def test_without_a_mutant_the_same_checks_pass(check):
+    """So that they fail for the mutant, and not for how they are called here."""
+    check()

@@ -1,0 +1,406 @@
+"""Training: it learns what is true, resumes bit by bit, and does not depend on the mesh."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from agent import probes
+from training.states import arrays, assert_same
+
+import hackmatrix_rl as hm
+from hackmatrix_rl.agent import RunningScale
+from hackmatrix_rl.algorithms.r2d2 import Drawn, EpsilonGreedy, Prioritized, Sampling, Uniform
+from hackmatrix_rl.memory_tasks import DelayedMatchConfig, NBackConfig
+from hackmatrix_rl.training import Dispatch
+
+from .building import STEPS, first_values, look_alike, network, train, trainer, values_along
+
+CLOSE = 0.1
+TRUNCATES = probes.truncation()
+MATCH = hm.Batched(hm.DelayedMatch(DelayedMatchConfig(1, 1, 1, 1, 1)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "sampling"), [("lstm", Prioritized()), ("gru", None)], ids=["lstm", "gru"]
+)
+def test_training_resumes_in_the_same_bits(tmp_path, kind, sampling):
+    """Past the first time round the ring, and past a new target network."""
+    straight = trainer(TRUNCATES, kind=kind, sampling=sampling)
+    for metrics in straight.train(12 * STEPS, key=jax.random.key(1)):
+        if metrics.updates == 8:
+            straight.save(tmp_path / "state")
+    resumed = trainer(TRUNCATES, kind=kind, sampling=sampling, seed=5)
+    resumed.load(tmp_path / "state")
+    assert int(resumed.state.update) == 8
+    resumed.fit(12 * STEPS)
+    assert_same(resumed.state, straight.state)
+    assert int(straight.state.gradient_steps) > 3
+    changed = jax.tree.map(
+        lambda one, other: not np.array_equal(one, other),
+        eqx.filter(straight.policy, eqx.is_array),
+        eqx.filter(network(TRUNCATES.spec, kind), eqx.is_array),
+    )
+    assert all(jax.tree.leaves(changed))
+
+
+@pytest.mark.parametrize(("mesh", "sampling"), [("data=2", Prioritized()), ("data=2,fsdp=2", None)])
+def test_games_and_learning_do_not_depend_on_the_number_of_devices(mesh, sampling):
+    """Only the rounding of the network does: it sees half as many sequences at once."""
+    one, two = (trainer(TRUNCATES, mesh=each, sampling=sampling) for each in (None, mesh))
+    for each in (one, two):
+        each.start(jax.random.key(1))
+        each.dispatch(6)
+    assert int(one.state.update) == int(two.state.update) == 6
+    for a, b in zip(arrays(one.state), arrays(two.state), strict=True):
+        if np.issubdtype(a.dtype, np.floating):
+            np.testing.assert_allclose(a, b, rtol=2e-3, atol=2e-4)
+        else:
+            np.testing.assert_array_equal(a, b)
+    devices = two.state.actors.buffer.steps.reward.sharding.device_set
+    assert len(devices) == two.mesh.size
+
+
+def one_step():
+    """A trainer that takes one gradient step in an update."""
+    return trainer(TRUNCATES, train_steps=1, target_update=3, sampling=Prioritized())
+
+
+@pytest.fixture(scope="module")
+def found():
+    """One such trainer for several tests."""
+    return one_step()
+
+
+def test_the_memory_is_stored_that_the_network_had_before_the_steps(found):
+    found.start(jax.random.key(0))
+    for update in range(8):
+        before = np.array(found.state.actors.collector.carry)
+        seen = np.array(found.state.actors.collector.observation)
+        found.dispatch(1)
+        buffer = found.state.actors.buffer
+        place = update % 6
+        assert np.array_equal(buffer.carry[:, place], before)
+        assert np.array_equal(buffer.steps.observation[:, place * 4], seen)
+        assert before.any() == (update % 3 > 0), "an episode has three steps, an update four"
+
+
+def test_priorities_follow_the_errors_of_what_was_drawn(found):
+    """One that was drawn has its own; the others have the largest of their environment."""
+    found.start(jax.random.key(0))
+    found.dispatch(3)
+    before = np.array(found.state.actors.buffer.priority)
+    assert ((before > 0).sum(axis=1) == 3).all()
+    assert (before[:, 1:3] == 1.0).all(), "nothing was learned from what is not yet whole"
+    assert (before[:, 0] != 1.0).all(), "each environment had one sequence, drawn twice"
+    found.dispatch(1)
+    after = np.array(found.state.actors.buffer.priority)
+    assert (after[:, 3] == before.max(axis=1)).all()
+
+
+def test_the_target_network_is_what_the_network_was(found):
+    """It stays for three gradient steps, and is the network itself after each third."""
+    found.start(jax.random.key(0))
+    targets, networks, counts = [], [], []
+    for _ in range(10):
+        found.dispatch(1)
+        targets.append(arrays(found.state.target))
+        networks.append(arrays(found.state.learner.policy))
+        counts.append(int(found.state.gradient_steps))
+    assert counts == [0, 0, *range(1, 9)], "a sequence takes 9 steps: three updates"
+
+    def same(one, other):
+        return all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
+
+    for now, count in enumerate(counts):
+        newest = counts.index(count // 3 * 3)
+        assert same(targets[now], networks[newest])
+        assert (count % 3 == 0) == same(targets[now], networks[now])
+
+
+def test_a_gradient_that_is_not_finite_changes_nothing(found):
+    found.start(jax.random.key(0))
+    found.dispatch(4)
+    spoiled = eqx.tree_at(
+        lambda x: x.actors.buffer.steps.reward, found.state, jnp.full((8, 24), jnp.inf)
+    )
+    kept = jax.tree.map(np.array, arrays((spoiled.learner.policy, spoiled.target)))
+    known = np.array(spoiled.actors.buffer.priority)
+    count = int(spoiled.gradient_steps)
+    found.state = spoiled
+    metrics = found.dispatch(1)
+    assert (metrics.learning["skipped"], metrics.learning["gradient_steps"]) == (1, 0)
+    assert int(found.state.gradient_steps) == count
+    for a, b in zip(arrays((found.policy, found.state.target)), kept, strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert np.array_equal(found.state.actors.buffer.priority[:, :4], known[:, :4])
+
+
+def test_the_sequence_that_counts_most_has_weight_1(found):
+    """The others less, by a power of their probability; one that does not count has 0."""
+    found.start(jax.random.key(0))
+    found.dispatch(4)
+    learn, buffer = found.algorithm.learn, found.state.actors.buffer
+    probability = jnp.asarray([0.5, 0.125, 0.03125, 0.001])
+    drawn = Drawn(
+        buffer.steps,
+        buffer.carry,
+        jnp.zeros(4, jnp.int32),
+        jnp.zeros(4, jnp.int32),
+        probability,
+        jnp.asarray([1.0, 1.0, 1.0, 0.0]),
+    )
+    weight = learn._weights(buffer, drawn)
+    np.testing.assert_allclose(weight, [16**-0.6, 4**-0.6, 1.0, 0.0], rtol=1e-5)
+
+
+class Marking(Sampling):
+    """Draws all sequences alike, and gives each that was drawn a priority of 100."""
+
+    inner: Uniform = Uniform()
+
+    @property
+    def uses_priorities(self):
+        return True
+
+    def draw(self, there, priority, count, *, key):
+        return self.inner.draw(there, priority, count, key=key)
+
+    def weight(self, probability, number):
+        return self.inner.weight(probability, number)
+
+    def priority(self, td_error):
+        return jnp.full(td_error.shape[1:], 100.0)
+
+
+def test_draws_are_new_in_each_gradient_step_and_each_update():
+    """With a learning rate of 0, which the gradient steps heed."""
+    one_each = {"sequence_batch_size": 8, "train_steps": 2, "learning_rate": 0.0}
+    learns = trainer(TRUNCATES, sampling=Marking(), **one_each)
+    learns.start(jax.random.key(0))
+    learns.dispatch(6)
+    assert int(learns.state.gradient_steps) == 8
+    assert_same(learns.policy, network(TRUNCATES.spec))
+
+    def drawn(update):
+        state = eqx.tree_at(lambda x: x.update, before, jnp.int32(update))
+        clean = jnp.ones_like(state.actors.buffer.priority)
+        learns.state = jax.tree.map(
+            jnp.copy, eqx.tree_at(lambda x: x.actors.buffer.priority, state, clean)
+        )
+        learns.dispatch(1)
+        return np.array(learns.state.actors.buffer.priority) == 100.0
+
+    before = jax.tree.map(lambda x: jnp.copy(x) if eqx.is_array(x) else x, learns.state)
+    first, again, other = drawn(6), drawn(6), drawn(7)
+    assert np.array_equal(first, again)
+    assert first.sum(axis=1).max() == 2, "an environment gave two different sequences"
+    assert not np.array_equal(first, other)
+
+
+def test_a_later_reward_is_discounted():
+    first, second = values_along(train(probes.discounting()), [0, 1])
+    assert first == pytest.approx([0.9] * 3, abs=CLOSE)
+    assert second == pytest.approx([1.0] * 3, abs=CLOSE)
+
+
+def test_the_value_bootstraps_through_truncation():
+    # 1 + 0.9 + 0.81 + ... = 10, though no episode is longer than three steps.
+    learns = train(probes.truncation(), updates=1500)
+    assert first_values(learns)[0] == pytest.approx([10.0] * 3, abs=1.0)
+
+
+def test_the_value_does_not_bootstrap_through_termination():
+    found = values_along(train(probes.termination()), [0, 1, 2])
+    assert found.max(axis=1) == pytest.approx([2.71, 1.9, 1.0], abs=0.2)
+
+
+def test_nothing_leaks_over_a_reset():
+    # A memory of the only step of an episode is never learned from, so this network has none.
+    learns = train(probes.reset_leak(), updates=1500, kind="forgetful")
+    assert first_values(learns)[:3].max(axis=1) == pytest.approx([0.0, 10.0, 0.0], abs=1.0)
+
+
+def test_what_is_illegal_is_not_in_the_maximum():
+    """State 1 looks like state 0, where an illegal action of state 1 pays 10."""
+    learns = train(look_alike(), updates=1000)
+    assert first_values(learns)[0, 2] == pytest.approx(10.0, abs=0.5)
+    assert values_along(learns, [2, 1])[0] == pytest.approx([0.9] * 3, abs=0.3)
+
+
+def test_a_network_with_memory_remembers_and_one_without_cannot():
+    probe = probes.memory()
+    best = values_along(train(probe, updates=800), [0, 2])[1]
+    assert best == pytest.approx([1.0, -1.0, -1.0], abs=CLOSE)
+    blind = values_along(train(probe, kind="forgetful", updates=800), [0, 2])[1]
+    # After a blank, action 0 is right as often as wrong, and so is action 1.
+    assert blind == pytest.approx([0.0, 0.0, -1.0], abs=0.3)
+
+
+def test_a_memory_task_is_learned_to_95_in_100_and_not_without_memory():
+    """The greedy return of games apart; what is seen now says nothing of the answer."""
+    task = hm.NBack(NBackConfig(back=1, symbols=2, scored=6))
+
+    def reached(kind):
+        learns = trainer(
+            hm.Batched(task),
+            kind=kind,
+            updates=100,
+            num_envs=16,
+            buffer_size=16 * 256,
+            sequence_length=8,
+            burn_in=0,
+            train_steps=1,
+            target_update=20,
+        )
+        learns.fit(500 * learns.batch_size, key=jax.random.key(1))
+        games = hm.evaluate(
+            learns.policy, learns.environment, episodes=512, greedy=True, key=jax.random.key(7)
+        )
+        return games.estimate("return")
+
+    assert reached("gru").mean >= 0.95 * task.best_return
+    blind = reached("forgetful")
+    assert blind.low <= task.memoryless_return
+    assert blind.mean >= 0.9 * task.memoryless_return
+
+
+def test_metrics_are_means_over_episodes_and_sequences():
+    found = trainer(MATCH, updates=6, sampling=Prioritized())
+    metrics = found.fit(6 * STEPS, key=jax.random.key(2))
+    assert (metrics.updates, metrics.env_steps, metrics.dispatched) == (6, 6 * STEPS, 6)
+    assert metrics.episodes > 0
+    assert metrics.episode["length"] == 5.0
+    assert -0.1 <= metrics.episode["return"] <= 1.0
+    learning = metrics.learning
+    assert learning["gradient_steps"] == 2 * 4
+    assert learning["q_loss"] >= 0.5 * learning["td_error"] ** 2 > 0
+    assert abs(learning["q_value"]) < 2
+    assert abs(learning["q_target"]) < 2
+    assert learning["learning_rate"] == pytest.approx(0.01)
+    assert learning["gradient_norm"] > 0
+
+
+def test_nothing_is_learned_before_a_sequence_is_there_or_too_early():
+    for early, updates in (({}, 2), ({"learning_starts": 5 * STEPS}, 4)):
+        found = trainer(MATCH, **early)
+        found.start(jax.random.key(1))
+        metrics = found.dispatch(updates)
+        assert metrics.learning["gradient_steps"] == 0
+        assert "q_loss" not in metrics.learning
+        assert_same(found.policy, network(MATCH.spec))
+        assert found.dispatch(1).learning["gradient_steps"] == 2
+
+
+@pytest.mark.parametrize("precision", ["bf16", "f16"])
+@pytest.mark.parametrize("kind", ["gru", "lstm"])
+def test_an_update_has_the_same_shapes_in_every_precision(precision, kind):
+    """Traced, not compiled: nothing is promoted, and the state keeps its dtypes."""
+    traced = trainer(TRUNCATES, precision=precision, sampling=Prioritized(), kind=kind)
+    state = traced.abstract_state()
+    after, report = eqx.filter_eval_shape(traced.algorithm, state)
+    shapes = [
+        [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(tree) if hasattr(leaf, "dtype")]
+        for tree in (state, after)
+    ]
+    assert shapes[0] == shapes[1]
+    assert set(report.scaling) == ({"loss_scale"} if precision == "f16" else set())
+    ones = jax.tree.map(lambda leaf: np.ones(leaf.shape, leaf.dtype), report)
+    metrics = traced.algorithm.metrics(ones, Dispatch(count=1, updates=1, env_steps=1, seconds=1.0))
+    assert metrics.episode == {"return": 1.0, "length": 1.0, "last_state": 1.0}
+    assert metrics.reward == {"all": 1.0}
+
+
+def one_update(precision):
+    """A trainer after its first update, which takes a gradient step, and what that reported."""
+    sizes = {"sequence_length": 2, "burn_in": 1, "n_step": 1, "train_steps": 1}
+    learns = trainer(TRUNCATES, precision=precision, sampling=Prioritized(), **sizes)
+    learns.start(jax.random.key(1))
+    return learns, learns.dispatch(1).learning
+
+
+@pytest.fixture(scope="module")
+def wide():
+    """What an update in float32 reports."""
+    return one_update("f32")[1]
+
+
+@pytest.mark.parametrize("precision", ["bf16", "f16"])
+def test_a_narrow_update_learns_what_a_wide_one_learns(wide, precision):
+    """Compiled. The parameters stay wide, and the scale of the loss is not in the gradient."""
+    learns, learning = one_update(precision)
+    assert (learning["gradient_steps"], learning["skipped"]) == (1, 0)
+    for name in ("q_loss", "td_error", "gradient_norm"):
+        assert learning[name] == pytest.approx(wide[name], rel=0.05)
+        assert learning[name] != wide[name], "the arithmetic is narrow"
+    assert ("loss_scale" in learning) == (precision == "f16")
+    assert learning.get("loss_scale", 2.0) > 1
+    before = network(TRUNCATES.spec)
+    for new, old in zip(arrays(learns.policy), arrays(before), strict=True):
+        assert new.dtype == np.float32
+        assert not np.array_equal(new, old)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        (
+            {"sequence_length": 40},
+            "buffer_size 192 keeps 24 steps .* takes 44: burn_in 2",
+        ),
+        ({"sequence_length": 40}, r"use buffer_size=352 or more"),
+        ({"buffer_size": 8}, "buffer_size 8 keeps 0 steps"),
+        ({"sequence_batch_size": 12}, "num_envs 8 do not fit.*use sequence_batch_size=8"),
+        ({"sequence_batch_size": 3}, "use sequence_batch_size=2"),
+        ({"train_freq": 0}, "train_freq must be at least 1, not 0"),
+        ({"burn_in": -1}, "burn_in must be at least 0, not -1"),
+        ({"target_update": 0}, "target_update must be at least 1"),
+        ({"learning_starts": 200}, "learning_starts 200 is more than the 192 steps"),
+        ({"gamma": 1.5}, "gamma must be from 0 to 1, not 1.5"),
+        ({"mesh": "data=3"}, "num_envs 8 does not divide over the 3 devices"),
+        ({"mesh": "data=8", "sequence_batch_size": 4}, "sequence_batch_size 4 does not divide"),
+        ({"learning_rate": -1.0}, "learning_rate is -1; expected 0 or more"),
+        ({"buffer_size": 10**14}, "buffer_size 100000000000000 takes .* on each device, which has"),
+    ],
+)
+def test_what_does_not_fit_is_refused_by_name(changes, says, monkeypatch):
+    monkeypatch.setattr(jax.stages.Lowered, "compile", lambda *_: pytest.fail("compiled"))
+    with pytest.raises(ValueError, match=says):
+        trainer(MATCH, **changes)
+
+
+def test_a_network_without_memory_is_refused():
+    policy = hm.MLPActorCritic(MATCH.spec, width=4, key=jax.random.key(0))
+    with pytest.raises(ValueError, match="MLPActorCritic without memory"):
+        hm.R2D2(MATCH, policy)
+
+
+def test_units_that_change_are_refused():
+    with pytest.raises(TypeError, match="value_scale is a RunningScale; expected SquareRootScale"):
+        trainer(MATCH, value_scale=RunningScale())
+
+
+def test_every_environment_acts_with_its_own_epsilon():
+    """The first always at random, the last never: it takes the best action of the network."""
+    found = trainer(MATCH, explore=EpsilonGreedy(1.0, 0.0))
+    state = found.algorithm.init(jax.random.key(0), network(MATCH.spec))
+    play = eqx.filter_jit(type(found.algorithm).play)
+    wild = play(found.algorithm, state.learner.policy, state.actors.collector).steps
+    calm = trainer(MATCH, explore=EpsilonGreedy(0.0, 0.0)).algorithm
+    tame = play(calm, state.learner.policy, state.actors.collector).steps
+    assert len(np.unique(wild.action)) == 3
+    assert (wild.action != wild.action[:, :1]).any(), "a draw of its own for each step"
+    first = state.actors.collector
+    logits, _, _ = jax.vmap(network(MATCH.spec))(first.observation, first.carry)
+    assert tame.action[:, 0].tolist() == jnp.argmax(logits, axis=1).tolist()
+
+
+def test_no_environment_takes_an_illegal_action():
+    found = trainer(look_alike(), explore=EpsilonGreedy(1.0, 0.0), num_envs=32, buffer_size=32 * 24)
+    policy = network(found.environment.spec)
+    state = found.algorithm.init(jax.random.key(0), policy)
+    play = eqx.filter_jit(type(found.algorithm).play)
+    steps = play(found.algorithm, policy, state.actors.collector).steps
+    mask, action = np.asarray(steps.mask), np.asarray(steps.action)
+    assert not mask.all()
+    assert np.take_along_axis(mask, action[..., None], axis=-1).all()

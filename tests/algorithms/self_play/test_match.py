@@ -1,0 +1,148 @@
+"""Matches: who plays what, and what is counted."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from clique.brute_force import minimax, result_of
+
+from hackmatrix_rl.algorithms.self_play import (
+    NO_MOVE,
+    MatchResult,
+    PerfectPlayer,
+    RandomPlayer,
+    Search,
+    SearchPlayer,
+    league,
+    match,
+    mistakes,
+    play_games,
+)
+from hackmatrix_rl.clique import FIRST, SECOND
+
+from .building import FIVE, FOUR, MAKER_BREAKER, opinion, solution
+
+KEY = jax.random.key(4)
+KEYS = jax.random.split(KEY, 30)
+RANDOM = RandomPlayer()
+
+
+def perfect(game):
+    return PerfectPlayer(solution(game.config))
+
+
+def test_a_record_is_a_legal_game_with_its_result():
+    record = play_games(RANDOM, RANDOM, FIVE, KEYS)
+    results = set()
+    for moves, result in zip(np.asarray(record.moves), record.result, strict=True):
+        length = int((moves != NO_MOVE).sum())
+        played = moves[:length].tolist()
+        assert len(set(played)) == length
+        assert (moves[length:] == NO_MOVE).all()
+        assert not result_of(FIVE.config, played[:-1])[1]
+        winner, over = result_of(FIVE.config, played)
+        assert over
+        assert float(result) == {FIRST: 1.0, SECOND: -1.0}.get(winner, 0.0)
+        results.add(float(result))
+    assert results == {1.0, -1.0} or results == {1.0, 0.0, -1.0}
+
+
+def test_the_perfect_player_wins_what_is_won_and_draws_what_is_drawn():
+    record = play_games(perfect(FIVE), RANDOM, FIVE, KEYS)
+    assert (record.result == 1).all()
+    assert len({tuple(moves) for moves in record.moves.tolist()}) > 20, "it varies its moves"
+    assert match(perfect(FOUR), perfect(FOUR), FOUR, games=60, key=KEY) == MatchResult(0, 60, 0)
+    breaker = match(perfect(MAKER_BREAKER), RANDOM, MAKER_BREAKER, games=60, key=KEY)
+    assert breaker == MatchResult(30, 0, 30), "who is second wins"
+
+
+def test_a_match_counts_for_the_player_named_first():
+    one = match(perfect(FIVE), RANDOM, FIVE, games=60, key=KEY)
+    other = match(RANDOM, perfect(FIVE), FIVE, games=60, key=KEY)
+    assert one.wins >= 30
+    assert one.games == other.games == 60
+    assert other.losses >= 30
+    assert one.score.low > 0.5 > other.score.high
+
+
+def test_the_opening_is_random_and_the_same_for_both_sides():
+    begun = play_games(perfect(FOUR), RANDOM, FOUR, KEYS, opening=2)
+    answered = play_games(RANDOM, perfect(FOUR), FOUR, KEYS, opening=2)
+    np.testing.assert_array_equal(begun.moves[:, :2], answered.moves[:, :2])
+    assert len({tuple(moves) for moves in begun.moves[:, :2].tolist()}) > 10
+
+
+def test_mistakes_are_those_of_plain_minimax():
+    record = play_games(RANDOM, RANDOM, FOUR, KEYS)
+    value = minimax(FOUR.config, remember=True)
+    ends = [tuple(pair) for pair in np.transpose(np.triu_indices(4, 1)).tolist()]
+    for player in (FIRST, SECOND):
+        moved = won = thrown = worse = 0
+        for moves in record.moves.tolist():
+            sets = [frozenset(), frozenset()]
+            for turn, move in enumerate(each for each in moves if each != NO_MOVE):
+                mine, theirs = sets[turn % 2], sets[1 - turn % 2]
+                before = value(mine, theirs)
+                sets[turn % 2] = mine | {ends[move]}
+                after = -value(theirs, sets[turn % 2])
+                if turn % 2 == player:
+                    moved, won = moved + 1, won + (before == 1)
+                    worse += after < before
+                    thrown += after < before == 1
+        found = mistakes(solution(FOUR.config), record, player)
+        assert (found.moves, found.won) == (moved, won)
+        assert (found.thrown_away, found.mistakes) == (thrown, worse)
+        assert moved > 60
+    assert worse > 0
+
+
+def test_perfect_players_make_no_mistakes_and_openings_are_left_out():
+    record = play_games(perfect(FIVE), RANDOM, FIVE, KEYS)
+    table = solution(FIVE.config)
+    assert mistakes(table, record, FIRST).mistakes == 0
+    assert mistakes(table, record, FIRST).won == mistakes(table, record, FIRST).moves
+    judged = mistakes(table, record, SECOND), mistakes(table, record, SECOND, opening=2)
+    assert judged[0].moves == judged[1].moves + len(KEYS)
+
+
+def test_a_search_beats_chance():
+    searching = SearchPlayer(opinion(FOUR), Search(24))
+    keys = jax.random.split(KEY, 20)
+    begun = play_games(searching, RANDOM, FOUR, keys, opening=1)
+    assert (begun.result == -1).sum() == 0
+    assert (begun.result == 1).sum() > 10
+
+
+def test_a_league_rates_everyone():
+    players = {"chance": RANDOM, "perfect": perfect(FIVE), "also perfect": perfect(FIVE)}
+    standings = league(players, FIVE, games=60, key=KEY)
+    assert list(standings.ratings)[2] == "chance"
+    assert standings.ratings["chance"].high < standings.ratings["perfect"].low
+    assert standings.results["perfect", "also perfect"] == MatchResult(30, 0, 30)
+    assert list(standings.results) == [
+        ("chance", "perfect"),
+        ("chance", "also perfect"),
+        ("perfect", "also perfect"),
+    ]
+
+
+def test_a_search_player_has_no_noise():
+    assert SearchPlayer(opinion(FOUR), Search(8)).search == Search(8, gumbel_scale=0.0)
+
+
+@pytest.mark.parametrize("games", [3, 0])
+def test_each_player_must_begin_half_of_the_games(games):
+    with pytest.raises(ValueError, match="games must be"):
+        match(RANDOM, RANDOM, FOUR, games=games, key=KEY)
+
+
+def test_a_league_needs_two():
+    with pytest.raises(ValueError, match="at least 2 players"):
+        league({"alone": RANDOM}, FOUR, games=2, key=KEY)
+
+
+def test_what_a_match_says():
+    said = str(MatchResult(6, 2, 2))
+    assert said.startswith("6 won, 2 drawn, 2 lost: score 0.700")
+    assert MatchResult(6, 2, 2).score.mean == pytest.approx(0.7)
+    assert jnp.isfinite(MatchResult(10, 0, 0).score.low)

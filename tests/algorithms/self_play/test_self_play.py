@@ -1,0 +1,252 @@
+"""Training: it learns what is true, resumes bit by bit, and does not depend on the mesh."""
+
+import itertools
+import re
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from training.states import arrays, assert_same
+
+import hackmatrix_rl as hm
+from hackmatrix_rl.agent import Linear
+from hackmatrix_rl.algorithms.self_play import (
+    Drawn,
+    Moves,
+    Search,
+    SearchLoss,
+    SelfPlay,
+    VertexPermutations,
+)
+from hackmatrix_rl.training import Dispatch
+from hackmatrix_rl.training.sharding import Blocks
+
+from .building import FIVE, MAKER_BREAKER, network, opinion
+
+SIZES = {
+    "game_batch_size": 8,
+    "moves_per_update": 4,
+    "buffer_size": 8 * 12,
+    "training_batch_size": 16,
+    "train_steps": 2,
+}
+STEPS = 8 * 4
+GAMES = 24
+
+
+def trainer(game=FIVE, *, mesh=None, updates=1, seed=0, **changes):
+    symmetry = VertexPermutations(game.config.vertices)
+    given = {"search": Search(6), "symmetry": symmetry, "learning_rate": 0.01, **SIZES, **changes}
+    policy = network(game, seed=seed)
+    return hm.Trainer(SelfPlay(game, policy, mesh=mesh, **given), updates_per_dispatch=updates)
+
+
+def test_training_resumes_in_the_same_bits(tmp_path):
+    straight = trainer()
+    for metrics in straight.train(GAMES, key=jax.random.key(1)):
+        if metrics.updates == 3:
+            straight.save(tmp_path / "state")
+    resumed = trainer(seed=5)
+    resumed.load(tmp_path / "state")
+    assert int(resumed.state.update) == 3
+    resumed.fit(GAMES)
+    assert int(resumed.state.update) > 4
+    assert_same(resumed.state, straight.state)
+    changed = jax.tree.map(
+        lambda one, other: not np.array_equal(one, other),
+        eqx.filter(straight.policy, eqx.is_array),
+        eqx.filter(network(FIVE), eqx.is_array),
+    )
+    assert all(jax.tree.leaves(changed))
+
+
+def test_games_and_learning_do_not_depend_on_the_number_of_devices():
+    """Only the rounding of the network does: it sees half as many positions at once."""
+    one, two = trainer(), trainer(mesh="data=2")
+    for each in (one, two):
+        each.start(jax.random.key(1))
+        each.dispatch(3)
+    assert int(one.state.update) == int(two.state.update) == 3
+    for a, b in zip(arrays(one.state), arrays(two.state), strict=True):
+        if np.issubdtype(a.dtype, np.floating):
+            np.testing.assert_allclose(a, b, rtol=2e-4, atol=2e-5)
+        else:
+            np.testing.assert_array_equal(a, b)
+    assert len(two.state.actors.buffer.moves.mask.sharding.device_set) == 2
+
+
+def test_the_network_learns_who_wins_and_what_it_can_play():
+    """On three vertices without a chance of a triangle, the second player wins every game."""
+    learns = trainer(MAKER_BREAKER, train_steps=40, learning_rate=0.03, buffer_size=8 * 24)
+    metrics = learns.fit(4 * GAMES, key=jax.random.key(0))
+    assert metrics.episode == {"length": 3.0, "first_wins": 0.0, "draws": 0.0}
+    game = MAKER_BREAKER
+    state = game.start(key=jax.random.key(0))
+    for value in (-1.0, 1.0, -1.0):
+        _, found, _ = learns.policy(game.observe(state), ())
+        assert float(found) == pytest.approx(value, abs=0.1)
+        state = game.play(state, jnp.argmax(game.legal(state)), key=jax.random.key(0)).state
+    assert metrics.learning["value_loss"] < 0.02
+
+
+def test_metrics_are_means_over_games_and_steps():
+    found = trainer(updates=3)
+    found.start(jax.random.key(2))
+    metrics = found.dispatch(3)
+    assert (metrics.updates, metrics.env_steps, metrics.dispatched) == (3, 3 * STEPS, 3)
+    assert metrics.episodes > 0
+    assert 5 <= metrics.episode["length"] <= 10
+    assert 0 <= metrics.episode["first_wins"] <= 1 - metrics.episode["draws"]
+    learning = metrics.learning
+    assert 0 < learning["gradient_steps"] <= 6
+    assert learning["policy_loss"] >= learning["search_entropy"] > 0
+    assert 0 < learning["entropy"] <= np.log(10) + 1e-6
+    assert learning["learning_rate"] == pytest.approx(0.01)
+    assert learning["gradient_norm"] > 0
+
+
+def test_training_goes_by_the_games_that_ended():
+    """It ends with the first update that reaches the goal, however many run in one call."""
+    counted = trainer(updates=4, learning_rate=Linear(0.01, 0.0, over=GAMES))
+    ended, rates = 0, []
+    for metrics in counted.train(GAMES, key=jax.random.key(1)):
+        before, ended = ended, ended + metrics.episodes
+        assert int(counted.state.games) == ended == metrics.as_dict()["games"]
+        assert metrics.dispatched == 1 or before + metrics.dispatched * 8 * 4 <= GAMES
+        rates.append((before, metrics.learning["learning_rate"]))
+    assert before < GAMES <= ended
+    assert counted.algorithm.updates_until(counted.state, ended + 33) == 2
+    for before, rate in rates:
+        assert rate == pytest.approx(0.01 * (1 - before / GAMES))
+
+
+def test_nothing_is_learned_before_a_game_has_ended():
+    """No game of five vertices ends in the four moves of an update."""
+    early = trainer()
+    early.start(jax.random.key(1))
+    metrics = early.dispatch(1)
+    assert metrics.episodes == 0
+    assert metrics.episode == {}
+    assert metrics.learning["gradient_steps"] == 0
+    assert "policy_loss" not in metrics.learning
+    assert_same(early.policy, network(FIVE))
+
+
+@pytest.mark.parametrize("known", [1, 2, 8])
+def test_a_gradient_is_a_mean_over_the_positions_that_count(known):
+    """Whose end is unknown adds nothing, and takes nothing from the others."""
+    policy = opinion(FIVE)
+    sizes = {**SIZES, "training_batch_size": 8, "train_steps": 1}
+    play = SelfPlay(FIVE, policy, optimizer=optax.sgd(1.0), **sizes)
+    state = play.init(jax.random.key(0), policy)
+    ended = jnp.broadcast_to((jnp.arange(8) < known)[:, None], (8, 4))
+    shape = (8, 4, FIVE.num_actions)
+    seen = hm.Batched(FIVE).spec.observation
+    moves = Moves(
+        observation=jax.tree.map(lambda leaf: jnp.zeros((8, 4, *leaf.shape), leaf.dtype), seen),
+        mask=jnp.ones(shape, bool),
+        weights=jnp.full(shape, 1 / FIVE.num_actions, jnp.float32),
+        reward=ended.astype(jnp.float32),
+        ended=ended,
+    )
+    buffer = state.actors.buffer.write(moves)
+    learner, _ = eqx.filter_jit(play.learn)(
+        state.learner, buffer, jnp.float32(0.1), jax.random.key(1)
+    )
+    # All results are 1 and the value is 0, where its squared error has the slope -2.
+    assert learner.policy.value == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize("precision", ["bf16", "f16"])
+def test_an_update_has_the_same_shapes_in_every_precision(precision):
+    """Traced, not compiled: nothing is promoted, and the state keeps its dtypes."""
+    traced = trainer(precision=precision, opening=2)
+    state = traced.abstract_state()
+    after, report = eqx.filter_eval_shape(traced.algorithm, state)
+    shapes = [
+        [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(tree) if hasattr(leaf, "dtype")]
+        for tree in (state, after)
+    ]
+    assert shapes[0] == shapes[1]
+    assert set(report.scaling) == ({"loss_scale"} if precision == "f16" else set())
+    ones = jax.tree.map(lambda leaf: np.ones(leaf.shape, leaf.dtype), report)
+    metrics = traced.algorithm.metrics(ones, Dispatch(count=1, updates=1, env_steps=1, seconds=1.0))
+    assert metrics.episode == {"length": 1.0, "first_wins": 1.0, "draws": 1.0}
+
+
+def drawn(weights, mask, value, counts):
+    observation = jnp.zeros((len(value), 2), jnp.float32)
+    arrays = [jnp.asarray(each, jnp.float32) for each in (value, counts)]
+    return Drawn(observation, jnp.asarray(mask), jnp.asarray(weights, jnp.float32), *arrays)
+
+
+def test_the_loss_is_that_of_plain_python():
+    policy = opinion(FIVE, value=0.25)
+    logits = np.linspace(-1, 1, 10).astype(np.float32)
+    policy = eqx.tree_at(lambda policy: policy.logits, policy, jnp.asarray(logits))
+    mask = np.ones((2, 10), bool)
+    mask[0, 3:] = False
+    weights = np.zeros((2, 10))
+    weights[0, :3] = 0.2, 0.3, 0.5
+    weights[1] = 0.1
+    loss, sums = SearchLoss(vf_coef=2.0)(policy, drawn(weights, mask, [1.0, -0.5], [1, 1]))
+    expected = 0.0
+    for row, value in enumerate((1.0, -0.5)):
+        chances = np.exp(logits[mask[row]])
+        logs = np.log(chances / chances.sum())
+        expected -= (weights[row, mask[row]] * logs).sum()
+        expected += 2.0 * (0.25 - value) ** 2
+    assert float(loss) == pytest.approx(expected / 2, rel=1e-5)
+    entropy = -(weights[0, :3] * np.log(weights[0, :3])).sum() + np.log(10)
+    assert float(sums.search_entropy) == pytest.approx(entropy, rel=1e-5)
+    assert float(sums.count) == 2
+
+    first, _ = SearchLoss(vf_coef=2.0)(policy, drawn(weights, mask, [1.0, -1.0], [1, 0]))
+    other, _ = SearchLoss(vf_coef=2.0)(policy, drawn(weights, mask, [1.0, 9.0], [1, 0]))
+    assert float(first) == float(other) < float(loss)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"buffer_size": 8}, "buffer_size 8 is less than the 32 positions of an update"),
+        ({"training_batch_size": 12}, "game_batch_size 8 do not fit.*use training_batch_size=8"),
+        ({"training_batch_size": 3}, "use training_batch_size=2"),
+        ({"train_steps": 0}, "train_steps must be at least 1, not 0"),
+        ({"opening": -1}, "opening must be at least 0, not -1"),
+        ({"mesh": "data=3"}, "game_batch_size 8 does not divide over the 3 devices"),
+        ({"mesh": "data=8", "training_batch_size": 4}, "training_batch_size 4 does not divide"),
+        ({"learning_rate": -1.0}, "learning_rate is -1; expected 0 or more"),
+    ],
+)
+def test_sizes_that_do_not_fit_are_refused(changes, says):
+    with pytest.raises(ValueError, match=says):
+        trainer(**changes)
+
+
+@pytest.mark.parametrize("devices", [1, 2, 3, 8])
+def test_the_advice_about_sizes_is_not_refused_in_its_turn(devices):
+    for games, batch in itertools.product(range(1, 20), range(1, 40)):
+        if max(games, batch) % min(games, batch) == 0:
+            continue
+        blocks = Blocks("games", games, "batch", batch)
+        with pytest.raises(ValueError, match="do not fit") as refused:
+            blocks.check(environments="games", samples="positions", devices=devices)
+        advice = re.findall(r"(\w+)=(\d+)", str(refused.value))
+        sizes = {"games": games, "batch": batch} | {name: int(size) for name, size in advice}
+        small, large = sorted(sizes.values())
+        assert large % small == small % devices == 0, refused.value
+
+
+def test_a_network_that_does_not_fit_is_refused():
+    spec = hm.Batched(FIVE).spec
+    with_memory = hm.GRUActorCritic(spec, key=jax.random.key(0))
+    with pytest.raises(ValueError, match=r"GRUActorCritic with memory.*hm.MLPActorCritic"):
+        SelfPlay(FIVE, with_memory)
+    with pytest.raises(ValueError, match="Build it from this environment's spec"):
+        SelfPlay(FIVE, network(MAKER_BREAKER))
+    with pytest.raises(ValueError, match="vf_coef must not be negative"):
+        SearchLoss(vf_coef=-1.0)
