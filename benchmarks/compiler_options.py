@@ -61,14 +61,13 @@ def check(games: list[int]) -> int:
 
 def measure(games: int, repeats: int) -> dict[str, object]:
     """Random play compiled with each choice of options, timed in turns."""
+    from hackmatrix_rl.algorithms.ppo import PPOConfig
     from hackmatrix_rl.bench._environment_speed import RandomPlay
     from hackmatrix_rl.bench._speed_comparison import in_turns
-    from hackmatrix_rl.config import TrainConfig
     from hackmatrix_rl.env import env_keys
-    from hackmatrix_rl.runs import make_environment
     from hackmatrix_rl.training.sharding import mesh
 
-    environment = make_environment(TrainConfig())
+    environment = PPOConfig().environment()
     state, timestep = jax.jit(environment.reset)(env_keys(jax.random.key(0), games))
     plays = {
         name: RandomPlay(environment, state, timestep.mask, mesh=mesh("auto"), options=options)

@@ -41,13 +41,12 @@ def main() -> None:
     jax.config.update("jax_num_cpu_devices", options.devices)
 
     # Imported after the number of devices is set, because these modules ask for it.
+    from hackmatrix_rl.algorithms.ppo import PPOConfig
     from hackmatrix_rl.bench._speed_curve import SpeedCurve
-    from hackmatrix_rl.config import TrainConfig
-    from hackmatrix_rl.runs import make_environment
     from hackmatrix_rl.system import peak_memory
     from hackmatrix_rl.training.sharding import mesh
 
-    environment = make_environment(TrainConfig())
+    environment = PPOConfig().environment()
     print(f"{jax.devices()[0].device_kind} x {jax.device_count()}, jax {jax.__version__}, "
           f"python {sys.version.split()[0]}, {environment.config}")  # fmt: skip
     print("  games  stage  steps/s (median, min, max)      ns/step  compile s  MiB a device"

@@ -16,11 +16,7 @@ import jax
 
 from hackmatrix_rl.config import make_config
 from hackmatrix_rl.env import env_keys
-from hackmatrix_rl.runs import (
-    compose,
-    make_environment,
-    run_keys,
-)
+from hackmatrix_rl.runs import compose, run_keys
 from hackmatrix_rl.system import cut_cpu
 from hackmatrix_rl.system._usage import process_peak_bytes
 
@@ -45,7 +41,7 @@ def main() -> None:
     config = make_config("cpu", {"num_envs": options.games, "num_steps": options.steps})
     if config.cpu_devices is not None:
         cut_cpu(config.cpu_devices)
-    figures = {"held_bytes": held_bytes(make_environment(config), options.held)}
+    figures = {"held_bytes": held_bytes(config.environment(), options.held)}
     network_key, key = run_keys(config.seed)
     trainer = compose(config, key=network_key)
     trainer.start(key)

@@ -59,13 +59,12 @@ def main() -> None:
     from jax.experimental import topologies
     from jax.sharding import NamedSharding
 
+    from hackmatrix_rl.algorithms.ppo import PPOConfig
     from hackmatrix_rl.bench._environment_speed import (
         RandomPlayState,
         play_program,
     )
-    from hackmatrix_rl.config import TrainConfig
     from hackmatrix_rl.env import env_keys
-    from hackmatrix_rl.runs import make_environment
     from hackmatrix_rl.training.compiled import (
         program_bytes,
     )
@@ -87,7 +86,7 @@ def main() -> None:
     except NotImplementedError:
         parser.error("JAX's CUDA plugin is not installed. Use pip install '.[cuda]'.")
     devices = mesh("data=1", gpu.devices)
-    environment = make_environment(TrainConfig())
+    environment = PPOConfig().environment()
 
     def shapes(tree, spec):
         sharding = NamedSharding(devices, spec)

@@ -27,17 +27,16 @@ def main() -> None:
     jax.config.update("jax_num_cpu_devices", given.devices)
 
     # Imported after the number of devices is set, because these modules ask for it.
+    from hackmatrix_rl.algorithms.ppo import PPOConfig
     from hackmatrix_rl.bench._environment_speed import RandomPlay
     from hackmatrix_rl.bench._speed_comparison import STEPS, in_turns
-    from hackmatrix_rl.config import TrainConfig
     from hackmatrix_rl.env import env_keys
-    from hackmatrix_rl.runs import make_environment
     from hackmatrix_rl.training.sharding import mesh
 
     plays = {}
     keys = env_keys(jax.random.key(0), given.games)
     for name in ("compact", "tactical"):
-        environment = make_environment(TrainConfig(observation=name))
+        environment = PPOConfig(observation=name).environment()
         state, timestep = jax.jit(environment.reset)(keys)
         plays[name] = RandomPlay(environment, state, timestep.mask, mesh=mesh("auto"), seed=0)
     speeds = in_turns(plays, steps=STEPS, repeats=given.repeats)

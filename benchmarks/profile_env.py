@@ -21,9 +21,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from hackmatrix_rl.algorithms.ppo import PPOConfig
 from hackmatrix_rl.batching import Chance
 from hackmatrix_rl.bench._environment_speed import random_legal
-from hackmatrix_rl.config import TrainConfig
 from hackmatrix_rl.env import (
     HackMatrix,
     Timestep,
@@ -47,7 +47,6 @@ from hackmatrix_rl.game._enemy_turn import (
 from hackmatrix_rl.game._history import remember
 from hackmatrix_rl.game._rewards import reward_terms
 from hackmatrix_rl.game._stage import set_up_if
-from hackmatrix_rl.runs import make_environment
 from hackmatrix_rl.system import describe_device
 from hackmatrix_rl.training import compiler_options
 from hackmatrix_rl.training.compiled._counts import program_counts
@@ -199,7 +198,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="also write the figures here")
     options = parser.parse_args()
 
-    batch = played(make_environment(TrainConfig()), options.games, options.steps)
+    batch = played(PPOConfig().environment(), options.games, options.steps)
     table = parts(batch)
     chosen = options.parts or list(table)
     for name in chosen:

@@ -26,6 +26,7 @@ import jax
 import numpy as np
 
 import hackmatrix_rl
+from hackmatrix_rl.algorithms.ppo import PPOConfig
 from hackmatrix_rl.checkpoints import (
     CARD,
     PRETRAINED,
@@ -33,7 +34,7 @@ from hackmatrix_rl.checkpoints import (
     read_metadata,
     trim_checkpoint,
 )
-from hackmatrix_rl.config import TrainConfig, config_from_dict
+from hackmatrix_rl.config import config_from_dict
 from hackmatrix_rl.evaluation import evaluate, rate_of
 from hackmatrix_rl.game import LEAGUES
 from hackmatrix_rl.runs import find_player
@@ -78,7 +79,7 @@ def stage_of(stage: str, command: str, hardware: str) -> dict[str, Any]:
     run, _, left = stage.partition("@")
     metadata = read_metadata(find_checkpoint(run))
     config = config_from_dict(metadata["config"])
-    assert isinstance(config, TrainConfig)
+    assert isinstance(config, PPOConfig)
     steps = int(left) if left else metadata["counters"]["env_steps"]
     rows = [json.loads(line) for line in (Path(run) / "metrics.jsonl").read_text().splitlines()]
     return {
@@ -93,7 +94,7 @@ def stage_of(stage: str, command: str, hardware: str) -> dict[str, Any]:
     }
 
 
-def settings_of(config: TrainConfig) -> dict[str, Any]:
+def settings_of(config: PPOConfig) -> dict[str, Any]:
     """Every setting but those of folders and of watching, and the weight of each reward term."""
     return {
         "config": {name: each for name, each in config.as_dict().items() if name not in _OWN},

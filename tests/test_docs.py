@@ -171,7 +171,7 @@ def test_the_checks_find_what_is_missing():
     assert hackmatrix_rl.__name__ == "hackmatrix_rl"
     assert "--gamma" in known_flags()
     assert "--discount" not in known_flags()
-    assert "TrainConfig" in known_words()
+    assert "PPOConfig" in known_words()
     assert slug("What `--debug` costs") == "what---debug-costs"
     resolve("hackmatrix_rl.training.sharding.mesh")
     with pytest.raises(AttributeError, match=r"there is no hackmatrix_rl\.training\.mesh_of"):

@@ -16,13 +16,14 @@ from cli.commands import assert_refused, invoke
 from etils import epath
 
 import hackmatrix_rl as hm
+from hackmatrix_rl.algorithms.ppo import PPOConfig
 from hackmatrix_rl.checkpoints import (
     find_checkpoint,
     initial_settings,
     initial_weights,
     trim_checkpoint,
 )
-from hackmatrix_rl.config import TrainConfig, build_policy, make_environment
+from hackmatrix_rl.config import build_policy
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.evaluation import evaluate
 from hackmatrix_rl.game import LEAGUES
@@ -69,7 +70,7 @@ def test_its_card_tells_how_it_was_trained_and_what_it_reaches(league):
             *("device", "seed"),
         }
         assert stored.keys() <= stage["config"].keys()
-        weights = dataclasses.asdict(TrainConfig(reward=stage["config"]["reward"]).reward_config)
+        weights = dataclasses.asdict(PPOConfig(reward=stage["config"]["reward"]).reward_config)
         assert stage["reward_weights"] == weights
         assert stage["seed"] == stage["config"]["seed"]
         assert stage["hours"] > 0 < stage["steps"]
@@ -157,7 +158,7 @@ def test_a_training_from_it_has_its_network():
 )
 def test_a_training_starts_from_it_with_any_auxiliary_head(given):
     config = config_here("debug", {"init": "pretrained", "algorithm": "ppo", **given}, trains=True)
-    spec, there = make_environment(config).spec, hm.load("pretrained").policy
+    spec, there = config.environment().spec, hm.load("pretrained").policy
     policy, _ = initial_weights(config, build_policy(config, spec, key=jax.random.key(1)))
     headless = getattr(policy, "headless", policy)
     for one, other in zip(jax.tree.leaves(headless), jax.tree.leaves(there.headless), strict=True):

@@ -1,7 +1,46 @@
-"""What a `Trainer` trains by: each algorithm is a package of its own in here.
+"""The algorithms that train: each is a package of its own in here, and one line below.
 
-`ppo`, `imitation`, `r2d2` and `self_play` each hold one subclass of
-`hackmatrix_rl.training.Algorithm`, with all that only it needs. Imitation is built on PPO.
+A package holds a config, whose fields are flags (`hackmatrix_rl.config.RunConfig`), a subclass of
+`hackmatrix_rl.training.Algorithm`, and all that only they need. Nothing outside knows one of them:
+commands and runs read this registry.
 """
 
-__all__: list[str] = []
+from collections.abc import Mapping
+from types import MappingProxyType
+
+ALGORITHMS: Mapping[str, str] = MappingProxyType(
+    {
+        "ppo": "hackmatrix_rl.algorithms.ppo:PPOConfig",
+        "imitation": "hackmatrix_rl.algorithms.imitation:ImitationConfig",
+        "r2d2": "hackmatrix_rl.algorithms.r2d2:R2D2Config",
+        "self-play": "hackmatrix_rl.algorithms.self_play:SelfPlayConfig",
+    }
+)
+"""The config class of each algorithm, by the name that `--algorithm` takes."""
+
+COMMANDS: Mapping[str, tuple[str, str, str]] = MappingProxyType(
+    {
+        "imitate": (
+            "hackmatrix_rl.algorithms.imitation._command:imitate",
+            "",
+            "train an agent to do what a teacher does",
+        ),
+        "selfplay": (
+            "hackmatrix_rl.algorithms.self_play._command:selfplay",
+            "",
+            "learn the clique game by playing against itself",
+        ),
+    }
+)
+"""The commands that algorithms add: where each is, its arguments, and what it does."""
+
+DEFAULT = "imitation"
+"""The algorithm of `hackmatrix-rl train`: it wins most from random weights."""
+
+BASELINE = "ppo"
+"""The algorithm that `bench` and `compare` measure, and that stored settings without one mean."""
+
+QUICK_PRESETS = ("debug",)
+"""Presets of `BASELINE`: the expert of `DEFAULT` takes longer to compile than all that they do."""
+
+__all__ = ["ALGORITHMS", "BASELINE", "COMMANDS", "DEFAULT", "QUICK_PRESETS"]

@@ -7,25 +7,15 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
-from jaxtyping import Array, Key, PyTree
+from jax.sharding import Mesh
 
-from hackmatrix_rl.agent import (
-    Collector,
-    CollectorState,
-    Rollout,
-)
-from hackmatrix_rl.agent.networks import ActorCritic
-from hackmatrix_rl.agent.precision import FLOAT32, PrecisionPolicy
-from hackmatrix_rl.algorithms.ppo import PPO
 from hackmatrix_rl.bench._environment_speed import (
     RandomPlay,
     Speed,
     speed_of,
 )
-from hackmatrix_rl.config import TrainConfig
-from hackmatrix_rl.env import Environment
+from hackmatrix_rl.config import RolloutConfig, TrainConfig
+from hackmatrix_rl.env import env_keys
 from hackmatrix_rl.runs import (
     compose,
     run_keys,
@@ -33,7 +23,6 @@ from hackmatrix_rl.runs import (
 )
 from hackmatrix_rl.system import peak_memory
 from hackmatrix_rl.training import Trainer, compiler_options
-from hackmatrix_rl.training.sharding import specs_of
 
 
 @dataclass(frozen=True)
@@ -89,21 +78,24 @@ def benchmark(
     network_key, training_key = run_keys(config.seed)
     trainer = compose(config, key=network_key)
     trainer.start(training_key)
-    actors = trainer.state.actors
+    environment = trainer.environment
+    games, timestep = jax.jit(environment.reset)(env_keys(training_key, config.num_envs))
     play = RandomPlay(
-        trainer.environment,
-        actors.environment,
-        actors.mask,
+        environment,
+        games,
+        timestep.mask,
         mesh=trainer.mesh,
         seed=config.seed,
         clock=clock,
     )
-    env = speed_of(play, steps=config.num_steps * config.updates_per_dispatch, repeats=repeats)
+    steps = config.steps_of_each * config.updates_per_dispatch
+    speeds = {"env": speed_of(play, steps=steps, repeats=repeats)}
     tally = play.tally
-    update = _bench_update(trainer, config, repeats, clock)
-    train = train_speed(trainer, config, repeats)
+    if (update := _learning_speed(trainer, config, repeats, clock)) is not None:
+        speeds["update"] = update
+    speeds["train"] = train_speed(trainer, config, repeats)
     return Benchmark(
-        speeds={"env": env, "update": update, "train": train},
+        speeds=speeds,
         checksum=int(tally.checksum),
         dropped_spawns=int(tally.dropped),
         env_episodes=int(tally.episodes),
@@ -111,7 +103,7 @@ def benchmark(
         device=device_of(trainer.mesh),
         versions=versions(),
         sizes=chosen_sizes(config, GAME_SIZES + LEARNING_SIZES)
-        | {"num_minibatches": config.minibatches},
+        | ({"num_minibatches": config.minibatches} if isinstance(config, RolloutConfig) else {}),
     )
 
 
@@ -132,59 +124,17 @@ LEARNING_SIZES = (
 def chosen_sizes(config: TrainConfig, names: Sequence[str]) -> dict[str, Any]:
     """The named settings of a config, without those that are `None`."""
     every = config.as_dict()
-    return {name: every[name] for name in names if every[name] is not None}
+    return {name: every[name] for name in names if every.get(name) is not None}
 
 
-class Replayed(Collector):
-    """Returns a stored rollout instead of collecting one."""
-
-    num_steps: int = eqx.field(static=True)
-    terms: tuple[str, ...] = eqx.field(static=True)
-    keep_log_probs: bool = eqx.field(static=True)
-    rollout: Rollout
-    actors: CollectorState
-
-    def start(
-        self, policy: ActorCritic, environment: Environment, keys: Key[Array, " num_envs"]
-    ) -> CollectorState:
-        """The state after the rollout."""
-        return self.actors
-
-    def __call__(
-        self,
-        policy: ActorCritic,
-        environment: Environment,
-        actors: CollectorState,
-        *,
-        precision: PrecisionPolicy = FLOAT32,
-    ) -> tuple[Rollout, CollectorState]:
-        """The stored rollout."""
-        return self.rollout, self.actors
-
-
-def _bench_update(
-    trainer: Trainer[PPO], config: TrainConfig, repeats: int, clock: Callable[[], float]
-) -> Speed:
-    """Measures an update without collecting: advantages, and all epochs of minibatches.
-
-    The rollout is empty (its numbers are 0, every action is legal), so no second collector is
-    compiled. The time of learning does not depend on the games, except for the network `mlp`:
-    it is faster on empty boards, so compare its whole updates.
-    """
-    update, state = trainer.algorithm, trainer.state
-    shapes = eqx.filter_eval_shape(
-        update.collect, state.learner.policy, update.environment, state.actors
-    )
-    rollout = Rollout(
-        **{
-            name: _zeros(getattr(shapes[0], name), spec, trainer.mesh)
-            for name, spec in specs_of(Rollout.environment_axes()).items()
-        }
-    )
-    rollout = eqx.tree_at(lambda r: r.mask, rollout, jnp.ones_like(rollout.mask))
-    kept = update.collect.terms, update.collect.keep_log_probs
-    collect = Replayed(config.num_steps, *kept, rollout=rollout, actors=state.actors)
-    learn = eqx.tree_at(lambda ppo: ppo.collect, update, collect)
+def _learning_speed(
+    trainer: Trainer[Any], config: TrainConfig, repeats: int, clock: Callable[[], float]
+) -> Speed | None:
+    """Measures an update without collecting; `None` for an algorithm that cannot do so."""
+    state = trainer.state
+    learn = trainer.algorithm.learning_only(state)
+    if learn is None:
+        return None
     arrays, rest = eqx.partition((learn, state), eqx.is_array)
 
     def program(arrays: Any) -> Any:
@@ -202,12 +152,7 @@ def _bench_update(
     return Speed(tuple(speeds), compile_seconds)
 
 
-def _zeros(shapes: PyTree, spec: PartitionSpec, mesh: Mesh) -> PyTree[Array]:
-    sharding = NamedSharding(mesh, spec)
-    return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype, device=sharding), shapes)
-
-
-def train_speed(trainer: Trainer[PPO], config: TrainConfig, repeats: int) -> Speed:
+def train_speed(trainer: Trainer[Any], config: TrainConfig, repeats: int) -> Speed:
     """Whole dispatches, as training does them.
 
     Args:

@@ -23,7 +23,6 @@ from hackmatrix_rl.errors import (
 from hackmatrix_rl.runs import (
     compose,
     estimate_memory,
-    make_environment,
     make_mesh,
     run_keys,
 )
@@ -131,7 +130,7 @@ def full_benchmark(
 def _environment_parts(
     config: TrainConfig, sizes: Sequence[int], repeats: int, clock: Callable[[], float]
 ) -> Iterator[Part]:
-    environment = make_environment(config)
+    environment = config.environment()
     devices = make_mesh(replace(config, num_envs=max(sizes)))
     each = COPIES * bytes_a_game(environment)
     room = available_memory()

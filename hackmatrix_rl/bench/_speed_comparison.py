@@ -27,7 +27,6 @@ from hackmatrix_rl.env import (
 )
 from hackmatrix_rl.runs import (
     check_played,
-    make_environment,
     make_mesh,
     versions,
 )
@@ -109,11 +108,11 @@ def compare_with_pgx(
     """
     name = f"pgx {PGX_GAME}"
     environments: dict[str, Environment] = {
-        "env": make_environment(config),
+        "env": config.environment(),
         name: from_pgx(PGX_GAME),
     }
     devices = make_mesh(config)
-    check_played(make_environment(config), math.ceil(config.num_envs / devices.size))
+    check_played(config.environment(), math.ceil(config.num_envs / devices.size))
     keys = env_keys(jax.random.key(config.seed), config.num_envs)
     plays = {}
     for each, environment in environments.items():

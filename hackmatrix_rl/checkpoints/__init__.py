@@ -19,6 +19,7 @@ from hackmatrix_rl.checkpoints._manifest import (
 )
 from hackmatrix_rl.checkpoints._metadata import (
     FORMAT,
+    check_playable,
     check_resumable,
     read_metadata,
 )
@@ -33,10 +34,7 @@ from hackmatrix_rl.checkpoints._reader import (
     load,
     read_arrays,
     restore,
-)
-from hackmatrix_rl.checkpoints._self_play import (
-    LoadedSelfPlay,
-    load_self_play,
+    to_device,
 )
 from hackmatrix_rl.checkpoints._shipped import (
     CARD,
@@ -62,10 +60,10 @@ __all__ = [
     "CheckpointWriter",
     "Complaints",
     "Loaded",
-    "LoadedSelfPlay",
     "Report",
     "SaveResult",
     "Stored",
+    "check_playable",
     "check_resumable",
     "checkpoints_in",
     "find_checkpoint",
@@ -73,12 +71,12 @@ __all__ = [
     "initial_settings",
     "initial_weights",
     "load",
-    "load_self_play",
     "read_arrays",
     "read_metadata",
     "restore",
     "run_of",
     "save",
+    "to_device",
     "trim_checkpoint",
     "valid_names",
     "whole_checkpoint",

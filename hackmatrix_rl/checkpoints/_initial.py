@@ -1,6 +1,7 @@
 """`--init`: the weights that a new training starts from."""
 
 import warnings
+from dataclasses import Field, fields
 from typing import Any
 
 import equinox as eqx
@@ -18,20 +19,8 @@ from hackmatrix_rl.checkpoints._finder import Report, find_checkpoint
 from hackmatrix_rl.checkpoints._metadata import check_playable, hackmatrix_config, read_metadata
 from hackmatrix_rl.checkpoints._reader import load
 from hackmatrix_rl.checkpoints._shipped import in_league
-from hackmatrix_rl.config import (
-    FROM_SEQUENCES,
-    OUTPUT_SETTINGS,
-    TrainConfig,
-    check_trusted,
-    make_environment,
-)
-from hackmatrix_rl.errors import ConfigError, as_given
-
-ALIKE = ("observation", "network", "width", "depth")
-"""Settings that decide what the weights mean; rules and actions have an identity besides.
-
-The league is not among them: what an agent learned in one is a start for the other.
-"""
+from hackmatrix_rl.config import TrainConfig, check_trusted
+from hackmatrix_rl.errors import ConfigError, as_given, same_structure
 
 
 def initial_settings(
@@ -54,7 +43,7 @@ def initial_settings(
         check_trusted(other, folder, trust_code=trust_code)
     except ConfigError as error:
         raise ConfigError(f"--init {init}: {error}") from error
-    return {name: getattr(other, name) for name in ALIKE}
+    return {each.name: getattr(other, each.name) for each in _alike(other)}
 
 
 def initial_weights(
@@ -83,13 +72,15 @@ def initial_weights(
     try:
         folder, other = _start(config.init, config.league, report)
         _check_alike(config, other)
-        there = _with_heads_of(other, policy, same_value=other.value_head == config.value_head)
+        same_value = other.heads.value == config.heads.value
+        there = _with_heads_of(other, policy, same_value=same_value)
         loaded = load(str(folder), policy=there, report=report)
-        scale = loaded.value_scale() if other.value_scale == config.value_scale else None
+        same_units = same_structure(other.initial_scale(), config.initial_scale())
+        scale = loaded.value_scale() if same_units else None
     except ConfigError as error:
         raise ConfigError(f"--init {config.init}: {error}") from error
     found = loaded.policy
-    if other.value_head != config.value_head:
+    if not same_value:
         own = _headless(policy).heads.value
         found = eqx.tree_at(lambda there: _headless(there).heads.value, found, own)
     return _with_own_head(policy, found), scale
@@ -104,11 +95,11 @@ def _with_heads_of(other: TrainConfig, policy: ActorCritic, *, same_value: bool)
     """The network with heads for value and auxiliary loss of the other training's kind."""
     headless = _headless(policy)
     if not same_value:
-        headless = with_value_head(headless, other.value_head, key=jax.random.key(0))
-    if other.aux_coefficient == 0:
+        headless = with_value_head(headless, other.heads.value, key=jax.random.key(0))
+    if not other.heads.auxiliary:
         return headless
-    spec = make_environment(other).spec
-    return add_auxiliary_head(headless, spec, wins=other.aux_victory, key=jax.random.key(0))
+    wins = other.heads.victory
+    return add_auxiliary_head(headless, other.spec(), wins=wins, key=jax.random.key(0))
 
 
 def _with_own_head(policy: ActorCritic, found: ActorCritic) -> ActorCritic:
@@ -131,17 +122,27 @@ def _start(init: str, league: str | None, report: Report) -> tuple[epath.Path, T
     return folder, hackmatrix_config(folder, metadata)
 
 
+def _alike(config: TrainConfig) -> "list[Field[Any]]":
+    """The settings that decide what the weights mean; rules and actions have an identity besides.
+
+    The league is not among them: what an agent learned in one is a start for the other.
+    """
+    return [each for each in fields(config) if each.metadata["alike"]]
+
+
 def _check_alike(config: TrainConfig, other: TrainConfig) -> None:
-    if (config.algorithm == FROM_SEQUENCES) != (other.algorithm == FROM_SEQUENCES):
+    if config.greedy != other.greedy:
         raise ConfigError(
             f"trained by --algorithm {other.algorithm}, and this training is by --algorithm "
             f"{config.algorithm}: one learns Q-values, the other a policy. Start from a training "
             "of the same kind."
         )
-    for name in (*ALIKE, *(OUTPUT_SETTINGS if config.algorithm == FROM_SEQUENCES else ())):
-        here, there = getattr(config, name), getattr(other, name)
+    for each in _alike(config):
+        # Another algorithm whose outputs mean the same may lack the setting.
+        here = getattr(config, each.name)
+        there = getattr(other, each.name, here)
         if here != there:
-            was, is_now = as_given(name, there), as_given(name, here)
+            was, is_now = as_given(each.name, there), as_given(each.name, here)
             raise ConfigError(
                 f"trained with {was}, but this training has {is_now}. "
                 f"Use {was}, or start from another."

@@ -14,14 +14,13 @@ from hackmatrix_rl.checkpoints._names import (
     LONGEST_ID,
     name_trouble,
 )
-from hackmatrix_rl.config import TrainConfig, config_from_dict, is_self_play
-from hackmatrix_rl.env import (
-    KINDS,
-    GameIdentity,
-    Kind,
-    clique_identity,
-    game_identity,
+from hackmatrix_rl.config import (
+    TrainConfig,
+    algorithms,
+    baseline_algorithm,
+    config_from_dict,
 )
+from hackmatrix_rl.env import GameIdentity
 from hackmatrix_rl.errors import (
     ConfigError,
     DamagedFileError,
@@ -123,15 +122,11 @@ def _game_trouble(value: object) -> str | None:
     return None
 
 
-def observation_of(config: Mapping[str, Any]) -> Kind:
-    """The kind of observation that a stored config names; configs without one saw the screen."""
-    named = config.get("observation")
-    return next((kind for kind in KINDS if kind == named), "compact")
-
-
 def identity_of(config: Mapping[str, Any]) -> GameIdentity:
     """The identity in this version of the game that a stored config is about."""
-    return clique_identity() if is_self_play(config) else game_identity(observation_of(config))
+    known, named = algorithms(), config.get("algorithm")
+    kind = known.get(named if isinstance(named, str) else "", known[baseline_algorithm()])
+    return kind.game_identity(config)
 
 
 def hackmatrix_config(folder: epath.Path, metadata: Mapping[str, Any]) -> TrainConfig:
@@ -150,8 +145,9 @@ def hackmatrix_config(folder: epath.Path, metadata: Mapping[str, Any]) -> TrainC
         raise ConfigError(f"{folder}: {error}") from error
     if not isinstance(config, TrainConfig):
         raise ConfigError(
-            f"{folder}: of self-play on the clique game, and cannot play HackMatrix. In Python, "
-            "hm.load_self_play loads it; hackmatrix-rl selfplay --resume-run goes on with its run."
+            f"{folder}: by --algorithm {config.algorithm}, and cannot play HackMatrix. In Python, "
+            f"{config.loader} loads it; hackmatrix-rl {config.command} --resume-run goes on with "
+            "its run."
         )
     return config
 

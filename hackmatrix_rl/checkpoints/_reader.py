@@ -44,15 +44,7 @@ from hackmatrix_rl.checkpoints._metadata import (
 )
 from hackmatrix_rl.checkpoints._policy_file import POLICY
 from hackmatrix_rl.checkpoints._shipped import CARD
-from hackmatrix_rl.config import (
-    FROM_SEQUENCES,
-    TrainConfig,
-    build_policy,
-    build_value_scale,
-    check_trusted,
-    make_environment,
-    schedule_of,
-)
+from hackmatrix_rl.config import TrainConfig, check_trusted, schedule_of
 from hackmatrix_rl.env import HackMatrix
 from hackmatrix_rl.errors import (
     ConfigError,
@@ -99,10 +91,8 @@ class Loaded:
         Raises:
             ConfigError: the checkpoint's part of them cannot be read.
         """
-        if self.greedy and not self.config.dueling:
-            return None
-        scale = build_value_scale(self.config)
-        if not leaves_by_path(scale):
+        scale = self.config.initial_scale() if self.config.has_value else None
+        if scale is None or not leaves_by_path(scale):
             return scale
         stored = read_arrays(self.folder, "training", under=VALUE_SCALE).under(VALUE_SCALE)
         return to_device(stored.fill(scale)) if stored.mismatch(scale) is None else None
@@ -110,7 +100,7 @@ class Loaded:
     @property
     def greedy(self) -> bool:
         """Whether the policy is played by its likeliest action: its logits are Q-values."""
-        return self.config.algorithm == FROM_SEQUENCES
+        return self.config.greedy
 
     def agent(self, *, greedy: bool | None = None) -> PolicyAgent:
         """The policy as a player that knows the units of its value, as `Searcher` needs it.
@@ -229,12 +219,11 @@ def load(
         config = dataclasses.replace(config, network=network)
     elif policy is None:
         check_trusted(config, folder, trust_code=trust_code)
-    environment = make_environment(config)
     if policy is None:
-        policy = build_policy(config, environment.spec, key=jax.random.key(0))
+        policy = config.policy(key=jax.random.key(0))
     return Loaded(
         policy=to_device(restore(folder, "policy", policy)),
-        environment=environment,
+        environment=config.environment(),
         config=config,
         folder=folder,
         metadata=MappingProxyType(metadata),

@@ -43,7 +43,7 @@ def trim_checkpoint(source: epath.PathLike, target: epath.PathLike) -> int:
         checkpointer.save(place, ocp.args.Composite(**items))
     metadata["random_keys"] = {name: dict(part.keys) for name, part in stored.items()}
     metadata["config"] |= dict.fromkeys(_PRIVATE)
-    if metadata["config"].get("init") is not None:  # a PPO with a teacher must have one
+    if metadata["config"].get("init") is not None:  # a training with a teacher must have one
         metadata["config"]["init"] = epath.Path(metadata["config"]["init"]).name
     metadata["run"] = {}
     write_json(epath.Path(place) / METADATA, metadata)

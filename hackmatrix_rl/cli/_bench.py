@@ -34,13 +34,11 @@ from hackmatrix_rl.cli._settings import (
     settings_epilog,
 )
 from hackmatrix_rl.cli._working import Working
-from hackmatrix_rl.config import (
-    TrainConfig,
-)
+from hackmatrix_rl.config import TrainConfig, algorithms_of, baseline_algorithm
 from hackmatrix_rl.errors import (
     ConfigError,
 )
-from hackmatrix_rl.runs import check_is_ppo, make_mesh, versions
+from hackmatrix_rl.runs import make_mesh, versions
 from hackmatrix_rl.system import check_output_file, write_json
 
 COMPARED_GAMES = 1024
@@ -85,7 +83,7 @@ SETTINGS = ("Game", "Devices", "Collecting", "Network", "Learning")
     help="Runs of each measurement; the report has their median, smallest and largest.",
 )
 @trust_option
-@config_options(SETTINGS, in_help=False)
+@config_options(algorithms_of("train"), SETTINGS, in_help=False)
 @click.pass_context
 def bench(
     context: click.Context,
@@ -119,10 +117,10 @@ def bench(
         raise ConfigError(f"--sizes {sizes} needs --full; --num-envs is for one size.")
     numbers = None if sizes is None else parse_sizes(sizes)
     defaults = {} if compare is None else {"num_envs": COMPARED_GAMES}
-    settings = chosen_config(context, preset, config, defaults)
+    baseline = baseline_algorithm()
+    settings = chosen_config(context, preset, config, defaults, algorithm=baseline)
     if compare is not None:  # not before: importing it starts the devices
         require("pgx", extra="compare", caller="--compare pgx")
-    check_is_ppo(settings, "bench")
     if json_file is not None:
         check_output_file(json_file, "--json")
     if full:

@@ -16,6 +16,7 @@ from hackmatrix_rl.cli._working import Working
 from hackmatrix_rl.config import (
     MOST_EPISODES,
     TrainConfig,
+    baseline_algorithm,
     preset_names,
     read_settings,
 )
@@ -135,20 +136,26 @@ def chosen_configs(
             "and one or none."
         )
     settled = [
-        config_here(preset, read_settings(file, report=tell), trust_code=trust_code)
+        config_here(
+            preset,
+            read_settings(file, report=tell),
+            algorithm=baseline_algorithm(),
+            trust_code=trust_code,
+        )
         for file in files
     ]
     if precision:
-        base = settled[0] if settled else config_here(preset, {})
+        base = settled[0] if settled else config_here(preset, {}, algorithm=baseline_algorithm())
         found = [(name, dataclasses.replace(base, precision=name)) for name in ("f32", "bf16")]
     else:
         same = files[0].stem == files[1].stem
         names = [str(file) if same else file.stem for file in files]
         found = list(zip(names, settled, strict=True))
+    trained = [(name, config) for name, config in found if isinstance(config, TrainConfig)]
     if len({select_device(config.device) for _, config in found}) > 1:
         named = " and ".join(f"{name}: {config.device}" for name, config in found)
         raise ConfigError(f"the files name different devices ({named}). Use one for both.")
-    return found
+    return trained
 
 
 def comparison_table(found: Comparison) -> Table:

@@ -1,10 +1,13 @@
 """Options under headings in the help of a command."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
 
 from hackmatrix_rl.cli._command import Command
+from hackmatrix_rl.config import algorithms, default_algorithm
+from hackmatrix_rl.game import TERM_NAMES
 
 GROUPS = (
     "Run",
@@ -20,6 +23,15 @@ GROUPS = (
     "Watching",
 )
 
+FIRST = (
+    *("preset", "config", "algorithm", "resume_run", "total_timesteps", "init", "teacher"),
+    *("learning_rate", "gamma", "num_envs", "network", "width", "precision", "reward"),
+    *("seed", "device", "mesh", "run_dir", "eval_interval", "wandb", "dry_run"),
+)
+"""The options that `--help` lists, in this order; `--help-all` lists the others, too."""
+
+_ALGORITHM, _ALL = f"{__name__}.algorithm", f"{__name__}.all"
+
 
 class GroupedOption(click.Option):
     """An option that stands under a heading of the help.
@@ -33,18 +45,120 @@ class GroupedOption(click.Option):
         self.group = group
 
 
+class SettingOption(GroupedOption):
+    """An option for a field that some algorithms have. Its help is that of the one asked for.
+
+    Attributes:
+        helps: the help for each algorithm that has the field.
+        common: whether all algorithms of the command have it.
+    """
+
+    def __init__(
+        self, *arguments: Any, helps: Mapping[str, str], common: bool, **settings: Any
+    ) -> None:
+        super().__init__(*arguments, **settings)
+        self.helps = helps
+        self.common = common
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """The line of the help; `None` where the algorithm does not have the field."""
+        record = super().get_help_record(ctx)
+        if record is None:
+            return None
+        name = str(ctx.meta.get(_ALGORITHM, default_algorithm("auto")[0]))
+        if name not in self.helps and not self.common and name in algorithms():
+            return None
+        return record[0], self.helps.get(name, next(iter(self.helps.values())))
+
+
 class GroupedOptions(Command):
     """A command whose help shows the options of each group under a heading."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes the options, group by group; options without a group come first."""
-        sections: dict[str, list[tuple[str, str]]] = {each: [] for each in ("Options", *GROUPS)}
-        for parameter in self.get_params(ctx):
-            record = parameter.get_help_record(ctx)
-            if record is not None:
-                heading = getattr(parameter, "group", "Options")
-                sections.setdefault(heading, []).append(record)
-        for heading, records in sections.items():
-            if records:
-                with formatter.section(heading):
-                    formatter.write_dl(records)
+        write_options(self.get_params(ctx), ctx, formatter)
+
+
+class TrainOptions(GroupedOptions):
+    """A command with the flags of several algorithms: its help shows the most useful ones.
+
+    `--algorithm NAME --help` also shows those that only this algorithm has, and `--help-all` shows
+    all of it.
+    """
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """The options, and `--help-all`."""
+        return [*super().get_params(ctx), _help_all()]
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Looks for the algorithm first: the help depends on it, wherever it stands."""
+        for place, word in enumerate(args):
+            name, equals, value = word.partition("=")
+            if name == "--algorithm":
+                following = args[place + 1] if place + 1 < len(args) else ""
+                ctx.meta[_ALGORITHM] = value if equals else following
+        return super().parse_args(ctx, args)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Writes the examples, after `--help-all` also the terms of the reward."""
+        if ctx.meta.get(_ALL):
+            formatter.write_paragraph()
+            formatter.write_text(f"Terms of --reward: {', '.join(TERM_NAMES)}.")
+        super().format_epilog(ctx, formatter)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Writes the first options, those of the algorithm, or all."""
+        parameters = {each.name: each for each in self.get_params(ctx)}
+        if ctx.meta.get(_ALL):
+            write_options(list(parameters.values()), ctx, formatter)
+            return
+        first = [parameters[name] for name in (*FIRST, "help", "help_all") if name in parameters]
+        with formatter.section("Options"):
+            formatter.write_dl([r for each in first if (r := each.get_help_record(ctx))])
+        if (name := ctx.meta.get(_ALGORITHM)) in algorithms():
+            own = [
+                each
+                for each in parameters.values()
+                if isinstance(each, SettingOption) and not each.common and each not in first
+            ]
+            with formatter.section(f"Of --algorithm {name}"):
+                formatter.write_dl([r for each in own if (r := each.get_help_record(ctx))])
+
+
+def write_options(
+    parameters: Sequence[click.Parameter], ctx: click.Context, formatter: click.HelpFormatter
+) -> None:
+    """Writes options under the headings of their groups.
+
+    Args:
+        parameters: of the command.
+        ctx: of the command.
+        formatter: takes them.
+    """
+    sections: dict[str, list[tuple[str, str]]] = {each: [] for each in ("Options", *GROUPS)}
+    for parameter in parameters:
+        record = parameter.get_help_record(ctx)
+        if record is not None:
+            heading = getattr(parameter, "group", "Options")
+            sections.setdefault(heading, []).append(record)
+    for heading, records in sections.items():
+        if records:
+            with formatter.section(heading):
+                formatter.write_dl(records)
+
+
+def _help_all() -> click.Option:
+    def show(ctx: click.Context, option: click.Parameter, asked: bool) -> None:
+        if asked:
+            ctx.meta[_ALL] = True
+            click.echo(ctx.get_help(), color=ctx.color)
+            ctx.exit()
+
+    return click.Option(
+        ["--help-all"],
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=show,
+        help="Show every option of the algorithm, and exit.",
+    )

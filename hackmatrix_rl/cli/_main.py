@@ -17,22 +17,57 @@ from hackmatrix_rl.cli._output import (
 )
 from hackmatrix_rl.cli._working import Working
 
-# Where each command is. It is imported when needed: the help does not wait for JAX.
-_COMMANDS = {
-    "train": "hackmatrix_rl.cli._train:train",
-    "imitate": "hackmatrix_rl.cli._imitate:imitate",
-    "selfplay": "hackmatrix_rl.cli._self_play:selfplay",
-    "eval": "hackmatrix_rl.cli._eval:evaluate_command",
-    "watch": "hackmatrix_rl.cli._watch:watch_command",
-    "replay": "hackmatrix_rl.cli._replay:replay_command",
-    "analyze": "hackmatrix_rl.cli._analyze:analyze_command",
-    "report": "hackmatrix_rl.cli._report:report_command",
-    "ui": "hackmatrix_rl.cli._ui:ui_command",
-    "bench": "hackmatrix_rl.cli._bench:bench",
-    "compare": "hackmatrix_rl.cli._compare:compare_command",
-    "play": "hackmatrix_rl.cli._play:play_command",
-    "doctor": "hackmatrix_rl.cli._doctor:doctor_command",
-    "verify-resume": "hackmatrix_rl.cli._verify_resume:verify_resume_command",
+_REGISTRY = "hackmatrix_rl.algorithms"
+"""The module that adds commands of algorithms. Commands do not know one of them."""
+
+# Where each command is, how it is called, and what it does. It is imported when needed: the help
+# does not wait for JAX.
+_COMMANDS: dict[str, tuple[str, str, str]] = {
+    "train": ("hackmatrix_rl.cli._train:train", "", "train for some minutes on two CPU cores"),
+    **import_module(_REGISTRY).COMMANDS,
+    "eval": (
+        "hackmatrix_rl.cli._eval:evaluate_command",
+        "runs/...",
+        "how well a trained policy plays",
+    ),
+    "watch": (
+        "hackmatrix_rl.cli._watch:watch_command",
+        "runs/...",
+        "see it play, in the terminal or as a page",
+    ),
+    "replay": (
+        "hackmatrix_rl.cli._replay:replay_command",
+        "game.json",
+        "play a replay again exactly",
+    ),
+    "report": ("hackmatrix_rl.cli._report:report_command", "runs/...", "a page about a run"),
+    "analyze": (
+        "hackmatrix_rl.cli._analyze:analyze_command",
+        "runs/...",
+        "where its games end, and what its tools bring",
+    ),
+    "ui": (
+        "hackmatrix_rl.cli._ui:ui_command",
+        "runs/...",
+        "play in the browser, watch an agent, take over",
+    ),
+    "bench": ("hackmatrix_rl.cli._bench:bench", "", "how fast this machine is"),
+    "compare": (
+        "hackmatrix_rl.cli._compare:compare_command",
+        "A.toml B.toml",
+        "whether B is as good as A, and how fast",
+    ),
+    "play": ("hackmatrix_rl.cli._play:play_command", "", "play yourself, in the terminal"),
+    "doctor": (
+        "hackmatrix_rl.cli._doctor:doctor_command",
+        "",
+        "whether this installation works, and what to do",
+    ),
+    "verify-resume": (
+        "hackmatrix_rl.cli._verify_resume:verify_resume_command",
+        "",
+        "proof that resuming a run changes no bit of it",
+    ),
 }
 
 
@@ -52,7 +87,7 @@ class Commands(click.Group):
         """The command with a name; imports all that it needs."""
         if cmd_name not in _COMMANDS:
             return None
-        module, name = _COMMANDS[cmd_name].split(":")
+        module, name = _COMMANDS[cmd_name][0].split(":")
         command: click.Command = getattr(import_module(module), name)
         return command
 
@@ -78,7 +113,13 @@ class Commands(click.Group):
         return name, command, rest if command is None else rest + added_flags(command)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Writes nothing: the text above lists the commands, and asking them would import all."""
+        """Writes a line for each command, without importing it."""
+        lines = [
+            (f"{name} {arguments}".rstrip(), what)
+            for name, (_, arguments, what) in _COMMANDS.items()
+        ]
+        with formatter.section("Commands"):
+            formatter.write_dl(lines)
 
     def main(
         self,
@@ -164,22 +205,6 @@ def _tell_versions(context: click.Context) -> NoReturn:
 @click.pass_context
 def main(context: click.Context) -> None:
     """HackMatrix: train an agent, see how it plays, play, measure speed.
-
-    \b
-    hackmatrix-rl train                 train for some minutes on two CPU cores
-    hackmatrix-rl imitate               train an agent to do what a teacher does
-    hackmatrix-rl selfplay              learn the clique game by playing against itself
-    hackmatrix-rl eval runs/...         how well a trained policy plays
-    hackmatrix-rl watch runs/...        see it play, in the terminal or as a page
-    hackmatrix-rl replay game.json      play a replay again exactly
-    hackmatrix-rl report runs/...       a page about a run
-    hackmatrix-rl analyze runs/...      where its games end, and what its tools bring
-    hackmatrix-rl ui runs/...           play in the browser, watch an agent, take over
-    hackmatrix-rl bench                 how fast this machine is
-    hackmatrix-rl compare A.toml B.toml whether B is as good as A, and how fast
-    hackmatrix-rl play                  play yourself, in the terminal
-    hackmatrix-rl doctor                whether this installation works, and what to do
-    hackmatrix-rl verify-resume         proof that resuming a run changes no bit of it
 
     The environment variable HACKMATRIX_RL_FLAGS (`--num-envs=16 --num-steps=4`) adds flags to
     every command that knows them. They override the command line, to try any command at a small

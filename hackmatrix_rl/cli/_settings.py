@@ -12,18 +12,16 @@ from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from hackmatrix_rl.cli._failures import tell
-from hackmatrix_rl.cli._grouped import GROUPS, GroupedOption
+from hackmatrix_rl.cli._grouped import GROUPS, GroupedOption, SettingOption
 from hackmatrix_rl.config import (
     AUTO,
-    CONTINUED,
-    PRESETS,
     RENAMED,
-    REPLAYED,
-    TAUGHT,
     RunConfig,
-    SelfPlayConfig,
     TrainConfig,
+    algorithms,
+    algorithms_of,
     check_one_name,
+    default_algorithm,
     field_types,
     is_scheduled,
     options_of,
@@ -105,29 +103,32 @@ def _whole(text: str) -> int:
 
 
 def config_options(
+    kinds: Mapping[str, type[RunConfig]],
     groups: Collection[str] = GROUPS,
     *,
-    kind: type[RunConfig] = TrainConfig,
     also: Collection[str] = (),
     preset: str | None = AUTO,
     in_help: bool = True,
 ) -> Callable[[F], F]:
-    """Gives a command `--preset`, `--config`, and an option for each field of some groups.
+    """Gives a command `--config`, and an option for each field of the configs of some algorithms.
+
+    A command for several algorithms gets `--algorithm`, too.
 
     Args:
+        kinds: the config classes by algorithm.
         groups: the groups of the fields.
-        kind: the config whose fields they are.
         also: further fields.
-        preset: the default, for the help; `None`: the command has no presets.
+        preset: the default of `--preset`, for the help; `None`: the command has no presets.
         in_help: whether the help lists the fields of the groups, or leaves them to the help of
             `train`. It always lists those of `also`.
     """
+    names = preset_names()
     presets = click.option(
         "--preset",
-        metavar="|".join(preset_names()),
-        shell_complete=lambda context, option, typed: completed(preset_names(), typed),
-        help="Settings for a kind of device, which auto finds, or for Q-learning (fast, max, "
-        f"quality).  [default: {preset}]",
+        metavar="|".join(names),
+        shell_complete=lambda context, option, typed: completed(names, typed),
+        help="Settings for a kind of device, which auto finds, or for one algorithm.  "
+        f"[default: {preset}]",
     )
     file = click.option(
         "--config",
@@ -136,56 +137,44 @@ def config_options(
         help="Settings from a TOML file, under the names of the flags. Flags override the file"
         + ("." if preset is None else ", and the file overrides the preset."),
     )
+    algorithm = click.option(
+        "--algorithm",
+        cls=GroupedOption,
+        group="Options",
+        metavar="|".join(kinds),
+        shell_complete=lambda context, option, typed: completed(kinds, typed),
+        help="How to learn. "
+        + "; ".join(f"{name}: {kind.summary}" for name, kind in kinds.items())
+        + ".  [default: "
+        + (default_algorithm(AUTO)[0] if preset == AUTO else "that of the preset")
+        + "]",
+    )
 
     def decorate(command: F) -> F:
-        for each in reversed(options_of(kind)):
-            if each.metadata["group"] in groups or each.name in also:
-                command = _option(each, kind, shown=in_help or each.name in also)(command)
-                for old in _old_names(each.name):
+        for name in reversed(_names_of(kinds.values())):
+            found = {
+                owner: each
+                for owner, kind in kinds.items()
+                if (each := kind.__dataclass_fields__.get(name)) is not None
+            }
+            each = next(iter(found.values()))
+            if each.metadata["group"] in groups or name in also:
+                command = _option(found, kinds, shown=in_help or name in also)(command)
+                for old in _old_names(name):
                     command = click.option(flag(old), old, type=Value(each), hidden=True)(command)
         command = file(command)
+        if len(kinds) > 1:
+            command = algorithm(command)
         return command if preset is None else presets(command)
 
     return decorate
 
 
-def more_options(kind: type[RunConfig], *, but: type[RunConfig]) -> Callable[[F], F]:
-    """Gives a command an option for each field of a config that another one lacks, not in its help.
-
-    Args:
-        kind: the config.
-        but: the other one.
-    """
-    there = {each.name for each in dataclasses.fields(but)}
-
-    def decorate(command: F) -> F:
-        for each in reversed(options_of(kind)):
-            if each.name not in there:
-                command = _option(each, kind, shown=False)(command)
-        return command
-
-    return decorate
-
-
-def refuse_other_settings(context: click.Context, kind: type[RunConfig]) -> None:
-    """Refuses flags of settings that a config does not have.
-
-    Args:
-        context: of a command with the options of several configs.
-        kind: the one that counts.
-
-    Raises:
-        ConfigError: such a flag is on the command line.
-    """
-    known = {each.name for each in dataclasses.fields(kind)} | set(RENAMED)
-    for other in (TrainConfig, SelfPlayConfig):
-        for each in dataclasses.fields(other):
-            source = context.get_parameter_source(each.name)
-            if each.name not in known and source is ParameterSource.COMMANDLINE:
-                raise ConfigError(
-                    f"{flag(each.name)}: no setting of what is asked for. It is one of "
-                    f"hackmatrix-rl {'train' if other is TrainConfig else 'selfplay'}."
-                )
+def _names_of(kinds: Iterable[type[RunConfig]]) -> list[str]:
+    """The names of the fields of some configs, those that all have at the end."""
+    ordered = [each.name for kind in kinds for each in options_of(kind)]
+    run = {each.name for each in dataclasses.fields(RunConfig)}
+    return sorted(dict.fromkeys(ordered), key=lambda name: name in run)
 
 
 def league_option(command: F) -> F:
@@ -200,12 +189,12 @@ def league_option(command: F) -> F:
 
 def settings_epilog(groups: Collection[str]) -> str:
     """The last lines of a help that leaves the settings of a run to the help of `train`."""
-    there = {each.metadata["group"] for each in dataclasses.fields(TrainConfig)}
-    *most, last = [group for group in groups if group in there]
-    named = f"{', '.join(most)} and {last}"
+    trained = [each for kind in algorithms_of("train").values() for each in options_of(kind)]
+    there = {each.metadata["group"] for each in trained}
     return (
         "The settings of a run are flags here, too (--num-envs 64, --network gru). "
-        f"`hackmatrix-rl train --help` lists them, under {named}."
+        "`hackmatrix-rl train --help-all` lists them, under "
+        f"{', '.join(group for group in groups if group in there)}."
     )
 
 
@@ -215,14 +204,29 @@ def _old_names(name: str) -> list[str]:
 
 
 def _option(
-    each: "dataclasses.Field[Any]", kind: type[RunConfig], *, shown: bool
+    fields: "Mapping[str, dataclasses.Field[Any]]",
+    kinds: Mapping[str, type[RunConfig]],
+    *,
+    shown: bool,
 ) -> Callable[[F], F]:
-    help_text = f"{each.metadata['help']}  {_defaults(each, kind)}".rstrip()
+    """The option of a field that some algorithms have.
+
+    Args:
+        fields: by algorithm.
+        kinds: the config classes of all algorithms of the command.
+        shown: whether the help lists it.
+    """
+    each = next(iter(fields.values()))
     option = partial(
         click.option,
-        cls=GroupedOption,
+        cls=SettingOption,
         group=each.metadata["group"],
-        help=help_text,
+        help=each.metadata["help"],
+        helps={
+            name: f"{field.metadata['help']}  {_defaults(field, kinds[name])}".rstrip()
+            for name, field in fields.items()
+        },
+        common=len(fields) == len(kinds),
         hidden=not shown,
     )
     if field_types(each)[0] is bool:
@@ -235,22 +239,11 @@ def _option(
 
 def _defaults(each: "dataclasses.Field[Any]", kind: type[RunConfig]) -> str:
     """`[default: 512; gpu, tpu: 4096]`: the default, and what presets change it to."""
-    if each.metadata["chosen"]:
-        return f"[default: {each.metadata['chosen']}]"
     shown = [] if each.default is None else [f"default: {_shown(each.default)}"]
     changed: dict[str, list[str]] = {}
-    if kind is not TrainConfig:
-        return f"[{shown[0]}]" if shown else ""
-    for preset, settings in PRESETS.items():
-        if each.name in settings and settings[each.name] != each.default:
-            changed.setdefault(_shown(settings[each.name]), []).append(preset)
-    for name, settings in (
-        ("imitation", TAUGHT),
-        ("r2d2", REPLAYED),
-        ("--init", CONTINUED),
-    ):
+    for preset, settings in (*kind.presets.items(), ("--init", kind.continued)):
         if settings.get(each.name, each.default) != each.default:
-            changed.setdefault(_shown(settings[each.name]), []).append(name)
+            changed.setdefault(_shown(settings[each.name]), []).append(preset)
     shown += [f"{', '.join(presets)}: {value}" for value, presets in changed.items()]
     return f"[{'; '.join(shown)}]" if shown else ""
 
@@ -264,7 +257,7 @@ def _shown(value: Any) -> str:
 
 
 def given_settings(
-    context: click.Context, file: Path | None, kind: type[RunConfig] = TrainConfig
+    context: click.Context, file: Path | None, command: str = "train"
 ) -> dict[str, Any]:
     """The settings on the command line and in a file; the command line goes before the file.
 
@@ -273,7 +266,7 @@ def given_settings(
     Args:
         context: of the command.
         file: with settings, if one was given.
-        kind: the config that the settings are for.
+        command: whose settings they are; empty: of any.
 
     Raises:
         ConfigError: if the file cannot be read, or a setting is given under two names.
@@ -287,9 +280,9 @@ def given_settings(
     check_one_name(old, given, is_flag=True)
     for name in old:
         tell(renamed_line(name, is_flag=True))
-    settings = {} if file is None else read_settings(file, kind=kind, report=tell)
-    fields = {each.name for each in dataclasses.fields(kind)}
-    return settings | {name: value for name, value in rename(given)[0].items() if name in fields}
+    settings = {} if file is None else read_settings(file, command=command, report=tell)
+    known = {"algorithm", *_names_of(algorithms().values())}
+    return settings | {name: value for name, value in rename(given)[0].items() if name in known}
 
 
 def chosen_config(
@@ -298,7 +291,7 @@ def chosen_config(
     file: Path | None,
     defaults: Mapping[str, Any] = MappingProxyType({}),
     *,
-    trains: bool = False,
+    algorithm: str = "",
     note: Callable[[str], None] = lambda reason: None,
 ) -> TrainConfig:
     """The config that preset, file and options make; this process computes on its device.
@@ -309,7 +302,7 @@ def chosen_config(
         file: with settings, if one was given.
         defaults: of the command itself; they go before the preset, and file and options before
             them.
-        trains: as for `config_here`.
+        algorithm: as for `config_here`.
         note: as for `config_here`.
 
     Raises:
@@ -317,6 +310,7 @@ def chosen_config(
     """
     settings = {**defaults, **given_settings(context, file)}
     trust_code = context.params.get("trust_code", False)
-    config = config_here(preset, settings, trains=trains, trust_code=trust_code, note=note)
+    config = config_here(preset, settings, algorithm=algorithm, trust_code=trust_code, note=note)
+    assert isinstance(config, TrainConfig), "hackmatrix-rl train has no other settings"
     select_device(config.device)
     return config

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 import click
 import jax
@@ -37,7 +37,7 @@ class Task(Generic[C]):
     """What a command trains, and what it says about it.
 
     Attributes:
-        kind: the class of its settings.
+        command: the command.
         choose: the settings of a new run, from the options and this file; the process computes on
             their devices then.
         check: raises a ConfigError if the command does not do what the settings ask for.
@@ -47,7 +47,7 @@ class Task(Generic[C]):
         advice: what to do after the run, in lines.
     """
 
-    kind: type[C]
+    command: str
     choose: Callable[[Path | None], C]
     check: Callable[[C], None]
     explain: Callable[[C], list[str]]
@@ -103,20 +103,19 @@ def run_task(
     if resume_run is None:
         chosen = task.choose(config)
     else:
-        changes = given_settings(context, config, task.kind)
+        changes = given_settings(context, config, task.command)
     with ExitStack() as stack:
         with Working("preparing", lines=False):
             ready = stack.enter_context(
                 launch(
                     chosen,
-                    kind=task.kind,
+                    command=task.command,
                     resume_run=resume_run,
                     changes=changes,
                     trust_code=trust_code,
                 )
             )
-        settings = ready.config
-        assert isinstance(settings, task.kind), "launch refuses settings of another kind"
+        settings = cast(C, ready.config)  # launch refuses those of another command
         task.check(settings)
         told = (*ready.notes, *task.explain(settings))
         if dry_run:

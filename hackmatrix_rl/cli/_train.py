@@ -9,9 +9,7 @@ import jax
 from rich.console import Console
 
 from hackmatrix_rl.agent.networks import ActorCritic, module_of
-from hackmatrix_rl.cli._grouped import (
-    GroupedOptions,
-)
+from hackmatrix_rl.cli._grouped import TrainOptions
 from hackmatrix_rl.cli._run_options import (
     run_options,
 )
@@ -24,11 +22,7 @@ from hackmatrix_rl.cli._summary import (
 )
 from hackmatrix_rl.cli._task import Task, machine, run_task
 from hackmatrix_rl.cli._working import Working, evaluating
-from hackmatrix_rl.config import (
-    FROM_SEQUENCES,
-    FROM_TEACHER,
-    TrainConfig,
-)
+from hackmatrix_rl.config import TrainConfig, algorithms_of
 from hackmatrix_rl.errors import (
     ConfigError,
 )
@@ -43,8 +37,6 @@ from hackmatrix_rl.runs import (
     RunFolder,
     RunResult,
     draw_curve,
-    network_in_words,
-    replay_in_words,
     send_summary,
 )
 from hackmatrix_rl.system import (
@@ -53,17 +45,24 @@ from hackmatrix_rl.system import (
     write_json,
 )
 
+EXAMPLES = """\b
+Examples:
+  hackmatrix-rl train --total-timesteps 200_000            a look, in a minute or two
+  hackmatrix-rl train --algorithm ppo --init runs/MINE     go on from the weights of a run
+  hackmatrix-rl train --resume-run runs/MINE --num-envs 64 go on with a run, on a small machine
+"""
 
-@click.command(cls=GroupedOptions)
-@config_options()
+
+@click.command(cls=TrainOptions, epilog=EXAMPLES)
+@config_options(algorithms_of("train"))
 @run_options
 @click.pass_context
 def train(context: click.Context, /, **given: Any) -> int:
-    """Train an agent: it imitates a scripted expert, or learns by PPO or Q-learning.
+    """Train an agent by one of several algorithms.
 
     Without options, the preset for this machine's device sets everything; on two CPU cores it
-    takes some minutes. --init RUN goes on from there by PPO. Ctrl-C (or SIGTERM) saves the run
-    and ends it; a second one ends it at once.
+    takes some minutes. --algorithm NAME --help lists the flags that only this algorithm has.
+    Ctrl-C (or SIGTERM) saves the run and ends it; a second one ends it at once.
 
     Exit status: 0 trained to the end; 2 a setting that cannot work; 3 stopped because training
     went wrong; 4 the end of the run could not be saved; 5 (or 134) another process of the run
@@ -100,10 +99,8 @@ def train_a_run(
     resumes = options["resume_run"] is not None
     reasons = ["as the run began" if resumes else "as asked for"]
     task = Task(
-        kind=TrainConfig,
-        choose=lambda file: chosen_config(
-            context, preset, file, defaults, trains=True, note=reasons.append
-        ),
+        command="train",
+        choose=lambda file: chosen_config(context, preset, file, defaults, note=reasons.append),
         check=check,
         explain=lambda config: [f"Algorithm: {config.algorithm}, {reasons[-1]}"],
         describe=describe,
@@ -121,27 +118,21 @@ def advice(config: TrainConfig, folder: RunFolder, result: RunResult) -> list[st
     go_on = f"Go on:  hackmatrix-rl train --resume-run {folder.path}{own}"
     if result.exit_code is not ExitCode.DONE:
         return [go_on, see]
-    by_ppo = f"Go on by PPO:  hackmatrix-rl train --init {folder.path}{own}"
-    return [see, by_ppo] if config.algorithm == FROM_TEACHER else [see]
+    return [see, *(f"{line}{own}" for line in config.advice(str(folder.path)))]
 
 
 def describe(config: TrainConfig, folder: RunFolder) -> list[str]:
     """What a run will do, in a few lines."""
     rate = config.learning_rate
     falls = f"{rate}" if isinstance(rate, str) else f"{rate:g} ({config.learning_rate_schedule})"
-    if config.algorithm == FROM_SEQUENCES:
-        learning = replay_in_words(config)
-    else:
-        learning = f"{config.update_epochs} epochs of {config.minibatches} minibatches"
     return [
         *machine(config),
         f"Training on {describe_device()}: {config.total_timesteps:,} steps in "
         f"{config.num_updates:,} updates of {config.num_envs:,} games x "
         f"{config.steps_of_each} steps",
-        f"Each update: {learning}; "
-        f"network {network_in_words(config)}, learning rate {falls}, seed {config.seed}",
-        *([] if config.teacher is None else [f"Teacher: {config.teacher}"]),
-        *([] if config.init is None else [f"Weights at the start: of {config.init}"]),
+        f"Each update: {config.learning}; network {config.named_network}, {config.precision}, "
+        f"learning rate {falls}, seed {config.seed}",
+        *config.details(),
         f"Run folder: {folder.path}    Ctrl-C saves and ends.",
     ]
 

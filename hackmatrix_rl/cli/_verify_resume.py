@@ -4,7 +4,6 @@ import json
 import shutil
 import tempfile
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import click
@@ -17,36 +16,24 @@ from hackmatrix_rl.cli._grouped import (
 from hackmatrix_rl.cli._settings import (
     config_options,
     given_settings,
-    more_options,
-    refuse_other_settings,
     settings_epilog,
 )
 from hackmatrix_rl.cli._working import Working
-from hackmatrix_rl.config import RunConfig, SelfPlayConfig, TrainConfig, make_config
+from hackmatrix_rl.config import (
+    RunConfig,
+    algorithms,
+    check_settings,
+    config_class,
+    default_algorithm,
+)
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.runs import (
     ProofError,
     ResumeProof,
-    check_provable,
     verify_resume,
 )
 
 PRESET = "debug"
-SMALL = MappingProxyType(
-    {
-        "vertices": 4,
-        "opening": 1,
-        "width": 16,
-        "num_simulations": 4,
-        "game_batch_size": 8,
-        "moves_per_update": 4,
-        "training_batch_size": 16,
-        "train_steps": 2,
-        "buffer_size": 96,
-    }
-)
-"""Self-play in seconds: what the preset `debug` is for training on HackMatrix."""
-
 SETTINGS = [group for group in GROUPS if group != "Run"]
 
 
@@ -59,12 +46,9 @@ SETTINGS = [group for group in GROUPS if group != "Run"]
     metavar="NUMBER",
     help="Updates before the kill, and as many after it.",
 )
-@click.option(
-    "--selfplay", is_flag=True, help="Prove it for hackmatrix-rl selfplay and its settings."
-)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
-@more_options(SelfPlayConfig, but=TrainConfig)
 @config_options(
+    algorithms(),
     SETTINGS,
     also=("device", "deterministic"),
     preset=PRESET,
@@ -75,7 +59,6 @@ def verify_resume_command(
     context: click.Context,
     /,
     updates: int,
-    selfplay: bool,
     as_json: bool,
     preset: str | None,
     config: Path | None,
@@ -92,7 +75,7 @@ def verify_resume_command(
     cannot work.
     """
     # No device is started here: the processes below need it for themselves.
-    settings = _chosen(context, preset, config, SelfPlayConfig if selfplay else TrainConfig)
+    settings = _chosen(context, preset, config)
     folder = Path(tempfile.mkdtemp(prefix="verify_resume_"))
     try:
         with Working("preparing", lines=not as_json) as work:
@@ -115,19 +98,21 @@ def verify_resume_command(
     return 0 if verdict.same else 1
 
 
-def _chosen(
-    context: click.Context, preset: str | None, file: Path | None, kind: type[RunConfig]
-) -> RunConfig:
-    """The settings to prove it for."""
-    refuse_other_settings(context, kind)
-    given = given_settings(context, file, kind)
-    if kind is TrainConfig:
-        config = make_config(preset or given.pop("preset", PRESET), given)
-        check_provable(config)
-        return config
-    if preset is not None:
-        raise ConfigError(f"--preset {preset}: --selfplay has no presets. Leave it out.")
-    return SelfPlayConfig(**{**SMALL, **given})
+def _chosen(context: click.Context, preset: str | None, file: Path | None) -> RunConfig:
+    """The settings to prove it for: those of the preset `debug` where nobody says otherwise."""
+    given = given_settings(context, file, command="")
+    preset = preset or given.pop("preset", PRESET)
+    name = given.pop("algorithm", None) or default_algorithm(preset)[0]
+    kind = config_class(name)
+    if preset not in kind.presets:
+        raise ConfigError(
+            f"--preset {preset}: --algorithm {name} has none of this name. Use "
+            f"{' or '.join(kind.presets)}."
+        )
+    check_settings(kind, given)
+    config = kind.of_preset(preset, given)
+    config.check_provable()
+    return config
 
 
 def describe(verdict: ResumeProof, folder: Path) -> list[str]:

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import ClassVar, Literal, get_args
 
+from hackmatrix_rl.errors import ArgumentError
+
 FullBoard = Literal["draw", "second-wins"]
 """What a full board without a clique means."""
 
@@ -57,9 +59,10 @@ class CliqueConfig:
                     f"{name} must be a whole number from {self.SMALLEST} to {most}, not {size!r}"
                 )
         if self.clique_size > self.vertices:
-            raise ValueError(
-                f"clique_size {self.clique_size} is more than the {self.vertices} vertices of the "
-                f"board; use clique_size={self.vertices} or less, or more vertices"
+            raise ArgumentError(
+                f"{{clique_size}} is more than the {self.vertices} vertices of the board; use "
+                f"{{clique_size:={self.vertices}}} or less, or more vertices",
+                clique_size=self.clique_size,
             )
         if self.full_board not in FULL_BOARDS:
             raise ValueError(

@@ -1,48 +1,43 @@
-"""The settings of a training run: fields, presets, files, names, and what fits together."""
+"""The settings of a run: fields, presets, files, names, the registry of algorithms.
 
-from hackmatrix_rl.config._algorithms import (
-    FROM_REWARDS,
-    FROM_SEQUENCES,
-    FROM_TEACHER,
-    OUTPUT_SETTINGS,
-)
+`RunConfig` has what every run has, `TrainConfig` what every training on HackMatrix has. The config
+of an algorithm stands beside it in `hackmatrix_rl.algorithms`.
+"""
+
 from hackmatrix_rl.config._checks import (
-    check_config_on_mesh,
+    check_folders,
+    check_mesh_text,
     check_platform,
+    check_precision,
+    check_rate,
 )
-from hackmatrix_rl.config._config import (
-    TrainConfig,
-)
-from hackmatrix_rl.config._files import (
-    config_from_dict,
-    is_self_play,
-    read_settings,
-)
+from hackmatrix_rl.config._files import read_settings
 from hackmatrix_rl.config._options import (
     COUNTED,
-    as_flags,
     field_types,
     is_scheduled,
+    most,
+    option,
     options_of,
 )
-from hackmatrix_rl.config._policies import (
-    build_named,
-    build_policy,
-    build_value_scale,
-    check_trusted,
-    make_environment,
-)
+from hackmatrix_rl.config._policies import Heads, build_named, build_policy, check_trusted
 from hackmatrix_rl.config._presets import (
     AUTO,
-    CONTINUED,
-    PRESETS,
-    REPLAYED,
-    TAUGHT,
     cpu_devices,
-    default_algorithm,
     make_config,
+    preset_device,
     preset_for,
     preset_names,
+)
+from hackmatrix_rl.config._registry import (
+    algorithms,
+    algorithms_of,
+    baseline_algorithm,
+    check_settings,
+    config_class,
+    config_from_dict,
+    default_algorithm,
+    owners_of,
 )
 from hackmatrix_rl.config._renamed import (
     RENAMED,
@@ -53,52 +48,62 @@ from hackmatrix_rl.config._renamed import (
     renamed_line,
     stored_line,
 )
+from hackmatrix_rl.config._rollout_config import ActorCriticConfig, RolloutConfig
 from hackmatrix_rl.config._run_config import RunConfig
-from hackmatrix_rl.config._schedule_text import (
-    parse_schedule,
-    schedule_of,
-)
-from hackmatrix_rl.config._self_play_config import SelfPlayConfig
-from hackmatrix_rl.config._train_fields import (
+from hackmatrix_rl.config._schedule_text import always_schedule, parse_schedule, schedule_of
+from hackmatrix_rl.config._train_config import (
+    ACCELERATOR,
+    CPU,
+    DEBUG,
     MOST_EPISODES,
+    TrainConfig,
+    default_environment,
+    without_width,
 )
 
 __all__ = [
+    "ACCELERATOR",
     "AUTO",
-    "CONTINUED",
     "COUNTED",
-    "FROM_REWARDS",
-    "FROM_SEQUENCES",
-    "FROM_TEACHER",
+    "CPU",
+    "DEBUG",
     "MOST_EPISODES",
-    "OUTPUT_SETTINGS",
-    "PRESETS",
     "RENAMED",
-    "REPLAYED",
-    "TAUGHT",
+    "ActorCriticConfig",
+    "Heads",
+    "RolloutConfig",
     "RunConfig",
-    "SelfPlayConfig",
     "TrainConfig",
     "advice_for",
-    "as_flags",
+    "algorithms",
+    "algorithms_of",
+    "always_schedule",
+    "baseline_algorithm",
     "build_named",
     "build_policy",
-    "build_value_scale",
-    "check_config_on_mesh",
+    "check_folders",
+    "check_mesh_text",
     "check_one_name",
     "check_platform",
+    "check_precision",
+    "check_rate",
+    "check_settings",
     "check_trusted",
     "closest",
+    "config_class",
     "config_from_dict",
     "cpu_devices",
     "default_algorithm",
+    "default_environment",
     "field_types",
     "is_scheduled",
-    "is_self_play",
     "make_config",
-    "make_environment",
+    "most",
+    "option",
     "options_of",
+    "owners_of",
     "parse_schedule",
+    "preset_device",
     "preset_for",
     "preset_names",
     "read_settings",
@@ -106,4 +111,5 @@ __all__ = [
     "renamed_line",
     "schedule_of",
     "stored_line",
+    "without_width",
 ]

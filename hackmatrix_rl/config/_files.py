@@ -1,4 +1,4 @@
-"""Settings from a TOML file, or from the JSON in a run's folder."""
+"""Settings from a TOML file."""
 
 import dataclasses
 import stat
@@ -8,10 +8,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from hackmatrix_rl.config._config import (
-    TrainConfig,
-)
 from hackmatrix_rl.config._options import field_types
+from hackmatrix_rl.config._registry import algorithms, algorithms_of
 from hackmatrix_rl.config._renamed import (
     RENAMED,
     advice_for,
@@ -19,8 +17,6 @@ from hackmatrix_rl.config._renamed import (
     rename,
     renamed_line,
 )
-from hackmatrix_rl.config._run_config import RunConfig
-from hackmatrix_rl.config._self_play_config import SELF_PLAY, SelfPlayConfig
 from hackmatrix_rl.errors import (
     ConfigError,
     shortened,
@@ -31,25 +27,20 @@ _MOST_BYTES = 64 * 1024  # all settings are a tenth of it
 _MOST_DOTS = 1000  # in a line
 
 
-def is_self_play(settings: Mapping[str, Any]) -> bool:
-    """Whether stored settings are those of a `SelfPlayConfig`."""
-    return settings.get("algorithm") == SELF_PLAY
-
-
 def read_settings(
     path: Path,
     *,
-    kind: type[RunConfig] = TrainConfig,
+    command: str = "train",
     report: Callable[[str], object] = warnings.warn,
 ) -> dict[str, Any]:
-    """Reads settings from a TOML file: keys are fields of a config, or `preset`.
+    """Reads settings from a TOML file: keys are fields of a config, `algorithm` or `preset`.
 
     Keys may be written with `-` or `_`. Tables only keep the file tidy: a field may stand at the
     top or in any table.
 
     Args:
         path: of the file.
-        kind: the config; only `TrainConfig` has presets.
+        command: whose settings they are; empty: of any.
         report: takes a line for each key that has another name by now.
 
     Raises:
@@ -72,9 +63,10 @@ def read_settings(
         ValueError
     ) as error:  # not TOML, not UTF-8, a number of thousands of digits, or a bad path
         raise ConfigError(f"{said}: not valid TOML: {error}.") from error
-    fields = dataclasses.fields(kind)
-    known = [each.name for each in fields] + (["preset"] if kind is TrainConfig else [])
-    optional = {each.name for each in fields if field_types(each)[1]}
+    kinds = (algorithms_of(command) if command else algorithms()).values()
+    fields = {each.name: each for kind in kinds for each in dataclasses.fields(kind)}
+    known = [*fields, *(["algorithm", "preset"] if len(kinds) > 1 else [])]
+    optional = {name for name, each in fields.items() if field_types(each)[1]}
     settings: dict[str, Any] = {}
     for key, value in _flat(content):
         name = key.replace("-", "_")
@@ -117,21 +109,3 @@ def _flat(content: Mapping[str, Any]) -> list[tuple[str, Any]]:
         else:
             tables.pop()
     return pairs
-
-
-def config_from_dict(settings: Mapping[str, Any]) -> TrainConfig | SelfPlayConfig:
-    """The config that `as_dict` wrote down, now or in an earlier version.
-
-    Raises:
-        ConfigError: on an unknown field, a field under two names, or a value that cannot work.
-    """
-    settings, _ = rename(settings)
-    kind: type[TrainConfig | SelfPlayConfig] = TrainConfig
-    if is_self_play(settings):
-        kind = SelfPlayConfig
-        settings = {name: value for name, value in settings.items() if name != "algorithm"}
-    known = [each.name for each in dataclasses.fields(kind)]
-    for name in settings:
-        if name not in known:
-            raise ConfigError(f"unknown setting {name!r}. {closest(name, known)}".rstrip())
-    return kind(**settings)

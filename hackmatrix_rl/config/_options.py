@@ -2,9 +2,6 @@
 
 import dataclasses
 import math
-import re
-from abc import ABC
-from collections.abc import Mapping
 from dataclasses import field
 from types import UnionType
 from typing import Any, get_args
@@ -29,16 +26,31 @@ def option(
     above: int | float | None = None,
     choices: tuple[str, ...] = (),
     because: str = "",
-    chosen: str = "",
+    resume: str = "",
+    alike: bool = False,
+    arrays: bool = False,
 ) -> Any:
-    """A field with its one-line explanation and its range; the command line reads both.
+    """A field that is a flag of a command and a key of a file, with all that is known about it.
 
-    A whole number without a maximum must fit into 32 bits. The maximum of a text is its length; by
-    default it is `LONGEST`. `chosen` says what a command takes where that is not the default.
+    Args:
+        default: its default.
+        group: the heading in a help.
+        explanation: one line for the help.
+        minimum: the least number.
+        maximum: the largest number, or the length of a text. By default a whole number must fit
+            into 32 bits, and a text has `LONGEST` characters at most.
+        above: a number that it must exceed.
+        choices: the texts that it may be.
+        because: why the maximum or the choices are what they are.
+        resume: why a resumed run must keep it; empty: it may change.
+        alike: whether a training that starts from another one's weights (`--init`) must share it:
+            it decides what the weights mean.
+        arrays: whether it decides which arrays the network has.
     """
     range_ = {"minimum": minimum, "maximum": maximum, "because": because, "above": above}
-    texts = {"group": group, "help": explanation, "choices": choices, "chosen": chosen}
-    return field(default=default, metadata={**texts, **range_})
+    texts = {"group": group, "help": explanation, "choices": choices}
+    kept = {"resume": resume, "alike": alike, "arrays": arrays}
+    return field(default=default, metadata={**texts, **range_, **kept})
 
 
 def most(maximum: int, because: str) -> dict[str, Any]:
@@ -48,8 +60,7 @@ def most(maximum: int, because: str) -> dict[str, Any]:
 
 def options_of(kind: type[Any]) -> "list[dataclasses.Field[Any]]":
     """The fields of a config in the order of a help: its own first, then those of every run."""
-    # What every run has stands in the class that is declared abstract.
-    own_classes = [each for each in kind.__mro__ if ABC not in each.__bases__]
+    *own_classes, every_run = [each for each in kind.__mro__ if dataclasses.is_dataclass(each)]
     own = {name for each in own_classes for name in vars(each).get("__annotations__", {})}
     return sorted(dataclasses.fields(kind), key=lambda each: each.name not in own)
 
@@ -126,19 +137,6 @@ def check_range(each: "dataclasses.Field[Any]", value: Any) -> None:
     if maximum is not None and value > maximum:
         why = f": {because}" if because else ""
         raise ConfigError(f"{said} is too large. Use {maximum} or less{why}.")
-
-
-def as_flags(message: str, names: Mapping[str, str]) -> str:
-    """A message about arguments in Python, told in the flags of a command, with a full stop.
-
-    Args:
-        message: names arguments as `size 3` or `size=3`.
-        names: of arguments, and of the settings that they are.
-    """
-    for name, setting in names.items():
-        message = re.sub(rf"\b{name}=", f"{flag(setting)} ", message)
-        message = re.sub(rf"\b{name}(?= (\d|is|must|[a-z-]*\d))", flag(setting), message)
-    return f"{message.rstrip('.')}."
 
 
 def _one_of(names: tuple[str, ...]) -> str:

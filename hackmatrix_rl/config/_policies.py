@@ -1,30 +1,23 @@
-"""From a config to its environment and its policy, the network."""
+"""From a config to its policy, the network."""
 
+from dataclasses import dataclass
 from functools import partial
 from pathlib import PurePath
-from typing import cast
 
 import equinox as eqx
 import jax
 from jaxtyping import Array, Key
 
-from hackmatrix_rl.agent import IdentityScale, RunningScale, ValueScale
 from hackmatrix_rl.agent.networks import (
     NETWORKS,
     ActorCritic,
     add_auxiliary_head,
     build_network,
     module_of,
-    rematerialized,
     with_value_head,
 )
-from hackmatrix_rl.algorithms.r2d2 import SquareRootScale
-from hackmatrix_rl.config._algorithms import FROM_SEQUENCES
-from hackmatrix_rl.config._config import (
-    TrainConfig,
-)
 from hackmatrix_rl.config._run_config import RunConfig
-from hackmatrix_rl.env import EnvSpec, HackMatrix, Kind
+from hackmatrix_rl.env import EnvSpec
 from hackmatrix_rl.errors import (
     ConfigError,
     shortened,
@@ -39,14 +32,19 @@ from hackmatrix_rl.system import (
 AUXILIARY_KEY, VALUE_KEY = 2**31 + 1, 2**31 + 2
 
 
-def make_environment(config: TrainConfig) -> HackMatrix:
-    """The environment of a config."""
-    return HackMatrix(
-        config.game(),
-        max_steps=config.max_steps,
-        observation=cast(Kind, config.observation),  # as the field's choices say
-        reward=config.reward_config,
-    )
+@dataclass(frozen=True)
+class Heads:
+    """The heads of a network that a config decides.
+
+    Attributes:
+        value: the kind of the value head, one of `VALUE_HEADS`.
+        auxiliary: whether there is a head for the auxiliary loss.
+        victory: whether that also predicts the victory.
+    """
+
+    value: str = "scalar"
+    auxiliary: bool = False
+    victory: bool = False
 
 
 def build_named(
@@ -75,48 +73,40 @@ def build_named(
 
 
 def build_policy(
-    config: TrainConfig, spec: EnvSpec, *, key: Key[Array, ""], copies: int = 1
+    config: RunConfig, spec: EnvSpec, heads: Heads, *, key: Key[Array, ""], copies: int = 1
 ) -> ActorCritic:
-    """The network that a config names, with the heads that its losses need.
+    """The network that a config names, with its heads.
 
     Args:
         config: what to build.
         spec: the environment's.
+        heads: of the network.
         key: as for `build_named`. An auxiliary head does not change the other weights.
         copies: as for `build_named`.
 
     Raises:
-        ConfigError: as for `build_named`, or the network lacks what the config asks for.
+        ConfigError: as for `build_named`, or the network cannot have such heads.
     """
     named = f"--network {config.network}"
     policy = build_named(config, spec, key=key, copies=copies)
-    try:
-        rematerialized(policy, config.remat)
-    except ValueError as error:
-        raise ConfigError(
-            f"--remat {config.remat}: {named} cannot do that: {error}. Use --remat full or none, "
-            "or --network residual, resnet or transformer."
-        ) from error
-    if config.value_head != "scalar":
+    if heads.value != "scalar":
         try:
-            policy = with_value_head(
-                policy, config.value_head, key=jax.random.fold_in(key, VALUE_KEY)
-            )
+            policy = with_value_head(policy, heads.value, key=jax.random.fold_in(key, VALUE_KEY))
         except ValueError as error:
             raise ConfigError(
-                f"--value-head {config.value_head}: {named} cannot do that: {error}. "
-                "Use --value-head scalar, or a network of this package."
+                f"--value-head {heads.value}: {named} cannot do that: {error}. Use --value-head "
+                "scalar, or a network of this package."
             ) from error
-    if config.aux_coefficient == 0:
+    if not heads.auxiliary:
         return policy
     try:
         return add_auxiliary_head(
-            policy, spec, wins=config.aux_victory, key=jax.random.fold_in(key, AUXILIARY_KEY)
+            policy, spec, wins=heads.victory, key=jax.random.fold_in(key, AUXILIARY_KEY)
         )
     except ValueError as error:
         raise ConfigError(
-            f"--aux-coefficient {config.aux_coefficient:g}: {named} cannot do that: {error}. "
-            "Use --aux-coefficient 0, or a network of this package."
+            f"--aux-coefficient: {named} cannot do that: {error}. Use --aux-coefficient 0, or a "
+            "network of this package."
         ) from error
 
 
@@ -152,12 +142,3 @@ def _check_room(config: RunConfig, needed: int) -> None:
             f"alone, but there are {format_bytes(available[0])} of {available[1]}. Use a smaller "
             "--width or --depth."
         )
-
-
-def build_value_scale(config: TrainConfig) -> ValueScale:
-    """The units of the value network that a config names, as they are before training."""
-    if config.algorithm == FROM_SEQUENCES:
-        return SquareRootScale() if config.rescale_values else IdentityScale()
-    if config.value_scale == "none":
-        return IdentityScale()
-    return RunningScale(compress=config.value_scale == "compressed")

@@ -4,15 +4,24 @@ import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, no_type_check
+from types import MappingProxyType
+from typing import Any, ClassVar, no_type_check
 
-from hackmatrix_rl.agent.precision import parse_parts
+from jax.sharding import Mesh
+from jaxtyping import Array, Key
+
+from hackmatrix_rl.agent import ValueScale
+from hackmatrix_rl.agent.networks import ActorCritic
+from hackmatrix_rl.agent.precision import PrecisionPolicy, parse_parts
 from hackmatrix_rl.config._options import (
     check_range,
     most,
     option,
     typed,
 )
+from hackmatrix_rl.env import EnvSpec, GameIdentity
+from hackmatrix_rl.errors import ConfigError, as_given, flag
+from hackmatrix_rl.training import Algorithm
 from hackmatrix_rl.training.sharding import AUTO
 
 KEPT = most(1_000_000, "each save looks through all of them")
@@ -23,8 +32,30 @@ KEPT = most(1_000_000, "each save looks through all of them")
 class RunConfig(ABC):
     """The settings that every run has. Each field is a flag and a key of a TOML file.
 
-    A subclass adds those of an algorithm and its game.
+    A subclass adds those of an algorithm and its game, builds the `Algorithm`, and describes it.
+
+    Attributes:
+        algorithm: the name of the algorithm, as `--algorithm` takes it.
+        command: the command that trains by it.
+        summary: how it learns, in a few words for a help.
+        presets: what each preset sets, by name.
+        continued: what a device's preset also sets for a training that starts from the weights of
+            another one (`--init`).
+        greedy: whether the network's logits are Q-values, so that the likeliest action is played.
+        loader: what loads an agent of its in Python.
+        copies: arrays of the size of the parameters that a training holds on each device.
+        memory: the settings that decide how much memory an update takes, the first one most.
     """
+
+    algorithm: ClassVar[str]
+    command: ClassVar[str] = "train"
+    summary: ClassVar[str]
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = MappingProxyType({})
+    continued: ClassVar[Mapping[str, Any]] = MappingProxyType({})
+    greedy: ClassVar[bool] = False
+    loader: ClassVar[str] = "hm.load"
+    copies: ClassVar[int] = 3  # the optimizer holds two numbers for each parameter
+    memory: ClassVar[tuple[str, ...]] = ()
 
     # The run
     seed: int = option(
@@ -89,6 +120,8 @@ class RunConfig(ABC):
         "cells",
         "Network",
         "mlp, cells, conv, gru, lstm, residual, resnet, transformer, or my_module:factory.",
+        alike=True,
+        arrays=True,
     )
     width: int | None = option(
         None,
@@ -96,6 +129,8 @@ class RunConfig(ABC):
         "Width of the hidden layers; none: the network's default.",
         minimum=1,
         **most(65_536, "a layer would take more than 16 GiB"),
+        alike=True,
+        arrays=True,
     )
     depth: int | None = option(
         None,
@@ -103,6 +138,8 @@ class RunConfig(ABC):
         "Number of hidden layers or blocks; none: the network's default.",
         minimum=1,
         **most(1_000, "no deeper network is known to learn"),
+        alike=True,
+        arrays=True,
     )
     precision: str = option(
         "f32",
@@ -172,6 +209,19 @@ class RunConfig(ABC):
     def check(self) -> None:
         """Raises a ConfigError if settings cannot go together. Types and ranges are right."""
 
+    @classmethod
+    def of_preset(cls, preset: str, settings: Mapping[str, Any]) -> "RunConfig":
+        """A preset with some settings changed.
+
+        Args:
+            preset: a name in `presets`.
+            settings: fields that differ from the preset.
+
+        Raises:
+            ConfigError: a value cannot work.
+        """
+        return cls(**{**cls.presets[preset], **settings})
+
     @property
     @abstractmethod
     def goal(self) -> int:
@@ -189,12 +239,175 @@ class RunConfig(ABC):
 
     @property
     @abstractmethod
-    def label(self) -> Mapping[str, str]:
-        """By what a stored config is told from those of other classes."""
+    def at_once(self) -> int:
+        """Environments that are computed at the same time: devices of a mesh must divide them."""
+
+    @property
+    def has_value(self) -> bool:
+        """Whether the network tells the value of a position apart from those of its actions."""
+        return True
+
+    @property
+    def eager(self) -> bool:
+        """Whether each operation runs alone (`Trainer(..., eager=True)`)."""
+        return False
+
+    @property
+    def holds_optimizer(self) -> bool:
+        """Whether the optimizer's state stays on the devices between gradient steps."""
+        return True
 
     @abstractmethod
     def lasting(self, updates: int) -> "RunConfig":
         """These settings for a run of so many updates or few more, without anything at its end."""
+
+    @classmethod
+    @abstractmethod
+    def game_identity(cls, settings: Mapping[str, Any]) -> GameIdentity:
+        """The game in this version that stored settings are about.
+
+        Args:
+            settings: as stored, unchecked.
+        """
+
+    @abstractmethod
+    def spec(self) -> EnvSpec:
+        """The spec of the environment."""
+
+    @abstractmethod
+    def policy(self, *, key: Key[Array, ""], copies: int = 1) -> ActorCritic:
+        """The network before training.
+
+        Args:
+            key: randomness of the weights.
+            copies: arrays of the size of the parameters that a device must hold.
+
+        Raises:
+            ConfigError: there is no such network, it lacks what the settings ask for, or it does
+                not fit into memory.
+        """
+
+    def initial_scale(self) -> ValueScale | None:
+        """The units of the network's value before training; `None` if it has none."""
+        return None
+
+    @abstractmethod
+    def build(
+        self,
+        policy: ActorCritic,
+        *,
+        mesh: Mesh,
+        precision: PrecisionPolicy,
+        value_scale: ValueScale | None = None,
+        trust_code: bool = False,
+    ) -> Algorithm[Any]:
+        """The algorithm. Nothing is compiled yet.
+
+        Args:
+            policy: the network to start from.
+            mesh: the devices that train.
+            precision: of the network.
+            value_scale: the units of the network's value at the start.
+            trust_code: whether code that other runs name, such as a teacher's, may be imported.
+
+        Raises:
+            ArgumentError: an argument of the algorithm cannot work; its name is a field's.
+            ConfigError: a setting cannot work.
+        """
+
+    def check_mesh(self, lengths: Mapping[str, int]) -> None:
+        """Raises a ConfigError if the environments do not divide over a mesh of these lengths."""
+        del lengths
+
+    def check_changes(self, run: object, changes: Mapping[str, Any]) -> None:
+        """Refuses changes to a run after which what it learned would mean something else.
+
+        Args:
+            run: its folder, or what to call it.
+            changes: settings that are to differ from these.
+
+        Raises:
+            ConfigError: one of them must stay. The message names its flag.
+        """
+        for each in dataclasses.fields(self):
+            was, why = getattr(self, each.name), each.metadata["resume"]
+            if why and changes.get(each.name, was) != was:
+                given = as_given(each.name, changes[each.name])
+                weights = "" if each.metadata["alike"] else f" from its weights: --init {run}"
+                begin = f"begin a new run{weights if self.starts_from_weights else ''}"
+                raise ConfigError(
+                    f"{given}: the run {run} was trained with {as_given(each.name, was)}, and {why}"
+                    f". Leave {flag(each.name)} out, or {begin}."
+                )
+
+    def check_algorithm(self, algorithm: Algorithm[Any], run: object) -> None:
+        """Refuses to restore what was learned with these settings into another game.
+
+        Args:
+            algorithm: that is to go on.
+            run: the checkpoint, or what to call it.
+
+        Raises:
+            ConfigError: its game is another one, although the arrays may fit.
+        """
+        del algorithm, run
+
+    @property
+    def starts_from_weights(self) -> bool:
+        """Whether a training can start from the weights of another one (`--init`)."""
+        return "init" in {each.name for each in dataclasses.fields(self)}
+
+    def check_provable(self) -> None:
+        """Raises a ConfigError if a resume cannot be the same bit for bit."""
+        return
+
+    def health(self) -> dict[str, Any]:
+        """The limits of a sound training, as arguments of `Health`."""
+        return {
+            "stop_after_nonfinite": self.stop_after_nonfinite,
+            "entropy_floor": None,
+            "kl_alarm": None,
+        }
+
+    def hooks(self, folder: Any, sink: Any) -> list[Any]:
+        """What a run of this algorithm does beside training (`hackmatrix_rl.runs.Hook`).
+
+        Args:
+            folder: of the run.
+            sink: takes messages.
+        """
+        return []
+
+    @abstractmethod
+    def plan(self, devices: int) -> dict[str, str]:
+        """What a run does, in words, by topic.
+
+        Args:
+            devices: number of devices.
+        """
+
+    @property
+    @abstractmethod
+    def learning(self) -> str:
+        """What an update learns from, in a few words."""
+
+    def details(self) -> list[str]:
+        """What else to tell at the start of a run, in lines."""
+        return []
+
+    def advice(self, run: str) -> list[str]:
+        """What to do after a whole training, beside watching it, in lines.
+
+        Args:
+            run: what `--init` takes.
+        """
+        return []
+
+    @property
+    def named_network(self) -> str:
+        """`mlp of width 64`."""
+        width = "" if self.width is None else f" of width {self.width}"
+        return f"{self.network}{width}"
 
     @property
     def precision_table(self) -> dict[str, str]:
@@ -202,5 +415,5 @@ class RunConfig(ABC):
         return {} if self.precision_parts is None else parse_parts(self.precision_parts)
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values by field name, as JSON and TOML can hold them, and the label."""
-        return {**self.label, **dataclasses.asdict(self)}
+        """Plain values by field name, as JSON and TOML can hold them, and the algorithm's name."""
+        return {"algorithm": self.algorithm, **dataclasses.asdict(self)}

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from hackmatrix_rl.agent import Cosine, Linear, Scheduled
+from hackmatrix_rl.agent import Constant, Cosine, Linear, Schedule, Scheduled
 from hackmatrix_rl.errors import shortened
 
 SHAPES = {"linear": Linear, "cosine": Cosine}
@@ -68,3 +68,9 @@ def schedule_of(value: float | str, *, steps: int) -> Scheduled:
     if not isinstance(said, ScheduleText):
         return said
     return SHAPES[said.shape](said.initial, said.final, over=max(1, round(said.share * steps)))
+
+
+def always_schedule(value: float | str, *, steps: int) -> Schedule:
+    """The same, with a number as a constant schedule."""
+    found = schedule_of(value, steps=steps)
+    return found if isinstance(found, Schedule) else Constant(float(found))

@@ -2,6 +2,7 @@
 
 from hackmatrix_rl.errors._errors import (
     AgreedError,
+    ArgumentError,
     ConfigError,
     DamagedFileError,
     NoCheckpointError,
@@ -34,6 +35,7 @@ from hackmatrix_rl.errors._wording import (
 
 __all__ = [
     "AgreedError",
+    "ArgumentError",
     "ConfigError",
     "DamagedFileError",
     "NoCheckpointError",

@@ -1,5 +1,7 @@
 """The errors for users, each in one line."""
 
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 _SHOWN = 60  # characters of a value that a message repeats
@@ -19,6 +21,70 @@ class AgreedError(ConfigError):
 
 class DamagedFileError(ValueError):
     """A file with wrong content. The message says what is wrong."""
+
+
+class ArgumentError(ValueError):
+    """An argument in Python that cannot work, which a command can name by its flag.
+
+        raise ArgumentError("{buffer_size} holds no update; use {buffer_size:=64}", buffer_size=8)
+
+    In Python it reads `buffer_size 8 holds no update; use buffer_size=64`, and a command says
+    `--buffer-size 8 holds no update; use --buffer-size 64`.
+
+    Args:
+        template: the message. `{name}` is an argument with its value, `{name:only}` its name alone,
+            and `{name:=16}` the argument with another value.
+        arguments: the arguments that the template names.
+
+    Attributes:
+        argument: the name of the first of them.
+    """
+
+    def __init__(self, template: str, /, **arguments: Any) -> None:
+        self._template, self._arguments = template, arguments
+        self.argument = next(iter(arguments))
+        super().__init__(self._told(_in_python))
+
+    def as_flags(self, settings: Mapping[str, str] = MappingProxyType({})) -> str:
+        """The message in flags, with a full stop.
+
+        Args:
+            settings: the settings that have other names than the arguments, by argument.
+        """
+        said = self._told(lambda name, value: _as_flag(settings.get(name, name), value))
+        return f"{said.rstrip('.')}."
+
+    def _told(self, spell: "Callable[[str, Any], str]") -> str:
+        named = {name: _Argument(name, value, spell) for name, value in self._arguments.items()}
+        return self._template.format(**named)
+
+
+class _Argument:
+    """An argument in the template of an `ArgumentError`."""
+
+    def __init__(self, name: str, value: Any, spell: "Callable[[str, Any], str]") -> None:
+        self._name, self._value, self._spell = name, value, spell
+
+    def __format__(self, spec: str) -> str:
+        if spec == "only":
+            return self._spell(self._name, _Argument)
+        if spec.startswith("="):
+            return self._spell(self._name, spec)
+        return self._spell(self._name, self._value)
+
+
+def _in_python(name: str, value: Any) -> str:
+    if value is _Argument:
+        return name
+    return f"{name}{value}" if str(value).startswith("=") else f"{name} {value}"
+
+
+def _as_flag(name: str, value: Any) -> str:
+    if value is _Argument:
+        return flag(name)
+    value = str(value).removeprefix("=")
+    switches = {"True": True, "False": False}
+    return as_given(name, switches.get(value, value))
 
 
 def flag(name: str) -> str:

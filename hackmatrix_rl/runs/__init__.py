@@ -1,8 +1,5 @@
 """Training runs: from settings to a folder with everything in it, watched, saved, resumed."""
 
-from hackmatrix_rl.config import (
-    make_environment,
-)
 from hackmatrix_rl.runs._compare import (
     Comparison,
     compare,
@@ -13,13 +10,9 @@ from hackmatrix_rl.runs._compile_kind import (
     game_kind,
 )
 from hackmatrix_rl.runs._compose import (
-    check_is_ppo,
     compose,
     make_mesh,
     run_keys,
-)
-from hackmatrix_rl.runs._compose_self_play import (
-    compose_self_play,
 )
 from hackmatrix_rl.runs._curve import (
     draw_curve,
@@ -38,17 +31,12 @@ from hackmatrix_rl.runs._folder import (
     make_run_folder,
     reopen_run_folder,
 )
-from hackmatrix_rl.runs._imitating import (
-    save_demonstrations,
+from hackmatrix_rl.runs._hooks import (
+    Hook,
 )
 from hackmatrix_rl.runs._launch import (
     Launch,
     launch,
-)
-from hackmatrix_rl.runs._league import (
-    play_league,
-    play_perfect,
-    standings_as_dict,
 )
 from hackmatrix_rl.runs._lock import (
     RunLock,
@@ -74,19 +62,16 @@ from hackmatrix_rl.runs._report import (
 )
 from hackmatrix_rl.runs._resume import (
     ResumableRun,
+    check_unchanged,
     find_resumable_run,
 )
 from hackmatrix_rl.runs._run import (
     RunResult,
     run,
 )
-from hackmatrix_rl.runs._unchanged import (
-    check_unchanged,
-)
 from hackmatrix_rl.runs._verify_resume import (
     ProofError,
     ResumeProof,
-    check_provable,
     verify_resume,
 )
 from hackmatrix_rl.runs._versions import (
@@ -95,15 +80,11 @@ from hackmatrix_rl.runs._versions import (
 from hackmatrix_rl.runs._wandb_summary import (
     send_summary,
 )
-from hackmatrix_rl.runs._work import (
-    board_in_words,
-    network_in_words,
-    replay_in_words,
-)
 
 __all__ = [
     "Comparison",
     "Finding",
+    "Hook",
     "Launch",
     "ProofError",
     "ReplayWriter",
@@ -112,15 +93,11 @@ __all__ = [
     "RunFolder",
     "RunLock",
     "RunResult",
-    "board_in_words",
-    "check_is_ppo",
     "check_played",
-    "check_provable",
     "check_run_folder",
     "check_unchanged",
     "compare",
     "compose",
-    "compose_self_play",
     "config_here",
     "contender",
     "draw_curve",
@@ -131,22 +108,15 @@ __all__ = [
     "find_resumable_run",
     "game_kind",
     "launch",
-    "make_environment",
     "make_mesh",
     "make_plan",
     "make_run_folder",
-    "network_in_words",
-    "play_league",
-    "play_perfect",
     "preflight",
     "reopen_run_folder",
-    "replay_in_words",
     "report_of",
     "run",
     "run_keys",
-    "save_demonstrations",
     "send_summary",
-    "standings_as_dict",
     "use_devices",
     "verify_resume",
     "versions",

@@ -12,11 +12,7 @@ import numpy as np
 from jaxtyping import Array, Key
 
 from hackmatrix_rl.agent.networks import ActorCritic
-from hackmatrix_rl.algorithms.ppo import PPO
-from hackmatrix_rl.config import (
-    TrainConfig,
-    build_policy,
-)
+from hackmatrix_rl.config import RunConfig
 from hackmatrix_rl.env import Environment
 from hackmatrix_rl.errors import (
     ConfigError,
@@ -29,7 +25,6 @@ from hackmatrix_rl.evaluation import (
     policy_divergence,
 )
 from hackmatrix_rl.runs._compose import (
-    check_is_ppo,
     compose,
     run_keys,
 )
@@ -51,7 +46,7 @@ class Contender:
     """
 
     name: str
-    trainer: Trainer[PPO]
+    trainer: Trainer[Any]
     network: Callable[[Key[Array, ""]], ActorCritic]
     total_timesteps: int
 
@@ -153,20 +148,23 @@ class Comparison:
         }
 
 
-def contender(config: TrainConfig, name: str) -> Contender:
+def contender(config: RunConfig, name: str) -> Contender:
     """The contender of a config. Nothing is compiled yet.
 
     Raises:
         ConfigError: the contender cannot be built.
     """
-    check_is_ppo(config, "compare")
+    if config.greedy:
+        raise ConfigError(
+            f"--algorithm {config.algorithm}: compare draws the actions of both from their "
+            "policies, and this one learns Q-values. Use another algorithm."
+        )
     trainer = compose(config, key=run_keys(config.seed)[0])
-    spec = trainer.environment.spec
 
     def network(key: Key[Array, ""]) -> ActorCritic:
-        return build_policy(config, spec, key=key)
+        return config.policy(key=key)
 
-    return Contender(name, trainer, network, config.total_timesteps)
+    return Contender(name, trainer, network, config.goal)
 
 
 def compare(
@@ -269,6 +267,7 @@ def _train(
             if updates := each.missing():
                 metrics = each.trainer.dispatch(min(updates, each.trainer.updates_per_dispatch))
                 measured[place].steps_per_second.append(metrics.steps_per_second)
+                measured[place].skipped += int(metrics.learning["skipped"])
         turn += 1
         on_progress(
             sum(each.steps for each in contenders),
@@ -279,7 +278,6 @@ def _train(
             note(", ".join(f"{each.name} at {each.steps:,} steps" for each in contenders))
     for each, result in zip(contenders, measured, strict=True):
         result.policies.append(each.trainer.policy)
-        result.skipped += int(each.trainer.state.learner.skipped)
 
 
 def _divergences(

@@ -6,12 +6,11 @@ from typing import Any
 from hackmatrix_rl.checkpoints import initial_settings
 from hackmatrix_rl.config import (
     AUTO,
-    PRESETS,
     RunConfig,
-    TrainConfig,
     cpu_devices,
     default_algorithm,
     make_config,
+    preset_device,
     preset_for,
 )
 from hackmatrix_rl.runs._compose import named_mesh
@@ -26,10 +25,10 @@ def config_here(
     preset: str | None,
     settings: Mapping[str, Any],
     *,
-    trains: bool = False,
+    algorithm: str = "",
     trust_code: bool = False,
     note: Callable[[str], None] = lambda reason: None,
-) -> TrainConfig:
+) -> RunConfig:
     """The config that a preset and some changes to it make on this machine.
 
     A training that starts from another one's weights has its network and observation where the
@@ -40,9 +39,8 @@ def config_here(
 
     Args:
         preset: its name; `None` for the one that the settings name, or else the device's.
-        settings: fields of `TrainConfig`, and `preset`.
-        trains: whether this is a new training, whose algorithm follows from the preset and the
-            settings where nobody names it (`default_algorithm`). Otherwise it is PPO.
+        settings: fields of a config, `algorithm` and `preset`.
+        algorithm: the algorithm where the settings name none; empty: `default_algorithm`.
         trust_code: whether code that the run of `init` names as its network may be imported.
         note: takes the reason for the algorithm where nobody names it.
 
@@ -61,16 +59,15 @@ def config_here(
         preset = preset_for(select_device(changes.get("device", AUTO)))
     if isinstance(mesh := changes.get("mesh"), str):
         # Before sizes are checked on it: what divides over devices that do not exist is no help.
-        select_device(changes.get("device") or PRESETS.get(preset, {}).get("device", AUTO))
+        select_device(changes.get("device") or preset_device(preset))
         named_mesh(mesh)
     if changes.get("init") is not None:
         trusted = trust_code or "network" in changes  # the user's own name for it
         stored = initial_settings(changes["init"], changes.get("league"), trust_code=trusted)
         changes = {**stored, **changes}
-    if trains and changes.get("algorithm") is None:
-        changes["algorithm"], reason = default_algorithm(preset, changes)
-        note(reason)
-    return make_config(preset, changes)
+    if changes.get("algorithm") is None and not algorithm:
+        note(default_algorithm(preset)[1])
+    return make_config(preset, changes, algorithm)
 
 
 def use_devices(config: RunConfig) -> None:

@@ -2,7 +2,7 @@
 
 | sign | reaction |
 |---|---|
-| a gradient that is not finite | its step is skipped and counted (`PPO.learn`); a warning |
+| a gradient that is not finite | its step is skipped and counted; a warning |
 | nothing finite in an update | a warning; a stop after N in a row |
 | entropy below the floor for ten updates | a warning |
 | an update that moves the policy beyond the alarm | a warning; a stop on request |
@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from hackmatrix_rl.config import RunConfig, TrainConfig
+from hackmatrix_rl.config import RunConfig
 from hackmatrix_rl.runs._habits import Habits
 from hackmatrix_rl.training import Metrics
 
@@ -78,17 +78,7 @@ class Health:
     @classmethod
     def of(cls, config: RunConfig) -> "Health":
         """The checks with the limits of a config."""
-        if not isinstance(config, TrainConfig):
-            return cls(
-                stop_after_nonfinite=config.stop_after_nonfinite, entropy_floor=None, kl_alarm=None
-            )
-        return cls(
-            stop_after_nonfinite=config.stop_after_nonfinite,
-            entropy_floor=config.entropy_floor,
-            kl_alarm=config.kl_alarm,
-            stop_after_kl=config.stop_after_kl,
-            max_steps=config.max_steps,
-        )
+        return cls(**config.health())
 
     @property
     def sound(self) -> bool:

@@ -7,13 +7,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
-from hackmatrix_rl.config import (
-    FROM_SEQUENCES,
-    FROM_TEACHER,
-    RunConfig,
-    SelfPlayConfig,
-    TrainConfig,
-)
+from hackmatrix_rl.config import RunConfig
 from hackmatrix_rl.errors import (
     AgreedError,
     ConfigError,
@@ -22,8 +16,6 @@ from hackmatrix_rl.runs._compose import (
     compose,
     run_keys,
 )
-from hackmatrix_rl.runs._compose_replay import compose_replay
-from hackmatrix_rl.runs._compose_self_play import compose_self_play
 from hackmatrix_rl.runs._devices import use_devices
 from hackmatrix_rl.runs._folder import (
     RunFolder,
@@ -31,7 +23,6 @@ from hackmatrix_rl.runs._folder import (
     make_run_folder,
     reopen_run_folder,
 )
-from hackmatrix_rl.runs._imitating import imitating
 from hackmatrix_rl.runs._lock import RunLock
 from hackmatrix_rl.runs._plan import (
     Plan,
@@ -40,13 +31,14 @@ from hackmatrix_rl.runs._plan import (
 from hackmatrix_rl.runs._preflight import preflight
 from hackmatrix_rl.runs._resume import (
     ResumableRun,
+    check_network,
+    check_unchanged,
     find_resumable_run,
 )
 from hackmatrix_rl.runs._run import (
     RunResult,
     run,
 )
-from hackmatrix_rl.runs._unchanged import check_network, check_unchanged
 from hackmatrix_rl.runs.sinks import Sink
 from hackmatrix_rl.system import (
     any_process,
@@ -135,7 +127,7 @@ class Launch:
 def launch(
     config: RunConfig | None = None,
     *,
-    kind: type[RunConfig] = TrainConfig,
+    command: str = "train",
     resume_run: str | None = None,
     changes: Mapping[str, Any] = MappingProxyType({}),
     trust_code: bool = False,
@@ -147,7 +139,7 @@ def launch(
 
     Args:
         config: the settings of a new run.
-        kind: of the settings of a run to resume.
+        command: that resumes the run.
         resume_run: the id of the run to resume, in place of `config`.
         changes: settings that differ from those of the resumed run.
         trust_code: whether code that the resumed run names may be imported.
@@ -163,13 +155,18 @@ def launch(
                     f"--init {changes['init']}: a resumed run has its weights already. Leave it "
                     "out, or start a new run."
                 )
-            resumed = _find(resume_run, kind, changes, trust_code, lock)
+            resumed = _find(resume_run, command, changes, trust_code, lock)
             config = resumed.config(changes)
             use_devices(config)
         assert config is not None, "a new run needs its settings"
         enable_compilation_cache()
         checkpoint = None if resumed is None else resumed.checkpoint
-        trainer = composed(config, read_init=checkpoint is None, trust_code=trust_code)
+        trainer = compose(
+            config,
+            key=run_keys(config.seed)[0],
+            read_init=checkpoint is None,
+            trust_code=trust_code,
+        )
         if resumed is not None and checkpoint is not None:
             check_network(resumed.path, checkpoint, resumed.config({}), config, trainer.policy)
         check_same(config.as_dict(), trainer.policy)
@@ -181,32 +178,9 @@ def launch(
         yield Launch(config, notes, tuple(needs), trainer, resumed, lock)
 
 
-def composed(config: RunConfig, *, read_init: bool, trust_code: bool) -> Trainer[Any]:
-    """The trainer of a config, whichever algorithm it names.
-
-    Args:
-        config: the settings.
-        read_init: as for `compose`.
-        trust_code: whether code that the teacher's run names may be imported.
-
-    Raises:
-        ConfigError: as for `compose`, or the teacher does not exist or does not fit.
-    """
-    key = run_keys(config.seed)[0]
-    if isinstance(config, SelfPlayConfig):
-        return compose_self_play(config, key=key)
-    assert isinstance(config, TrainConfig), f"{type(config).__name__} has no trainer"
-    if config.algorithm == FROM_SEQUENCES:
-        return compose_replay(config, key=key, read_init=read_init)
-    trainer = compose(config, key=key, read_init=read_init)
-    if config.algorithm == FROM_TEACHER:
-        return imitating(trainer, config, trust_code=trust_code)
-    return trainer
-
-
 def _find(
     run_id: str,
-    kind: type[RunConfig],
+    command: str,
     changes: Mapping[str, Any],
     trust_code: bool,
     lock: RunLock,
@@ -217,7 +191,7 @@ def _find(
 
     def find() -> dict[str, Any]:
         found = find_resumable_run(run_id, changes.get("checkpoint_dir"), lock=lock)
-        found.check_kind(kind)
+        found.check_command(command)
         check_unchanged(found.path, found.config({}), changes)
         found.check_trusted(changes, trust_code=trust_code)
         return found.as_dict()

@@ -10,7 +10,6 @@ from jaxtyping import PyTree
 
 from hackmatrix_rl.agent.precision import parameters_of
 from hackmatrix_rl.config import RunConfig
-from hackmatrix_rl.runs._work import work_in_words
 from hackmatrix_rl.system import format_bytes
 from hackmatrix_rl.training import Trainer, compiler_options
 from hackmatrix_rl.training.compiled import (
@@ -58,7 +57,9 @@ class Plan:
         """The plan in words, a line for each part."""
         rows = {
             "mesh": f"{self.mesh}: {self.devices} x {self.device}",
-            **work_in_words(self.config, devices=self.devices, parameters=self.parameters),
+            **self.config.plan(self.devices),
+            "network": f"{self.config.named_network}, {self.parameters:,} parameters, "
+            f"{self.config.precision}",
             "observation": ", ".join(self.observation),
             "memory": self._memory(),
             "communication": self._communication(),

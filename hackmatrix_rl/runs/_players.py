@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from hackmatrix_rl.agent import ValueScale
 from hackmatrix_rl.checkpoints import PRETRAINED, Loaded, Report, in_league, load
-from hackmatrix_rl.config import TrainConfig, make_environment
+from hackmatrix_rl.config import default_environment
 from hackmatrix_rl.env import HackMatrix
 from hackmatrix_rl.errors import ConfigError, NoCheckpointError
 from hackmatrix_rl.evaluation import SCRIPTS, Agent, PolicyAgent
@@ -67,7 +67,7 @@ def find_player(
     """
     if simulations is not None:
         _check_simulations(name, simulations, simulations_flag)
-    environment = make_environment(TrainConfig(league=league or LEAGUES[0]))
+    environment = default_environment(league or LEAGUES[0])
     config = environment.config if game is None else game
     if name in SCRIPTS:
         return SCRIPTS[name](), environment
@@ -101,9 +101,9 @@ def find_player(
     asked = "" if simulations is None else f" {simulations_flag} {simulations}"
     if loaded.greedy and (search is not None or simulations is not None):
         raise ConfigError(
-            f"{name}{asked}: {base} learned "
-            "Q-values (--algorithm r2d2), and a search needs a policy to draw from. Leave the "
-            "search out, or use an agent of PPO or imitation."
+            f"{name}{asked}: {base} learned Q-values (--algorithm {loaded.config.algorithm}), and "
+            "a search needs a policy to draw from. Leave the search out, or use an agent that "
+            "learned one."
         )
     if search is None:
         agent = PolicyAgent(

@@ -11,16 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from hackmatrix_rl.config import (
-    FROM_SEQUENCES,
-    RunConfig,
-    SelfPlayConfig,
-    TrainConfig,
-)
+from hackmatrix_rl.config import RunConfig, TrainConfig
 from hackmatrix_rl.env import EnvSpec, HackMatrix
-from hackmatrix_rl.errors import (
-    ConfigError,
-)
+from hackmatrix_rl.errors import ConfigError, as_given, flag
 from hackmatrix_rl.runs._memory_estimate import (
     MemoryEstimate,
     estimate_memory,
@@ -98,9 +91,7 @@ def check_played(environment: HackMatrix, games: int) -> None:
 def check_memory(
     config: RunConfig, needed: MemoryEstimate, available: tuple[int, str] | None
 ) -> list[str]:
-    """Compares the needed memory with the available memory.
-
-    Only a sure need is a reason to refuse; the rest is an upper bound.
+    """Compares the memory that is surely needed with the available memory.
 
     Args:
         config: the settings, for the advice.
@@ -113,49 +104,21 @@ def check_memory(
     Raises:
         ConfigError: the run cannot fit.
     """
-    parts = {"state": needed.state}
-    if isinstance(config, SelfPlayConfig):
-        parts["search trees"] = needed.rollout
-    elif isinstance(config, TrainConfig) and config.algorithm == FROM_SEQUENCES:
-        parts["sequences"] = needed.rollout
-    else:
-        parts |= {"rollout": needed.rollout, "learning up to": needed.learning}
-    listed = ", ".join(f"{name} {format_bytes(size)}" for name, size in parts.items())
-    line = f"Memory a device, estimated: {listed}"
+    given = ", ".join(as_given(name, getattr(config, name)) for name in config.memory)
+    line = (
+        f"Memory a device, at least: state {format_bytes(needed.state)}, an update "
+        f"{format_bytes(needed.working)}"
+    )
     if available is None:
         return [line]
     room, kind = available
-    given, fewer, smaller = _sizes(config, needed, room)
     if needed.sure > room:
+        smaller = " or ".join(map(flag, config.memory))
         raise ConfigError(
-            f"{given} needs at least {format_bytes(needed.sure)} a device, but there are "
-            f"{format_bytes(room)} of {kind}. {fewer}, or more devices."
+            f"{given}: needs at least {format_bytes(needed.sure)} a device, but there are "
+            f"{format_bytes(room)} of {kind}. Use a smaller {smaller}, or more devices."
         )
-    advice = f"; it may not fit: if so, use {smaller}" if needed.total > room else ""
-    return [f"{line}; of {format_bytes(room)} {kind}{advice}"]
-
-
-def _sizes(config: RunConfig, needed: MemoryEstimate, room: int) -> tuple[str, str, str]:
-    """What decides the memory of a run, what surely fits, and what would make it smaller."""
-    if isinstance(config, SelfPlayConfig):
-        given = (
-            f"--game-batch-size {config.game_batch_size} with --num-simulations "
-            f"{config.num_simulations} and --buffer-size {config.buffer_size}"
-        )
-        smaller = "a smaller --game-batch-size, --num-simulations or --buffer-size"
-        return given, f"Use {smaller}", smaller
-    assert isinstance(config, TrainConfig), f"{type(config).__name__} has no sizes"
-    if config.algorithm == FROM_SEQUENCES:
-        given = (
-            f"--num-envs {config.num_envs} with --buffer-size {config.buffer_size} and "
-            f"--sequence-batch-size {config.sequence_batch_size}"
-        )
-        smaller = "a smaller --buffer-size, --num-envs or --sequence-batch-size"
-        return given, f"Use {smaller}", smaller
-    fits = _envs_that_fit(config, needed, room)
-    fewer = f"Use --num-envs {fits}" if fits else "Use a smaller --num-steps or --history"
-    given = f"--num-envs {config.num_envs} with --num-steps {config.num_steps}"
-    return given, fewer, "more --num-minibatches"
+    return [f"{line}; of {format_bytes(room)} {kind}"]
 
 
 def check_disk(
@@ -189,9 +152,9 @@ def check_disk(
     if (kept + 1) * checkpoint > free:
         fewer = free // checkpoint - 1 - best
         advice = f"Use --keep {fewer}, or make room." if fewer >= 1 else "Make room."
-        flag = "--run-dir" if config.checkpoint_dir is None else "--checkpoint-dir"
+        named = "--run-dir" if config.checkpoint_dir is None else "--checkpoint-dir"
         raise ConfigError(
-            f"{flag} {place}: {format_bytes(free)} are free, but {kept} checkpoints and "
+            f"{named} {place}: {format_bytes(free)} are free, but {kept} checkpoints and "
             f"one being written need up to {format_bytes((kept + 1) * checkpoint)}. {advice}"
         )
     return [
@@ -231,9 +194,3 @@ def require_wandb(*, timeout: float = 10.0) -> None:
     except (OSError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", error)
         raise ConfigError(f"--wandb: {address} cannot be reached: {reason}. {offline}") from error
-
-
-def _envs_that_fit(config: TrainConfig, needed: MemoryEstimate, room: int) -> int:
-    """The largest number of environments, in whole minibatches, that surely fits."""
-    unit = config.minibatches
-    return int(config.num_envs * 0.8 * room / needed.sure) // unit * unit

@@ -9,12 +9,7 @@ from typing import Any, TypeVar
 
 from etils import epath
 
-from hackmatrix_rl.config import (
-    PRESETS,
-    SelfPlayConfig,
-    TrainConfig,
-    is_self_play,
-)
+from hackmatrix_rl.config import RunConfig, algorithms, baseline_algorithm
 from hackmatrix_rl.errors import ConfigError, DamagedFileError
 from hackmatrix_rl.runs._folder import RunFolder, find_run_folder
 from hackmatrix_rl.runs._lock import is_locked
@@ -85,19 +80,27 @@ class RunRecord:
         return f"It was ended from outside, or is going on elsewhere; last sign: {last[:19]}."
 
     @property
+    def kind(self) -> type[RunConfig]:
+        """The config class of its algorithm; that of the baseline where it names none."""
+        known = algorithms()
+        named = self.config.get("algorithm")
+        return known[named if isinstance(named, str) and named in known else baseline_algorithm()]
+
+    @property
     def fields(self) -> "tuple[dataclasses.Field[Any], ...]":
-        """The settings that a run of its kind has."""
-        return dataclasses.fields(SelfPlayConfig if is_self_play(self.config) else TrainConfig)
+        """The settings that a run of its algorithm has."""
+        return dataclasses.fields(self.kind)
 
     def changed(self) -> tuple[str, dict[str, Any]]:
         """What the run is compared with, and the settings in which it differs from that.
 
-        It is the preset that is nearest; a run of self-play has only defaults.
+        It is the nearest preset of its algorithm, or the defaults where that has no presets.
         """
         defaults = {each.name: each.default for each in self.fields}
-        presets = {f"the preset {name}, which is the nearest": PRESETS[name] for name in PRESETS}
-        if is_self_play(self.config):
-            presets = {"the default": {}}
+        presets: dict[str, Mapping[str, Any]] = {
+            f"the preset {name}, which is the nearest": settings
+            for name, settings in self.kind.presets.items()
+        } or {"the default": {}}
         differences = {
             said: {
                 key: value

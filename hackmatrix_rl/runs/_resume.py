@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from operator import attrgetter
 from pathlib import Path, PurePath
 from typing import Any
@@ -13,6 +13,7 @@ import jax
 from etils import epath
 from jaxtyping import Array, Key
 
+from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.checkpoints import (
     Stored,
     check_resumable,
@@ -24,8 +25,7 @@ from hackmatrix_rl.checkpoints import (
 )
 from hackmatrix_rl.config import (
     RunConfig,
-    SelfPlayConfig,
-    TrainConfig,
+    check_settings,
     check_trusted,
     config_from_dict,
     rename,
@@ -35,6 +35,8 @@ from hackmatrix_rl.env import Frontier
 from hackmatrix_rl.errors import (
     ConfigError,
     DamagedFileError,
+    as_given,
+    flag,
 )
 from hackmatrix_rl.runs._folder import (
     RUNS,
@@ -44,8 +46,6 @@ from hackmatrix_rl.runs._folder import (
     stored_identity,
 )
 from hackmatrix_rl.runs._lock import RunLock
-from hackmatrix_rl.runs._unchanged import check_board_of
-from hackmatrix_rl.runs._work import command_of
 from hackmatrix_rl.system import (
     check_path,
     read_json,
@@ -76,7 +76,7 @@ class ResumableRun:
     metadata: Mapping[str, Any]
     notes: tuple[str, ...]
 
-    def config(self, changes: Mapping[str, Any]) -> TrainConfig | SelfPlayConfig:
+    def config(self, changes: Mapping[str, Any]) -> RunConfig:
         """The run's settings with some changes.
 
         New checkpoints go where the old ones were found, not where the stored settings say: a run
@@ -92,17 +92,17 @@ class ResumableRun:
         place = {"checkpoint_dir": None if inside else str(self.checkpoints)}
         return config_from_dict({**self.metadata["config"], **place, **changes})
 
-    def check_kind(self, kind: type[RunConfig]) -> None:
+    def check_command(self, command: str) -> None:
         """Refuses a run of another command.
 
         Args:
-            kind: of the settings that the command has.
+            command: that resumes it.
 
         Raises:
-            ConfigError: the run has other ones.
+            ConfigError: another one began it.
         """
-        if not isinstance(self.config({}), kind):
-            other = command_of(self.config({}))
+        other = self.config({}).command
+        if other != command:
             raise ConfigError(
                 f"--resume-run {self.path}: begun by hackmatrix-rl {other}. Go on with it by "
                 f"hackmatrix-rl {other} --resume-run {self.path}"
@@ -223,6 +223,68 @@ def find_resumable_run(
     )
 
 
+def check_unchanged(run: object, stored: RunConfig, changes: Mapping[str, Any]) -> None:
+    """Refuses changes of a run after which what it learned would mean something else.
+
+    The arrays of a checkpoint fit many settings, so nothing else notices most of these changes.
+
+    Args:
+        run: its folder, or what to call it.
+        stored: its settings.
+        changes: settings that are to differ from them.
+
+    Raises:
+        ConfigError: one of them may not. The message names its flag.
+    """
+    if changes.get("algorithm", stored.algorithm) != stored.algorithm:
+        raise ConfigError(
+            f"--algorithm {changes['algorithm']}: the run {run} is by --algorithm "
+            f"{stored.algorithm}, and a run cannot change its algorithm. Leave --algorithm "
+            "out, or start a new run."
+        )
+    changes = {name: value for name, value in changes.items() if name != "algorithm"}
+    check_settings(type(stored), changes, f"as the run {run} is")
+    stored.check_changes(run, changes)
+
+
+def check_network(
+    run: object,
+    checkpoint: epath.Path,
+    stored: RunConfig,
+    config: RunConfig,
+    policy: ActorCritic,
+) -> None:
+    """Refuses changed settings that make another network than a checkpoint's.
+
+    A width that is the network's default may be written out: only the arrays decide.
+
+    Args:
+        run: the folder of the run.
+        checkpoint: that it goes on from.
+        stored: the settings of the run.
+        config: the same with the changes.
+        policy: the network of `config`.
+
+    Raises:
+        ConfigError: the arrays do not fit. The message names the flags.
+    """
+    changed = [
+        each.name
+        for each in fields(stored)
+        if each.metadata["arrays"] and getattr(config, each.name) != getattr(stored, each.name)
+    ]
+    if not changed or read_arrays(checkpoint, "policy").mismatch(policy) is None:
+        return
+    asked, was = (
+        ", ".join(as_given(name, getattr(settings, name)) for name in changed)
+        for settings in (config, stored)
+    )
+    raise ConfigError(
+        f"{asked}: the run {run} was trained with {was}, which makes another network. "
+        f"Leave {', '.join(map(flag, changed))} out, or begin a new run."
+    )
+
+
 def restore_training(
     trainer: Trainer[Any],
     checkpoint: epath.Path,
@@ -248,10 +310,10 @@ def restore_training(
 
     Raises:
         ConfigError: the checkpoint's arrays do not fit the trainer's modules, or it is of another
-            board of the clique game.
+            game.
     """
     metadata = read_metadata(checkpoint)
-    check_board_of(trainer, checkpoint, config_from_dict(metadata["config"]))
+    config_from_dict(metadata["config"]).check_algorithm(trainer.algorithm, checkpoint)
     stored = read_arrays(checkpoint, "training")
     update = int(metadata["update"])
     # New games must differ from those of the first update.

@@ -17,9 +17,9 @@ from hackmatrix_rl.evaluation import PolicyAgent
 from hackmatrix_rl.runs._compile_kind import train_kind
 from hackmatrix_rl.runs._compose import run_keys
 from hackmatrix_rl.runs._curve import draw_curve
-from hackmatrix_rl.runs._duties import Duties, duties_of
 from hackmatrix_rl.runs._folder import RunFolder
 from hackmatrix_rl.runs._folder_guard import FolderGuard
+from hackmatrix_rl.runs._hooks import Hook, hooks_of
 from hackmatrix_rl.runs._lock import RunLock
 from hackmatrix_rl.runs._monitor import RunMonitor
 from hackmatrix_rl.runs._open_sinks import (
@@ -132,16 +132,18 @@ def run(
                 if resume is None:
                     with ticking(partial(sink.working, "saving")):
                         saving.begin(trainer)
-                duties = duties_of(config, folder, trainer, sink)
-                duties.begin(trainer)
-                end = _train(config, trainer, saving, watch, sink, interrupts, clock, duties)
+                hooks = hooks_of(config, folder, trainer, sink)
+                for hook in hooks:
+                    hook.begin(trainer)
+                end = _train(config, trainer, saving, watch, sink, interrupts, clock, hooks)
                 if end is not ExitCode.UNHEALTHY and watch.sound:
                     saving.finish(trainer)
                 else:
                     saving.settle()
                     end = ExitCode.UNHEALTHY
                 if end is ExitCode.DONE:
-                    duties.finish(trainer)
+                    for hook in hooks:
+                        hook.finish(trainer)
         if end is not ExitCode.UNHEALTHY:
             how = "trained to the end" if end is ExitCode.DONE else "stopped"
             saved = "NOT saved" if saving.unsaved else "saved"
@@ -203,7 +205,7 @@ def _train(
     sink: Sink,
     interrupts: Interrupts,
     clock: Callable[[], float],
-    duties: Duties,
+    hooks: Sequence[Hook],
 ) -> ExitCode:
     """Updates until the end, or until something asks to stop."""
     unhealthy = False
@@ -224,13 +226,16 @@ def _train(
         if not trainer.compiled:
             _compile(config, trainer, sink, clock)
             continue  # a signal may have come meanwhile
-        due_in = saving.updates_until_due(update), duties.updates_until_due(trainer)
+        due_in = [saving.updates_until_due(update)]
+        due_in += [hook.updates_until_due(trainer) for hook in hooks]
         limits = [missing, trainer.updates_per_dispatch, *(n for n in due_in if n is not None)]
         metrics = trainer.dispatch(min(limits))
         with ticking(partial(sink.working, "evaluating")):
-            metrics, _ = call_back(duties.callbacks, trainer, metrics)
-        for line in duties.lines(metrics):
-            sink.note(line)
+            callbacks = [each for hook in hooks for each in hook.callbacks]
+            metrics, _ = call_back(callbacks, trainer, metrics)
+        for hook in hooks:
+            for line in hook.lines(metrics):
+                sink.note(line)
         unhealthy = watch.look(metrics)
         saving.watch(metrics)
 

@@ -27,9 +27,7 @@ from hackmatrix_rl.checkpoints import (
     read_arrays,
     read_metadata,
 )
-from hackmatrix_rl.config import RunConfig, TrainConfig
-from hackmatrix_rl.errors import ConfigError
-from hackmatrix_rl.runs._work import command_of
+from hackmatrix_rl.config import RunConfig
 
 PROGRAM = (sys.executable, "-m", "hackmatrix_rl")
 _LOOK_SECONDS = 0.02
@@ -72,15 +70,6 @@ class ResumeProof:
         return {"same": self.same, **dataclasses.asdict(self)}
 
 
-def check_provable(config: RunConfig) -> None:
-    """Raises a ConfigError if a resumed run of these settings does not end in the same bits."""
-    if isinstance(config, TrainConfig) and not config.keep_buffer:
-        raise ConfigError(
-            "--no-keep-buffer: a resumed run does not end in the same bits without the buffer. "
-            "Leave it out."
-        )
-
-
 def verify_resume(
     config: RunConfig,
     *,
@@ -107,7 +96,7 @@ def verify_resume(
         ConfigError: the settings give up the same bits.
         ProofError: a process failed, or ended before the kill.
     """
-    check_provable(config)
+    config.check_provable()
     config = dataclasses.replace(
         config.lasting(2 * updates),
         save_interval=updates,
@@ -116,7 +105,7 @@ def verify_resume(
         checkpoint_dir=None,
         wandb=False,
     )
-    train = (*PROGRAM, command_of(config)) if train is None else train
+    train = (*PROGRAM, config.command) if train is None else train
     settings = folder / "settings.toml"
     settings.write_text(toml_of(config), encoding="utf-8")
     begin = [*train, "--config", str(settings)]

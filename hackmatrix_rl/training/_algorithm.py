@@ -128,6 +128,14 @@ class Algorithm(eqx.Module, Generic[State]):
         """
         return 0
 
+    def learning_only(self, state: State) -> "Algorithm[State] | None":
+        """A copy that learns from stored steps of zeros, to measure its speed; `None`: it cannot.
+
+        Args:
+            state: a state of this training.
+        """
+        return None
+
     def check(self, policy: ActorCritic) -> None:
         """Traces what can only be checked so, before anything is compiled.
 

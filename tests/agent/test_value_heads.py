@@ -16,7 +16,7 @@ from hackmatrix_rl.agent.networks import (
     with_value_head,
 )
 from hackmatrix_rl.algorithms.imitation import CloneLoss
-from hackmatrix_rl.config import TrainConfig
+from hackmatrix_rl.algorithms.ppo import PPOConfig
 from hackmatrix_rl.env import CartPole
 from hackmatrix_rl.errors import ConfigError
 
@@ -117,12 +117,12 @@ def test_a_clip_of_the_value_is_refused():
     with pytest.raises(ValueError, match=r"value_clip=0.2 clips squared errors"):
         PPOLoss(value_clip=0.2)(changed, batch_of(plain))
     with pytest.raises(ConfigError, match=r"--value-clip 0.2 clips squared errors"):
-        TrainConfig(value_head="two-hot", value_clip=0.2)
+        PPOConfig(value_head="two-hot", value_clip=0.2)
 
 
 def test_plain_returns_have_no_bins():
     with pytest.raises(ConfigError, match=r"Use --value-scale standard or compressed"):
-        TrainConfig(value_head="hl-gauss", value_scale="none")
+        PPOConfig(value_head="hl-gauss", value_scale="none")
 
 
 def test_a_head_that_there_is_not_is_named():

@@ -26,14 +26,12 @@ from hackmatrix_rl.checkpoints import (
     restore,
     save,
 )
-from hackmatrix_rl.config import (
-    make_config,
-)
+from hackmatrix_rl.config import make_config
 from hackmatrix_rl.env import CartPole
 from hackmatrix_rl.errors import (
     ConfigError,
 )
-from hackmatrix_rl.runs import check_run_folder, make_environment
+from hackmatrix_rl.runs import check_run_folder
 from hackmatrix_rl.training import Trainer
 
 ARRAYS = {"a": jnp.ones(3)}
@@ -41,7 +39,7 @@ CONFIG = make_config("debug", {"network": "mlp", "width": 8})
 
 
 def hackmatrix_policy(seed=0, width=8):
-    spec = make_environment(CONFIG).spec
+    spec = CONFIG.environment().spec
     return build_network("mlp", spec, width=width, key=jax.random.key(seed))
 
 
@@ -350,7 +348,7 @@ def test_another_network_is_refused_with_the_difference(tmp_path):
     folder = find_checkpoint(tmp_path)
     with pytest.raises(ConfigError, match=r"not of this network .*: .* in the checkpoint, .* here"):
         restore(folder, "policy", hackmatrix_policy(width=16))
-    conv = build_network("conv", make_environment(CONFIG).spec, width=8, key=jax.random.key(0))
+    conv = build_network("conv", CONFIG.environment().spec, width=8, key=jax.random.key(0))
     with pytest.raises(ConfigError, match=r"only the(se settings have| checkpoint has)"):
         restore(folder, "policy", conv)
 

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from cli.commands import assert_refused, invoke
 
+from hackmatrix_rl.algorithms.ppo import PPOConfig
 from hackmatrix_rl.checkpoints import initial_weights, load
-from hackmatrix_rl.config import TrainConfig, build_policy
+from hackmatrix_rl.config import build_policy
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.runs import compose
 
@@ -106,7 +107,7 @@ def test_another_game_or_observation_is_named(run):
     policy = load(run).policy
     forge(run, lambda metadata: metadata["game"].update(observation="compact-0"))
     with pytest.raises(ConfigError, match=r"--init .*of another game: observation 'compact-0'"):
-        initial_weights(TrainConfig(init=str(run)), policy)
+        initial_weights(PPOConfig(init=str(run)), policy)
 
 
 def test_other_arrays_are_named(run):

@@ -2,10 +2,10 @@
 
 import jax
 import pytest
-
-from hackmatrix_rl.config import build_policy, make_environment
-from hackmatrix_rl.runs import find_resumable_run
 from hackmatrix_rl.runs._unchanged import check_network
+
+from hackmatrix_rl.config import build_policy
+from hackmatrix_rl.runs import find_resumable_run
 
 from .commands import assert_refused, invoke
 
@@ -91,5 +91,5 @@ def test_a_network_that_is_the_same_is_not_refused(trained):
     resumed = find_resumable_run(str(trained[0]))
     config = resumed.config({"depth": 2})
     assert config.depth != resumed.config({}).depth
-    policy = build_policy(config, make_environment(config).spec, key=jax.random.key(0))
+    policy = build_policy(config, config.environment().spec, key=jax.random.key(0))
     check_network(resumed.path, resumed.checkpoint, resumed.config({}), config, policy)

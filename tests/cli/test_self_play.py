@@ -7,9 +7,10 @@ from dataclasses import replace
 import jax
 import pytest
 
-from hackmatrix_rl.checkpoints import find_checkpoint, load_self_play, read_arrays, read_metadata
+from hackmatrix_rl.algorithms.self_play import load_self_play
+from hackmatrix_rl.checkpoints import find_checkpoint, read_arrays, read_metadata
 from hackmatrix_rl.errors import ConfigError
-from hackmatrix_rl.runs import compose_self_play
+from hackmatrix_rl.runs import compose
 from hackmatrix_rl.runs._resume import restore_training
 from hackmatrix_rl.runs._verify_resume import first_difference
 from hackmatrix_rl.runs.sinks import read_json_lines
@@ -170,10 +171,10 @@ def test_a_checkpoint_is_not_taken_up_under_other_rules_in_python(trained):
     run, _ = trained
     key, checkpoint = jax.random.key(0), find_checkpoint(run)
     for change in ({"k": 4}, {"full_board": "second-wins"}):
-        other = compose_self_play(replace(load_self_play(run).config, **change), key=key)
+        other = compose(replace(load_self_play(run).config, **change), key=key)
         with pytest.raises(ConfigError, match=r"plays n=4, k=3; a full board is a draw"):
             restore_training(other, checkpoint, key=key)
-    same = compose_self_play(load_self_play(run).config, key=key)
+    same = compose(load_self_play(run).config, key=key)
     restore_training(same, checkpoint, key=key)
 
 

@@ -4,28 +4,29 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from hackmatrix_rl.algorithms.ppo import PPOConfig
 from hackmatrix_rl.cli._settings import (
     chosen_config,
     config_options,
 )
-from hackmatrix_rl.config import PRESETS, TrainConfig
+from hackmatrix_rl.config import algorithms_of
 
 
-def config_of(*arguments: str) -> TrainConfig:
+def config_of(*arguments: str) -> PPOConfig:
     found = []
 
     @click.command
-    @config_options()
+    @config_options(algorithms_of("train"))
     @click.pass_context
     def command(context, preset, config, **_):
-        found.append(chosen_config(context, preset, config))
+        found.append(chosen_config(context, preset, config, algorithm="ppo"))
 
     CliRunner().invoke(command, arguments, catch_exceptions=False, standalone_mode=False)
     return found[0]
 
 
 def test_without_options_the_preset_is_that_of_the_device():
-    assert config_of() == TrainConfig(**PRESETS["cpu"])
+    assert config_of() == PPOConfig.of_preset("cpu", {})
 
 
 def test_a_flag_goes_before_the_file_and_the_file_before_the_preset(tmp_path):
@@ -34,14 +35,14 @@ def test_a_flag_goes_before_the_file_and_the_file_before_the_preset(tmp_path):
     config = config_of("--config", str(file), "--seed", "6")
     assert config.seed == 6
     assert config.num_envs == 64
-    assert config.num_steps == PRESETS["debug"]["num_steps"]
+    assert config.num_steps == PPOConfig.presets["debug"]["num_steps"]
 
 
 def test_a_preset_on_the_command_line_goes_before_the_one_in_the_file(tmp_path):
     file = tmp_path / "my.toml"
     file.write_text('preset = "debug"')
     config = config_of("--config", str(file), "--preset", "cpu")
-    assert config == TrainConfig(**PRESETS["cpu"])
+    assert config == PPOConfig.of_preset("cpu", {})
 
 
 @pytest.mark.parametrize(

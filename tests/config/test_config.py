@@ -10,17 +10,17 @@ import jax.numpy as jnp
 import pytest
 
 from hackmatrix_rl.agent.networks import NETWORKS
+from hackmatrix_rl.algorithms.ppo import PPOConfig
+from hackmatrix_rl.config import _policies as policies
 from hackmatrix_rl.config import (
-    PRESETS,
-    TrainConfig,
     config_from_dict,
     default_algorithm,
     field_types,
     make_config,
     preset_for,
+    preset_names,
     read_settings,
 )
-from hackmatrix_rl.config import _policies as policies
 from hackmatrix_rl.errors import (
     ConfigError,
     flag,
@@ -30,11 +30,11 @@ from hackmatrix_rl.training.sharding import divisors
 
 
 def test_a_config_is_hashable_and_array_free():
-    assert hash(TrainConfig()) == hash(TrainConfig())
+    assert hash(PPOConfig()) == hash(PPOConfig())
 
 
 def test_every_field_is_explained_in_one_line():
-    for each in dataclasses.fields(TrainConfig):
+    for each in dataclasses.fields(PPOConfig):
         explanation = each.metadata["help"]
         assert explanation.endswith("."), each.name
         assert "\n" not in explanation
@@ -65,29 +65,29 @@ def test_every_field_is_explained_in_one_line():
 )
 def test_a_value_that_cannot_work_is_named_with_what_would(settings, message):
     with pytest.raises(ConfigError) as error:
-        TrainConfig(**settings)
+        PPOConfig(**settings)
     assert str(error.value) == message
 
 
-WHOLE = [each for each in dataclasses.fields(TrainConfig) if field_types(each)[0] is int]
+WHOLE = [each for each in dataclasses.fields(PPOConfig) if field_types(each)[0] is int]
 
 
 @pytest.mark.parametrize("name", [each.name for each in WHOLE])
 @pytest.mark.parametrize("number", [2**63, 10**30, 10**5000], ids=["2^63", "10^30", "10^5000"])
 def test_every_whole_number_has_a_largest(name, number):
     with pytest.raises(ConfigError, match=rf"^{flag(name)} .* is too large. Use \d+ or less"):
-        TrainConfig(**{name: number})
+        PPOConfig(**{name: number})
 
 
 @pytest.mark.parametrize("name", [each.name for each in WHOLE])
 def test_the_largest_of_each_is_answered_at_once(name):
     """By a config or by a line; on the way to either, nothing is counted through."""
     with pytest.raises(ConfigError) as error:
-        TrainConfig(**{name: 2**63})
+        PPOConfig(**{name: 2**63})
     largest = int(re.search(r"Use (\d+)", str(error.value))[1])
     for others in ({}, {"num_minibatches": 2, "num_steps": 1, "num_envs": 2**31 - 1}):
         with contextlib.suppress(ConfigError):
-            assert getattr(TrainConfig(**{**others, name: largest}), name) == largest
+            assert getattr(PPOConfig(**{**others, name: largest}), name) == largest
 
 
 @pytest.mark.parametrize(
@@ -112,12 +112,12 @@ def test_the_largest_of_each_is_answered_at_once(name):
 )
 def test_sizes_are_checked_by_arithmetic(settings, words):
     with pytest.raises(ConfigError) as error:
-        TrainConfig(**settings)
+        PPOConfig(**settings)
     assert words in str(error.value)
 
 
 def test_what_a_large_machine_can_take_is_allowed():
-    TrainConfig(num_envs=2**25, num_steps=32, minibatch_size=2**20, width=8192, depth=100)
+    PPOConfig(num_envs=2**25, num_steps=32, minibatch_size=2**20, width=8192, depth=100)
 
 
 @pytest.mark.parametrize(
@@ -134,11 +134,11 @@ def test_what_a_large_machine_can_take_is_allowed():
 @pytest.mark.parametrize("name", ["run_dir", "checkpoint_dir"])
 def test_names_that_no_folder_can_have_are_refused(name, path, words):
     with pytest.raises(ConfigError) as error:
-        TrainConfig(**{name: path})
+        PPOConfig(**{name: path})
     assert str(error.value).startswith(f"{flag(name)} ")
     assert words in str(error.value)
     assert len(str(error.value)) < 300
-    TrainConfig(**{name: "/".join(["a" * 255] * 13)})
+    PPOConfig(**{name: "/".join(["a" * 255] * 13)})
 
 
 def test_a_network_that_cannot_fit_is_refused_before_it_is_made(monkeypatch):
@@ -146,10 +146,9 @@ def test_a_network_that_cannot_fit_is_refused_before_it_is_made(monkeypatch):
     monkeypatch.setattr(policies, "available_memory", lambda: (10_000, "free RAM"))
     monkeypatch.setitem(NETWORKS, "mlp", lambda *_, **sizes: made.append(sizes))
     monkeypatch.setattr(policies.eqx, "filter_eval_shape", lambda *_, **__: jnp.zeros(1000))
-    config = TrainConfig(network="mlp", width=4, depth=7)
-    spec = compose_module.make_environment(config).spec
+    config = PPOConfig(network="mlp", width=4, depth=7)
     with pytest.raises(ConfigError) as error:
-        policies.build_policy(config, spec, key=jax.random.key(0), copies=3)
+        config.policy(key=jax.random.key(0), copies=3)
     assert "--network mlp --width 4 --depth 7 needs 12 KiB for itself alone" in str(error.value)
     assert made == []
 
@@ -162,15 +161,17 @@ def test_the_optimizer_counts_where_it_lies_beside_the_network(changes, copies, 
         given.append(copies)
         raise ConfigError("enough")
 
-    monkeypatch.setattr(compose_module, "build_policy", build)
+    monkeypatch.setattr(PPOConfig, "policy", build)
     with pytest.raises(ConfigError, match="enough"):
-        compose_module.compose(TrainConfig(**changes), key=jax.random.key(0))
+        compose_module.compose(PPOConfig(**changes), key=jax.random.key(0))
     assert given == [copies]
 
 
 def test_far_too_many_games_are_refused_before_any_is_traced():
-    config = TrainConfig(num_envs=2**30, num_steps=1)
-    with pytest.raises(ConfigError, match=r"needs at least .* a device, .*Use --num-envs \d+"):
+    config = PPOConfig(num_envs=2**30, num_steps=1)
+    with pytest.raises(
+        ConfigError, match=r"needs at least .* a device, .*Use a smaller --num-envs"
+    ):
         compose_module.compose(config, key=jax.random.key(0))
 
 
@@ -194,19 +195,19 @@ def test_divisors_are_those_that_divide(number):
 )
 def test_float16_is_refused_on_a_tpu_and_nowhere_else(settings, monkeypatch):
     with pytest.raises(ConfigError, match=r"f16, in which no TPU computes. Use --precision bf16"):
-        TrainConfig(device="tpu", **settings)
+        PPOConfig(device="tpu", **settings)
     for device in ("auto", "cpu", "gpu"):
-        TrainConfig(device=device, **settings)
+        PPOConfig(device=device, **settings)
     # Where the device was not named, it is known when the modules are put together.
     tpu = types.SimpleNamespace(platform="tpu")
     monkeypatch.setattr(compose_module, "chosen_devices", lambda: [tpu])
-    config = TrainConfig(network="mlp", width=4, **settings)
+    config = PPOConfig(network="mlp", width=4, **settings)
     with pytest.raises(ConfigError, match="no TPU computes"):
         compose_module.compose(config, key=jax.random.key(0))
 
 
 def test_parts_of_the_network_are_computed_as_the_config_says():
-    config = TrainConfig(
+    config = PPOConfig(
         network="mlp", width=4, precision="bf16", precision_parts=".heads.value*=f32"
     )
     trainer = compose_module.compose(config, key=jax.random.key(0))
@@ -217,22 +218,22 @@ def test_parts_of_the_network_are_computed_as_the_config_says():
 
 def test_minibatches_that_do_not_divide_say_which_would():
     with pytest.raises(ConfigError) as error:
-        TrainConfig(num_envs=100, num_minibatches=8)
+        PPOConfig(num_envs=100, num_minibatches=8)
     said = str(error.value)
     assert "--num-minibatches 8 does not divide --num-envs 100" in said
     assert "--num-minibatches 5 or --num-minibatches 10, or --num-envs 96" in said
     for num_minibatches, num_envs in ((5, 100), (10, 100), (8, 96)):
-        TrainConfig(num_envs=num_envs, num_minibatches=num_minibatches)
+        PPOConfig(num_envs=num_envs, num_minibatches=num_minibatches)
 
 
 def test_minibatches_grow_in_number_with_the_batch():
     counts = [
-        TrainConfig(num_envs=num_envs, num_steps=32, minibatch_size=4096).minibatches
+        PPOConfig(num_envs=num_envs, num_steps=32, minibatch_size=4096).minibatches
         for num_envs in (256, 1024, 4096)
     ]
     assert counts == [2, 8, 32]
-    assert TrainConfig().minibatches == 8
-    assert TrainConfig(num_minibatches=4).minibatches == 4
+    assert PPOConfig().minibatches == 8
+    assert PPOConfig(num_minibatches=4).minibatches == 4
 
 
 @pytest.mark.parametrize(
@@ -264,7 +265,7 @@ def test_minibatches_grow_in_number_with_the_batch():
 )
 def test_settings_that_cannot_work_together_say_what_would(settings, parts):
     with pytest.raises(ConfigError) as error:
-        TrainConfig(**settings)
+        PPOConfig(**settings)
     for part in parts:
         assert part in str(error.value)
 
@@ -277,35 +278,50 @@ def test_a_minibatch_size_goes_before_what_a_preset_says_of_minibatches():
 
 
 def test_whole_numbers_serve_where_a_number_is_wanted():
-    assert TrainConfig(gamma=1).gamma == 1.0
-    assert isinstance(TrainConfig(gamma=1).gamma, float)
+    assert PPOConfig(gamma=1).gamma == 1.0
+    assert isinstance(PPOConfig(gamma=1).gamma, float)
 
 
 def test_updates_reach_the_total():
-    config = TrainConfig(num_envs=10, num_steps=10, num_minibatches=2, total_timesteps=250)
+    config = PPOConfig(num_envs=10, num_steps=10, num_minibatches=2, total_timesteps=250)
     assert config.num_updates == 3
 
 
 @pytest.mark.parametrize(
-    ("preset", "settings", "algorithm", "why"),
+    ("preset", "algorithm", "why"),
     [
-        ("cpu", {}, "imitation", "the choice of train"),
-        ("cpu", {"total_timesteps": 4096, "network": "conv"}, "imitation", "the choice of train"),
-        ("cpu", {"init": "runs/some"}, "ppo", "--init; without it, imitation"),
-        ("cpu", {"ent_coef": 0.01}, "ppo", "--ent-coef; without it, imitation"),
-        ("cpu", {"aux_coefficient": 0.1}, "ppo", "--aux-coefficient; without it, imitation"),
-        ("gpu", {}, "imitation", "the choice of train"),
-        ("tpu", {"init": "runs/some"}, "ppo", "--init"),
-        ("debug", {}, "ppo", "--preset debug"),
-        ("max", {}, "r2d2", "--preset max"),
-        ("cpu", {"sequence_length": 10}, "r2d2", "--sequence-length"),
-        ("gpu", {"prioritized": True}, "r2d2", "--prioritized"),
+        ("cpu", "imitation", "the default"),
+        ("gpu", "imitation", "the default"),
+        ("debug", "ppo", "--preset debug"),
+        ("max", "r2d2", "--preset max"),
     ],
 )
-def test_training_imitates_unless_a_setting_is_of_another(preset, settings, algorithm, why):
-    found, reason = default_algorithm(preset, settings)
+def test_training_imitates_unless_the_preset_is_of_another(preset, algorithm, why):
+    found, reason = default_algorithm(preset)
     assert found == algorithm
     assert why in reason
+    assert make_config(preset, {}).algorithm == algorithm
+
+
+@pytest.mark.parametrize(
+    ("settings", "owner"),
+    [({"ent_coef": 0.01}, "ppo"), ({"sequence_length": 10}, "r2d2"), ({"dueling": True}, "r2d2")],
+)
+def test_no_setting_chooses_the_algorithm(settings, owner):
+    with pytest.raises(ConfigError) as error:
+        make_config("cpu", settings)
+    said = f"a setting of --algorithm {owner}, and this training is by --algorithm imitation (the "
+    assert said in str(error.value)
+    assert f"Use --algorithm {owner}, or leave it out." in str(error.value)
+
+
+def test_a_setting_of_another_command_is_refused_with_its_name():
+    with pytest.raises(ConfigError, match="--vertices: a setting of hackmatrix-rl selfplay, not"):
+        make_config("cpu", {"vertices": 5})
+    with pytest.raises(ConfigError, match=r"--algorithm self-play: has a command of its own\. Use"):
+        make_config("cpu", {"algorithm": "self-play"})
+    with pytest.raises(ConfigError, match=r"--algorithm pqo: unknown. Use .* Did you mean ppo"):
+        make_config("cpu", {"algorithm": "pqo"})
 
 
 def test_imitation_on_a_cpu_has_settings_of_its_own():
@@ -313,22 +329,27 @@ def test_imitation_on_a_cpu_has_settings_of_its_own():
     assert (config.teacher, config.observation, config.width) == ("expert", "tactical", 192)
     assert make_config("cpu", {"algorithm": "imitation", "network": "conv"}).width is None
     assert make_config("cpu", {"algorithm": "imitation", "update_epochs": 1}).update_epochs == 1
-    assert make_config("cpu", {}).teacher is None
+    assert make_config("cpu", {}) == config
 
 
 def test_ppo_from_another_training_on_a_cpu_has_settings_of_its_own():
-    config = make_config("cpu", {"init": "runs/some"})
+    config = make_config("cpu", {"algorithm": "ppo", "init": "runs/some"})
     assert (config.total_timesteps, config.critic_warmup_timesteps) == (12_000_000, 200_000)
     assert config.aux_victory
     assert config.reward_config.victory == 0
-    changed = {"init": "runs/some", "total_timesteps": 1000, "reward": "victory=1"}
+    changed = {
+        "algorithm": "ppo",
+        "init": "runs/some",
+        "total_timesteps": 1000,
+        "reward": "victory=1",
+    }
     short = make_config("cpu", {**changed, "aux_coefficient": 0})
     assert short.critic_warmup_timesteps == 50
     assert short.reward_config.victory == 1
     assert (short.aux_victory, short.aux_every) == (False, 1)
-    assert make_config("cpu", {}).gamma == 0.99
+    assert make_config("cpu", {"algorithm": "ppo"}).gamma == 0.99
     teaches = {"init": "runs/some", "algorithm": "imitation"}
-    assert make_config("cpu", teaches).aux_coefficient == 0
+    assert make_config("cpu", teaches).total_timesteps == 3_000_000
 
 
 @pytest.mark.parametrize("preset", ["gpu", "tpu"])
@@ -338,12 +359,12 @@ def test_on_an_accelerator_both_have_the_same_settings_and_more_steps(preset):
     assert (taught.total_timesteps, taught.num_envs) == (24_000_000, 4096)
     # As docs/scaling.md starts it on eight devices.
     assert make_config(preset, {"algorithm": "imitation", "num_envs": 32768}).num_updates == 23
-    gone_on = make_config(preset, {"init": "runs/some"})
+    gone_on = make_config(preset, {"algorithm": "ppo", "init": "runs/some"})
     assert (gone_on.total_timesteps, gone_on.critic_warmup_timesteps) == (200_000_000, 200_000)
     assert gone_on.reward_config.victory == 0
 
 
-@pytest.mark.parametrize("name", list(PRESETS))
+@pytest.mark.parametrize("name", [name for name in preset_names() if name != "auto"])
 def test_a_preset_is_valid_and_can_be_changed(name):
     assert make_config(name, {"seed": 7}).seed == 7
 

@@ -4,9 +4,9 @@ import dataclasses
 
 import pytest
 
+from hackmatrix_rl.algorithms.ppo import PPOConfig
 from hackmatrix_rl.config import (
     RENAMED,
-    TrainConfig,
     advice_for,
     config_from_dict,
     make_config,
@@ -16,7 +16,7 @@ from hackmatrix_rl.config import (
 from hackmatrix_rl.config._renamed import FOREIGN, settings_in
 from hackmatrix_rl.errors import ConfigError
 
-FIELDS = {each.name for each in dataclasses.fields(TrainConfig)}
+FIELDS = {each.name for each in dataclasses.fields(PPOConfig)}
 FOR_OLD = {
     "clip": 0.3,
     "discount": 0.9,

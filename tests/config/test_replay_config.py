@@ -2,7 +2,8 @@
 
 import pytest
 
-from hackmatrix_rl.config import TrainConfig, default_algorithm, make_config
+from hackmatrix_rl.algorithms.ppo import PPOConfig
+from hackmatrix_rl.config import default_algorithm, make_config
 from hackmatrix_rl.errors import ConfigError
 
 
@@ -10,7 +11,8 @@ from hackmatrix_rl.errors import ConfigError
     ("preset", "batch", "train_freq"), [("fast", 64, 4), ("max", 128, 8), ("quality", 32, 1)]
 )
 def test_presets_name_the_algorithm_and_its_sizes(preset, batch, train_freq):
-    config = make_config(preset, {"algorithm": default_algorithm(preset, {})[0]})
+    assert default_algorithm(preset)[0] == "r2d2"
+    config = make_config(preset, {"algorithm": "r2d2"})
     assert config.algorithm == "r2d2"
     assert (config.sequence_batch_size, config.train_freq) == (batch, train_freq)
     assert config == make_config(preset, {})
@@ -21,7 +23,7 @@ def test_presets_name_the_algorithm_and_its_sizes(preset, batch, train_freq):
 @pytest.mark.parametrize("preset", ["cpu", "gpu", "tpu", "debug"])
 def test_every_preset_for_a_device_trains_by_it(preset):
     config = make_config(preset, {"algorithm": "r2d2"})
-    assert config.replay_sizes().length > 0
+    assert config.sizes().length > 0
     assert config.network == "gru"
 
 
@@ -38,15 +40,35 @@ def test_a_run_lasts_some_updates():
 
 WRONG = {
     "preset of another": ("max", {"algorithm": "ppo"}, "--preset max: of --algorithm r2d2"),
-    "its setting elsewhere": ("cpu", {"burn_in": 3}, "--burn-in 3: has no effect on --algorithm"),
-    "its switch elsewhere": ("cpu", {"dueling": False}, "--no-dueling: has no effect on"),
-    "ppo's setting here": ("fast", {"ent_coef": 0.3}, "--ent-coef 0.3: has no effect on"),
-    "a teacher": ("fast", {"teacher": "expert"}, "--teacher expert: has no effect on"),
-    "minibatches": ("fast", {"num_minibatches": 4}, "--num-minibatches 4: has no effect on"),
+    "its setting elsewhere": (
+        "cpu",
+        {"burn_in": 3},
+        "--burn-in 3: a setting of",
+    ),
+    "its switch elsewhere": (
+        "cpu",
+        {"dueling": False},
+        "--no-dueling: a setting of",
+    ),
+    "ppo's setting here": (
+        "fast",
+        {"ent_coef": 0.3},
+        "--ent-coef 0.3: a setting of",
+    ),
+    "a teacher": (
+        "fast",
+        {"teacher": "expert"},
+        "--teacher expert: a setting of",
+    ),
+    "minibatches": (
+        "fast",
+        {"num_minibatches": 4},
+        "--num-minibatches 4: a setting of",
+    ),
     "too long a sequence": ("fast", {"sequence_length": 9000}, "--buffer-size 576512 or more"),
     "an odd batch": ("fast", {"sequence_batch_size": 63}, "use --sequence-batch-size 32."),
     "a schedule of gamma": ("fast", {"gamma": "linear:0.9:0.99"}, "--gamma linear:0.9:0.99: "),
-    "units": ("fast", {"value_scale": "compressed"}, "Use --rescale-values or"),
+    "units": ("fast", {"value_scale": "compressed"}, "--value-scale compressed: a setting of"),
     "no rate": ("fast", {"learning_rate": 0.0}, "--learning-rate 0.0 is too small"),
     "no learning": ("fast", {"total_timesteps": 10_000}, "--learning-starts 10000 leaves nothing"),
     "too much to count": ("fast", {"num_envs": 2**29}, "x --train-freq 4 are 2147483648 actions"),
@@ -63,6 +85,6 @@ def test_what_cannot_work_is_refused_by_name(wrong):
 
 
 def test_the_defaults_are_those_of_ppo():
-    config = TrainConfig()
+    config = PPOConfig()
     assert config.algorithm == "ppo"
     assert config.steps_of_each == config.num_steps

@@ -2,7 +2,8 @@
 
 import pytest
 
-from hackmatrix_rl.config import TrainConfig, config_from_dict
+from hackmatrix_rl.algorithms.ppo import PPOConfig
+from hackmatrix_rl.config import config_from_dict
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.game import RewardConfig
 
@@ -20,7 +21,7 @@ from hackmatrix_rl.game import RewardConfig
     ],
 )
 def test_the_text_is_stored_in_one_form_and_says_the_same_again(text, canonical):
-    config = TrainConfig(reward=text)
+    config = PPOConfig(reward=text)
     assert config.reward == canonical
     again = config_from_dict(config.as_dict())
     assert again == config
@@ -28,7 +29,7 @@ def test_the_text_is_stored_in_one_form_and_says_the_same_again(text, canonical)
 
 
 def test_terms_that_are_not_named_weigh_one():
-    config = TrainConfig(reward="victory=0.1,score_gain=0")
+    config = PPOConfig(reward="victory=0.1,score_gain=0")
     assert config.reward_config == RewardConfig(victory=0.1, score_gain=0.0)
 
 
@@ -48,7 +49,7 @@ def test_terms_that_are_not_named_weigh_one():
 )
 def test_what_cannot_work_is_refused_in_one_line(text, said):
     with pytest.raises(ConfigError) as caught:
-        TrainConfig(reward=text)
+        PPOConfig(reward=text)
     assert said in str(caught.value)
     assert str(caught.value).startswith("--reward ")
     assert "\n" not in str(caught.value)
@@ -56,5 +57,5 @@ def test_what_cannot_work_is_refused_in_one_line(text, said):
 
 def test_a_text_of_any_length_is_refused_in_a_short_line():
     with pytest.raises(ConfigError) as caught:
-        TrainConfig(reward="x" * 100_000 + "=1")
+        PPOConfig(reward="x" * 100_000 + "=1")
     assert len(str(caught.value)) < 1000

@@ -3,10 +3,11 @@
 import pytest
 
 from hackmatrix_rl.agent import Cosine, Linear
+from hackmatrix_rl.algorithms.ppo import PPOConfig
 from hackmatrix_rl.cli._settings import (
     Value,
 )
-from hackmatrix_rl.config import TrainConfig, schedule_of
+from hackmatrix_rl.config import schedule_of
 from hackmatrix_rl.errors import ConfigError
 
 
@@ -20,11 +21,11 @@ from hackmatrix_rl.errors import ConfigError
     ],
 )
 def test_a_text_is_a_number_or_a_schedule(text, stored, built):
-    config = TrainConfig(gamma=text)
+    config = PPOConfig(gamma=text)
     assert config.gamma == stored
     assert schedule_of(config.gamma, steps=1000) == built
-    assert TrainConfig(gamma=config.gamma) == config
-    assert Value(TrainConfig.__dataclass_fields__["gamma"]).convert(text, None, None) == text
+    assert PPOConfig(gamma=config.gamma) == config
+    assert Value(PPOConfig.__dataclass_fields__["gamma"]).convert(text, None, None) == text
 
 
 @pytest.mark.parametrize(
@@ -33,7 +34,7 @@ def test_a_text_is_a_number_or_a_schedule(text, stored, built):
 )
 def test_another_text_is_refused_with_one_that_works(text):
     with pytest.raises(ConfigError, match=r"^--gamma .*must be a number, or a schedule such as"):
-        TrainConfig(gamma=text)
+        PPOConfig(gamma=text)
 
 
 @pytest.mark.parametrize(
@@ -53,5 +54,5 @@ def test_another_text_is_refused_with_one_that_works(text):
 )
 def test_what_cannot_work_is_named(settings, words):
     with pytest.raises(ConfigError) as error:
-        TrainConfig(**settings)
+        PPOConfig(**settings)
     assert words in str(error.value)

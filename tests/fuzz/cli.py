@@ -6,10 +6,8 @@ from hypothesis import strategies as st
 
 from fuzz.commands import assert_answered, run_apart, run_here
 from fuzz.worker import Fuzzer
-from hackmatrix_rl.config import (
-    TrainConfig,
-    field_types,
-)
+from hackmatrix_rl.algorithms.ppo import PPOConfig
+from hackmatrix_rl.config import field_types
 from hackmatrix_rl.errors import (
     flag,
 )
@@ -73,7 +71,7 @@ SPECIAL = {
 
 FIELDS = {
     each.name: each
-    for each in dataclasses.fields(TrainConfig)
+    for each in dataclasses.fields(PPOConfig)
     if not each.name.startswith("wandb")  # asks a service
 }
 FLAGS_OF = {

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 from fuzz.commands import LONG_WORK, accept, assert_answered, room, run_here
 from fuzz.worker import Fuzzer
-from hackmatrix_rl.config import SelfPlayConfig, TrainConfig, rename
+from hackmatrix_rl.algorithms.ppo import PPOConfig
+from hackmatrix_rl.algorithms.self_play import SelfPlayConfig
+from hackmatrix_rl.config import rename
 from hackmatrix_rl.runs import compose, run_keys
 from hackmatrix_rl.training import Trainer
 
@@ -30,7 +32,7 @@ COMMANDS = (
 )
 CODE = (f"{MODULE}:make", f"{MODULE}.part:make", f" {MODULE}:make", f"{MODULE}:make\x1b[2J")
 
-NAMES = sorted({each.name for kind in (TrainConfig, SelfPlayConfig) for each in fields(kind)})
+NAMES = sorted({each.name for kind in (PPOConfig, SelfPlayConfig) for each in fields(kind)})
 values: st.SearchStrategy[Any] = st.one_of(
     st.none(),
     st.booleans(),
@@ -64,20 +66,18 @@ def run() -> Path:
 
 
 @cache
-def composed(settings: TrainConfig) -> Trainer[Any]:
+def composed(settings: RunConfig) -> Trainer[Any]:
     return compose(settings, key=run_keys(settings.seed)[0])
 
 
-def compose_for_a_teacher(settings: TrainConfig, **_: Any) -> Trainer[Any]:
+def compose_for_a_teacher(settings: RunConfig, **_: Any) -> Trainer[Any]:
     """The teacher is looked for after the student is made; others are not made at all."""
-    return composed(settings) if settings.teacher is not None else accept()
+    return composed(settings) if hasattr(settings, "teacher") else accept()
 
 
 REPLACED = {
     **dict.fromkeys(LONG_WORK, accept),
     "runs._launch.compose": compose_for_a_teacher,
-    "runs._launch.compose_self_play": accept,
-    "runs._launch.compose_replay": accept,
 }
 
 

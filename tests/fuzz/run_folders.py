@@ -12,12 +12,9 @@ from hypothesis import strategies as st
 from fuzz.commands import LONG_WORK, accept, assert_answered, room, run_here
 from fuzz.stored import PARTS, Damage, arrays, assert_same, damaged_copy, damages, read
 from fuzz.worker import Fuzzer
-from hackmatrix_rl.config import TrainConfig
+from hackmatrix_rl.algorithms.ppo import PPOConfig
 from hackmatrix_rl.evaluation import PolicyAgent
-from hackmatrix_rl.runs import (
-    compose,
-    run_keys,
-)
+from hackmatrix_rl.runs import compose, run_keys
 from hackmatrix_rl.system import ExitCode
 from hackmatrix_rl.training import Trainer, leaves_by_path
 
@@ -38,7 +35,7 @@ def look(player: PolicyAgent, *_: Any, **__: Any) -> None:
 
 
 @cache
-def composed(settings: TrainConfig) -> Trainer:
+def composed(settings: PPOConfig) -> Trainer:
     return compose(settings, key=run_keys(settings.seed)[0])
 
 

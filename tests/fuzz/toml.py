@@ -7,14 +7,12 @@ from hypothesis import strategies as st
 
 from fuzz.commands import assert_answered, room, run_here
 from fuzz.worker import Fuzzer
-from hackmatrix_rl.config import (
-    TrainConfig,
-)
+from hackmatrix_rl.algorithms.ppo import PPOConfig
 from hackmatrix_rl.errors import (
     flag,
 )
 
-NAMES = [each.name for each in dataclasses.fields(TrainConfig) if not each.name.startswith("wandb")]
+NAMES = [each.name for each in dataclasses.fields(PPOConfig) if not each.name.startswith("wandb")]
 LITERALS = (
     *(
         "0",

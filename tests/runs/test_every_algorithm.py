@@ -11,11 +11,12 @@ import time
 from dataclasses import replace
 
 import pytest
-
-from hackmatrix_rl.checkpoints import find_checkpoint, read_arrays, read_metadata
-from hackmatrix_rl.config import SelfPlayConfig, make_config
-from hackmatrix_rl.runs._verify_resume import first_difference, toml_of
 from hackmatrix_rl.runs._work import command_of
+
+from hackmatrix_rl.algorithms.self_play import SelfPlayConfig
+from hackmatrix_rl.checkpoints import find_checkpoint, read_arrays, read_metadata
+from hackmatrix_rl.config import make_config
+from hackmatrix_rl.runs._verify_resume import first_difference, toml_of
 from hackmatrix_rl.runs.sinks import read_json_lines
 
 pytestmark = pytest.mark.slow

@@ -7,7 +7,9 @@ import pytest
 from checkpoints.kept import NEWEST, forge_config, unpack
 from cli.commands import invoke
 
-from hackmatrix_rl.config import SelfPlayConfig, TrainConfig, config_from_dict, field_types
+from hackmatrix_rl.algorithms.ppo import PPOConfig
+from hackmatrix_rl.algorithms.self_play import SelfPlayConfig
+from hackmatrix_rl.config import config_from_dict, field_types
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.runs._record import read_run
 from hackmatrix_rl.view.replays import Replay
@@ -35,7 +37,7 @@ def run(tmp_path, monkeypatch):
     return unpack(NEWEST, tmp_path).rename("sent")
 
 
-@pytest.mark.parametrize("kind", [TrainConfig, SelfPlayConfig])
+@pytest.mark.parametrize("kind", [PPOConfig, SelfPlayConfig])
 def test_a_setting_that_floods_is_refused_and_named(kind):
     algorithm = {"algorithm": "self-play"} if kind is SelfPlayConfig else {}
     for name in texts(kind):
@@ -69,7 +71,7 @@ def test_what_is_said_about_a_sent_run_is_printable(run, forged, monkeypatch):
 
 def test_a_report_is_written_of_any_text(run):
     settings = json.loads((run / "config.json").read_text())
-    forged = dict.fromkeys(texts(TrainConfig), STEERS) | {STEERS: STEERS}
+    forged = dict.fromkeys(texts(PPOConfig), STEERS) | {STEERS: STEERS}
     (run / "config.json").write_text(json.dumps(settings | forged))
     (run / "versions.json").write_text(json.dumps({"starts": [{"commit": STEERS}]}))
     done = invoke("report", run)

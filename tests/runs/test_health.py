@@ -5,16 +5,11 @@ import math
 
 import pytest
 
-from hackmatrix_rl.config import (
-    TrainConfig,
-)
+from hackmatrix_rl.algorithms.ppo import PPOConfig
 from hackmatrix_rl.errors import (
     ConfigError,
 )
-from hackmatrix_rl.runs._health import (
-    ENTROPY_PATIENCE,
-    Health,
-)
+from hackmatrix_rl.runs._health import ENTROPY_PATIENCE, Health
 from hackmatrix_rl.training import Metrics
 
 FINE = {
@@ -48,7 +43,7 @@ def findings(health, *seen):
 
 def test_a_run_like_the_default_one_is_left_alone():
     # Ranges over three seeds of the default run: entropy 0.30 to 0.85, KL up to 0.006.
-    health = Health.of(TrainConfig())
+    health = Health.of(PPOConfig())
     assert not findings(health, *(metrics(n, entropy=0.3, approx_kl=0.006) for n in range(1, 1000)))
     assert health.sound
 
@@ -155,7 +150,7 @@ def test_thresholds_can_be_switched_off():
 
 def test_a_stop_by_divergence_needs_an_alarm():
     with pytest.raises(ConfigError, match=r"--stop-after-kl 3 counts updates beyond --kl-alarm"):
-        TrainConfig(kl_alarm=None, stop_after_kl=3)
+        PPOConfig(kl_alarm=None, stop_after_kl=3)
 
 
 ORDINARY = {"siphons": 1.0, "programs": 1.5, "undos": 0.5, "owns_undo": 0.6, "length": 60.0}
@@ -190,7 +185,7 @@ UNLEARNED = {
 @pytest.mark.parametrize("kind", UNLEARNED)
 def test_a_habit_that_dies_out_is_told_once(kind):
     much, less, few, message = UNLEARNED[kind]
-    health = Health.of(TrainConfig())
+    health = Health.of(PPOConfig())
     well = [played(n, **much) for n in range(1, 9)]
     assert not findings(health, *well, *(played(n, **less) for n in range(9, 13)))
     (found,) = findings(health, *(played(n, **few) for n in range(13, 40)))
@@ -245,7 +240,7 @@ def test_few_games_are_no_sign():
     ],
 )
 def test_an_agent_that_plays_turns_for_ever_is_told_once(episode, told):
-    health = Health.of(TrainConfig(max_steps=1000))
+    health = Health.of(PPOConfig(max_steps=1000))
     programs = {"programs": 1.0 + episode["undos"]}
     found = findings(health, *(played(n, **programs, **episode) for n in range(1, 20)))
     assert [each.kind for each in found] == ["undo"] * told

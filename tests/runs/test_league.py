@@ -3,13 +3,14 @@
 import jax
 import numpy as np
 import pytest
+from hackmatrix_rl.runs._league import LeagueFolder
 
 from hackmatrix_rl.agent.networks import MLPActorCritic
-from hackmatrix_rl.config import SelfPlayConfig
+from hackmatrix_rl.algorithms.self_play import SelfPlayConfig
+from hackmatrix_rl.algorithms.self_play._final_league import play_league, play_perfect
 from hackmatrix_rl.env import Batched, CliqueGame
 from hackmatrix_rl.errors import ConfigError
-from hackmatrix_rl.runs import make_run_folder, play_league, play_perfect
-from hackmatrix_rl.runs._league import LeagueFolder
+from hackmatrix_rl.runs import make_run_folder
 
 
 def config_of(tmp_path, **changes):

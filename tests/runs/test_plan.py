@@ -6,8 +6,7 @@ import jax
 import pytest
 
 import hackmatrix_rl as hm
-from hackmatrix_rl.algorithms.ppo import PPO
-from hackmatrix_rl.config import TrainConfig
+from hackmatrix_rl.algorithms.ppo import PPO, PPOConfig
 from hackmatrix_rl.env import CartPole
 from hackmatrix_rl.runs import make_plan
 from hackmatrix_rl.training import Trainer
@@ -34,7 +33,7 @@ def trainer() -> Trainer:
 
 @pytest.fixture(scope="module")
 def plan(trainer):
-    config = TrainConfig(
+    config = PPOConfig(
         num_envs=32,
         num_steps=16,
         num_minibatches=2,

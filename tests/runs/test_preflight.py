@@ -1,5 +1,6 @@
 """What is found before anything is compiled."""
 
+import dataclasses
 import shutil
 import sys
 from types import SimpleNamespace
@@ -10,23 +11,14 @@ import pytest
 
 from hackmatrix_rl.agent.networks import (
     MLPActorCritic,
-    ResidualActorCritic,
 )
-from hackmatrix_rl.algorithms.ppo import PPO
-from hackmatrix_rl.config import (
-    TrainConfig,
-)
+from hackmatrix_rl.algorithms.ppo import PPO, PPOConfig
+from hackmatrix_rl.config import algorithms
 from hackmatrix_rl.env import CartPole
-from hackmatrix_rl.errors import (
-    ConfigError,
-)
+from hackmatrix_rl.errors import ConfigError, as_given
 from hackmatrix_rl.runs import estimate_memory, preflight
 from hackmatrix_rl.runs._memory_estimate import MemoryEstimate
-from hackmatrix_rl.runs._preflight import (
-    check_disk,
-    check_memory,
-    require_wandb,
-)
+from hackmatrix_rl.runs._preflight import check_disk, check_memory, require_wandb
 from hackmatrix_rl.system import (
     available_memory,
     format_bytes,
@@ -36,11 +28,15 @@ from hackmatrix_rl.training import Trainer
 from hackmatrix_rl.training.sharding import mesh
 
 GIB = 2**30
-NEEDED = MemoryEstimate(state=2 * GIB, rollout=2 * GIB, learning=4 * GIB, checkpoint=GIB)
+NEEDED = MemoryEstimate(state=2 * GIB, working=2 * GIB, checkpoint=GIB)
+
+
+def fields(kind):
+    return {each.name for each in dataclasses.fields(kind)}
 
 
 def config(**changes):
-    return TrainConfig(**{"num_envs": 1024, "num_minibatches": 8, **changes})
+    return PPOConfig(**{"num_envs": 1024, "num_minibatches": 8, **changes})
 
 
 @pytest.fixture(scope="module")
@@ -57,18 +53,14 @@ def test_the_state_is_counted_to_the_byte(trainer):
     assert estimate_memory(trainer).state == sum(leaf.nbytes for leaf in arrays)
 
 
-def test_the_rollout_is_counted_nearly(trainer):
+def test_what_is_seen_in_a_rollout_is_counted(trainer):
     update = trainer.algorithm
     rollout, _ = eqx.filter_eval_shape(
         update.collect, trainer.policy, update.environment, trainer.state.actors
     )
-    made = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(rollout))
-    targets = 3 * 64 * 512 * 4
-    assert estimate_memory(trainer).rollout == pytest.approx(made + targets, rel=0.05)
-
-
-def test_the_estimate_is_near_what_the_compiler_says(trainer):
-    assert 0.5 < estimate_memory(trainer).total / trainer.program_memory() < 3
+    seen = jax.tree.leaves((rollout.observation, rollout.mask))
+    made = sum(leaf.size * leaf.dtype.itemsize for leaf in seen)
+    assert estimate_memory(trainer).working == made
 
 
 def test_over_several_devices_each_holds_its_part(trainer):
@@ -77,49 +69,42 @@ def test_over_several_devices_each_holds_its_part(trainer):
     sizes = {"num_envs": 512, "num_steps": 64, "num_minibatches": 4}
     two = estimate_memory(Trainer(PPO(environment, policy, mesh=mesh("data=2"), **sizes)))
     one = estimate_memory(trainer)
-    assert two.rollout == one.rollout / 2
+    assert two.working == one.working / 2
     assert two.checkpoint == one.checkpoint
     assert one.state / 2 < two.state < one.state, "parameters are whole on each"
 
 
-def test_what_saves_memory_counts():
+def test_an_optimizer_on_the_host_takes_no_memory_of_a_device():
     environment = CartPole()
-    policies = {
-        depth: ResidualActorCritic(environment.spec, width=16, depth=depth, key=jax.random.key(0))
-        for depth in (4, 8)
-    }
+    policy = MLPActorCritic(environment.spec, width=16, key=jax.random.key(0))
 
-    def estimate(depth=4, **changes):
+    def estimate(**changes):
         settings = {"num_envs": 512, "num_steps": 64, "num_minibatches": 4}
-        return estimate_memory(Trainer(PPO(environment, policies[depth], **settings, **changes)))
+        return estimate_memory(Trainer(PPO(environment, policy, **settings, **changes)))
 
-    plain = estimate()
-    assert estimate(depth=8).learning > 1.7 * plain.learning
-    assert estimate(grad_accum=4).learning < 0.5 * plain.learning
-    assert estimate(remat="full").learning < 0.3 * plain.learning
+    plain, offloaded = estimate(), estimate(offload_optimizer=True)
     # Two numbers for each parameter.
-    offloaded = estimate(offload_optimizer=True)
-    parameters = jax.tree.leaves(eqx.filter(policies[4], eqx.is_array))
+    parameters = jax.tree.leaves(eqx.filter(policy, eqx.is_array))
     assert plain.state - offloaded.state == 2 * sum(leaf.nbytes for leaf in parameters)
     assert offloaded.checkpoint == plain.checkpoint
 
 
-def test_what_fits_is_said_and_what_is_tight_too():
+def test_what_surely_fits_is_said():
     (line,) = check_memory(config(), NEEDED, (100 * GIB, "GPU memory"))
-    assert "state 2.0 GiB, rollout 2.0 GiB, learning up to 4.0 GiB; of 100 GiB GPU memory" in line
-    assert "may not fit" not in line
-    (line,) = check_memory(config(), NEEDED, (6 * GIB, "GPU memory"))
-    assert "it may not fit: if so, use more --num-minibatches" in line
+    assert "state 2.0 GiB, an update 2.0 GiB; of 100 GiB GPU memory" in line
     assert check_memory(config(), NEEDED, None)
 
 
-def test_what_cannot_fit_is_refused_with_what_would():
+@pytest.mark.parametrize("kind", algorithms().values())
+def test_what_cannot_fit_is_refused_with_what_decides_it(kind):
+    settings = kind.of_preset("debug", {"teacher": "runner"} if "teacher" in fields(kind) else {})
     with pytest.raises(ConfigError) as error:
-        check_memory(config(), NEEDED, (2 * GIB, "GPU memory"))
+        check_memory(settings, NEEDED, (2 * GIB, "GPU memory"))
     said = str(error.value)
-    assert "--num-envs 1024 with --num-steps 32 needs at least 4.0 GiB a device" in said
-    assert "Use --num-envs 408, or more devices." in said
-    config(num_envs=408)
+    assert "needs at least 4.0 GiB a device" in said
+    for name in kind.memory:
+        assert as_given(name, getattr(settings, name)) in said
+    assert "Use a smaller" in said
 
 
 def test_the_memory_of_this_machine_is_known():

@@ -16,18 +16,18 @@ from cli.commands import assert_refused, invoke
 from etils import epath
 
 from hackmatrix_rl.agent.networks import build_network
+from hackmatrix_rl.algorithms.self_play import SelfPlayConfig, load_self_play
 from hackmatrix_rl.checkpoints import (
     CheckpointWriter,
     find_checkpoint,
     initial_settings,
     load,
-    load_self_play,
     read_arrays,
 )
 from hackmatrix_rl.checkpoints._manifest import damage
 from hackmatrix_rl.checkpoints._names import LONGEST
 from hackmatrix_rl.cli._main import _COMMANDS
-from hackmatrix_rl.config import SelfPlayConfig, make_config
+from hackmatrix_rl.config import make_config
 from hackmatrix_rl.env import clique_identity
 from hackmatrix_rl.errors import (
     ConfigError,

@@ -20,13 +20,8 @@ from hackmatrix_rl.agent.precision import (
     parse_policy,
     precision,
 )
-from hackmatrix_rl.algorithms.ppo import PPO
-from hackmatrix_rl.checkpoints import (
-    CheckpointWriter,
-    find_checkpoint,
-    restore,
-)
-from hackmatrix_rl.config import TrainConfig
+from hackmatrix_rl.algorithms.ppo import PPO, PPOConfig
+from hackmatrix_rl.checkpoints import CheckpointWriter, find_checkpoint, restore
 from hackmatrix_rl.env import CartPole
 from hackmatrix_rl.training import (
     Linear,
@@ -127,7 +122,7 @@ def test_scale_and_counters_are_in_the_checkpoint(tmp_path):
     trainer = started(2.0**12)
     trainer.dispatch(2)
     learner = trainer.state.learner
-    with CheckpointWriter(tmp_path, keep=1, config=TrainConfig()) as writer:
+    with CheckpointWriter(tmp_path, keep=1, config=PPOConfig()) as writer:
         writer.save(2, policy=learner.policy, training=trainer.state, counters={})
     fresh = started(2.0**12)
     fresh.state = restore(find_checkpoint(tmp_path), "training", fresh.state)

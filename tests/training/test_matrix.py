@@ -8,13 +8,8 @@ import pytest
 
 from hackmatrix_rl.agent.networks import build_network
 from hackmatrix_rl.agent.precision import precision
-from hackmatrix_rl.algorithms.ppo import PPO
-from hackmatrix_rl.checkpoints import (
-    CheckpointWriter,
-    find_checkpoint,
-    read_arrays,
-)
-from hackmatrix_rl.config import TrainConfig
+from hackmatrix_rl.algorithms.ppo import PPO, PPOConfig
+from hackmatrix_rl.checkpoints import CheckpointWriter, find_checkpoint, read_arrays
 from hackmatrix_rl.env import CartPole
 from hackmatrix_rl.runs._resume import restore_training
 from hackmatrix_rl.runs._verify_resume import first_difference
@@ -62,7 +57,7 @@ def test_the_cover_lets_every_two_values_meet():
 
 
 def save(folder, update, trainer):
-    with CheckpointWriter(folder, keep=5, config=TrainConfig()) as checkpoints:
+    with CheckpointWriter(folder, keep=5, config=PPOConfig()) as checkpoints:
         state = trainer.state
         checkpoints.save(update, policy=state.learner.policy, training=state, counters={})
         [outcome] = checkpoints.wait()

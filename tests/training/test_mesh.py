@@ -9,9 +9,7 @@ from jax.sharding import AxisType
 from jax.sharding import PartitionSpec as P
 
 import hackmatrix_rl as hm
-from hackmatrix_rl.config import (
-    TrainConfig,
-)
+from hackmatrix_rl.algorithms.ppo import PPOConfig
 from hackmatrix_rl.errors import (
     ConfigError,
     flag,
@@ -60,7 +58,7 @@ def test_a_text_that_is_no_mesh_is_an_error(text, says):
     with pytest.raises(ValueError, match=says.replace("?", r"\?")):
         parse_mesh(text)
     with pytest.raises(ConfigError, match="--mesh"):
-        TrainConfig(mesh=text)
+        PPOConfig(mesh=text)
 
 
 def test_auto_is_all_devices_along_data():
@@ -121,7 +119,7 @@ def test_what_cannot_be_cut_is_an_error_that_says_what_can(num_envs, parts, leng
     with pytest.raises(ValueError, match=whole):
         check_split(lengths, num_envs=num_envs, num_minibatches=parts, spell=flag)
     with pytest.raises(ConfigError, match=whole):
-        TrainConfig(num_envs=num_envs, num_minibatches=parts, mesh=describe_mesh(lengths))
+        PPOConfig(num_envs=num_envs, num_minibatches=parts, mesh=describe_mesh(lengths))
 
 
 def test_parts_of_minibatches_are_cut_over_the_mesh_too():
@@ -131,7 +129,7 @@ def test_parts_of_minibatches_are_cut_over_the_mesh_too():
     with pytest.raises(ValueError, match=says):
         check_split(lengths, num_envs=64, num_minibatches=2, grad_accum=8)
     with pytest.raises(ConfigError, match="--grad-accum 8 are 4 at a time"):
-        TrainConfig(num_envs=64, num_minibatches=2, grad_accum=8, mesh="data=8")
+        PPOConfig(num_envs=64, num_minibatches=2, grad_accum=8, mesh="data=8")
 
 
 @pytest.mark.parametrize("devices", [2, 3, 8, 15])

@@ -4,6 +4,7 @@ from hackmatrix_rl.algorithms.imitation._buffer import (
     Buffer,
     Labelled,
 )
+from hackmatrix_rl.algorithms.imitation._config import ImitationConfig
 from hackmatrix_rl.algorithms.imitation._demonstrations import (
     Demonstrations,
     DemonstrationsHeader,
@@ -36,6 +37,7 @@ __all__ = [
     "DemonstrationsHeader",
     "DemonstrationsWriter",
     "Imitation",
+    "ImitationConfig",
     "ImitationState",
     "Label",
     "Labelled",

@@ -25,7 +25,7 @@ from hackmatrix_rl.algorithms.imitation._metrics import (
 )
 from hackmatrix_rl.algorithms.ppo import PPO, Learned, UpdateMetrics
 from hackmatrix_rl.env import Environment, HackMatrix, Symmetry, whole_games
-from hackmatrix_rl.errors import instance
+from hackmatrix_rl.errors import ArgumentError, instance
 from hackmatrix_rl.evaluation import Agent, ThinkingAgent, check_player
 from hackmatrix_rl.game import FIRST_PROGRAM, NUM_ACTIONS, SIPHON
 from hackmatrix_rl.training import (
@@ -154,19 +154,23 @@ class Imitation(Algorithm[ImitationState]):
         if not 0 <= random_share <= 1:
             raise ValueError(f"random_share must be in [0, 1], not {random_share}")
         if buffer_size < ppo.steps_per_update:
-            raise ValueError(
-                f"buffer_size {buffer_size} is less than the {ppo.steps_per_update} positions of "
-                "an update; use that many or more"
+            raise ArgumentError(
+                f"{{buffer_size}} is less than the {ppo.steps_per_update} positions of an update; "
+                "use that many or more",
+                buffer_size=buffer_size,
             )
         if augment is not None and jax.tree.leaves(ppo.initial_policy.initial_carry()):
-            raise ValueError(
-                "augment changes single positions, but the student's memory is of the games as "
-                "they were; use augment=None"
+            raise ArgumentError(
+                "{augment:only} changes single positions, but the student's memory is of the games "
+                "as they were; use augment=None",
+                augment=augment,
             )
         if soft_labels and not (isinstance(teacher, ThinkingAgent) and teacher.tells_probabilities):
-            raise ValueError(
-                f"soft_labels are the teacher's probabilities, and {type(teacher).__name__} only "
-                "acts; use soft_labels=False, or a network or a Searcher as the teacher"
+            raise ArgumentError(
+                "{soft_labels:only} are the teacher's probabilities, and "
+                f"{type(teacher).__name__} only acts; use {{soft_labels:=False}}, or a network or "
+                "a Searcher as the teacher",
+                soft_labels=soft_labels,
             )
         self.ppo = ppo
         self.teacher = teacher

@@ -1,5 +1,6 @@
 """Proximal policy optimization: one update on one screen."""
 
+import math
 from dataclasses import replace
 
 import equinox as eqx
@@ -33,11 +34,13 @@ from hackmatrix_rl.algorithms.ppo._arguments import (
     num_steps_of,
     target_kl_of,
 )
+from hackmatrix_rl.algorithms.ppo._learning_only import empty_rollout
 from hackmatrix_rl.algorithms.ppo._metrics import Learned, UpdateMetrics, read_metrics
 from hackmatrix_rl.algorithms.ppo._state import PPOState
 from hackmatrix_rl.algorithms.ppo._teacher import check_teacher, teacher_log_probs
 from hackmatrix_rl.env import Environment, check_is_environment, check_shapes, env_keys
 from hackmatrix_rl.errors import is_ours
+from hackmatrix_rl.system import bytes_of
 from hackmatrix_rl.training import (
     Algorithm,
     CompiledEnvironment,
@@ -355,6 +358,24 @@ class PPO(Algorithm[PPOState]):
             scaling=self.precision.report(learner.scaling),
             scheduled=scheduled_at((self.loss, self.estimate), now),
         )
+
+    def learning_only(self, state: PPOState) -> "PPO":
+        """A copy that learns from a rollout of zeros.
+
+        The time of learning does not depend on the games, except for a sparse first layer
+        (`mlp`): it is faster on empty boards, so compare its whole updates.
+        """
+        replayed = empty_rollout(
+            self.collect, state.learner.policy, self.environment, state.actors, self.mesh
+        )
+        copy: PPO = eqx.tree_at(lambda ppo: ppo.collect, self, replayed)
+        return copy
+
+    def working_bytes(self, state: PPOState) -> int:
+        """Bytes of a rollout of this device's environments: what is seen, and the legal actions."""
+        spec = self.environment.spec
+        games = math.ceil(self.num_envs / self.mesh.size)
+        return games * self.collect.num_steps * (bytes_of(spec.observation) + spec.num_actions)
 
     def learn(
         self,

@@ -12,6 +12,7 @@ from hackmatrix_rl.algorithms.r2d2._buffer import (
     Drawn,
     with_priorities,
 )
+from hackmatrix_rl.algorithms.r2d2._config import R2D2Config
 from hackmatrix_rl.algorithms.r2d2._learning import (
     LearnFromSequences,
     Student,
@@ -64,6 +65,7 @@ __all__ = [
     "Losses",
     "NewSteps",
     "Prioritized",
+    "R2D2Config",
     "R2D2State",
     "Sampling",
     "SequenceLoss",

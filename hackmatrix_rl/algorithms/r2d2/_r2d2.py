@@ -31,7 +31,7 @@ from hackmatrix_rl.algorithms.r2d2._sizes import Sizes, mesh_for
 from hackmatrix_rl.algorithms.r2d2._state import ActorsAndSteps, R2D2State
 from hackmatrix_rl.algorithms.r2d2._value_scale import SquareRootScale
 from hackmatrix_rl.env import Environment, check_shapes, env_keys
-from hackmatrix_rl.errors import instance, number, truth
+from hackmatrix_rl.errors import ArgumentError, instance, number, truth
 from hackmatrix_rl.system import available_memory, bytes_of, format_bytes
 from hackmatrix_rl.training import (
     Algorithm,
@@ -376,9 +376,10 @@ class R2D2(Algorithm[R2D2State]):
         if room is None or needed <= room[0]:
             return
         fits = self.sizes.buffer_size * room[0] // needed // 2
-        raise ValueError(
-            f"buffer_size {self.sizes.buffer_size} takes {format_bytes(needed)} on each device, "
-            f"which has {format_bytes(room[0])} of {room[1]}; use buffer_size={fits} or less"
+        raise ArgumentError(
+            f"{{buffer_size}} takes {format_bytes(needed)} on each device, which has "
+            f"{format_bytes(room[0])} of {room[1]}; use {{buffer_size:={fits}}} or less",
+            buffer_size=self.sizes.buffer_size,
         )
 
 
@@ -388,7 +389,8 @@ def _check_policy(
     """Raises unless the network fits the environment, and has memory."""
     check_policy_shapes(policy, environment.spec, precision=precision)
     if not jax.tree.leaves(policy.initial_carry()):
-        raise ValueError(
-            f"policy is a {type(policy).__name__} without memory, and replayed sequences are for "
-            "networks with memory; use hm.GRUActorCritic or hm.LSTMActorCritic"
+        raise ArgumentError(
+            f"{{policy:only}} is a {type(policy).__name__} without memory, and replayed sequences "
+            "are for networks with memory, such as hm.GRUActorCritic or hm.LSTMActorCritic",
+            policy=policy,
         )

@@ -4,7 +4,7 @@ from dataclasses import dataclass, fields
 
 from jax.sharding import Mesh
 
-from hackmatrix_rl.errors import whole
+from hackmatrix_rl.errors import ArgumentError, whole
 from hackmatrix_rl.training.sharding import Blocks, divisors
 
 FROM_ZERO = ("burn_in", "learning_starts")
@@ -51,17 +51,22 @@ class Sizes:
             object.__setattr__(self, each.name, whole(each.name, getattr(self, each.name), least))
         if self.length < self.window:
             updates = -(-self.window // self.train_freq)
-            raise ValueError(
-                f"buffer_size {self.buffer_size} keeps {self.length} steps of each of the "
-                f"{self.num_envs} environments (whole updates of {self.train_freq}), but a "
-                f"sequence takes {self.window}: burn_in {self.burn_in} + sequence_length "
-                f"{self.sequence_length} + n_step {self.n_step}; use buffer_size="
-                f"{updates * self.train_freq * self.num_envs} or more, or a shorter sequence"
+            raise ArgumentError(
+                f"{{buffer_size}} keeps {self.length} steps of each of the {self.num_envs} "
+                f"environments (whole updates of {self.train_freq}), but a sequence takes "
+                f"{self.window}: {{burn_in}} + {{sequence_length}} + {{n_step}}; use "
+                f"{{buffer_size:={updates * self.train_freq * self.num_envs}}} or more, or a "
+                "shorter sequence",
+                buffer_size=self.buffer_size,
+                burn_in=self.burn_in,
+                sequence_length=self.sequence_length,
+                n_step=self.n_step,
             )
         if self.learning_starts > self.length * self.num_envs:
-            raise ValueError(
-                f"learning_starts {self.learning_starts} is more than the "
-                f"{self.length * self.num_envs} steps that the buffer keeps; use that many or less"
+            raise ArgumentError(
+                f"{{learning_starts}} is more than the {self.length * self.num_envs} steps that "
+                "the buffer keeps; use that many or less",
+                learning_starts=self.learning_starts,
             )
         self.in_blocks.check(environments="environments", samples="sequences")
 
@@ -112,8 +117,10 @@ def mesh_for(given: Mesh | str | None, sizes: Sizes) -> Mesh:
     on_one = sizes.sequence_batch_size // made.size
     if on_one % sizes.grad_accum:
         fit = " or ".join(", ".join(map(str, divisors(on_one))).rsplit(", ", 1))
-        raise ValueError(
-            f"grad_accum {sizes.grad_accum} does not divide the {on_one} sequences that each "
-            f"device has of sequence_batch_size {sizes.sequence_batch_size}; use grad_accum={fit}"
+        raise ArgumentError(
+            f"{{grad_accum}} does not divide the {on_one} sequences that each device has of "
+            f"{{sequence_batch_size}}; use {{grad_accum:={fit}}}",
+            grad_accum=sizes.grad_accum,
+            sequence_batch_size=sizes.sequence_batch_size,
         )
     return made

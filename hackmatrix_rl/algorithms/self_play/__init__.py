@@ -6,6 +6,7 @@ from hackmatrix_rl.algorithms.self_play._buffer import (
     Outcomes,
     outcomes_of,
 )
+from hackmatrix_rl.algorithms.self_play._config import SelfPlayConfig
 from hackmatrix_rl.algorithms.self_play._elo import (
     ratings,
 )
@@ -23,6 +24,7 @@ from hackmatrix_rl.algorithms.self_play._league import (
 from hackmatrix_rl.algorithms.self_play._learning import (
     LearnFromBuffer,
 )
+from hackmatrix_rl.algorithms.self_play._load import LoadedSelfPlay, load_self_play
 from hackmatrix_rl.algorithms.self_play._loss import (
     Losses,
     SearchLoss,
@@ -74,6 +76,7 @@ __all__ = [
     "GamesAndMoves",
     "JudgedMatch",
     "LearnFromBuffer",
+    "LoadedSelfPlay",
     "Losses",
     "MatchResult",
     "Mistakes",
@@ -87,6 +90,7 @@ __all__ = [
     "SearchLoss",
     "SearchPlayer",
     "SelfPlay",
+    "SelfPlayConfig",
     "SelfPlayState",
     "Sizes",
     "Standings",
@@ -95,6 +99,7 @@ __all__ = [
     "begin",
     "judged_match",
     "league",
+    "load_self_play",
     "match",
     "mistakes",
     "outcomes_of",

@@ -27,7 +27,7 @@ from hackmatrix_rl.algorithms.self_play._search import Search
 from hackmatrix_rl.algorithms.self_play._sizes import Sizes
 from hackmatrix_rl.algorithms.self_play._state import GamesAndMoves, SelfPlayState
 from hackmatrix_rl.env import Batched, Environment, SingleGame, Symmetry, env_keys
-from hackmatrix_rl.errors import instance, whole
+from hackmatrix_rl.errors import ArgumentError, instance, whole
 from hackmatrix_rl.system import bytes_of
 from hackmatrix_rl.training import (
     Algorithm,
@@ -273,7 +273,8 @@ def _check_policy(policy: ActorCritic, game: SingleGame[Any], precision: Precisi
     """Raises unless the network fits the game, and has no memory."""
     check_policy_shapes(policy, Batched(game).spec, precision=precision)
     if jax.tree.leaves(policy.initial_carry()):
-        raise ValueError(
-            f"policy is a {type(policy).__name__} with memory, but a search looks at positions "
-            "out of order; use a network without memory, such as hm.MLPActorCritic"
+        raise ArgumentError(
+            f"{{policy:only}} is a {type(policy).__name__} with memory, but a search looks at "
+            "positions out of order; use a network without memory, such as hm.MLPActorCritic",
+            policy=policy,
         )

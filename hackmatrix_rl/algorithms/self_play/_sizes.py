@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, fields
 
-from hackmatrix_rl.errors import whole
+from hackmatrix_rl.errors import ArgumentError, whole
 from hackmatrix_rl.training.sharding import Blocks
 
 
@@ -33,9 +33,10 @@ class Sizes:
             object.__setattr__(self, each.name, whole(each.name, getattr(self, each.name)))
         update = self.game_batch_size * self.moves_per_update
         if self.buffer_size < update:
-            raise ValueError(
-                f"buffer_size {self.buffer_size} is less than the {update} positions of an update; "
-                "use that many or more"
+            raise ArgumentError(
+                f"{{buffer_size}} is less than the {update} positions of an update; use that many "
+                "or more",
+                buffer_size=self.buffer_size,
             )
         self.in_blocks.check(environments="games", samples="positions")
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from jax.sharding import Mesh
 
-from hackmatrix_rl.errors import instance
+from hackmatrix_rl.errors import ArgumentError, instance
 from hackmatrix_rl.training.sharding._mesh import check_axes, mesh, single_device
 
 
@@ -37,10 +37,11 @@ class Blocks:
         """
         small, large = sorted((self.envs, self.batch))
         if large % small:
-            raise ValueError(
-                f"{self.batch_name} {self.batch} and {self.owners} {self.envs} do not fit: one "
-                f"must divide the other, so that each of the {environments} gives as many "
-                f"{samples}; use {self._near(devices)}"
+            raise ArgumentError(
+                f"{{{self.batch_name}}} and {{{self.owners}}} do not fit: one must divide the "
+                f"other, so that each of the {environments} gives as many {samples}; use "
+                f"{self._near(devices)}",
+                **{self.batch_name: self.batch, self.owners: self.envs},
             )
 
     @property
@@ -69,18 +70,22 @@ class Blocks:
         check_axes(made)
         if self.number % made.size:
             name = self.owners if self.number == self.envs else self.batch_name
-            raise ValueError(
-                f"{name} {self.number} does not divide over the {made.size} devices of the mesh; "
-                f"use {self._near(made.size)}, or fewer devices"
+            sizes = {name: self.number, self.owners: self.envs, self.batch_name: self.batch}
+            raise ArgumentError(
+                f"{{{name}}} does not divide over the {made.size} devices of the mesh; use "
+                f"{self._near(made.size)}, or fewer devices",
+                **sizes,
             )
         return made
 
     def _near(self, devices: int) -> str:
-        """Numbers near these that fit each other and the devices, as arguments."""
+        """Numbers near these that fit each other and the devices, for an `ArgumentError`."""
         envs = -(-self.envs // devices) * devices
         batch = self.batch // envs * envs
         if not batch:
             sizes = range(devices, self.batch + 1, devices)
             batch = max((size for size in sizes if envs % size == 0), default=devices)
         named = {self.owners: (envs, self.envs), self.batch_name: (batch, self.batch)}
-        return " and ".join(f"{name}={new}" for name, (new, old) in named.items() if new != old)
+        return " and ".join(
+            f"{{{name}:={new}}}" for name, (new, old) in named.items() if new != old
+        )

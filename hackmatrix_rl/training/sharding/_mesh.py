@@ -9,12 +9,13 @@ parameter models".
 """
 
 import difflib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
 from jax.sharding import AxisType, Mesh, PartitionSpec
 
+from hackmatrix_rl.errors import ArgumentError
 from hackmatrix_rl.training.sharding._divisors import divisors
 
 DATA, FSDP = "data", "fsdp"
@@ -58,16 +59,18 @@ def parse_mesh(text: str) -> dict[str, int] | None:
         if equals and name not in AXES:
             near = difflib.get_close_matches(name, AXES, n=1)
             hint = f" Did you mean {near[0]}?" if near else ""
-            raise ValueError(f"mesh {text}: no axis {name!r}. Use data and fsdp.{hint}")
+            shown = repr(name).replace("{", "{{").replace("}", "}}")
+            raise ArgumentError(f"{{mesh}}: no axis {shown}. Use data and fsdp.{hint}", mesh=text)
         # `isdecimal` alone would accept digits of any script.
         plain = number.isascii() and number.isdecimal() and len(number) < 20
         if not (equals and plain and int(number) >= 1):
-            raise ValueError(
-                f"mesh {text}: not understood. Use auto, data=8, or data=4,fsdp=2 (whole numbers "
-                "of devices)."
+            raise ArgumentError(
+                "{mesh}: not understood. Use auto, data=8, or data=4,fsdp=2 (whole numbers of "
+                "devices).",
+                mesh=text,
             )
         if name in lengths:
-            raise ValueError(f"mesh {text}: {name} is given twice. Use it once.")
+            raise ArgumentError(f"{{mesh}}: {name} is given twice. Use it once.", mesh=text)
         lengths[name] = int(number)
     return {name: lengths.get(name, 1) for name in AXES}
 
@@ -98,9 +101,10 @@ def mesh(text: str = AUTO, devices: Sequence[jax.Device] | None = None) -> Mesh:
             if kind == "cpu"
             else ""
         )
-        raise ValueError(
-            f"mesh {text}: needs {wanted} devices, but {_there_are(len(devices), kind)}. "
-            f"Use mesh data={len(devices)}, or auto.{more}"
+        raise ArgumentError(
+            f"{{mesh}}: needs {wanted} devices, but {_there_are(len(devices), kind)}. Use "
+            f"data={len(devices)}, or auto.{more}",
+            mesh=text,
         )
     return jax.make_mesh(
         tuple(lengths.values()),
@@ -137,7 +141,6 @@ def check_split(
     num_envs: int,
     num_minibatches: int,
     grad_accum: int = 1,
-    spell: Callable[[str], str] = str,
 ) -> None:
     """Raises unless environments, minibatches and their parts can be cut over a mesh.
 
@@ -148,33 +151,33 @@ def check_split(
         num_envs: number of environments.
         num_minibatches: minibatches in an epoch.
         grad_accum: parts of a minibatch.
-        spell: turns the name of an argument into its form in messages (for example a flag).
 
     Raises:
-        ValueError: they do not divide; the message says what would work.
+        ArgumentError: they do not divide; the message says what would work.
     """
     devices = lengths[DATA] * lengths[FSDP]
     at_once, left = divmod(num_envs, num_minibatches * grad_accum)
     if num_envs % devices == 0 and (left or at_once % devices == 0):
         return
-    mesh = spell("mesh")
-    over = f"{devices} devices ({mesh} {describe_mesh(lengths)})"
-    said = f"{spell('num_envs')} {num_envs}"
+    over = f"{devices} devices ({{mesh}})"
+    given = {"num_envs": num_envs, "mesh": describe_mesh(lengths), "grad_accum": grad_accum}
     whole = devices * num_minibatches * grad_accum
     counts = sorted({num_envs // whole * whole, -(-num_envs // whole) * whole} - {0})
     use = " or ".join(map(str, counts))
     if not left:
-        use += f", or {mesh} {DATA}={most_devices(at_once, devices)}"
+        use += f", or {{mesh:only}} {DATA}={most_devices(at_once, devices)}"
     if num_envs < devices:
-        raise ValueError(f"{said} is less than one environment for each of {over}. Use {use}.")
-    if num_envs % devices:
-        raise ValueError(f"{said} does not divide over {over}. Use {use}.")
-    parts = f" and {spell('grad_accum')} {grad_accum}" if grad_accum > 1 else ""
-    raise ValueError(
-        f"{said} in {num_minibatches} minibatches{parts} are {at_once} at a time, which do not "
-        f"divide over {over}. Use fewer minibatches{' or parts' if parts else ''}, or "
-        f"{spell('num_envs')} {use}."
-    )
+        trouble = f"is less than one environment for each of {over}. Use {use}."
+    elif num_envs % devices:
+        trouble = f"does not divide over {over}. Use {use}."
+    else:
+        parts = " and {grad_accum}" if grad_accum > 1 else ""
+        trouble = (
+            f"in {num_minibatches} minibatches{parts} are {at_once} at a time, which do not divide "
+            f"over {over}. Use fewer minibatches{' or parts' if parts else ''}, or "
+            f"{{num_envs:only}} {use}."
+        )
+    raise ArgumentError(f"{{num_envs}} {trouble}", **given)
 
 
 def most_devices(environments: int, devices: int) -> int:

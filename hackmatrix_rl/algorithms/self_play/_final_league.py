@@ -1,95 +1,31 @@
-"""The league of a run of self-play: its network at several moments, against each other."""
+"""The end of a run of self-play: its networks against each other and the perfect player."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import jax
 from jaxtyping import Array, Key
 
 from hackmatrix_rl.agent.networks import ActorCritic
-from hackmatrix_rl.algorithms.self_play import (
+from hackmatrix_rl.algorithms.self_play._config import SelfPlayConfig
+from hackmatrix_rl.algorithms.self_play._league import Standings, league
+from hackmatrix_rl.algorithms.self_play._league_folder import LeagueFolder
+from hackmatrix_rl.algorithms.self_play._mistakes import JudgedMatch, judged_match
+from hackmatrix_rl.algorithms.self_play._players import (
     BoardPlayer,
-    JudgedMatch,
     PerfectPlayer,
     RandomPlayer,
     SearchPlayer,
-    Standings,
-    judged_match,
-    league,
 )
-from hackmatrix_rl.checkpoints import load, save
 from hackmatrix_rl.clique import solve
-from hackmatrix_rl.config import SelfPlayConfig
 from hackmatrix_rl.env import CliqueGame
 from hackmatrix_rl.evaluation import Estimate
-from hackmatrix_rl.runs._folder import RunFolder
+from hackmatrix_rl.runs import RunFolder
 
 RANDOM = "random"
 MOST_SOLVED = 6
 """Vertices of the largest board whose every position is solved in seconds."""
-_SUFFIX = ".policy"
 _LEAGUE_KEY, _PERFECT_KEY = 1, 2
-
-
-@dataclass(frozen=True)
-class LeagueFolder:
-    """The networks that a run keeps for its league.
-
-    Attributes:
-        path: the folder.
-        marks: numbers of games at which a network is kept, beside the one at the start.
-    """
-
-    path: Path
-    marks: tuple[int, ...]
-
-    @classmethod
-    def of(cls, config: SelfPlayConfig, folder: RunFolder) -> "LeagueFolder":
-        """The folder in that of a run, and the marks that its settings ask for."""
-        size, goal = config.league_size, config.num_games
-        marks = sorted({max(1, goal * number // size) for number in range(1, size + 1)})
-        return cls(folder.path / "league", tuple(marks))
-
-    def next_mark(self, games: int) -> int | None:
-        """The first mark that is not reached; `None` after the last."""
-        return next((mark for mark in self.marks if mark > games), None)
-
-    def passed(self, newest: int, games: int) -> list[int]:
-        """The marks that the newest games have passed.
-
-        Args:
-            newest: number of the newest games.
-            games: number of all games.
-        """
-        return [mark for mark in self.marks if games - newest < mark <= games]
-
-    def write(self, mark: int, policy: ActorCritic) -> None:
-        """Keeps a network.
-
-        Raises:
-            OSError: it cannot be written.
-        """
-        self.path.mkdir(exist_ok=True)
-        save(policy, self.path / f"{mark:012}{_SUFFIX}")
-
-    def read(self, like: ActorCritic) -> dict[str, ActorCritic]:
-        """The kept networks, by the number of games before them.
-
-        A run that was made longer has kept more than it wants: they are then some, evenly.
-
-        Args:
-            like: a network of the same sizes.
-
-        Raises:
-            ConfigError: a file is damaged, or of another network.
-        """
-        kept = sorted(self.path.glob(f"*{_SUFFIX}"))
-        most = len(self.marks) + 1
-        if len(kept) > most:
-            kept = [kept[place * (len(kept) - 1) // max(1, most - 1)] for place in range(most)]
-        return {f"{int(path.stem):,} games": load(path, like=like) for path in kept}
 
 
 def play_league(
@@ -113,7 +49,7 @@ def play_league(
     Raises:
         ConfigError: a kept network is damaged.
     """
-    kept = LeagueFolder.of(config, folder).read(policy)
+    kept = LeagueFolder.of(folder.path, size=config.league_size, goal=config.num_games).read(policy)
     newest = f"{config.num_games:,} games"
     players: dict[str, BoardPlayer] = {
         name: SearchPlayer(each, config.search()) for name, each in {**kept, newest: policy}.items()

@@ -10,8 +10,16 @@ from rich.console import Console
 from rich.table import Table
 
 from hackmatrix_rl.agent.networks import module_of
-from hackmatrix_rl.algorithms.self_play import JudgedMatch, Standings, show_game
-from hackmatrix_rl.checkpoints import load_self_play
+from hackmatrix_rl.algorithms.self_play._config import SelfPlayConfig
+from hackmatrix_rl.algorithms.self_play._final_league import (
+    play_league,
+    play_perfect,
+    standings_as_dict,
+)
+from hackmatrix_rl.algorithms.self_play._league import Standings
+from hackmatrix_rl.algorithms.self_play._load import load_self_play
+from hackmatrix_rl.algorithms.self_play._mistakes import JudgedMatch
+from hackmatrix_rl.algorithms.self_play._show import show_game
 from hackmatrix_rl.cli._grouped import (
     GROUPS,
     GroupedOptions,
@@ -25,28 +33,22 @@ from hackmatrix_rl.cli._settings import (
 )
 from hackmatrix_rl.cli._task import Task, machine, run_task
 from hackmatrix_rl.cli._working import Working
-from hackmatrix_rl.config import SelfPlayConfig
 from hackmatrix_rl.env import CliqueGame
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.runs import (
     RunFolder,
     RunResult,
-    board_in_words,
     check_unchanged,
-    compose_self_play,
+    compose,
     draw_curve,
-    network_in_words,
-    play_league,
-    play_perfect,
     run_keys,
-    standings_as_dict,
     use_devices,
 )
 from hackmatrix_rl.system import ExitCode, describe_device, write_json
 
 
 @click.command(cls=GroupedOptions)
-@config_options(GROUPS, kind=SelfPlayConfig, preset=None)
+@config_options({SelfPlayConfig.algorithm: SelfPlayConfig}, GROUPS, preset=None)
 @click.option(
     "--show-game",
     is_flag=True,
@@ -67,7 +69,7 @@ def selfplay(context: click.Context, /, show_game: bool, **given: Any) -> int:
         _show_game(context, **given)
         return 0
     task = Task(
-        kind=SelfPlayConfig,
+        command=SelfPlayConfig.command,
         choose=lambda file: _chosen(context, file),
         check=lambda config: None,
         explain=lambda config: [],
@@ -79,7 +81,7 @@ def selfplay(context: click.Context, /, show_game: bool, **given: Any) -> int:
 
 
 def _chosen(context: click.Context, file: Path | None) -> SelfPlayConfig:
-    config = SelfPlayConfig(**given_settings(context, file, SelfPlayConfig))
+    config = SelfPlayConfig(**given_settings(context, file, SelfPlayConfig.command))
     use_devices(config)
     return config
 
@@ -97,13 +99,13 @@ def _show_game(
         raise ConfigError("--show-game: trains nothing. Leave --dry-run out.")
     if resume_run is None:
         chosen = _chosen(context, config)
-        policy = compose_self_play(chosen, key=run_keys(chosen.seed)[0]).policy
+        policy = compose(chosen, key=run_keys(chosen.seed)[0]).policy
     else:
         loaded = load_self_play(resume_run, trust_code=trust_code)
-        changes = given_settings(context, config, SelfPlayConfig)
+        changes = given_settings(context, config, SelfPlayConfig.command)
         check_unchanged(resume_run, loaded.config, changes)
         chosen, policy = replace(loaded.config, **changes), loaded.policy
-    click.echo(f"{board_in_words(chosen)}; {chosen.num_simulations} simulations before each move")
+    click.echo(f"{chosen.board}; {chosen.num_simulations} simulations before each move")
     game = CliqueGame(chosen.game())
     show_game(chosen.search(), game, policy, key=jax.random.key(chosen.seed), show=click.echo)
 
@@ -113,11 +115,10 @@ def describe(config: SelfPlayConfig, folder: RunFolder) -> list[str]:
     rate = config.learning_rate
     return [
         *machine(config),
-        f"Self-play on {describe_device()}: {board_in_words(config)}; {config.num_games:,} games, "
+        f"Self-play on {describe_device()}: {config.board}; {config.num_games:,} games, "
         f"{config.game_batch_size:,} at once, {config.num_simulations} simulations a move",
-        f"Each update: {config.moves_per_update} moves in each game, then {config.train_steps} "
-        f"gradient steps of {config.training_batch_size:,} positions; network "
-        f"{network_in_words(config)}, learning rate {rate}, seed {config.seed}",
+        f"Each update: {config.learning}; network {config.named_network}, {config.precision}, "
+        f"learning rate {rate}, seed {config.seed}",
         f"Run folder: {folder.path}    Ctrl-C saves and ends.",
     ]
 

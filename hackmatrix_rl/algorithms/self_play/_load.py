@@ -12,17 +12,18 @@ import jax
 from etils import epath
 
 from hackmatrix_rl.agent.networks import ActorCritic
-from hackmatrix_rl.algorithms.self_play import SearchPlayer
-from hackmatrix_rl.checkpoints._finder import Report, find_checkpoint
-from hackmatrix_rl.checkpoints._metadata import check_playable, read_metadata
-from hackmatrix_rl.checkpoints._reader import restore, to_device
-from hackmatrix_rl.config import (
-    SelfPlayConfig,
-    build_named,
-    check_trusted,
-    config_from_dict,
+from hackmatrix_rl.algorithms.self_play._config import SelfPlayConfig
+from hackmatrix_rl.algorithms.self_play._players import SearchPlayer
+from hackmatrix_rl.checkpoints import (
+    Report,
+    check_playable,
+    find_checkpoint,
+    read_metadata,
+    restore,
+    to_device,
 )
-from hackmatrix_rl.env import Batched, CliqueGame
+from hackmatrix_rl.config import check_trusted, config_from_dict
+from hackmatrix_rl.env import CliqueGame
 from hackmatrix_rl.errors import ConfigError
 
 
@@ -87,7 +88,7 @@ def load_self_play(
     else:
         check_trusted(config, folder, trust_code=trust_code)
     game = CliqueGame(config.game())
-    policy = build_named(config, Batched(game).spec, key=jax.random.key(0))
+    policy = config.policy(key=jax.random.key(0))
     return LoadedSelfPlay(
         policy=to_device(restore(folder, "policy", policy)),
         game=game,

@@ -2,33 +2,51 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import cast, no_type_check
+from dataclasses import asdict, dataclass, replace
+from types import MappingProxyType
+from typing import Any, ClassVar, cast, final, no_type_check
 
-from hackmatrix_rl.algorithms.self_play import Search, Sizes
+from jax.sharding import Mesh
+from jaxtyping import Array, Key
+
+from hackmatrix_rl.agent import Schedule, ValueScale
+from hackmatrix_rl.agent.networks import ActorCritic
+from hackmatrix_rl.agent.precision import PrecisionPolicy
+from hackmatrix_rl.algorithms.self_play._loss import SearchLoss
+from hackmatrix_rl.algorithms.self_play._search import Search
+from hackmatrix_rl.algorithms.self_play._self_play import SelfPlay
+from hackmatrix_rl.algorithms.self_play._sizes import Sizes
 from hackmatrix_rl.clique import FULL_BOARDS, CliqueConfig, FullBoard
-from hackmatrix_rl.config._checks import check_folders, check_mesh_text, check_precision
-from hackmatrix_rl.config._options import COUNTED, as_flags, most, option
-from hackmatrix_rl.config._run_config import RunConfig
-from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.config import (
+    COUNTED,
+    RunConfig,
+    always_schedule,
+    build_named,
+    check_folders,
+    check_mesh_text,
+    check_precision,
+    check_rate,
+    most,
+    option,
+)
+from hackmatrix_rl.env import (
+    Batched,
+    CliqueGame,
+    EnvSpec,
+    GameIdentity,
+    VertexPermutations,
+    clique_identity,
+)
+from hackmatrix_rl.errors import ArgumentError, ConfigError
+from hackmatrix_rl.training import Algorithm, adam
 from hackmatrix_rl.training.sharding import Blocks
 
-SELF_PLAY = "self-play"
-"""What a stored config names as its algorithm."""
-
-_FLAGS = {
-    "buffer_size": "buffer_size",
-    "clique_size": "k",
-    "full_board": "full_board",
-    "game_batch_size": "game_batch_size",
-    "moves_per_update": "moves_per_update",
-    "train_steps": "train_steps",
-    "training_batch_size": "training_batch_size",
-    "vertices": "vertices",
-}
-"""Names of arguments in Python, and those of the settings."""
+SETTINGS: Mapping[str, str] = MappingProxyType({"clique_size": "k"})
+"""Settings that have other names than the arguments in Python, by argument."""
+_BOARD = "what it learned is of that board"
 
 
+@final
 @no_type_check  # of beartype at run time: the class checks its own types, with clear messages
 @dataclass(frozen=True, kw_only=True)
 class SelfPlayConfig(RunConfig):
@@ -40,6 +58,27 @@ class SelfPlayConfig(RunConfig):
     Raises:
         ConfigError: if a value cannot work, before anything is compiled.
     """
+
+    algorithm: ClassVar[str] = "self-play"
+    command: ClassVar[str] = "selfplay"
+    summary: ClassVar[str] = "the clique game, by a search"
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
+        {
+            "debug": {
+                "vertices": 4,
+                "opening": 1,
+                "width": 16,
+                "num_simulations": 4,
+                "game_batch_size": 8,
+                "moves_per_update": 4,
+                "training_batch_size": 16,
+                "train_steps": 2,
+                "buffer_size": 96,
+            }
+        }
+    )
+    loader: ClassVar[str] = "hm.load_self_play"
+    memory: ClassVar[tuple[str, ...]] = ("game_batch_size", "num_simulations", "buffer_size")
 
     # The run
     num_games: int = option(
@@ -71,6 +110,7 @@ class SelfPlayConfig(RunConfig):
         "Vertices of the board, whose edges the players colour.",
         minimum=CliqueConfig.SMALLEST,
         maximum=CliqueConfig.MAX_VERTICES,
+        resume=_BOARD,
     )
     k: int = option(
         3,
@@ -78,9 +118,14 @@ class SelfPlayConfig(RunConfig):
         "Vertices of the clique that wins.",
         minimum=CliqueConfig.SMALLEST,
         maximum=CliqueConfig.MAX_CLIQUE,
+        resume=_BOARD,
     )
     full_board: str = option(
-        "draw", "Game", "What a full board without a clique means.", choices=FULL_BOARDS
+        "draw",
+        "Game",
+        "What a full board without a clique means.",
+        choices=FULL_BOARDS,
+        resume=_BOARD,
     )
     opening: int = option(
         4, "Game", "The most random moves at the start of a game of the training.", minimum=0
@@ -111,7 +156,11 @@ class SelfPlayConfig(RunConfig):
 
     # The network
     network: str = option(
-        "mlp", "Network", "mlp, residual, or my_module:factory for your own; one without memory."
+        "mlp",
+        "Network",
+        "mlp, residual, or my_module:factory for your own; one without memory.",
+        alike=True,
+        arrays=True,
     )
     width: int | None = option(
         64,
@@ -119,6 +168,8 @@ class SelfPlayConfig(RunConfig):
         "Width of the hidden layers; none: the network's default.",
         minimum=1,
         **most(65_536, "a layer would take more than 16 GiB"),
+        alike=True,
+        arrays=True,
     )
 
     # Learning
@@ -144,8 +195,7 @@ class SelfPlayConfig(RunConfig):
     def check(self) -> None:
         """Raises a ConfigError if settings cannot go together."""
         check_folders(self)
-        if self.learning_rate == 0:
-            raise ConfigError("--learning-rate 0.0 is too small. Use more than 0.")
+        check_rate(self)
         if self.league_games % 2:
             raise ConfigError(
                 f"--league-games {self.league_games}: must be even, since each player begins half "
@@ -165,8 +215,8 @@ class SelfPlayConfig(RunConfig):
                 environments="games", samples="positions", devices=math.prod(lengths.values())
             )
             self.sizes()
-        except ValueError as error:
-            raise ConfigError(as_flags(str(error), _FLAGS)) from error
+        except ArgumentError as error:
+            raise ConfigError(error.as_flags(SETTINGS)) from error
         if self.opening >= self.game().num_edges:
             raise ConfigError(
                 f"--opening {self.opening}: leaves nothing of a board of "
@@ -183,11 +233,6 @@ class SelfPlayConfig(RunConfig):
     def counts(self) -> str:
         """Games that ended."""
         return "games"
-
-    @property
-    def label(self) -> Mapping[str, str]:
-        """The algorithm, which no field says."""
-        return {"algorithm": SELF_PLAY}
 
     @property
     def batch(self) -> int:
@@ -225,3 +270,95 @@ class SelfPlayConfig(RunConfig):
             training_batch_size=self.training_batch_size,
             train_steps=self.train_steps,
         )
+
+    @property
+    def at_once(self) -> int:
+        """Blocks of games that give as many positions to a gradient step."""
+        return self.sizes().blocks
+
+    @classmethod
+    def game_identity(cls, settings: Mapping[str, Any]) -> GameIdentity:
+        """The clique game."""
+        return clique_identity()
+
+    def spec(self) -> EnvSpec:
+        """The spec of the board."""
+        return Batched(CliqueGame(self.game())).spec
+
+    def policy(self, *, key: Key[Array, ""], copies: int = 1) -> ActorCritic:
+        """The network before training."""
+        return build_named(self, self.spec(), key=key, copies=copies)
+
+    def build(
+        self,
+        policy: ActorCritic,
+        *,
+        mesh: Mesh,
+        precision: PrecisionPolicy,
+        value_scale: ValueScale | None = None,
+        trust_code: bool = False,
+    ) -> SelfPlay:
+        """Self-play with these settings; see `RunConfig.build`."""
+        return SelfPlay(
+            CliqueGame(self.game()),
+            policy,
+            search=self.search(),
+            symmetry=VertexPermutations(self.vertices) if self.symmetries else None,
+            loss=SearchLoss(self.vf_coef),
+            game_batch_size=self.game_batch_size,
+            moves_per_update=self.moves_per_update,
+            buffer_size=self.buffer_size,
+            training_batch_size=self.training_batch_size,
+            train_steps=self.train_steps,
+            opening=self.opening,
+            optimizer=adam(self.max_grad_norm),
+            learning_rate=self._rate(),
+            precision=precision,
+            mesh=mesh,
+        )
+
+    def check_algorithm(self, algorithm: Algorithm[Any], run: object) -> None:
+        """Refuses to go on with another board."""
+        if isinstance(algorithm, SelfPlay) and isinstance(algorithm.game, CliqueGame):
+            board = asdict(algorithm.game.config)
+            self.check_changes(run, {SETTINGS.get(name, name): board[name] for name in board})
+
+    def hooks(self, folder: Any, sink: Any) -> list[Any]:
+        """Keeps earlier networks for the league."""
+        # A notebook that learns by self-play needs nothing of runs.
+        from hackmatrix_rl.algorithms.self_play._league_folder import KeepForLeague, LeagueFolder
+
+        league = LeagueFolder.of(folder.path, size=self.league_size, goal=self.num_games)
+        return [KeepForLeague(league, writes=folder.process == 0, note=sink.note)]
+
+    @property
+    def board(self) -> str:
+        """The board, and what a full one means, in words."""
+        full = "a draw" if self.full_board == "draw" else "the second player's"
+        return f"n={self.vertices}, k={self.k}; a full board is {full}"
+
+    @property
+    def learning(self) -> str:
+        """Moves, and gradient steps."""
+        return (
+            f"{self.moves_per_update} moves in each game, then {self.train_steps} gradient steps "
+            f"of {self.training_batch_size:,} positions"
+        )
+
+    def plan(self, devices: int) -> dict[str, str]:
+        """Board, games, search and learning."""
+        games, rate = self.game_batch_size, self.learning_rate
+        return {
+            "board": self.board,
+            "games": f"{self.num_games:,}; {games:,} at once, {games // devices:,} on each "
+            f"device; {self.moves_per_update} moves each between updates",
+            "search": f"{self.num_simulations} simulations before each move",
+            "learning": f"{self.train_steps} gradient steps of {self.training_batch_size:,} "
+            f"positions an update, of the newest {self.buffer_size:,}",
+            "schedule": f"learning rate {rate} over {self.num_games:,} games"
+            if isinstance(rate, str)
+            else f"learning rate {rate:g} throughout",
+        }
+
+    def _rate(self) -> Schedule:
+        return always_schedule(self.learning_rate, steps=self.num_games)

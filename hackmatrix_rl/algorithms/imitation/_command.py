@@ -1,7 +1,7 @@
 """`hackmatrix-rl imitate`."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -9,6 +9,9 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from hackmatrix_rl.algorithms.imitation._config import ImitationConfig
+from hackmatrix_rl.algorithms.imitation._demonstrations import DemonstrationsHeader
+from hackmatrix_rl.algorithms.imitation._recording import record_demonstrations
 from hackmatrix_rl.cli._grouped import (
     GROUPS,
     GroupedOptions,
@@ -23,19 +26,20 @@ from hackmatrix_rl.cli._settings import (
 )
 from hackmatrix_rl.cli._train import train_a_run
 from hackmatrix_rl.cli._working import Working
-from hackmatrix_rl.config import FROM_TEACHER, TrainConfig
+from hackmatrix_rl.config import TrainConfig
 from hackmatrix_rl.errors import ConfigError
-from hackmatrix_rl.runs import save_demonstrations
 
-_DEFAULTS = MappingProxyType({"algorithm": FROM_TEACHER})
+_DEFAULTS = MappingProxyType({"algorithm": ImitationConfig.algorithm})
 _SHOWN = ("total_timesteps", "seed", "device", "run_dir", "league", "num_envs", "network")
 _OWN = [
-    each.name for each in dataclasses.fields(TrainConfig) if each.metadata["group"] == "Imitation"
+    each.name
+    for each in dataclasses.fields(ImitationConfig)
+    if each.metadata["group"] == "Imitation"
 ]
 
 
 @click.command(cls=GroupedOptions, epilog=settings_epilog(GROUPS))
-@config_options(also=(*_SHOWN, *_OWN), in_help=False)
+@config_options({ImitationConfig.algorithm: ImitationConfig}, also=(*_SHOWN, *_OWN), in_help=False)
 @run_options
 @click.option(
     "--save-demonstrations",
@@ -79,6 +83,7 @@ def _save(context: click.Context, folder: Path, games: int, given: Mapping[str, 
         raise ConfigError("--save-demonstrations: goes neither with --resume-run nor --dry-run.")
     config = chosen_config(context, given["preset"], given["config"], _DEFAULTS)
     _check(config)
+    assert isinstance(config, ImitationConfig)
     with Working("playing") as work:
         header = save_demonstrations(
             config,
@@ -93,8 +98,48 @@ def _save(context: click.Context, folder: Path, games: int, given: Mapping[str, 
     )
 
 
+def save_demonstrations(
+    config: ImitationConfig,
+    folder: Path,
+    *,
+    games: int,
+    trust_code: bool = False,
+    on_progress: Callable[[int, int], None],
+) -> DemonstrationsHeader:
+    """Writes games of a config's teacher; see `record_demonstrations`.
+
+    Args:
+        config: the settings; seed, game, teacher, random actions and games at once count.
+        folder: a new or empty folder.
+        games: number of games.
+        trust_code: whether code that the teacher's run names may be imported.
+        on_progress: told the number of games written, and of all games.
+
+    Raises:
+        ConfigError: the teacher does not exist or does not fit, or the folder is not empty.
+    """
+    teacher = config.find_teacher(trust_code=trust_code)
+    assert config.teacher is not None
+    try:
+        return record_demonstrations(
+            teacher,
+            config.environment(),
+            folder,
+            name=config.teacher,
+            games=games,
+            seed=config.seed,
+            random_share=config.random_actions,
+            num_envs=config.num_envs,
+            on_progress=on_progress,
+        )
+    except OSError as error:
+        raise ConfigError(
+            f"--save-demonstrations {folder}: cannot be written ({error.strerror or error})."
+        ) from error
+
+
 def _check(config: TrainConfig) -> None:
-    if config.algorithm != FROM_TEACHER:
+    if not isinstance(config, ImitationConfig):
         raise ConfigError(
             f"--algorithm {config.algorithm}: imitate trains only by imitation. Use "
             "hackmatrix-rl train, also to resume a run that learns so."

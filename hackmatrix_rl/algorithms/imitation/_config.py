@@ -1,0 +1,241 @@
+"""The settings of imitation: its fields are its flags."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, ClassVar, final, no_type_check
+
+from jax.sharding import Mesh
+
+from hackmatrix_rl.agent import GAE, Schedule, ValueScale
+from hackmatrix_rl.agent.networks import ActorCritic
+from hackmatrix_rl.agent.precision import PrecisionPolicy
+from hackmatrix_rl.algorithms.imitation._imitation import Imitation
+from hackmatrix_rl.algorithms.imitation._loss import CloneLoss
+from hackmatrix_rl.algorithms.ppo import PPO
+from hackmatrix_rl.config import (
+    ACCELERATOR,
+    CPU,
+    DEBUG,
+    ActorCriticConfig,
+    always_schedule,
+    option,
+    without_width,
+)
+from hackmatrix_rl.env import BoardSymmetries
+from hackmatrix_rl.errors import ArgumentError, ConfigError
+from hackmatrix_rl.evaluation import Agent, PolicyAgent
+from hackmatrix_rl.game import SIPHON
+from hackmatrix_rl.training import adam
+
+_TAUGHT: Mapping[str, Any] = {
+    "teacher": "expert",
+    "observation": "tactical",
+    "total_timesteps": 3_000_000,
+    "width": 192,
+    "num_minibatches": 32,
+    "update_epochs": 3,
+    "gamma": 0.997,
+}
+# An update has four times as many games, and there are twice as many updates.
+_WIDE: Mapping[str, Any] = {
+    **_TAUGHT,
+    **ACCELERATOR,
+    "num_envs": 4096,
+    "updates_per_dispatch": 8,
+    "total_timesteps": 24_000_000,
+    "buffer_size": 2_097_152,
+}
+
+
+@final
+@no_type_check  # of beartype at run time: the class checks its own types, with clear messages
+@dataclass(frozen=True, kw_only=True)
+class ImitationConfig(ActorCriticConfig):
+    """The settings of a training that imitates a teacher on HackMatrix.
+
+    Each field is a flag and a key of a TOML file, and explains itself in its help text. `None`
+    switches a field off that may be `None` (`none` on the command line).
+
+    Raises:
+        ConfigError: if a value cannot work, before anything is compiled.
+    """
+
+    algorithm: ClassVar[str] = "imitation"
+    summary: ClassVar[str] = "from a teacher"
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
+        {
+            "cpu": {**CPU, **_TAUGHT},  # some minutes on two cores
+            "gpu": {**_WIDE, "device": "gpu"},
+            "tpu": {**_WIDE, "device": "tpu"},
+            "debug": {**DEBUG, "num_steps": 16, "num_minibatches": 2, "update_epochs": 2},
+        }
+    )
+
+    # Imitation
+    teacher: str | None = option(
+        None,
+        "Imitation",
+        'Player to learn from: a script, expert, pretrained, "search(expert, 30)", a run or a '
+        "checkpoint.",
+    )
+    teacher_search: int | None = option(
+        None,
+        "Imitation",
+        "Actions that a teacher with a network tries out for a move, in a tree search; none: none.",
+        minimum=1,
+    )
+    soft_labels: bool = option(
+        False,
+        "Imitation",
+        "Learn the teacher's probabilities of all actions, instead of the action that it takes.",
+    )
+    teacher_games: float | str = option(
+        "linear:1.0:0.0@0.5",
+        "Imitation",
+        "Share of the games that the teacher plays, and not the student; a number or a schedule.",
+        minimum=0,
+        maximum=1,
+    )
+    random_actions: float = option(
+        0.02,
+        "Imitation",
+        "Share of random actions, which lead to more varied positions.",
+        minimum=0,
+        maximum=1,
+    )
+    buffer_size: int = option(
+        524_288,
+        "Imitation",
+        "Newest positions to learn from, over all games, in whole updates.",
+        minimum=1,
+    )
+    symmetries: bool = option(
+        True, "Imitation", "Turn and mirror the labelled positions at random."
+    )
+    program_weight: float = option(
+        1.0,
+        "Imitation",
+        "Weight of a siphon or a program in the loss, beside 1 of a move.",
+        above=0,
+    )
+
+    @classmethod
+    def preset_settings(cls, preset: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """What a preset sets; its width is that of the default network."""
+        return without_width(cls.presets[preset], settings if preset != "debug" else {})
+
+    def check(self) -> None:
+        """Also checks what only imitation has."""
+        super().check()
+        if self.teacher is None:
+            raise ConfigError(
+                "--algorithm imitation needs a player to learn from. Use --teacher runner, say."
+            )
+        if self.buffer_size < self.batch:
+            raise ConfigError(
+                f"--buffer-size {self.buffer_size} is less than the {self.batch} positions of an "
+                f"update (--num-envs {self.num_envs} x --num-steps {self.num_steps}). Use "
+                f"--buffer-size {self.batch} or more."
+            )
+
+    def build(
+        self,
+        policy: ActorCritic,
+        *,
+        mesh: Mesh,
+        precision: PrecisionPolicy,
+        value_scale: ValueScale | None = None,
+        trust_code: bool = False,
+    ) -> Imitation:
+        """Imitation of the teacher that these settings name; see `RunConfig.build`."""
+        teacher = self.find_teacher(trust_code=trust_code)
+        ppo = PPO(
+            self.environment(),
+            policy,
+            loss=CloneLoss(
+                vf_coef=self.vf_coef, special_from=SIPHON, special_weight=self.program_weight
+            ),
+            gae=GAE(gamma=self.schedule(self.gamma), gae_lambda=self.gae_lambda),
+            optimizer=adam(self.max_grad_norm),
+            learning_rate=self.rate(),
+            precision=precision,
+            value_scale=value_scale,
+            num_envs=self.num_envs,
+            num_steps=self.num_steps,
+            num_minibatches=self.minibatches,
+            update_epochs=self.update_epochs,
+            grad_accum=self.grad_accum,
+            remat=self.remat,
+            offload_optimizer=self.offload_optimizer,
+            mesh=mesh,
+        )
+        try:
+            return Imitation(
+                ppo,
+                teacher,
+                beta=self._beta(),
+                random_share=self.random_actions,
+                buffer_size=self.buffer_size,
+                augment=BoardSymmetries() if self.symmetries else None,
+                soft_labels=self.soft_labels,
+            )
+        except ArgumentError as error:
+            if error.argument == "augment":
+                raise ConfigError(
+                    f"--network {self.network} remembers the board as it was, which cannot be "
+                    "turned. Use --no-symmetries, or a network without memory."
+                ) from error
+            if error.argument == "soft_labels":
+                raise ConfigError(
+                    f"--soft-labels: --teacher {self.teacher} only acts, and tells no "
+                    "probabilities. Use --no-soft-labels, or a run or pretrained as the teacher."
+                ) from error
+            raise
+        except ValueError as error:
+            raise ConfigError(f"--teacher {self.teacher}: {error}.") from error
+
+    def find_teacher(self, *, trust_code: bool = False) -> Agent:
+        """The player that `teacher` names.
+
+        Args:
+            trust_code: whether code that the teacher's run names may be imported.
+
+        Raises:
+            ConfigError: there is no such player, or it plays another game than the student.
+        """
+        # A notebook that imitates needs nothing of runs.
+        from hackmatrix_rl.runs import find_player
+
+        name, environment = self.teacher, self.environment()
+        assert name is not None, "the config is checked"
+        try:
+            teacher, its_own = find_player(
+                name,
+                league=self.league,
+                game=environment.config,
+                trust_code=trust_code,
+                simulations=self.teacher_search,
+                simulations_flag="--teacher-search",
+            )
+        except ConfigError as error:
+            if str(error).startswith("--teacher-search"):
+                raise
+            raise ConfigError(f"--teacher {error}") from error
+        if isinstance(teacher, PolicyAgent) and its_own.observation != environment.observation:
+            raise ConfigError(
+                f"--teacher {name}: sees the observation {its_own.observation}, and the student "
+                f"the observation {environment.observation}. Both must see the same."
+            )
+        return teacher
+
+    def details(self) -> list[str]:
+        """The teacher, and where the weights come from."""
+        return [f"Teacher: {self.teacher}", *super().details()]
+
+    def advice(self, run: str) -> list[str]:
+        """To go on by PPO."""
+        return [f"Go on by PPO:  hackmatrix-rl train --algorithm ppo --init {run}"]
+
+    def _beta(self) -> Schedule:
+        return always_schedule(self.teacher_games, steps=self.steps_taken)

@@ -1,0 +1,326 @@
+"""The settings of PPO: its fields are its flags."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, ClassVar, final, no_type_check
+
+from jax.sharding import Mesh
+
+from hackmatrix_rl.agent import GAE, AdvantageEstimator, AuxiliaryLoss, PPOLoss, ValueScale
+from hackmatrix_rl.agent.networks import VICTORY, ActorCritic
+from hackmatrix_rl.agent.precision import MixedPrecision, PrecisionPolicy, precision
+from hackmatrix_rl.algorithms.ppo._arguments import critic_warmup_of
+from hackmatrix_rl.algorithms.ppo._ppo import PPO
+from hackmatrix_rl.algorithms.ppo._teacher import check_teacher
+from hackmatrix_rl.config import (
+    ACCELERATOR,
+    CPU,
+    DEBUG,
+    ActorCriticConfig,
+    Heads,
+    most,
+    option,
+)
+from hackmatrix_rl.env import BLOCK, Environment, Frontier
+from hackmatrix_rl.errors import ConfigError, as_given, flag
+from hackmatrix_rl.game import TERM_NAMES
+from hackmatrix_rl.training import CHECKS, NANS, NOJIT, Loss, adam, checked
+
+_WIDE: Mapping[str, Any] = {
+    **ACCELERATOR,
+    "total_timesteps": 200_000_000,
+    "num_envs": 4096,
+    "updates_per_dispatch": 8,
+}
+
+CONTINUED: Mapping[str, Any] = MappingProxyType(
+    {
+        "total_timesteps": 12_000_000,
+        # Without what UNDO repeats, and without what pays for blocks that cost the game.
+        "reward": "victory=0,score_gain=0,data_siphon=0,kills=0,distance_shaping=0",
+        "gamma": "linear:0.997:0.9996",
+        "ent_coef": "linear:0.003:0.0005",
+        "learning_rate": 0.0007,
+        "target_kl": 0.03,
+        "critic_warmup_timesteps": 200_000,
+        "aux_coefficient": 0.05,
+        "aux_every": 2,
+        "aux_victory": True,
+    }
+)
+"""What a device's preset sets for a training that starts from another one's weights (`--init`)."""
+
+_WARMUP_SHARE = 0.05
+"""The most of a short training in which only the value head learns."""
+
+_OF_POSITIONS = ("history", "max_enemies", "max_transmissions")
+"""Settings that saved positions of a game depend on."""
+
+
+@final
+@no_type_check  # of beartype at run time: the class checks its own types, with clear messages
+@dataclass(frozen=True, kw_only=True)
+class PPOConfig(ActorCriticConfig):
+    """The settings of a training by PPO on HackMatrix.
+
+    Each field is a flag and a key of a TOML file, and explains itself in its help text. `None`
+    switches a field off that may be `None` (`none` on the command line).
+
+    Raises:
+        ConfigError: if a value cannot work, before anything is compiled.
+    """
+
+    algorithm: ClassVar[str] = "ppo"
+    summary: ClassVar[str] = "from rewards"
+    continued: ClassVar[Mapping[str, Any]] = CONTINUED
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
+        {
+            "cpu": {**CPU, "total_timesteps": 24_000_000},  # about ten minutes on two cores
+            "gpu": {**_WIDE, "device": "gpu"},
+            "tpu": {**_WIDE, "device": "tpu"},
+            "debug": {**DEBUG, "num_steps": 16, "num_minibatches": 2, "update_epochs": 2},
+        }
+    )
+
+    # The game
+    frontier_share: float = option(
+        0.0,
+        "Game",
+        "Share of games that begin at rarely reached positions of the agent's own play; 0: none.",
+        minimum=0,
+        maximum=0.9,
+    )
+
+    # Learning
+    clip_coef: float = option(
+        0.2, "Learning", "Clip the probability ratio to 1 plus or minus this.", above=0
+    )
+    value_clip: float | None = option(
+        None,
+        "Learning",
+        "Clip changes of the value to plus or minus this; none: no clipping.",
+        above=0,
+    )
+    ent_coef: float | str = option(
+        0.05,
+        "Learning",
+        "Weight of the entropy bonus, which keeps the policy exploring; a number or a schedule.",
+        minimum=0,
+    )
+    teacher_kl: float | str = option(
+        0.0,
+        "Learning",
+        "Weight of the KL to the policy of --init: linear:0.5:0@0.3 fades in 0.3 of the run.",
+        minimum=0,
+    )
+    critic_warmup_timesteps: int = option(
+        0,
+        "Learning",
+        "Actions at the start from which only the value head learns.",
+        minimum=0,
+        **most(2**63 - 1, "steps are counted in 64 bits"),
+    )
+    normalize_advantage: bool = option(
+        True,
+        "Learning",
+        "Scale the advantages of each minibatch to mean 0 and standard deviation 1.",
+    )
+    aux_coefficient: float = option(
+        0.0,
+        "Learning",
+        "Weight of the auxiliary loss: predict the parts of the next reward, and death; 0: off.",
+        minimum=0,
+        arrays=True,
+    )
+    aux_every: int = option(
+        1, "Learning", "Compute the auxiliary loss only on every N-th minibatch.", minimum=1
+    )
+    aux_victory: bool = option(
+        False,
+        "Learning",
+        "The auxiliary loss also predicts whether the game will be won; watch shows it.",
+        arrays=True,
+    )
+    target_kl: float | None = option(
+        None,
+        "Learning",
+        "End an update early once its KL from the old policy exceeds this; none: never.",
+        above=0,
+    )
+
+    # Watching
+    debug: str | None = option(
+        None,
+        "Watching",
+        "Find NaN (nans), also bad indices and divisions (checks), or compile nothing (nojit).",
+        choices=("nans", "checks", "nojit"),
+    )
+
+    @classmethod
+    def preset_settings(cls, preset: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """What a preset sets; a device's preset sets more for a training that starts from weights.
+
+        Args:
+            preset: a name in `presets`.
+            settings: that differ from it.
+        """
+        chosen = dict(cls.presets[preset])
+        if "device" not in chosen or settings.get("init") is None:
+            return chosen
+        continued = dict(CONTINUED)
+        if preset != "cpu":
+            # An accelerator has time for more; the schedules are shares of it.
+            continued["total_timesteps"] = chosen["total_timesteps"]
+        steps = settings.get("total_timesteps", continued["total_timesteps"])
+        if isinstance(steps, int):  # other values are refused later
+            warmup = min(continued["critic_warmup_timesteps"], int(_WARMUP_SHARE * steps))
+            continued["critic_warmup_timesteps"] = warmup
+        if settings.get("aux_coefficient") == 0:
+            for name in ("aux_coefficient", "aux_every", "aux_victory"):
+                del continued[name]
+        return {**chosen, **continued}
+
+    def check(self) -> None:
+        """Also checks what only PPO has."""
+        super().check()
+        if self.value_head != "scalar" and self.value_clip is not None:
+            raise ConfigError(
+                f"--value-clip {self.value_clip:g} clips squared errors, which --value-head "
+                f"{self.value_head} does not have. Leave --value-clip out."
+            )
+        for name in ("aux_every", "aux_victory"):
+            value = getattr(self, name)
+            if value != type(self).__dataclass_fields__[name].default and not self.aux_coefficient:
+                raise ConfigError(
+                    f"{as_given(name, value)}: has no effect while --aux-coefficient is 0. Use "
+                    f"--aux-coefficient 0.1, say, or leave {flag(name)} out."
+                )
+        if self.teacher_kl != 0 and self.init is None:
+            raise ConfigError(
+                f"--teacher-kl {self.teacher_kl}: the teacher is the policy that training starts "
+                "from. Use --init RUN beside it, or leave --teacher-kl out."
+            )
+        if self.critic_warmup_timesteps >= self.total_timesteps:
+            raise ConfigError(
+                f"--critic-warmup-timesteps {self.critic_warmup_timesteps} leaves nothing of "
+                f"--total-timesteps {self.total_timesteps} for the policy. Use less."
+            )
+        computes = precision(self.precision, self.precision_table)
+        scales = isinstance(computes, MixedPrecision) and computes.scales
+        if self.debug in (NANS, CHECKS) and scales:
+            raise ConfigError(
+                f"--debug {self.debug} would stop at the overflows that the loss scale of float16 "
+                "provokes on purpose. Use --precision f32 or --precision bf16 beside it."
+            )
+
+    def check_changes(self, run: object, changes: Mapping[str, Any]) -> None:
+        """Also refuses other sizes of the game where its positions are saved.
+
+        Elsewhere they need no check: the games begin anew.
+        """
+        super().check_changes(run, changes)
+        if not (self.frontier_share > 0 and changes.get("frontier_share", 1) > 0):
+            return
+        for name in _OF_POSITIONS:
+            if changes.get(name, getattr(self, name)) != getattr(self, name):
+                was = as_given(name, getattr(self, name))
+                raise ConfigError(
+                    f"{as_given(name, changes[name])}: the positions that --frontier-share "
+                    f"{self.frontier_share:g} saved are of games with {was}. Give {was}, "
+                    f"--frontier-share 0, which drops them, or start a new run with --init {run}."
+                )
+
+    @property
+    def eager(self) -> bool:
+        """Whether each operation runs alone (`--debug nojit`)."""
+        return self.debug == NOJIT
+
+    @property
+    def heads(self) -> Heads:
+        """The heads of the network."""
+        return Heads(self.value_head, self.aux_coefficient != 0, self.aux_victory)
+
+    def build(
+        self,
+        policy: ActorCritic,
+        *,
+        mesh: Mesh,
+        precision: PrecisionPolicy,
+        value_scale: ValueScale | None = None,
+        trust_code: bool = False,
+    ) -> PPO:
+        """PPO with these settings; see `RunConfig.build`."""
+        self._check_start(policy)
+        loss: Loss = PPOLoss(
+            clip_coef=self.clip_coef,
+            vf_coef=self.vf_coef,
+            ent_coef=self.schedule(self.ent_coef),
+            value_clip=self.value_clip,
+            normalize_advantage=self.normalize_advantage,
+            auxiliary=self._auxiliary(),
+            teacher_kl_coef=self.schedule(self.teacher_kl),
+        )
+        gae: AdvantageEstimator = GAE(gamma=self.schedule(self.gamma), gae_lambda=self.gae_lambda)
+        if self.debug in (NANS, CHECKS):
+            loss, gae = checked(loss, gae, self.debug)
+        if self.eager and mesh.size > 1:
+            raise ConfigError(
+                f"--debug nojit works on one device, not on {mesh.size} (--mesh {self.mesh}). Add "
+                "--mesh data=1."
+            )
+        return PPO(
+            self._train_environment(mesh),
+            policy,
+            loss=loss,
+            gae=gae,
+            optimizer=adam(self.max_grad_norm),
+            learning_rate=self.rate(),
+            precision=precision,
+            value_scale=value_scale,
+            num_envs=self.num_envs,
+            num_steps=self.num_steps,
+            num_minibatches=self.minibatches,
+            update_epochs=self.update_epochs,
+            target_kl=self.target_kl,
+            critic_warmup=self.critic_warmup_timesteps,
+            grad_accum=self.grad_accum,
+            remat=self.remat,
+            offload_optimizer=self.offload_optimizer,
+            mesh=mesh,
+        )
+
+    def _train_environment(self, mesh: Mesh) -> Environment:
+        """The environment, in which some games may begin at saved positions."""
+        environment = self.environment()
+        if self.frontier_share == 0:
+            return environment
+        if self.num_envs % (BLOCK * mesh.size):
+            raise ConfigError(
+                f"--frontier-share {self.frontier_share:g}: blocks of {BLOCK} games share saved "
+                f"positions, and --num-envs {self.num_envs} on {mesh.size} devices are no whole "
+                f"blocks. Use a multiple of {BLOCK * mesh.size} as --num-envs, or another --mesh."
+            )
+        return Frontier(environment, self.frontier_share)
+
+    def _check_start(self, policy: ActorCritic) -> None:
+        """Raises a ConfigError if the network cannot start as the settings say."""
+        try:
+            if self.teacher_kl != 0:
+                check_teacher(policy)
+        except ValueError as error:
+            raise ConfigError(
+                f"--teacher-kl {self.teacher_kl}: {error}. Use another --network."
+            ) from error
+        try:
+            critic_warmup_of(self.critic_warmup_timesteps, policy)
+        except ValueError as error:
+            raise ConfigError(
+                f"--critic-warmup-timesteps {self.critic_warmup_timesteps}: {error}."
+            ) from error
+
+    def _auxiliary(self) -> AuxiliaryLoss | None:
+        if self.aux_coefficient == 0:
+            return None
+        victory = TERM_NAMES.index(VICTORY) if self.aux_victory else None
+        return AuxiliaryLoss(self.aux_coefficient, self.aux_every, victory)

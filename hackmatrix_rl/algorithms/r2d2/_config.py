@@ -1,0 +1,264 @@
+"""The settings of R2D2: its fields are its flags."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, ClassVar, final, no_type_check
+
+from jax.sharding import Mesh
+
+from hackmatrix_rl.agent import IdentityScale, ValueScale
+from hackmatrix_rl.agent.networks import ActorCritic
+from hackmatrix_rl.agent.precision import PrecisionPolicy
+from hackmatrix_rl.algorithms.r2d2._acting import EpsilonGreedy
+from hackmatrix_rl.algorithms.r2d2._r2d2 import R2D2
+from hackmatrix_rl.algorithms.r2d2._sampling import Prioritized, Uniform
+from hackmatrix_rl.algorithms.r2d2._sizes import Sizes
+from hackmatrix_rl.algorithms.r2d2._value_scale import SquareRootScale
+from hackmatrix_rl.config import (
+    ACCELERATOR,
+    CPU,
+    DEBUG,
+    TrainConfig,
+    option,
+    without_width,
+)
+from hackmatrix_rl.errors import ArgumentError, ConfigError
+from hackmatrix_rl.training import adam
+
+# Its batches are small: what pays on an accelerator for PPO's games does not for them.
+_REPLAYED: Mapping[str, Any] = {
+    "total_timesteps": 4_000_000,
+    "num_envs": 64,
+    "network": "gru",
+    "width": 64,
+    "buffer_size": 131_072,
+    "updates_per_dispatch": 64,
+    "learning_rate": 0.0003,
+    "gamma": 0.997,
+}
+_UNITS = "its Q-values would mean something else"
+
+
+@final
+@no_type_check  # of beartype at run time: the class checks its own types, with clear messages
+@dataclass(frozen=True, kw_only=True)
+class R2D2Config(TrainConfig):
+    """The settings of a training by R2D2 on HackMatrix.
+
+    Each field is a flag and a key of a TOML file, and explains itself in its help text. `None`
+    switches a field off that may be `None` (`none` on the command line).
+
+    Raises:
+        ConfigError: if a value cannot work, before anything is compiled.
+    """
+
+    algorithm: ClassVar[str] = "r2d2"
+    summary: ClassVar[str] = "Q-learning that replays sequences"
+    greedy: ClassVar[bool] = True
+    copies: ClassVar[int] = 4  # the target network is one more
+    memory: ClassVar[tuple[str, ...]] = ("buffer_size", "num_envs", "sequence_batch_size")
+    steps_by: ClassVar[str] = "train_freq"
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
+        {
+            "cpu": {**CPU, **_REPLAYED},
+            "gpu": {**ACCELERATOR, **_REPLAYED, "device": "gpu"},
+            "tpu": {**ACCELERATOR, **_REPLAYED, "device": "tpu"},
+            "debug": {
+                **DEBUG,
+                "network": "gru",
+                "buffer_size": 1024,
+                "sequence_batch_size": 16,
+                "sequence_length": 4,
+                "learning_starts": 0,
+            },
+            # On whatever device there is.
+            "fast": {**_REPLAYED, "cpu_devices": 2, "sequence_batch_size": 64, "train_freq": 4},
+            "max": {**_REPLAYED, "cpu_devices": 2, "sequence_batch_size": 128, "train_freq": 8},
+            "quality": {**_REPLAYED, "cpu_devices": 2, "sequence_batch_size": 32, "train_freq": 1},
+        }
+    )
+
+    # Q-learning
+    buffer_size: int = option(
+        524_288,
+        "Q-learning",
+        "Newest steps to learn from, over all games, in whole updates.",
+        minimum=1,
+    )
+    sequence_length: int = option(
+        10, "Q-learning", "Steps of a replayed sequence that are learned from.", minimum=1
+    )
+    burn_in: int = option(
+        0, "Q-learning", "Steps before them that only bring the memory up to date.", minimum=0
+    )
+    sequence_batch_size: int = option(
+        64, "Q-learning", "Sequences of a gradient step, all at once.", minimum=1
+    )
+    train_freq: int = option(
+        4,
+        "Q-learning",
+        "Steps in each game between two trainings: 1 learns most from each, 8 is fast.",
+        minimum=1,
+    )
+    train_steps: int = option(1, "Q-learning", "Gradient steps of a training.", minimum=1)
+    learning_starts: int = option(
+        10_000, "Q-learning", "Steps to play before the first gradient step.", minimum=0
+    )
+    n_step: int = option(
+        5, "Q-learning", "Rewards in a target, before the target network's value.", minimum=1
+    )
+    target_update: int = option(
+        100, "Q-learning", "Gradient steps until the target network is renewed.", minimum=1
+    )
+    epsilon: float = option(
+        0.4,
+        "Q-learning",
+        "Share of random actions in the game that explores most; its 8th power is the least.",
+        above=0,
+        maximum=1,
+    )
+    dueling: bool = option(
+        True,
+        "Q-learning",
+        "Learn a position's value and its actions' advantages apart.",
+        resume=_UNITS,
+        alike=True,
+    )
+    prioritized: bool = option(
+        False, "Q-learning", "Replay sequences with large errors more often."
+    )
+    rescale_values: bool = option(
+        True,
+        "Q-learning",
+        "Learn Q-values in units that are nearly a square root of reward.",
+        resume=_UNITS,
+        alike=True,
+    )
+    keep_buffer: bool = option(
+        True,
+        "Q-learning",
+        "Keep the buffer in checkpoints; without it they are small, and resuming is not exact.",
+    )
+
+    @classmethod
+    def of_preset(cls, preset: str, settings: Mapping[str, Any]) -> "R2D2Config":
+        """A preset with some settings changed; its width is that of its network."""
+        chosen = without_width(cls.presets[preset], settings if preset != "debug" else {})
+        return cls(**{**chosen, **settings})
+
+    def check(self) -> None:
+        """Also checks what only R2D2 has."""
+        super().check()
+        if isinstance(self.gamma, str):
+            raise ConfigError(
+                f"--gamma {self.gamma}: --algorithm r2d2 learns with one discount. Use a number, "
+                "such as --gamma 0.997."
+            )
+        try:
+            self.sizes()
+        except ArgumentError as error:
+            raise ConfigError(error.as_flags()) from error
+        if self.learning_starts >= self.total_timesteps:
+            raise ConfigError(
+                f"--learning-starts {self.learning_starts} leaves nothing of --total-timesteps "
+                f"{self.total_timesteps} to learn in. Use less."
+            )
+
+    def check_provable(self) -> None:
+        """Raises a ConfigError where checkpoints lack the buffer."""
+        if not self.keep_buffer:
+            raise ConfigError(
+                "--no-keep-buffer: a resumed run does not end in the same bits without the buffer. "
+                "Leave it out."
+            )
+
+    def sizes(self) -> Sizes:
+        """The sizes of an update."""
+        return Sizes(
+            num_envs=self.num_envs,
+            train_freq=self.train_freq,
+            buffer_size=self.buffer_size,
+            sequence_length=self.sequence_length,
+            burn_in=self.burn_in,
+            n_step=self.n_step,
+            sequence_batch_size=self.sequence_batch_size,
+            train_steps=self.train_steps,
+            grad_accum=self.grad_accum,
+            learning_starts=self.learning_starts,
+            target_update=self.target_update,
+        )
+
+    @property
+    def at_once(self) -> int:
+        """Blocks of games that give as many sequences to a gradient step."""
+        return self.sizes().blocks
+
+    def initial_scale(self) -> ValueScale | None:
+        """The units of Q-values."""
+        return SquareRootScale() if self.rescale_values else IdentityScale()
+
+    @property
+    def has_value(self) -> bool:
+        """Whether a dueling head tells the value apart."""
+        return self.dueling
+
+    def build(
+        self,
+        policy: ActorCritic,
+        *,
+        mesh: Mesh,
+        precision: PrecisionPolicy,
+        value_scale: ValueScale | None = None,
+        trust_code: bool = False,
+    ) -> R2D2:
+        """R2D2 with these settings; see `RunConfig.build`."""
+        assert isinstance(self.gamma, float), "the config is checked"
+        assert isinstance(value_scale, SquareRootScale | IdentityScale)
+        return R2D2(
+            self.environment(),
+            policy,
+            gamma=self.gamma,
+            n_step=self.n_step,
+            dueling=self.dueling,
+            sampling=Prioritized() if self.prioritized else Uniform(),
+            explore=EpsilonGreedy(self.epsilon),
+            value_scale=value_scale,
+            num_envs=self.num_envs,
+            train_freq=self.train_freq,
+            buffer_size=self.buffer_size,
+            sequence_length=self.sequence_length,
+            burn_in=self.burn_in,
+            sequence_batch_size=self.sequence_batch_size,
+            train_steps=self.train_steps,
+            grad_accum=self.grad_accum,
+            learning_starts=self.learning_starts,
+            target_update=self.target_update,
+            optimizer=adam(self.max_grad_norm),
+            learning_rate=self.rate(),
+            precision=precision,
+            mesh=mesh,
+            keep_buffer=self.keep_buffer,
+        )
+
+    @property
+    def learning(self) -> str:
+        """Gradient steps and sequences."""
+        several = f"{self.train_steps} gradient steps"
+        steps = "a gradient step" if self.train_steps == 1 else several
+        before = f" after {self.burn_in} that make the memory" if self.burn_in else ""
+        return (
+            f"{steps} on {self.sequence_batch_size} sequences of {self.sequence_length} "
+            f"actions{before}"
+        )
+
+    def plan(self, devices: int) -> dict[str, str]:
+        """The plan of every training, with the sizes of the replay."""
+        plan = super().plan(devices)
+        most = f"{self.num_updates * self.train_steps:,} gradient steps at most"
+        return {
+            "games": plan["games"],
+            "sequences": f"{self.learning}; of the newest {self.buffer_size:,} steps",
+            "steps": f"{plan['steps']}; {most}",
+            "schedule": plan["schedule"],
+        }

@@ -1,0 +1,140 @@
+"""The algorithms that there are, by name, and the config that settings make."""
+
+import dataclasses
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+from types import MappingProxyType
+from typing import Any, NoReturn
+
+from hackmatrix_rl.config._renamed import closest, rename
+from hackmatrix_rl.config._run_config import RunConfig
+from hackmatrix_rl.errors import ConfigError, as_given, flag
+
+_REGISTRY = "hackmatrix_rl.algorithms"
+"""The module with the registry. It is imported late: algorithms are built on this package."""
+
+
+@cache
+def algorithms() -> Mapping[str, type[RunConfig]]:
+    """The config class of each algorithm, by name."""
+    found: dict[str, type[RunConfig]] = {}
+    for name, place in import_module(_REGISTRY).ALGORITHMS.items():
+        module, _, attribute = place.partition(":")
+        found[name] = getattr(import_module(module), attribute)
+        assert found[name].algorithm == name, f"{place} has another name than the registry"
+    return MappingProxyType(found)
+
+
+def algorithms_of(command: str) -> Mapping[str, type[RunConfig]]:
+    """The config classes of the algorithms that a command trains by, by name."""
+    return {name: kind for name, kind in algorithms().items() if kind.command == command}
+
+
+def default_algorithm(preset: str) -> tuple[str, str]:
+    """The algorithm of a training where nobody names one, and why it is that one.
+
+    Args:
+        preset: its preset. One that only one algorithm has chooses that.
+    """
+    registry = import_module(_REGISTRY)
+    having = [name for name, kind in algorithms_of("train").items() if preset in kind.presets]
+    if len(having) == 1:
+        return having[0], f"the only one with --preset {preset}"
+    if preset in registry.QUICK_PRESETS:
+        return str(registry.BASELINE), f"the choice of --preset {preset}"
+    return str(registry.DEFAULT), "the default; --algorithm names another"
+
+
+def baseline_algorithm() -> str:
+    """The algorithm that `bench` and `compare` measure where nobody names one."""
+    return str(import_module(_REGISTRY).BASELINE)
+
+
+def config_class(name: object, *, command: str | None = None) -> type[RunConfig]:
+    """The config class of an algorithm.
+
+    Args:
+        name: of the algorithm.
+        command: that asks for it; `None`: any algorithm will do.
+
+    Raises:
+        ConfigError: there is no such algorithm, or it has another command.
+    """
+    known = algorithms() if command is None else algorithms_of(command)
+    if isinstance(name, str) and name in known:
+        return known[name]
+    if name in algorithms():
+        other = algorithms()[str(name)].command
+        raise ConfigError(
+            f"--algorithm {name}: has a command of its own. Use hackmatrix-rl {other}."
+        )
+    *most, last = known
+    near = closest(str(name), known) if isinstance(name, str) else ""
+    use = f"Use {', '.join(most)} or {last}." if most else f"Use {last}."
+    raise ConfigError(f"{as_given('algorithm', name)}: unknown. {use} {near}".rstrip())
+
+
+def owners_of(name: str) -> list[str]:
+    """The names of the algorithms that have a setting."""
+    return [
+        algorithm
+        for algorithm, kind in algorithms().items()
+        if name in {each.name for each in dataclasses.fields(kind)}
+    ]
+
+
+def check_settings(kind: type[RunConfig], settings: Mapping[str, Any], why: str = "") -> None:
+    """Refuses settings that an algorithm does not have.
+
+    Args:
+        kind: the config class of the algorithm.
+        settings: by name.
+        why: why it is this algorithm, where nobody has named it.
+
+    Raises:
+        ConfigError: one of them belongs to another algorithm, or to none. The message names it.
+    """
+    known = {each.name for each in dataclasses.fields(kind)}
+    for name in settings:
+        if name not in known:
+            _refuse(kind, name, settings[name], why)
+
+
+def _refuse(kind: type[RunConfig], name: str, value: Any, why: str) -> NoReturn:
+    owners = owners_of(name)
+    if not owners:
+        known = [each.name for each in dataclasses.fields(kind)]
+        raise ConfigError(f"unknown setting {name!r}. {closest(name, known)}".rstrip())
+    commands = {algorithms()[each].command for each in owners}
+    if kind.command not in commands:
+        raise ConfigError(
+            f"{flag(name)}: a setting of hackmatrix-rl {' and '.join(sorted(commands))}, not of "
+            f"hackmatrix-rl {kind.command}. Leave it out."
+        )
+    listed = " or ".join(each for each in owners if algorithms()[each].command == kind.command)
+    because = f" ({why})" if why else ""
+    raise ConfigError(
+        f"{as_given(name, value)}: a setting of --algorithm {listed}, and this training is by "
+        f"--algorithm {kind.algorithm}{because}. Use --algorithm {listed.split(' or ')[0]}, or "
+        "leave it out."
+    )
+
+
+def config_from_dict(settings: Mapping[str, Any]) -> RunConfig:
+    """The config that `as_dict` wrote down, now or in an earlier version.
+
+    Earlier versions also wrote down the settings of the other algorithms. Those have no effect.
+
+    Raises:
+        ConfigError: on an unknown algorithm or field, a field under two names, or a value that
+            cannot work.
+    """
+    settings, _ = rename(settings)
+    kind = config_class(settings.get("algorithm", import_module(_REGISTRY).BASELINE))
+    fields = {each.name for each in dataclasses.fields(kind)}
+    values = {name: value for name, value in settings.items() if name != "algorithm"}
+    for name in values.keys() - fields:
+        if not owners_of(name):
+            raise ConfigError(f"unknown setting {name!r}. {closest(name, fields)}".rstrip())
+    return kind(**{name: value for name, value in values.items() if name in fields})

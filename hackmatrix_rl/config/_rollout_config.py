@@ -1,0 +1,260 @@
+"""The settings of algorithms that learn from whole rollouts, cut into minibatches."""
+
+from abc import ABC
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, no_type_check
+
+from jaxtyping import Array, Key
+
+from hackmatrix_rl.agent import IdentityScale, RunningScale, ValueScale
+from hackmatrix_rl.agent.networks import REMAT, VALUE_HEADS, ActorCritic, rematerialized
+from hackmatrix_rl.config._options import most, option
+from hackmatrix_rl.config._policies import Heads
+from hackmatrix_rl.config._train_config import TrainConfig
+from hackmatrix_rl.errors import ArgumentError, ConfigError
+from hackmatrix_rl.training.sharding import check_split, divisors, parse_mesh
+
+DEFAULT_MINIBATCHES = 8
+
+
+@no_type_check  # of beartype at run time: the class checks its own types, with clear messages
+@dataclass(frozen=True, kw_only=True)
+class RolloutConfig(TrainConfig, ABC):
+    """The settings of a training that learns from rollouts, in minibatches of whole games."""
+
+    memory: ClassVar[tuple[str, ...]] = ("num_envs", "num_steps")
+
+    # Collecting
+    num_steps: int = option(32, "Collecting", "Actions in each game for one update.", minimum=1)
+
+    # Learning
+    update_epochs: int = option(
+        2,
+        "Learning",
+        "Passes over the collected actions in each update.",
+        minimum=1,
+        **most(10_000, "more passes over the same games teach nothing"),
+    )
+    num_minibatches: int | None = option(
+        None,
+        "Learning",
+        "Minibatches in each pass, split by games; 8 unless --minibatch-size is given.",
+        minimum=1,
+    )
+    minibatch_size: int | None = option(
+        None,
+        "Learning",
+        "Actions in each minibatch, instead of the number of minibatches.",
+        minimum=1,
+    )
+
+    # Memory
+    remat: str = option(
+        "none",
+        "Memory",
+        "What the backward pass computes again instead of storing it: nothing, blocks, or all.",
+        choices=REMAT,
+    )
+    offload_optimizer: bool = option(
+        False, "Memory", "Keep the optimizer's state in the host's memory between gradient steps."
+    )
+
+    @property
+    def minibatches(self) -> int:
+        """Number of minibatches in a pass, whichever field sets it."""
+        if self.minibatch_size is not None:
+            return self.batch // self.minibatch_size
+        return DEFAULT_MINIBATCHES if self.num_minibatches is None else self.num_minibatches
+
+    @property
+    def at_once(self) -> int:
+        """Games of a part of a minibatch."""
+        return 1 if self.eager else self.num_envs // (self.minibatches * self.grad_accum)
+
+    @property
+    def holds_optimizer(self) -> bool:
+        """Whether the optimizer's state stays on the devices between gradient steps."""
+        return not self.offload_optimizer
+
+    @property
+    def learning(self) -> str:
+        """Epochs and minibatches."""
+        return f"{self.update_epochs} epochs of {self.minibatches} minibatches"
+
+    def plan(self, devices: int) -> dict[str, str]:
+        """The plan of every training, with the sizes of minibatches."""
+        parts, games = self.minibatches, self.num_envs // self.minibatches
+        accumulated = f" in {self.grad_accum} parts" if self.grad_accum > 1 else ""
+        plan = super().plan(devices)
+        steps = f"{plan['steps']}; {self.num_updates * self.update_epochs * parts:,} gradient steps"
+        return {
+            "games": plan["games"],
+            "minibatches": f"{parts} of {games:,} games x {self.num_steps} steps{accumulated}, "
+            f"{games // devices:,} games on each device; {self.update_epochs} epochs",
+            "steps": steps,
+            "schedule": plan["schedule"],
+        }
+
+    @classmethod
+    def of_preset(cls, preset: str, settings: Mapping[str, Any]) -> "RolloutConfig":
+        """A preset with some settings changed; a size of minibatches replaces their number."""
+        chosen = cls.preset_settings(preset, settings)
+        if settings.get("minibatch_size") is not None:
+            chosen.pop("num_minibatches", None)
+        return cls(**{**chosen, **settings})
+
+    @classmethod
+    def preset_settings(cls, preset: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """What a preset sets beside some settings."""
+        return dict(cls.presets[preset])
+
+    def check(self) -> None:
+        """Also checks that the games divide into minibatches and their parts, and over the mesh."""
+        super().check()
+        if (lengths := parse_mesh(self.mesh)) is not None:
+            self.check_mesh(lengths)
+        self._check_minibatches()
+
+    def check_mesh(self, lengths: Mapping[str, int]) -> None:
+        """Raises a ConfigError if the games do not divide over a mesh of these lengths."""
+        try:
+            check_split(
+                lengths,
+                num_envs=self.num_envs,
+                num_minibatches=max(1, self.minibatches),
+                grad_accum=self.grad_accum,
+            )
+        except ArgumentError as error:
+            raise ConfigError(error.as_flags()) from error
+
+    def policy(self, *, key: Key[Array, ""], copies: int = 1) -> ActorCritic:
+        """The network before training; it can be recomputed as `remat` says."""
+        policy = super().policy(key=key, copies=copies)
+        try:
+            rematerialized(policy, self.remat)
+        except ValueError as error:
+            raise ConfigError(
+                f"--remat {self.remat}: --network {self.network} cannot do that: {error}. Use "
+                "--remat full or none, or --network residual, resnet or transformer."
+            ) from error
+        return policy
+
+    def _check_minibatches(self) -> None:
+        size, count = self.minibatch_size, self.minibatches
+        if size is not None and self.num_minibatches is not None:
+            raise ConfigError(
+                f"--minibatch-size {size} and --num-minibatches {self.num_minibatches}: both say "
+                "how to cut a batch. Use one of them."
+            )
+        if size is not None and (size % self.num_steps or self.batch % size):
+            sizes = [self.num_steps * games for games in divisors(self.num_envs)]
+            raise ConfigError(
+                f"--minibatch-size {size} does not cut the {self.batch} actions of an update "
+                f"(--num-envs {self.num_envs} x --num-steps {self.num_steps}) into equal numbers "
+                f"of whole games. Use {_neighbours('--minibatch-size', size, sizes)}."
+            )
+        if self.num_envs % count:
+            nearest = max(1, round(self.num_envs / count)) * count
+            raise ConfigError(
+                f"--num-minibatches {count} does not divide --num-envs {self.num_envs}. Use "
+                f"{_neighbours('--num-minibatches', count, divisors(self.num_envs))}, or "
+                f"--num-envs {nearest}."
+            )
+        games = self.num_envs // count
+        if games % self.grad_accum:
+            said = _neighbours("--grad-accum", self.grad_accum, divisors(games))
+            raise ConfigError(
+                f"--grad-accum {self.grad_accum} does not divide the {games} games of a minibatch "
+                f"(--num-envs {self.num_envs} in {count} minibatches). Use {said}."
+            )
+
+
+@no_type_check  # of beartype at run time: the class checks its own types, with clear messages
+@dataclass(frozen=True, kw_only=True)
+class ActorCriticConfig(RolloutConfig, ABC):
+    """The settings of a training whose network has a policy and a value learned by GAE."""
+
+    # Learning
+    gae_lambda: float = option(
+        0.95,
+        "Learning",
+        "Lambda of GAE: 0 trusts the value network, 1 trusts the returns.",
+        minimum=0,
+        maximum=1,
+    )
+    value_scale: str = option(
+        "standard",
+        "Learning",
+        "Units of the value network: standardized returns, compressed and standardized, or plain.",
+        choices=("standard", "compressed", "none"),
+    )
+    value_head: str = option(
+        "scalar",
+        "Learning",
+        "How the value learns: by squared errors, or by cross-entropy over bins.",
+        choices=VALUE_HEADS,
+        arrays=True,
+    )
+    vf_coef: float = option(0.5, "Learning", "Weight of the value loss.", minimum=0)
+
+    # Watching
+    entropy_floor: float | None = option(
+        0.02,
+        "Watching",
+        "Warn if the policy's entropy (nats) stays lower for ten updates; none: never.",
+        above=0,
+    )
+    kl_alarm: float | None = option(
+        0.2,
+        "Watching",
+        "Warn if an update moves the policy further (KL, in nats); none: never.",
+        above=0,
+    )
+    stop_after_kl: int | None = option(
+        None,
+        "Watching",
+        "Stop after this many updates in a row beyond --kl-alarm; none: only warn.",
+        minimum=1,
+    )
+
+    def check(self) -> None:
+        """Also checks that head, units and clip of the value go together."""
+        super().check()
+        if self.value_head != "scalar" and self.value_scale == "none":
+            raise ConfigError(
+                f"--value-head {self.value_head} has bins around the mean return, but "
+                "--value-scale none keeps plain returns. Use --value-scale standard or compressed."
+            )
+        if self.stop_after_kl is not None and self.kl_alarm is None:
+            raise ConfigError(
+                f"--stop-after-kl {self.stop_after_kl} counts updates beyond --kl-alarm, which is "
+                "none. Use --kl-alarm 0.2, say, or --stop-after-kl none."
+            )
+
+    @property
+    def heads(self) -> Heads:
+        """The heads of the network."""
+        return Heads(value=self.value_head)
+
+    def initial_scale(self) -> ValueScale | None:
+        """The units of the network's value before training."""
+        if self.value_scale == "none":
+            return IdentityScale()
+        return RunningScale(compress=self.value_scale == "compressed")
+
+    def health(self) -> dict[str, Any]:
+        """The limits of a sound training."""
+        return {
+            "stop_after_nonfinite": self.stop_after_nonfinite,
+            "entropy_floor": self.entropy_floor,
+            "kl_alarm": self.kl_alarm,
+            "stop_after_kl": self.stop_after_kl,
+            "max_steps": self.max_steps,
+        }
+
+
+def _neighbours(name: str, given: int, possible: list[int]) -> str:
+    below = [n for n in possible if n < given][-1:]
+    over = [n for n in possible if n > given][:1]
+    return " or ".join(f"{name} {n}" for n in below + over)

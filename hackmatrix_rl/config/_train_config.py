@@ -1,0 +1,339 @@
+"""The settings that every training on HackMatrix has."""
+
+import math
+from abc import ABC
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any, ClassVar, cast, no_type_check
+
+from jaxtyping import Array, Key
+
+from hackmatrix_rl.agent import Schedule, Scheduled
+from hackmatrix_rl.agent.networks import ActorCritic
+from hackmatrix_rl.config._checks import (
+    check_folders,
+    check_mesh_text,
+    check_precision,
+    check_rate,
+)
+from hackmatrix_rl.config._options import COUNTED, most, option
+from hackmatrix_rl.config._policies import Heads, build_policy
+from hackmatrix_rl.config._reward import parse_reward, reward_text
+from hackmatrix_rl.config._run_config import RunConfig
+from hackmatrix_rl.config._schedule_text import always_schedule, schedule_of
+from hackmatrix_rl.env import KINDS, EnvSpec, GameIdentity, HackMatrix, Kind, game_identity
+from hackmatrix_rl.errors import ConfigError, flag
+from hackmatrix_rl.game import LEAGUES, GameConfig, RewardConfig
+from hackmatrix_rl.system import check_path
+from hackmatrix_rl.training import Constant, Linear
+
+MAX_STEPS = 1000
+MOST_EPISODES = 10_000_000
+TURNS = most(65_536, "no game has so many turns")
+CAPACITY = most(GameConfig.MAX_CAPACITY, "WARP numbers enemies and transmissions in 7 bits")
+
+# Two CPU devices of one thread each wait less for each other than one of two threads.
+CPU: Mapping[str, Any] = MappingProxyType({"device": "cpu", "cpu_devices": 2})
+# Large batches keep an accelerator busy, and its matrix units compute in bfloat16.
+ACCELERATOR: Mapping[str, Any] = MappingProxyType({"precision": "bf16"})
+# A few seconds, to see that everything works.
+DEBUG: Mapping[str, Any] = MappingProxyType(
+    {
+        "mesh": "data=1",  # so few games do not divide over many devices
+        "total_timesteps": 2048,
+        "num_envs": 16,
+        "updates_per_dispatch": 2,
+        "width": 16,
+        "max_steps": 200,
+        "eval_episodes": 16,
+    }
+)
+
+
+@no_type_check  # of beartype at run time: the class checks its own types, with clear messages
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig(RunConfig, ABC):
+    """The settings that every training on HackMatrix has, whatever it learns by.
+
+    Each field is a flag and a key of a TOML file, and explains itself in its help text. `None`
+    switches a field off that may be `None` (`none` on the command line).
+
+    Attributes:
+        steps_by: the field with the steps of each game between updates.
+
+    Raises:
+        ConfigError: if a value cannot work, before anything is compiled.
+    """
+
+    steps_by: ClassVar[str] = "num_steps"
+
+    # The run
+    total_timesteps: int = option(
+        24_000_000,
+        "Run",
+        "Actions to train on, over all games; rounded up to whole updates.",
+        minimum=1,
+        **most(2**63 - 1, "steps are counted in 64 bits"),
+    )
+    keep_best: bool = option(
+        False, "Run", "Also keep the checkpoint whose mean return was highest."
+    )
+    eval_episodes: int = option(
+        1000,
+        "Run",
+        "Games that each policy plays for the summary at the end; 0: no summary.",
+        minimum=0,
+        **most(MOST_EPISODES, "more say nothing new"),
+    )
+    eval_interval: int = option(
+        0,
+        "Run",
+        "Updates between evaluations during training, on separate games; 0: none.",
+        minimum=0,
+    )
+    eval_interval_episodes: int = option(
+        100,
+        "Run",
+        "Games in each of these evaluations.",
+        minimum=1,
+        **most(MOST_EPISODES, "more say nothing new"),
+    )
+    replays: int = option(
+        20,
+        "Run",
+        "Replays of evaluation games to keep in the run's folder: the newest ones; 0: none.",
+        minimum=0,
+        **most(10_000, "nobody watches more"),
+    )
+
+    # The game
+    max_steps: int | None = option(
+        MAX_STEPS,
+        "Game",
+        "Truncate an episode after this many actions; none: never.",
+        minimum=1,
+    )
+    max_enemies: int = option(
+        GameConfig.max_enemies,
+        "Game",
+        "Most enemies in a game at once; further spawns are dropped and counted.",
+        minimum=1,
+        **CAPACITY,
+    )
+    max_transmissions: int = option(
+        GameConfig.max_transmissions,
+        "Game",
+        "Most transmissions in a game at once; further ones are dropped and counted.",
+        minimum=1,
+        **CAPACITY,
+    )
+    history: int = option(
+        GameConfig.history, "Game", "Turns that UNDO can take back.", minimum=1, **TURNS
+    )
+    league: str = option(
+        "original",
+        "Game",
+        "original: UNDO reaches across stages, as in the original game; no-rewind: a new stage "
+        "clears the history.",
+        choices=LEAGUES,
+        resume="it stays in its league",
+    )
+    reward: str | None = option(
+        None,
+        "Game",
+        "Weights of the reward's terms to learn from: victory=0.1,score_gain=0; 1 if not named.",
+    )
+    observation: str = option(
+        "compact",
+        "Game",
+        "compact: the screen; tactical: also what a player remembers, with distances, threats and "
+        "what a siphon takes.",
+        choices=("compact", "tactical"),
+        resume="what its network has learned is of that one",
+        alike=True,
+    )
+
+    # Collecting
+    num_envs: int = option(1024, "Collecting", "Games played in parallel.", minimum=1)
+
+    # Learning. Numbers that may be schedules: `0.5`, `linear:0.5:0`, `cosine:0.5:0@0.3`.
+    init: str | None = option(
+        None,
+        "Learning",
+        "Start from the weights of this run or checkpoint of the same network; none: random ones.",
+    )
+    learning_rate_schedule: str = option(
+        "linear",
+        "Learning",
+        "Keep a learning rate that is a number constant, or lower it to 0 over the run.",
+        choices=("constant", "linear"),
+    )
+    gamma: float | str = option(
+        0.99,
+        "Learning",
+        "Discount factor of rewards, per action; also a schedule: linear:0.997:0.9995.",
+        minimum=0,
+        maximum=1,
+    )
+
+    # Memory
+    grad_accum: int = option(
+        1,
+        "Memory",
+        "Cut each gradient step's batch into this many parts, one after another; saves memory.",
+        minimum=1,
+    )
+
+    def check(self) -> None:
+        """Raises a ConfigError if settings cannot go together; writes the reward's text alike."""
+        object.__setattr__(self, "reward", reward_text(parse_reward(self.reward)))
+        check_folders(self)
+        check_path(self.init, "--init")
+        self._check_sizes()
+        check_mesh_text(self.mesh)
+        check_precision(self)
+        check_rate(self, schedule=self.learning_rate_schedule)
+
+    def _check_sizes(self) -> None:
+        """Checks that every number counted in 32 bits fits. This allocates nothing."""
+        steps = flag(self.steps_by)
+        if self.batch > COUNTED:
+            fits = max(1, COUNTED // self.steps_of_each)
+            raise ConfigError(
+                f"--num-envs {self.num_envs} x {steps} {self.steps_of_each} are {self.batch} "
+                f"actions in an update, which numbers them in 32 bits. Use --num-envs {fits}, or "
+                f"fewer {steps}."
+            )
+        if self.num_updates > COUNTED:
+            raise ConfigError(
+                f"--total-timesteps {self.total_timesteps} are {self.num_updates} updates of "
+                f"{self.batch} actions, and updates are counted in 32 bits. Use --total-timesteps "
+                f"{COUNTED * self.batch}, or more --num-envs."
+            )
+
+    @property
+    def goal(self) -> int:
+        """Environment steps to reach."""
+        return self.total_timesteps
+
+    @property
+    def counts(self) -> str:
+        """Environment steps."""
+        return "env_steps"
+
+    @property
+    def steps_of_each(self) -> int:
+        """Steps of each game in one update."""
+        return int(getattr(self, self.steps_by))
+
+    @property
+    def batch(self) -> int:
+        """Environment steps in one update."""
+        return self.num_envs * self.steps_of_each
+
+    @property
+    def num_updates(self) -> int:
+        """Number of whole updates that reach `total_timesteps`."""
+        return math.ceil(self.total_timesteps / self.batch)
+
+    @property
+    def steps_taken(self) -> int:
+        """Environment steps of the whole training, over which schedules go."""
+        return self.num_updates * self.batch
+
+    def lasting(self, updates: int) -> "TrainConfig":
+        """These settings for a run of so many updates, without a summary."""
+        return replace(self, total_timesteps=updates * self.batch, eval_episodes=0)
+
+    @property
+    def reward_config(self) -> RewardConfig:
+        """The weights that `reward` says."""
+        return parse_reward(self.reward)
+
+    def game(self) -> GameConfig:
+        """The game's sizes and league."""
+        return GameConfig(
+            max_enemies=self.max_enemies,
+            max_transmissions=self.max_transmissions,
+            history=self.history,
+            rewind_across_stages=self.league == "original",
+        )
+
+    def environment(self) -> HackMatrix:
+        """The environment."""
+        return HackMatrix(
+            self.game(),
+            max_steps=self.max_steps,
+            observation=cast(Kind, self.observation),  # as the field's choices say
+            reward=self.reward_config,
+        )
+
+    @classmethod
+    def game_identity(cls, settings: Mapping[str, Any]) -> GameIdentity:
+        """HackMatrix; settings of versions without `observation` saw the screen."""
+        named = settings.get("observation")
+        return game_identity(next((kind for kind in KINDS if kind == named), "compact"))
+
+    def spec(self) -> EnvSpec:
+        """The spec of the environment."""
+        return self.environment().spec
+
+    @property
+    def heads(self) -> Heads:
+        """The heads of the network."""
+        return Heads()
+
+    def policy(self, *, key: Key[Array, ""], copies: int = 1) -> ActorCritic:
+        """The network before training, with the heads that its losses need."""
+        return build_policy(self, self.spec(), self.heads, key=key, copies=copies)
+
+    def schedule(self, value: float | str) -> Scheduled:
+        """What a field that may be a schedule says, over the environment steps of the training."""
+        return schedule_of(value, steps=self.steps_taken)
+
+    def rate(self) -> Schedule:
+        """The learning rate over environment steps."""
+        rate = always_schedule(self.learning_rate, steps=self.steps_taken)
+        if isinstance(rate, Constant) and self.learning_rate_schedule == "linear":
+            return Linear(rate.value, 0.0, over=self.steps_taken)
+        return rate
+
+    def plan(self, devices: int) -> dict[str, str]:
+        """Games, steps and schedule; subclasses add what they learn from."""
+        envs = self.num_envs
+        return {
+            "games": f"{envs:,}, {envs // devices:,} on each device; {self.steps_of_each} steps "
+            "each between updates",
+            "learning": self.learning,
+            "steps": f"{self.steps_taken:,} in {self.num_updates:,} updates of {self.batch:,}",
+            "schedule": f"learning rate {self._rate_in_words()}",
+        }
+
+    def _rate_in_words(self) -> str:
+        rate = self.learning_rate
+        if isinstance(rate, str):
+            return f"{rate} over {self.steps_taken:,} steps"
+        if self.learning_rate_schedule == "constant":
+            return f"{rate:g} throughout"
+        return f"{rate:g} falling to 0 over {self.steps_taken:,} steps"
+
+    def health(self) -> dict[str, Any]:
+        """The limits of a sound training."""
+        return {**super().health(), "max_steps": self.max_steps}
+
+    def details(self) -> list[str]:
+        """Where the weights come from."""
+        return [] if self.init is None else [f"Weights at the start: of {self.init}"]
+
+
+def default_environment(league: str = LEAGUES[0]) -> HackMatrix:
+    """The environment of a training with default settings, in a league."""
+    game = GameConfig(rewind_across_stages=league == LEAGUES[0])
+    return HackMatrix(game, max_steps=MAX_STEPS)
+
+
+def without_width(settings: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """A preset without the width of its network, where another network is given."""
+    left_out = {"width"} if given.get("network") is not None else set()
+    return {name: value for name, value in settings.items() if name not in left_out}
