@@ -11,6 +11,7 @@ from click.exceptions import NoSuchOption
 from hackmatrix_rl.config import (
     RENAMED,
     advice_for,
+    algorithms_of,
     closest,
 )
 
@@ -29,12 +30,6 @@ _FOREIGN: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "--n-seeds": "--seeds",
             "--num-seeds": "--seeds",
             "--seed": "--seeds",
-        },
-        "selfplay": {
-            "--minibatch-size": "--training-batch-size",
-            "--num-envs": "--game-batch-size",
-            "--num-steps": "--moves-per-update",
-            "--total-timesteps": "--num-games",
         },
     }
 )
@@ -71,8 +66,10 @@ class Command(click.Command):
 
     def _advice(self, ctx: click.Context, name: str) -> str:
         """What to use in place of a flag that this command does not have."""
-        if (instead := _FOREIGN.get(self.name or "", {}).get(name)) is not None:
-            return f"Use {instead}."
+        own = [kind.synonyms for kind in algorithms_of(self.name or "").values()]
+        for synonyms in (*own, _FOREIGN.get(self.name or "", {})):
+            if name in synonyms:
+                return f"Use {synonyms[name]}."
         if users := _having([name], _others(ctx)):
             here = "; here, write it into the TOML file" if self.name == "compare" else ""
             return f"It is a flag of {_listed(users)}{here}."

@@ -6,22 +6,16 @@ from typing import Any
 import click
 
 from hackmatrix_rl.cli._command import Command
-from hackmatrix_rl.config import algorithms, default_algorithm
+from hackmatrix_rl.config import algorithms, default_algorithm, options_of
 from hackmatrix_rl.game import TERM_NAMES
 
-GROUPS = (
-    "Run",
-    "Game",
-    "Devices",
-    "Collecting",
-    "Search",
-    "Network",
-    "Learning",
-    "Imitation",
-    "Q-learning",
-    "Memory",
-    "Watching",
+_BEFORE = ("Run", "Game", "Devices", "Collecting", "Network", "Learning")
+_AFTER = ("Memory", "Watching")
+_OWN = dict.fromkeys(
+    each.metadata["group"] for kind in algorithms().values() for each in options_of(kind)
 )
+GROUPS = (*_BEFORE, *(group for group in _OWN if group not in (*_BEFORE, *_AFTER)), *_AFTER)
+"""The headings of a help in their order; those of single algorithms in the middle."""
 
 FIRST = (
     *("preset", "config", "algorithm", "resume_run", "total_timesteps", "init", "teacher"),
@@ -49,26 +43,35 @@ class SettingOption(GroupedOption):
     """An option for a field that some algorithms have. Its help is that of the one asked for.
 
     Attributes:
-        helps: the help for each algorithm that has the field.
+        helps: the heading and the help for each algorithm that has the field.
         common: whether all algorithms of the command have it.
     """
 
     def __init__(
-        self, *arguments: Any, helps: Mapping[str, str], common: bool, **settings: Any
+        self, *arguments: Any, helps: Mapping[str, tuple[str, str]], common: bool, **settings: Any
     ) -> None:
         super().__init__(*arguments, **settings)
         self.helps = helps
         self.common = common
+
+    def heading(self, ctx: click.Context) -> str:
+        """The heading for the algorithm that the command line names."""
+        return self.helps.get(_shown(ctx), next(iter(self.helps.values())))[0]
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
         """The line of the help; `None` where the algorithm does not have the field."""
         record = super().get_help_record(ctx)
         if record is None:
             return None
-        name = str(ctx.meta.get(_ALGORITHM, default_algorithm("auto")[0]))
+        name = _shown(ctx)
         if name not in self.helps and not self.common and name in algorithms():
             return None
-        return record[0], self.helps.get(name, next(iter(self.helps.values())))
+        return record[0], self.helps.get(name, next(iter(self.helps.values())))[1]
+
+
+def _shown(ctx: click.Context) -> str:
+    """The algorithm that a help is about."""
+    return str(ctx.meta.get(_ALGORITHM, default_algorithm("auto")[0]))
 
 
 class GroupedOptions(Command):
@@ -140,6 +143,8 @@ def write_options(
         record = parameter.get_help_record(ctx)
         if record is not None:
             heading = getattr(parameter, "group", "Options")
+            if isinstance(parameter, SettingOption):
+                heading = parameter.heading(ctx)
             sections.setdefault(heading, []).append(record)
     for heading, records in sections.items():
         if records:

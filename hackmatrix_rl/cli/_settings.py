@@ -223,7 +223,10 @@ def _option(
         group=each.metadata["group"],
         help=each.metadata["help"],
         helps={
-            name: f"{field.metadata['help']}  {_defaults(field, kinds[name])}".rstrip()
+            name: (
+                field.metadata["group"],
+                f"{field.metadata['help']}  {_defaults(field, kinds[name])}".rstrip(),
+            )
             for name, field in fields.items()
         },
         common=len(fields) == len(kinds),

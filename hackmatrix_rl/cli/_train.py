@@ -22,7 +22,7 @@ from hackmatrix_rl.cli._summary import (
 )
 from hackmatrix_rl.cli._task import Task, machine, run_task
 from hackmatrix_rl.cli._working import Working, evaluating
-from hackmatrix_rl.config import TrainConfig, algorithms_of
+from hackmatrix_rl.config import TrainConfig, algorithms_of, baseline_algorithm
 from hackmatrix_rl.errors import (
     ConfigError,
 )
@@ -45,10 +45,11 @@ from hackmatrix_rl.system import (
     write_json,
 )
 
-EXAMPLES = """\b
+_BY = baseline_algorithm()
+EXAMPLES = f"""\b
 Examples:
   hackmatrix-rl train --total-timesteps 200_000            a look, in a minute or two
-  hackmatrix-rl train --algorithm ppo --init runs/MINE     go on from the weights of a run
+  hackmatrix-rl train --algorithm {_BY} --init runs/MINE     go on from the weights of a run
   hackmatrix-rl train --resume-run runs/MINE --num-envs 64 go on with a run, on a small machine
 """
 

@@ -44,6 +44,8 @@ class RunConfig(ABC):
         greedy: whether the network's logits are Q-values, so that the likeliest action is played.
         loader: what loads an agent of its in Python.
         copies: arrays of the size of the parameters that a training holds on each device.
+        panels: what the four panels of a learning curve show: names of metrics, with labels.
+        synonyms: flags of this algorithm's command, by those of other commands.
         memory: the settings that decide how much memory an update takes, the first one most.
     """
 
@@ -55,6 +57,8 @@ class RunConfig(ABC):
     greedy: ClassVar[bool] = False
     loader: ClassVar[str] = "hm.load"
     copies: ClassVar[int] = 3  # the optimizer holds two numbers for each parameter
+    panels: ClassVar[tuple[tuple[str, str], ...]]
+    synonyms: ClassVar[Mapping[str, str]] = MappingProxyType({})
     memory: ClassVar[tuple[str, ...]] = ()
 
     # The run

@@ -67,6 +67,12 @@ class TrainConfig(RunConfig, ABC):
     """
 
     steps_by: ClassVar[str] = "num_steps"
+    panels: ClassVar[tuple[tuple[str, str], ...]] = (
+        ("return", "mean return"),
+        ("stage", "mean stage reached"),
+        ("entropy", "entropy (nats)"),
+        ("value_loss", "value loss"),
+    )
 
     # The run
     total_timesteps: int = option(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hackmatrix_rl.config import TrainConfig, algorithms
 from hackmatrix_rl.errors import DamagedFileError
 from hackmatrix_rl.runs.sinks import read_json_lines
 from hackmatrix_rl.system import read_json
@@ -16,27 +17,6 @@ from hackmatrix_rl.system import read_json
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-# Name in the metrics, and label of the axis.
-PANELS = (
-    ("return", "mean return"),
-    ("stage", "mean stage reached"),
-    ("entropy", "entropy (nats)"),
-    ("value_loss", "value loss"),
-)
-
-SELF_PLAY_PANELS = (
-    ("first_wins", "share won by who begins"),
-    ("length", "moves of a game"),
-    ("policy_loss", "policy loss (nats)"),
-    ("value_loss", "value loss"),
-)
-
-REPLAY_PANELS = (
-    *PANELS[:2],
-    ("q_value", "mean Q-value (reward)"),
-    ("q_loss", "loss of the Q-values"),
-)
 
 SMOOTHED = 0.05
 """Share of the rows that one point of the smoothed line averages."""
@@ -92,12 +72,11 @@ def panels_of(rows: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, str], ...]:
     """The numbers that a run's curves show, with the labels of their axes.
 
     Args:
-        rows: of the metrics.
+        rows: of the metrics. They decide whose panels these are, even without settings.
     """
-    for name, panels in (("first_wins", SELF_PLAY_PANELS), ("q_loss", REPLAY_PANELS)):
-        if any(name in row for row in rows):
-            return panels
-    return PANELS
+    there = {name for row in rows for name in row}
+    every = [kind.panels for kind in algorithms().values()]
+    return max(every, key=lambda panels: sum(name in there for name, _ in panels))
 
 
 def panels_as_svg(
@@ -140,7 +119,7 @@ def baselines(summary: Path | None) -> dict[str, dict[str, float]]:
         content = None
     found: dict[str, dict[str, float]] = {}
     for player in ("random", "runner"):
-        for name, _ in PANELS:
+        for name, _ in TrainConfig.panels:
             estimate = _entry(_entry(content, player), name)
             mean = number(_entry(estimate, "mean"))
             if not math.isnan(mean):

@@ -59,6 +59,11 @@ class R2D2Config(TrainConfig):
     copies: ClassVar[int] = 4  # the target network is one more
     memory: ClassVar[tuple[str, ...]] = ("buffer_size", "num_envs", "sequence_batch_size")
     steps_by: ClassVar[str] = "train_freq"
+    panels: ClassVar[tuple[tuple[str, str], ...]] = (
+        *TrainConfig.panels[:2],
+        ("q_value", "mean Q-value (reward)"),
+        ("q_loss", "loss of the Q-values"),
+    )
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
         {
             "cpu": {**CPU, **_REPLAYED},

@@ -77,6 +77,20 @@ class SelfPlayConfig(RunConfig):
             }
         }
     )
+    panels: ClassVar[tuple[tuple[str, str], ...]] = (
+        ("first_wins", "share won by who begins"),
+        ("length", "moves of a game"),
+        ("policy_loss", "policy loss (nats)"),
+        ("value_loss", "value loss"),
+    )
+    synonyms: ClassVar[Mapping[str, str]] = MappingProxyType(
+        {
+            "--minibatch-size": "--training-batch-size",
+            "--num-envs": "--game-batch-size",
+            "--num-steps": "--moves-per-update",
+            "--total-timesteps": "--num-games",
+        }
+    )
     loader: ClassVar[str] = "hm.load_self_play"
     memory: ClassVar[tuple[str, ...]] = ("game_batch_size", "num_simulations", "buffer_size")
 
