@@ -133,7 +133,7 @@ def start(choice: str, given: argparse.Namespace) -> tuple[str, ...]:
     """The command of a training, without what its variant adds."""
     if choice in IMITATED:
         return ("imitate", "--teacher", "expert")
-    return ("train", "--init", given.init, *BASE)
+    return ("train", "--algorithm", "ppo", "--init", given.init, *BASE)
 
 
 def line(choice: str, variant: str, name: str, runs: list[dict[str, Any]]) -> str:
