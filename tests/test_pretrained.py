@@ -23,7 +23,6 @@ from hackmatrix_rl.checkpoints import (
     initial_weights,
     trim_checkpoint,
 )
-from hackmatrix_rl.config import build_policy
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.evaluation import evaluate
 from hackmatrix_rl.game import LEAGUES
@@ -145,11 +144,13 @@ def test_a_league_that_there_is_not_is_no_agent():
 
 
 def test_a_training_from_it_has_its_network():
-    refused = invoke("train", "--init", "pretrained", "--network", "conv", "--dry-run")
+    refused = invoke(
+        "train", "--algorithm", "ppo", "--init", "pretrained", "--network", "conv", "--dry-run"
+    )
     assert_refused(refused, "trained with --network cells, but this training has --network conv")
     alike = initial_settings("pretrained", "no-rewind")
     assert (alike["observation"], alike["width"]) == ("tactical", 192)
-    config = config_here("debug", {"init": "pretrained", "aux_coefficient": 0.1}, trains=True)
+    config = config_here("debug", {"init": "pretrained", "aux_coefficient": 0.1})
     assert (config.observation, config.width, config.algorithm) == ("tactical", 192, "ppo")
 
 
@@ -157,9 +158,9 @@ def test_a_training_from_it_has_its_network():
     "given", [{}, {"aux_coefficient": 0.1}, {"aux_coefficient": 0.1, "aux_victory": True}]
 )
 def test_a_training_starts_from_it_with_any_auxiliary_head(given):
-    config = config_here("debug", {"init": "pretrained", "algorithm": "ppo", **given}, trains=True)
-    spec, there = config.environment().spec, hm.load("pretrained").policy
-    policy, _ = initial_weights(config, build_policy(config, spec, key=jax.random.key(1)))
+    config = config_here("debug", {"init": "pretrained", "algorithm": "ppo", **given})
+    there = hm.load("pretrained").policy
+    policy, _ = initial_weights(config, config.policy(key=jax.random.key(1)))
     headless = getattr(policy, "headless", policy)
     for one, other in zip(jax.tree.leaves(headless), jax.tree.leaves(there.headless), strict=True):
         np.testing.assert_array_equal(one, other)

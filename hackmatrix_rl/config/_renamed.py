@@ -91,7 +91,6 @@ FOREIGN: Mapping[str, str] = MappingProxyType(
         "{num_steps}.",
         "num_workers": "One process plays all games; {num_envs} says how many.",
         "policy": "Use {network}.",
-        "ppo_epochs": "Use {update_epochs}.",
         "rollout_fragment_length": "Use {num_steps}.",
         "rollout_length": "Use {num_steps}.",
         "save_freq": "Use {save_interval}, in updates, or {save_interval_minutes}.",

@@ -10,7 +10,6 @@ from cli.commands import assert_refused, invoke
 
 from hackmatrix_rl.algorithms.ppo import PPOConfig
 from hackmatrix_rl.checkpoints import initial_weights, load
-from hackmatrix_rl.config import build_policy
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.runs import compose
 
@@ -62,7 +61,7 @@ def test_the_other_league_is_a_start(run):
 def test_a_head_for_the_auxiliary_loss_begins_anew(run):
     config = config_of(run, aux_coefficient=0.1, aux_victory=True)
     there = load(run).policy
-    policy = build_policy(config, load(run).environment.spec, key=jax.random.key(3))
+    policy = config.policy(key=jax.random.key(3))
     found, _ = initial_weights(config, policy)
     for one, other in zip(jax.tree.leaves(found.headless), jax.tree.leaves(there), strict=True):
         np.testing.assert_array_equal(one, other)
@@ -75,7 +74,7 @@ def test_a_head_for_the_auxiliary_loss_begins_anew(run):
 def test_another_kind_of_value_head_begins_anew(run):
     config = config_of(run, value_head="hl-gauss")
     there = load(run)
-    policy = build_policy(config, there.environment.spec, key=jax.random.key(3))
+    policy = config.policy(key=jax.random.key(3))
     found, scale = initial_weights(config, policy)
     np.testing.assert_array_equal(found.heads.value.layer.weight, policy.heads.value.layer.weight)
     np.testing.assert_array_equal(found.heads.policy.weight, there.policy.heads.policy.weight)
@@ -123,17 +122,18 @@ def test_other_arrays_are_named(run):
 
 def test_the_command_line_refuses_before_anything_is_written(run):
     said = f"--init {run}: trained with --network "
-    assert_refused(invoke("train", "--init", run, "--network", "conv"), said)
-    assert_refused(invoke("train", "--init", "runs/nowhere"), "--init runs/nowhere: ")
-    assert_refused(invoke("train", "--teacher-kl", "0.5"), "Use --init RUN beside it")
+    ppo = ("train", "--algorithm", "ppo")
+    assert_refused(invoke(*ppo, "--init", run, "--network", "conv"), said)
+    assert_refused(invoke(*ppo, "--init", "runs/nowhere"), "--init runs/nowhere: ")
+    assert_refused(invoke(*ppo, "--teacher-kl", "0.5"), "Use --init RUN beside it")
     assert_refused(
         invoke("train", "--resume-run", run, "--init", run), "has its weights already. Leave it out"
     )
     assert_refused(
-        invoke("train", "--critic-warmup-timesteps", "100", "--total-timesteps", "64"),
+        invoke(*ppo, "--critic-warmup-timesteps", "100", "--total-timesteps", "64"),
         "leaves nothing of --total-timesteps 64",
     )
     assert_refused(
-        invoke("train", "--init", run, "--teacher-kl", "linear:0.5:0", "--network", "gru"),
+        invoke(*ppo, "--init", run, "--teacher-kl", "linear:0.5:0", "--network", "gru"),
         "--network",
     )

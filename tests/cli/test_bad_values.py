@@ -17,7 +17,10 @@ from .commands import assert_refused, invoke
         ),
         (["train", "--num-envs", "many"], ["--num-envs many: must be a whole number."]),
         (["train", "--num-envs", "1.5"], ["--num-envs 1.5: must be a whole number."]),
-        (["train", "--clip-coef", "-1"], ["--clip-coef -1.0 is too small. Use more than 0."]),
+        (
+            ["train", "--algorithm", "ppo", "--clip-coef", "-1"],
+            ["--clip-coef -1.0 is too small. Use more than 0."],
+        ),
         (["train", "--precision", "f8"], ["--precision f8: unknown; use f32, bf16, f16"]),
         (["train", "--precision", "half"], ["--precision half: 'half' is float16 on a CPU or GPU"]),
         (["train", "--precision", "p=bf16,c=bf16,o=f32"], ["parameters must be float32"]),
@@ -98,16 +101,16 @@ from .commands import assert_refused, invoke
         (["compare", "--precision", "--seeds", "10000000000"], ["--seeds"]),
         (["verify-resume", "--updates", "10000000000"], ["--updates"]),
         (
-            ["verify-resume", "--selfplay", "--num-envs", "8"],
-            ["--num-envs: no setting of what is asked for", "hackmatrix-rl train"],
+            ["verify-resume", "--algorithm", "self-play", "--num-envs", "8"],
+            ["--num-envs: a setting of hackmatrix-rl train", "hackmatrix-rl selfplay"],
         ),
         (
             ["verify-resume", "--vertices", "5"],
-            ["--vertices: no setting", "hackmatrix-rl selfplay"],
+            ["--vertices: a setting of hackmatrix-rl selfplay", "not of hackmatrix-rl train"],
         ),
         (
-            ["verify-resume", "--selfplay", "--preset", "debug"],
-            ["--preset debug: --selfplay has no presets"],
+            ["verify-resume", "--algorithm", "self-play", "--preset", "cpu"],
+            ["--preset cpu: --algorithm self-play has none of this name. Use debug."],
         ),
         (["eval"], ["RUN_OR_CHECKPOINT"]),
         (["eval", "random", "--episodes", "0"], ["--episodes"]),

@@ -2,10 +2,9 @@
 
 import jax
 import pytest
-from hackmatrix_rl.runs._unchanged import check_network
 
-from hackmatrix_rl.config import build_policy
 from hackmatrix_rl.runs import find_resumable_run
+from hackmatrix_rl.runs._resume import check_network
 
 from .commands import assert_refused, invoke
 
@@ -62,14 +61,14 @@ def test_a_dry_run_looks_whether_the_folders_can_be_had(tmp_path, monkeypatch, o
         ),
         (
             ("--league", "no-rewind"),
-            ("--league no-rewind: the run", "in the league original", "train --init"),
+            ("--league no-rewind: the run", "trained with --league original", "--init"),
         ),
     ],
 )
 def test_a_run_of_another_game_is_refused_before_anything_is_built(
     trained, monkeypatch, dry, change, said
 ):
-    monkeypatch.setattr("hackmatrix_rl.runs._launch.composed", None)
+    monkeypatch.setattr("hackmatrix_rl.runs._launch.compose", None)
     assert_refused(invoke("train", "--resume-run", trained[0], *change, *dry), *said)
 
 
@@ -91,5 +90,5 @@ def test_a_network_that_is_the_same_is_not_refused(trained):
     resumed = find_resumable_run(str(trained[0]))
     config = resumed.config({"depth": 2})
     assert config.depth != resumed.config({}).depth
-    policy = build_policy(config, config.environment().spec, key=jax.random.key(0))
+    policy = config.policy(key=jax.random.key(0))
     check_network(resumed.path, resumed.checkpoint, resumed.config({}), config, policy)

@@ -15,9 +15,8 @@ from hackmatrix_rl.checkpoints import find_checkpoint, read_arrays
 from hackmatrix_rl.config import make_config
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.evaluation import PolicyAgent
-from hackmatrix_rl.runs import check_unchanged, find_player
+from hackmatrix_rl.runs import check_unchanged, compose, find_player, run_keys
 from hackmatrix_rl.runs._evaluating import evaluation_key
-from hackmatrix_rl.runs._launch import composed
 from hackmatrix_rl.runs._resume import restore_training
 from hackmatrix_rl.runs._verify_resume import first_difference
 from hackmatrix_rl.runs.sinks import read_json_lines
@@ -96,7 +95,7 @@ def test_weights_start_only_a_training_of_the_same_kind(trained):
         "trained by --algorithm ppo, and this training is by --algorithm r2d2",
     )
     again = replace(hm.load(str(run)).config, init=str(run), run_dir=None)
-    begun = composed(again, read_init=True, trust_code=False)
+    begun = compose(again, key=run_keys(again.seed)[0], read_init=True)
     assert eqx.tree_equal(begun.policy, hm.load(str(run)).policy)
 
 
@@ -123,7 +122,7 @@ def test_a_resumed_run_keeps_what_its_outputs_mean(trained, flags, more, monkeyp
     monkeypatch.setattr("hackmatrix_rl.training.Trainer.lower", None)
     run, _ = trained
     refused = invoke("train", "--resume-run", run, "--total-timesteps", 512, *flags, *more)
-    assert_refused(refused, CHANGED[flags].format(run=run), "start a new run")
+    assert_refused(refused, CHANGED[flags].format(run=run), "begin a new run")
 
 
 @pytest.mark.parametrize("name", ["dueling", "rescale_values"])
@@ -190,7 +189,7 @@ def test_what_empties_the_buffer_is_told(trained, change):
     run, _ = trained
     changes, note = EMPTIED[change]
     config = replace(hm.load(str(run)).config, run_dir=None, **changes)
-    trainer = composed(config, read_init=False, trust_code=False)
+    trainer = compose(config, key=run_keys(config.seed)[0])
     other_rewards = "reward" in changes
     notes = restore_training(
         trainer, find_checkpoint(run), key=jax.random.key(0), other_rewards=other_rewards

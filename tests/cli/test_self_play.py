@@ -112,7 +112,7 @@ def test_the_settings_of_a_file_count(tmp_path):
     assert "n=5, k=3" in planned.stdout
     assert "9; 64 at once" in planned.stdout
     assert "3 simulations before each move" in planned.stdout
-    assert "search trees" in planned.stdout
+    assert "an update " in planned.stdout
 
 
 def test_the_network_of_a_run_can_be_loaded_and_plays(trained):
@@ -135,14 +135,20 @@ def test_a_report_and_the_other_commands_know_such_a_run(trained):
     assert told.exit_code == 0, told.output
     page = (run / "report.html").read_text()
     assert "Elo" in page
-    assert "differs from the default" in page
+    assert "differs from the preset debug" in page
     assert_refused(invoke("train", "--resume-run", run), "hackmatrix-rl selfplay --resume-run")
-    assert_refused(invoke("eval", run), "self-play on the clique game", "hm.load_self_play")
+    assert_refused(
+        invoke("eval", run),
+        "by --algorithm self-play, and cannot play HackMatrix",
+        "hm.load_self_play",
+    )
 
 
 def test_train_names_the_command_of_self_play():
     refused = invoke("train", "--algorithm", "self-play")
-    assert_refused(refused, "--algorithm self-play: unknown", "hackmatrix-rl selfplay")
+    assert_refused(
+        refused, "--algorithm self-play: has a command of its own", "hackmatrix-rl selfplay"
+    )
 
 
 @pytest.mark.parametrize("how", ["resume", "dry run", "show a game"])
@@ -152,11 +158,11 @@ def test_train_names_the_command_of_self_play():
 def test_a_run_keeps_its_board(trained, monkeypatch, change, how):
     run, _ = trained
     before = sorted(run.rglob("*"))
-    monkeypatch.setattr("hackmatrix_rl.runs._launch.composed", lambda *_, **__: pytest.fail("late"))
+    monkeypatch.setattr("hackmatrix_rl.runs._launch.compose", lambda *_, **__: pytest.fail("late"))
     more = {"resume": (), "dry run": ("--dry-run",), "show a game": ("--show-game",)}[how]
     refused = invoke("selfplay", "--resume-run", run, "--num-games", 80, *change, *more)
-    said = (f"{change[0]} {change[1]}: the run", "plays n=4, k=3; a full board is a draw")
-    assert_refused(refused, *said, f"Leave {change[0]} out, or start a new run.")
+    said = (f"{change[0]} {change[1]}: the run", "what it learned is of that board")
+    assert_refused(refused, *said, f"Leave {change[0]} out, or begin a new run.")
     assert sorted(run.rglob("*")) == before
 
 
@@ -172,7 +178,7 @@ def test_a_checkpoint_is_not_taken_up_under_other_rules_in_python(trained):
     key, checkpoint = jax.random.key(0), find_checkpoint(run)
     for change in ({"k": 4}, {"full_board": "second-wins"}):
         other = compose(replace(load_self_play(run).config, **change), key=key)
-        with pytest.raises(ConfigError, match=r"plays n=4, k=3; a full board is a draw"):
+        with pytest.raises(ConfigError, match="what it learned is of that board"):
             restore_training(other, checkpoint, key=key)
     same = compose(load_self_play(run).config, key=key)
     restore_training(same, checkpoint, key=key)

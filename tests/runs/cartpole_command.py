@@ -36,7 +36,7 @@ def clock():
     return time.monotonic() * CLOCK_RATE
 
 
-def compose(config, *, key, read_init=False):
+def compose(config, *, key, read_init=False, trust_code=False):
     environment = CartPole()
     if ALGORITHM == "reinforce":
         policy = MLPActorCritic(environment.spec, width=8, depth=1, key=key)

@@ -11,7 +11,6 @@ import time
 from dataclasses import replace
 
 import pytest
-from hackmatrix_rl.runs._work import command_of
 
 from hackmatrix_rl.algorithms.self_play import SelfPlayConfig
 from hackmatrix_rl.checkpoints import find_checkpoint, read_arrays, read_metadata
@@ -61,7 +60,7 @@ def test_a_run_that_is_killed_and_told_to_stop_ends_as_if_nothing_had_been(
     tmp_path, cache, algorithm
 ):
     config = replace(CONFIGS[algorithm].lasting(150), save_interval=20)
-    command, settings = command_of(config), tmp_path / "settings.toml"
+    command, settings = config.command, tmp_path / "settings.toml"
     settings.write_text(toml_of(config))
     run, straight = tmp_path / "run", tmp_path / "straight"
 

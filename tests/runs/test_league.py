@@ -3,11 +3,11 @@
 import jax
 import numpy as np
 import pytest
-from hackmatrix_rl.runs._league import LeagueFolder
 
 from hackmatrix_rl.agent.networks import MLPActorCritic
 from hackmatrix_rl.algorithms.self_play import SelfPlayConfig
 from hackmatrix_rl.algorithms.self_play._final_league import play_league, play_perfect
+from hackmatrix_rl.algorithms.self_play._league_folder import LeagueFolder
 from hackmatrix_rl.env import Batched, CliqueGame
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.runs import make_run_folder
@@ -18,6 +18,10 @@ def config_of(tmp_path, **changes):
     return SelfPlayConfig(run_dir=str(tmp_path / "run"), num_games=100, **given)
 
 
+def league_of(config, folder):
+    return LeagueFolder.of(folder.path, size=config.league_size, goal=config.num_games)
+
+
 def network(config, seed=0):
     game = CliqueGame(config.game())
     return MLPActorCritic(Batched(game).spec, width=8, key=jax.random.key(seed))
@@ -25,7 +29,7 @@ def network(config, seed=0):
 
 def test_marks_lie_evenly_over_the_games(tmp_path):
     config = config_of(tmp_path, league_size=3)
-    league = LeagueFolder.of(config, make_run_folder(config))
+    league = league_of(config, make_run_folder(config))
     assert league.marks == (33, 66, 100)
     assert [league.next_mark(games) for games in (0, 33, 34, 99, 100)] == [33, 66, 66, 100, None]
     assert league.passed(10, 40) == [33]
@@ -33,7 +37,7 @@ def test_marks_lie_evenly_over_the_games(tmp_path):
     assert league.passed(8, 40) == [33]
     assert league.passed(100, 100) == [33, 66, 100]
     assert (
-        LeagueFolder.of(
+        league_of(
             config_of(tmp_path, league_size=0), make_run_folder(config_of(tmp_path / "other"))
         ).marks
         == ()
@@ -42,7 +46,7 @@ def test_marks_lie_evenly_over_the_games(tmp_path):
 
 def test_a_longer_run_takes_some_of_all_networks_evenly(tmp_path):
     config = config_of(tmp_path, league_size=2)
-    league = LeagueFolder.of(config, make_run_folder(config))
+    league = league_of(config, make_run_folder(config))
     for mark in (0, 10, 20, 30, 40, 50, 60):
         league.write(mark, network(config, seed=mark))
     found = league.read(network(config))
@@ -55,7 +59,7 @@ def test_a_longer_run_takes_some_of_all_networks_evenly(tmp_path):
 def test_players_meet_and_the_perfect_one_is_met_on_small_boards(tmp_path):
     config = config_of(tmp_path, league_size=1)
     folder = make_run_folder(config)
-    LeagueFolder.of(config, folder).write(0, network(config))
+    league_of(config, folder).write(0, network(config))
     told = []
     standings = play_league(
         config, folder, network(config, 1), on_progress=lambda *at: told.append(at)
@@ -71,7 +75,7 @@ def test_players_meet_and_the_perfect_one_is_met_on_small_boards(tmp_path):
 def test_a_damaged_network_is_named(tmp_path):
     config = config_of(tmp_path)
     folder = make_run_folder(config)
-    league = LeagueFolder.of(config, folder)
+    league = league_of(config, folder)
     league.write(0, network(config))
     file = next(league.path.iterdir())
     file.write_bytes(file.read_bytes()[:50])

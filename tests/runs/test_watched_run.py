@@ -11,6 +11,7 @@ from hackmatrix_rl.agent import (
     PPOLoss,
 )
 from hackmatrix_rl.agent.networks import MLPActorCritic
+from hackmatrix_rl.algorithms.ppo import PPO
 from hackmatrix_rl.config import make_config
 from hackmatrix_rl.env import CartPole
 from hackmatrix_rl.runs import make_run_folder, run
@@ -55,15 +56,15 @@ def watched_run(folder, *, poison_at=None, **settings):
     modules = {}
     if config.debug is not None:
         modules = dict(zip(("loss", "gae"), checked(PPOLoss(), GAE(), config.debug), strict=True))
-    trainer = Poisoned(
+    algorithm = PPO(
         environment,
         policy,
         **modules,
         num_envs=config.num_envs,
         num_steps=config.num_steps,
         num_minibatches=config.minibatches,
-        updates_per_dispatch=config.updates_per_dispatch,
     )
+    trainer = Poisoned(algorithm, updates_per_dispatch=config.updates_per_dispatch)
     trainer.at = poison_at
     display = Notes()
     result = run(config, trainer, make_run_folder(config), displays=[display])
