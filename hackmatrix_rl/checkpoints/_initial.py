@@ -43,7 +43,8 @@ def initial_settings(
         check_trusted(other, folder, trust_code=trust_code)
     except ConfigError as error:
         raise ConfigError(f"--init {init}: {error}") from error
-    return {each.name: getattr(other, each.name) for each in _alike(other)}
+    every = {each.name for each in fields(TrainConfig)}  # whatever the new training learns by
+    return {each.name: getattr(other, each.name) for each in _alike(other) if each.name in every}
 
 
 def initial_weights(

@@ -240,7 +240,7 @@ def check_unchanged(run: object, stored: RunConfig, changes: Mapping[str, Any]) 
         raise ConfigError(
             f"--algorithm {changes['algorithm']}: the run {run} is by --algorithm "
             f"{stored.algorithm}, and a run cannot change its algorithm. Leave --algorithm "
-            "out, or start a new run."
+            "out, or begin a new run."
         )
     changes = {name: value for name, value in changes.items() if name != "algorithm"}
     check_settings(type(stored), changes, f"as the run {run} is")
