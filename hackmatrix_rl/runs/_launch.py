@@ -127,7 +127,6 @@ class Launch:
             folder,
             resume=checkpoint,
             displays=displays,
-            lock=self._lock,
         )
 
 

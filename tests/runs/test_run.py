@@ -1,6 +1,7 @@
 """A run, on an environment that compiles quickly."""
 
 import errno
+import io
 import signal
 
 import jax
@@ -187,7 +188,7 @@ def test_metrics_that_a_full_disk_does_not_take_are_written_later(tmp_path, monk
 
     def sometimes_full(sink, row):
         if row["updates"] == 4:
-            monkeypatch.setattr(sink._file, "_file", FullFile(sink._file._file))
+            monkeypatch.setattr(sink._file, "_path", FullDisk(sink._file._path))
             refused.append(row)
         elif refused:
             monkeypatch.undo()
@@ -202,18 +203,21 @@ def test_metrics_that_a_full_disk_does_not_take_are_written_later(tmp_path, monk
     assert result.exit_code is ExitCode.DONE
 
 
-class FullFile:
-    def __init__(self, file):
-        self.file = file
+class FullDisk(io.RawIOBase):
+    """A path, and its opened file, which takes ten more bytes."""
 
-    def write(self, text):
-        raise OSError(errno.ENOSPC, "No space left on device")
+    def __init__(self, path):
+        self.path, self.left = path, 10
 
-    def fileno(self):
-        return self.file.fileno()
+    def open(self, mode, buffering):
+        return self
 
-    def close(self):
-        self.file.close()
+    def write(self, data):
+        if not self.left:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        taken, self.left = data[: self.left], 0
+        with self.path.open("ab") as file:
+            return file.write(taken)
 
 
 def test_what_is_saved_at_the_end_is_what_was_trained(tmp_path):
