@@ -14,7 +14,6 @@ from hackmatrix_rl.checkpoints import CheckpointWriter, Complaints, read_metadat
 from hackmatrix_rl.config import RunConfig, TrainConfig
 from hackmatrix_rl.env import Environment
 from hackmatrix_rl.evaluation import PolicyAgent
-from hackmatrix_rl.runs._compile_kind import train_kind
 from hackmatrix_rl.runs._compose import run_keys
 from hackmatrix_rl.runs._curve import draw_curve
 from hackmatrix_rl.runs._duties import Duties, duties_of
@@ -224,7 +223,8 @@ def _train(
         if missing <= 0:
             return ExitCode.DONE
         if not trainer.compiled:
-            _compile(config, trainer, sink, clock)
+            with compiling(sink.note, tick=partial(sink.working, "compiling"), clock=clock):
+                trainer.compile()
             continue  # a signal may have come meanwhile
         due_in = saving.updates_until_due(update), duties.updates_until_due(trainer)
         limits = [missing, trainer.updates_per_dispatch, *(n for n in due_in if n is not None)]
@@ -237,15 +237,6 @@ def _train(
         if not removed:
             unhealthy = watch.look(metrics)
             saving.watch(metrics)
-
-
-def _compile(
-    config: RunConfig, trainer: Trainer[Any], sink: Sink, clock: Callable[[], float]
-) -> None:
-    """Compiles, and says how long that took last time and takes this time."""
-    kind = train_kind(config, trainer.mesh)
-    with compiling(kind, sink.note, tick=partial(sink.working, "compiling"), clock=clock):
-        trainer.compile()
 
 
 def _draw(folder: RunFolder, sink: Sink) -> None:
