@@ -4,7 +4,7 @@ import errno
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from types import TracebackType
@@ -75,7 +75,6 @@ class CheckpointWriter:
         config: stored with each checkpoint, to build the same modules again.
         run: stored with each checkpoint: the run's id and aliases. The writer does not write
             beside checkpoints of another run, and does not delete them.
-        hold: called before each save; raises an OSError if the folder may not be written.
     """
 
     def __init__(
@@ -86,9 +85,7 @@ class CheckpointWriter:
         config: RunConfig,
         keep_best: bool = False,
         run: Mapping[str, str] | None = None,
-        hold: Callable[[], None] | None = None,
     ) -> None:
-        self._hold = hold
         self._folder = absolute(folder)
         self._keep = keep
         self._keep_best = keep_best
@@ -189,10 +186,6 @@ class CheckpointWriter:
         outcomes, self._outcomes = self._outcomes, []
         return outcomes
 
-    def forget(self) -> None:
-        """Forgets the checkpoints that existed before this writer, because they were removed."""
-        self._there.clear()
-
     def wait(self) -> list[SaveResult]:
         """Waits for the current save, and returns the results since the last call."""
         self._join()
@@ -230,8 +223,6 @@ class CheckpointWriter:
         """Removes the remains of an earlier failure from the place of a checkpoint."""
         if jax.process_index() != 0:
             return
-        if self._hold is not None:
-            self._hold()
         self._folder.mkdir(parents=True, exist_ok=True)
         for path in checkpoints_in(self._folder):
             if (other := self._other_run(path)) is not None:

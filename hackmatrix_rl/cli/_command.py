@@ -15,20 +15,15 @@ from hackmatrix_rl.config import (
     closest,
 )
 
-# Flags of other libraries and other commands that do not stand for a setting of a run, by command.
+# What to use for flags of other commands and libraries, by command.
 _FOREIGN: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
         "eval": {
             "--deterministic": "--greedy",
             "--eval-episodes": "--episodes",
-            "--n-episodes": "--episodes",
-            "--n-eval-episodes": "--episodes",
-            "--num-episodes": "--episodes",
         },
         "compare": {
             "--eval-episodes": "--episodes",
-            "--n-seeds": "--seeds",
-            "--num-seeds": "--seeds",
             "--seed": "--seeds",
         },
     }

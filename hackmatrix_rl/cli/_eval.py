@@ -115,11 +115,7 @@ def evaluate_command(
     name = named(target, chosen["search"])
     enable_compilation_cache()
     record = save_replays is not None
-    sizes = {
-        **{"num_envs": min(num_envs, episodes), "greedy": greedy, "record": record},
-        "without_undo": without_undo,
-    }
-    with evaluating({name: player}, **sizes) as on_progress:
+    with evaluating() as on_progress:
         found = evaluate(
             player,
             environment,

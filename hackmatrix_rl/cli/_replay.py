@@ -17,7 +17,7 @@ from hackmatrix_rl.cli._settings import (
     AGENT,
 )
 from hackmatrix_rl.cli._working import Working
-from hackmatrix_rl.runs import find_player, game_kind
+from hackmatrix_rl.runs import find_player
 from hackmatrix_rl.system import compiling, enable_compilation_cache
 from hackmatrix_rl.view.replays import Mind, Replay
 
@@ -64,7 +64,7 @@ def replay_command(
                 report=lambda message: work.say(message, tell),
             )
         enable_compilation_cache()
-        with compiling(game_kind(player), work.doing) as compiled:
+        with compiling(work.doing) as compiled:
 
             def played(number: int, total: int) -> None:
                 compiled()

@@ -161,7 +161,7 @@ def summarize(
 
     replays = ReplayWriter.of(folder, result.environment, most=config.replays, note=note)
     record = replays is not None
-    with evaluating(players, games=config.eval_episodes, record=record) as on_progress:
+    with evaluating() as on_progress:
         evaluations = evaluate_all(
             players,
             result.environment,

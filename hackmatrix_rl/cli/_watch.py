@@ -16,7 +16,6 @@ from hackmatrix_rl.cli._replay_files import (
     takeover_options,
 )
 from hackmatrix_rl.cli._working import Working
-from hackmatrix_rl.runs import game_kind
 from hackmatrix_rl.system import compiling, enable_compilation_cache
 from hackmatrix_rl.view.replays import MOST_MOVES, Match, Mind, Replay
 
@@ -66,7 +65,7 @@ def watch_command(
     with Working(f"loading {agent}") as work:
         player, environment = chosen_player(work, agent, greedy=greedy, **chosen)
         enable_compilation_cache()
-        with compiling(game_kind(player), work.doing):
+        with compiling(work.doing):
             if replay is None or source is None:
                 match = Match.start(
                     seed or 0,

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -98,17 +98,12 @@ class Working:
 
 
 @contextmanager
-def evaluating(policies: Mapping[str, Any], **sizes: Any) -> Iterator[Callable[[int, int], None]]:
-    """Shows how an evaluation goes: the time to compile as far as it is known, then a bar.
-
-    Args:
-        policies: that play.
-        sizes: further numbers that decide how long compiling takes.
+def evaluating() -> Iterator[Callable[[int, int], None]]:
+    """Shows how an evaluation goes: that it compiles, then a bar.
 
     Yields:
         The `on_progress` of the evaluation.
     """
-    from hackmatrix_rl.runs import evaluation_kind
     from hackmatrix_rl.system import compiling
 
     def compiled(finished: int, episodes: int) -> None:
@@ -117,10 +112,7 @@ def evaluating(policies: Mapping[str, Any], **sizes: Any) -> Iterator[Callable[[
             work.doing("playing")
         work.progress(finished, episodes)
 
-    with (
-        Working("compiling") as work,
-        compiling(evaluation_kind(policies, **sizes), work.doing) as done,
-    ):
+    with Working("compiling") as work, compiling(work.doing) as done:
         yield compiled
 
 

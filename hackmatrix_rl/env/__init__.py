@@ -13,9 +13,6 @@ from hackmatrix_rl.env._clique_game import (
     CliqueGame,
     CliqueObservation,
 )
-from hackmatrix_rl.env._compact_split import (
-    COMPACT_SPLIT,
-)
 from hackmatrix_rl.env._contract import (
     check_is_environment,
     check_shapes,
@@ -80,10 +77,7 @@ from hackmatrix_rl.env._single_game import (
     SingleGame,
     board_features,
 )
-from hackmatrix_rl.env._split import (
-    Columns,
-    FeatureSplit,
-)
+from hackmatrix_rl.env._split import FeatureSplit
 from hackmatrix_rl.env._symmetries import (
     NUM_SYMMETRIES,
     BoardSymmetries,
@@ -110,7 +104,6 @@ __all__ = [
     "BLOCK",
     "CELL",
     "CLASSIC_CHANNELS",
-    "COMPACT_SPLIT",
     "KINDS",
     "LEARNED_RETURN",
     "NUM_SYMMETRIES",
@@ -125,7 +118,6 @@ __all__ = [
     "Channel",
     "CliqueGame",
     "CliqueObservation",
-    "Columns",
     "CompactObservation",
     "Encoder",
     "EnvSpec",

@@ -1,60 +1,32 @@
 """The split of the features of HackMatrix's compact observation.
 
-Static features are what does not move on the board. They are 34 of the 48 channels and change
-about once in 20 steps. Enemies and transmissions are sparse: a board has about one of them.
+Static features are what does not move on the board: 34 of the 48 channels, which change about once
+in 20 steps. Enemies and transmissions are sparse: a board has about one of them.
 """
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float32, UInt32
+from jaxtyping import Array, Float32
 
 from hackmatrix_rl.env._encoding import (
     CLASSIC_CHANNELS,
     SCREEN_CHANNELS,
-    Channel,
     encode_cells,
     features_from_compact,
 )
 from hackmatrix_rl.env._observation import CELL, CompactObservation
 from hackmatrix_rl.env._split import Columns, FeatureSplit
 
-_STATIC_FIELDS = (
-    "content",
-    "value",
-    "spawn_count",
-    "credits",
-    "energy",
-    "siphoned",
-    "siphon_center",
-)
-_STATIC_BITS = np.uint32(sum(CELL[name].mask for name in _STATIC_FIELDS))
+_FIELDS = {"content", "value", "spawn_count", "credits", "energy", "siphoned", "siphon_center"}
+_BITS = np.uint32(sum(CELL[name].mask for name in _FIELDS))
 _CHANNELS = CLASSIC_CHANNELS + SCREEN_CHANNELS
-
-
-def _is_static(channel: Channel) -> bool:
-    fields = {name for name, _ in channel.when} | {channel.field} - {None}
-    return fields <= set(_STATIC_FIELDS)
-
-
-_STATIC_CHANNELS = tuple(channel for channel in _CHANNELS if _is_static(channel))
-_SPARSE_CHANNELS = tuple(channel for channel in _CHANNELS if not _is_static(channel))
-
-
-def _seen(observation: CompactObservation) -> UInt32[Array, "*batch 36"]:
-    return observation.grid & _STATIC_BITS
-
-
-def _static(observation: CompactObservation) -> Float32[Array, " static"]:
-    return encode_cells(observation.grid, _STATIC_CHANNELS).ravel()
-
-
-def _sparse(observation: CompactObservation) -> UInt32[Array, "*batch 36"]:
-    return observation.grid & ~_STATIC_BITS
-
-
-def _show(words: UInt32[Array, " some"]) -> Float32[Array, "some channels"]:
-    return encode_cells(words, _SPARSE_CHANNELS)
+_IS_STATIC = tuple(
+    {name for name, _ in channel.when} | {channel.field} - {None} <= _FIELDS
+    for channel in _CHANNELS
+)
+_STATIC = tuple(each for each, static in zip(_CHANNELS, _IS_STATIC, strict=True) if static)
+_SPARSE = tuple(each for each, static in zip(_CHANNELS, _IS_STATIC, strict=True) if not static)
 
 
 def _others(observation: CompactObservation) -> Float32[Array, " others"]:
@@ -69,7 +41,7 @@ def _columns(observation: CompactObservation) -> Columns:
     assert features.grid is not None
     every = np.arange(features.grid.size + features.flat.size)
     grid = every[: features.grid.size].reshape(-1, len(_CHANNELS) + 1)
-    static = np.array([*map(_is_static, _CHANNELS)])
+    static = np.array(_IS_STATIC)
     return Columns(
         static=grid[:, :-1][:, static].ravel(),
         sparse=grid[:, :-1][:, ~static].ravel(),
@@ -79,10 +51,10 @@ def _columns(observation: CompactObservation) -> Columns:
 
 COMPACT_SPLIT = FeatureSplit(
     encode=features_from_compact,
-    seen=_seen,
-    static=_static,
-    sparse=_sparse,
-    show=_show,
+    seen=lambda observation: observation.grid & _BITS,
+    static=lambda observation: encode_cells(observation.grid, _STATIC).ravel(),
+    sparse=lambda observation: observation.grid & ~_BITS,
+    show=lambda words: encode_cells(words, _SPARSE),
     others=_others,
     columns=_columns,
 )

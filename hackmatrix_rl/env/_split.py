@@ -18,21 +18,16 @@ class Columns(NamedTuple):
 
 @dataclass(frozen=True)
 class FeatureSplit:
-    """The features of an observation in three parts.
-
-    Static features stay the same for many steps in a row. Sparse features are 0 in most cells.
-    The others are all the rest. All functions except `show` take one observation. `seen` and
-    `sparse` also take a batch.
+    """Static features stay for many steps, sparse ones are 0 in most cells, others are the rest.
 
     Attributes:
-        encode: the function that gives all features, as in the environment's spec.
-        seen: the integers that determine the static features.
-        static: the static features.
-        sparse: one word for each cell, which determines the cell's sparse features. The features
-            of a word 0 are 0.
-        show: from the words of some cells to their sparse features.
-        others: all other features.
-        columns: the columns of each part. They depend only on the shapes of an observation.
+        encode: from one observation to all features, as in the environment's spec.
+        seen: the integers that determine the static features, of one observation or a batch.
+        static: from one observation to its static features.
+        sparse: a word for each cell, which determines its sparse features; for a batch, too.
+        show: from the words of some cells to their sparse features; those of a word 0 are 0.
+        others: from one observation to its other features.
+        columns: the columns of each part, by the shapes of an observation.
     """
 
     encode: Callable[[PyTree[Array]], Any]

@@ -5,10 +5,6 @@ from hackmatrix_rl.runs._compare import (
     compare,
     contender,
 )
-from hackmatrix_rl.runs._compile_kind import (
-    evaluation_kind,
-    game_kind,
-)
 from hackmatrix_rl.runs._compose import (
     compose,
     make_mesh,
@@ -102,11 +98,9 @@ __all__ = [
     "contender",
     "draw_curve",
     "estimate_memory",
-    "evaluation_kind",
     "examine",
     "find_player",
     "find_resumable_run",
-    "game_kind",
     "launch",
     "make_mesh",
     "make_plan",

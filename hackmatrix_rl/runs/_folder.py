@@ -24,6 +24,7 @@ from hackmatrix_rl.runs._lock import (
 )
 from hackmatrix_rl.system import (
     check_path,
+    is_remote,
     read_json,
     set_aside,
     storage_path,
@@ -107,6 +108,23 @@ class RunFolder:
     def page(self) -> Path:
         """HTML: the newest of these games."""
         return self.path / "replay.html"
+
+    def removed(self) -> Path | epath.Path | None:
+        """The folder that was removed during the run, or that another run took; `None` without one.
+
+        Only process 0 looks, and not into object stores. A disk that does not answer may come back.
+        """
+        if self.process > 0:
+            return None
+        try:
+            stored = stored_identity(self.path).get("wandb_id", self.wandb_id)
+            if not self.run.exists() or stored != self.wandb_id:
+                return self.path
+            if not is_remote(self.checkpoints) and not self.checkpoints.is_dir():
+                return self.checkpoints
+        except OSError:
+            pass
+        return None
 
     def as_dict(self) -> dict[str, Any]:
         """The fields in a form for JSON."""

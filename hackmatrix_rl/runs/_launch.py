@@ -119,7 +119,6 @@ class Launch:
             folder,
             resume=checkpoint,
             displays=displays,
-            lock=self._lock,
         )
 
 

@@ -5,19 +5,13 @@ import errno
 import fcntl
 import os
 import socket
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 
 from etils import epath
 
-from hackmatrix_rl.errors import (
-    ConfigError,
-)
-from hackmatrix_rl.system import (
-    is_remote,
-    set_aside,
-)
+from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.system import is_remote
 
 LOCK = "lock"
 """Name of the lock file in a folder."""
@@ -39,7 +33,7 @@ class RunLock:
 
     def __init__(self) -> None:
         self.notes: list[str] = []
-        self._held: dict[Path, _Held] = {}
+        self._held: dict[Path, tuple[int, bool]] = {}
         self._made: list[Path] = []
 
     def __enter__(self) -> "RunLock":
@@ -72,7 +66,7 @@ class RunLock:
             self._note_no_locks(option, folder)
             return
         place = Path(folder)
-        if not new and place.exists() and any(place.samefile(other) for other in self._here()):
+        if not new and any(_same(place / LOCK, file) for file, _ in self._held.values()):
             return
         try:
             self._held[place] = _lock(place, self._made, new=new)
@@ -86,71 +80,33 @@ class RunLock:
             if new and isinstance(error, FileExistsError):
                 raise
             raise unwritable(option, place, error) from error
-        self.notes += [f"{option} {place}: {note}" for note in self._held[place].notes]
-        if not self._held[place].locked:
+        if not self._held[place][1]:
             self._note_no_locks(option, place)
-
-    def ours(self, folder: epath.PathLike) -> bool:
-        """Whether a locked folder still has its lock; true for a folder that was never locked."""
-        held = self._held.get(Path(folder))
-        return held is None or _same(Path(folder) / LOCK, held.file)
-
-    def renew(self, folder: epath.PathLike) -> None:
-        """Makes a removed folder again if needed, and locks it.
-
-        Raises:
-            OSError: the folder cannot be made, or another process holds it now.
-        """
-        place = Path(folder)
-        lost = self._held[place]
-        try:
-            self._held[place] = _lock(place, self._made)
-        except BlockingIOError as error:
-            raise OSError(errno.EBUSY, f"is now written by {error.strerror}", place) from error
-        os.close(lost.file)
 
     def close(self) -> None:
         """Frees all folders."""
-        for folder, held in self._held.items():
+        for folder, (file, locked) in self._held.items():
             # Without locks, the file may also belong to another process.
-            if held.locked and _same(folder / LOCK, held.file):
+            if locked and _same(folder / LOCK, file):
                 # On a read-only disk the file stays, but it locks nothing.
                 with contextlib.suppress(OSError):
                     (folder / LOCK).unlink()
-            os.close(held.file)
+            os.close(file)
         self._held.clear()
 
     def withdraw(self) -> None:
         """Frees all folders, and removes those that it made if they are empty."""
         self.close()
         for folder in reversed(self._made):
-            if folder.is_dir() and not any(folder.iterdir()):
+            with contextlib.suppress(OSError):  # it is not empty, or gone
                 folder.rmdir()
         self._made.clear()
-
-    def _here(self) -> list[Path]:
-        return [folder for folder in self._held if folder.exists()]
 
     def _note_no_locks(self, option: str, folder: epath.PathLike) -> None:
         self.notes.append(
             f"{option} {folder}: this file system has no locks, so a second run could write there "
             "at the same time."
         )
-
-
-@dataclass
-class _Held:
-    """A lock on one folder.
-
-    Attributes:
-        file: descriptor of the lock file.
-        locked: whether it is locked; false on a file system without locks.
-        notes: messages about renamed files.
-    """
-
-    file: int
-    locked: bool
-    notes: list[str] = field(default_factory=list)
 
 
 def is_locked(folder: Path) -> bool:
@@ -178,8 +134,8 @@ def unwritable(option: str, folder: epath.PathLike, error: OSError) -> ConfigErr
     )
 
 
-def _lock(folder: Path, made: list[Path], *, new: bool = False) -> _Held:
-    """Locks a folder.
+def _lock(folder: Path, made: list[Path], *, new: bool = False) -> tuple[int, bool]:
+    """The descriptor of a folder's lock file, and whether it is locked.
 
     Args:
         folder: the folder, made if it is missing.
@@ -191,9 +147,10 @@ def _lock(folder: Path, made: list[Path], *, new: bool = False) -> _Held:
         FileExistsError: the folder exists, but must be new.
     """
     for _ in range(_ATTEMPTS):
+        missing = [each for each in (folder, *folder.parents) if not each.exists()]
         try:
-            _make_folders(folder, made, new=new and folder not in made)
-            notes = _clear_the_way(folder / LOCK)
+            folder.mkdir(parents=True, exist_ok=not new or folder in made)
+            made += reversed(missing)
             file = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except FileNotFoundError:  # removed meanwhile by another process
             continue
@@ -203,29 +160,12 @@ def _lock(folder: Path, made: list[Path], *, new: bool = False) -> _Held:
             if _same(folder / LOCK, file):
                 os.ftruncate(file, 0)
                 os.pwrite(file, f"process {os.getpid()} on {socket.gethostname()}".encode(), 0)
-                return _Held(file, locked, notes)
+                return file, locked
         except OSError:
             os.close(file)
             raise
         os.close(file)
     raise OSError(errno.EBUSY, "other processes remove it again and again")
-
-
-def _make_folders(folder: Path, made: list[Path], *, new: bool) -> None:
-    missing = [folder] if new else []
-    above = folder.parent if new else folder
-    while not above.is_dir() and above != above.parent:
-        missing.append(above)
-        above = above.parent
-    for each in reversed(missing):
-        try:
-            each.mkdir()
-        except FileExistsError:
-            # Another process made it first.
-            if (new and each == folder) or not each.is_dir():
-                raise
-        else:
-            made.append(each)
 
 
 def _flock(file: int) -> bool:
@@ -240,16 +180,6 @@ def _flock(file: int) -> bool:
             return False
         raise
     return True
-
-
-def _clear_the_way(lock: Path) -> list[str]:
-    """Renames a lock that is not a file, and makes an unreadable one readable."""
-    if lock.is_dir():
-        return [f"{lock.name} was a folder; it is now {set_aside(lock).name}"]
-    if lock.exists() and not os.access(lock, os.R_OK | os.W_OK):
-        # Not renamed, because a process may hold it.
-        lock.chmod(0o644)
-    return []
 
 
 def _same(path: Path, file: int) -> bool:

@@ -5,9 +5,7 @@ from types import TracebackType
 
 from hackmatrix_rl.config import RunConfig
 from hackmatrix_rl.runs._folder import RunFolder
-from hackmatrix_rl.runs._folder_guard import FolderGuard
 from hackmatrix_rl.runs._health import Health
-from hackmatrix_rl.runs._lock import RunLock
 from hackmatrix_rl.runs._profile import Profiler
 from hackmatrix_rl.runs._versions import record_start
 from hackmatrix_rl.runs.sinks import Sink, read_json_lines
@@ -27,7 +25,6 @@ class RunMonitor:
         sink: takes rows and messages.
         reports: findings of the checks inside the program (`--debug`); any finding is a stop.
         usage: use of the machine; tests pass their own.
-        guard: makes the run's folder again if it is removed.
     """
 
     def __init__(
@@ -38,9 +35,7 @@ class RunMonitor:
         *,
         reports: Reports | None = None,
         usage: Usage | None = None,
-        guard: FolderGuard | None = None,
     ) -> None:
-        self._guard = FolderGuard(folder, RunLock()) if guard is None else guard
         self._sink = sink
         self._health = Health.of(config)
         self._reports = reports
@@ -84,8 +79,6 @@ class RunMonitor:
             Whether training must stop here, without another checkpoint.
         """
         self._sink.write({**metrics.as_dict(), **self._usage.read()})
-        for line in self._guard.take_notes():
-            self._sink.note(line)
         self._profiler.look(metrics)
         for finding in self._health.look(metrics):
             self._sink.note(finding.message)

@@ -9,7 +9,6 @@ from hackmatrix_rl.runs.sinks import (
     JsonLines,
     Length,
     LogFile,
-    Place,
     Queued,
     Sink,
     TensorBoard,
@@ -17,13 +16,7 @@ from hackmatrix_rl.runs.sinks import (
 )
 
 
-def open_sinks(
-    config: RunConfig,
-    folder: RunFolder,
-    displays: Sequence[Sink] = (),
-    *,
-    place: Place | None = None,
-) -> Fanout:
+def open_sinks(config: RunConfig, folder: RunFolder, displays: Sequence[Sink] = ()) -> Fanout:
     """Opens the run's files, and the services that its settings ask for.
 
     With several processes, all except process 0 have only a log.
@@ -32,7 +25,6 @@ def open_sinks(
         config: the settings.
         folder: the run's folder.
         displays: further sinks, which come first.
-        place: keeps the run's folder in place.
 
     Returns:
         All sinks as one.
@@ -40,16 +32,12 @@ def open_sinks(
     Raises:
         ConfigError: a service refuses.
     """
-    log = LogFile(folder.log, length=Length(config.goal, config.counts), place=place)
+    log = LogFile(folder.log, length=Length(config.goal, config.counts))
     if folder.process > 0:
         return Fanout([log])
-    sinks = [
-        *displays,
-        JsonLines(folder.metrics, place),
-        log,
-    ]
+    sinks = [*displays, JsonLines(folder.metrics), log]
     if config.tensorboard:
-        sinks.append(TensorBoard(folder.path / "tensorboard", place=place))
+        sinks.append(TensorBoard(folder.path / "tensorboard"))
     if config.wandb:
         sinks.append(Queued(open_wandb(config, folder), report=Fanout(sinks).note))
     return Fanout(sinks)

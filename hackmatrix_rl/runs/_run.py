@@ -14,13 +14,10 @@ from hackmatrix_rl.checkpoints import CheckpointWriter, Complaints, read_metadat
 from hackmatrix_rl.config import RunConfig, TrainConfig
 from hackmatrix_rl.env import Environment
 from hackmatrix_rl.evaluation import PolicyAgent
-from hackmatrix_rl.runs._compile_kind import train_kind
 from hackmatrix_rl.runs._compose import run_keys
 from hackmatrix_rl.runs._curve import draw_curve
 from hackmatrix_rl.runs._folder import RunFolder
-from hackmatrix_rl.runs._folder_guard import FolderGuard
 from hackmatrix_rl.runs._hooks import Hook, hooks_of
-from hackmatrix_rl.runs._lock import RunLock
 from hackmatrix_rl.runs._monitor import RunMonitor
 from hackmatrix_rl.runs._open_sinks import (
     open_sinks,
@@ -28,6 +25,7 @@ from hackmatrix_rl.runs._open_sinks import (
 from hackmatrix_rl.runs._resume import restore_training
 from hackmatrix_rl.runs._saving import CheckpointScheduler
 from hackmatrix_rl.runs.sinks import (
+    Fanout,
     Length,
     Sink,
     forget_rows_after,
@@ -76,7 +74,6 @@ def run(
     *,
     resume: epath.Path | None = None,
     displays: Sequence[Sink] = (),
-    lock: RunLock | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> RunResult:
     """Trains, and writes metrics, log, checkpoints and learning curve into the run's folder.
@@ -89,7 +86,6 @@ def run(
         folder: where; as `make_run_folder` made it.
         resume: a checkpoint of the run to continue from.
         displays: further sinks; closed at the end.
-        lock: on the folders, taken anew where they are removed meanwhile.
         clock: seconds since some moment, for the time between checkpoints and of compiling.
 
     Raises:
@@ -100,15 +96,14 @@ def run(
     notes = list(folder.notes)
     if folder.process == 0:
         notes += forget_rows_after(folder.metrics, 0 if resume is None else int(resume.name))
-    guard = FolderGuard(folder, RunLock() if lock is None else lock)
-    sink = open_sinks(config, folder, displays, place=guard)
+    sink = open_sinks(config, folder, displays)
     complaints = Complaints()
     try:
         with (
             ending_with_the_others(sink.note),
             Interrupts() as interrupts,
             complaints,
-            RunMonitor(config, folder, sink, reports=reports_of(trainer), guard=guard) as watch,
+            RunMonitor(config, folder, sink, reports=reports_of(trainer)) as watch,
         ):
             for note in notes:
                 sink.note(note)
@@ -119,7 +114,6 @@ def run(
                 keep_best=isinstance(config, TrainConfig) and config.keep_best,
                 config=config,
                 run=folder.identity,
-                hold=guard.hold_checkpoints,
             ) as checkpoints:
                 saving = CheckpointScheduler(
                     config,
@@ -127,7 +121,6 @@ def run(
                     update=int(trainer.state.update),
                     note=sink.note,
                     clock=clock,
-                    guard=guard,
                 )
                 if resume is None:
                     with ticking(partial(sink.working, "saving")):
@@ -135,28 +128,31 @@ def run(
                 hooks = hooks_of(config, folder, trainer, sink)
                 for hook in hooks:
                     hook.begin(trainer)
-                end = _train(config, trainer, saving, watch, sink, interrupts, clock, hooks)
-                if end is not ExitCode.UNHEALTHY and watch.sound:
-                    saving.finish(trainer)
-                else:
+                end = _train(config, trainer, folder, saving, watch, sink, interrupts, clock, hooks)
+                if end is ExitCode.UNHEALTHY or not watch.sound:
                     saving.settle()
                     end = ExitCode.UNHEALTHY
+                elif end is not ExitCode.UNSAVED:
+                    saving.finish(trainer)
                 if end is ExitCode.DONE:
                     for hook in hooks:
                         hook.finish(trainer)
+        removed = folder.removed()
         if end is not ExitCode.UNHEALTHY:
             how = "trained to the end" if end is ExitCode.DONE else "stopped"
-            saved = "NOT saved" if saving.unsaved else "saved"
-            sink.note(f"{how} at {_reached(config, trainer)}; {saved}")
-        for line in guard.take_notes():
-            sink.note(line)
-        if folder.process == 0:
+            unsaved = saving.unsaved or removed is not None or end is ExitCode.UNSAVED
+            saved = "NOT saved" if unsaved else "saved"
+            why = "" if removed is None else f"{removed} was removed during the run; "
+            # The log is gone with the folder.
+            told = Fanout(displays) if removed == folder.path else sink
+            told.note(f"{why}{how} at {_reached(config, trainer)}; {saved}")
+        if folder.process == 0 and removed is None:
             _draw(folder, sink)
     finally:
         for text in complaints.take():
             sink.detail(text)
         sink.close()
-    lost = saving.unsaved or sink.failing or guard.checkpoints_gone
+    lost = saving.unsaved or sink.failing or removed is not None
     if any_process(lost) and end is not ExitCode.UNHEALTHY:
         end = ExitCode.UNSAVED
     return RunResult(
@@ -200,6 +196,7 @@ def _reached(config: RunConfig, trainer: Trainer[Any]) -> str:
 def _train(
     config: RunConfig,
     trainer: Trainer[Any],
+    folder: RunFolder,
     saving: CheckpointScheduler,
     watch: RunMonitor,
     sink: Sink,
@@ -208,12 +205,14 @@ def _train(
     hooks: Sequence[Hook],
 ) -> ExitCode:
     """Updates until the end, or until something asks to stop."""
-    unhealthy = False
+    unhealthy = removed = False
     while True:
         state = trainer.state
         update = int(state.update)
         due = watch.sound and saving.due(update)
-        agreed = agree(Requests(stop=interrupts.received, save=due, unhealthy=unhealthy))
+        agreed = agree(Requests(interrupts.received, due, unhealthy, removed))
+        if agreed.removed:
+            return ExitCode.UNSAVED
         if agreed.unhealthy:
             return ExitCode.UNHEALTHY
         if agreed.stop:
@@ -224,7 +223,8 @@ def _train(
         if missing <= 0:
             return ExitCode.DONE
         if not trainer.compiled:
-            _compile(config, trainer, sink, clock)
+            with compiling(sink.note, tick=partial(sink.working, "compiling"), clock=clock):
+                trainer.compile()
             continue  # a signal may have come meanwhile
         due_in = [saving.updates_until_due(update)]
         due_in += [hook.updates_until_due(trainer) for hook in hooks]
@@ -236,17 +236,10 @@ def _train(
         for hook in hooks:
             for line in hook.lines(metrics):
                 sink.note(line)
-        unhealthy = watch.look(metrics)
-        saving.watch(metrics)
-
-
-def _compile(
-    config: RunConfig, trainer: Trainer[Any], sink: Sink, clock: Callable[[], float]
-) -> None:
-    """Compiles, and says how long that took last time and takes this time."""
-    kind = train_kind(config, trainer.mesh)
-    with compiling(kind, sink.note, tick=partial(sink.working, "compiling"), clock=clock):
-        trainer.compile()
+        removed = folder.removed() is not None
+        if not removed:
+            unhealthy = watch.look(metrics)
+            saving.watch(metrics)
 
 
 def _draw(folder: RunFolder, sink: Sink) -> None:

@@ -9,7 +9,6 @@ from hackmatrix_rl.checkpoints import (
     SaveResult,
 )
 from hackmatrix_rl.config import RunConfig
-from hackmatrix_rl.runs._folder_guard import FolderGuard
 from hackmatrix_rl.system import any_process
 from hackmatrix_rl.training import Metrics, Trainer
 
@@ -33,7 +32,6 @@ class CheckpointScheduler:
         update: number of updates at the start, or at the resume.
         note: takes messages for people.
         clock: seconds since some moment.
-        guard: knows whether the checkpoint folder was removed.
     """
 
     def __init__(
@@ -44,11 +42,8 @@ class CheckpointScheduler:
         update: int,
         note: Callable[[str], None],
         clock: Callable[[], float],
-        guard: FolderGuard,
     ) -> None:
         self._config = config
-        self._guard = guard
-        self._gone = False
         self._writer = writer
         self._note = note
         self._clock = clock
@@ -63,7 +58,6 @@ class CheckpointScheduler:
         """Takes the metrics of a dispatch, and the results of saves since the last call."""
         self._returns.add(metrics)
         self._tell(self._writer.poll())
-        self._look_after_folder()
 
     def due(self, update: int) -> bool:
         """Whether to save now.
@@ -130,25 +124,14 @@ class CheckpointScheduler:
     def settle(self) -> None:
         """Waits for the current save. It has failed if any process failed to write."""
         self._tell(self._writer.wait())
-        self._look_after_folder()
         self.unsaved = any_process(self.unsaved)
         if self.unsaved:
             self._saved_update = -1
-            self._writer.forget()
-
-    def _look_after_folder(self) -> None:
-        """Makes the next save due at once if the checkpoints were removed."""
-        if self._gone or not self._guard.checkpoints_gone:
-            return
-        self._gone = self.unsaved = True
-        self._retry_at = self._clock()
-        self._note("The checkpoint folder was removed. The next checkpoint is saved at once.")
 
     def _tell(self, outcomes: list[SaveResult]) -> None:
         for outcome in outcomes:
             self.unsaved = outcome.error is not None
             if outcome.error is None:
-                self._gone = False
                 self._saved_update = outcome.update
             else:
                 self._retry_at = self._clock() + RETRY_SECONDS

@@ -6,13 +6,7 @@ from hackmatrix_rl.system._compatibility import (
     wandb_timeouts,
 )
 from hackmatrix_rl.system._compilation_cache import (
-    cached_programs,
-    compilation_cache,
     enable_compilation_cache,
-)
-from hackmatrix_rl.system._compile_times import (
-    CompileTimes,
-    compiling,
 )
 from hackmatrix_rl.system._deadline import (
     within,
@@ -73,9 +67,7 @@ from hackmatrix_rl.system._paths import (
 from hackmatrix_rl.system._rendezvous import (
     CONNECT_SECONDS,
 )
-from hackmatrix_rl.system._ticking import (
-    ticking,
-)
+from hackmatrix_rl.system._ticking import compiling, ticking
 from hackmatrix_rl.system._usage import (
     Usage,
     peak_memory,
@@ -85,7 +77,6 @@ from hackmatrix_rl.system._usage import (
 __all__ = [
     "CONNECT_SECONDS",
     "HEARTBEAT_SECONDS",
-    "CompileTimes",
     "ExitCode",
     "Interrupts",
     "Requests",
@@ -94,13 +85,11 @@ __all__ = [
     "any_process",
     "available_memory",
     "bytes_of",
-    "cached_programs",
     "check_output_file",
     "check_path",
     "check_same",
     "check_shared",
     "chosen_devices",
-    "compilation_cache",
     "compiling",
     "connect",
     "cpu_options",

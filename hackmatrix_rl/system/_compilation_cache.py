@@ -6,11 +6,8 @@ from typing import Any
 
 import jax
 
-from hackmatrix_rl.system._files import is_remote
-
 # JAX's own limit of a second would leave out most programs of a start except the update.
 _MIN_SECONDS = 0.1
-_PROGRAM = "-cache"  # how JAX ends the name of a program's file
 
 
 def enable_compilation_cache() -> Path | None:
@@ -39,23 +36,3 @@ def enable_compilation_cache() -> Path | None:
         return None
     jax.config.update("jax_compilation_cache_dir", str(folder))
     return folder
-
-
-def compilation_cache() -> Path | None:
-    """The folder of the cache; `None` if there is none, or it is in an object store."""
-    settings: Any = jax.config  # its attributes are made at run time
-    folder = settings.jax_compilation_cache_dir
-    if not folder or is_remote(folder) or not settings.jax_enable_compilation_cache:
-        return None
-    return Path(folder)
-
-
-def cached_programs() -> frozenset[str]:
-    """The names of the programs in the cache; empty if nobody can look into it."""
-    folder = compilation_cache()
-    if folder is None:
-        return frozenset()
-    try:
-        return frozenset(name for name in os.listdir(folder) if name.endswith(_PROGRAM))
-    except OSError:  # missing before the first program; JAX warns of a folder that it cannot read
-        return frozenset()

@@ -43,11 +43,13 @@ class Requests:
         stop: number of the signal that asks for a stop; 0 without one.
         save: a checkpoint is due.
         unhealthy: training went wrong.
+        removed: a folder of the run was removed.
     """
 
     stop: int = 0
     save: bool = False
     unhealthy: bool = False
+    removed: bool = False
 
 
 def connect(
@@ -198,18 +200,17 @@ def agree(mine: Requests) -> Requests:
 
     All processes save and update together; a process that acts alone would make the others
     wait. But clocks differ, and a signal may reach only one process. So process 0 decides when
-    to save and whether training is healthy, and a signal to any process counts.
+    to save and how training and folders are, and a signal to any process counts.
 
     Args:
         mine: what this process asks for.
     """
     if is_single_process():
         return mine
-    numbers = np.array([mine.stop, mine.save, mine.unhealthy], np.int32)
+    numbers = np.array([mine.stop, mine.save, mine.unhealthy, mine.removed], np.int32)
     everyone = np.asarray(multihost_utils.process_allgather(numbers))
-    return Requests(
-        stop=int(everyone[:, 0].max()), save=bool(everyone[0, 1]), unhealthy=bool(everyone[0, 2])
-    )
+    save, unhealthy, removed = (bool(each) for each in everyone[0, 1:])
+    return Requests(int(everyone[:, 0].max()), save, unhealthy, removed)
 
 
 def any_process(mine: bool) -> bool:

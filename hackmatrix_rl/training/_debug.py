@@ -7,7 +7,6 @@ gone.
 
 import os
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -30,9 +29,8 @@ from hackmatrix_rl.agent import (
 from hackmatrix_rl.agent.networks import (
     ActorCritic,
     Evaluator,
-    TrunkEvaluator,
     evaluator_of,
-    plain_evaluator,
+    without_custom_gradients,
 )
 from hackmatrix_rl.agent.precision import path_name
 from hackmatrix_rl.training._gradients import (
@@ -116,7 +114,8 @@ class CheckedLoss(eqx.Module):
         self, policy: Evaluator | ActorCritic, batch: Batch
     ) -> tuple[Float32[Array, ""], LossMetrics]:
         """The value and metrics of the checked loss, unchanged."""
-        policy = _watch_gradients(_checkable(evaluator_of(policy)), self.reports)
+        # Checkify cannot differentiate a function with custom gradients.
+        policy = _watch_gradients(without_custom_gradients(evaluator_of(policy)), self.reports)
         arrays, code = eqx.partition((self.loss, policy, batch), eqx.is_array)
 
         def plain(arrays: Any) -> Any:
@@ -209,19 +208,6 @@ def _report_nans(tree: PyTree, name: str, reports: Reports) -> None:
 def _tell_nan(reports: Reports, part: str, where: str, found: Bool[Any, ""]) -> None:
     if found:
         reports.add(part, f"NaN in {where}")
-
-
-def _checkable(evaluator: Evaluator) -> Evaluator:
-    """An evaluator of the same policy that checkify can check.
-
-    Checkify cannot differentiate a function with custom gradients.
-    """
-    if not evaluator.custom_gradients:
-        return evaluator
-    plain = plain_evaluator(evaluator.policy)
-    if isinstance(evaluator, TrunkEvaluator) and isinstance(plain, TrunkEvaluator):
-        return replace(plain, auxiliary=evaluator.auxiliary)
-    return plain
 
 
 def _watch_gradients(evaluator: Evaluator, reports: Reports) -> Evaluator:

@@ -13,9 +13,11 @@ from hackmatrix_rl.agent import (
     PPOLoss,
 )
 from hackmatrix_rl.agent.networks import MLPActorCritic, evaluator_of
-from hackmatrix_rl.agent.networks.sparse_first_layer import SparseFirstLayerEvaluator
-from hackmatrix_rl.agent.networks.sparse_first_layer._first_layer import product_of_next
-from hackmatrix_rl.agent.networks.sparse_first_layer._run_length import starts_of_runs
+from hackmatrix_rl.agent.networks._sparse_first_layer import (
+    SparseFirstLayerEvaluator,
+    product_of_next,
+    starts_of_runs,
+)
 from hackmatrix_rl.env import (
     CartPole,
     CompactObservation,

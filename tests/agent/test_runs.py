@@ -5,11 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hackmatrix_rl.agent.networks.sparse_first_layer._nonzeros import (
+from hackmatrix_rl.agent.networks._sparse_first_layer import (
     add_nonzeros,
     gradient_of_nonzeros,
-)
-from hackmatrix_rl.agent.networks.sparse_first_layer._run_length import (
     gradient_of_runs,
     product_of_runs,
     starts_of_runs,

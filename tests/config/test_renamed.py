@@ -124,6 +124,6 @@ def test_a_key_of_another_library_is_answered_with_ours(key, said, tmp_path):
 
 
 def test_advice_names_flags_or_keys():
-    assert advice_for("gpu", is_flag=True) == "Use --device gpu."
-    assert advice_for("gpu", is_flag=False) == 'Use device = "gpu".'
+    assert advice_for("cuda", is_flag=True) == "Use --device gpu."
+    assert advice_for("cuda", is_flag=False) == 'Use device = "gpu".'
     assert advice_for("gamma", is_flag=True) == ""

@@ -25,6 +25,7 @@ from hackmatrix_rl.errors import (
     ConfigError,
 )
 from hackmatrix_rl.runs import RunLock, find_resumable_run, make_run_folder
+from hackmatrix_rl.runs._lock import is_locked
 
 TOGETHER = Path(__file__).with_name("start_together.py")
 
@@ -163,19 +164,15 @@ def test_a_file_system_without_locks_is_told_and_goes_on(here, monkeypatch, numb
     assert "--run-dir run: this file system has no locks" in made.notes[0]
 
 
-def test_a_lock_whose_file_was_removed_is_not_held_and_can_be_taken_by_another(here):
+def test_closing_a_lock_whose_folder_was_removed_does_not_free_the_next_one(here):
     folder = here / "run"
     mine, other = RunLock(), RunLock()
     mine.take("--run-dir", folder)
-    assert mine.ours(folder)
     shutil.rmtree(folder)
-    assert not mine.ours(folder)
     other.take("--run-dir", folder)
-    assert not mine.ours(folder)
-    with pytest.raises(OSError, match="is now written by process"):
-        mine.renew(folder)
     mine.close()
-    assert other.ours(folder), "closing one lock does not remove another's file"
+    with pytest.raises(ConfigError, match="is still being written by process"):
+        mine.take("--run-dir", folder)
     other.close()
     mine.take("--run-dir", folder)
     mine.close()
@@ -194,21 +191,16 @@ def test_a_lock_file_removed_before_the_lock_was_given_is_locked_anew(here, monk
     monkeypatch.setattr(fcntl, "flock", late)
     with RunLock() as lock:
         lock.take("--run-dir", folder)
-        assert lock.ours(folder)
-    assert len(turns) == 2
+        assert is_locked(folder)
+    assert len(turns) == 3
 
 
-def test_a_garbled_lock_or_a_folder_in_its_place_is_no_obstacle(here):
-    for name in ("garbled", "folder"):
-        (here / name).mkdir()
-    (here / "garbled" / "lock").write_bytes(b"\xff\xfe\x00")
-    (here / "folder" / "lock").mkdir()
+def test_a_garbled_lock_is_no_obstacle(here):
+    (here / "run").mkdir()
+    (here / "run" / "lock").write_bytes(b"\xff\xfe\x00")
     with RunLock() as lock:
-        lock.take("--run-dir", here / "garbled")
-        lock.take("--run-dir", here / "folder")
-        assert lock.notes == [
-            f"--run-dir {here / 'folder'}: lock was a folder; it is now lock.damaged"
-        ]
+        lock.take("--run-dir", here / "run")
+        assert not lock.notes
 
 
 def test_a_second_start_in_the_same_second_has_a_name_of_its_own(here):

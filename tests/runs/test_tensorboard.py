@@ -1,7 +1,6 @@
 """TensorBoard events, read back."""
 
 import math
-import shutil
 import struct
 import sys
 
@@ -60,13 +59,3 @@ def test_a_missing_package_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorboardX", None)
     with pytest.raises(ConfigError, match=r"--tensorboard needs .*'\.\[tensorboard\]'"):
         require_tensorboard()
-
-
-def test_a_folder_that_was_removed_is_made_again_and_the_events_go_on(tmp_path):
-    folder = tmp_path / "tensorboard"
-    sink = TensorBoard(folder)
-    sink.write({"env_steps": 64.0})
-    shutil.rmtree(folder)
-    sink.write({"env_steps": 128.0})
-    sink.close()
-    assert scalars(folder) == [(128, "env_steps", 128.0)]

@@ -17,6 +17,7 @@ from hackmatrix_rl.agent.networks._choice import (
     evaluator_of,
     plain_evaluator,
     rematerialized,
+    without_custom_gradients,
 )
 from hackmatrix_rl.agent.networks._compute_dtype import (
     compute_dtype,
@@ -104,4 +105,5 @@ __all__ = [
     "reset_carry",
     "unroll_steps",
     "with_value_head",
+    "without_custom_gradients",
 ]

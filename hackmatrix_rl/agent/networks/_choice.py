@@ -15,6 +15,7 @@ from hackmatrix_rl.agent.networks._evaluator import (
     RecurrentEvaluator,
     TrunkEvaluator,
 )
+from hackmatrix_rl.agent.networks._sparse_first_layer import SparseFirstLayerEvaluator
 from hackmatrix_rl.agent.networks._trunk import (
     BlockActorCritic,
     DenseInputActorCritic,
@@ -22,7 +23,6 @@ from hackmatrix_rl.agent.networks._trunk import (
     TrunkActorCritic,
 )
 from hackmatrix_rl.agent.networks._with_auxiliary_head import WithAuxiliaryHead
-from hackmatrix_rl.agent.networks.sparse_first_layer import SparseFirstLayerEvaluator
 
 REMAT = ("none", "blocks", "full")
 
@@ -59,6 +59,17 @@ def plain_evaluator(policy: ActorCritic, *, recompute: bool = False) -> Evaluato
     if isinstance(policy, TrunkActorCritic):
         return PlainTrunkEvaluator(following_parameters(policy), recompute=recompute)
     return PlainEvaluator(policy, recompute=recompute)
+
+
+def without_custom_gradients(evaluator: Evaluator) -> Evaluator:
+    """An evaluator of the same policy that holds no function with its own rule of differentiation.
+
+    Args:
+        evaluator: it is returned as it is unless it holds one.
+    """
+    if not isinstance(evaluator, SparseFirstLayerEvaluator):
+        return evaluator
+    return PlainTrunkEvaluator(following_parameters(evaluator.policy), evaluator.auxiliary)
 
 
 def rematerialized(policy: ActorCritic, remat: str) -> Evaluator:

@@ -28,26 +28,22 @@ class Evaluator(eqx.Module):
 
     Attributes:
         policy: the network.
-        custom_gradients: whether `unroll` holds a function with its own rule of
-            differentiation.
     """
 
     policy: eqx.AbstractVar[ActorCritic]
-    custom_gradients: eqx.AbstractClassVar[bool]
 
-    @abstractmethod
     def init_cache(self, observations: PyTree[Array]) -> PyTree[Array]:
-        """What `act_step` needs for the first step of a batch.
+        """What `act_step` needs for the first step of a batch; by default nothing.
 
         Args:
             observations: of the first step, each leaf `[batch, ...]`.
         """
+        return ()
 
-    @abstractmethod
     def act_step(
         self, observations: PyTree[Array], carry: PyTree[Array], cache: PyTree[Array]
     ) -> Step:
-        """The network's call on a batch, as the collector acts.
+        """The network's call on a batch, as the collector acts; by default just that.
 
         Args:
             observations: each leaf `[batch, ...]`.
@@ -59,6 +55,7 @@ class Evaluator(eqx.Module):
         Returns:
             Logits, values, the next carry, and the next cache.
         """
+        return *jax.vmap(self.policy)(observations, carry), cache
 
     @abstractmethod
     def unroll(
@@ -143,17 +140,6 @@ class PlainEvaluator(Evaluator):
 
     policy: ActorCritic
     recompute: bool = eqx.field(static=True, default=False)
-    custom_gradients = False
-
-    def init_cache(self, observations: PyTree[Array]) -> PyTree[Array]:
-        """Nothing."""
-        return ()
-
-    def act_step(
-        self, observations: PyTree[Array], carry: PyTree[Array], cache: PyTree[Array]
-    ) -> Step:
-        """The call on a batch."""
-        return *jax.vmap(self.policy)(observations, carry), cache
 
     def unroll(
         self,
@@ -186,17 +172,6 @@ class PlainTrunkEvaluator(TrunkEvaluator):
     policy: TrunkActorCritic
     auxiliary: AuxiliaryHead | None = None
     recompute: bool = eqx.field(static=True, default=False)
-    custom_gradients = False
-
-    def init_cache(self, observations: PyTree[Array]) -> PyTree[Array]:
-        """Nothing."""
-        return ()
-
-    def act_step(
-        self, observations: PyTree[Array], carry: PyTree[Array], cache: PyTree[Array]
-    ) -> Step:
-        """The call on a batch."""
-        return *jax.vmap(self.policy)(observations, carry), cache
 
     def unroll_trunk(
         self,
@@ -227,17 +202,6 @@ class RecurrentEvaluator(TrunkEvaluator):
 
     policy: RecurrentActorCritic
     auxiliary: AuxiliaryHead | None = None
-    custom_gradients = False
-
-    def init_cache(self, observations: PyTree[Array]) -> PyTree[Array]:
-        """Nothing."""
-        return ()
-
-    def act_step(
-        self, observations: PyTree[Array], carry: PyTree[Array], cache: PyTree[Array]
-    ) -> Step:
-        """The call on a batch."""
-        return *jax.vmap(self.policy)(observations, carry), cache
 
     def unroll_trunk(
         self,

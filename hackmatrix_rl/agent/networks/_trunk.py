@@ -76,7 +76,7 @@ class DenseInputActorCritic(TrunkActorCritic):
     """A network without memory, whose first layer is a dense layer over all features.
 
     If the environment's spec has a split of its features, this layer needs less work (see
-    `sparse_first_layer`).
+    `_sparse_first_layer.py`).
 
     Attributes:
         encode: turns an observation into features.

@@ -1,8 +1,5 @@
 """Sinks: they take a run's metrics and messages."""
 
-from hackmatrix_rl.runs.sinks._appended import (
-    Place,
-)
 from hackmatrix_rl.runs.sinks._columns import Length
 from hackmatrix_rl.runs.sinks._json_lines import (
     JsonLines,
@@ -40,7 +37,6 @@ __all__ = [
     "Length",
     "LiveTerminal",
     "LogFile",
-    "Place",
     "PlainTerminal",
     "Queued",
     "Row",

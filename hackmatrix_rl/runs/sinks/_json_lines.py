@@ -5,10 +5,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from hackmatrix_rl.runs.sinks._appended import (
-    AppendedFile,
-    Place,
-)
+from hackmatrix_rl.runs.sinks._appended import AppendedFile
 from hackmatrix_rl.runs.sinks._sink import (
     Row,
     Sink,
@@ -28,11 +25,10 @@ class JsonLines(Sink):
 
     Args:
         path: the file, made if it is missing, continued otherwise.
-        place: keeps the file's folder in place.
     """
 
-    def __init__(self, path: Path, place: Place | None = None) -> None:
-        self._file = AppendedFile(path, place)
+    def __init__(self, path: Path) -> None:
+        self._file = AppendedFile(path)
 
     def write(self, row: Row) -> None:
         """Appends one line.
@@ -44,16 +40,16 @@ class JsonLines(Sink):
         self._file.append(json.dumps(numbers, allow_nan=False).encode() + b"\n")
 
     def note(self, message: str) -> None:
-        """Keeps no message, because the file holds only numbers; makes the file again if needed."""
-        self._file.append(b"")
+        """Keeps no message, because the file holds only numbers; writes rows that wait."""
+        self._file.flush()
 
     def close(self) -> None:
-        """Closes the file.
+        """Writes the rows that wait.
 
         Raises:
             OSError: some rows could not be written.
         """
-        self._file.close()
+        self._file.flush()
 
 
 def read_json_lines(path: Path) -> list[dict[str, Any]]:

@@ -5,10 +5,7 @@ from datetime import datetime
 from pathlib import Path
 
 from hackmatrix_rl.errors import printable
-from hackmatrix_rl.runs.sinks._appended import (
-    AppendedFile,
-    Place,
-)
+from hackmatrix_rl.runs.sinks._appended import AppendedFile
 from hackmatrix_rl.runs.sinks._columns import Length, one_line
 from hackmatrix_rl.runs.sinks._sink import (
     Row,
@@ -23,7 +20,6 @@ class LogFile(Sink):
         path: the file, continued if it exists.
         length: of the run, for the progress.
         now: the time; tests pass their own.
-        place: keeps the file's folder in place.
     """
 
     def __init__(
@@ -32,9 +28,8 @@ class LogFile(Sink):
         *,
         length: Length,
         now: Callable[[], datetime] = datetime.now,
-        place: Place | None = None,
     ) -> None:
-        self._file = AppendedFile(path, place)
+        self._file = AppendedFile(path)
         self._length = length
         self._now = now
 
@@ -57,9 +52,9 @@ class LogFile(Sink):
         self.note(message)
 
     def close(self) -> None:
-        """Closes the file.
+        """Writes the lines that wait.
 
         Raises:
             OSError: some lines could not be written.
         """
-        self._file.close()
+        self._file.flush()

@@ -11,7 +11,6 @@ from typing import Any
 from hackmatrix_rl.errors import (
     ConfigError,
 )
-from hackmatrix_rl.runs.sinks._appended import Place
 from hackmatrix_rl.runs.sinks._sink import (
     Row,
     Sink,
@@ -40,45 +39,27 @@ class TensorBoard(Sink):
     Args:
         folder: folder of the event files, made if it is missing.
         now: seconds since 1970.
-        place: keeps the folder's parent in place.
 
     Raises:
         ConfigError: the package for events is missing.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        *,
-        now: Callable[[], float] = time.time,
-        place: Place | None = None,
-    ) -> None:
+    def __init__(self, folder: Path, *, now: Callable[[], float] = time.time) -> None:
         require_tensorboard()
         # Imported late, because the package belongs to an extra.
         from tensorboardX.event_file_writer import EventsWriter
         from tensorboardX.proto import event_pb2, summary_pb2
 
-        self._file: Any = EventsWriter
         self._events: Any = event_pb2
         self._summaries: Any = summary_pb2
         self._now = now
-        self._folder = folder
-        self._place = Place() if place is None else place
-        self._begin()
-
-    def _begin(self) -> None:
         self._started = False
-        self._folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
         # With the process's number two starts within a second make two files.
-        self._writer = self._file(str(self._folder / "events"), f".{os.getpid()}")
+        self._writer: Any = EventsWriter(str(folder / "events"), f".{os.getpid()}")
 
     def write(self, row: Row) -> None:
-        """Writes the finite numbers and flushes. After a removal, a new file begins."""
-        if not self._folder.exists():
-            self._place.check()
-            self._writer.close()
-            self._begin()
-            self._place.made_again("tensorboard (from here on)")
+        """Writes the finite numbers and flushes."""
         step = int(row["env_steps"])
         if not self._started:
             start = self._events.SessionLog(status=self._events.SessionLog.START)

@@ -165,9 +165,9 @@ class Match:
         """Compiles what a move needs, by one that is thrown away: the first one takes no longer.
 
         Args:
-            say: told how long that took last time on this machine.
+            say: told that it compiles, and how long that took.
         """
-        with compiling(f"game {self.config}", say):
+        with compiling(say):
             _advance(self.config, self.now.state, jnp.int32(0), self.key)
 
     def play(self, action: Action | int) -> Moment:

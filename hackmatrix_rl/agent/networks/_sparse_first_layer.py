@@ -1,0 +1,327 @@
+"""A dense first layer that takes less work on a CPU: it skips what repeats and what is 0.
+
+The static features of an observation are multiplied once for each run of steps in which they stay
+the same, and of the sparse features only those that are not 0 (`FeatureSplit`). An accelerator is
+faster with one large product, and multiplies everything.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Float32, PyTree
+
+from hackmatrix_rl.agent.networks._auxiliary_head import AuxiliaryHead
+from hackmatrix_rl.agent.networks._evaluator import Step, TrunkEvaluator
+from hackmatrix_rl.agent.networks._layers import plus_bias
+from hackmatrix_rl.agent.networks._trunk import DenseInputActorCritic
+from hackmatrix_rl.batching import Chunk, for_each_chunk
+from hackmatrix_rl.env import FeatureSplit
+
+# Rows in one product: a share of all, but enough to make up for reading the weight.
+_RUN_SHARE, _LEAST_ROWS = 64, 8
+# Nonzeros in one round of the loop, as a share of the rows.
+_NONZERO_SHARE = 4
+
+
+class FirstLayerCache(eqx.Module):
+    """The product of the static features of a batch, and the integers that decided them."""
+
+    seen: PyTree[Array]
+    product: Float[Array, "batch outputs"]
+
+
+@final
+class SparseFirstLayerEvaluator(TrunkEvaluator):
+    """Applies a network whose environment's features have a split.
+
+    Attributes:
+        policy: the network.
+        auxiliary: the head of an auxiliary loss, if the network has one.
+    """
+
+    policy: DenseInputActorCritic
+    auxiliary: AuxiliaryHead | None = None
+
+    def init_cache(self, observations: PyTree[Array]) -> FirstLayerCache:
+        """The product of the static features of the first observations."""
+        split, weight = self._split, self.policy.first_layer.weight
+        inputs = jax.vmap(split.static)(observations).astype(weight.dtype)
+        product = inputs @ weight[_columns(split, observations).static]
+        return FirstLayerCache(split.seen(observations), product)
+
+    def act_step(
+        self, observations: PyTree[Array], carry: PyTree[Array], cache: FirstLayerCache
+    ) -> Step:
+        """The call on a batch; static features are multiplied only where they have changed."""
+        weight = self.policy.first_layer.weight
+        product, cache = product_of_next(self._split, observations, weight, cache)
+        logits, value = jax.vmap(self.policy.heads)(self._above(product))
+        return logits, value, carry, cache
+
+    def unroll_trunk(
+        self,
+        observations: PyTree[Array],
+        carry: PyTree[Array],
+        done: Bool[Array, "num_steps batch"],
+    ) -> Float[Array, "num_steps batch width"]:
+        """The trunk on whole sequences, in one flat batch."""
+        num_steps, batch = done.shape
+        # All steps of one environment, then those of the next: so equal rows are neighbours.
+        rows = jax.tree.map(
+            lambda leaf: jnp.swapaxes(leaf, 0, 1).reshape(-1, *leaf.shape[2:]), observations
+        )
+        hidden = self._above(product_of_steps(self._split, rows, self.policy.first_layer.weight))
+        return jnp.swapaxes(hidden.reshape(batch, num_steps, -1), 0, 1)
+
+    def _above(self, product: Array) -> Array:
+        biased = plus_bias(product, self.policy.first_layer.bias)
+        hidden: Array = jax.vmap(self.policy.above_first)(biased)
+        return hidden
+
+    @property
+    def _split(self) -> FeatureSplit:
+        assert self.policy.split is not None  # `evaluator_of` chooses this class by that
+        return self.policy.split
+
+
+def product_of_next(
+    split: FeatureSplit, batch: PyTree[Array], weight: Array, cache: FirstLayerCache
+) -> tuple[Float[Array, "batch outputs"], FirstLayerCache]:
+    """The features of a batch times a weight, from the cache of the step before, and the next."""
+
+    def few(
+        batch: PyTree[Array], weight: Array, cache: FirstLayerCache
+    ) -> tuple[Array, FirstLayerCache]:
+        seen = split.seen(batch)
+        static = weight[_columns(split, batch).static]
+        size = cache.product.shape[0]
+
+        def renew(changed: Chunk, product: Array) -> Array:
+            inputs = _encoded(split.static, batch, changed.places).astype(weight.dtype)
+            there = jnp.where(changed.valid, changed.places, size)
+            return product.at[there].set(inputs @ static, mode="drop")
+
+        changed = _differ(seen, cache.seen)
+        product = for_each_chunk(changed, _chunk_of(size), renew, cache.product)
+        return _with_the_rest(split, batch, weight, product), FirstLayerCache(seen, product)
+
+    def every(
+        batch: PyTree[Array], weight: Array, cache: FirstLayerCache
+    ) -> tuple[Array, FirstLayerCache]:
+        return _plain(split, batch, weight), cache
+
+    found: tuple[Array, FirstLayerCache] = jax.lax.platform_dependent(
+        batch, weight, cache, cpu=few, default=every
+    )
+    return found
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(0,))
+def product_of_steps(split: FeatureSplit, rows: PyTree[Array], weight: Array) -> Array:
+    """The features of each row times a weight; neighbouring rows should be successive steps.
+
+    The gradient is with respect to the weight alone, and is computed in the same way.
+    """
+    return _forward(split, rows, weight)[0]
+
+
+def _forward(split: FeatureSplit, rows: PyTree[Array], weight: Array) -> tuple[Array, Any]:
+    def by_parts(rows: PyTree[Array], weight: Array) -> Array:
+        starts = starts_of_runs(split.seen(rows))
+        static = weight[_columns(split, rows).static]
+        product = product_of_runs(split.static, rows, starts, static)
+        return _with_the_rest(split, rows, weight, product)
+
+    product = jax.lax.platform_dependent(rows, weight, cpu=by_parts, default=partial(_plain, split))
+    return product, (rows, weight)
+
+
+def _backward(split: FeatureSplit, given: Any, change: Array) -> tuple[None, Array]:
+    rows, weight = given
+
+    def by_parts(rows: PyTree[Array], change: Array) -> Array:
+        columns = _columns(split, rows)
+        starts = starts_of_runs(split.seen(rows))
+        gradient = jnp.zeros(weight.shape, jnp.float32)
+        for where, part in (
+            (columns.static, gradient_of_runs(split.static, rows, starts, change)),
+            (columns.sparse, gradient_of_nonzeros(split.show, split.sparse(rows), change)),
+            (columns.others, jax.vmap(split.others)(rows).T @ change),
+        ):
+            gradient = gradient.at[where].set(part, unique_indices=True)
+        return gradient
+
+    gradient: Array = jax.lax.platform_dependent(
+        rows,
+        change.astype(jnp.float32),
+        cpu=by_parts,
+        default=lambda rows, change: _features(split, rows).T @ change,
+    )
+    return None, gradient.astype(weight.dtype)
+
+
+product_of_steps.defvjp(_forward, _backward)
+
+
+def _features(split: FeatureSplit, rows: PyTree[Array]) -> Array:
+    return jax.vmap(lambda row: split.encode(row).ravel())(rows)
+
+
+def _plain(split: FeatureSplit, rows: PyTree[Array], weight: Array) -> Array:
+    return _features(split, rows).astype(weight.dtype) @ weight
+
+
+def _columns(split: FeatureSplit, rows: PyTree[Array]) -> Any:
+    return split.columns(jax.tree.map(lambda leaf: leaf[0], rows))
+
+
+def _with_the_rest(split: FeatureSplit, rows: PyTree[Array], weight: Array, static: Array) -> Array:
+    """The product of all features, from that of the static ones."""
+    columns = _columns(split, rows)
+    others = jax.vmap(split.others)(rows).astype(weight.dtype) @ weight[columns.others]
+    sums = (static + others).astype(jnp.float32)
+    sums = add_nonzeros(split.show, split.sparse(rows), weight[columns.sparse], sums)
+    return sums.astype(weight.dtype)
+
+
+# Runs: rows that repeat.
+
+
+def starts_of_runs(rows: PyTree[Array]) -> Bool[Array, " rows"]:
+    """Where a row differs from the one before it; the first one does."""
+    later = jax.tree.map(lambda leaf: leaf[1:], rows)
+    earlier = jax.tree.map(lambda leaf: leaf[:-1], rows)
+    return jnp.concatenate([jnp.ones(1, bool), _differ(later, earlier)])
+
+
+def product_of_runs(
+    encode: Callable[[PyTree[Array]], Array], rows: PyTree[Array], starts: Array, weight: Array
+) -> Float[Array, "rows outputs"]:
+    """`encode(row) @ weight` of each row; all rows up to the next start take that of their start.
+
+    The first row is a start. The time grows with the number of starts.
+    """
+
+    def multiply(run: Chunk, products: Array) -> Array:
+        product = _encoded(encode, rows, run.places).astype(weight.dtype) @ weight
+        return jax.lax.dynamic_update_slice(products, product, (run.first, 0))
+
+    size = starts.shape[0]
+    empty = jnp.zeros((_padded(size), weight.shape[1]), weight.dtype)
+    products = for_each_chunk(starts, _chunk_of(size), multiply, empty)
+    return products.at[_run_of(starts)].get(mode="promise_in_bounds", indices_are_sorted=True)
+
+
+def gradient_of_runs(
+    encode: Callable[[PyTree[Array]], Array], rows: PyTree[Array], starts: Array, change: Array
+) -> Float32[Array, "inputs outputs"]:
+    """The gradient with respect to the weight of `product_of_runs`: of the sum over each run."""
+    size = starts.shape[0]
+    sums = jax.ops.segment_sum(
+        change, _run_of(starts), _padded(size), indices_are_sorted=True, mode="promise_in_bounds"
+    )
+
+    # Beyond the last run, where the first row stands in, the sums are 0.
+    def add(run: Chunk, gradient: Array) -> Array:
+        inputs = _encoded(encode, rows, run.places)
+        return gradient + inputs.T @ jax.lax.dynamic_slice_in_dim(sums, run.first, inputs.shape[0])
+
+    inputs = jax.eval_shape(encode, jax.tree.map(lambda leaf: leaf[0], rows)).size
+    nothing = jnp.zeros((inputs, change.shape[1]), jnp.float32)
+    return for_each_chunk(starts, _chunk_of(size), add, nothing)
+
+
+def _differ(rows: PyTree[Array], others: PyTree[Array]) -> Bool[Array, " rows"]:
+    differ = [
+        jnp.any((one != other).reshape(one.shape[0], -1), axis=1)
+        for one, other in zip(jax.tree.leaves(rows), jax.tree.leaves(others), strict=True)
+    ]
+    return jnp.any(jnp.stack(differ), axis=0)
+
+
+def _encoded(encode: Callable[[PyTree[Array]], Array], rows: PyTree[Array], places: Array) -> Array:
+    some = jax.tree.map(lambda leaf: leaf.at[places].get(mode="promise_in_bounds"), rows)
+    return jax.vmap(encode)(some)
+
+
+def _chunk_of(size: int) -> int:
+    """How many of so many rows are multiplied at a time."""
+    return max(-(-size // _RUN_SHARE), min(size, _LEAST_ROWS))
+
+
+def _run_of(starts: Array) -> Array:
+    """The number of the run that each row is in."""
+    return jnp.cumsum(starts, dtype=jnp.int32) - 1
+
+
+def _padded(rows: int) -> int:
+    """Rows in whole chunks."""
+    chunk = _chunk_of(rows)
+    return -(-rows // chunk) * chunk
+
+
+# Rows that are nearly all zeros.
+
+
+def add_nonzeros(
+    show: Callable[[Array], Array], words: Array, weight: Array, sums: Array
+) -> Float32[Array, "rows outputs"]:
+    """`sums + show(words of a row).ravel() @ weight`, in time that grows with the nonzeros.
+
+    `show` gives the features of some cells, each by its word; of the word 0 they are 0.
+    """
+
+    def add(row: Array, column: Array, feature: Array, sums: Array) -> Array:
+        product = feature[:, None] * _rows_at(weight, column).astype(jnp.float32)
+        return sums.at[row].add(product, mode="promise_in_bounds")
+
+    return _for_each_nonzero(show, words, add, sums)
+
+
+def gradient_of_nonzeros(
+    show: Callable[[Array], Array], words: Array, change: Array
+) -> Float32[Array, "inputs outputs"]:
+    """The gradient with respect to the weight of `add_nonzeros`."""
+
+    def add(row: Array, column: Array, feature: Array, gradient: Array) -> Array:
+        share = feature[:, None] * _rows_at(change, row)
+        return gradient.at[column].add(share, mode="promise_in_bounds")
+
+    columns = words.shape[1] * jax.eval_shape(show, words[0, :1]).shape[1]
+    return _for_each_nonzero(show, words, add, jnp.zeros((columns, change.shape[1]), jnp.float32))
+
+
+def _rows_at(array: Array, index: Array) -> Array:
+    return array.at[index].get(mode="promise_in_bounds")
+
+
+def _for_each_nonzero(
+    show: Callable[[Array], Array], words: Array, body: Callable[..., Array], value: Array
+) -> Array:
+    """Calls `body` with the rows, columns and values of the nonzero features, a chunk at a time.
+
+    It searches the cells for words that are not 0, then the features of these cells. To fill a
+    chunk, `body` also gets zeros, some of them at row 0 and column 0.
+    """
+    rows, cells = words.shape
+    width = -(-rows // _NONZERO_SHARE)
+    flat = words.ravel()
+
+    def of_cells(here: Chunk, value: Array) -> Array:
+        features = show(jnp.where(here.valid, flat[here.places], 0))
+        channels = features.shape[1]
+        numbers = features.ravel()
+
+        def of_features(there: Chunk, value: Array) -> Array:
+            cell = here.places[there.places // channels]
+            column = cell % cells * channels + there.places % channels
+            feature = jnp.where(there.valid, numbers[there.places], 0.0)
+            return body(cell // cells, column, feature, value)
+
+        return for_each_chunk(numbers != 0, width, of_features, value)
+
+    return for_each_chunk(flat != 0, width, of_cells, value)
