@@ -36,6 +36,11 @@ from hackmatrix_rl.agent._loss import (
     PPOLoss,
     Unrolled,
 )
+from hackmatrix_rl.agent._q_values import (
+    best_action,
+    epsilon_greedy,
+    value_of,
+)
 from hackmatrix_rl.agent._rollout import (
     Collector,
     EpisodeSums,
@@ -88,11 +93,14 @@ __all__ = [
     "Unrolled",
     "ValueScale",
     "at",
+    "best_action",
     "check_is_policy",
     "check_policy",
     "check_policy_shapes",
     "ends_of",
+    "epsilon_greedy",
     "precision_of",
     "scheduled_at",
     "start_collector",
+    "value_of",
 ]

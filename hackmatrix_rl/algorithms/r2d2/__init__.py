@@ -24,11 +24,9 @@ from hackmatrix_rl.algorithms.r2d2._play_ahead import (
     play_ahead,
 )
 from hackmatrix_rl.algorithms.r2d2._q_values import (
-    best_action,
     memory_after,
     q_values,
     unroll_q,
-    value_of,
 )
 from hackmatrix_rl.algorithms.r2d2._r2d2 import (
     R2D2,
@@ -72,7 +70,6 @@ __all__ = [
     "Steps",
     "Student",
     "Uniform",
-    "best_action",
     "double_q",
     "memory_after",
     "n_step_returns",
@@ -80,6 +77,5 @@ __all__ = [
     "play_steps",
     "q_values",
     "unroll_q",
-    "value_of",
     "with_priorities",
 ]

@@ -5,11 +5,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float32, PyTree
 
-from hackmatrix_rl.agent import ValueScale
+from hackmatrix_rl.agent import ValueScale, value_of
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.algorithms.r2d2._acting import Steps
 from hackmatrix_rl.algorithms.r2d2._buffer import Drawn
-from hackmatrix_rl.algorithms.r2d2._q_values import memory_after, unroll_q, value_of
+from hackmatrix_rl.algorithms.r2d2._q_values import memory_after, unroll_q
 from hackmatrix_rl.algorithms.r2d2._sampling import Sampling
 from hackmatrix_rl.algorithms.r2d2._targets import double_q, n_step_returns
 

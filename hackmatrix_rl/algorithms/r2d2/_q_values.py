@@ -5,9 +5,8 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float32, Int32, PyTree
+from jaxtyping import Array, Bool, Float32, PyTree
 
-from hackmatrix_rl.agent import MaskedCategorical
 from hackmatrix_rl.agent.networks import (
     ActorCritic,
     RecurrentActorCritic,
@@ -31,20 +30,6 @@ def q_values(
     if not dueling:
         return logits
     return value[..., None] + logits - jnp.mean(logits, axis=-1, keepdims=True)
-
-
-def best_action(
-    values: Float32[Array, "*axes num_actions"], mask: Bool[Array, "*axes num_actions"]
-) -> Int32[Array, "*axes"]:
-    """The legal action of the largest value, the first of several; the first if none is legal."""
-    return MaskedCategorical(values, mask).mode()
-
-
-def value_of(
-    values: Float32[Array, "*axes num_actions"], action: Int32[Array, "*axes"]
-) -> Float32[Array, "*axes"]:
-    """The value of one action."""
-    return jnp.take_along_axis(values, action[..., None], axis=-1)[..., 0]
 
 
 def unroll_q(

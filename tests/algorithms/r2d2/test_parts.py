@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from agent import probes
 
-from hackmatrix_rl.agent import IdentityScale
+from hackmatrix_rl.agent import IdentityScale, best_action
 from hackmatrix_rl.algorithms.r2d2 import (
     Drawn,
     EpsilonGreedy,
@@ -19,7 +19,6 @@ from hackmatrix_rl.algorithms.r2d2 import (
     SquareRootScale,
     Steps,
     Uniform,
-    best_action,
     double_q,
     memory_after,
     n_step_returns,
