@@ -49,6 +49,9 @@ from hackmatrix_rl.training._program import (
     compiler_options,
     is_shape,
 )
+from hackmatrix_rl.training._rollout_sizes import (
+    RolloutSizes,
+)
 from hackmatrix_rl.training._state import (
     VALUE_HEAD,
     Learner,
@@ -94,6 +97,7 @@ __all__ = [
     "MinibatchGradient",
     "Minibatches",
     "Reports",
+    "RolloutSizes",
     "Schedule",
     "StopTraining",
     "Stored",

@@ -10,10 +10,7 @@ import jax.numpy as jnp
 from jax.sharding import Mesh
 from jaxtyping import Array, Float32, Int32, PyTree
 
-from hackmatrix_rl.agent import (
-    Batch,
-    LossMetrics,
-)
+from hackmatrix_rl.agent import Batch
 from hackmatrix_rl.agent.networks import (
     REMAT,
     ActorCritic,
@@ -43,12 +40,12 @@ class PreparedLoss(Protocol):
         """A loss and a batch for which the mean over equal parts equals the loss of the whole."""
         ...
 
-    def __call__(self, policy: Evaluator, batch: Batch) -> tuple[Float32[Array, ""], LossMetrics]:
+    def __call__(self, policy: Evaluator, batch: Batch) -> tuple[Float32[Array, ""], PyTree[Array]]:
         """The loss of a policy on a whole batch."""
         ...
 
 
-Loss = PreparedLoss | Callable[[Evaluator, Batch], tuple[Float32[Array, ""], LossMetrics]]
+Loss = PreparedLoss | Callable[[Evaluator, Batch], tuple[Float32[Array, ""], PyTree[Array]]]
 
 
 class MinibatchGradient(eqx.Module):
@@ -82,7 +79,7 @@ class MinibatchGradient(eqx.Module):
 
     def __call__(
         self, policy: ActorCritic, batch: Batch, scaling: PyTree[Array]
-    ) -> tuple[Any, LossMetrics]:
+    ) -> tuple[Any, PyTree[Array]]:
         """The gradient, in the structure of the policy, and the metrics of the loss.
 
         Args:
@@ -117,15 +114,15 @@ class MinibatchGradient(eqx.Module):
             out_specs=BY_ENVIRONMENT,  # one after another, like the environments
             check_vma=False,
         )(arrays, fields)
-        mean: tuple[Any, LossMetrics] = jax.tree.map(lambda leaf: jnp.mean(leaf, axis=0), found)
+        mean: tuple[Any, PyTree[Array]] = jax.tree.map(lambda leaf: jnp.mean(leaf, axis=0), found)
         return mean
 
     def _in_parts(
         self, loss: Loss, policy: ActorCritic, batch: Batch, scaling: PyTree[Array]
-    ) -> tuple[Any, LossMetrics]:
+    ) -> tuple[Any, PyTree[Array]]:
         """The mean over the parts."""
 
-        def evaluate(policy: ActorCritic, batch: Batch) -> tuple[Float32[Array, ""], LossMetrics]:
+        def evaluate(policy: ActorCritic, batch: Batch) -> tuple[Float32[Array, ""], PyTree[Array]]:
             if self.mesh is not None:  # after the cast, because 16 bits are less to send
                 policy = constrain(policy, replicated_shardings(self.mesh, policy))
             return loss(rematerialized(policy, self.remat), batch)
@@ -134,14 +131,14 @@ class MinibatchGradient(eqx.Module):
         if self.parts == 1:
             return gradient(policy, batch)
 
-        def of_part(part: Int32[Array, ""]) -> tuple[tuple[Any, LossMetrics], None]:
+        def of_part(part: Int32[Array, ""]) -> tuple[tuple[Any, PyTree[Array]], None]:
             found, metrics = gradient(policy, part_of(batch, part, self.parts))
             if self.mesh is not None:  # with cut parameters, each device adds up only its part
                 found = constrain(found, fsdp_shardings(self.mesh, found))
             return (found, metrics), None
 
         sums, _ = add_up(of_part, jnp.arange(self.parts, dtype=jnp.int32))
-        mean: tuple[Any, LossMetrics] = jax.tree.map(lambda leaf: leaf / self.parts, sums)
+        mean: tuple[Any, PyTree[Array]] = jax.tree.map(lambda leaf: leaf / self.parts, sums)
         return mean
 
 

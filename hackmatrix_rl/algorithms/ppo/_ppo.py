@@ -24,12 +24,10 @@ from hackmatrix_rl.agent import (
 from hackmatrix_rl.agent.networks import ActorCritic, rematerialized
 from hackmatrix_rl.agent.precision import FLOAT32, PrecisionPolicy, parameters_of
 from hackmatrix_rl.algorithms.ppo._arguments import (
-    Sizes,
     check_losses,
     collector_of,
     critic_warmup_of,
     losses_of,
-    mesh_of,
     num_steps_of,
     target_kl_of,
 )
@@ -48,6 +46,7 @@ from hackmatrix_rl.training import (
     Metrics,
     Minibatches,
     MinibatchGradient,
+    RolloutSizes,
     filter_scan,
     learner_shardings,
     optimizer_of,
@@ -184,7 +183,7 @@ class PPO(Algorithm[PPOState]):
                 dtypes are checked; see `check_environment` and `check_policy`. Those of a loss of
                 one's own are checked by `check`, which `Trainer` calls.
         """
-        sizes = Sizes(
+        sizes = RolloutSizes(
             num_envs,
             num_steps_of(num_steps, collector),
             num_minibatches,
@@ -201,7 +200,7 @@ class PPO(Algorithm[PPOState]):
             check_shapes(environment)
         check_policy_shapes(policy, environment.spec, precision=self.precision)
         rematerialized(policy, remat)  # raises if the policy has no such remat
-        self.mesh = mesh_of(mesh, sizes)
+        self.mesh = sizes.mesh_for(mesh)
         if offload_optimizer:
             check_offload(self.mesh.local_devices[0])
         self.teaches = bool(getattr(self.loss, "needs_teacher", False))
