@@ -21,6 +21,7 @@ from .agent.precision import PrecisionPolicy as PrecisionPolicy
 from .agent.precision import precision as precision
 from .algorithms.imitation import Imitation as Imitation
 from .algorithms.ppo import PPO as PPO
+from .algorithms.pqn import PQN as PQN
 from .algorithms.r2d2 import R2D2 as R2D2
 from .algorithms.self_play import SelfPlay as SelfPlay
 from .checkpoints import load as load

@@ -1,0 +1,7 @@
+"""Q-learning on rollouts, without a replay buffer and without a target network."""
+
+from hackmatrix_rl.algorithms.pqn._exploration import EpsilonGreedyChoice
+from hackmatrix_rl.algorithms.pqn._loss import QLoss
+from hackmatrix_rl.algorithms.pqn._pqn import PQN, PQNReport, PQNState, radam
+
+__all__ = ["PQN", "EpsilonGreedyChoice", "PQNReport", "PQNState", "QLoss", "radam"]
