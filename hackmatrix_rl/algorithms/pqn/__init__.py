@@ -2,6 +2,6 @@
 
 from hackmatrix_rl.algorithms.pqn._exploration import EpsilonGreedyChoice
 from hackmatrix_rl.algorithms.pqn._loss import QLoss
-from hackmatrix_rl.algorithms.pqn._pqn import PQN, PQNReport, PQNState, radam
+from hackmatrix_rl.algorithms.pqn._pqn import PQN, PQNReport, PQNState
 
-__all__ = ["PQN", "EpsilonGreedyChoice", "PQNReport", "PQNState", "QLoss", "radam"]
+__all__ = ["PQN", "EpsilonGreedyChoice", "PQNReport", "PQNState", "QLoss"]

@@ -11,7 +11,7 @@ from hackmatrix_rl.agent.networks import ActorCritic, Evaluator, evaluator_of
 class QLoss(eqx.Module):
     """Half the mean squared error of the Q-values of the actions taken.
 
-    The targets are `Batch.value_target`; no gradient flows through them.
+    The targets are `Batch.value_target`. They are data: no gradient flows through them.
 
     Attributes:
         scale: the units of Q-values, for the metrics.
@@ -20,27 +20,20 @@ class QLoss(eqx.Module):
     scale: ValueScale
 
     def prepare(self, batch: Batch) -> "tuple[QLoss, Batch]":
-        """The same loss and batch: a mean needs no preparation (see `PreparedLoss`)."""
+        """The same loss and batch: the mean over equal parts is the loss of the whole."""
         return self, batch
 
     def __call__(
         self, policy: Evaluator | ActorCritic, batch: Batch
     ) -> tuple[Float32[Array, ""], dict[str, Float32[Array, ""]]]:
-        """The loss, and its metrics by name.
+        """The loss of a network on a batch, and its metrics, which are means over the batch.
 
         Args:
-            policy: the network, or an evaluator of it.
+            policy: the network, or an evaluator of it; its logits are the Q-values.
             batch: the batch.
-
-        Returns:
-            The loss, in squared units of the network. The metrics are means over the batch:
-            `q_loss` (the loss), `td_error` (absolute, in units of the network), `q_value` and
-            `q_target` (in units of reward).
         """
-        q_values, _ = evaluator_of(policy).unroll(
-            batch.observation, batch.initial_carry, batch.done
-        )
-        q_value = value_of(q_values, batch.action)
+        seen = batch.observation, batch.initial_carry, batch.done
+        q_value = value_of(evaluator_of(policy).unroll(*seen)[0], batch.action)
         error = batch.value_target - q_value
         loss = 0.5 * jnp.mean(error**2)
         return loss, {

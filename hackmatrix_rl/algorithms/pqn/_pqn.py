@@ -5,26 +5,27 @@ import jax
 import jax.numpy as jnp
 import optax
 from jax.sharding import Mesh, NamedSharding
-from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
+from jaxtyping import Array, Float32, Int32, Key, PyTree
 
 from hackmatrix_rl.agent import (
     GAE,
-    IDENTITY_SCALE,
     Batch,
     CollectorState,
     Constant,
     EpisodeSums,
     Linear,
+    Rollout,
     RolloutCollector,
+    RunningScale,
     Schedule,
+    Targets,
     ValueScale,
     at,
-    check_is_policy,
     check_policy_shapes,
     ends_of,
     precision_of,
 )
-from hackmatrix_rl.agent.networks import ActorCritic, rematerialized
+from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.agent.precision import FLOAT32, PrecisionPolicy, parameters_of
 from hackmatrix_rl.algorithms.pqn._exploration import EpsilonGreedyChoice
 from hackmatrix_rl.algorithms.pqn._loss import QLoss
@@ -37,7 +38,6 @@ from hackmatrix_rl.training import (
     Dispatch,
     Learner,
     Metrics,
-    Minibatches,
     MinibatchGradient,
     RolloutSizes,
     filter_scan,
@@ -54,19 +54,11 @@ from hackmatrix_rl.training.sharding import (
 )
 
 EPSILON = Linear(1.0, 0.05, over=100_000)
-"""Exploration by default."""
+"""The probability of a random action by default."""
 
 
 class PQNState(AlgorithmState):
-    """Everything that PQN continues from.
-
-    Attributes:
-        learner: the network and everything that changes with it.
-        actors: the environments, between two rollouts.
-        key: constant; every draw of the learner is a function of it and of `update`.
-        update: number of updates done.
-        env_steps: number of environment steps taken, over all environments.
-    """
+    """Everything that PQN continues from; the fields are those of `PPOState`."""
 
     learner: Learner
     actors: CollectorState
@@ -80,9 +72,9 @@ class PQNReport(eqx.Module):
 
     Attributes:
         episodes: sums over the episodes that ended.
-        means: by name, means over the gradient steps taken, and what was scheduled.
+        means: by name; those of the loss are over the gradient steps taken.
         gradient_steps: number of gradient steps taken.
-        skipped: number of steps skipped because the gradient was not finite.
+        skipped: number of gradient steps skipped because the gradient was not finite.
     """
 
     episodes: EpisodeSums
@@ -96,30 +88,29 @@ class PQN(Algorithm[PQNState]):
 
     An update collects a rollout by epsilon-greedy actions, computes the lambda-returns of its
     steps, and descends the squared error of the Q-values on minibatches of whole sequences. The
-    returns are Peng's Q(lambda): `G = r + gamma * ((1 - lambda) * max Q' + lambda * G')`, with
-    the maximum over the legal actions of the next position. They bootstrap through truncation,
-    and not through termination.
+    returns are Peng's Q(lambda): `G = r + gamma * ((1 - q_lambda) * max Q' + q_lambda * G')`,
+    with the maximum over the legal actions of the next position. They bootstrap through
+    truncation, and not through termination.
 
     The network's logits are the Q-values, in units of `value_scale`; its value is not used.
+    Layer normalisation stands in for the target network, so use `ResidualActorCritic`, or on
+    boards `ResNetActorCritic` or `TransformerActorCritic`. `MLPActorCritic`, `ConvActorCritic`,
+    `GRUActorCritic` and `LSTMActorCritic` have no normalisation and may diverge. The heads of the
+    last two read a bounded state, so they need a `value_scale` where returns are large.
 
-    PQN relies on layer normalisation in place of a target network. Use `ResidualActorCritic`, or
-    `ResNetActorCritic` or `TransformerActorCritic` on boards. `MLPActorCritic` and
-    `ConvActorCritic` have no normalisation: they may diverge. Neither have `GRUActorCritic` and
-    `LSTMActorCritic`, whose heads read a bounded state.
-
-    Source: Gallici et al. 2024, "Simplifying deep temporal difference learning".
+    Source: Gallici et al. 2024, "Simplifying deep temporal difference learning". The paper uses
+    `optax.radam` and `IdentityScale`, and minibatches of single steps.
 
     Attributes:
         environment: to act in.
         collect: plays the rollouts.
         epsilon: the probability of a random action.
         estimate: computes the returns.
-        gradient: of the loss on a minibatch, but for the units of the Q-values.
+        precision: the dtypes of the network's computation.
         optimizer: turns gradients into changes of the parameters.
         learning_rate: factor on these changes.
-        batches: how a rollout is cut up.
-        num_envs: number of environments, over all devices.
         value_scale: the units of Q-values before the first update.
+        sizes: of an update.
         mesh: the devices that share the environments.
         initial_policy: the network to start from.
     """
@@ -131,11 +122,8 @@ class PQN(Algorithm[PQNState]):
     precision: PrecisionPolicy
     optimizer: optax.GradientTransformation = eqx.field(static=True)
     learning_rate: Schedule
-    batches: Minibatches
-    num_envs: int = eqx.field(static=True)
     value_scale: ValueScale
-    grad_accum: int = eqx.field(static=True)
-    remat: str = eqx.field(static=True)
+    sizes: RolloutSizes = eqx.field(static=True)
     mesh: Mesh = eqx.field(static=True)
     initial_policy: ActorCritic
 
@@ -147,13 +135,12 @@ class PQN(Algorithm[PQNState]):
         gamma: float | Schedule = 0.99,
         q_lambda: float = 0.65,
         epsilon: float | Schedule = EPSILON,
-        value_scale: ValueScale = IDENTITY_SCALE,
+        value_scale: ValueScale | None = None,
         num_envs: int = 128,
         num_steps: int = 32,
         num_minibatches: int = 32,
         update_epochs: int = 2,
         grad_accum: int = 1,
-        remat: str = "none",
         optimizer: optax.GradientTransformation | None = None,
         learning_rate: float | Schedule | None = None,
         precision: PrecisionPolicy | str = FLOAT32,
@@ -171,67 +158,52 @@ class PQN(Algorithm[PQNState]):
             q_lambda: weight between one-step targets (0) and whole returns (1).
             epsilon: probability of a random action, in [0, 1]. The default falls linearly from 1
                 to 0.05 over the first 100,000 environment steps.
-            value_scale: units in which the network learns Q-values; by default those of reward.
+            value_scale: units in which the network learns Q-values; by default `RunningScale()`.
             num_envs: number of environments.
             num_steps: steps of each environment in an update.
-            num_minibatches: number of minibatches in one pass over a rollout; must divide
-                `num_envs`.
-            update_epochs: number of passes over a rollout.
+            num_minibatches: number of minibatches in an epoch; must divide `num_envs`.
+            update_epochs: number of epochs over a rollout.
             grad_accum: as for `PPO`.
-            remat: as for `PPO`.
-            optimizer: an optimizer of optax; by default `radam()` with a learning rate of 1.
-            learning_rate: factor on the optimizer's updates. The default is 2.5e-4 with the
-                default optimizer, and 1 with a custom one, which has its own learning rate.
+            optimizer: as for `PPO`.
+            learning_rate: as for `PPO`.
             precision: the dtype in which the network computes: a policy, or its name (`bf16`).
-            mesh: the devices to train on, as for `PPO`.
+            mesh: as for `PPO`.
 
         Raises:
             TypeError: an argument has the wrong type.
             ValueError: an argument is out of range, or the modules do not fit together.
         """
-        sizes = RolloutSizes(num_envs, num_steps, num_minibatches, update_epochs, grad_accum)
+        self.sizes = RolloutSizes(num_envs, num_steps, num_minibatches, update_epochs, grad_accum)
+        self.mesh = self.sizes.mesh_for(mesh)
         check_is_environment(environment)
-        check_is_policy(policy)
-        instance("value_scale", value_scale, ValueScale, "IdentityScale()")
-        if not isinstance(epsilon, Schedule):
-            epsilon = Constant(finite("epsilon", epsilon))
-        if not isinstance(gamma, Schedule):
-            gamma = finite("gamma", gamma)
-        for name, given in {"epsilon": epsilon, "q_lambda": finite("q_lambda", q_lambda)}.items():
-            for end in ends_of(given):
-                if not 0 <= end <= 1:
-                    raise ValueError(f"{name} must be in [0, 1], not {end}")
-        if optimizer is None:
-            optimizer = radam()
-            learning_rate = 2.5e-4 if learning_rate is None else learning_rate
-        self.optimizer, self.learning_rate = optimizer_of(optimizer, learning_rate)
-        self.precision = precision_of(precision)
-        if not is_ours(environment):
+        if not is_ours(environment):  # tests check the package's own
             check_shapes(environment)
+        self.precision = precision_of(precision)
         check_policy_shapes(policy, environment.spec, precision=self.precision)
-        rematerialized(policy, remat)  # raises if the policy has no such remat
+        for name, given in {"gamma": gamma, "q_lambda": q_lambda, "epsilon": epsilon}.items():
+            ends = ends_of(given) if isinstance(given, Schedule) else (finite(name, given),)
+            if not all(0 <= end <= 1 for end in ends):
+                raise ValueError(f"{name} must be in [0, 1], not {given}")
+        value_scale = RunningScale() if value_scale is None else value_scale
+        instance("value_scale", value_scale, ValueScale, "RunningScale()")
+        self.optimizer, self.learning_rate = optimizer_of(optimizer, learning_rate)
         self.environment = environment
-        self.mesh = sizes.mesh_for(mesh)
-        self.collect = ShardedCollector(RolloutCollector(sizes.num_steps), self.mesh)
-        self.epsilon = epsilon
-        # With the largest Q-value as the value of a position, the value targets of GAE are the
-        # lambda-returns: advantage + value = r + gamma * ((1 - lambda) * value' + lambda * G').
+        self.collect = ShardedCollector(RolloutCollector(self.sizes.num_steps), self.mesh)
+        self.epsilon = epsilon if isinstance(epsilon, Schedule) else Constant(float(epsilon))
+        # With V = max Q, the value targets of GAE are the lambda-returns: advantage + V =
+        # r + gamma * V' + gamma * q_lambda * (G' - V').
         self.estimate = GAE(gamma, q_lambda)
-        self.batches = sizes.minibatches
-        self.num_envs = sizes.num_envs
         self.value_scale = value_scale
-        self.grad_accum = sizes.grad_accum
-        self.remat = remat
         self.initial_policy = policy
 
     @property
     def steps_per_update(self) -> int:
         """Environment steps of one rollout, over all environments."""
-        return self.num_envs * self.collect.num_steps
+        return self.sizes.num_envs * self.sizes.num_steps
 
     @property
     def resettable(self) -> tuple[str, ...]:
-        """The environments: fresh games begin where their number or sizes change."""
+        """The environments: fresh episodes begin where their number or sizes change."""
         return ("actors",)
 
     @property
@@ -242,7 +214,7 @@ class PQN(Algorithm[PQNState]):
     def init(self, key: Key[Array, ""], policy: ActorCritic) -> PQNState:
         """The state before the first update."""
         actors_key, learner_key = jax.random.split(key)
-        keys = env_keys(actors_key, self.num_envs)
+        keys = env_keys(actors_key, self.sizes.num_envs)
         return PQNState(
             learner=Learner(
                 policy=policy,
@@ -279,41 +251,22 @@ class PQN(Algorithm[PQNState]):
         return shardings
 
     def metrics(self, report: PQNReport, dispatch: Dispatch) -> Metrics:
-        """Means of the losses over the updates, and of the episodes that ended."""
-        episode, reward = report.episodes.means()
-        return Metrics(
-            env_steps=dispatch.env_steps,
-            updates=dispatch.updates,
-            seconds=dispatch.seconds,
-            steps_per_second=dispatch.count * self.steps_per_update / max(dispatch.seconds, 1e-9),
-            episodes=int(report.episodes.count),
-            episode=episode,
-            reward=reward,
-            learning={
-                **{name: float(total) / dispatch.count for name, total in report.means.items()},
-                "gradient_steps": int(report.gradient_steps),
-                "skipped": int(report.skipped),
-            },
-        )
+        """Means over the updates, and over the episodes that ended."""
+        means = {name: float(total) / dispatch.count for name, total in report.means.items()}
+        steps = {"gradient_steps": int(report.gradient_steps), "skipped": int(report.skipped)}
+        return dispatch.metrics(report.episodes, {**means, **steps}, batch=self.steps_per_update)
 
     def __call__(self, state: PQNState) -> tuple[PQNState, PQNReport]:
         """The state after one update, and what happened in it."""
+        rollout, targets, actors = self.play(state)
         now = state.env_steps.as_float()
-        epsilon, rate = self.epsilon(now), self.learning_rate(now)
-        rollout, actors, _, _ = self.collect.collect_with(
-            EpsilonGreedyChoice(epsilon),
-            (),
-            state.learner.policy,
-            self.environment,
-            state.actors,
-            precision=self.precision,
-        )
-        targets = at(self.estimate, now)(rollout, state.learner.value_scale)
+        rate = self.learning_rate(now)
         scale = state.learner.value_scale.update(targets.value_target)
-        batch = Batch.of(rollout, targets, scale)
-        order = self.batches(self.num_envs, key=jax.random.fold_in(state.key, state.update))
         learner = eqx.tree_at(lambda x: x.value_scale, state.learner, scale)
-        learner, means, finite = self.learn(learner, batch, order, rate)
+        key = jax.random.fold_in(state.key, state.update)
+        order = self.sizes.minibatches(self.sizes.num_envs, key=key)
+        learner, means = self.learn(learner, Batch.of(rollout, targets, scale), order, rate)
+        skipped = learner.skipped - state.learner.skipped
         after = PQNState(
             learner=learner,
             actors=actors,
@@ -321,17 +274,30 @@ class PQN(Algorithm[PQNState]):
             update=state.update + 1,
             env_steps=state.env_steps.add(self.steps_per_update),
         )
+        scheduled = {"epsilon": self.epsilon(now), "learning_rate": rate}
         return after, PQNReport(
             episodes=rollout.episodes,
-            means={
-                **means,
-                "epsilon": epsilon,
-                "learning_rate": rate,
-                **self.precision.report(learner.scaling),
-            },
-            gradient_steps=jnp.sum(finite, dtype=jnp.int32),
-            skipped=jnp.sum(~finite, dtype=jnp.int32),
+            means={**means, **scheduled, **self.precision.report(learner.scaling)},
+            gradient_steps=self.sizes.minibatches.count - skipped,
+            skipped=skipped,
         )
+
+    def play(self, state: PQNState) -> tuple[Rollout, Targets, CollectorState]:
+        """A rollout by epsilon-greedy actions, its lambda-returns, and the environments after it.
+
+        Args:
+            state: before the update.
+        """
+        now = state.env_steps.as_float()
+        rollout, actors, _, _ = self.collect.collect_with(
+            EpsilonGreedyChoice(self.epsilon(now)),
+            (),
+            state.learner.policy,
+            self.environment,
+            state.actors,
+            precision=self.precision,
+        )
+        return rollout, at(self.estimate, now)(rollout, state.learner.value_scale), actors
 
     def learn(
         self,
@@ -339,7 +305,7 @@ class PQN(Algorithm[PQNState]):
         batch: Batch,
         order: Int32[Array, "minibatches environments"],
         rate: Float32[Array, ""],
-    ) -> tuple[Learner, dict[str, Float32[Array, ""]], Bool[Array, " minibatches"]]:
+    ) -> tuple[Learner, dict[str, Float32[Array, ""]]]:
         """Descends the loss on one minibatch after another.
 
         Args:
@@ -349,52 +315,30 @@ class PQN(Algorithm[PQNState]):
             rate: factor on the optimizer's changes.
 
         Returns:
-            The learner; the metrics of the loss and `gradient_norm`, means over the steps taken;
-            and whether each step was taken: whether its gradient was finite.
+            The learner, and means over the gradient steps with a finite gradient.
         """
+        loss = QLoss(learner.value_scale)
         take_gradient = MinibatchGradient(
-            QLoss(learner.value_scale), self.precision, self.grad_accum, self.remat, self.mesh
+            loss, self.precision, self.sizes.grad_accum, mesh=self.mesh
         )
 
         def descend(
             learner: Learner, environments: Int32[Array, " environments"]
-        ) -> tuple[Learner, tuple[dict[str, Float32[Array, ""]], Bool[Array, ""]]]:
+        ) -> tuple[Learner, dict[str, Float32[Array, ""]]]:
             minibatch = batch.select_from_blocks(environments)
-            gradient, losses = take_gradient(learner.policy, minibatch, learner.scaling)
+            gradient, found = take_gradient(learner.policy, minibatch, learner.scaling)
             gradient = constrain(gradient, fsdp_shardings(self.mesh, gradient))
             norm = optax.tree.norm(gradient)
             finite = jnp.isfinite(norm)
-            learner = learner.step(self.optimizer, gradient, rate, take=finite)
-            learner = eqx.tree_at(
-                lambda x: (x.scaling, x.skipped),
-                learner,
-                (
-                    self.precision.adjust(learner.scaling, finite),
-                    learner.skipped + (~finite).astype(jnp.int32),
-                ),
-            )
-            learner = constrain(learner, fsdp_shardings(self.mesh, learner))
-            return learner, ({**losses, "gradient_norm": norm}, finite)
+            stepped = learner.step(self.optimizer, gradient, rate, take=finite)
+            scaling = self.precision.adjust(learner.scaling, finite)
+            skipped = learner.skipped + (~finite).astype(jnp.int32)
+            stepped = eqx.tree_at(lambda x: (x.scaling, x.skipped), stepped, (scaling, skipped))
+            stepped = constrain(stepped, fsdp_shardings(self.mesh, stepped))
+            return stepped, {**found, "gradient_norm": norm}
 
-        learner, (found, finite) = filter_scan(descend, learner, order)
+        learner, found = filter_scan(descend, learner, order)
+        finite = jnp.isfinite(found["gradient_norm"])
         taken = jnp.maximum(jnp.sum(finite.astype(jnp.float32)), 1.0)
         # Not a weighted sum: the metrics of a skipped step may be NaN.
-        means = {name: jnp.sum(jnp.where(finite, x, 0.0)) / taken for name, x in found.items()}
-        return learner, means, finite
-
-
-def radam(max_grad_norm: float = 10.0) -> optax.GradientTransformation:
-    """Rectified Adam with learning rate 1 on clipped gradients: the optimizer of the paper.
-
-    Source: Liu et al. 2020, "On the variance of the adaptive learning rate and beyond".
-
-    Args:
-        max_grad_norm: largest Euclidean norm of the gradient over all parameters.
-
-    Raises:
-        ValueError: `max_grad_norm` is not positive.
-    """
-    if not max_grad_norm > 0:  # also refuses NaN
-        raise ValueError(f"max_grad_norm must be positive, not {max_grad_norm}")
-    clip = optax.clip_by_global_norm(max_grad_norm)
-    return optax.chain(clip, optax.scale_by_radam(), optax.scale(-1.0))
+        return learner, {k: jnp.sum(jnp.where(finite, x, 0.0)) / taken for k, x in found.items()}
