@@ -9,12 +9,12 @@ from hackmatrix_rl.algorithms.r2d2._acting import (
 )
 from hackmatrix_rl.algorithms.r2d2._buffer import (
     Buffer,
-    Drawn,
+    Sample,
     with_priorities,
 )
 from hackmatrix_rl.algorithms.r2d2._learning import (
+    LearnerState,
     LearnFromSequences,
-    Student,
 )
 from hackmatrix_rl.algorithms.r2d2._loss import (
     Losses,
@@ -57,20 +57,20 @@ __all__ = [
     "R2D2",
     "ActorsAndSteps",
     "Buffer",
-    "Drawn",
     "EpsilonGreedy",
     "LastPosition",
     "LearnFromSequences",
+    "LearnerState",
     "Losses",
     "NewSteps",
     "Prioritized",
     "R2D2State",
+    "Sample",
     "Sampling",
     "SequenceLoss",
     "Sizes",
     "SquareRootScale",
     "Steps",
-    "Student",
     "Uniform",
     "best_action",
     "double_q",
