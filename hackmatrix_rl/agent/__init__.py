@@ -37,6 +37,8 @@ from hackmatrix_rl.agent._loss import (
     Unrolled,
 )
 from hackmatrix_rl.agent._q_values import (
+    EpsilonGreedyChoice,
+    QLosses,
     best_action,
     epsilon_greedy,
     value_of,
@@ -79,11 +81,13 @@ __all__ = [
     "Constant",
     "Cosine",
     "EpisodeSums",
+    "EpsilonGreedyChoice",
     "IdentityScale",
     "Linear",
     "LossMetrics",
     "MaskedCategorical",
     "PPOLoss",
+    "QLosses",
     "Rollout",
     "RolloutCollector",
     "RunningScale",

@@ -2,7 +2,6 @@
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -10,7 +9,7 @@ import equinox as eqx
 from jax.sharding import Mesh, NamedSharding
 from jaxtyping import Array, Int32, Key, PyTree
 
-from hackmatrix_rl.agent import EpisodeSums, ValueScale
+from hackmatrix_rl.agent import ValueScale
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.env import Environment
 from hackmatrix_rl.training._counter import Counter
@@ -49,28 +48,6 @@ class Dispatch:
     env_steps: int
     seconds: float
     progress: int = 0
-
-    def metrics(
-        self, episodes: EpisodeSums, learning: Mapping[str, int | float], *, batch: int
-    ) -> Metrics:
-        """The metrics of this call.
-
-        Args:
-            episodes: sums over the episodes that ended in it, on the host.
-            learning: the algorithm's own numbers (`Metrics.learning`).
-            batch: environment steps of one update.
-        """
-        episode, reward = episodes.means()
-        return Metrics(
-            env_steps=self.env_steps,
-            updates=self.updates,
-            seconds=self.seconds,
-            steps_per_second=self.count * batch / max(self.seconds, 1e-9),
-            episodes=int(episodes.count),
-            episode=episode,
-            reward=reward,
-            learning=learning,
-        )
 
 
 class Algorithm(eqx.Module, Generic[State]):

@@ -35,7 +35,7 @@ from hackmatrix_rl.agent.networks import (
     plain_evaluator,
 )
 from hackmatrix_rl.agent.precision import path_name
-from hackmatrix_rl.training._gradients import (
+from hackmatrix_rl.training._gradient_step import (
     Loss,
     PreparedLoss,
 )

@@ -1,7 +1,6 @@
 """Q-learning on rollouts, without a replay buffer and without a target network."""
 
-from hackmatrix_rl.algorithms.pqn._exploration import EpsilonGreedyChoice
 from hackmatrix_rl.algorithms.pqn._loss import QLoss
-from hackmatrix_rl.algorithms.pqn._pqn import PQN, PQNReport, PQNState
+from hackmatrix_rl.algorithms.pqn._pqn import PQN, PQNState
 
-__all__ = ["PQN", "EpsilonGreedyChoice", "PQNReport", "PQNState", "QLoss"]
+__all__ = ["PQN", "PQNState", "QLoss"]

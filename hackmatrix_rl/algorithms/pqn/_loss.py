@@ -4,7 +4,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float32
 
-from hackmatrix_rl.agent import Batch, ValueScale, value_of
+from hackmatrix_rl.agent import Batch, QLosses, ValueScale, value_of
 from hackmatrix_rl.agent.networks import ActorCritic, Evaluator, evaluator_of
 
 
@@ -25,8 +25,8 @@ class QLoss(eqx.Module):
 
     def __call__(
         self, policy: Evaluator | ActorCritic, batch: Batch
-    ) -> tuple[Float32[Array, ""], dict[str, Float32[Array, ""]]]:
-        """The loss of a network on a batch, and its metrics, which are means over the batch.
+    ) -> tuple[Float32[Array, ""], QLosses]:
+        """The loss of a network on a batch, and its metrics.
 
         Args:
             policy: the network, or an evaluator of it; its logits are the Q-values.
@@ -36,9 +36,9 @@ class QLoss(eqx.Module):
         q_value = value_of(evaluator_of(policy).unroll(*seen)[0], batch.action)
         error = batch.value_target - q_value
         loss = 0.5 * jnp.mean(error**2)
-        return loss, {
-            "q_loss": loss,
-            "td_error": jnp.mean(jnp.abs(error)),
-            "q_value": jnp.mean(self.scale.denormalize(q_value)),
-            "q_target": jnp.mean(self.scale.denormalize(batch.value_target)),
-        }
+        return loss, QLosses(
+            q_loss=loss,
+            td_error=jnp.mean(jnp.abs(error)),
+            q_value=jnp.mean(self.scale.denormalize(q_value)),
+            q_target=jnp.mean(self.scale.denormalize(batch.value_target)),
+        )

@@ -12,7 +12,7 @@ from hackmatrix_rl.agent import (
     Batch,
     CollectorState,
     Constant,
-    EpisodeSums,
+    EpsilonGreedyChoice,
     Linear,
     Rollout,
     RolloutCollector,
@@ -26,8 +26,7 @@ from hackmatrix_rl.agent import (
     precision_of,
 )
 from hackmatrix_rl.agent.networks import ActorCritic
-from hackmatrix_rl.agent.precision import FLOAT32, PrecisionPolicy, parameters_of
-from hackmatrix_rl.algorithms.pqn._exploration import EpsilonGreedyChoice
+from hackmatrix_rl.agent.precision import FLOAT32, PrecisionPolicy
 from hackmatrix_rl.algorithms.pqn._loss import QLoss
 from hackmatrix_rl.env import Environment, check_is_environment, check_shapes, env_keys
 from hackmatrix_rl.errors import finite, instance, is_ours
@@ -36,22 +35,17 @@ from hackmatrix_rl.training import (
     AlgorithmState,
     Counter,
     Dispatch,
+    GradientStep,
     Learner,
     Metrics,
-    MinibatchGradient,
     RolloutSizes,
-    filter_scan,
+    StepReport,
+    UpdateReport,
     optimizer_of,
+    scan_and_sum,
+    state_shardings,
 )
-from hackmatrix_rl.training.sharding import (
-    BY_ENVIRONMENT,
-    REPLICATED,
-    ShardedCollector,
-    constrain,
-    each_array,
-    fsdp_shardings,
-    replicated_shardings,
-)
+from hackmatrix_rl.training.sharding import ShardedCollector
 
 EPSILON = Linear(1.0, 0.05, over=100_000)
 """The probability of a random action by default."""
@@ -65,22 +59,6 @@ class PQNState(AlgorithmState):
     key: Key[Array, ""]
     update: Int32[Array, ""]
     env_steps: Counter
-
-
-class PQNReport(eqx.Module):
-    """The report of an update, on the device.
-
-    Attributes:
-        episodes: sums over the episodes that ended.
-        means: by name; those of the loss are over the gradient steps taken.
-        gradient_steps: number of gradient steps taken.
-        skipped: number of gradient steps skipped because the gradient was not finite.
-    """
-
-    episodes: EpisodeSums
-    means: dict[str, Float32[Array, ""]]
-    gradient_steps: Int32[Array, ""]
-    skipped: Int32[Array, ""]
 
 
 class PQN(Algorithm[PQNState]):
@@ -106,9 +84,8 @@ class PQN(Algorithm[PQNState]):
         collect: plays the rollouts.
         epsilon: the probability of a random action.
         estimate: computes the returns.
-        precision: the dtypes of the network's computation.
-        optimizer: turns gradients into changes of the parameters.
-        learning_rate: factor on these changes.
+        step: the gradient step.
+        learning_rate: factor on the optimizer's changes.
         value_scale: the units of Q-values before the first update.
         sizes: of an update.
         mesh: the devices that share the environments.
@@ -119,8 +96,7 @@ class PQN(Algorithm[PQNState]):
     collect: ShardedCollector
     epsilon: Schedule
     estimate: GAE
-    precision: PrecisionPolicy
-    optimizer: optax.GradientTransformation = eqx.field(static=True)
+    step: GradientStep
     learning_rate: Schedule
     value_scale: ValueScale
     sizes: RolloutSizes = eqx.field(static=True)
@@ -178,15 +154,16 @@ class PQN(Algorithm[PQNState]):
         check_is_environment(environment)
         if not is_ours(environment):  # tests check the package's own
             check_shapes(environment)
-        self.precision = precision_of(precision)
-        check_policy_shapes(policy, environment.spec, precision=self.precision)
+        precision = precision_of(precision)
+        check_policy_shapes(policy, environment.spec, precision=precision)
         for name, given in {"gamma": gamma, "q_lambda": q_lambda, "epsilon": epsilon}.items():
             ends = ends_of(given) if isinstance(given, Schedule) else (finite(name, given),)
             if not all(0 <= end <= 1 for end in ends):
                 raise ValueError(f"{name} must be in [0, 1], not {given}")
         value_scale = RunningScale() if value_scale is None else value_scale
         instance("value_scale", value_scale, ValueScale, "RunningScale()")
-        self.optimizer, self.learning_rate = optimizer_of(optimizer, learning_rate)
+        optimizer, self.learning_rate = optimizer_of(optimizer, learning_rate)
+        self.step = GradientStep(optimizer, precision, self.mesh, self.sizes.grad_accum)
         self.environment = environment
         self.collect = ShardedCollector(RolloutCollector(self.sizes.num_steps), self.mesh)
         self.epsilon = epsilon if isinstance(epsilon, Schedule) else Constant(float(epsilon))
@@ -216,13 +193,7 @@ class PQN(Algorithm[PQNState]):
         actors_key, learner_key = jax.random.split(key)
         keys = env_keys(actors_key, self.sizes.num_envs)
         return PQNState(
-            learner=Learner(
-                policy=policy,
-                optimizer_state=self.optimizer.init(parameters_of(policy)),
-                value_scale=self.value_scale,
-                scaling=self.precision.initial_scaling(),
-                skipped=jnp.zeros((), jnp.int32),
-            ),
+            learner=self.step.init(policy, self.value_scale),
             actors=self.collect.start(policy, self.environment, keys),
             key=learner_key,
             update=jnp.zeros((), jnp.int32),
@@ -230,7 +201,7 @@ class PQN(Algorithm[PQNState]):
         )
 
     def policy(self, state: PQNState) -> ActorCritic:
-        """The network. Its likeliest action is the one of the largest Q-value."""
+        """The network."""
         return state.learner.policy
 
     def value_scale_of(self, state: PQNState) -> None:
@@ -238,35 +209,23 @@ class PQN(Algorithm[PQNState]):
 
     def shardings(self, state: PQNState) -> PyTree[NamedSharding]:
         """The learner is cut along `fsdp`, the environments along `data`."""
-        by_environment = NamedSharding(self.mesh, BY_ENVIRONMENT)
-        whole = NamedSharding(self.mesh, REPLICATED)
-        shardings: PyTree[NamedSharding] = eqx.tree_at(
-            lambda state: (state.learner, state.actors),
-            replicated_shardings(self.mesh, state),
-            (
-                fsdp_shardings(self.mesh, state.learner),
-                each_array(lambda leaf: by_environment if leaf.ndim else whole, state.actors),
-            ),
-        )
-        return shardings
+        return state_shardings(self.mesh, state)
 
-    def metrics(self, report: PQNReport, dispatch: Dispatch) -> Metrics:
+    def metrics(self, report: UpdateReport, dispatch: Dispatch) -> Metrics:
         """Means over the updates, and over the episodes that ended."""
-        means = {name: float(total) / dispatch.count for name, total in report.means.items()}
-        steps = {"gradient_steps": int(report.gradient_steps), "skipped": int(report.skipped)}
-        return dispatch.metrics(report.episodes, {**means, **steps}, batch=self.steps_per_update)
+        return report.metrics(dispatch, batch=self.steps_per_update)
 
-    def __call__(self, state: PQNState) -> tuple[PQNState, PQNReport]:
+    def __call__(self, state: PQNState) -> tuple[PQNState, UpdateReport]:
         """The state after one update, and what happened in it."""
         rollout, targets, actors = self.play(state)
         now = state.env_steps.as_float()
-        rate = self.learning_rate(now)
+        scheduled = {"epsilon": self.epsilon(now), "learning_rate": self.learning_rate(now)}
         scale = state.learner.value_scale.update(targets.value_target)
         learner = eqx.tree_at(lambda x: x.value_scale, state.learner, scale)
         key = jax.random.fold_in(state.key, state.update)
         order = self.sizes.minibatches(self.sizes.num_envs, key=key)
-        learner, means = self.learn(learner, Batch.of(rollout, targets, scale), order, rate)
-        skipped = learner.skipped - state.learner.skipped
+        rate, batch = scheduled["learning_rate"], Batch.of(rollout, targets, scale)
+        learner, learned = self._learn(learner, batch, order, rate)
         after = PQNState(
             learner=learner,
             actors=actors,
@@ -274,13 +233,8 @@ class PQN(Algorithm[PQNState]):
             update=state.update + 1,
             env_steps=state.env_steps.add(self.steps_per_update),
         )
-        scheduled = {"epsilon": self.epsilon(now), "learning_rate": rate}
-        return after, PQNReport(
-            episodes=rollout.episodes,
-            means={**means, **scheduled, **self.precision.report(learner.scaling)},
-            gradient_steps=self.sizes.minibatches.count - skipped,
-            skipped=skipped,
-        )
+        scaling = self.step.precision.report(learner.scaling)
+        return after, UpdateReport(rollout.episodes, learned, scheduled, scaling)
 
     def play(self, state: PQNState) -> tuple[Rollout, Targets, CollectorState]:
         """A rollout by epsilon-greedy actions, its lambda-returns, and the environments after it.
@@ -295,50 +249,25 @@ class PQN(Algorithm[PQNState]):
             state.learner.policy,
             self.environment,
             state.actors,
-            precision=self.precision,
+            precision=self.step.precision,
         )
         return rollout, at(self.estimate, now)(rollout, state.learner.value_scale), actors
 
-    def learn(
+    def _learn(
         self,
         learner: Learner,
         batch: Batch,
         order: Int32[Array, "minibatches environments"],
         rate: Float32[Array, ""],
-    ) -> tuple[Learner, dict[str, Float32[Array, ""]]]:
-        """Descends the loss on one minibatch after another.
-
-        Args:
-            learner: to improve.
-            batch: of the whole rollout.
-            order: the environments of each minibatch.
-            rate: factor on the optimizer's changes.
-
-        Returns:
-            The learner, and means over the gradient steps with a finite gradient.
-        """
-        loss = QLoss(learner.value_scale)
-        take_gradient = MinibatchGradient(
-            loss, self.precision, self.sizes.grad_accum, mesh=self.mesh
-        )
+    ) -> tuple[Learner, StepReport]:
+        """Takes a gradient step on each minibatch: on these environments of a rollout."""
+        loss, always = QLoss(learner.value_scale), jnp.array(True)
 
         def descend(
             learner: Learner, environments: Int32[Array, " environments"]
-        ) -> tuple[Learner, dict[str, Float32[Array, ""]]]:
+        ) -> tuple[Learner, StepReport]:
             minibatch = batch.select_from_blocks(environments)
-            gradient, found = take_gradient(learner.policy, minibatch, learner.scaling)
-            gradient = constrain(gradient, fsdp_shardings(self.mesh, gradient))
-            norm = optax.tree.norm(gradient)
-            finite = jnp.isfinite(norm)
-            stepped = learner.step(self.optimizer, gradient, rate, take=finite)
-            scaling = self.precision.adjust(learner.scaling, finite)
-            skipped = learner.skipped + (~finite).astype(jnp.int32)
-            stepped = eqx.tree_at(lambda x: (x.scaling, x.skipped), stepped, (scaling, skipped))
-            stepped = constrain(stepped, fsdp_shardings(self.mesh, stepped))
-            return stepped, {**found, "gradient_norm": norm}
+            gradient, metrics, _ = self.step.gradient(learner, loss, minibatch)
+            return self.step.apply(learner, gradient, metrics, rate, active=always)
 
-        learner, found = filter_scan(descend, learner, order)
-        finite = jnp.isfinite(found["gradient_norm"])
-        taken = jnp.maximum(jnp.sum(finite.astype(jnp.float32)), 1.0)
-        # Not a weighted sum: the metrics of a skipped step may be NaN.
-        return learner, {k: jnp.sum(jnp.where(finite, x, 0.0)) / taken for k, x in found.items()}
+        return scan_and_sum(descend, learner, order)

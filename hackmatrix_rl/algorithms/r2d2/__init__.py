@@ -9,15 +9,14 @@ from hackmatrix_rl.algorithms.r2d2._acting import (
 )
 from hackmatrix_rl.algorithms.r2d2._buffer import (
     Buffer,
-    Drawn,
+    Sample,
     with_priorities,
 )
 from hackmatrix_rl.algorithms.r2d2._learning import (
+    LearnerState,
     LearnFromSequences,
-    Student,
 )
 from hackmatrix_rl.algorithms.r2d2._loss import (
-    Losses,
     SequenceLoss,
 )
 from hackmatrix_rl.algorithms.r2d2._play_ahead import (
@@ -55,20 +54,19 @@ __all__ = [
     "R2D2",
     "ActorsAndSteps",
     "Buffer",
-    "Drawn",
     "EpsilonGreedy",
     "LastPosition",
     "LearnFromSequences",
-    "Losses",
+    "LearnerState",
     "NewSteps",
     "Prioritized",
     "R2D2State",
+    "Sample",
     "Sampling",
     "SequenceLoss",
     "Sizes",
     "SquareRootScale",
     "Steps",
-    "Student",
     "Uniform",
     "double_q",
     "memory_after",

@@ -2,10 +2,8 @@
 
 from dataclasses import dataclass, fields
 
-from jax.sharding import Mesh
-
 from hackmatrix_rl.errors import whole
-from hackmatrix_rl.training.sharding import Blocks, divisors
+from hackmatrix_rl.training.sharding import Blocks
 
 FROM_ZERO = ("burn_in", "learning_starts")
 
@@ -94,26 +92,3 @@ class Sizes:
     def of_each(self) -> int:
         """Sequences of a gradient step from each block."""
         return self.in_blocks.of_each
-
-
-def mesh_for(given: Mesh | str | None, sizes: Sizes) -> Mesh:
-    """The mesh that the argument is, or that its text describes; one device for `None`.
-
-    Args:
-        given: the argument.
-        sizes: of an update.
-
-    Raises:
-        TypeError: the argument is neither a mesh nor a text.
-        ValueError: the devices here cannot form the mesh, or environments and batch do not divide
-            over it, or the sequences of a device not into the parts of a gradient step.
-    """
-    made = sizes.in_blocks.mesh_for(given)
-    on_one = sizes.sequence_batch_size // made.size
-    if on_one % sizes.grad_accum:
-        fit = " or ".join(", ".join(map(str, divisors(on_one))).rsplit(", ", 1))
-        raise ValueError(
-            f"grad_accum {sizes.grad_accum} does not divide the {on_one} sequences that each "
-            f"device has of sequence_batch_size {sizes.sequence_batch_size}; use grad_accum={fit}"
-        )
-    return made

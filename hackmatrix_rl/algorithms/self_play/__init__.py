@@ -2,8 +2,8 @@
 
 from hackmatrix_rl.algorithms.self_play._buffer import (
     Buffer,
-    Drawn,
     Outcomes,
+    Sample,
     outcomes_of,
 )
 from hackmatrix_rl.algorithms.self_play._elo import (
@@ -68,7 +68,6 @@ __all__ = [
     "NO_MOVE",
     "BoardPlayer",
     "Buffer",
-    "Drawn",
     "Found",
     "Games",
     "GamesAndMoves",
@@ -83,6 +82,7 @@ __all__ = [
     "RandomPlayer",
     "Record",
     "Results",
+    "Sample",
     "Search",
     "SearchLoss",
     "SearchPlayer",

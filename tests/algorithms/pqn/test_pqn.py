@@ -9,8 +9,8 @@ from agent import probes
 from training.states import arrays, assert_same
 
 import hackmatrix_rl as hm
-from hackmatrix_rl.agent import IdentityScale, Linear
-from hackmatrix_rl.algorithms.pqn import EpsilonGreedyChoice, _pqn
+from hackmatrix_rl.agent import EpsilonGreedyChoice, IdentityScale, Linear
+from hackmatrix_rl.algorithms.pqn import _pqn
 from hackmatrix_rl.memory_tasks import NBackConfig
 
 GAMMA, LAMBDA = 0.9, 0.6
