@@ -33,6 +33,7 @@ DEVICES = (
     *("tests/bench/test_benchmarks.py", "tests/training/test_communication.py"),
     *("tests/runs/test_compare.py", "tests/training/test_debug.py"),
     *("tests/training/test_gradients.py", "tests/training/test_loss_scaling.py"),
+    "tests/training/test_gradient_step.py",
     *("tests/training/test_matrix.py", "tests/training/test_mesh_training.py"),
     *("tests/training/test_narrow_arithmetic.py", "tests/training/test_offload.py"),
     *("tests/bench/test_speed.py", "tests/training/test_speed_guards.py"),

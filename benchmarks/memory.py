@@ -16,23 +16,26 @@ from pathlib import Path
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import optax
 
 from hackmatrix_rl.agent import (
+    IDENTITY_SCALE,
     Batch,
     PPOLoss,
 )
 from hackmatrix_rl.agent.networks import build_network
 from hackmatrix_rl.agent.precision import precision
 from hackmatrix_rl.env import HackMatrix
-from hackmatrix_rl.training._gradients import MinibatchGradient
+from hackmatrix_rl.training import GradientStep
+from hackmatrix_rl.training.sharding import single_device
 
 MEASURES = {
     "none": {},
     "--remat blocks": {"remat": "blocks"},
     "--remat full": {"remat": "full"},
-    "--grad-accum 4": {"parts": 4},
-    "--grad-accum 16": {"parts": 16},
-    "--grad-accum 4 --remat blocks": {"parts": 4, "remat": "blocks"},
+    "--grad-accum 4": {"grad_accum": 4},
+    "--grad-accum 16": {"grad_accum": 16},
+    "--grad-accum 4 --remat blocks": {"grad_accum": 4, "remat": "blocks"},
 }
 
 
@@ -78,16 +81,16 @@ def main() -> None:
     batch = blank_batch(spec, policy, steps=options.steps, games=options.games)
     parameters = sum(leaf.size for leaf in jax.tree.leaves(eqx.filter(policy, eqx.is_array)))
     computes = precision(options.precision)
-    scaling = computes.initial_scaling()
     print(f"{jax.devices()[0].device_kind}, jax {jax.__version__}; {options.network} of "
           f"{parameters:,} parameters, {options.precision}; a minibatch of {options.games} games x "
           f"{options.steps} steps")  # fmt: skip
     print(f"{'measure':32}{'temporary MiB':>14}{'seconds (median)':>18}")
     rows = []
     for name, measure in MEASURES.items():
-        take = MinibatchGradient(PPOLoss(), computes, **measure)
+        step = GradientStep(optax.identity(), computes, single_device(), **measure)
+        given = step.init(policy, IDENTITY_SCALE), PPOLoss(), batch
         try:
-            compiled = eqx.filter_jit(take).lower(policy, batch, scaling).compile()
+            compiled = eqx.filter_jit(step.gradient).lower(*given).compile()
         except ValueError as error:
             print(f"{name:32}{error}")
             continue
@@ -95,7 +98,7 @@ def main() -> None:
         seconds = []
         for _ in range(options.repeats + 1):
             began = time.perf_counter()
-            jax.block_until_ready(compiled(policy, batch, scaling))
+            jax.block_until_ready(compiled(*given))
             seconds.append(time.perf_counter() - began)
         median = statistics.median(seconds[1:])
         rows.append({"measure": name, "temporary_bytes": temporary, "seconds": median})

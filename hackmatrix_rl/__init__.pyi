@@ -23,6 +23,8 @@ from .algorithms.imitation import Imitation as Imitation
 from .algorithms.imitation import ImitationConfig as ImitationConfig
 from .algorithms.ppo import PPO as PPO
 from .algorithms.ppo import PPOConfig as PPOConfig
+from .algorithms.pqn import PQN as PQN
+from .algorithms.pqn import PQNConfig as PQNConfig
 from .algorithms.r2d2 import R2D2 as R2D2
 from .algorithms.r2d2 import R2D2Config as R2D2Config
 from .algorithms.self_play import SelfPlay as SelfPlay

@@ -36,6 +36,13 @@ from hackmatrix_rl.agent._loss import (
     PPOLoss,
     Unrolled,
 )
+from hackmatrix_rl.agent._q_values import (
+    EpsilonGreedyChoice,
+    QLosses,
+    best_action,
+    epsilon_greedy,
+    value_of,
+)
 from hackmatrix_rl.agent._rollout import (
     Collector,
     EpisodeSums,
@@ -74,11 +81,13 @@ __all__ = [
     "Constant",
     "Cosine",
     "EpisodeSums",
+    "EpsilonGreedyChoice",
     "IdentityScale",
     "Linear",
     "LossMetrics",
     "MaskedCategorical",
     "PPOLoss",
+    "QLosses",
     "Rollout",
     "RolloutCollector",
     "RunningScale",
@@ -88,11 +97,14 @@ __all__ = [
     "Unrolled",
     "ValueScale",
     "at",
+    "best_action",
     "check_is_policy",
     "check_policy",
     "check_policy_shapes",
     "ends_of",
+    "epsilon_greedy",
     "precision_of",
     "scheduled_at",
     "start_collector",
+    "value_of",
 ]

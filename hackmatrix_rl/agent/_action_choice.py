@@ -4,7 +4,7 @@ from abc import abstractmethod
 
 import equinox as eqx
 import jax
-from jaxtyping import Array, Bool, Int32, Key, PyTree
+from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
 
 from hackmatrix_rl.agent._collector_state import CollectorState
 from hackmatrix_rl.agent._distribution import MaskedCategorical
@@ -54,6 +54,23 @@ class ActionChoice(eqx.Module):
             memory: of this choice, after the action.
         """
         return None
+
+    def state_value(
+        self,
+        logits: Float32[Array, "num_envs num_actions"],
+        value: Float32[Array, " num_envs"],
+        mask: Bool[Array, "num_envs num_actions"],
+    ) -> Float32[Array, " num_envs"]:
+        """The value of observations by the network's outputs: by default `value`.
+
+        An algorithm whose logits are Q-values computes the value from them.
+
+        Args:
+            logits: the network's first output.
+            value: its second output.
+            mask: the legal actions.
+        """
+        return value
 
 
 class Drawn(ActionChoice):

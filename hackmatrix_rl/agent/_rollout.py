@@ -247,7 +247,7 @@ class RolloutCollector(Collector):
         """Collects a rollout in which something else than the policy chooses the actions.
 
         Args:
-            choice: chooses them.
+            choice: chooses them, and says what a position is worth.
             memory: of the choice, before the first step.
             policy: evaluates each position.
             environment: the environment.
@@ -272,11 +272,11 @@ class RolloutCollector(Collector):
         (actors, memory, _), (steps, sums, notes) = jax.lax.scan(
             step, start, None, length=self.num_steps
         )
-        _, last_value, _ = jax.vmap(evaluator.policy)(actors.observation, actors.carry)
+        logits, value, _ = jax.vmap(evaluator.policy)(actors.observation, actors.carry)
         rollout = Rollout(
             **vars(steps),
             initial_carry=initial,
-            last_value=last_value,
+            last_value=choice.state_value(logits, value, actors.mask),
             episodes=jax.tree.map(lambda leaf: jnp.sum(leaf, axis=0), sums),
         )
         return rollout, actors, memory, notes
@@ -303,11 +303,13 @@ class RolloutCollector(Collector):
             mask=actors.mask,
             action=action,
             log_prob=chances.log_prob(action),
-            value=value,
+            value=choice.state_value(logits, value, actors.mask),
             reward=timestep.reward,
             terminated=timestep.terminated,
             truncated=timestep.truncated,
-            bootstrap_value=_bootstrap_value(evaluator.policy, environment, timestep, carry),
+            bootstrap_value=_bootstrap_value(
+                choice, evaluator.policy, environment, timestep, carry
+            ),
             terms=stacked_terms(timestep.terms, self.terms) if self.terms else None,
             log_probs=chances.log_probs if self.keep_log_probs else None,
         )
@@ -325,7 +327,11 @@ class RolloutCollector(Collector):
 
 
 def _bootstrap_value(
-    policy: ActorCritic, environment: Environment, timestep: Timestep, carry: PyTree[Array]
+    choice: ActionChoice,
+    policy: ActorCritic,
+    environment: Environment,
+    timestep: Timestep,
+    carry: PyTree[Array],
 ) -> Float32[Array, " num_envs"]:
     """Value of the position before the reset if the episode was truncated, else 0.
 
@@ -337,7 +343,8 @@ def _bootstrap_value(
         return nothing
 
     def evaluate() -> Float32[Array, " num_envs"]:
-        _, value, _ = jax.vmap(policy)(timestep.last_observation, carry)
+        logits, value, _ = jax.vmap(policy)(timestep.last_observation, carry)
+        value = choice.state_value(logits, value, timestep.last_mask)
         return jnp.where(timestep.truncated, value, 0.0)
 
     any_truncated = jnp.any(timestep.truncated)

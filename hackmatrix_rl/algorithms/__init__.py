@@ -13,6 +13,7 @@ ALGORITHMS: Mapping[str, str] = MappingProxyType(
         "ppo": "hackmatrix_rl.algorithms.ppo:PPOConfig",
         "imitation": "hackmatrix_rl.algorithms.imitation:ImitationConfig",
         "r2d2": "hackmatrix_rl.algorithms.r2d2:R2D2Config",
+        "pqn": "hackmatrix_rl.algorithms.pqn:PQNConfig",
         "self-play": "hackmatrix_rl.algorithms.self_play:SelfPlayConfig",
     }
 )

@@ -80,10 +80,10 @@ class Value(click.ParamType[Any]):
             return None
         if self._scheduled:
             try:
-                parse_schedule(value)
+                parsed = parse_schedule(value)
             except ValueError as error:
                 raise ConfigError(f"{self._flag} {error}.") from error
-            return value
+            return parsed if isinstance(parsed, float) else value
         try:
             return _whole(value) if self._kind is int else self._kind(value)
         except ValueError as error:
@@ -216,7 +216,8 @@ def _option(
         kinds: the config classes of all algorithms of the command.
         shown: whether the help lists it.
     """
-    each = next(iter(fields.values()))
+    # Of one name and several types: the widest; each config checks its own.
+    each = max(fields.values(), key=is_scheduled)
     option = partial(
         click.option,
         cls=SettingOption,

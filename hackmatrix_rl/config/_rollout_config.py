@@ -5,10 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, no_type_check
 
-from jaxtyping import Array, Key
-
 from hackmatrix_rl.agent import IdentityScale, RunningScale, ValueScale
-from hackmatrix_rl.agent.networks import REMAT, VALUE_HEADS, ActorCritic, rematerialized
+from hackmatrix_rl.agent.networks import VALUE_HEADS
 from hackmatrix_rl.config._options import most, option
 from hackmatrix_rl.config._policies import Heads
 from hackmatrix_rl.config._train_config import TrainConfig
@@ -49,17 +47,6 @@ class RolloutConfig(TrainConfig, ABC):
         minimum=1,
     )
 
-    # Memory
-    remat: str = option(
-        "none",
-        "Memory",
-        "What the backward pass computes again instead of storing it: nothing, blocks, or all.",
-        choices=REMAT,
-    )
-    offload_optimizer: bool = option(
-        False, "Memory", "Keep the optimizer's state in the host's memory between gradient steps."
-    )
-
     @property
     def minibatches(self) -> int:
         """Number of minibatches in a pass, whichever field sets it."""
@@ -71,11 +58,6 @@ class RolloutConfig(TrainConfig, ABC):
     def at_once(self) -> int:
         """Games of a part of a minibatch."""
         return 1 if self.eager else self.num_envs // (self.minibatches * self.grad_accum)
-
-    @property
-    def holds_optimizer(self) -> bool:
-        """Whether the optimizer's state stays on the devices between gradient steps."""
-        return not self.offload_optimizer
 
     @property
     def learning(self) -> str:
@@ -127,18 +109,6 @@ class RolloutConfig(TrainConfig, ABC):
             )
         except ArgumentError as error:
             raise ConfigError(error.as_flags()) from error
-
-    def policy(self, *, key: Key[Array, ""], copies: int = 1) -> ActorCritic:
-        """The network before training; it can be recomputed as `remat` says."""
-        policy = super().policy(key=key, copies=copies)
-        try:
-            rematerialized(policy, self.remat)
-        except ValueError as error:
-            raise ConfigError(
-                f"--remat {self.remat}: --network {self.network} cannot do that: {error}. Use "
-                "--remat full or none, or --network residual, resnet or transformer."
-            ) from error
-        return policy
 
     def _check_minibatches(self) -> None:
         size, count = self.minibatch_size, self.minibatches

@@ -11,7 +11,7 @@ from jax.sharding import Mesh
 from jaxtyping import Array, Key
 
 from hackmatrix_rl.agent import ValueScale
-from hackmatrix_rl.agent.networks import ActorCritic
+from hackmatrix_rl.agent.networks import REMAT, ActorCritic
 from hackmatrix_rl.agent.precision import PrecisionPolicy, parse_parts
 from hackmatrix_rl.config._options import (
     check_range,
@@ -164,6 +164,23 @@ class RunConfig(ABC):
         0.5, "Learning", "Scale gradients with a larger norm down to this norm.", above=0
     )
 
+    # Memory
+    grad_accum: int = option(
+        1,
+        "Memory",
+        "Cut each gradient step's batch into this many parts, one after another; saves memory.",
+        minimum=1,
+    )
+    remat: str = option(
+        "none",
+        "Memory",
+        "What the backward pass computes again instead of storing it: nothing, blocks, or all.",
+        choices=REMAT,
+    )
+    offload_optimizer: bool = option(
+        False, "Memory", "Keep the optimizer's state in the host's memory between gradient steps."
+    )
+
     # Watching
     wandb: bool = option(False, "Watching", "Also log to Weights & Biases.")
     wandb_project: str = option("hackmatrix-rl", "Watching", "Project on Weights & Biases.")
@@ -255,11 +272,6 @@ class RunConfig(ABC):
     def eager(self) -> bool:
         """Whether each operation runs alone (`Trainer(..., eager=True)`)."""
         return False
-
-    @property
-    def holds_optimizer(self) -> bool:
-        """Whether the optimizer's state stays on the devices between gradient steps."""
-        return True
 
     @abstractmethod
     def lasting(self, updates: int) -> "RunConfig":

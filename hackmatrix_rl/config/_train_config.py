@@ -183,14 +183,6 @@ class TrainConfig(RunConfig, ABC):
         maximum=1,
     )
 
-    # Memory
-    grad_accum: int = option(
-        1,
-        "Memory",
-        "Cut each gradient step's batch into this many parts, one after another; saves memory.",
-        minimum=1,
-    )
-
     def check(self) -> None:
         """Raises a ConfigError if settings cannot go together; writes the reward's text alike."""
         object.__setattr__(self, "reward", reward_text(parse_reward(self.reward)))

@@ -7,7 +7,7 @@ from jax.sharding import Mesh
 from jaxtyping import Array, Key
 
 from hackmatrix_rl.agent import check_policy_shapes
-from hackmatrix_rl.agent.networks import ActorCritic
+from hackmatrix_rl.agent.networks import ActorCritic, rematerialized
 from hackmatrix_rl.agent.precision import PrecisionPolicy, precision
 from hackmatrix_rl.checkpoints import initial_weights
 from hackmatrix_rl.config import RunConfig, TrainConfig, check_platform
@@ -44,10 +44,17 @@ def compose(
     spec = config.spec()
     if isinstance(config, TrainConfig):
         check_games(config, spec, devices=devices.size)
-    if not config.holds_optimizer:
+    if config.offload_optimizer:
         _check_offload(devices)
-    apart = not config.holds_optimizer or devices.shape[FSDP] > 1
+    apart = config.offload_optimizer or devices.shape[FSDP] > 1
     policy = config.policy(key=key, copies=1 if apart else config.copies)
+    try:
+        rematerialized(policy, config.remat)
+    except ValueError as error:
+        raise ConfigError(
+            f"--remat {config.remat}: --network {config.network} cannot do that: {error}. Use "
+            "--remat full or none, or --network residual, resnet or transformer."
+        ) from error
     value_scale = config.initial_scale()
     if read_init and isinstance(config, TrainConfig) and config.init is not None:
         policy, stored_scale = initial_weights(config, policy)

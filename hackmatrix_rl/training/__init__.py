@@ -28,18 +28,17 @@ from hackmatrix_rl.training._evaluate_every import (
     EvaluateEvery,
     evaluation_metrics,
 )
-from hackmatrix_rl.training._gradients import (
+from hackmatrix_rl.training._gradient_step import (
+    GradientStep,
     Loss,
-    MinibatchGradient,
+    StepReport,
+    mean_weights,
 )
 from hackmatrix_rl.training._metrics import (
     Metrics,
 )
 from hackmatrix_rl.training._minibatches import (
     Minibatches,
-)
-from hackmatrix_rl.training._one_by_one import (
-    add_up,
 )
 from hackmatrix_rl.training._optimizer import (
     adam,
@@ -49,12 +48,18 @@ from hackmatrix_rl.training._program import (
     compiler_options,
     is_shape,
 )
+from hackmatrix_rl.training._report import (
+    UpdateReport,
+)
+from hackmatrix_rl.training._rollout_sizes import (
+    RolloutSizes,
+)
 from hackmatrix_rl.training._state import (
     VALUE_HEAD,
     Learner,
-    filter_scan,
     is_value_head,
-    learner_shardings,
+    scan_and_sum,
+    state_shardings,
 )
 from hackmatrix_rl.training._stored import (
     Stored,
@@ -87,34 +92,37 @@ __all__ = [
     "Counter",
     "Dispatch",
     "EvaluateEvery",
+    "GradientStep",
     "Learner",
     "Linear",
     "Loss",
     "Metrics",
-    "MinibatchGradient",
     "Minibatches",
     "Reports",
+    "RolloutSizes",
     "Schedule",
+    "StepReport",
     "StopTraining",
     "Stored",
     "Trainer",
     "Tree",
+    "UpdateReport",
     "adam",
-    "add_up",
     "arrays_to_store",
     "call_back",
     "checked",
     "compiler_options",
     "evaluation_metrics",
-    "filter_scan",
     "is_shape",
     "is_tree_file",
     "is_value_head",
-    "learner_shardings",
     "leaves_by_path",
+    "mean_weights",
     "optimizer_of",
     "random_keys",
     "read_tree",
     "reports_of",
+    "scan_and_sum",
+    "state_shardings",
     "write_tree",
 ]

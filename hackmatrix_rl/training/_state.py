@@ -1,20 +1,24 @@
 """What gradient steps change, and where it lies on a mesh."""
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import optax
 from jax.sharding import Mesh, NamedSharding
-from jaxtyping import Array, Bool, Float32, Int32, PyTree
+from jaxtyping import Array, Int32, PyTree
 
 from hackmatrix_rl.agent import ValueScale
 from hackmatrix_rl.agent.networks import ActorCritic
-from hackmatrix_rl.agent.precision import parameters_of, path_name
-from hackmatrix_rl.training.sharding import fsdp_shardings, on_host
+from hackmatrix_rl.training.sharding import (
+    BY_ENVIRONMENT,
+    REPLICATED,
+    each_array,
+    fsdp_shardings,
+    on_host,
+    replicated_shardings,
+)
 
 VALUE_HEAD = ".heads.value"
 """Where the names of the value head's parameters begin."""
@@ -40,43 +44,6 @@ class Learner(eqx.Module):
     value_scale: ValueScale
     scaling: PyTree[Array]
     skipped: Int32[Array, ""]
-
-    def step(
-        self,
-        optimizer: optax.GradientTransformation,
-        gradient: PyTree[Array],
-        learning_rate: Float32[Array, ""],
-        *,
-        take: Bool[Array, ""],
-        critic_only: Bool[Array, ""] | None = None,
-    ) -> "Learner":
-        """The learner after a gradient step.
-
-        Args:
-            optimizer: turns the gradient into a change of the parameters.
-            gradient: of the loss, shaped like the policy.
-            learning_rate: factor on the optimizer's change.
-            take: whether to take the step; if not, nothing changes.
-            critic_only: whether only the value head changes. The optimizer sees the whole
-                gradient all the same: its averages must not start from 0 when the rest follows.
-                `None`: everything learns.
-        """
-        parameters = parameters_of(self.policy)
-        # Optax relies on implicit promotion of dtypes, which our own code does not.
-        with jax.numpy_dtype_promotion("standard"):
-            change, state = optimizer.update(gradient, self.optimizer_state, parameters)
-        if critic_only is not None:
-            change = _only_value_head(change, critic_only)
-        change = jax.tree.map(lambda leaf: jnp.where(take, learning_rate * leaf, 0.0), change)
-        stepped: Learner = eqx.tree_at(
-            lambda learner: (learner.policy, learner.optimizer_state),
-            self,
-            (
-                eqx.apply_updates(self.policy, change),
-                jax.tree.map(partial(jnp.where, take), state, self.optimizer_state),
-            ),
-        )
-        return stepped
 
 
 def learner_shardings(
@@ -108,17 +75,36 @@ def is_value_head(name: str) -> bool:
     return name.startswith(VALUE_HEAD)
 
 
-def _only_value_head(change: X, critic_only: Bool[Array, ""]) -> X:
-    """The change with zeros outside of the value head, where `critic_only`."""
+def state_shardings(
+    mesh: Mesh, state: PyTree, *, networks: tuple[str, ...] = (), offload: bool = False
+) -> PyTree[NamedSharding]:
+    """Where the arrays of an algorithm's state lie between two updates.
 
-    def one(path: Any, leaf: Array) -> Array:
-        return leaf if is_value_head(path_name(path)) else jnp.where(critic_only, 0.0, leaf)
+    The learner is cut along `fsdp`, the arrays of `actors` along their environments. Everything
+    else lies whole on each device.
 
-    masked: X = jax.tree_util.tree_map_with_path(one, change)
-    return masked
+    Args:
+        mesh: of the devices.
+        state: arrays, or their shapes; with a `learner` and `actors`.
+        networks: names of further fields that are cut as the learner.
+        offload: whether the optimizer's state lies in the hosts' memory.
+    """
+    by_environment, whole = (NamedSharding(mesh, spec) for spec in (BY_ENVIRONMENT, REPLICATED))
+    cut = {
+        "learner": learner_shardings(mesh, state.learner, offload=offload),
+        "actors": each_array(lambda leaf: by_environment if leaf.ndim else whole, state.actors),
+        **{name: fsdp_shardings(mesh, getattr(state, name)) for name in networks},
+    }
+    shardings: PyTree[NamedSharding] = eqx.tree_at(
+        lambda state: [getattr(state, name) for name in cut],
+        replicated_shardings(mesh, state),
+        list(cut.values()),
+        is_leaf=lambda node: node is None,
+    )
+    return shardings
 
 
-def filter_scan(body: Callable[[C, X], tuple[C, Y]], initial: C, inputs: X) -> tuple[C, Y]:
+def scan_and_sum(body: Callable[[C, X], tuple[C, Y]], initial: C, inputs: X) -> tuple[C, Y]:
     """`jax.lax.scan` with a carry that may hold more than arrays (a network's functions, say).
 
     Args:
@@ -127,7 +113,7 @@ def filter_scan(body: Callable[[C, X], tuple[C, Y]], initial: C, inputs: X) -> t
         inputs: arrays with a leading axis to go along.
 
     Returns:
-        The last carry, and the outputs stacked.
+        The last carry, and the sum of the outputs.
     """
     arrays, rest = eqx.partition(initial, eqx.is_array)
 
@@ -137,4 +123,4 @@ def filter_scan(body: Callable[[C, X], tuple[C, Y]], initial: C, inputs: X) -> t
 
     arrays, outputs = jax.lax.scan(array_body, arrays, inputs)
     carry: C = eqx.combine(arrays, rest)
-    return carry, outputs
+    return carry, jax.tree.map(lambda leaf: jnp.sum(leaf, axis=0, dtype=leaf.dtype), outputs)

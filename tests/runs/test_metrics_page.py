@@ -13,6 +13,7 @@ from hackmatrix_rl.agent.networks import GRUActorCritic, MLPActorCritic
 from hackmatrix_rl.algorithms.imitation import Label
 from hackmatrix_rl.algorithms.imitation._imitation import KINDS
 from hackmatrix_rl.algorithms.imitation._metrics import Agreement
+from hackmatrix_rl.algorithms.pqn import PQN
 from hackmatrix_rl.algorithms.r2d2 import R2D2
 from hackmatrix_rl.algorithms.self_play import Search, SelfPlay
 from hackmatrix_rl.clique import CliqueConfig
@@ -93,7 +94,8 @@ def logged_by_q_learning():
     environment = CartPole()
     policy = GRUActorCritic(environment.spec, width=8, key=jax.random.key(0))
     sizes = {"num_envs": 4, "buffer_size": 256, "sequence_batch_size": 4}
-    return logged_by_algorithm(R2D2(environment, policy, **sizes))
+    of_rollouts = logged_by_algorithm(PQN(environment, policy))
+    return of_rollouts | logged_by_algorithm(R2D2(environment, policy, **sizes))
 
 
 def logged_by_an_evaluation(names):

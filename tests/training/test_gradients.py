@@ -4,6 +4,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 from agent import probes
 from agent.builders import random_batch
@@ -11,6 +12,7 @@ from agent.probes import make_trainer
 from jax.sharding import NamedSharding, PartitionSpec
 
 from hackmatrix_rl.agent import (
+    IDENTITY_SCALE,
     AuxiliaryLoss,
     PPOLoss,
 )
@@ -20,10 +22,9 @@ from hackmatrix_rl.agent.networks import (
     add_auxiliary_head,
 )
 from hackmatrix_rl.agent.precision import precision
-from hackmatrix_rl.training._gradients import (
-    MinibatchGradient,
-    part_of,
-)
+from hackmatrix_rl.training import GradientStep
+from hackmatrix_rl.training._gradient_step import part_of
+from hackmatrix_rl.training.sharding import single_device
 
 SPEC = probes.Probe({}).spec
 KEY = jax.random.key(0)
@@ -39,8 +40,9 @@ def policy_of(name="mlp"):
 
 
 def gradient(policy, batch, parts, *, loss=LOSS, name="f32"):
-    take = MinibatchGradient(loss, precision(name), parts=parts)
-    return eqx.filter_jit(lambda policy, batch: take(policy, batch, ()))(policy, batch)
+    step = GradientStep(optax.sgd(1.0), precision(name), single_device(), parts)
+    learner = step.init(policy, IDENTITY_SCALE)
+    return eqx.filter_jit(step.gradient)(learner, loss, batch)[:2]
 
 
 def assert_close(one, other, tolerance=TOLERANCE):
@@ -122,7 +124,7 @@ def test_parts_of_what_lies_on_several_devices_stay_there():
 
 
 def test_parts_that_would_not_be_equal_are_an_error():
-    with pytest.raises(ValueError, match="8 environments of a minibatch do not divide into 3"):
+    with pytest.raises(ValueError, match="8 samples of a batch do not divide into 3"):
         part_of(random_batch(policy_of(), SPEC), 0, 3)
     with pytest.raises(ValueError, match="grad_accum 3"):
         make_trainer(probes.value_only(), grad_accum=3)

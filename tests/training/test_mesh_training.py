@@ -25,10 +25,10 @@ from hackmatrix_rl.algorithms.ppo import PPO
 from hackmatrix_rl.env import BLOCK, CartPole, Frontier, env_keys
 from hackmatrix_rl.game import GameConfig
 from hackmatrix_rl.training import (
+    GradientStep,
     Minibatches,
     Trainer,
 )
-from hackmatrix_rl.training._gradients import MinibatchGradient
 from hackmatrix_rl.training.compiled import collectives
 from hackmatrix_rl.training.sharding import (
     BY_STEP_AND_ENVIRONMENT,
@@ -293,9 +293,10 @@ def test_a_gradient_is_the_same_on_any_mesh(loss):
         cut, whole = NamedSharding(mesh, BY_STEP_AND_ENVIRONMENT), NamedSharding(mesh, P())
         by_environment = jax.tree.map(lambda leaf, cut=cut: cut, batch)
         by_environment = eqx.tree_at(lambda b: b.number, by_environment, whole)
-        given = place(state.learner.policy, fsdp_shardings(mesh, state.learner.policy))
-        take = MinibatchGradient(loss, FLOAT32, mesh=mesh)
-        found.append(eqx.filter_jit(take)(given, place(batch, by_environment), ()))
+        learner = place(state.learner, fsdp_shardings(mesh, state.learner))
+        step = GradientStep(update.optimizer, FLOAT32, mesh)
+        given = learner, loss, place(batch, by_environment)
+        found.append(eqx.filter_jit(step.gradient)(*given)[:2])
     assert_close(*found, rtol=1e-4, atol=1e-6)
     assert np.abs(arrays(found[0][0])[0]).max() > 1e-3
 

@@ -23,7 +23,7 @@ from hackmatrix_rl.algorithms.imitation._metrics import (
     Kinds,
     read_imitation,
 )
-from hackmatrix_rl.algorithms.ppo import PPO, Learned, UpdateMetrics
+from hackmatrix_rl.algorithms.ppo import PPO, UpdateMetrics
 from hackmatrix_rl.env import Environment, HackMatrix, Symmetry, whole_games
 from hackmatrix_rl.errors import ArgumentError, instance
 from hackmatrix_rl.evaluation import Agent, ThinkingAgent, check_player
@@ -36,16 +36,11 @@ from hackmatrix_rl.training import (
     Learner,
     Metrics,
     Minibatches,
-    filter_scan,
-    learner_shardings,
+    StepReport,
+    scan_and_sum,
+    state_shardings,
 )
-from hackmatrix_rl.training.sharding import (
-    BY_ENVIRONMENT,
-    REPLICATED,
-    ShardedCollector,
-    each_array,
-    replicated_shardings,
-)
+from hackmatrix_rl.training.sharding import ShardedCollector
 
 KINDS: Kinds = (("siphons", SIPHON, FIRST_PROGRAM), ("programs", FIRST_PROGRAM, NUM_ACTIONS))
 """The kinds of actions of HackMatrix whose accuracy is told apart."""
@@ -243,17 +238,7 @@ class Imitation(Algorithm[ImitationState]):
 
     def shardings(self, state: ImitationState) -> PyTree[NamedSharding]:
         """The learner is cut along `fsdp`, the environments and the buffer along `data`."""
-        by_environment = NamedSharding(self.mesh, BY_ENVIRONMENT)
-        whole = NamedSharding(self.mesh, REPLICATED)
-        shardings: PyTree[NamedSharding] = eqx.tree_at(
-            lambda state: (state.learner, state.actors),
-            replicated_shardings(self.mesh, state),
-            (
-                learner_shardings(self.mesh, state.learner, offload=self.ppo.offload),
-                each_array(lambda leaf: by_environment if leaf.ndim else whole, state.actors),
-            ),
-        )
-        return shardings
+        return state_shardings(self.mesh, state, offload=self.ppo.offload)
 
     def metrics(self, report: ImitationMetrics, dispatch: Dispatch) -> Metrics:
         """Means of the losses, the agreement with the teacher, and the episodes that ended."""
@@ -311,11 +296,11 @@ class Imitation(Algorithm[ImitationState]):
 
     def _learn(
         self, learner: Learner, buffer: Buffer, rate: Float32[Array, ""], key: Key[Array, ""]
-    ) -> tuple[Learner, Learned]:
+    ) -> tuple[Learner, StepReport]:
         """Gradient steps on positions from the buffer, each epoch on as many as a rollout has."""
         once = Minibatches(self.ppo.batches.num_minibatches, 1)
 
-        def epoch(learner: Learner, number: UInt32[Array, ""]) -> tuple[Learner, Learned]:
+        def epoch(learner: Learner, number: UInt32[Array, ""]) -> tuple[Learner, StepReport]:
             draw_key, order_key = jax.random.split(jax.random.fold_in(key, number))
             batch = buffer.draw(
                 self.ppo.collect.num_steps,
@@ -328,10 +313,4 @@ class Imitation(Algorithm[ImitationState]):
             return self.ppo.learn(learner, batch, order, rate)
 
         epochs = jnp.arange(self.ppo.batches.update_epochs, dtype=jnp.uint32)
-        learner, learned = filter_scan(epoch, learner, epochs)
-        return learner, Learned(
-            losses=jax.tree.map(jnp.mean, learned.losses),
-            gradient_norm=jnp.mean(learned.gradient_norm),
-            steps=jnp.sum(learned.steps),
-            skipped=jnp.sum(learned.skipped),
-        )
+        return scan_and_sum(epoch, learner, epochs)

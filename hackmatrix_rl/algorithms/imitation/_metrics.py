@@ -100,8 +100,8 @@ def read_imitation(sums: ImitationMetrics, dispatch: Dispatch, *, batch: int) ->
     """
     metrics = read_metrics(sums.update, dispatch, batch=batch)
     learning = dict(metrics.learning)
-    cross_entropy, *_ = (learning.pop(name) for name in _OF_PPO)
-    return replace(
-        metrics,
-        learning={"cross_entropy": cross_entropy, **sums.agreement.read(), **learning},
-    )
+    if "policy_loss" in learning:
+        learning["cross_entropy"] = learning["policy_loss"]
+    for name in _OF_PPO:
+        learning.pop(name, None)
+    return replace(metrics, learning={**sums.agreement.read(), **learning})

@@ -1,7 +1,6 @@
 """Checks the arguments of `PPO` before anything is traced or compiled."""
 
 import inspect
-from dataclasses import dataclass, fields
 from typing import Any
 
 import equinox as eqx
@@ -35,49 +34,11 @@ from hackmatrix_rl.errors import (
     place,
     whole,
 )
-from hackmatrix_rl.training import VALUE_HEAD, Minibatches, is_value_head
-from hackmatrix_rl.training.sharding import (
-    ShardedCollector,
-    check_axes,
-    check_split,
-    mesh,
-    single_device,
-)
+from hackmatrix_rl.training import VALUE_HEAD, is_value_head
+from hackmatrix_rl.training.sharding import ShardedCollector
 
 NUM_STEPS = 128
 """Steps of a rollout by default."""
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """The sizes of an update. Each is a whole number, 1 or more.
-
-    `num_minibatches * grad_accum` must divide `num_envs`.
-
-    Attributes:
-        num_envs: number of environments.
-        num_steps: steps of each environment in an update.
-        num_minibatches: number of minibatches in one pass over a rollout.
-        update_epochs: number of passes over a rollout.
-        grad_accum: number of parts of a minibatch.
-    """
-
-    num_envs: int
-    num_steps: int
-    num_minibatches: int
-    update_epochs: int
-    grad_accum: int
-
-    def __post_init__(self) -> None:
-        for each in fields(self):
-            checked = whole(each.name, getattr(self, each.name))
-            object.__setattr__(self, each.name, checked)
-        self.minibatches.check(self.num_envs, parts=self.grad_accum)
-
-    @property
-    def minibatches(self) -> Minibatches:
-        """The minibatches of an update."""
-        return Minibatches(self.num_minibatches, self.update_epochs)
 
 
 def num_steps_of(given: Any, collector: Any) -> Any:
@@ -131,29 +92,6 @@ def critic_warmup_of(given: Any, policy: ActorCritic) -> int:
             f"{type(policy).__name__} has none of this name. Use a TrunkActorCritic, or 0"
         )
     return steps
-
-
-def mesh_of(given: Any, sizes: Sizes) -> Mesh:
-    """The mesh that the argument is, or that its text describes; one device for `None`.
-
-    Raises:
-        TypeError: the argument is neither a mesh nor a text.
-        ValueError: the devices here cannot form the mesh of the text, or the mesh does not
-            divide the sizes.
-    """
-    if isinstance(given, str):
-        given = mesh(given)
-    made = single_device() if given is None else given
-    instance("mesh", made, Mesh, 'hm.mesh("data=2")')
-    check_axes(made)
-    check_split(
-        made.shape,
-        num_envs=sizes.num_envs,
-        num_minibatches=sizes.num_minibatches,
-        grad_accum=sizes.grad_accum,
-    )
-    found: Mesh = made
-    return found
 
 
 def check_loss(loss: Any) -> None:

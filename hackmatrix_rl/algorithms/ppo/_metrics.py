@@ -3,27 +3,10 @@
 from collections.abc import Mapping
 
 import equinox as eqx
-from jaxtyping import Array, Float32, Int32
+from jaxtyping import Array, Float32
 
 from hackmatrix_rl.agent import EpisodeSums, LossMetrics
-from hackmatrix_rl.training import Dispatch, Metrics
-
-
-class Learned(eqx.Module):
-    """The report of learning from minibatches.
-
-    Attributes:
-        losses: metrics of the loss; means over the minibatches with a finite gradient, to the
-            first one that exceeds `target_kl`.
-        gradient_norm: norm before clipping; a mean over the same minibatches.
-        steps: number of gradient steps.
-        skipped: number of steps skipped because the gradient was not finite.
-    """
-
-    losses: LossMetrics
-    gradient_norm: Float32[Array, ""]
-    steps: Int32[Array, ""]
-    skipped: Int32[Array, ""]
+from hackmatrix_rl.training import Dispatch, Metrics, StepReport
 
 
 class UpdateMetrics(eqx.Module):
@@ -31,7 +14,7 @@ class UpdateMetrics(eqx.Module):
 
     Attributes:
         episodes: sums over the episodes that ended.
-        learned: the report of the minibatches.
+        learned: of the gradient steps.
         explained_variance: explained variance of the rollout's values (see `Targets`).
         learning_rate: factor on the optimizer's step.
         scaling: metrics of the loss scaling, after the update.
@@ -39,7 +22,7 @@ class UpdateMetrics(eqx.Module):
     """
 
     episodes: EpisodeSums
-    learned: Learned
+    learned: StepReport
     explained_variance: Float32[Array, ""]
     learning_rate: Float32[Array, ""]
     scaling: Mapping[str, Float32[Array, ""]]
@@ -55,27 +38,18 @@ def read_metrics(sums: UpdateMetrics, dispatch: Dispatch, *, batch: int) -> Metr
         batch: environment steps of one update.
     """
     episode, reward = sums.episodes.means()
-    losses = sums.learned.losses
     means = {
-        "policy_loss": losses.policy_loss,
-        "value_loss": losses.value_loss,
-        "entropy": losses.entropy,
-        "approx_kl": losses.approx_kl,
-        **({} if losses.kl is None else {"kl": losses.kl}),
-        "clip_fraction": losses.clip_fraction,
-        **losses.extra,
-        "gradient_norm": sums.learned.gradient_norm,
         "explained_variance": sums.explained_variance,
         "learning_rate": sums.learning_rate,
         **sums.scaling,
         **sums.scheduled,
     }
     learning: dict[str, int | float] = {
-        name: float(total) / dispatch.count for name, total in means.items()
+        **sums.learned.means(),
+        **{name: float(total) / dispatch.count for name, total in means.items()},
+        **_auxiliary(sums.learned.metrics),
+        **sums.learned.counts(),
     }
-    learning |= _auxiliary(losses)
-    learning["gradient_steps"] = int(sums.learned.steps)
-    learning["skipped"] = int(sums.learned.skipped)
     return Metrics(
         env_steps=dispatch.env_steps,
         updates=dispatch.updates,

@@ -23,19 +23,17 @@ from hackmatrix_rl.agent import (
     scheduled_at,
 )
 from hackmatrix_rl.agent.networks import ActorCritic, rematerialized
-from hackmatrix_rl.agent.precision import FLOAT32, PrecisionPolicy, parameters_of
+from hackmatrix_rl.agent.precision import FLOAT32, PrecisionPolicy
 from hackmatrix_rl.algorithms.ppo._arguments import (
-    Sizes,
     check_losses,
     collector_of,
     critic_warmup_of,
     losses_of,
-    mesh_of,
     num_steps_of,
     target_kl_of,
 )
 from hackmatrix_rl.algorithms.ppo._learning_only import empty_rollout
-from hackmatrix_rl.algorithms.ppo._metrics import Learned, UpdateMetrics, read_metrics
+from hackmatrix_rl.algorithms.ppo._metrics import UpdateMetrics, read_metrics
 from hackmatrix_rl.algorithms.ppo._state import PPOState
 from hackmatrix_rl.algorithms.ppo._teacher import check_teacher, teacher_log_probs
 from hackmatrix_rl.env import Environment, check_is_environment, check_shapes, env_keys
@@ -46,26 +44,18 @@ from hackmatrix_rl.training import (
     CompiledEnvironment,
     Counter,
     Dispatch,
+    GradientStep,
     Learner,
     Loss,
     Metrics,
     Minibatches,
-    MinibatchGradient,
-    filter_scan,
-    learner_shardings,
+    RolloutSizes,
+    StepReport,
     optimizer_of,
+    scan_and_sum,
+    state_shardings,
 )
-from hackmatrix_rl.training.sharding import (
-    BY_ENVIRONMENT,
-    REPLICATED,
-    ShardedCollector,
-    check_offload,
-    constrain,
-    each_array,
-    fsdp_shardings,
-    move,
-    replicated_shardings,
-)
+from hackmatrix_rl.training.sharding import ShardedCollector
 
 
 class PPO(Algorithm[PPOState]):
@@ -187,7 +177,7 @@ class PPO(Algorithm[PPOState]):
                 dtypes are checked; see `check_environment` and `check_policy`. Those of a loss of
                 one's own are checked by `check`, which `Trainer` calls.
         """
-        sizes = Sizes(
+        sizes = RolloutSizes(
             num_envs,
             num_steps_of(num_steps, collector),
             num_minibatches,
@@ -204,9 +194,7 @@ class PPO(Algorithm[PPOState]):
             check_shapes(environment)
         check_policy_shapes(policy, environment.spec, precision=self.precision)
         rematerialized(policy, remat)  # raises if the policy has no such remat
-        self.mesh = mesh_of(mesh, sizes)
-        if offload_optimizer:
-            check_offload(self.mesh.local_devices[0])
+        self.mesh = sizes.mesh_for(mesh)
         self.teaches = bool(getattr(self.loss, "needs_teacher", False))
         if self.teaches:
             check_teacher(policy)
@@ -222,6 +210,7 @@ class PPO(Algorithm[PPOState]):
         self.offload = offload_optimizer
         self.critic_warmup = critic_warmup_of(critic_warmup, policy)
         self.initial_policy = policy
+        _ = self.step  # raises unless the devices can offload
 
     def check(self, policy: ActorCritic) -> None:
         """Traces a loss of one's own on a minibatch of shapes; see `Algorithm.check`.
@@ -257,6 +246,13 @@ class PPO(Algorithm[PPOState]):
         return copy
 
     @property
+    def step(self) -> GradientStep:
+        """The gradient step."""
+        return GradientStep(
+            self.optimizer, self.precision, self.mesh, self.grad_accum, self.remat, self.offload
+        )
+
+    @property
     def steps_per_update(self) -> int:
         """Environment steps of one rollout, over all environments."""
         return self.num_envs * self.collect.num_steps
@@ -271,13 +267,7 @@ class PPO(Algorithm[PPOState]):
         actors_key, learner_key = jax.random.split(key)
         keys = env_keys(actors_key, self.num_envs)
         return PPOState(
-            learner=Learner(
-                policy=policy,
-                optimizer_state=self.optimizer.init(parameters_of(policy)),
-                value_scale=self.value_scale,
-                scaling=self.precision.initial_scaling(),
-                skipped=jnp.zeros((), jnp.int32),
-            ),
+            learner=self.step.init(policy, self.value_scale),
             actors=self.collect.start(policy, self.environment, keys),
             key=learner_key,
             update=jnp.zeros((), jnp.int32),
@@ -295,21 +285,7 @@ class PPO(Algorithm[PPOState]):
 
     def shardings(self, state: PPOState) -> PyTree[NamedSharding]:
         """The learner is cut along `fsdp`, the environments along `data`."""
-        replicated = NamedSharding(self.mesh, REPLICATED)
-        by_environment = NamedSharding(self.mesh, BY_ENVIRONMENT)
-        # Every leaf of the actors has an axis of environments, but for the number of steps.
-        actors = each_array(lambda leaf: by_environment if leaf.ndim else replicated, state.actors)
-        shardings: PyTree[NamedSharding] = eqx.tree_at(
-            lambda state: (state.learner, state.actors),
-            replicated_shardings(self.mesh, state),
-            (learner_shardings(self.mesh, state.learner, offload=self.offload), actors),
-        )
-        if state.teacher is None:
-            return shardings
-        with_teacher: PyTree[NamedSharding] = eqx.tree_at(
-            lambda state: state.teacher, shardings, fsdp_shardings(self.mesh, state.teacher)
-        )
-        return with_teacher
+        return state_shardings(self.mesh, state, networks=("teacher",), offload=self.offload)
 
     def metrics(self, report: UpdateMetrics, dispatch: Dispatch) -> Metrics:
         """Means of the losses over the updates, and of the episodes that ended."""
@@ -385,7 +361,7 @@ class PPO(Algorithm[PPOState]):
         rate: Float32[Array, ""],
         *,
         critic_only: Bool[Array, ""] | None = None,
-    ) -> tuple[Learner, Learned]:
+    ) -> tuple[Learner, StepReport]:
         """Descends the loss on one minibatch after another.
 
         Args:
@@ -395,65 +371,31 @@ class PPO(Algorithm[PPOState]):
             rate: factor on the optimizer's changes.
             critic_only: whether only the value head learns; `None`: everything does.
         """
-        take_gradient = MinibatchGradient(
-            self.loss, self.precision, self.grad_accum, self.remat, self.mesh
-        )
+        step = self.step
 
         def descend(
             carry: tuple[Learner, Bool[Array, ""]],
             inputs: tuple[Int32[Array, " environments"], UInt32[Array, ""]],
-        ) -> tuple[tuple[Learner, Bool[Array, ""]], PyTree[Array]]:
-            learner, going = carry
+        ) -> tuple[tuple[Learner, Bool[Array, ""]], StepReport]:
+            learner, active = carry
             environments, number = inputs
             minibatch = replace(batch.select_from_blocks(environments), number=number)
-            gradient, losses = take_gradient(learner.policy, minibatch, learner.scaling)
-            gradient = constrain(gradient, fsdp_shardings(self.mesh, gradient))
-
-            looked_at = going
+            gradient, losses, _ = step.gradient(learner, self.loss, minibatch)
+            include = active
             if self.target_kl is not None:
-                # NaN does not end the update: the step is skipped and counted below.
-                going = going & ~(losses.divergence > self.target_kl)
-            norm = optax.tree.norm(gradient)
-            finite = jnp.isfinite(norm)
-            if self.offload:
-                learner = self._with_optimizer_state(learner, offload=False)
-            learner = learner.step(
-                self.optimizer, gradient, rate, take=going & finite, critic_only=critic_only
-            )
-            learner = eqx.tree_at(
-                lambda x: (x.scaling, x.skipped),
+                # NaN does not end the update: the step is skipped and counted.
+                active = active & ~(losses.divergence > self.target_kl)
+            learner, report = step.apply(
                 learner,
-                (
-                    self.precision.adjust(learner.scaling, finite),
-                    learner.skipped + (going & ~finite).astype(jnp.int32),
-                ),
+                gradient,
+                losses,
+                rate,
+                active=active,
+                include=include,
+                critic_only=critic_only,
             )
-            counts = (going & finite).astype(jnp.int32), (going & ~finite).astype(jnp.int32)
-            learner = constrain(learner, fsdp_shardings(self.mesh, learner))
-            if self.offload:
-                learner = self._with_optimizer_state(learner, offload=True)
-            return (learner, going), ((losses, norm), counts, looked_at & finite)
+            return (learner, active), report
 
         numbers = batch.number + jnp.arange(order.shape[0], dtype=jnp.uint32)
-        (learner, _), (reports, counts, weight) = filter_scan(
-            descend, (learner, jnp.array(True)), (order, numbers)
-        )
-        losses, norm = jax.tree.map(lambda leaf: _mean_where(weight, leaf), reports)
-        steps, skipped = (jnp.sum(count) for count in counts)
-        return learner, Learned(losses=losses, gradient_norm=norm, steps=steps, skipped=skipped)
-
-    def _with_optimizer_state(self, learner: Learner, *, offload: bool) -> Learner:
-        """The learner with the optimizer's state on the host, or on the device."""
-        where = learner_shardings(self.mesh, learner, offload=offload).optimizer_state
-        moved: Learner = eqx.tree_at(
-            lambda x: x.optimizer_state, learner, move(learner.optimizer_state, where)
-        )
-        return moved
-
-
-def _mean_where(
-    where: Bool[Array, " minibatches"], values: Float32[Array, " minibatches"]
-) -> Float32[Array, ""]:
-    # Not a weighted sum: what is left out may be NaN.
-    total = jnp.sum(jnp.where(where, values, 0.0))
-    return total / jnp.maximum(jnp.sum(where.astype(jnp.float32)), 1.0)
+        (learner, _), report = scan_and_sum(descend, (learner, jnp.array(True)), (order, numbers))
+        return learner, report

@@ -9,27 +9,24 @@ from hackmatrix_rl.algorithms.r2d2._acting import (
 )
 from hackmatrix_rl.algorithms.r2d2._buffer import (
     Buffer,
-    Drawn,
+    Sample,
     with_priorities,
 )
 from hackmatrix_rl.algorithms.r2d2._config import R2D2Config
 from hackmatrix_rl.algorithms.r2d2._learning import (
+    LearnerState,
     LearnFromSequences,
-    Student,
 )
 from hackmatrix_rl.algorithms.r2d2._loss import (
-    Losses,
     SequenceLoss,
 )
 from hackmatrix_rl.algorithms.r2d2._play_ahead import (
     play_ahead,
 )
 from hackmatrix_rl.algorithms.r2d2._q_values import (
-    best_action,
     memory_after,
     q_values,
     unroll_q,
-    value_of,
 )
 from hackmatrix_rl.algorithms.r2d2._r2d2 import (
     R2D2,
@@ -58,23 +55,21 @@ __all__ = [
     "R2D2",
     "ActorsAndSteps",
     "Buffer",
-    "Drawn",
     "EpsilonGreedy",
     "LastPosition",
     "LearnFromSequences",
-    "Losses",
+    "LearnerState",
     "NewSteps",
     "Prioritized",
     "R2D2Config",
     "R2D2State",
+    "Sample",
     "Sampling",
     "SequenceLoss",
     "Sizes",
     "SquareRootScale",
     "Steps",
-    "Student",
     "Uniform",
-    "best_action",
     "double_q",
     "memory_after",
     "n_step_returns",
@@ -82,6 +77,5 @@ __all__ = [
     "play_steps",
     "q_values",
     "unroll_q",
-    "value_of",
     "with_priorities",
 ]

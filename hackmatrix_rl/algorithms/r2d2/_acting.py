@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
 
-from hackmatrix_rl.agent import CollectorState, EpisodeSums, MaskedCategorical
+from hackmatrix_rl.agent import CollectorState, EpisodeSums, MaskedCategorical, epsilon_greedy
 from hackmatrix_rl.agent.networks import ActorCritic, evaluator_of, reset_carry
-from hackmatrix_rl.algorithms.r2d2._q_values import best_action, q_values
+from hackmatrix_rl.algorithms.r2d2._q_values import q_values
 from hackmatrix_rl.env import Environment
 from hackmatrix_rl.errors import number
 
@@ -65,10 +65,7 @@ class EpsilonGreedy(eqx.Module):
             epsilon: probability of a random one.
             key: decides.
         """
-        whether, which = jax.random.split(key)
-        anything = MaskedCategorical(jnp.zeros_like(values), mask).sample(which)
-        explores = jax.random.uniform(whether) < epsilon
-        return jnp.where(explores, anything, best_action(values, mask))
+        return epsilon_greedy(MaskedCategorical(values, mask), epsilon, key=key)
 
 
 class LastPosition(eqx.Module):

@@ -13,7 +13,7 @@ from hackmatrix_rl.algorithms.r2d2._sampling import Sampling
 from hackmatrix_rl.env import Environment
 
 
-class Drawn(eqx.Module):
+class Sample(eqx.Module):
     """Sequences to learn from.
 
     Attributes:
@@ -22,16 +22,16 @@ class Drawn(eqx.Module):
             `[sequences, ...]`.
         environment: the number of each sequence's environment on its device.
         start: where in the ring each begins, in updates.
-        probability: of the draw, among all sequences of the environments of a block.
-        counts: 1, or 0 where nothing could be drawn.
+        weight: how much each counts in the loss, up to a common factor.
+        valid: 1, or 0 where nothing could be drawn.
     """
 
     steps: Steps
     carry: PyTree[Array]
     environment: Int32[Array, " sequences"]
     start: Int32[Array, " sequences"]
-    probability: Float32[Array, " sequences"]
-    counts: Float32[Array, " sequences"]
+    weight: Float32[Array, " sequences"]
+    valid: Float32[Array, " sequences"]
 
 
 class Buffer(eqx.Module):
@@ -126,7 +126,7 @@ class Buffer(eqx.Module):
             filled=jnp.minimum(self.filled + count, length),
         )
 
-    def there(self, starts: int, window: int) -> Bool[Array, " starts"]:
+    def valid_starts(self, starts: int, window: int) -> Bool[Array, " starts"]:
         """Where in the ring a whole sequence begins; the same for all environments.
 
         Args:
@@ -147,7 +147,7 @@ class Buffer(eqx.Module):
         starts: int,
         window: int,
         keys: Key[Array, " blocks"],
-    ) -> Drawn:
+    ) -> Sample:
         """Sequences at random.
 
         The environments are cut into blocks of neighbours, one for each key, and each block gives
@@ -163,40 +163,41 @@ class Buffer(eqx.Module):
         num_envs, length = self.steps.reward.shape
         blocks = keys.shape[0]
         size = num_envs // blocks
-        there = jnp.broadcast_to(self.there(starts, window)[None], (size, starts))
+        valid = jnp.broadcast_to(self.valid_starts(starts, window)[None], (size, starts))
 
         def apart(leaf: Array) -> Array:
             return leaf.reshape(blocks, size, starts)
 
         place, probability = jax.vmap(
-            lambda priority, key: sampling.draw(there, priority, count, key=key)
+            lambda priority, key: sampling.draw(valid, priority, count, key=key)
         )(jax.tree.map(apart, self.priority), keys)
         first = jnp.arange(0, num_envs, size, dtype=jnp.int32)
         environment = (first[:, None] + place // starts).ravel()
         start = (place % starts).ravel()
         times = start[:, None] * (length // starts) + jnp.arange(window, dtype=jnp.int32)[None]
         where = (environment[:, None], times % length)
-        return Drawn(
+        probability = probability.ravel()
+        return Sample(
             steps=jax.tree.map(lambda leaf: leaf[where], self.steps),
             carry=jax.tree.map(lambda leaf: leaf[environment, start], self.carry),
             environment=environment,
             start=start,
-            probability=probability.ravel(),
-            counts=(there[0, start] & (probability.ravel() > 0)).astype(jnp.float32),
+            weight=sampling.weight(probability, jnp.sum(valid).astype(jnp.float32)),
+            valid=(valid[0, start] & (probability > 0)).astype(jnp.float32),
         )
 
 
 def with_priorities(
-    priority: Float32[Array, "num_envs starts"], drawn: Drawn, new: Float32[Array, " sequences"]
+    priority: Float32[Array, "num_envs starts"], sample: Sample, new: Float32[Array, " sequences"]
 ) -> Float32[Array, "num_envs starts"]:
-    """The priorities with new ones for the sequences that were drawn and count.
+    """The priorities with new ones for the valid sequences of a sample.
 
     Args:
         priority: of all sequences.
-        drawn: some of them.
+        sample: some of them.
         new: their priorities.
     """
-    where = (drawn.environment, drawn.start)
-    kept = jnp.where(drawn.counts > 0, new, priority[where])
+    where = (sample.environment, sample.start)
+    kept = jnp.where(sample.valid > 0, new, priority[where])
     # A sequence may be drawn twice. The largest of its numbers is the same in any order.
     return priority.at[where].set(0.0).at[where].max(kept)

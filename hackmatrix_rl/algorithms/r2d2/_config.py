@@ -237,6 +237,8 @@ class R2D2Config(TrainConfig):
             sequence_batch_size=self.sequence_batch_size,
             train_steps=self.train_steps,
             grad_accum=self.grad_accum,
+            remat=self.remat,
+            offload_optimizer=self.offload_optimizer,
             learning_starts=self.learning_starts,
             target_update=self.target_update,
             optimizer=adam(self.max_grad_norm),

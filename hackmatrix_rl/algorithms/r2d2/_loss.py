@@ -1,35 +1,20 @@
 """What sequence-replay Q-learning minimises."""
 
+from dataclasses import replace
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float32, PyTree
 
-from hackmatrix_rl.agent import ValueScale
-from hackmatrix_rl.agent.networks import ActorCritic
+from hackmatrix_rl.agent import QLosses, ValueScale, value_of
+from hackmatrix_rl.agent.networks import ActorCritic, Evaluator, evaluator_of
 from hackmatrix_rl.algorithms.r2d2._acting import Steps
-from hackmatrix_rl.algorithms.r2d2._buffer import Drawn
-from hackmatrix_rl.algorithms.r2d2._q_values import memory_after, unroll_q, value_of
+from hackmatrix_rl.algorithms.r2d2._buffer import Sample
+from hackmatrix_rl.algorithms.r2d2._q_values import memory_after, unroll_q
 from hackmatrix_rl.algorithms.r2d2._sampling import Sampling
 from hackmatrix_rl.algorithms.r2d2._targets import double_q, n_step_returns
-
-
-class Losses(eqx.Module):
-    """Sums over sequences of means over their steps.
-
-    Attributes:
-        q_loss: half of the squared error, in squared units of the network.
-        td_error: the absolute error, in units of the network.
-        q_value: Q-value of the actions that were taken, in units of reward.
-        q_target: what it should be, in units of reward.
-        count: number of sequences.
-    """
-
-    q_loss: Float32[Array, "*axes"]
-    td_error: Float32[Array, "*axes"]
-    q_value: Float32[Array, "*axes"]
-    q_target: Float32[Array, "*axes"]
-    count: Float32[Array, "*axes"]
+from hackmatrix_rl.training import mean_weights
 
 
 class SequenceLoss(eqx.Module):
@@ -52,42 +37,46 @@ class SequenceLoss(eqx.Module):
     burn_in: int = eqx.field(static=True)
     dueling: bool = eqx.field(static=True)
 
+    def prepare(self, sample: Sample) -> tuple["SequenceLoss", Sample]:
+        """Weights over the whole sample: the largest is 1, and the mean is over what is valid."""
+        weight = jnp.where(sample.valid > 0, sample.weight, 0.0)
+        largest = jnp.max(weight)
+        weight = weight / jnp.where(largest > 0, largest, 1.0)
+        return self, replace(sample, weight=weight, valid=mean_weights(sample.valid))
+
     def __call__(
         self,
-        policy: ActorCritic,
+        policy: ActorCritic | Evaluator,
+        sample: Sample,
         target: ActorCritic,
         scale: ValueScale,
-        drawn: Drawn,
-        weight: Float32[Array, " sequences"],
-    ) -> tuple[Float32[Array, ""], tuple[Losses, Float32[Array, " sequences"] | None]]:
-        """The weighted mean over the sequences; one that does not count adds nothing.
+    ) -> tuple[Float32[Array, ""], QLosses, Float32[Array, " sequences"] | None]:
+        """The weighted mean over the sequences; one that is not valid adds nothing.
 
         Args:
             policy: the network that learns.
+            sample: sequences of `burn_in` steps, those to learn from, and `n_step` more.
             target: the target network.
             scale: the units of both.
-            drawn: sequences of `burn_in` steps, those to learn from, and `n_step` more.
-            weight: of each sequence.
 
         Returns:
-            The mean; and the sums over the sequences, with the new priority of each.
+            The mean, the metrics, and the new priority of each sequence.
         """
-        steps: Steps = jax.tree.map(lambda leaf: jnp.swapaxes(leaf, 0, 1), drawn.steps)
-        error, value, wanted = self.errors(policy, target, scale, steps, drawn.carry)
-        losses = Losses(
+        steps: Steps = jax.tree.map(lambda leaf: jnp.swapaxes(leaf, 0, 1), sample.steps)
+        error, value, wanted = self.errors(policy, target, scale, steps, sample.carry)
+        losses = QLosses(
             q_loss=0.5 * jnp.mean(error**2, axis=0),
             td_error=jnp.mean(jnp.abs(error), axis=0),
             q_value=jnp.mean(scale.denormalize(value), axis=0),
             q_target=jnp.mean(wanted, axis=0),
-            count=jnp.ones_like(weight),
         )
-        mean = jnp.mean(drawn.counts * weight * losses.q_loss)
-        sums = jax.tree.map(lambda leaf: jnp.sum(drawn.counts * leaf), losses)
-        return mean, (sums, self.sampling.priority(error))
+        mean = jnp.mean(sample.valid * sample.weight * losses.q_loss)
+        means = jax.tree.map(lambda leaf: jnp.mean(sample.valid * leaf), losses)
+        return mean, means, self.sampling.priority(error)
 
     def errors(
         self,
-        policy: ActorCritic,
+        policy: ActorCritic | Evaluator,
         target: ActorCritic,
         scale: ValueScale,
         steps: Steps,
@@ -114,11 +103,18 @@ class SequenceLoss(eqx.Module):
         here: Steps = jax.tree.map(lambda leaf: leaf[self.burn_in :], steps)
         last = None if here.last is None else here.last.observation
 
-        def look(network: ActorCritic) -> tuple[Array, Array | None]:
+        def look(network: ActorCritic | Evaluator) -> tuple[Array, Array | None]:
             # Each network makes a memory of its own of the same steps.
-            memory = memory_after(network, before.observation, carry, before.done)
+            evaluator = evaluator_of(network)
+            memory = memory_after(evaluator.policy, before.observation, carry, before.done)
             return unroll_q(
-                network, here.observation, last, memory, here.done, dueling=self.dueling
+                evaluator.policy,
+                here.observation,
+                last,
+                memory,
+                here.done,
+                dueling=self.dueling,
+                recompute=getattr(evaluator, "recompute", False),
             )
 
         (online, online_last), (other, other_last) = look(policy), look(target)

@@ -5,9 +5,8 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float32, Int32, PyTree
+from jaxtyping import Array, Bool, Float32, PyTree
 
-from hackmatrix_rl.agent import MaskedCategorical
 from hackmatrix_rl.agent.networks import (
     ActorCritic,
     RecurrentActorCritic,
@@ -33,20 +32,6 @@ def q_values(
     return value[..., None] + logits - jnp.mean(logits, axis=-1, keepdims=True)
 
 
-def best_action(
-    values: Float32[Array, "*axes num_actions"], mask: Bool[Array, "*axes num_actions"]
-) -> Int32[Array, "*axes"]:
-    """The legal action of the largest value, the first of several; the first if none is legal."""
-    return MaskedCategorical(values, mask).mode()
-
-
-def value_of(
-    values: Float32[Array, "*axes num_actions"], action: Int32[Array, "*axes"]
-) -> Float32[Array, "*axes"]:
-    """The value of one action."""
-    return jnp.take_along_axis(values, action[..., None], axis=-1)[..., 0]
-
-
 def unroll_q(
     policy: ActorCritic,
     observation: PyTree[Array],
@@ -55,6 +40,7 @@ def unroll_q(
     done: Bool[Array, "time batch"],
     *,
     dueling: bool,
+    recompute: bool = False,
 ) -> tuple[
     Float32[Array, "time batch num_actions"], Float32[Array, "time batch num_actions"] | None
 ]:
@@ -67,20 +53,22 @@ def unroll_q(
         carry: the memory before the first step; each leaf `[batch, ...]`.
         done: whether an episode ended with a step. The memory starts anew after it.
         dueling: as for `q_values`.
+        recompute: keep only the input of each step for the gradient.
 
     Returns:
         The Q-values of the observations, and those of `last`, each with the memory that belongs
         to it.
     """
     initial = policy.initial_carry()
-    if isinstance(policy, RecurrentActorCritic):
+    if isinstance(policy, RecurrentActorCritic) and not recompute:
         drive = jax.vmap(jax.vmap(policy.drive))
         driven = (drive(observation), None if last is None else drive(last))
         hidden = unroll_steps(AdvanceTwice(policy), initial, driven, carry, done)
         heads = jax.vmap(jax.vmap(policy.heads))
         found = tuple(None if each is None else heads(each) for each in hidden)
     else:
-        found = unroll_steps(CallTwice(policy), initial, (observation, last), carry, done)
+        seen = observation, last
+        found = unroll_steps(CallTwice(policy), initial, seen, carry, done, recompute=recompute)
     here, after = (
         None if each is None else q_values(each[0], each[1], dueling=dueling) for each in found
     )

@@ -1,5 +1,6 @@
 """Sequence-replay Q-learning: one update plays, writes and learns."""
 
+from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
@@ -19,15 +20,14 @@ from hackmatrix_rl.agent import (
     precision_of,
     start_collector,
 )
-from hackmatrix_rl.agent.networks import ActorCritic
-from hackmatrix_rl.agent.precision import FLOAT32, PrecisionPolicy, parameters_of
+from hackmatrix_rl.agent.networks import ActorCritic, rematerialized
+from hackmatrix_rl.agent.precision import FLOAT32, PrecisionPolicy
 from hackmatrix_rl.algorithms.r2d2._acting import EpsilonGreedy, NewSteps, play_steps
 from hackmatrix_rl.algorithms.r2d2._buffer import Buffer
-from hackmatrix_rl.algorithms.r2d2._learning import LearnFromSequences
+from hackmatrix_rl.algorithms.r2d2._learning import LearnerState, LearnFromSequences
 from hackmatrix_rl.algorithms.r2d2._loss import SequenceLoss
-from hackmatrix_rl.algorithms.r2d2._metrics import QReport, read_report
 from hackmatrix_rl.algorithms.r2d2._sampling import Sampling, Uniform
-from hackmatrix_rl.algorithms.r2d2._sizes import Sizes, mesh_for
+from hackmatrix_rl.algorithms.r2d2._sizes import Sizes
 from hackmatrix_rl.algorithms.r2d2._state import ActorsAndSteps, R2D2State
 from hackmatrix_rl.algorithms.r2d2._value_scale import SquareRootScale
 from hackmatrix_rl.env import Environment, check_shapes, env_keys
@@ -37,19 +37,13 @@ from hackmatrix_rl.training import (
     Algorithm,
     Counter,
     Dispatch,
-    Learner,
+    GradientStep,
     Metrics,
+    UpdateReport,
     optimizer_of,
+    state_shardings,
 )
-from hackmatrix_rl.training.sharding import (
-    BY_ENVIRONMENT,
-    REPLICATED,
-    each_array,
-    fsdp_shardings,
-    on_each_device,
-    replicated_shardings,
-    specs_of,
-)
+from hackmatrix_rl.training.sharding import BY_ENVIRONMENT, on_each_device, specs_of
 
 
 class R2D2(Algorithm[R2D2State]):
@@ -109,6 +103,8 @@ class R2D2(Algorithm[R2D2State]):
         sequence_batch_size: int = 64,
         train_steps: int = 1,
         grad_accum: int = 1,
+        remat: str = "none",
+        offload_optimizer: bool = False,
         learning_starts: int = 0,
         target_update: int = 100,
         optimizer: optax.GradientTransformation | None = None,
@@ -143,6 +139,8 @@ class R2D2(Algorithm[R2D2State]):
             grad_accum: parts of a gradient step's sequences. They go through the network one after
                 another to save memory, and their gradients are added. It must divide the
                 sequences of each device.
+            remat: as for `PPO`: `none` or `full`.
+            offload_optimizer: as for `PPO`.
             learning_starts: steps to play before the first gradient step, over all environments.
             target_update: gradient steps after which the target network is renewed.
             optimizer: as for `PPO`.
@@ -174,6 +172,7 @@ class R2D2(Algorithm[R2D2State]):
             raise ValueError(f"gamma must be from 0 to 1, not {gamma}")
         precision = precision_of(precision)
         _check_policy(policy, environment, precision)
+        rematerialized(policy, remat)  # raises if the policy has no such remat
         optimizer, self.learning_rate = optimizer_of(optimizer, learning_rate)
         sizes = Sizes(
             num_envs,
@@ -192,11 +191,14 @@ class R2D2(Algorithm[R2D2State]):
         self.explore = explore
         self.value_scale = scale
         self.sizes = sizes
-        self.mesh = mesh_for(mesh, sizes)
+        self.mesh = sizes.in_blocks.mesh_for(mesh, grad_accum=sizes.grad_accum, samples="sequences")
         self.keep_buffer = truth("keep_buffer", keep_buffer)
         self.initial_policy = policy
         loss = SequenceLoss(sampling, gamma, sizes.n_step, sizes.burn_in, dueling)
-        self.learn = LearnFromSequences(loss, precision, optimizer, sizes, self.mesh)
+        step = GradientStep(
+            optimizer, precision, self.mesh, sizes.grad_accum, remat, offload_optimizer
+        )
+        self.learn = LearnFromSequences(loss, step, sizes)
         self._check_memory(policy)
 
     @property
@@ -233,13 +235,7 @@ class R2D2(Algorithm[R2D2State]):
         actors_key, learner_key = jax.random.split(key)
         keys = env_keys(actors_key, self.sizes.num_envs)
         return R2D2State(
-            learner=Learner(
-                policy=policy,
-                optimizer_state=self.learn.optimizer.init(parameters_of(policy)),
-                value_scale=self.value_scale,
-                scaling=self.learn.precision.initial_scaling(),
-                skipped=jnp.zeros((), jnp.int32),
-            ),
+            learner=self.learn.step.init(policy, self.value_scale),
             target=policy,
             actors=ActorsAndSteps(
                 collector=start_collector(self.environment, policy, keys),
@@ -261,28 +257,18 @@ class R2D2(Algorithm[R2D2State]):
 
     def shardings(self, state: R2D2State) -> PyTree[NamedSharding]:
         """Networks are cut along `fsdp`, environments and buffer along `data`."""
-        by_environment = NamedSharding(self.mesh, BY_ENVIRONMENT)
-        whole = NamedSharding(self.mesh, REPLICATED)
-        shardings: PyTree[NamedSharding] = eqx.tree_at(
-            lambda state: (state.learner, state.target, state.actors),
-            replicated_shardings(self.mesh, state),
-            (
-                fsdp_shardings(self.mesh, state.learner),
-                fsdp_shardings(self.mesh, state.target),
-                each_array(lambda leaf: by_environment if leaf.ndim else whole, state.actors),
-            ),
-        )
-        return shardings
+        offload = self.learn.step.offload
+        return state_shardings(self.mesh, state, networks=("target",), offload=offload)
 
-    def metrics(self, report: QReport, dispatch: Dispatch) -> Metrics:
+    def metrics(self, report: UpdateReport, dispatch: Dispatch) -> Metrics:
         """Means over the episodes that ended, and of the losses."""
-        return read_report(report, dispatch, batch=self.steps_per_update)
+        return report.metrics(dispatch, batch=self.steps_per_update)
 
-    def __call__(self, state: R2D2State) -> tuple[R2D2State, QReport]:
+    def __call__(self, state: R2D2State) -> tuple[R2D2State, UpdateReport]:
         """The state after one update, and what happened in it."""
         return self.learn_from(state, self.play(state.learner.policy, state.actors.collector))
 
-    def learn_from(self, state: R2D2State, new: NewSteps) -> tuple[R2D2State, QReport]:
+    def learn_from(self, state: R2D2State, new: NewSteps) -> tuple[R2D2State, UpdateReport]:
         """Writes the steps of an update, and learns.
 
         Args:
@@ -291,31 +277,26 @@ class R2D2(Algorithm[R2D2State]):
         """
         buffer = state.actors.buffer.write(new.steps, new.memory)
         rate = self.learning_rate(state.env_steps.as_float())
-        student, learned = self.learn(
-            state.learner,
-            state.target,
-            state.gradient_steps,
+        learned, steps = self.learn(
+            LearnerState(state.learner, state.target, buffer.priority, state.gradient_steps),
             buffer,
             rate,
             jax.random.fold_in(state.key, state.update),
         )
-        buffer = eqx.tree_at(
-            lambda x: x.priority, buffer, student.priority, is_leaf=lambda x: x is None
-        )
         after = R2D2State(
-            learner=student.learner,
-            target=student.target,
-            actors=ActorsAndSteps(new.collector, buffer),
-            gradient_steps=student.gradient_steps,
+            learner=learned.learner,
+            target=learned.target,
+            actors=ActorsAndSteps(new.collector, replace(buffer, priority=learned.priority)),
+            gradient_steps=learned.gradient_steps,
             key=state.key,
             update=state.update + 1,
             env_steps=state.env_steps.add(self.steps_per_update),
         )
-        return after, QReport(
+        return after, UpdateReport(
             episodes=new.episodes,
-            learned=learned,
-            learning_rate=rate,
-            scaling=self.learn.precision.report(student.learner.scaling),
+            learned=steps,
+            scheduled={"learning_rate": rate},
+            scaling=self.learn.step.precision.report(learned.learner.scaling),
         )
 
     def play(
@@ -345,7 +326,7 @@ class R2D2(Algorithm[R2D2State]):
             return vars(after), steps, jax.tree.map(lambda leaf: leaf[None], sums)
 
         # Cast first: then less is gathered if parameters are cut along `fsdp`.
-        policy = self.learn.precision.cast_to_compute(policy)
+        policy = self.learn.step.precision.cast_to_compute(policy)
         cut = specs_of(CollectorState.environment_axes())
         after, steps, sums = on_each_device(
             self.mesh if mesh is None else mesh,

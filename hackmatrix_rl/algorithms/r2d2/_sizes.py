@@ -2,10 +2,8 @@
 
 from dataclasses import dataclass, fields
 
-from jax.sharding import Mesh
-
 from hackmatrix_rl.errors import ArgumentError, whole
-from hackmatrix_rl.training.sharding import Blocks, divisors
+from hackmatrix_rl.training.sharding import Blocks
 
 FROM_ZERO = ("burn_in", "learning_starts")
 
@@ -99,28 +97,3 @@ class Sizes:
     def of_each(self) -> int:
         """Sequences of a gradient step from each block."""
         return self.in_blocks.of_each
-
-
-def mesh_for(given: Mesh | str | None, sizes: Sizes) -> Mesh:
-    """The mesh that the argument is, or that its text describes; one device for `None`.
-
-    Args:
-        given: the argument.
-        sizes: of an update.
-
-    Raises:
-        TypeError: the argument is neither a mesh nor a text.
-        ValueError: the devices here cannot form the mesh, or environments and batch do not divide
-            over it, or the sequences of a device not into the parts of a gradient step.
-    """
-    made = sizes.in_blocks.mesh_for(given)
-    on_one = sizes.sequence_batch_size // made.size
-    if on_one % sizes.grad_accum:
-        fit = " or ".join(", ".join(map(str, divisors(on_one))).rsplit(", ", 1))
-        raise ArgumentError(
-            f"{{grad_accum}} does not divide the {on_one} sequences that each device has of "
-            f"{{sequence_batch_size}}; use {{grad_accum:={fit}}}",
-            grad_accum=sizes.grad_accum,
-            sequence_batch_size=sizes.sequence_batch_size,
-        )
-    return made

@@ -3,8 +3,7 @@
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32
 
-from hackmatrix_rl.agent import ValueScale
-from hackmatrix_rl.algorithms.r2d2._q_values import best_action, value_of
+from hackmatrix_rl.agent import ValueScale, best_action, value_of
 
 
 def double_q(

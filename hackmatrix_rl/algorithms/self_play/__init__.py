@@ -2,8 +2,8 @@
 
 from hackmatrix_rl.algorithms.self_play._buffer import (
     Buffer,
-    Drawn,
     Outcomes,
+    Sample,
     outcomes_of,
 )
 from hackmatrix_rl.algorithms.self_play._config import SelfPlayConfig
@@ -70,7 +70,6 @@ __all__ = [
     "NO_MOVE",
     "BoardPlayer",
     "Buffer",
-    "Drawn",
     "Found",
     "Games",
     "GamesAndMoves",
@@ -86,6 +85,7 @@ __all__ = [
     "RandomPlayer",
     "Record",
     "Results",
+    "Sample",
     "Search",
     "SearchLoss",
     "SearchPlayer",

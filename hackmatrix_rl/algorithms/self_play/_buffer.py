@@ -12,7 +12,7 @@ from hackmatrix_rl.algorithms.self_play._games import Moves
 from hackmatrix_rl.env import EnvSpec, Symmetry
 
 
-class Drawn(eqx.Module):
+class Sample(eqx.Module):
     """Positions to learn from.
 
     Attributes:
@@ -20,14 +20,14 @@ class Drawn(eqx.Module):
         mask: the legal moves.
         weights: the policy to learn.
         value: the value to learn: how the game ended for the player to move.
-        counts: 1, or 0 where a game has no position yet whose end is known.
+        valid: 1, or 0 where a game has no position yet whose end is known.
     """
 
     observation: PyTree[Array]
     mask: Bool[Array, "positions num_actions"]
     weights: Float32[Array, "positions num_actions"]
     value: Float32[Array, " positions"]
-    counts: Float32[Array, " positions"]
+    valid: Float32[Array, " positions"]
 
 
 class Outcomes(NamedTuple):
@@ -109,7 +109,7 @@ class Buffer(eqx.Module):
         symmetry: Symmetry | None,
         *,
         keys: Key[Array, " blocks"],
-    ) -> Drawn:
+    ) -> Sample:
         """Positions at random whose end is known.
 
         The games are cut into blocks of neighbours, one for each key, and each block gives one
@@ -138,10 +138,10 @@ class Buffer(eqx.Module):
         seen = (moves.observation, moves.mask, moves.weights)
         if symmetry is not None:
             seen = jax.vmap(partial(_changed, symmetry))(*seen, change_keys)
-        return Drawn(
+        return Sample(
             *seen,
             value=outcomes.value[game, time],
-            counts=(time < outcomes.known[game]).astype(jnp.float32),
+            valid=(time < outcomes.known[game]).astype(jnp.float32),
         )
 
     def _oldest(self) -> Int32[Array, ""]:

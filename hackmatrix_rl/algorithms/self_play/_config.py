@@ -283,6 +283,7 @@ class SelfPlayConfig(RunConfig):
             buffer_size=self.buffer_size,
             training_batch_size=self.training_batch_size,
             train_steps=self.train_steps,
+            grad_accum=self.grad_accum,
         )
 
     @property
@@ -324,6 +325,9 @@ class SelfPlayConfig(RunConfig):
             buffer_size=self.buffer_size,
             training_batch_size=self.training_batch_size,
             train_steps=self.train_steps,
+            grad_accum=self.grad_accum,
+            remat=self.remat,
+            offload_optimizer=self.offload_optimizer,
             opening=self.opening,
             optimizer=adam(self.max_grad_norm),
             learning_rate=self._rate(),

@@ -1,5 +1,7 @@
 """What self-play minimises."""
 
+from dataclasses import replace
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -7,28 +9,27 @@ import numpy as np
 from jaxtyping import Array, Float32
 
 from hackmatrix_rl.agent import MaskedCategorical
-from hackmatrix_rl.agent.networks import ActorCritic
-from hackmatrix_rl.algorithms.self_play._buffer import Drawn
+from hackmatrix_rl.agent.networks import ActorCritic, Evaluator, evaluator_of
+from hackmatrix_rl.algorithms.self_play._buffer import Sample
+from hackmatrix_rl.training import mean_weights
 
 _SMALLEST = float(np.finfo(np.float32).tiny)
 
 
 class Losses(eqx.Module):
-    """Sums over positions.
+    """Means over the valid positions.
 
     Attributes:
         policy_loss: cross-entropy of the network's policy to the search's weights, in nats.
         value_loss: squared error of the value.
         entropy: of the network's policy, in nats.
         search_entropy: of the search's weights, in nats.
-        count: number of positions.
     """
 
     policy_loss: Float32[Array, "*steps"]
     value_loss: Float32[Array, "*steps"]
     entropy: Float32[Array, "*steps"]
     search_entropy: Float32[Array, "*steps"]
-    count: Float32[Array, "*steps"]
 
 
 class SearchLoss(eqx.Module):
@@ -47,29 +48,34 @@ class SearchLoss(eqx.Module):
         if not self.vf_coef >= 0:
             raise ValueError(f"vf_coef must not be negative, but is {self.vf_coef}")
 
-    def __call__(self, policy: ActorCritic, drawn: Drawn) -> tuple[Float32[Array, ""], Losses]:
-        """The mean over all drawn positions; a position that does not count adds nothing.
+    def prepare(self, sample: Sample) -> tuple["SearchLoss", Sample]:
+        """The same loss, and a sample whose mean is that over its valid positions."""
+        return self, replace(sample, valid=mean_weights(sample.valid))
+
+    def __call__(
+        self, policy: ActorCritic | Evaluator, sample: Sample
+    ) -> tuple[Float32[Array, ""], Losses]:
+        """The mean over all positions; one that is not valid adds nothing.
 
         Args:
-            policy: the network.
-            drawn: what to learn from.
+            policy: the network, or an evaluator of it.
+            sample: what to learn from.
         """
-        logits, value, _ = jax.vmap(policy, in_axes=(0, None))(
-            drawn.observation, policy.initial_carry()
-        )
-        chances = MaskedCategorical(logits, drawn.mask)
-        found = MaskedCategorical(_logarithm(drawn.weights), drawn.mask)
-        finite = jnp.where(chances.support, chances.log_probs, 0.0)
+        evaluator = evaluator_of(policy)
+        one_step = jax.tree.map(lambda leaf: leaf[None], sample.observation)
+        carry, done = evaluator.policy.initial_carry(), jnp.zeros((1, sample.value.size), bool)
+        logits, value = (leaf[0] for leaf in evaluator.unroll(one_step, carry, done))
+        pi = MaskedCategorical(logits, sample.mask)
+        found = MaskedCategorical(_logarithm(sample.weights), sample.mask)
+        finite = jnp.where(pi.support, pi.log_probs, 0.0)
         losses = Losses(
-            policy_loss=-jnp.sum(drawn.weights * finite, axis=-1),
-            value_loss=(value - drawn.value) ** 2,
-            entropy=chances.entropy(),
+            policy_loss=-jnp.sum(sample.weights * finite, axis=-1),
+            value_loss=(value - sample.value) ** 2,
+            entropy=pi.entropy(),
             search_entropy=found.entropy(),
-            count=jnp.ones_like(value),
         )
-        sums = jax.tree.map(lambda leaf: jnp.sum(drawn.counts * leaf), losses)
-        total = sums.policy_loss + self.vf_coef * sums.value_loss
-        return total / drawn.counts.size, sums
+        means = jax.tree.map(lambda leaf: jnp.mean(sample.valid * leaf), losses)
+        return means.policy_loss + self.vf_coef * means.value_loss, means
 
 
 def _logarithm(weights: Float32[Array, "*shape"]) -> Float32[Array, "*shape"]:

@@ -3,27 +3,10 @@
 from collections.abc import Mapping
 
 import equinox as eqx
-from jaxtyping import Array, Float32, Int32
+from jaxtyping import Array, Float32
 
 from hackmatrix_rl.algorithms.self_play._games import Results
-from hackmatrix_rl.algorithms.self_play._loss import Losses
-from hackmatrix_rl.training import Dispatch, Metrics
-
-
-class Learned(eqx.Module):
-    """The report of the gradient steps of an update.
-
-    Attributes:
-        losses: sums over the positions learned from.
-        gradient_norm: sum of the norms before clipping, over the steps that were taken.
-        steps: number of gradient steps.
-        skipped: number of steps skipped because the gradient was not finite.
-    """
-
-    losses: Losses
-    gradient_norm: Float32[Array, ""]
-    steps: Int32[Array, ""]
-    skipped: Int32[Array, ""]
+from hackmatrix_rl.training import Dispatch, Metrics, StepReport
 
 
 class SelfPlayReport(eqx.Module):
@@ -37,7 +20,7 @@ class SelfPlayReport(eqx.Module):
     """
 
     results: Results
-    learned: Learned
+    learned: StepReport
     learning_rate: Float32[Array, ""]
     scaling: Mapping[str, Float32[Array, ""]]
 
@@ -58,7 +41,8 @@ def read_report(sums: SelfPlayReport, dispatch: Dispatch, *, batch: int) -> Metr
         episodes=int(sums.results.games),
         episode=_read_results(sums.results),
         learning={
-            **_read_learned(sums.learned),
+            **sums.learned.means(),
+            **sums.learned.counts(),
             "learning_rate": float(sums.learning_rate) / dispatch.count,
             **{name: float(each) / dispatch.count for name, each in sums.scaling.items()},
         },
@@ -75,14 +59,3 @@ def _read_results(results: Results) -> dict[str, float]:
         "first_wins": int(results.first_wins) / games,
         "draws": int(results.draws) / games,
     }
-
-
-def _read_learned(learned: Learned) -> dict[str, int | float]:
-    losses = learned.losses
-    means: dict[str, int | float] = {}
-    if int(learned.steps):
-        names = ("policy_loss", "value_loss", "entropy", "search_entropy")
-        count = float(losses.count)
-        means = {name: float(getattr(losses, name)) / count for name in names}
-        means["gradient_norm"] = float(learned.gradient_norm) / int(learned.steps)
-    return {**means, "gradient_steps": int(learned.steps), "skipped": int(learned.skipped)}

@@ -16,8 +16,8 @@ from hackmatrix_rl.agent import (
     check_policy_shapes,
     precision_of,
 )
-from hackmatrix_rl.agent.networks import ActorCritic
-from hackmatrix_rl.agent.precision import FLOAT32, PrecisionPolicy, parameters_of
+from hackmatrix_rl.agent.networks import ActorCritic, rematerialized
+from hackmatrix_rl.agent.precision import FLOAT32, PrecisionPolicy
 from hackmatrix_rl.algorithms.self_play._buffer import Buffer
 from hackmatrix_rl.algorithms.self_play._games import Games, Moves, Results, play_moves
 from hackmatrix_rl.algorithms.self_play._learning import LearnFromBuffer
@@ -33,18 +33,12 @@ from hackmatrix_rl.training import (
     Algorithm,
     Counter,
     Dispatch,
-    Learner,
+    GradientStep,
     Metrics,
     optimizer_of,
+    state_shardings,
 )
-from hackmatrix_rl.training.sharding import (
-    BY_ENVIRONMENT,
-    REPLICATED,
-    each_array,
-    fsdp_shardings,
-    on_each_device,
-    replicated_shardings,
-)
+from hackmatrix_rl.training.sharding import on_each_device
 
 
 class SelfPlay(Algorithm[SelfPlayState]):
@@ -92,6 +86,9 @@ class SelfPlay(Algorithm[SelfPlayState]):
         buffer_size: int = 65_536,
         training_batch_size: int = 512,
         train_steps: int = 8,
+        grad_accum: int = 1,
+        remat: str = "none",
+        offload_optimizer: bool = False,
         opening: int = 0,
         optimizer: optax.GradientTransformation | None = None,
         learning_rate: float | Schedule | None = None,
@@ -117,6 +114,11 @@ class SelfPlay(Algorithm[SelfPlayState]):
             training_batch_size: positions of a gradient step. It must divide `game_batch_size`,
                 or be divided by it.
             train_steps: gradient steps of an update.
+            grad_accum: parts of a gradient step's positions. They go through the network one after
+                another to save memory, and their gradients are averaged. It must divide the
+                positions of each device.
+            remat: as for `PPO`.
+            offload_optimizer: as for `PPO`.
             opening: see the class.
             optimizer: as for `PPO`.
             learning_rate: as for `PPO`.
@@ -136,17 +138,26 @@ class SelfPlay(Algorithm[SelfPlayState]):
             instance("symmetry", symmetry, Symmetry, "VertexPermutations(6)")
         precision = precision_of(precision)
         _check_policy(policy, game, precision)
+        rematerialized(policy, remat)  # raises if the policy has no such remat
         optimizer, self.learning_rate = optimizer_of(optimizer, learning_rate)
         sizes = Sizes(
-            game_batch_size, moves_per_update, buffer_size, training_batch_size, train_steps
+            game_batch_size,
+            moves_per_update,
+            buffer_size,
+            training_batch_size,
+            train_steps,
+            grad_accum,
         )
         self.game = game
         self.search = search
         self.sizes = sizes
         self.opening = whole("opening", opening, 0)
-        self.mesh = sizes.in_blocks.mesh_for(mesh)
+        self.mesh = sizes.in_blocks.mesh_for(mesh, grad_accum=sizes.grad_accum, samples="positions")
         self.initial_policy = policy
-        self.learn = LearnFromBuffer(loss, symmetry, precision, optimizer, sizes, self.mesh)
+        step = GradientStep(
+            optimizer, precision, self.mesh, sizes.grad_accum, remat, offload_optimizer
+        )
+        self.learn = LearnFromBuffer(loss, symmetry, step, sizes)
 
     # An `AbstractVar` may be a property, which type checkers do not know.
     @property  # type: ignore[misc]
@@ -179,13 +190,7 @@ class SelfPlay(Algorithm[SelfPlayState]):
         actors_key, learner_key = jax.random.split(key)
         games = self.sizes.game_batch_size
         return SelfPlayState(
-            learner=Learner(
-                policy=policy,
-                optimizer_state=self.learn.optimizer.init(parameters_of(policy)),
-                value_scale=IDENTITY_SCALE,
-                scaling=self.learn.precision.initial_scaling(),
-                skipped=jnp.zeros((), jnp.int32),
-            ),
+            learner=self.learn.step.init(policy, IDENTITY_SCALE),
             actors=GamesAndMoves(
                 games=Games.start(self.game, env_keys(actors_key, games), opening=self.opening),
                 buffer=Buffer.empty(self.environment.spec, games=games, length=self.sizes.length),
@@ -206,17 +211,7 @@ class SelfPlay(Algorithm[SelfPlayState]):
 
     def shardings(self, state: SelfPlayState) -> PyTree[NamedSharding]:
         """The learner is cut along `fsdp`, the games and the buffer along `data`."""
-        by_game = NamedSharding(self.mesh, BY_ENVIRONMENT)
-        whole = NamedSharding(self.mesh, REPLICATED)
-        shardings: PyTree[NamedSharding] = eqx.tree_at(
-            lambda state: (state.learner, state.actors),
-            replicated_shardings(self.mesh, state),
-            (
-                fsdp_shardings(self.mesh, state.learner),
-                each_array(lambda leaf: by_game if leaf.ndim else whole, state.actors),
-            ),
-        )
-        return shardings
+        return state_shardings(self.mesh, state, offload=self.learn.step.offload)
 
     def metrics(self, report: SelfPlayReport, dispatch: Dispatch) -> Metrics:
         """Results of the games that ended, and means of the losses."""
@@ -241,7 +236,7 @@ class SelfPlay(Algorithm[SelfPlayState]):
             results=results,
             learned=learned,
             learning_rate=rate,
-            scaling=self.learn.precision.report(learner.scaling),
+            scaling=self.learn.step.precision.report(learner.scaling),
         )
 
     def play(self, state: SelfPlayState) -> tuple[Games, Moves, Results]:
@@ -257,14 +252,12 @@ class SelfPlay(Algorithm[SelfPlayState]):
             return after, moves, jax.tree.map(lambda leaf: leaf[None], results)
 
         # Cast first: then less is gathered if parameters are cut along `fsdp`.
-        policy = self.learn.precision.cast_to_compute(state.learner.policy)
+        policy = self.learn.step.precision.cast_to_compute(state.learner.policy)
         games, moves, results = on_each_device(
             self.mesh,
             on_one,
             (self.search, self.game, policy, state.update),
             state.actors.games,
-            takes=BY_ENVIRONMENT,
-            returns=BY_ENVIRONMENT,
         )
         return games, moves, jax.tree.map(lambda leaf: jnp.sum(leaf, dtype=jnp.int32), results)
 

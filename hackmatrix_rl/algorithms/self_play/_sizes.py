@@ -16,6 +16,8 @@ class Sizes:
         buffer_size: positions to keep, over all games.
         training_batch_size: positions of a gradient step.
         train_steps: gradient steps of an update.
+        grad_accum: parts of a gradient step's positions that go through the network one after
+            another.
 
     Raises:
         TypeError: a size is no whole number.
@@ -27,6 +29,7 @@ class Sizes:
     buffer_size: int
     training_batch_size: int
     train_steps: int
+    grad_accum: int = 1
 
     def __post_init__(self) -> None:
         for each in fields(self):

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from jax.sharding import Mesh
 
 from hackmatrix_rl.errors import ArgumentError, instance
+from hackmatrix_rl.training.sharding._divisors import divisors
 from hackmatrix_rl.training.sharding._mesh import check_axes, mesh, single_device
 
 
@@ -54,15 +55,18 @@ class Blocks:
         """Samples of a batch from each block."""
         return self.batch // self.number
 
-    def mesh_for(self, given: Mesh | str | None) -> Mesh:
+    def mesh_for(self, given: Mesh | str | None, *, grad_accum: int, samples: str) -> Mesh:
         """The mesh that an argument is, or that its text describes; one device for `None`.
 
         Args:
             given: the argument.
+            grad_accum: parts of each device's samples.
+            samples: what messages call them.
 
         Raises:
             TypeError: it is neither a mesh nor a text.
-            ValueError: the devices here cannot form the mesh, or the blocks do not divide over it.
+            ValueError: the devices here cannot form the mesh, the blocks do not divide over it, or
+                the samples of a device not into parts.
         """
         made = mesh(given) if isinstance(given, str) else given
         made = single_device() if made is None else made
@@ -75,6 +79,14 @@ class Blocks:
                 f"{{{name}}} does not divide over the {made.size} devices of the mesh; use "
                 f"{self._near(made.size)}, or fewer devices",
                 **sizes,
+            )
+        on_one = self.batch // made.size
+        if on_one % grad_accum:
+            fit = " or ".join(", ".join(map(str, divisors(on_one))).rsplit(", ", 1))
+            raise ArgumentError(
+                f"{{grad_accum}} does not divide the {on_one} {samples} that each device has of "
+                f"{{{self.batch_name}}}; use {{grad_accum:={fit}}}",
+                **{"grad_accum": grad_accum, self.batch_name: self.batch},
             )
         return made
 

@@ -24,21 +24,28 @@ class Balancer(Agent):
 
 
 def imitation(
-    *, memory=False, mesh=None, num_envs=NUM_ENVS, teacher=None, learning_rate=1e-2, **changes
+    *,
+    memory=False,
+    mesh=None,
+    num_envs=NUM_ENVS,
+    teacher=None,
+    learning_rate=1e-2,
+    modules=None,
+    **changes,
 ):
     environment = CartPole(max_steps=60)
     network = GRUActorCritic if memory else MLPActorCritic
     policy = network(environment.spec, width=16, key=jax.random.key(0))
+    of_ppo = {"learning_rate": learning_rate, "mesh": mesh, **(modules or {})}
     ppo = PPO(
         environment,
         policy,
         loss=CloneLoss(),
-        learning_rate=learning_rate,
         num_envs=num_envs,
         num_steps=NUM_STEPS,
         num_minibatches=2,
         update_epochs=2,
-        mesh=mesh,
+        **of_ppo,
     )
     sizes = {"buffer_size": 4 * UPDATE, **changes}
     return Trainer(Imitation(ppo, teacher or Balancer(), **sizes), updates_per_dispatch=2)

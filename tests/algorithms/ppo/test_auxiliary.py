@@ -19,8 +19,8 @@ from hackmatrix_rl.agent.networks import (
     MLPActorCritic,
     add_auxiliary_head,
 )
-from hackmatrix_rl.algorithms.ppo import Learned, UpdateMetrics, read_metrics
-from hackmatrix_rl.training import Dispatch
+from hackmatrix_rl.algorithms.ppo import UpdateMetrics, read_metrics
+from hackmatrix_rl.training import Dispatch, StepReport
 
 # Two programs are compared bit by bit.
 pytestmark = pytest.mark.usefixtures("optimized")
@@ -77,8 +77,7 @@ def test_what_is_told_is_a_mean_over_the_turns():
         *[number] * 5,
         auxiliary=AuxiliaryMetrics(due=0.5 * number, terms=3 * number, terminated=number),
     )
-    none = jnp.int32(0)
-    learned = Learned(losses=losses, gradient_norm=number, steps=none, skipped=none)
+    learned = StepReport(losses, number, *[jnp.int32(1)] * 3)
     episodes = EpisodeSums(number, number, number, {}, {})
     sums = UpdateMetrics(episodes, learned, number, number, {})
     dispatch = Dispatch(count=2, updates=2, env_steps=1, seconds=1.0)

@@ -10,9 +10,9 @@ from agent import probes
 import hackmatrix_rl as hm
 from hackmatrix_rl.algorithms.r2d2 import (
     Buffer,
-    Drawn,
     LastPosition,
     Prioritized,
+    Sample,
     Steps,
     Uniform,
     with_priorities,
@@ -77,7 +77,7 @@ def test_exactly_the_whole_sequences_are_drawn_with_the_memory_before_them(
 ):
     buffer = filled(writes, priorities=sampling.uses_priorities)
     drawn = drawn_from(buffer, jax.random.split(jax.random.key(writes), blocks), sampling)
-    assert (drawn.counts == 1).all()
+    assert (drawn.valid == 1).all()
     reward = np.asarray(drawn.steps.reward)
     assert (np.diff(reward, axis=1) == 1).all(), "one step after another"
     first = reward[:, 0] % 1000
@@ -92,7 +92,8 @@ def test_exactly_the_whole_sequences_are_drawn_with_the_memory_before_them(
     assert (np.asarray(led_to) == reward + 0.5).all()
     assert (np.asarray(drawn.steps.action) == reward).all()
     size = ENVS // blocks
-    np.testing.assert_allclose(drawn.probability, 1 / (size * len(begins)), rtol=1e-5)
+    # All have the same priority, so each is as likely as under `Uniform`.
+    np.testing.assert_allclose(drawn.weight, 1.0, rtol=1e-5)
     for block, seen in enumerate((reward[:, 0] // 1000).reshape(blocks, -1).tolist()):
         assert set(seen) == set(range(block * size, (block + 1) * size))
 
@@ -101,7 +102,7 @@ def test_exactly_the_whole_sequences_are_drawn_with_the_memory_before_them(
 def test_nothing_counts_before_a_whole_sequence_is_there(sampling):
     buffer = filled(1, priorities=sampling.uses_priorities)
     drawn = drawn_from(buffer, jax.random.split(jax.random.key(0), ENVS), sampling)
-    assert (drawn.counts == 0).all()
+    assert (drawn.valid == 0).all()
 
 
 @pytest.mark.parametrize("sampling", [Uniform(), Prioritized()], ids=["uniform", "priorities"])
@@ -154,12 +155,12 @@ def test_new_priorities_go_to_what_was_drawn_and_counts():
     drawn = drawn_from(
         filled(5, priorities=True), jax.random.split(jax.random.key(0), ENVS), Prioritized(), 1
     )
-    drawn = Drawn(
+    drawn = Sample(
         drawn.steps,
         drawn.carry,
         jnp.asarray([0, 0, 1, 3]),
         jnp.asarray([2, 2, 0, 1]),
-        drawn.probability,
+        drawn.weight,
         jnp.asarray([1.0, 1.0, 1.0, 0.0]),
     )
     before = jnp.full((ENVS, STARTS), 7.0)

@@ -1,55 +1,12 @@
-"""Gradient steps in parts: the same steps, in less memory."""
+"""Gradient steps in parts take less memory (the same: training/test_gradient_step.py)."""
 
 import jax
-import numpy as np
-import optax
 import pytest
 from agent import probes
-from training.states import arrays
-
-from hackmatrix_rl.algorithms.r2d2 import Prioritized
 
 from .building import trainer
 
 TRUNCATES = probes.truncation()
-
-
-def learned(parts, mesh=None):
-    """A trainer after four updates with gradient steps, and what they reported.
-
-    Plain descent: a gradient that is twice as large takes a step that is twice as long.
-    """
-    found = trainer(
-        TRUNCATES,
-        grad_accum=parts,
-        mesh=mesh,
-        sampling=Prioritized(),
-        optimizer=optax.sgd(1.0),
-        learning_rate=0.1,
-    )
-    found.start(jax.random.key(1))
-    metrics = found.dispatch(6)
-    assert metrics.learning["gradient_steps"] == 8
-    return found, metrics
-
-
-@pytest.fixture(scope="module")
-def whole():
-    """The same without parts, on one device."""
-    return learned(1)
-
-
-@pytest.mark.parametrize(("parts", "mesh"), [(2, None), (16, None), (4, "data=2")])
-def test_parts_come_to_the_whole(whole, parts, mesh):
-    """Network, target, games, buffer and priorities; only the rounding differs."""
-    found, metrics = learned(parts, mesh)
-    assert found.mesh.size == (2 if mesh else 1)
-    for a, b in zip(arrays(found.state), arrays(whole[0].state), strict=True):
-        if np.issubdtype(a.dtype, np.floating):
-            np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-5)
-        else:
-            np.testing.assert_array_equal(a, b)
-    assert metrics.learning == pytest.approx(whole[1].learning, rel=1e-3)
 
 
 def test_parts_take_less_memory():

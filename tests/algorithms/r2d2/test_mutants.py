@@ -73,9 +73,9 @@ def judges_itself(errors):
     return lambda loss, policy, target, *rest: errors(loss, policy, policy, *rest)
 
 
-def always_renewed(renewed):
-    """The target network is renewed in every gradient step."""
-    return lambda target, policy, due: renewed(target, policy, jnp.ones_like(due))
+def always_synced(sync_target):
+    """The target network is synced in every gradient step."""
+    return lambda target, policy, due: sync_target(target, policy, jnp.ones_like(due))
 
 
 def memory_after_the_steps(new_steps):
@@ -115,11 +115,11 @@ MUTANTS = {
     "no burn-in": (_loss, "memory_after", no_burn_in, burn_in),
     "one memory for both networks": (_loss, "memory_after", one_memory, loss),
     "no target network": (_loss.SequenceLoss, "errors", judges_itself, loss_without_burn_in),
-    "a target that does not stay": (_learning, "_renewed", always_renewed, target_network),
+    "a target that does not stay": (_learning, "sync_target", always_synced, target_network),
     "priorities that are not written": (
         _learning,
         "with_priorities",
-        lambda _: lambda priority, drawn, new: priority,
+        lambda _: lambda priority, sample, new: priority,
         priorities,
     ),
     "a memory of another time": (_r2d2, "NewSteps", memory_after_the_steps, stored_memory),

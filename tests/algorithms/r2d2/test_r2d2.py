@@ -10,7 +10,7 @@ from training.states import arrays, assert_same
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.agent import RunningScale
-from hackmatrix_rl.algorithms.r2d2 import Drawn, EpsilonGreedy, Prioritized, Sampling, Uniform
+from hackmatrix_rl.algorithms.r2d2 import EpsilonGreedy, Prioritized, Sample, Sampling, Uniform
 from hackmatrix_rl.memory_tasks import DelayedMatchConfig, NBackConfig
 from hackmatrix_rl.training import Dispatch
 
@@ -140,18 +140,19 @@ def test_the_sequence_that_counts_most_has_weight_1(found):
     """The others less, by a power of their probability; one that does not count has 0."""
     found.start(jax.random.key(0))
     found.dispatch(4)
-    learn, buffer = found.algorithm.learn, found.state.actors.buffer
-    probability = jnp.asarray([0.5, 0.125, 0.03125, 0.001])
-    drawn = Drawn(
+    loss, buffer = found.algorithm.learn.loss, found.state.actors.buffer
+    weight = loss.sampling.weight(jnp.asarray([0.5, 0.125, 0.03125, 0.001]), jnp.float32(8.0))
+    sample = Sample(
         buffer.steps,
         buffer.carry,
         jnp.zeros(4, jnp.int32),
         jnp.zeros(4, jnp.int32),
-        probability,
+        weight,
         jnp.asarray([1.0, 1.0, 1.0, 0.0]),
     )
-    weight = learn._weights(buffer, drawn)
-    np.testing.assert_allclose(weight, [16**-0.6, 4**-0.6, 1.0, 0.0], rtol=1e-5)
+    _, prepared = loss.prepare(sample)
+    np.testing.assert_allclose(prepared.valid, [4 / 3, 4 / 3, 4 / 3, 0.0])
+    np.testing.assert_allclose(prepared.weight, [16**-0.6, 4**-0.6, 1.0, 0.0], rtol=1e-5)
 
 
 class Marking(Sampling):

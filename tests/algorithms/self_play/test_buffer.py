@@ -91,7 +91,7 @@ def drawn_from(buffer, keys, count=120, symmetry=None):
 def test_exactly_the_positions_of_finished_games_are_drawn_each_with_its_value(writes, blocks):
     buffer = filled(writes)
     drawn = drawn_from(buffer, jax.random.split(jax.random.key(writes), blocks))
-    assert (drawn.counts == 1).all()
+    assert (drawn.valid == 1).all()
     seen = np.asarray(drawn.observation)
     newest = writes * COUNT - 1
     oldest = max(0, newest + 1 - LENGTH)
@@ -127,7 +127,7 @@ def test_what_is_drawn_is_changed_with_its_mask_and_its_weights():
 
 def test_a_game_without_a_known_end_does_not_count():
     drawn = drawn_from(filled(1), jax.random.split(jax.random.key(0), GAMES))
-    assert (drawn.counts == 0).all()
+    assert (drawn.valid == 0).all()
 
 
 def test_what_a_block_gives_depends_on_its_own_games_and_key():

@@ -43,8 +43,8 @@ def other_winner(of):
 
 def other_value(loss):
     """The network learns how the game ended for the other player."""
-    return lambda self, policy, drawn: loss(
-        self, policy, eqx.tree_at(lambda drawn: drawn.value, drawn, -drawn.value)
+    return lambda self, policy, sample: loss(
+        self, policy, eqx.tree_at(lambda sample: sample.value, sample, -sample.value)
     )
 
 

@@ -14,8 +14,8 @@ from training.states import arrays, assert_same
 import hackmatrix_rl as hm
 from hackmatrix_rl.agent import Linear
 from hackmatrix_rl.algorithms.self_play import (
-    Drawn,
     Moves,
+    Sample,
     Search,
     SearchLoss,
     SelfPlay,
@@ -177,10 +177,10 @@ def test_an_update_has_the_same_shapes_in_every_precision(precision):
     assert metrics.episode == {"length": 1.0, "first_wins": 1.0, "draws": 1.0}
 
 
-def drawn(weights, mask, value, counts):
+def sample(weights, mask, value, valid):
     observation = jnp.zeros((len(value), 2), jnp.float32)
-    arrays = [jnp.asarray(each, jnp.float32) for each in (value, counts)]
-    return Drawn(observation, jnp.asarray(mask), jnp.asarray(weights, jnp.float32), *arrays)
+    arrays = [jnp.asarray(each, jnp.float32) for each in (value, valid)]
+    return Sample(observation, jnp.asarray(mask), jnp.asarray(weights, jnp.float32), *arrays)
 
 
 def test_the_loss_is_that_of_plain_python():
@@ -192,7 +192,7 @@ def test_the_loss_is_that_of_plain_python():
     weights = np.zeros((2, 10))
     weights[0, :3] = 0.2, 0.3, 0.5
     weights[1] = 0.1
-    loss, sums = SearchLoss(vf_coef=2.0)(policy, drawn(weights, mask, [1.0, -0.5], [1, 1]))
+    loss, means = SearchLoss(vf_coef=2.0)(policy, sample(weights, mask, [1.0, -0.5], [1, 1]))
     expected = 0.0
     for row, value in enumerate((1.0, -0.5)):
         chances = np.exp(logits[mask[row]])
@@ -201,12 +201,15 @@ def test_the_loss_is_that_of_plain_python():
         expected += 2.0 * (0.25 - value) ** 2
     assert float(loss) == pytest.approx(expected / 2, rel=1e-5)
     entropy = -(weights[0, :3] * np.log(weights[0, :3])).sum() + np.log(10)
-    assert float(sums.search_entropy) == pytest.approx(entropy, rel=1e-5)
-    assert float(sums.count) == 2
+    assert float(means.search_entropy) == pytest.approx(entropy / 2, rel=1e-5)
 
-    first, _ = SearchLoss(vf_coef=2.0)(policy, drawn(weights, mask, [1.0, -1.0], [1, 0]))
-    other, _ = SearchLoss(vf_coef=2.0)(policy, drawn(weights, mask, [1.0, 9.0], [1, 0]))
-    assert float(first) == float(other) < float(loss)
+    def over_valid(second_value):
+        loss, given = SearchLoss(vf_coef=2.0).prepare(
+            sample(weights, mask, [1.0, second_value], [1, 0])
+        )
+        return float(loss(policy, given)[0])
+
+    assert over_valid(-1.0) == over_valid(9.0)
 
 
 @pytest.mark.parametrize(

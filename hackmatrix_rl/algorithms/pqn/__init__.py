@@ -1,0 +1,7 @@
+"""Q-learning on rollouts, without a replay buffer and without a target network."""
+
+from hackmatrix_rl.algorithms.pqn._config import PQNConfig
+from hackmatrix_rl.algorithms.pqn._loss import QLoss
+from hackmatrix_rl.algorithms.pqn._pqn import PQN, PQNState
+
+__all__ = ["PQN", "PQNConfig", "PQNState", "QLoss"]

@@ -1,0 +1,278 @@
+"""PQN: one update collects, computes lambda-returns and learns."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jax.sharding import Mesh, NamedSharding
+from jaxtyping import Array, Float32, Int32, Key, PyTree
+
+from hackmatrix_rl.agent import (
+    GAE,
+    Batch,
+    CollectorState,
+    Constant,
+    EpsilonGreedyChoice,
+    Linear,
+    Rollout,
+    RolloutCollector,
+    RunningScale,
+    Schedule,
+    Targets,
+    ValueScale,
+    at,
+    check_policy_shapes,
+    ends_of,
+    precision_of,
+)
+from hackmatrix_rl.agent.networks import ActorCritic
+from hackmatrix_rl.agent.precision import FLOAT32, PrecisionPolicy
+from hackmatrix_rl.algorithms.pqn._loss import QLoss
+from hackmatrix_rl.env import Environment, check_is_environment, check_shapes, env_keys
+from hackmatrix_rl.errors import finite, instance, is_ours
+from hackmatrix_rl.training import (
+    Algorithm,
+    AlgorithmState,
+    Counter,
+    Dispatch,
+    GradientStep,
+    Learner,
+    Metrics,
+    RolloutSizes,
+    StepReport,
+    UpdateReport,
+    optimizer_of,
+    scan_and_sum,
+    state_shardings,
+)
+from hackmatrix_rl.training.sharding import ShardedCollector
+
+EPSILON = Linear(1.0, 0.05, over=100_000)
+"""The probability of a random action by default."""
+
+
+class PQNState(AlgorithmState):
+    """Everything that PQN continues from; the fields are those of `PPOState`."""
+
+    learner: Learner
+    actors: CollectorState
+    key: Key[Array, ""]
+    update: Int32[Array, ""]
+    env_steps: Counter
+
+
+class PQN(Algorithm[PQNState]):
+    """Q-learning on rollouts of many environments, without a replay buffer or a target network.
+
+    An update collects a rollout by epsilon-greedy actions, computes the lambda-returns of its
+    steps, and descends the squared error of the Q-values on minibatches of whole sequences. The
+    returns are Peng's Q(lambda): `G = r + gamma * ((1 - q_lambda) * max Q' + q_lambda * G')`,
+    with the maximum over the legal actions of the next position. They bootstrap through
+    truncation, and not through termination.
+
+    The network's logits are the Q-values, in units of `value_scale`; its value is not used.
+    Layer normalisation stands in for the target network, so use `ResidualActorCritic`, or on
+    boards `ResNetActorCritic` or `TransformerActorCritic`. `MLPActorCritic`, `ConvActorCritic`,
+    `GRUActorCritic` and `LSTMActorCritic` have no normalisation and may diverge. The heads of the
+    last two read a bounded state, so they need a `value_scale` where returns are large.
+
+    Source: Gallici et al. 2024, "Simplifying deep temporal difference learning". The paper uses
+    `optax.radam` and `IdentityScale`, and minibatches of single steps.
+
+    Attributes:
+        environment: to act in.
+        collect: plays the rollouts.
+        epsilon: the probability of a random action.
+        estimate: computes the returns.
+        step: the gradient step.
+        learning_rate: factor on the optimizer's changes.
+        value_scale: the units of Q-values before the first update.
+        sizes: of an update.
+        mesh: the devices that share the environments.
+        initial_policy: the network to start from.
+    """
+
+    environment: Environment
+    collect: ShardedCollector
+    epsilon: Schedule
+    estimate: GAE
+    step: GradientStep
+    learning_rate: Schedule
+    value_scale: ValueScale
+    sizes: RolloutSizes = eqx.field(static=True)
+    mesh: Mesh = eqx.field(static=True)
+    initial_policy: ActorCritic
+
+    def __init__(
+        self,
+        environment: Environment,
+        policy: ActorCritic,
+        *,
+        gamma: float | Schedule = 0.99,
+        q_lambda: float = 0.65,
+        epsilon: float | Schedule = EPSILON,
+        value_scale: ValueScale | None = None,
+        num_envs: int = 128,
+        num_steps: int = 32,
+        num_minibatches: int = 32,
+        update_epochs: int = 2,
+        grad_accum: int = 1,
+        remat: str = "none",
+        offload_optimizer: bool = False,
+        optimizer: optax.GradientTransformation | None = None,
+        learning_rate: float | Schedule | None = None,
+        precision: PrecisionPolicy | str = FLOAT32,
+        mesh: Mesh | str | None = None,
+    ) -> None:
+        """Composes the algorithm from modules.
+
+            policy = hm.ResidualActorCritic(environment.spec, key=key)
+            trainer = hm.Trainer(hm.PQN(environment, policy, learning_rate=5e-4))
+
+        Args:
+            environment: the environment to train in.
+            policy: the network to start from, with or without memory; see the class.
+            gamma: discount of a step, in [0, 1].
+            q_lambda: weight between one-step targets (0) and whole returns (1).
+            epsilon: probability of a random action, in [0, 1]. The default falls linearly from 1
+                to 0.05 over the first 100,000 environment steps.
+            value_scale: units in which the network learns Q-values; by default `RunningScale()`.
+            num_envs: number of environments.
+            num_steps: steps of each environment in an update.
+            num_minibatches: number of minibatches in an epoch; must divide `num_envs`.
+            update_epochs: number of epochs over a rollout.
+            grad_accum: as for `PPO`.
+            remat: as for `PPO`.
+            offload_optimizer: as for `PPO`.
+            optimizer: as for `PPO`.
+            learning_rate: as for `PPO`.
+            precision: the dtype in which the network computes: a policy, or its name (`bf16`).
+            mesh: as for `PPO`.
+
+        Raises:
+            TypeError: an argument has the wrong type.
+            ValueError: an argument is out of range, or the modules do not fit together.
+        """
+        self.sizes = RolloutSizes(num_envs, num_steps, num_minibatches, update_epochs, grad_accum)
+        self.mesh = self.sizes.mesh_for(mesh)
+        check_is_environment(environment)
+        if not is_ours(environment):  # tests check the package's own
+            check_shapes(environment)
+        precision = precision_of(precision)
+        check_policy_shapes(policy, environment.spec, precision=precision)
+        for name, given in {"gamma": gamma, "q_lambda": q_lambda, "epsilon": epsilon}.items():
+            ends = ends_of(given) if isinstance(given, Schedule) else (finite(name, given),)
+            if not all(0 <= end <= 1 for end in ends):
+                raise ValueError(f"{name} must be in [0, 1], not {given}")
+        value_scale = RunningScale() if value_scale is None else value_scale
+        instance("value_scale", value_scale, ValueScale, "RunningScale()")
+        optimizer, self.learning_rate = optimizer_of(optimizer, learning_rate)
+        memory = self.sizes.grad_accum, remat, offload_optimizer
+        self.step = GradientStep(optimizer, precision, self.mesh, *memory)
+        self.environment = environment
+        self.collect = ShardedCollector(RolloutCollector(self.sizes.num_steps), self.mesh)
+        self.epsilon = epsilon if isinstance(epsilon, Schedule) else Constant(float(epsilon))
+        # With V = max Q, the value targets of GAE are the lambda-returns: advantage + V =
+        # r + gamma * V' + gamma * q_lambda * (G' - V').
+        self.estimate = GAE(gamma, q_lambda)
+        self.value_scale = value_scale
+        self.initial_policy = policy
+
+    @property
+    def steps_per_update(self) -> int:
+        """Environment steps of one rollout, over all environments."""
+        return self.sizes.num_envs * self.sizes.num_steps
+
+    @property
+    def resettable(self) -> tuple[str, ...]:
+        """The environments: fresh episodes begin where their number or sizes change."""
+        return ("actors",)
+
+    @property
+    def greedy(self) -> bool:
+        """True: the likeliest action is the one of the largest Q-value."""
+        return True
+
+    def init(self, key: Key[Array, ""], policy: ActorCritic) -> PQNState:
+        """The state before the first update."""
+        actors_key, learner_key = jax.random.split(key)
+        keys = env_keys(actors_key, self.sizes.num_envs)
+        return PQNState(
+            learner=self.step.init(policy, self.value_scale),
+            actors=self.collect.start(policy, self.environment, keys),
+            key=learner_key,
+            update=jnp.zeros((), jnp.int32),
+            env_steps=Counter.of(0),
+        )
+
+    def policy(self, state: PQNState) -> ActorCritic:
+        """The network."""
+        return state.learner.policy
+
+    def value_scale_of(self, state: PQNState) -> None:
+        """`None`: the network's value is not trained."""
+
+    def shardings(self, state: PQNState) -> PyTree[NamedSharding]:
+        """The learner is cut along `fsdp`, the environments along `data`."""
+        return state_shardings(self.mesh, state, offload=self.step.offload)
+
+    def metrics(self, report: UpdateReport, dispatch: Dispatch) -> Metrics:
+        """Means over the updates, and over the episodes that ended."""
+        return report.metrics(dispatch, batch=self.steps_per_update)
+
+    def __call__(self, state: PQNState) -> tuple[PQNState, UpdateReport]:
+        """The state after one update, and what happened in it."""
+        rollout, targets, actors = self.play(state)
+        now = state.env_steps.as_float()
+        scheduled = {"epsilon": self.epsilon(now), "learning_rate": self.learning_rate(now)}
+        scale = state.learner.value_scale.update(targets.value_target)
+        learner = eqx.tree_at(lambda x: x.value_scale, state.learner, scale)
+        key = jax.random.fold_in(state.key, state.update)
+        order = self.sizes.minibatches(self.sizes.num_envs, key=key)
+        rate, batch = scheduled["learning_rate"], Batch.of(rollout, targets, scale)
+        learner, learned = self._learn(learner, batch, order, rate)
+        after = PQNState(
+            learner=learner,
+            actors=actors,
+            key=state.key,
+            update=state.update + 1,
+            env_steps=state.env_steps.add(self.steps_per_update),
+        )
+        scaling = self.step.precision.report(learner.scaling)
+        return after, UpdateReport(rollout.episodes, learned, scheduled, scaling)
+
+    def play(self, state: PQNState) -> tuple[Rollout, Targets, CollectorState]:
+        """A rollout by epsilon-greedy actions, its lambda-returns, and the environments after it.
+
+        Args:
+            state: before the update.
+        """
+        now = state.env_steps.as_float()
+        rollout, actors, _, _ = self.collect.collect_with(
+            EpsilonGreedyChoice(self.epsilon(now)),
+            (),
+            state.learner.policy,
+            self.environment,
+            state.actors,
+            precision=self.step.precision,
+        )
+        return rollout, at(self.estimate, now)(rollout, state.learner.value_scale), actors
+
+    def _learn(
+        self,
+        learner: Learner,
+        batch: Batch,
+        order: Int32[Array, "minibatches environments"],
+        rate: Float32[Array, ""],
+    ) -> tuple[Learner, StepReport]:
+        """Takes a gradient step on each minibatch: on these environments of a rollout."""
+        loss, always = QLoss(learner.value_scale), jnp.array(True)
+
+        def descend(
+            learner: Learner, environments: Int32[Array, " environments"]
+        ) -> tuple[Learner, StepReport]:
+            minibatch = batch.select_from_blocks(environments)
+            gradient, metrics, _ = self.step.gradient(learner, loss, minibatch)
+            return self.step.apply(learner, gradient, metrics, rate, active=always)
+
+        return scan_and_sum(descend, learner, order)

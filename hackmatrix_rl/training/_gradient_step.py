@@ -1,0 +1,345 @@
+"""One step of gradient descent, the same for every algorithm."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jax.sharding import Mesh
+from jaxtyping import Array, Bool, Float32, Int32, PyTree
+
+from hackmatrix_rl.agent import ValueScale
+from hackmatrix_rl.agent.networks import REMAT, ActorCritic, rematerialized
+from hackmatrix_rl.agent.precision import PrecisionPolicy, parameters_of, path_name
+from hackmatrix_rl.training._state import Learner, is_value_head, learner_shardings
+from hackmatrix_rl.training.sharding import (
+    BY_ENVIRONMENT,
+    check_offload,
+    constrain,
+    fsdp_shardings,
+    move,
+    on_each_device,
+    replicated_shardings,
+    specs_of,
+)
+
+B = TypeVar("B", bound=eqx.Module)
+
+
+@runtime_checkable
+class PreparedLoss(Protocol):
+    """A loss that must see a whole batch before it is cut into parts."""
+
+    def prepare(self, batch: Any) -> "tuple[Loss, Any]":
+        """A loss and a batch for which the mean over equal parts equals the loss of the whole."""
+        ...
+
+    def __call__(self, policy: Any, batch: Any, *context: Any) -> tuple[Any, ...]:
+        """The loss of a policy on a batch, as `Loss`."""
+        ...
+
+
+Loss = PreparedLoss | Callable[..., tuple[Any, ...]]
+"""A function of an evaluator of the policy, a batch and perhaps a context. It returns a scalar, a
+tree of scalars to report, and perhaps a tree of arrays with one entry for each sample."""
+
+
+class StepReport(eqx.Module):
+    """What happened in gradient steps. Reports can be added.
+
+    Attributes:
+        metrics: the metrics of the loss, summed over the measured steps.
+        gradient_norm: the norm before clipping, summed over the same steps.
+        measured: number of these steps: their gradient was finite, and they were not left out.
+        steps: number of steps that were applied.
+        skipped: number of steps skipped because the gradient was not finite.
+    """
+
+    metrics: PyTree[Array]
+    gradient_norm: Float32[Array, "*axes"]
+    measured: Int32[Array, "*axes"]
+    steps: Int32[Array, "*axes"]
+    skipped: Int32[Array, "*axes"]
+
+    def means(self) -> dict[str, float]:
+        """The means over the measured steps by name, on the host; empty without such a step."""
+        count = int(self.measured)
+        if not count:
+            return {}
+        named: dict[str, Any] = {}
+        for name, value in vars(self.metrics).items():
+            named |= value if isinstance(value, dict) else {name: value}
+        named["gradient_norm"] = self.gradient_norm
+        return {
+            name: float(total) / count
+            for name, total in named.items()
+            if total is not None and not isinstance(total, eqx.Module)
+        }
+
+    def counts(self) -> dict[str, int]:
+        """The numbers of steps by name, on the host."""
+        return {"gradient_steps": int(self.steps), "skipped": int(self.skipped)}
+
+
+class GradientStep(eqx.Module):
+    """Computes the gradient of a loss, and applies it with an optimizer.
+
+    The loss of a batch must be the mean over its samples or environments. A loss with `prepare`
+    is cut over the devices of the mesh: each takes the gradient on its own samples, and the
+    gradients are averaged once, in float32. A loss without `prepare` may look at the whole batch
+    at once; then the compiler decides about the communication, and `grad_accum` gives the loss one
+    part after another.
+
+    Attributes:
+        optimizer: turns a gradient into a change of the parameters.
+        precision: the dtypes of the network's computation, and the scaling of the loss.
+        mesh: the devices that share the batch, and perhaps the parameters, which are gathered for
+            the computation.
+        grad_accum: number of equal parts of each device's samples. Their gradients are computed
+            one after another, and averaged in float32.
+        remat: the parts of the network to recompute (see `rematerialized`).
+        offload: whether the optimizer's state lies in the host's memory between two steps.
+
+    Raises:
+        ValueError: `grad_accum` or `remat` is out of range, or the devices cannot offload.
+    """
+
+    optimizer: optax.GradientTransformation = eqx.field(static=True)
+    precision: PrecisionPolicy
+    mesh: Mesh = eqx.field(static=True)
+    grad_accum: int = eqx.field(static=True, default=1)
+    remat: str = eqx.field(static=True, default="none")
+    offload: bool = eqx.field(static=True, default=False)
+
+    def __check_init__(self) -> None:
+        if self.grad_accum < 1:
+            raise ValueError(f"grad_accum must be at least 1, not {self.grad_accum}")
+        if self.remat not in REMAT:
+            raise ValueError(f"unknown remat {self.remat!r}; choose one of {', '.join(REMAT)}")
+        if self.offload:
+            check_offload(self.mesh.local_devices[0])
+
+    def init(self, policy: ActorCritic, value_scale: ValueScale) -> Learner:
+        """The learner before the first step.
+
+        Args:
+            policy: the policy to start from.
+            value_scale: the units of its value.
+        """
+        return Learner(
+            policy=policy,
+            optimizer_state=self.optimizer.init(parameters_of(policy)),
+            value_scale=value_scale,
+            scaling=self.precision.initial_scaling(),
+            skipped=jnp.zeros((), jnp.int32),
+        )
+
+    def gradient(
+        self, learner: Learner, loss: Loss, batch: eqx.Module, *context: Any
+    ) -> tuple[Any, Any, list[Any]]:
+        """The gradient of a loss on a batch.
+
+        Args:
+            learner: has the policy, its parameters in float32.
+            loss: the loss.
+            batch: the samples. Where `environment_axes` does not say otherwise, each array has
+                them along its first axis.
+            context: further arguments of the loss, whole on each device.
+
+        Returns:
+            The gradient in the structure of the policy, the metrics of the loss, and its arrays
+            with one entry for each sample.
+
+        Raises:
+            ValueError: the samples do not divide into equal parts.
+        """
+        by_device = self.mesh.size > 1 and isinstance(loss, PreparedLoss)
+        if isinstance(loss, PreparedLoss):
+            loss, batch = loss.prepare(batch)
+        given = (self.mesh, loss, learner.policy, learner.scaling, context)
+        if not by_device:
+            (gradient, metrics), samples = self._accumulate(*given, batch)
+        else:
+
+            def on_one(loss: Loss, policy: Any, scaling: Any, context: Any, fields: Any) -> Any:
+                own = type(batch)(**fields)
+                means, samples = self._accumulate(None, loss, policy, scaling, context, own)
+                return jax.tree.map(lambda leaf: leaf[None], means), samples
+
+            means, samples = on_each_device(
+                self.mesh,
+                on_one,
+                given[1:],
+                vars(batch),
+                takes=specs_of(_sample_axes(batch)),
+                returns=BY_ENVIRONMENT,
+            )
+            gradient, metrics = jax.tree.map(lambda leaf: jnp.mean(leaf, axis=0), means)
+        return constrain(gradient, fsdp_shardings(self.mesh, gradient)), metrics, samples
+
+    def _accumulate(
+        self,
+        mesh: Mesh | None,
+        loss: Loss,
+        policy: ActorCritic,
+        scaling: PyTree[Array],
+        context: tuple[Any, ...],
+        batch: eqx.Module,
+    ) -> tuple[tuple[Any, Any], list[Any]]:
+        """The mean gradient and metrics over the parts, and the arrays of the samples."""
+
+        def evaluate(policy: ActorCritic, batch: eqx.Module) -> tuple[Any, tuple[Any, list[Any]]]:
+            if mesh is not None:  # after the cast, because 16 bits are less to send
+                policy = constrain(policy, replicated_shardings(mesh, policy))
+            value, metrics, *samples = loss(rematerialized(policy, self.remat), batch, *context)
+            return value, (metrics, samples)
+
+        gradient_of = self.precision.grad(evaluate, scaling)
+
+        def on_part(batch: eqx.Module) -> tuple[tuple[Any, Any], list[Any]]:
+            gradient, (metrics, samples) = gradient_of(policy, batch)
+            return (gradient, metrics), samples
+
+        if self.grad_accum == 1:
+            return on_part(batch)
+
+        def add(sums: Any, part: Int32[Array, ""]) -> tuple[Any, list[Any]]:
+            (gradient, metrics), samples = on_part(part_of(batch, part, self.grad_accum))
+            if mesh is not None:  # with cut parameters, each device adds up only its part
+                gradient = constrain(gradient, fsdp_shardings(mesh, gradient))
+            return jax.tree.map(jnp.add, sums, (gradient, metrics)), samples
+
+        shapes, _ = eqx.filter_eval_shape(on_part, part_of(batch, 0, self.grad_accum))
+        nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+        parts = jnp.arange(self.grad_accum, dtype=jnp.int32)
+        sums, samples = jax.lax.scan(add, nothing, parts)
+        means: tuple[Any, Any] = jax.tree.map(lambda leaf: leaf / self.grad_accum, sums)
+        # `part_of` deals the samples out in turns.
+        return means, jax.tree.map(
+            lambda leaf: jnp.swapaxes(leaf, 0, 1).reshape(-1, *leaf.shape[2:]), samples
+        )
+
+    def apply(
+        self,
+        learner: Learner,
+        gradient: PyTree[Array],
+        metrics: PyTree[Array],
+        rate: Float32[Array, ""],
+        *,
+        active: Bool[Array, ""],
+        include: Bool[Array, ""] | None = None,
+        critic_only: Bool[Array, ""] | None = None,
+    ) -> tuple[Learner, StepReport]:
+        """The learner after a gradient step. A gradient that is not finite changes no parameter.
+
+        Args:
+            learner: before the step.
+            gradient: what `gradient` returned.
+            metrics: its metrics.
+            rate: factor on the optimizer's change.
+            active: whether to take the step; if not, only the loss scale may change.
+            include: whether to report the metrics; by default those of an active step.
+            critic_only: whether only the value head changes. The optimizer sees the whole
+                gradient all the same: its averages must not start from 0 when the rest follows.
+                `None`: everything learns.
+        """
+        norm = optax.tree.norm(gradient)
+        finite = jnp.isfinite(norm)
+        applied, skipped = active & finite, (active & ~finite).astype(jnp.int32)
+        measured = applied if include is None else include & finite
+
+        before = self._with_optimizer_state(learner, offload=False)
+        # Optax relies on implicit promotion of dtypes, which our own code does not.
+        with jax.numpy_dtype_promotion("standard"):
+            change, optimizer_state = self.optimizer.update(
+                gradient, before.optimizer_state, parameters_of(before.policy)
+            )
+        if critic_only is not None:
+            change = _only_value_head(change, critic_only)
+        change = jax.tree.map(lambda leaf: jnp.where(applied, rate * leaf, 0.0), change)
+        after = Learner(
+            policy=eqx.apply_updates(before.policy, change),
+            optimizer_state=jax.tree.map(
+                partial(jnp.where, applied), optimizer_state, before.optimizer_state
+            ),
+            value_scale=before.value_scale,
+            scaling=self.precision.adjust(before.scaling, finite),
+            skipped=before.skipped + skipped,
+        )
+        after = constrain(after, fsdp_shardings(self.mesh, after))
+        after = self._with_optimizer_state(after, offload=True)
+
+        # Not a product: what is left out may be NaN.
+        metrics, norm = jax.tree.map(lambda leaf: jnp.where(measured, leaf, 0), (metrics, norm))
+        counts = measured.astype(jnp.int32), applied.astype(jnp.int32), skipped
+        return after, StepReport(metrics, norm, *counts)
+
+    def _with_optimizer_state(self, learner: Learner, *, offload: bool) -> Learner:
+        """The learner with the optimizer's state on the host, or on the device."""
+        if not self.offload:
+            return learner
+        where = learner_shardings(self.mesh, learner, offload=offload).optimizer_state
+        moved: Learner = eqx.tree_at(
+            lambda x: x.optimizer_state, learner, move(learner.optimizer_state, where)
+        )
+        return moved
+
+
+def mean_weights(valid: Float32[Array, " samples"]) -> Float32[Array, " samples"]:
+    """Weights whose mean with any values is the mean over the valid samples; 0 without one.
+
+    Args:
+        valid: 1 for each valid sample, 0 for the others.
+    """
+    return valid * (valid.size / jnp.maximum(jnp.sum(valid), 1.0))
+
+
+def part_of(batch: B, part: Int32[Array, ""] | int, parts: int) -> B:
+    """One of several equal parts of a batch: only every `parts`-th sample.
+
+    If the samples are cut over devices in blocks, each device has its share of every part, and
+    nothing moves.
+
+    Args:
+        batch: the batch.
+        part: number of the part, from 0.
+        parts: number of parts.
+
+    Raises:
+        ValueError: the samples do not divide into equal parts.
+    """
+
+    def pick(leaf: Array, axis: int) -> Array:
+        size = leaf.shape[axis]
+        if size % parts:
+            raise ValueError(f"{size} samples of a batch do not divide into {parts} parts")
+        apart = leaf.reshape(*leaf.shape[:axis], size // parts, parts, *leaf.shape[axis + 1 :])
+        return jax.lax.dynamic_index_in_dim(apart, part, axis=axis + 1, keepdims=False)
+
+    picked = {
+        name: jax.tree.map(partial(pick, axis=axis), getattr(batch, name))
+        for name, axis in _sample_axes(batch).items()
+        if axis is not None
+    }
+    return replace(batch, **picked)
+
+
+def _sample_axes(batch: Any) -> dict[str, int | None]:
+    """The axis of samples of each field; `None` for a field without this axis."""
+    if hasattr(batch, "environment_axes"):
+        axes: dict[str, int | None] = batch.environment_axes()
+        return axes
+    return dict.fromkeys(vars(batch), 0)
+
+
+def _only_value_head(change: Any, critic_only: Bool[Array, ""]) -> Any:
+    """The change with zeros outside of the value head, where `critic_only`."""
+
+    def one(path: Any, leaf: Array) -> Array:
+        return leaf if is_value_head(path_name(path)) else jnp.where(critic_only, 0.0, leaf)
+
+    return jax.tree_util.tree_map_with_path(one, change)

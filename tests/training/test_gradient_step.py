@@ -1,0 +1,215 @@
+"""The gradient step, alone and in every algorithm that takes it."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from agent import probes
+from algorithms.imitation.imitating import imitation
+from algorithms.r2d2.building import trainer as r2d2
+from algorithms.self_play.test_self_play import trainer as self_play
+
+from hackmatrix_rl.agent import IDENTITY_SCALE
+from hackmatrix_rl.agent.networks import ActorCritic
+from hackmatrix_rl.agent.precision import equations, precision
+from hackmatrix_rl.algorithms.r2d2 import Prioritized
+from hackmatrix_rl.training import GradientStep, StepReport, mean_weights
+from hackmatrix_rl.training.sharding import mesh, place, replicated_shardings
+
+from .states import arrays, assert_same
+
+X = jnp.asarray([1.0, 2.0, -3.0, 8.0, 0.5, 4.0, 0.0, 3.5])
+MEAN = 2.0
+TRUE = jnp.array(True)
+CLIPPED = optax.chain(optax.clip_by_global_norm(0.5), optax.scale(-1.0))
+
+
+class Weight(ActorCritic):
+    """A network of one number."""
+
+    weight: jax.Array
+
+    def __call__(self, observation, carry):
+        return jnp.zeros(2), self.weight, carry
+
+
+class Samples(eqx.Module):
+    x: jax.Array
+
+
+class Slope(eqx.Module):
+    """The loss whose gradient is the mean of the samples."""
+
+    def prepare(self, batch):
+        return self, batch
+
+    def __call__(self, policy, batch, factor=1.0):
+        value = factor * jnp.mean(policy.policy.weight.astype(jnp.float32) * batch.x)
+        return value, Samples(value), 2 * batch.x
+
+
+def started(name="f32", shape="data=1", optimizer=CLIPPED, **changes):
+    step = GradientStep(optimizer, precision(name), mesh(shape), **changes)
+    learner = step.init(Weight(jnp.float32(1.0)), IDENTITY_SCALE)
+    return step, place(learner, replicated_shardings(step.mesh, learner))
+
+
+def one_step(step, learner, x=X, **conditions):
+    @eqx.filter_jit
+    def run(learner, x):
+        gradient, metrics, _ = step.gradient(learner, Slope(), Samples(x))
+        given = {"active": TRUE, **conditions}
+        return step.apply(learner, gradient, metrics, jnp.float32(0.1), **given)
+
+    return run(learner, x)
+
+
+@pytest.mark.parametrize("shape", ["data=1", "data=2", "data=1,fsdp=2"])
+@pytest.mark.parametrize("parts", [1, 2, 4])
+def test_it_is_a_mean_over_samples_in_any_number_of_parts_and_devices(shape, parts):
+    step, learner = started(shape=shape, grad_accum=parts)
+    found = eqx.filter_jit(step.gradient)(learner, Slope(), Samples(X), jnp.float32(3.0))
+    gradient, metrics, (doubled,) = found
+    assert float(gradient.weight) == pytest.approx(3 * MEAN)
+    assert float(metrics.x) == pytest.approx(3 * MEAN)
+    np.testing.assert_array_equal(doubled, 2 * X)
+
+
+def test_the_optimizer_clips_and_the_norm_is_that_before():
+    learner, report = one_step(*started())
+    assert float(learner.policy.weight) == pytest.approx(1 - 0.1 * 0.5)
+    assert report.means() == {"x": pytest.approx(MEAN), "gradient_norm": pytest.approx(MEAN)}
+    assert report.counts() == {"gradient_steps": 1, "skipped": 0}
+
+
+@pytest.mark.parametrize("name", ["f32", "f16"])
+@pytest.mark.parametrize("active", [True, False])
+def test_a_gradient_that_is_not_finite_is_skipped_and_reported_only_if_active(name, active):
+    step, before = started(name, optimizer=optax.adam(0.1))
+    after, report = one_step(step, before, X.at[3].set(jnp.nan), active=jnp.array(active))
+    assert_same((after.policy, after.optimizer_state), (before.policy, before.optimizer_state))
+    assert int(after.skipped) == int(active)
+    assert report.means() == {}
+    assert report.counts() == {"gradient_steps": 0, "skipped": int(active)}
+    assert [float(each) for each in (report.metrics.x, report.gradient_norm)] == [0.0, 0.0]
+    if name == "f16":
+        assert after.scaling.scale == before.scaling.scale / 2
+
+
+def test_a_step_that_is_not_active_changes_nothing_and_may_still_be_reported():
+    step, before = started(optimizer=optax.adam(0.1))
+    for include, means in ((None, {}), (TRUE, {"x": MEAN, "gradient_norm": MEAN})):
+        after, report = one_step(step, before, active=~TRUE, include=include)
+        assert_same(after, before)
+        assert report.means() == pytest.approx(means)
+        assert report.counts() == {"gradient_steps": 0, "skipped": 0}
+
+
+def test_the_loss_is_scaled_and_the_gradient_is_not():
+    """In float16 a gradient of 2e-8 is 0 and one of 65536 infinite, but for the scale."""
+    step, learner = started("f16")
+
+    @eqx.filter_jit
+    def gradient(scale, x):
+        scaled = eqx.tree_at(lambda x: x.scaling.scale, learner, scale)
+        return step.gradient(scaled, Slope(), Samples(x))[0].weight
+
+    assert float(gradient(jnp.float32(1.0), X)) == pytest.approx(MEAN)
+    assert float(gradient(jnp.float32(1.0), 1e-8 * X)) == 0.0
+    assert float(gradient(jnp.float32(2.0**15), 1e-8 * X)) == pytest.approx(1e-8 * MEAN, rel=0.01)
+    assert float(gradient(jnp.float32(2.0**15), X)) == np.inf
+
+
+def test_reports_are_means_over_the_measured_steps():
+    three = jnp.int32(3)
+    report = StepReport(Samples(jnp.float32(6.0)), jnp.float32(1.5), three, jnp.int32(2), three)
+    assert report.means() == {"x": 2.0, "gradient_norm": 0.5}
+    assert report.counts() == {"gradient_steps": 2, "skipped": 3}
+
+
+def test_a_mean_with_weights_is_that_of_the_valid_samples():
+    weights = mean_weights(jnp.asarray([1.0, 0.0, 1.0, 0.0]))
+    assert float(jnp.mean(weights * jnp.asarray([1.0, 9.0, 2.0, 9.0]))) == 1.5
+    assert mean_weights(jnp.zeros(3)).tolist() == [0.0] * 3
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [({"grad_accum": 0}, "grad_accum must be at least 1"), ({"remat": "some"}, "none, blocks")],
+)
+def test_what_it_cannot_do_is_refused(changes, says):
+    with pytest.raises(ValueError, match=says):
+        started(**changes)
+
+
+ALGORITHMS = {
+    "imitation": lambda **changes: imitation(modules=changes),
+    "r2d2": lambda **changes: r2d2(probes.truncation(), sampling=Prioritized(), **changes),
+    "self-play": lambda **changes: self_play(**changes),
+}
+UPDATES = {"imitation": 2, "r2d2": 6, "self-play": 3}
+FEATURES = {"grad_accum": 2, "remat": "full", "offload_optimizer": True}
+
+
+def learned(name, **changes):
+    """A trainer after some updates of plain descent, and what they reported.
+
+    A gradient that is twice as large takes a step that is twice as long.
+    """
+    plain = {"optimizer": optax.sgd(0.1, momentum=0.5), "learning_rate": 0.5}
+    found = ALGORITHMS[name](**plain, **changes)
+    found.start(jax.random.key(1))
+    metrics = found.dispatch(UPDATES[name])
+    assert metrics.learning["gradient_steps"] > 2
+    return found, metrics
+
+
+@pytest.fixture(scope="module", params=ALGORITHMS)
+def algorithm(request):
+    """The name of an algorithm, and a trainer without any of the features."""
+    return request.param, learned(request.param)
+
+
+@pytest.mark.parametrize("shape", ["data=1", "data=2,fsdp=2"])
+def test_every_algorithm_accumulates_recomputes_and_offloads(algorithm, shape):
+    """Network, optimizer, games and buffer are the same; only the rounding differs."""
+    name, (plain, metrics) = algorithm
+    found, others = learned(name, mesh=mesh(shape), **FEATURES)
+    for a, b in zip(arrays(found.state), arrays(plain.state), strict=True):
+        if np.issubdtype(a.dtype, np.floating):
+            np.testing.assert_allclose(a, b, rtol=2e-3, atol=2e-4)
+        else:
+            np.testing.assert_array_equal(a, b)
+    assert others.learning == pytest.approx(metrics.learning, rel=5e-3, abs=1e-4)
+    for trainer, kind in ((plain, "device"), (found, "pinned_host")):
+        kept = jax.tree.leaves(trainer.state.learner.optimizer_state)
+        assert {leaf.sharding.memory_kind for leaf in kept if leaf.ndim} == {kind}
+
+
+def traced(name, **changes):
+    """How often each operation stands in the program of an update."""
+    trainer = ALGORITHMS[name](**changes)
+    state, rest = eqx.partition(trainer.abstract_state(), lambda leaf: hasattr(leaf, "dtype"))
+
+    def update(state):
+        return eqx.filter(trainer.algorithm(eqx.combine(state, rest)), eqx.is_array)
+
+    found = list(equations(jax.make_jaxpr(update)(state)))
+    names = [each.primitive.name for each in found]
+    lengths = [each.params["length"] for each in found if each.primitive.name == "scan"]
+    return {
+        "grad_accum": lengths.count(8),
+        "remat": sum("remat" in name or "checkpoint" in name for name in names),
+        "offload_optimizer": names.count("device_put"),
+    }
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_each_feature_is_in_the_program_of_every_algorithm(name):
+    plain = traced(name)
+    for feature, value in {**FEATURES, "grad_accum": 8}.items():
+        found = traced(name, **{feature: value})
+        assert found[feature] > plain[feature], feature
+        assert {**found, feature: 0} == {**plain, feature: 0}, feature
