@@ -320,8 +320,8 @@ def test_a_setting_of_another_command_is_refused_with_its_name():
         make_config("cpu", {"vertices": 5})
     with pytest.raises(ConfigError, match=r"--algorithm self-play: has a command of its own\. Use"):
         make_config("cpu", {"algorithm": "self-play"})
-    with pytest.raises(ConfigError, match=r"--algorithm pqo: unknown. Use .* Did you mean ppo"):
-        make_config("cpu", {"algorithm": "pqo"})
+    with pytest.raises(ConfigError, match=r"--algorithm ppoo: unknown. Use .* Did you mean ppo"):
+        make_config("cpu", {"algorithm": "ppoo"})
 
 
 def test_imitation_on_a_cpu_has_settings_of_its_own():

@@ -69,7 +69,7 @@ def test_a_network_that_cannot_is_named_with_what_can(monkeypatch):
     assert "Use --aux-coefficient 0" in str(error.value)
     for name in ("own_networks:make", "gru"):
         with pytest.raises(ConfigError, match=f"--remat blocks: --network {name}.*residual"):
-            build(network=name, remat="blocks")
+            compose(make_config("debug", {"network": name, "remat": "blocks"}), key=KEY)
 
 
 def test_a_network_that_returns_something_else_is_refused_in_one_line(monkeypatch):

@@ -25,7 +25,10 @@ def test_a_text_is_a_number_or_a_schedule(text, stored, built):
     assert config.gamma == stored
     assert schedule_of(config.gamma, steps=1000) == built
     assert PPOConfig(gamma=config.gamma) == config
-    assert Value(PPOConfig.__dataclass_fields__["gamma"]).convert(text, None, None) == text
+    assert Value(PPOConfig.__dataclass_fields__["gamma"]).convert(text, None, None) in (
+        text,
+        stored,
+    )
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, ClassVar, final, no_type_check
 
 from jax.sharding import Mesh
@@ -31,13 +30,11 @@ class PQNConfig(RolloutConfig):
         ("q_value", "mean Q-value (reward)"),
         ("td_error", "error of the Q-values"),
     )
-    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
-        {
-            "cpu": {**CPU, **_PQN},
-            **{kind: {**ACCELERATOR, **_PQN, "device": kind} for kind in ("gpu", "tpu")},
-            "debug": {**DEBUG, "network": "residual", "num_steps": 16, "num_minibatches": 2},
-        }
-    )
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "cpu": {**CPU, **_PQN},
+        **{kind: {**ACCELERATOR, **_PQN, "device": kind} for kind in ("gpu", "tpu")},
+        "debug": {**DEBUG, "network": "residual", "num_steps": 16, "num_minibatches": 2},
+    }
 
     q_lambda: float = option(
         0.65, "Q-learning", "Lambda of the returns; 0: one step.", minimum=0, maximum=1
