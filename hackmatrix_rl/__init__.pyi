@@ -60,6 +60,7 @@ from .memory_tasks import TMaze as TMaze
 from .runtime_types import check_types as check_types
 from .search import Searcher as Searcher
 from .training import EvaluateEvery as EvaluateEvery
+from .training import Hook as Hook
 from .training import Metrics as Metrics
 from .training import StopTraining as StopTraining
 from .training import Trainer as Trainer

@@ -21,7 +21,7 @@ from hackmatrix_rl.config._options import (
 )
 from hackmatrix_rl.env import EnvSpec, GameIdentity
 from hackmatrix_rl.errors import ConfigError, as_given, flag
-from hackmatrix_rl.training import Algorithm
+from hackmatrix_rl.training import Algorithm, Hook
 from hackmatrix_rl.training.sharding import AUTO
 
 KEPT = most(1_000_000, "each save looks through all of them")
@@ -385,8 +385,8 @@ class RunConfig(ABC):
             "kl_alarm": None,
         }
 
-    def hooks(self, folder: Any, sink: Any) -> list[Any]:
-        """What a run of this algorithm does beside training (`hackmatrix_rl.runs.Hook`).
+    def hooks(self, folder: Any, sink: Any) -> list[Hook]:
+        """The hooks of a run of this algorithm, beside those of every run.
 
         Args:
             folder: of the run.

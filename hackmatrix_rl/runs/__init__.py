@@ -27,9 +27,6 @@ from hackmatrix_rl.runs._folder import (
     make_run_folder,
     reopen_run_folder,
 )
-from hackmatrix_rl.runs._hooks import (
-    Hook,
-)
 from hackmatrix_rl.runs._launch import (
     Launch,
     launch,
@@ -80,7 +77,6 @@ from hackmatrix_rl.runs._wandb_summary import (
 __all__ = [
     "Comparison",
     "Finding",
-    "Hook",
     "Launch",
     "ProofError",
     "ReplayWriter",

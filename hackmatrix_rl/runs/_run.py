@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 from etils import epath
 from jaxtyping import Array, Key
@@ -17,12 +17,12 @@ from hackmatrix_rl.evaluation import PolicyAgent
 from hackmatrix_rl.runs._compose import run_keys
 from hackmatrix_rl.runs._curve import draw_curve
 from hackmatrix_rl.runs._folder import RunFolder
-from hackmatrix_rl.runs._hooks import Hook, hooks_of
 from hackmatrix_rl.runs._monitor import RunMonitor
 from hackmatrix_rl.runs._open_sinks import (
     open_sinks,
 )
 from hackmatrix_rl.runs._resume import restore_training
+from hackmatrix_rl.runs._run_hooks import hooks_of
 from hackmatrix_rl.runs._saving import CheckpointScheduler
 from hackmatrix_rl.runs.sinks import (
     Fanout,
@@ -40,7 +40,7 @@ from hackmatrix_rl.system import (
     ending_with_the_others,
     ticking,
 )
-from hackmatrix_rl.training import Trainer, call_back, reports_of
+from hackmatrix_rl.training import Hook, Metrics, StopTraining, Trainer, reports_of
 
 
 @dataclass(frozen=True)
@@ -125,18 +125,14 @@ def run(
                 if resume is None:
                     with ticking(partial(sink.working, "saving")):
                         saving.begin(trainer)
-                hooks = hooks_of(config, folder, trainer, sink)
-                for hook in hooks:
-                    hook.begin(trainer)
-                end = _train(config, trainer, folder, saving, watch, sink, interrupts, clock, hooks)
+                loop = _RunLoop(config, folder, saving, watch, sink, interrupts, clock)
+                trainer.fit(config.goal, hooks=[*hooks_of(config, folder, trainer, sink), loop])
+                end = loop.end
                 if end is ExitCode.UNHEALTHY or not watch.sound:
                     saving.settle()
                     end = ExitCode.UNHEALTHY
                 elif end is not ExitCode.UNSAVED:
                     saving.finish(trainer)
-                if end is ExitCode.DONE:
-                    for hook in hooks:
-                        hook.finish(trainer)
         removed = folder.removed()
         if end is not ExitCode.UNHEALTHY:
             how = "trained to the end" if end is ExitCode.DONE else "stopped"
@@ -193,53 +189,74 @@ def _reached(config: RunConfig, trainer: Trainer[Any]) -> str:
     return Length(config.goal, config.counts).reached({config.counts: done})
 
 
-def _train(
-    config: RunConfig,
-    trainer: Trainer[Any],
-    folder: RunFolder,
-    saving: CheckpointScheduler,
-    watch: RunMonitor,
-    sink: Sink,
-    interrupts: Interrupts,
-    clock: Callable[[], float],
-    hooks: Sequence[Hook],
-) -> ExitCode:
-    """Updates until the end, or until something asks to stop."""
-    unhealthy = removed = False
-    while True:
-        state = trainer.state
-        update = int(state.update)
-        due = watch.sound and saving.due(update)
-        agreed = agree(Requests(interrupts.received, due, unhealthy, removed))
-        if agreed.removed:
-            return ExitCode.UNSAVED
-        if agreed.unhealthy:
-            return ExitCode.UNHEALTHY
-        if agreed.stop:
-            return ExitCode(128 + agreed.stop)
-        if agreed.save:
-            saving.save(trainer)
-        missing = trainer.algorithm.updates_until(state, config.goal)
-        if missing <= 0:
-            return ExitCode.DONE
-        if not trainer.compiled:
-            with compiling(sink.note, tick=partial(sink.working, "compiling"), clock=clock):
+class _RunLoop(Hook):
+    """The last hook of a run: it saves, watches, and ends the training where it must end.
+
+    Attributes:
+        end: how the training has ended.
+    """
+
+    def __init__(
+        self,
+        config: RunConfig,
+        folder: RunFolder,
+        saving: CheckpointScheduler,
+        watch: RunMonitor,
+        sink: Sink,
+        interrupts: Interrupts,
+        clock: Callable[[], float],
+    ) -> None:
+        self._goal = config.goal
+        self._folder = folder
+        self._saving = saving
+        self._watch = watch
+        self._sink = sink
+        self._interrupts = interrupts
+        self._clock = clock
+        self._unhealthy = self._removed = False
+        self.end = ExitCode.DONE
+
+    def before_dispatch(self, trainer: Trainer[Any]) -> None:
+        """Ends or saves, if any process has a reason; compiles before the first dispatch."""
+        self._agree(trainer)
+        if not trainer.compiled and trainer.algorithm.updates_until(trainer.state, self._goal) > 0:
+            tick = partial(self._sink.working, "compiling")
+            with compiling(self._sink.note, tick=tick, clock=self._clock):
                 trainer.compile()
-            continue  # a signal may have come meanwhile
-        due_in = [saving.updates_until_due(update)]
-        due_in += [hook.updates_until_due(trainer) for hook in hooks]
-        limits = [missing, trainer.updates_per_dispatch, *(n for n in due_in if n is not None)]
-        metrics = trainer.dispatch(min(limits))
-        with ticking(partial(sink.working, "evaluating")):
-            callbacks = [each for hook in hooks for each in hook.callbacks]
-            metrics, _ = call_back(callbacks, trainer, metrics)
-        for hook in hooks:
-            for line in hook.lines(metrics):
-                sink.note(line)
-        removed = folder.removed() is not None
-        if not removed:
-            unhealthy = watch.look(metrics)
-            saving.watch(metrics)
+            self._agree(trainer)  # a signal may have come meanwhile
+
+    def updates_until_due(self, trainer: Trainer[Any]) -> int | None:
+        """The updates until the next save."""
+        return self._saving.updates_until_due(int(trainer.state.update))
+
+    def after_dispatch(self, trainer: Trainer[Any], metrics: Metrics) -> None:
+        """Logs and checks the metrics of a dispatch."""
+        self._removed = self._folder.removed() is not None
+        if not self._removed:
+            self._unhealthy = self._watch.look(metrics)
+            self._saving.watch(metrics)
+
+    def on_end(self, trainer: Trainer[Any]) -> None:
+        """Saves the last state, before other hooks do what may fail."""
+        if self._watch.sound:
+            self._saving.finish(trainer)
+
+    def _agree(self, trainer: Trainer[Any]) -> None:
+        due = self._watch.sound and self._saving.due(int(trainer.state.update))
+        asked = Requests(self._interrupts.received, due, self._unhealthy, self._removed)
+        agreed = agree(asked)
+        if agreed.removed:
+            self._stop(ExitCode.UNSAVED)
+        if agreed.unhealthy:
+            self._stop(ExitCode.UNHEALTHY)
+        if agreed.stop:
+            self._stop(ExitCode(128 + agreed.stop))
+        if agreed.save:
+            self._saving.save(trainer)
+
+    def _stop(self, end: ExitCode) -> NoReturn:
+        self.end = end
+        raise StopTraining
 
 
 def _draw(folder: RunFolder, sink: Sink) -> None:

@@ -6,11 +6,6 @@ from hackmatrix_rl.training._algorithm import (
     AlgorithmState,
     Dispatch,
 )
-from hackmatrix_rl.training._callbacks import (
-    Callback,
-    StopTraining,
-    call_back,
-)
 from hackmatrix_rl.training._counter import (
     Counter,
 )
@@ -34,6 +29,7 @@ from hackmatrix_rl.training._gradient_step import (
     StepReport,
     mean_weights,
 )
+from hackmatrix_rl.training._hooks import Callback, Hook, StopTraining
 from hackmatrix_rl.training._metrics import (
     Metrics,
 )
@@ -93,6 +89,7 @@ __all__ = [
     "Dispatch",
     "EvaluateEvery",
     "GradientStep",
+    "Hook",
     "Learner",
     "Linear",
     "Loss",
@@ -109,7 +106,6 @@ __all__ = [
     "UpdateReport",
     "adam",
     "arrays_to_store",
-    "call_back",
     "checked",
     "compiler_options",
     "evaluation_metrics",

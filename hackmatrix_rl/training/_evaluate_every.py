@@ -9,6 +9,7 @@ from jaxtyping import Array, Key
 from hackmatrix_rl.env import Environment, check_is_environment
 from hackmatrix_rl.errors import check_key, whole
 from hackmatrix_rl.evaluation import Evaluation, OnProgress, evaluate
+from hackmatrix_rl.training._hooks import Hook
 from hackmatrix_rl.training._metrics import Metrics
 from hackmatrix_rl.training._trainer import Trainer
 
@@ -16,13 +17,12 @@ EVALUATION = 2**32 - 1
 """The number folded into a key for evaluation. Training folds in numbers of updates and steps."""
 
 
-class EvaluateEvery:
-    """A callback that evaluates the policy on whole games every N updates.
+class EvaluateEvery(Hook):
+    """A hook that evaluates the policy on whole games every N updates.
 
     Each evaluation plays games with the same beginning, so results differ only by the policy. It
-    uses its own random keys, so the training has the same bits with it and without it. If a
-    dispatch does several updates, the evaluation follows the dispatch that reaches a multiple of
-    N.
+    uses its own random keys, so the training has the same bits with it and without it. A dispatch
+    ends at each multiple of N.
 
     These numbers join the metrics: `eval/return`, `eval/length` and the environment's own
     numbers. Each has a 95% interval, such as `eval/return_low` and `eval/return_high`. Two more
@@ -76,10 +76,13 @@ class EvaluateEvery:
         self._on_result = on_result
         self._on_progress = on_progress
 
-    def __call__(self, trainer: Trainer[Any], metrics: Metrics) -> Mapping[str, float] | None:
+    def updates_until_due(self, trainer: Trainer[Any]) -> int:
+        """The updates until the next evaluation."""
+        return self._updates - int(trainer.state.update) % self._updates
+
+    def after_dispatch(self, trainer: Trainer[Any], metrics: Metrics) -> Mapping[str, float] | None:
         """Evaluates and returns the numbers if an evaluation is due, else returns `None`."""
-        before = metrics.updates - metrics.dispatched
-        if metrics.updates // self._updates == before // self._updates:
+        if metrics.updates % self._updates:
             return None
         # Several processes all play the same games, so none has to wait for another.
         found = evaluate(

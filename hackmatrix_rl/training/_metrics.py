@@ -26,7 +26,7 @@ class Metrics:
             `aux_win_loss` (see `AuxiliaryMetrics`) are means over the minibatches that compute
             them, and missing without such a minibatch. `kl` is there if the loss has `true_kl`.
         dispatched: number of updates in the dispatch.
-        extra: the algorithm's own counters, and the numbers that callbacks returned, by name.
+        extra: the algorithm's own counters, and the numbers that hooks returned, by name.
     """
 
     env_steps: int

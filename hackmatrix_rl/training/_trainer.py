@@ -18,8 +18,14 @@ from hackmatrix_rl.errors import ConfigError, check_key, finite, instance, whole
 from hackmatrix_rl.evaluation import PolicyAgent
 from hackmatrix_rl.system import is_process_zero
 from hackmatrix_rl.training._algorithm import Algorithm, AlgorithmState, Dispatch
-from hackmatrix_rl.training._callbacks import Callback, call_back, check_callbacks
 from hackmatrix_rl.training._eager import eager_program
+from hackmatrix_rl.training._hooks import (
+    Callback,
+    Hook,
+    StopTraining,
+    after_dispatch,
+    check_hooks,
+)
 from hackmatrix_rl.training._metrics import Metrics
 from hackmatrix_rl.training._program import (
     Program,
@@ -49,6 +55,7 @@ class Trainer(Generic[A]):
 
     Attributes:
         algorithm: the algorithm.
+        hooks: what happens beside training.
         updates_per_dispatch: number of updates in one call of the compiled program.
     """
 
@@ -56,6 +63,7 @@ class Trainer(Generic[A]):
         self,
         algorithm: A,
         *,
+        hooks: Sequence[Hook | Callback] = (),
         updates_per_dispatch: int = 1,
         eager: bool = False,
         clock: Callable[[], float] = time.perf_counter,
@@ -65,6 +73,8 @@ class Trainer(Generic[A]):
         Args:
             algorithm: how to learn: `hm.PPO(environment, policy)`, or any other `Algorithm`. The
                 training starts from its `initial_policy`.
+            hooks: what happens beside training, in this order: instances of `Hook`, or functions
+                that are called as `function(trainer, metrics)` after each dispatch.
             updates_per_dispatch: number of updates in one call of the compiled program. Each call
                 gives one `Metrics`.
             eager: whether to run each operation uncompiled, so breakpoints and `print` work in
@@ -83,6 +93,7 @@ class Trainer(Generic[A]):
         if not eager:
             algorithm.check(policy)
         self.algorithm = algorithm
+        self.hooks = check_hooks(hooks)
         self.updates_per_dispatch = whole("updates_per_dispatch", updates_per_dispatch)
         self._policy = policy
         self._clock = clock
@@ -221,7 +232,7 @@ class Trainer(Generic[A]):
         total_timesteps: int,
         *,
         key: Key[Array, ""] | None = None,
-        callbacks: Sequence[Callback] = (),
+        hooks: Sequence[Hook | Callback] = (),
     ) -> Iterator[Metrics]:
         """Trains, and yields the metrics of each dispatch.
 
@@ -230,51 +241,61 @@ class Trainer(Generic[A]):
                 the start of training. It is rounded up to whole updates. What another algorithm
                 counts instead is its `progress`: games that ended, for `SelfPlay`.
             key: starts the training from the beginning; `None` continues from `state`.
-            callbacks: each is called as `callback(trainer, metrics)` after each dispatch, in
-                this order. It may return numbers by name, which join the metrics. It may
-                `raise hm.StopTraining` to end the training after this dispatch.
+            hooks: further hooks of this call, after the trainer's own.
 
         Returns:
             An iterator over the metrics of each dispatch. A dispatch runs only when its metrics
             are requested; `fit` runs all of them.
 
         Raises:
-            TypeError: the total is not a number, the key is not a random key, or a callback is
-                not a function.
+            TypeError: the total is not a number, the key is not a random key, or a hook is
+                neither a `Hook` nor a function.
             ValueError: there is no state to continue from and no key, or the total is less
                 than 1.
         """
-        callbacks = check_callbacks(callbacks)
+        every = (*self.hooks, *check_hooks(hooks))
         if finite("total_timesteps", total_timesteps) < 1:
             raise ValueError(f"total_timesteps must be at least 1, not {total_timesteps}")
         if key is not None:
             self.start(key)
         elif self._state is None:
             raise ValueError("train needs a key to start with: train(..., key=jax.random.key(0))")
-        return self._train(total_timesteps, callbacks)
+        return self._train(total_timesteps, every)
 
-    def _train(self, total_timesteps: int, callbacks: Sequence[Callback]) -> Iterator[Metrics]:
-        self.compile()
+    def _train(self, goal: int, hooks: Sequence[Hook]) -> Iterator[Metrics]:
+        """The loop of every training, in a notebook and on the command line."""
+        for hook in hooks:
+            hook.on_start(self)
         stop = False
-        algorithm = self.algorithm
-        while not stop and (updates := algorithm.updates_until(self.state, total_timesteps)) > 0:
-            metrics = self.dispatch(min(updates, self.updates_per_dispatch))
-            metrics, stop = call_back(callbacks, self, metrics)
+        while not stop:
+            try:
+                for hook in hooks:
+                    hook.before_dispatch(self)
+            except StopTraining:
+                return
+            if (missing := self.algorithm.updates_until(self.state, goal)) <= 0:
+                break
+            due = [hook.updates_until_due(self) for hook in hooks]
+            limits = [missing, self.updates_per_dispatch, *(each for each in due if each)]
+            metrics, stop = after_dispatch(hooks, self, self.dispatch(min(limits)))
             yield metrics
+        if not stop:
+            for hook in reversed(hooks):
+                hook.on_end(self)
 
     def fit(
         self,
         total_timesteps: int,
         *,
         key: Key[Array, ""] | None = None,
-        callbacks: Sequence[Callback] = (),
+        hooks: Sequence[Hook | Callback] = (),
     ) -> Metrics | None:
-        """Trains to the end in one call: `train` with callbacks instead of a loop.
+        """Trains to the end in one call: `train` with hooks instead of a loop.
 
         Args:
             total_timesteps: as for `train`.
             key: as for `train`.
-            callbacks: as for `train`.
+            hooks: as for `train`.
 
         Returns:
             The metrics of the last dispatch; `None` if the total was reached already.
@@ -284,7 +305,7 @@ class Trainer(Generic[A]):
             ValueError: as for `train`.
         """
         last = None
-        for metrics in self.train(total_timesteps, key=key, callbacks=callbacks):
+        for metrics in self.train(total_timesteps, key=key, hooks=hooks):
             last = metrics
         return last
 

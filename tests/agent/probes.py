@@ -252,7 +252,7 @@ def make_trainer(probe: Probe, policy: Any = None, **changes: Any) -> Trainer:
         "update_epochs": 4,
     }
     of_trainer: dict[str, Any] = {"updates_per_dispatch": 100}
-    for name in ("updates_per_dispatch", "eager", "clock"):
+    for name in ("hooks", "updates_per_dispatch", "eager", "clock"):
         if name in changes:
             of_trainer[name] = changes.pop(name)
     return Trainer(PPO(probe, policy, **{**settings, **changes}), **of_trainer)

@@ -185,7 +185,7 @@ def test_another_algorithm_is_saved_evaluated_and_loaded_likewise(tmp_path):
         return Trainer(Reinforce(environment, policy, RolloutCollector(4), 8))
 
     first, again = trainer(), trainer()
-    seen = first.fit(2 * 32, key=KEY, callbacks=[EvaluateEvery(2, episodes=4)])
+    seen = first.fit(2 * 32, key=KEY, hooks=[EvaluateEvery(2, episodes=4)])
     assert seen.extra["eval/episodes"] == 4
     first.save(tmp_path / "file")
     again.load(tmp_path / "file")

@@ -38,7 +38,7 @@ from hackmatrix_rl.env import (
     clique_identity,
 )
 from hackmatrix_rl.errors import ArgumentError, ConfigError
-from hackmatrix_rl.training import Algorithm, adam
+from hackmatrix_rl.training import Algorithm, Hook, adam
 from hackmatrix_rl.training.sharding import Blocks
 
 SETTINGS: Mapping[str, str] = MappingProxyType({"clique_size": "k"})
@@ -341,7 +341,7 @@ class SelfPlayConfig(RunConfig):
             board = asdict(algorithm.game.config)
             self.check_changes(run, {SETTINGS.get(name, name): board[name] for name in board})
 
-    def hooks(self, folder: Any, sink: Any) -> list[Any]:
+    def hooks(self, folder: Any, sink: Any) -> list[Hook]:
         """Keeps earlier networks for the league."""
         # A notebook that learns by self-play needs nothing of runs.
         from hackmatrix_rl.algorithms.self_play._league_folder import KeepForLeague, LeagueFolder

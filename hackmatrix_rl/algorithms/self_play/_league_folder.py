@@ -7,8 +7,7 @@ from typing import Any, final
 
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.checkpoints import load, save
-from hackmatrix_rl.runs import Hook
-from hackmatrix_rl.training import Metrics, Trainer
+from hackmatrix_rl.training import Hook, Metrics, Trainer
 
 _SUFFIX = ".policy"
 
@@ -93,9 +92,8 @@ class KeepForLeague(Hook):
         self._league = league
         self._writes = writes
         self._note = note
-        self.callbacks = (self._keep,)
 
-    def begin(self, trainer: Trainer[Any]) -> None:
+    def on_start(self, trainer: Trainer[Any]) -> None:
         """Keeps the network that nothing has learned yet."""
         if trainer.algorithm.progress(trainer.state) == 0:
             self._write(0, trainer)
@@ -106,7 +104,8 @@ class KeepForLeague(Hook):
         mark = self._league.next_mark(done)
         return None if mark is None else trainer.algorithm.updates_until(trainer.state, mark)
 
-    def _keep(self, trainer: Trainer[Any], metrics: Metrics) -> None:
+    def after_dispatch(self, trainer: Trainer[Any], metrics: Metrics) -> None:
+        """Keeps the network at the marks that the dispatch has passed."""
         # A dispatch ends where a mark may be passed, but one update may pass several.
         for mark in self._league.passed(metrics.episodes, int(metrics.extra["games"])):
             self._write(mark, trainer)

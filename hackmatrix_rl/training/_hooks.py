@@ -1,0 +1,140 @@
+"""Hooks: what happens beside training, between dispatches."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from hackmatrix_rl.errors import described, number
+from hackmatrix_rl.training._metrics import Metrics
+
+Callback = Callable[[Any, Metrics], Mapping[str, Any] | None]
+"""A hook that is a plain function of the trainer and the metrics; see `Hook.after_dispatch`."""
+
+
+class StopTraining(Exception):
+    """A hook raises this to end the training normally."""
+
+
+class Hook:
+    """What happens beside training. Override some methods, and pass an instance to `Trainer`.
+
+        trainer = hm.Trainer(hm.PPO(environment, policy), hooks=[hm.EvaluateEvery(10), my_function])
+
+    The trainer calls the hooks in their order, between dispatches, when its state is complete. A
+    plain function of the trainer and the metrics is a hook, too: it is called as `after_dispatch`.
+    No hook changes the bits of the training unless it sets `trainer.state`.
+    """
+
+    def on_start(self, trainer: Any) -> None:
+        """Called once the state is there, new or restored, before the first dispatch."""
+
+    def before_dispatch(self, trainer: Any) -> None:
+        """Called before each dispatch, and once more at the end.
+
+        Raises:
+            StopTraining: to end the training here.
+        """
+
+    def updates_until_due(self, trainer: Any) -> int | None:
+        """The most updates that the next dispatch may do; `None`: any number."""
+        return None
+
+    def after_dispatch(self, trainer: Any, metrics: Metrics) -> Mapping[str, Any] | None:
+        """Called after each dispatch.
+
+        Args:
+            trainer: the trainer.
+            metrics: of the dispatch, with the numbers that earlier hooks have returned.
+
+        Returns:
+            Numbers by name, or arrays of one number, which join the metrics; or `None`.
+
+        Raises:
+            StopTraining: to end the training. The other hooks are called first.
+        """
+        return None
+
+    def on_end(self, trainer: Any) -> None:
+        """Called when the training has reached its goal, in the reverse order of the hooks.
+
+        It is not called when a hook stops the training.
+        """
+
+
+class _FunctionHook(Hook):
+    """A plain function as a hook."""
+
+    def __init__(self, function: Callback) -> None:
+        self._function = function
+        self.name = getattr(function, "__name__", type(function).__name__)
+
+    def after_dispatch(self, trainer: Any, metrics: Metrics) -> Mapping[str, Any] | None:
+        """Calls the function."""
+        return self._function(trainer, metrics)
+
+
+def check_hooks(hooks: Any) -> tuple[Hook, ...]:
+    """The hooks as a tuple of `Hook`.
+
+    Raises:
+        TypeError: the argument is not a sequence of hooks and functions.
+    """
+    if callable(hooks) or not isinstance(hooks, Sequence):
+        raise TypeError(
+            f"hooks is {described(hooks)}; expected a list of hooks, or functions of the trainer "
+            "and the metrics: hooks=[hm.EvaluateEvery(10)]"
+        )
+    for place, hook in enumerate(hooks):
+        if isinstance(hook, type) or not (isinstance(hook, Hook) or callable(hook)):
+            raise TypeError(
+                f"hooks[{place}] is {described(hook)}; expected a hook, or a function of the "
+                "trainer and the metrics"
+            )
+    return tuple(hook if isinstance(hook, Hook) else _FunctionHook(hook) for hook in hooks)
+
+
+def after_dispatch(hooks: Sequence[Hook], trainer: Any, metrics: Metrics) -> tuple[Metrics, bool]:
+    """Calls each hook after a dispatch, in order.
+
+    Args:
+        hooks: all are called, even after one has stopped the training.
+        trainer: the trainer.
+        metrics: the metrics of the dispatch.
+
+    Returns:
+        The metrics with the numbers of the hooks, and whether one stopped the training.
+
+    Raises:
+        TypeError: a hook returned something other than `None` or numbers by name.
+        ValueError: a hook returned a name that the metrics already have.
+    """
+    stop = False
+    for hook in hooks:
+        try:
+            found = hook.after_dispatch(trainer, metrics)
+        except StopTraining:
+            stop = True
+            continue
+        if found is None:
+            continue
+        if not isinstance(found, Mapping):
+            raise TypeError(
+                f"the hook {_name(hook)} returns {described(found)}; expected None, or numbers by "
+                "name: return {'my_number': 1.0}"
+            )
+        taken = sorted(found.keys() & metrics.as_dict().keys())
+        if taken:
+            raise ValueError(
+                f"the hook {_name(hook)} returns {taken[0]!r}, which the metrics have already: use "
+                "another name"
+            )
+        numbers = {
+            name: number(f"{name!r}, which the hook {_name(hook)} returns,", value)
+            for name, value in found.items()
+        }
+        metrics = replace(metrics, extra={**metrics.extra, **numbers})
+    return metrics, stop
+
+
+def _name(hook: Hook) -> str:
+    return hook.name if isinstance(hook, _FunctionHook) else type(hook).__name__
