@@ -1,0 +1,120 @@
+"""A custom algorithm: REINFORCE on CartPole. docs/own_algorithm.md explains each part.
+
+With a FILE, the same command resumes a training that was killed, and it ends in the same bits.
+
+python own_algorithm.py [STEPS [FILE]]
+"""
+
+import sys
+from pathlib import Path
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float32, Int32
+
+import hackmatrix_rl as hm
+from hackmatrix_rl import agent, training
+from hackmatrix_rl.agent.precision import FLOAT32, parameters_of
+from hackmatrix_rl.training.sharding import replicated_shardings, single_device
+
+
+def discounted_returns(rollout: agent.Rollout, gamma: Float32[Array, ""]) -> agent.Targets:
+    """Monte-Carlo returns; the baseline of a step is their mean over the environments."""
+
+    def back(following: Float32[Array, " num_envs"], step):
+        reward, done = step
+        return (reward + gamma * jnp.where(done, 0.0, following),) * 2  # the carry, and the output
+
+    start, steps = jnp.zeros_like(rollout.reward[0]), (rollout.reward, rollout.done)
+    _, returns = jax.lax.scan(back, start, steps, reverse=True)  # [num_steps, num_envs]
+    advantage = returns - jnp.mean(returns, axis=1, keepdims=True)
+    return agent.Targets(advantage=advantage, value=rollout.value, value_target=returns)
+
+
+def policy_gradient_loss(policy, batch: hm.Batch) -> tuple[Float32[Array, ""], agent.LossMetrics]:
+    """The mean of minus `advantage * log_prob`: its gradient is the policy gradient, negated."""
+    logits, _ = policy.unroll(batch.observation, batch.initial_carry, batch.done)
+    pi = hm.MaskedCategorical(logits, batch.mask)
+    loss = -jnp.mean(batch.advantage * pi.log_prob(batch.action))
+    none = jnp.zeros(())  # of the numbers that only PPO has
+    return loss, agent.LossMetrics(loss, none, jnp.mean(pi.entropy()), none, none)
+
+
+class ReinforceState(training.AlgorithmState):
+    learner: training.Learner
+    actors: agent.CollectorState
+    update: Int32[Array, ""]
+    env_steps: training.Counter
+
+
+class Reinforce(training.Algorithm[ReinforceState]):
+    """REINFORCE (Williams 1992): one gradient step on each rollout."""
+
+    environment: hm.Environment
+    initial_policy: hm.ActorCritic
+    collect: hm.RolloutCollector = hm.RolloutCollector(128)
+    num_envs: int = eqx.field(static=True, default=32)
+    gamma: training.Schedule = training.Constant(0.98)
+    learning_rate: training.Schedule = training.Constant(0.01)
+    optimizer: optax.GradientTransformation = eqx.field(static=True, default=training.adam())
+    grad_accum: int = eqx.field(static=True, default=1)
+    mesh: jax.sharding.Mesh = eqx.field(static=True, default_factory=single_device)
+    resettable = ("actors",)
+
+    @property
+    def steps_per_update(self):
+        return self.num_envs * self.collect.num_steps
+
+    def init(self, key, policy):
+        moments, zero = self.optimizer.init(parameters_of(policy)), jnp.zeros((), jnp.int32)
+        learner = training.Learner(policy, moments, agent.IDENTITY_SCALE, scaling=(), skipped=zero)
+        actors = self.collect.start(policy, self.environment, jax.random.split(key, self.num_envs))
+        return ReinforceState(learner, actors, update=zero, env_steps=training.Counter.of(0))
+
+    def __call__(self, state):
+        learner, now = state.learner, state.env_steps.as_float()
+        rollout, actors = self.collect(learner.policy, self.environment, state.actors)
+        batch = hm.Batch.of(rollout, discounted_returns(rollout, self.gamma(now)))
+        gradient_of = training.MinibatchGradient(policy_gradient_loss, FLOAT32, self.grad_accum)
+        gradient, losses = gradient_of(learner.policy, batch, learner.scaling)
+        finite = jnp.isfinite(optax.tree.norm(gradient))
+        learner = learner.step(self.optimizer, gradient, self.learning_rate(now), take=finite)
+        env_steps = state.env_steps.add(self.steps_per_update)
+        after = ReinforceState(learner, actors, state.update + 1, env_steps)
+        return after, (rollout.episodes, losses, finite.astype(jnp.int32))
+
+    def metrics(self, report, dispatch):
+        (episodes, losses, taken), count = report, dispatch.count
+        means = {name: float(getattr(losses, name)) / count for name in ("policy_loss", "entropy")}
+        learning = means | {"gradient_steps": int(taken), "skipped": count - int(taken)}
+        so_far = dispatch.env_steps, dispatch.updates, dispatch.seconds
+        speed = count * self.steps_per_update / dispatch.seconds
+        return hm.Metrics(*so_far, speed, int(episodes.count), *episodes.means(), learning=learning)
+
+    def policy(self, state):
+        return state.learner.policy
+
+    def value_scale_of(self, state):
+        return None
+
+    def shardings(self, state):
+        return replicated_shardings(self.mesh, state)
+
+
+def main(steps: int, file: str | None = None) -> None:
+    environment = hm.CartPole()
+    policy = hm.MLPActorCritic(environment.spec, width=32, depth=1, key=jax.random.key(0))
+    trainer = hm.Trainer(Reinforce(environment, policy), updates_per_dispatch=5)
+    resumed = file is not None and Path(file).exists()
+    if resumed:
+        trainer.load(file)
+    for metrics in trainer.train(steps, key=None if resumed else jax.random.key(1)):
+        if file is not None:
+            trainer.save(file)
+        print(metrics.summary(), flush=True)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 500_000, *sys.argv[2:3])
