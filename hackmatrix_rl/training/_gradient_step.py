@@ -71,7 +71,8 @@ class StepReport(eqx.Module):
         if not count:
             return {}
         named: dict[str, Any] = {}
-        for name, value in vars(self.metrics).items():
+        found = self.metrics if isinstance(self.metrics, dict) else vars(self.metrics)
+        for name, value in found.items():
             named |= value if isinstance(value, dict) else {name: value}
         named["gradient_norm"] = self.gradient_norm
         return {

@@ -27,6 +27,7 @@ SCRIPTS = {
     "own_environment.py": (["300000"], r"mean return \+0.9"),
     "own_reward.py": (["4096"], r"learned_return +[-+]\d"),
     "own_loss.py": (["4096"], r"4,096 steps.* bonus \d"),
+    "own_algorithm.py": (["40960"], "40,960 steps.* return"),
     "own_precision.py": (["16384"], r"layers\[0\]\.weight +float32 +float16"),
     "eight_devices.py": (["8192"], r"largest difference of a parameter: \d\.\de-0[5-9]"),
     "sweep_seeds.py": (["4096", "2"], "2 seeds: return"),

@@ -60,6 +60,7 @@ ELSEWHERE = {
     "hackmatrix-rl play": "waits for a person",
     "hackmatrix-rl ui": "waits for a person",
     "python benchmarks/": "takes minutes, and is no part of the package",
+    "python examples/": "is what tests/examples runs",
 }
 EXTRAS = ("gymnasium", "gymnax", "neurogym", "sb3_contrib")
 """What a block of Python may need and only some sessions have (`nox -s adapters sb3 neurogym`)."""
@@ -96,9 +97,19 @@ def blocks_of(page: Path) -> list[Block]:
     ]
 
 
+def is_whole_program(block: Block) -> bool:
+    """Whether a block is neither a part of a script in examples/ nor a module of a package.
+
+    tests/examples runs both of these.
+    """
+    parts_of = (script for script in SCRIPTS if block.code in script)
+    return next(parts_of, None) is None and "\nfrom ._" not in block.code
+
+
+SCRIPTS = [script.read_text(encoding="utf-8") for script in ROOT.glob("examples/*.py")]
 BLOCKS = [block for page in PAGES for block in blocks_of(page)]
 SHELL = [block for block in BLOCKS if block.language == "bash"]
-PYTHON = [block for block in BLOCKS if block.language == "python"]
+PYTHON = [block for block in BLOCKS if block.language == "python" and is_whole_program(block)]
 
 
 @pytest.fixture(scope="session")
@@ -145,6 +156,8 @@ def shell(command, environment, folder, allowed=(0,)):
 
 
 def test_the_pages_have_code():
+    (own,) = (page for page in PAGES if page.name == "own_algorithm.md")
+    assert not any(map(is_whole_program, blocks_of(own)[1:6]))
     assert len(SHELL) > 10
     assert len(PYTHON) >= 3
     assert {block.language for block in BLOCKS} <= {"bash", "json", "mermaid", "python", "text", ""}

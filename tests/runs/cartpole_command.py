@@ -13,8 +13,8 @@ from unittest import mock
 
 import jax
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from training.reinforce import Reinforce
+sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
+from own_algorithm import Reinforce
 
 from hackmatrix_rl.agent import RolloutCollector
 from hackmatrix_rl.agent.networks import GRUActorCritic, MLPActorCritic

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import jax
 import pytest
+from own_algorithm import Reinforce
 
 from hackmatrix_rl.agent import RolloutCollector
 from hackmatrix_rl.agent.networks import MLPActorCritic
@@ -14,9 +15,8 @@ from hackmatrix_rl.env import CartPole
 from hackmatrix_rl.runs import make_run_folder, run
 from hackmatrix_rl.runs.sinks import Sink, read_json_lines
 from hackmatrix_rl.system import ExitCode
-from hackmatrix_rl.training import Algorithm, Trainer
+from hackmatrix_rl.training import Algorithm, Constant, Trainer
 
-from .reinforce import Reinforce
 from .states import assert_same
 
 CONFIG = make_config(
@@ -27,7 +27,8 @@ CONFIG = make_config(
 def reinforce(num_envs=8):
     environment = CartPole()
     policy = MLPActorCritic(environment.spec, width=8, depth=1, key=jax.random.key(0))
-    algorithm = Reinforce(environment, policy, RolloutCollector(16), num_envs)
+    rate = Constant(0.02)
+    algorithm = Reinforce(environment, policy, RolloutCollector(16), num_envs, learning_rate=rate)
     return Trainer(algorithm, updates_per_dispatch=2)
 
 
@@ -80,7 +81,7 @@ def test_a_run_of_another_algorithm_stops_resumes_and_ends_in_the_same_bits(tmp_
     rows = [each["updates"] for each in read_json_lines(folder.metrics)]
     assert rows == [2, 4, 6]
     names = read_arrays(find_checkpoint(folder.path), "training").arrays
-    assert any(name.startswith(".moments") for name in names)
+    assert any(name.startswith(".learner.optimizer_state") for name in names)
 
 
 def test_its_games_begin_anew_where_their_number_changes(tmp_path):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from agent import probes
 from agent.probes import make_trainer
+from own_algorithm import Reinforce
 
 from hackmatrix_rl.agent import RolloutCollector
 from hackmatrix_rl.agent.networks import MLPActorCritic
@@ -18,7 +19,6 @@ from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.training import EvaluateEvery, Trainer, read_tree, write_tree
 from hackmatrix_rl.training.sharding import mesh
 
-from .reinforce import Reinforce
 from .states import assert_same
 
 KEY = jax.random.key(3)
