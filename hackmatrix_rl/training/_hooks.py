@@ -68,8 +68,8 @@ class _FunctionHook(Hook):
         self._function = function
         self.name = getattr(function, "__name__", type(function).__name__)
 
-    def after_dispatch(self, trainer: Any, metrics: Metrics) -> Mapping[str, Any] | None:
-        """Calls the function."""
+    def after_dispatch(self, trainer: Any, metrics: Metrics) -> Any:
+        """What the function returns, unchecked."""
         return self._function(trainer, metrics)
 
 
