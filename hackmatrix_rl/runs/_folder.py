@@ -26,7 +26,6 @@ from hackmatrix_rl.system import (
     check_path,
     is_remote,
     read_json,
-    set_aside,
     storage_path,
     write_json,
 )
@@ -200,7 +199,7 @@ def reopen_run_folder(
     """Opens the folder of a resumed run and writes its config again.
 
     If the folder was lost with its machine and the checkpoints lie elsewhere, this makes it
-    again. Unusable files in it are renamed.
+    again.
 
     Args:
         config: the settings of the resumed run.
@@ -212,7 +211,7 @@ def reopen_run_folder(
         The folder.
 
     Raises:
-        ConfigError: a folder cannot be written.
+        ConfigError: a folder, or one of the run's files, cannot be written.
     """
     if lock is None:
         with RunLock() as own:
@@ -222,12 +221,9 @@ def reopen_run_folder(
     )
     lock.take("--resume-run", path)
     _take_checkpoints(lock, config, folder)
-    try:
-        mended = _mend(folder)
-    except OSError as error:
-        raise unwritable("--resume-run", path, error) from error
+    _check_files(folder)
     _write_down(config, folder)
-    return replace(folder, notes=(*lock.notes, *mended))
+    return replace(folder, notes=tuple(lock.notes))
 
 
 def find_run_folder(run: str) -> Path | None:
@@ -348,22 +344,13 @@ def _write_down(config: RunConfig, folder: RunFolder) -> None:
         raise unwritable("--run-dir", folder.path, error) from error
 
 
-def _mend(folder: RunFolder) -> list[str]:
-    """Renames unusable files, and returns messages about them."""
-    notes, missing = [], []
-    for file in (folder.config, folder.run):
-        try:
-            if read_json(file) is None:
-                missing.append(file.name)
-        except DamagedFileError as error:
-            notes.append(f"{file}: {error}; it is now {set_aside(file).name}, and written again")
-    if missing:
-        notes.append(f"{folder.path}: {' and '.join(missing)} missing; written again")
-    for file in (folder.metrics, folder.log, folder.curve, folder.summary):
+def _check_files(folder: RunFolder) -> None:
+    """Refuses a folder in which the run could not write one of its files."""
+    written = (folder.config, folder.run, folder.versions, folder.metrics, folder.log)
+    for file in (*written, folder.curve, folder.summary):
         usable = file.is_file() and os.access(file, os.R_OK | os.W_OK)
         if os.path.lexists(file) and not usable:
-            notes.append(f"{file}: is not a writable file; it is now {set_aside(file).name}")
-    return notes
+            raise ConfigError(f"{file}: is not a file that can be written. Rename or remove it.")
 
 
 def _make_writable(folder: epath.Path, option: str) -> None:

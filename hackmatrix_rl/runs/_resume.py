@@ -42,7 +42,6 @@ from hackmatrix_rl.runs._folder import (
     RUNS,
     find_run_folder,
     new_wandb_id,
-    run_folders,
     stored_identity,
 )
 from hackmatrix_rl.runs._lock import RunLock
@@ -173,7 +172,7 @@ def find_resumable_run(
             run.
     """
     check_path(run, "--resume-run")
-    path = find_run_folder(run) or _folder_by_checkpoints(run)
+    path = find_run_folder(run)
     if path is None and checkpoint_dir is None:
         raise ConfigError(
             f"--resume-run {run}: no such run. Give a run's folder, its name under {RUNS}/ or its "
@@ -377,7 +376,7 @@ def _checkpoints_of(path: Path | None, checkpoint_dir: str | None = None) -> epa
     assert path is not None, "it has a folder, or the user says where its checkpoints are"
     try:
         named = (read_json(path / "config.json") or {}).get("checkpoint_dir")
-    except DamagedFileError:  # renamed when the folder is opened
+    except DamagedFileError:  # written again when the folder is opened
         named = None
     if not isinstance(named, str) or not named:
         return epath.Path(path / "checkpoints")
@@ -443,16 +442,6 @@ def _check_own(path: Path, folder: epath.Path, metadata: Mapping[str, Any]) -> N
             f"but {whose}, and nothing says that it is the same run's. If you want "
             f"that folder, give --checkpoint-dir {folder}."
         )
-
-
-def _folder_by_checkpoints(wandb_id: str) -> Path | None:
-    """The folder under `runs/` with this wandb id only in its checkpoints, or `None`."""
-    for path in run_folders():
-        if "wandb_id" not in stored_identity(path):
-            runs = [run_of(each) for each in checkpoints_in(_checkpoints_of(path))]
-            if wandb_id in [run.get("wandb_id") for run in runs]:
-                return path
-    return None
 
 
 def _run_in(folder: epath.Path, run: str) -> str:

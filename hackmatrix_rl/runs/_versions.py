@@ -18,7 +18,6 @@ from hackmatrix_rl.errors import (
 from hackmatrix_rl.system import (
     chosen_devices,
     read_json,
-    set_aside,
     write_json,
 )
 
@@ -107,14 +106,14 @@ def record_start(file: Path) -> list[str]:
 
     Returns:
         The changes since the last start, a line for each; empty at the first start. An
-        unreadable list is renamed, and a line says so.
+        unreadable list begins anew, and a line says so.
     """
     notes: list[str] = []
     try:
         starts = _starts_in(file)
     except DamagedFileError as error:
         starts = []
-        notes.append(f"{file}: {error}; it is now {set_aside(file).name}, and a new list begins")
+        notes.append(f"{file}: {error}; a new list begins")
     now = describe_start()
     write_json(file, {"starts": [*starts, now]})
     return notes + (_differences(starts[-1], now) if starts else [])

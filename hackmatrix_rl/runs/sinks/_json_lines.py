@@ -12,7 +12,6 @@ from hackmatrix_rl.runs.sinks._sink import (
 )
 from hackmatrix_rl.system import (
     open_regular,
-    set_aside,
     write_whole,
 )
 
@@ -63,7 +62,7 @@ def read_json_lines(path: Path) -> list[dict[str, Any]]:
 def forget_rows_after(path: Path, update: int) -> list[str]:
     """Removes the rows of later updates from a file, because a resumed run writes them again.
 
-    A file with damaged lines is renamed, and the readable rows stay.
+    Damaged lines are removed, too.
 
     Args:
         path: a file of `JsonLines`; it may be missing.
@@ -80,8 +79,7 @@ def forget_rows_after(path: Path, update: int) -> list[str]:
     kept = [row for row in dated if (row["updates"] or 0) <= update]
     notes = []
     if damaged:
-        aside = set_aside(path)
-        notes.append(f"{path}: holds damaged lines ({damaged}); all of it is now {aside.name}")
+        notes.append(f"{path}: held damaged lines ({damaged}), which are removed")
     elif update and not kept:
         notes.append(f"{path}: holds no row; those up to update {update:,} are lost")
     write_whole(path, "".join(json.dumps(row) + "\n" for row in kept))
