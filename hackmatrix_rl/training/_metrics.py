@@ -65,9 +65,11 @@ class Metrics:
         ]
         parts += [
             f"{name.replace('_', ' ')} {self.learning[name]:.3g}"
-            for name in ("entropy", "approx_kl", "value_loss", "explained_variance")
+            for name in ("entropy", "approx_kl", "value_loss", "explained_variance", "q_loss")
             if name in self.learning
         ]
+        if "q_loss" in self.learning:  # the first steps only fill a buffer
+            parts.append(f"gradient steps {self.learning.get('gradient_steps', 0):,}")
         if "eval/return" in self.extra:
             parts.append(f"eval/return {self.extra['eval/return']:.2f}")
         return "  ".join(parts)

@@ -30,7 +30,7 @@ from hackmatrix_rl.runs.sinks import (
     read_json_lines,
     terminal,
 )
-from hackmatrix_rl.runs.sinks._columns import duration
+from hackmatrix_rl.runs.sinks._columns import Length, duration, one_line
 from hackmatrix_rl.view import draw, save_gif
 from hackmatrix_rl.view.replays import Match
 
@@ -333,6 +333,13 @@ def test_a_service_that_cannot_be_reached_at_the_start_is_said_soon(real_wandb, 
         # Old versions of the library leave their sockets to whoever collects garbage next.
         warnings.simplefilter("ignore")
         gc.collect()
+
+
+def test_gradient_steps_are_shown_where_they_start_late():
+    row = {"env_steps": 64, "steps_per_second": 8.0, "gradient_steps": 3}
+    assert "gradient steps" not in one_line(row, Length(128))
+    line = one_line({**row, "q_loss": 0.25}, Length(128))
+    assert line.endswith("Q loss 0.2500  gradient steps 3")
 
 
 def test_durations_are_written_as_clocks():

@@ -35,7 +35,11 @@ COLUMNS: tuple[tuple[str, str, Callable[[float], str]], ...] = (
     ("KL", "approx_kl", _small),
     ("policy loss", "policy_loss", _small),
     ("value loss", "value_loss", _small),
+    ("Q loss", "q_loss", _small),
+    ("gradient steps", "gradient_steps", _whole),
 )
+_LATE = "gradient_steps"
+"""It starts late there, after the steps that only fill the buffer. Elsewhere it says nothing new."""
 
 
 def shown(row: Row) -> list[tuple[str, str]]:
@@ -43,7 +47,7 @@ def shown(row: Row) -> list[tuple[str, str]]:
     return [
         (label, write(row[name]) if math.isfinite(row[name]) else "-")
         for label, name, write in COLUMNS
-        if name in row
+        if name in row and (name != _LATE or "q_loss" in row)
     ]
 
 
