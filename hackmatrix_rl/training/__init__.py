@@ -31,7 +31,6 @@ from hackmatrix_rl.training._evaluate_every import (
 from hackmatrix_rl.training._gradient_step import (
     GradientStep,
     Loss,
-    StepReport,
     mean_weights,
 )
 from hackmatrix_rl.training._metrics import (
@@ -47,6 +46,11 @@ from hackmatrix_rl.training._optimizer import (
 from hackmatrix_rl.training._program import (
     compiler_options,
     is_shape,
+)
+from hackmatrix_rl.training._report import (
+    StepReport,
+    UpdateReport,
+    read_report,
 )
 from hackmatrix_rl.training._state import (
     VALUE_HEAD,
@@ -99,6 +103,7 @@ __all__ = [
     "Stored",
     "Trainer",
     "Tree",
+    "UpdateReport",
     "adam",
     "arrays_to_store",
     "call_back",
@@ -112,6 +117,7 @@ __all__ = [
     "mean_weights",
     "optimizer_of",
     "random_keys",
+    "read_report",
     "read_tree",
     "reports_of",
     "scan_and_sum",

@@ -1,7 +1,6 @@
 """Proximal policy optimization."""
 
 from hackmatrix_rl.algorithms.ppo._arguments import critic_warmup_of
-from hackmatrix_rl.algorithms.ppo._metrics import UpdateMetrics, read_metrics
 from hackmatrix_rl.algorithms.ppo._ppo import PPO
 from hackmatrix_rl.algorithms.ppo._state import PPOState
 from hackmatrix_rl.algorithms.ppo._teacher import check_teacher
@@ -9,8 +8,6 @@ from hackmatrix_rl.algorithms.ppo._teacher import check_teacher
 __all__ = [
     "PPO",
     "PPOState",
-    "UpdateMetrics",
     "check_teacher",
     "critic_warmup_of",
-    "read_metrics",
 ]

@@ -26,7 +26,6 @@ from hackmatrix_rl.algorithms.r2d2._acting import EpsilonGreedy, NewSteps, play_
 from hackmatrix_rl.algorithms.r2d2._buffer import Buffer
 from hackmatrix_rl.algorithms.r2d2._learning import LearnerState, LearnFromSequences
 from hackmatrix_rl.algorithms.r2d2._loss import SequenceLoss
-from hackmatrix_rl.algorithms.r2d2._metrics import QReport, read_report
 from hackmatrix_rl.algorithms.r2d2._sampling import Sampling, Uniform
 from hackmatrix_rl.algorithms.r2d2._sizes import Sizes
 from hackmatrix_rl.algorithms.r2d2._state import ActorsAndSteps, R2D2State
@@ -40,7 +39,9 @@ from hackmatrix_rl.training import (
     Dispatch,
     GradientStep,
     Metrics,
+    UpdateReport,
     optimizer_of,
+    read_report,
     state_shardings,
 )
 from hackmatrix_rl.training.sharding import BY_ENVIRONMENT, on_each_device, specs_of
@@ -260,15 +261,15 @@ class R2D2(Algorithm[R2D2State]):
         offload = self.learn.step.offload
         return state_shardings(self.mesh, state, networks=("target",), offload=offload)
 
-    def metrics(self, report: QReport, dispatch: Dispatch) -> Metrics:
+    def metrics(self, report: UpdateReport, dispatch: Dispatch) -> Metrics:
         """Means over the episodes that ended, and of the losses."""
         return read_report(report, dispatch, batch=self.steps_per_update)
 
-    def __call__(self, state: R2D2State) -> tuple[R2D2State, QReport]:
+    def __call__(self, state: R2D2State) -> tuple[R2D2State, UpdateReport]:
         """The state after one update, and what happened in it."""
         return self.learn_from(state, self.play(state.learner.policy, state.actors.collector))
 
-    def learn_from(self, state: R2D2State, new: NewSteps) -> tuple[R2D2State, QReport]:
+    def learn_from(self, state: R2D2State, new: NewSteps) -> tuple[R2D2State, UpdateReport]:
         """Writes the steps of an update, and learns.
 
         Args:
@@ -292,11 +293,13 @@ class R2D2(Algorithm[R2D2State]):
             update=state.update + 1,
             env_steps=state.env_steps.add(self.steps_per_update),
         )
-        return after, QReport(
+        return after, UpdateReport(
             episodes=new.episodes,
-            learned=steps,
-            learning_rate=rate,
-            scaling=self.learn.step.precision.report(learned.learner.scaling),
+            steps=steps,
+            means={
+                "learning_rate": rate,
+                **self.learn.step.precision.report(learned.learner.scaling),
+            },
         )
 
     def play(

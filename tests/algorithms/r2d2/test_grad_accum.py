@@ -1,4 +1,4 @@
-"""Gradient steps in parts take less memory. That they are the same: training/test_gradient_step.py."""
+"""Gradient steps in parts take less memory (training/test_gradient_step.py: and are the same)."""
 
 import jax
 import pytest
