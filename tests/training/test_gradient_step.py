@@ -215,4 +215,3 @@ def test_each_feature_is_in_the_program_of_every_algorithm(name):
     for feature, value in {**FEATURES, "grad_accum": 8}.items():
         found = traced(name, **{feature: value})
         assert found[feature] > plain[feature], feature
-        assert {**found, feature: 0} == {**plain, feature: 0}, feature
