@@ -84,7 +84,7 @@ class Reinforce(training.Algorithm[ReinforceState]):
         learner, learned = self.step.apply(learner, gradient, losses, rate, active=always)
         env_steps = state.env_steps.add(self.steps_per_update)
         after = ReinforceState(learner, actors, state.update + 1, env_steps)
-        return after, training.UpdateReport(rollout.episodes, learned, scheduled={}, scaling={})
+        return after, training.UpdateReport(rollout.episodes, learned, means={})
 
     def metrics(self, report, dispatch):
         return report.metrics(dispatch, batch=self.steps_per_update)

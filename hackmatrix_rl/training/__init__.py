@@ -26,7 +26,6 @@ from hackmatrix_rl.training._evaluate_every import (
 from hackmatrix_rl.training._gradient_step import (
     GradientStep,
     Loss,
-    StepReport,
     mean_weights,
 )
 from hackmatrix_rl.training._hooks import Callback, Hook, StopTraining
@@ -45,6 +44,7 @@ from hackmatrix_rl.training._program import (
     is_shape,
 )
 from hackmatrix_rl.training._report import (
+    StepReport,
     UpdateReport,
 )
 from hackmatrix_rl.training._rollout_sizes import (

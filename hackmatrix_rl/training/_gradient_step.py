@@ -15,6 +15,7 @@ from jaxtyping import Array, Bool, Float32, Int32, PyTree
 from hackmatrix_rl.agent import ValueScale
 from hackmatrix_rl.agent.networks import REMAT, ActorCritic, rematerialized
 from hackmatrix_rl.agent.precision import PrecisionPolicy, parameters_of, path_name
+from hackmatrix_rl.training._report import StepReport
 from hackmatrix_rl.training._state import Learner, is_value_head, learner_shardings
 from hackmatrix_rl.training.sharding import (
     BY_ENVIRONMENT,
@@ -46,44 +47,6 @@ class PreparedLoss(Protocol):
 Loss = PreparedLoss | Callable[..., tuple[Any, ...]]
 """A function of an evaluator of the policy, a batch and perhaps a context. It returns a scalar, a
 tree of scalars to report, and perhaps a tree of arrays with one entry for each sample."""
-
-
-class StepReport(eqx.Module):
-    """What happened in gradient steps. Reports can be added.
-
-    Attributes:
-        metrics: the metrics of the loss, summed over the measured steps.
-        gradient_norm: the norm before clipping, summed over the same steps.
-        measured: number of these steps: their gradient was finite, and they were not left out.
-        steps: number of steps that were applied.
-        skipped: number of steps skipped because the gradient was not finite.
-    """
-
-    metrics: PyTree[Array]
-    gradient_norm: Float32[Array, "*axes"]
-    measured: Int32[Array, "*axes"]
-    steps: Int32[Array, "*axes"]
-    skipped: Int32[Array, "*axes"]
-
-    def means(self) -> dict[str, float]:
-        """The means over the measured steps by name, on the host; empty without such a step."""
-        count = int(self.measured)
-        if not count:
-            return {}
-        named: dict[str, Any] = {}
-        found = self.metrics if isinstance(self.metrics, dict) else vars(self.metrics)
-        for name, value in found.items():
-            named |= value if isinstance(value, dict) else {name: value}
-        named["gradient_norm"] = self.gradient_norm
-        return {
-            name: float(total) / count
-            for name, total in named.items()
-            if total is not None and not isinstance(total, eqx.Module)
-        }
-
-    def counts(self) -> dict[str, int]:
-        """The numbers of steps by name, on the host."""
-        return {"gradient_steps": int(self.steps), "skipped": int(self.skipped)}
 
 
 class GradientStep(eqx.Module):

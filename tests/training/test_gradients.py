@@ -128,33 +128,3 @@ def test_parts_that_would_not_be_equal_are_an_error():
         part_of(random_batch(policy_of(), SPEC), 0, 3)
     with pytest.raises(ValueError, match="grad_accum 3"):
         make_trainer(probes.value_only(), grad_accum=3)
-
-
-def test_training_in_parts_is_training():
-    class Numbers(eqx.Module):
-        """Tells which minibatch it is handed."""
-
-        base: PPOLoss = PPOLoss()
-
-        def prepare(self, batch):
-            base, batch = self.base.prepare(batch)
-            return Numbers(base), batch
-
-        def __call__(self, policy, batch):
-            loss, metrics = self.base(policy, batch)
-            metrics.extra["number"] = batch.number.astype(jnp.float32)
-            return loss, metrics
-
-    def trained(parts):
-        trainer = make_trainer(
-            probes.observation_matters(), loss=Numbers(), grad_accum=parts, update_epochs=2
-        )
-        trainer.start(KEY)
-        numbers = [trainer.dispatch(1).learning["number"] for _ in range(2)]
-        return trainer.policy, numbers
-
-    whole, numbers = trained(1)
-    parts, _ = trained(4)
-    assert_close(eqx.filter(parts, eqx.is_array), eqx.filter(whole, eqx.is_array), 1e-3)
-    # Four minibatches an update, counted from the start of training.
-    assert numbers == [1.5, 5.5]

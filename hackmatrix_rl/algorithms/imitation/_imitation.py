@@ -23,7 +23,7 @@ from hackmatrix_rl.algorithms.imitation._metrics import (
     Kinds,
     read_imitation,
 )
-from hackmatrix_rl.algorithms.ppo import PPO, UpdateMetrics
+from hackmatrix_rl.algorithms.ppo import PPO
 from hackmatrix_rl.env import Environment, HackMatrix, Symmetry, whole_games
 from hackmatrix_rl.errors import ArgumentError, instance
 from hackmatrix_rl.evaluation import Agent, ThinkingAgent, check_player
@@ -37,6 +37,7 @@ from hackmatrix_rl.training import (
     Metrics,
     Minibatches,
     StepReport,
+    UpdateReport,
     scan_and_sum,
     state_shardings,
 )
@@ -267,7 +268,7 @@ class Imitation(Algorithm[ImitationState]):
 
         rate = self.ppo.learning_rate(now)
         key = jax.random.fold_in(state.key, state.update)
-        learner, learned = self._learn(learner, buffer, rate, key)
+        learner, steps = self._learn(learner, buffer, rate, key)
         after = ImitationState(
             learner=learner,
             actors=TaughtGames(games=games, teaching=teaching, buffer=buffer),
@@ -276,13 +277,15 @@ class Imitation(Algorithm[ImitationState]):
             env_steps=state.env_steps.add(self.steps_per_update),
         )
         return after, ImitationMetrics(
-            update=UpdateMetrics(
+            update=UpdateReport(
                 episodes=rollout.episodes,
-                learned=learned,
-                explained_variance=targets.explained_variance(),
-                learning_rate=rate,
-                scaling=self.ppo.precision.report(learner.scaling),
-                scheduled=scheduled_at(self.ppo.estimate, now),
+                steps=steps,
+                means={
+                    "explained_variance": targets.explained_variance(),
+                    "learning_rate": rate,
+                    **self.ppo.precision.report(learner.scaling),
+                    **scheduled_at(self.ppo.estimate, now),
+                },
             ),
             agreement=Agreement.of(
                 labels, KINDS if isinstance(whole_games(self.environment), HackMatrix) else ()

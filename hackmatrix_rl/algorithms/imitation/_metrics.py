@@ -8,8 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32
 
 from hackmatrix_rl.algorithms.imitation._labelling import Label
-from hackmatrix_rl.algorithms.ppo import UpdateMetrics, read_metrics
-from hackmatrix_rl.training import Dispatch, Metrics
+from hackmatrix_rl.training import Dispatch, Metrics, UpdateReport
 
 Kinds = tuple[tuple[str, int, int], ...]
 """Kinds of actions that are counted apart: a name, the first action, and the one after the last."""
@@ -86,7 +85,7 @@ class ImitationMetrics(eqx.Module):
         agreement: of student and teacher.
     """
 
-    update: UpdateMetrics
+    update: UpdateReport
     agreement: Agreement
 
 
@@ -98,7 +97,7 @@ def read_imitation(sums: ImitationMetrics, dispatch: Dispatch, *, batch: int) ->
         dispatch: number and position of these updates.
         batch: environment steps of one update.
     """
-    metrics = read_metrics(sums.update, dispatch, batch=batch)
+    metrics = sums.update.metrics(dispatch, batch=batch)
     learning = dict(metrics.learning)
     if "policy_loss" in learning:
         learning["cross_entropy"] = learning["policy_loss"]

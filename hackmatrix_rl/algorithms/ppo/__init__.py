@@ -2,7 +2,6 @@
 
 from hackmatrix_rl.algorithms.ppo._arguments import critic_warmup_of
 from hackmatrix_rl.algorithms.ppo._config import PPOConfig
-from hackmatrix_rl.algorithms.ppo._metrics import UpdateMetrics, read_metrics
 from hackmatrix_rl.algorithms.ppo._ppo import PPO
 from hackmatrix_rl.algorithms.ppo._state import PPOState
 from hackmatrix_rl.algorithms.ppo._teacher import check_teacher
@@ -11,8 +10,6 @@ __all__ = [
     "PPO",
     "PPOConfig",
     "PPOState",
-    "UpdateMetrics",
     "check_teacher",
     "critic_warmup_of",
-    "read_metrics",
 ]

@@ -33,7 +33,7 @@ from hackmatrix_rl.algorithms.ppo._arguments import (
     target_kl_of,
 )
 from hackmatrix_rl.algorithms.ppo._learning_only import empty_rollout
-from hackmatrix_rl.algorithms.ppo._metrics import UpdateMetrics, read_metrics
+from hackmatrix_rl.algorithms.ppo._metrics import auxiliary_means
 from hackmatrix_rl.algorithms.ppo._state import PPOState
 from hackmatrix_rl.algorithms.ppo._teacher import check_teacher, teacher_log_probs
 from hackmatrix_rl.env import Environment, check_is_environment, check_shapes, env_keys
@@ -51,6 +51,7 @@ from hackmatrix_rl.training import (
     Minibatches,
     RolloutSizes,
     StepReport,
+    UpdateReport,
     optimizer_of,
     scan_and_sum,
     state_shardings,
@@ -287,11 +288,13 @@ class PPO(Algorithm[PPOState]):
         """The learner is cut along `fsdp`, the environments along `data`."""
         return state_shardings(self.mesh, state, networks=("teacher",), offload=self.offload)
 
-    def metrics(self, report: UpdateMetrics, dispatch: Dispatch) -> Metrics:
-        """Means of the losses over the updates, and of the episodes that ended."""
-        return read_metrics(report, dispatch, batch=self.steps_per_update)
+    def metrics(self, report: UpdateReport, dispatch: Dispatch) -> Metrics:
+        """Means of the losses over the minibatches, and of the episodes that ended."""
+        metrics = report.metrics(dispatch, batch=self.steps_per_update)
+        auxiliary = auxiliary_means(report.steps.metrics)
+        return replace(metrics, learning={**metrics.learning, **auxiliary})
 
-    def __call__(self, state: PPOState) -> tuple[PPOState, UpdateMetrics]:
+    def __call__(self, state: PPOState) -> tuple[PPOState, UpdateReport]:
         """The state after one update, and what happened in it."""
         learner = state.learner
         now = state.env_steps.as_float()
@@ -316,7 +319,7 @@ class PPO(Algorithm[PPOState]):
         critic_only = now < float(self.critic_warmup) if self.critic_warmup else None
         learner = eqx.tree_at(lambda x: x.value_scale, learner, scale)
         now_learning = eqx.tree_at(lambda ppo: ppo.loss, self, loss)
-        learner, learned = now_learning.learn(learner, batch, order, rate, critic_only=critic_only)
+        learner, steps = now_learning.learn(learner, batch, order, rate, critic_only=critic_only)
 
         after = PPOState(
             learner=learner,
@@ -326,13 +329,15 @@ class PPO(Algorithm[PPOState]):
             env_steps=state.env_steps.add(num_steps * num_envs),
             teacher=state.teacher,
         )
-        return after, UpdateMetrics(
+        return after, UpdateReport(
             episodes=rollout.episodes,
-            learned=learned,
-            explained_variance=targets.explained_variance(),
-            learning_rate=rate,
-            scaling=self.precision.report(learner.scaling),
-            scheduled=scheduled_at((self.loss, self.estimate), now),
+            steps=steps,
+            means={
+                "explained_variance": targets.explained_variance(),
+                "learning_rate": rate,
+                **self.precision.report(learner.scaling),
+                **scheduled_at((self.loss, self.estimate), now),
+            },
         )
 
     def learning_only(self, state: PPOState) -> "PPO":

@@ -224,12 +224,12 @@ class PQN(Algorithm[PQNState]):
         """The state after one update, and what happened in it."""
         rollout, targets, actors = self.play(state)
         now = state.env_steps.as_float()
-        scheduled = {"epsilon": self.epsilon(now), "learning_rate": self.learning_rate(now)}
+        means = {"epsilon": self.epsilon(now), "learning_rate": self.learning_rate(now)}
         scale = state.learner.value_scale.update(targets.value_target)
         learner = eqx.tree_at(lambda x: x.value_scale, state.learner, scale)
         key = jax.random.fold_in(state.key, state.update)
         order = self.sizes.minibatches(self.sizes.num_envs, key=key)
-        rate, batch = scheduled["learning_rate"], Batch.of(rollout, targets, scale)
+        rate, batch = means["learning_rate"], Batch.of(rollout, targets, scale)
         learner, learned = self._learn(learner, batch, order, rate)
         after = PQNState(
             learner=learner,
@@ -238,8 +238,8 @@ class PQN(Algorithm[PQNState]):
             update=state.update + 1,
             env_steps=state.env_steps.add(self.steps_per_update),
         )
-        scaling = self.step.precision.report(learner.scaling)
-        return after, UpdateReport(rollout.episodes, learned, scheduled, scaling)
+        means |= self.step.precision.report(learner.scaling)
+        return after, UpdateReport(rollout.episodes, learned, means)
 
     def play(self, state: PQNState) -> tuple[Rollout, Targets, CollectorState]:
         """A rollout by epsilon-greedy actions, its lambda-returns, and the environments after it.

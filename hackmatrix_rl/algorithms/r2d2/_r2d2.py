@@ -294,9 +294,11 @@ class R2D2(Algorithm[R2D2State]):
         )
         return after, UpdateReport(
             episodes=new.episodes,
-            learned=steps,
-            scheduled={"learning_rate": rate},
-            scaling=self.learn.step.precision.report(learned.learner.scaling),
+            steps=steps,
+            means={
+                "learning_rate": rate,
+                **self.learn.step.precision.report(learned.learner.scaling),
+            },
         )
 
     def play(

@@ -103,6 +103,17 @@ class Results(eqx.Module):
             draws=count(reward == 0),
         )
 
+    @property
+    def count(self) -> int:
+        """The number of games, on the host."""
+        return int(self.games)
+
+    def means(self) -> tuple[dict[str, float], dict[str, float]]:
+        """The numbers of a game, on the host, by name; and no parts of a reward."""
+        count = self.count
+        totals = {"length": self.moves, "first_wins": self.first_wins, "draws": self.draws}
+        return ({name: int(total) / count for name, total in totals.items()} if count else {}), {}
+
 
 def play_moves(
     search: Search,

@@ -1,5 +1,6 @@
 """Self-play: one update searches, plays and learns."""
 
+from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
@@ -22,7 +23,6 @@ from hackmatrix_rl.algorithms.self_play._buffer import Buffer
 from hackmatrix_rl.algorithms.self_play._games import Games, Moves, Results, play_moves
 from hackmatrix_rl.algorithms.self_play._learning import LearnFromBuffer
 from hackmatrix_rl.algorithms.self_play._loss import SearchLoss
-from hackmatrix_rl.algorithms.self_play._metrics import SelfPlayReport, read_report
 from hackmatrix_rl.algorithms.self_play._search import Search
 from hackmatrix_rl.algorithms.self_play._sizes import Sizes
 from hackmatrix_rl.algorithms.self_play._state import GamesAndMoves, SelfPlayState
@@ -35,6 +35,7 @@ from hackmatrix_rl.training import (
     Dispatch,
     GradientStep,
     Metrics,
+    UpdateReport,
     optimizer_of,
     state_shardings,
 )
@@ -213,17 +214,18 @@ class SelfPlay(Algorithm[SelfPlayState]):
         """The learner is cut along `fsdp`, the games and the buffer along `data`."""
         return state_shardings(self.mesh, state, offload=self.learn.step.offload)
 
-    def metrics(self, report: SelfPlayReport, dispatch: Dispatch) -> Metrics:
+    def metrics(self, report: UpdateReport, dispatch: Dispatch) -> Metrics:
         """Results of the games that ended, and means of the losses."""
-        return read_report(report, dispatch, batch=self.steps_per_update)
+        metrics = report.metrics(dispatch, batch=self.steps_per_update)
+        return replace(metrics, extra={"games": float(dispatch.progress)})
 
-    def __call__(self, state: SelfPlayState) -> tuple[SelfPlayState, SelfPlayReport]:
+    def __call__(self, state: SelfPlayState) -> tuple[SelfPlayState, UpdateReport]:
         """The state after one update, and what happened in it."""
         games, moves, results = self.play(state)
         buffer = state.actors.buffer.write(moves)
         rate = self.learning_rate(state.games.as_float())
         key = jax.random.fold_in(state.key, state.update)
-        learner, learned = self.learn(state.learner, buffer, rate, key)
+        learner, steps = self.learn(state.learner, buffer, rate, key)
         after = SelfPlayState(
             learner=learner,
             actors=GamesAndMoves(games, buffer),
@@ -232,11 +234,10 @@ class SelfPlay(Algorithm[SelfPlayState]):
             env_steps=state.env_steps.add(self.steps_per_update),
             games=state.games.add(results.games),
         )
-        return after, SelfPlayReport(
-            results=results,
-            learned=learned,
-            learning_rate=rate,
-            scaling=self.learn.step.precision.report(learner.scaling),
+        return after, UpdateReport(
+            episodes=results,
+            steps=steps,
+            means={"learning_rate": rate, **self.learn.step.precision.report(learner.scaling)},
         )
 
     def play(self, state: SelfPlayState) -> tuple[Games, Moves, Results]:

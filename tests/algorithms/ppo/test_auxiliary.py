@@ -11,7 +11,6 @@ from agent.probes import make_trainer
 from hackmatrix_rl.agent import (
     AuxiliaryLoss,
     AuxiliaryMetrics,
-    EpisodeSums,
     LossMetrics,
     PPOLoss,
 )
@@ -19,8 +18,7 @@ from hackmatrix_rl.agent.networks import (
     MLPActorCritic,
     add_auxiliary_head,
 )
-from hackmatrix_rl.algorithms.ppo import UpdateMetrics, read_metrics
-from hackmatrix_rl.training import Dispatch, StepReport
+from hackmatrix_rl.algorithms.ppo._metrics import auxiliary_means
 
 # Two programs are compared bit by bit.
 pytestmark = pytest.mark.usefixtures("optimized")
@@ -77,10 +75,4 @@ def test_what_is_told_is_a_mean_over_the_turns():
         *[number] * 5,
         auxiliary=AuxiliaryMetrics(due=0.5 * number, terms=3 * number, terminated=number),
     )
-    learned = StepReport(losses, number, *[jnp.int32(1)] * 3)
-    episodes = EpisodeSums(number, number, number, {}, {})
-    sums = UpdateMetrics(episodes, learned, number, number, {})
-    dispatch = Dispatch(count=2, updates=2, env_steps=1, seconds=1.0)
-    metrics = read_metrics(sums, dispatch, batch=1)
-    assert metrics.learning["aux_terms_loss"] == 6.0
-    assert metrics.learning["aux_end_loss"] == 2.0
+    assert auxiliary_means(losses) == {"aux_terms_loss": 6.0, "aux_end_loss": 2.0}

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from training.states import arrays, assert_same
+from training.states import assert_same
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.agent import Linear
@@ -61,21 +61,6 @@ def test_training_resumes_in_the_same_bits(tmp_path):
         eqx.filter(network(FIVE), eqx.is_array),
     )
     assert all(jax.tree.leaves(changed))
-
-
-def test_games_and_learning_do_not_depend_on_the_number_of_devices():
-    """Only the rounding of the network does: it sees half as many positions at once."""
-    one, two = trainer(), trainer(mesh="data=2")
-    for each in (one, two):
-        each.start(jax.random.key(1))
-        each.dispatch(3)
-    assert int(one.state.update) == int(two.state.update) == 3
-    for a, b in zip(arrays(one.state), arrays(two.state), strict=True):
-        if np.issubdtype(a.dtype, np.floating):
-            np.testing.assert_allclose(a, b, rtol=2e-4, atol=2e-5)
-        else:
-            np.testing.assert_array_equal(a, b)
-    assert len(two.state.actors.buffer.moves.mask.sharding.device_set) == 2
 
 
 def test_the_network_learns_who_wins_and_what_it_can_play():
@@ -171,7 +156,7 @@ def test_an_update_has_the_same_shapes_in_every_precision(precision):
         for tree in (state, after)
     ]
     assert shapes[0] == shapes[1]
-    assert set(report.scaling) == ({"loss_scale"} if precision == "f16" else set())
+    assert ("loss_scale" in report.means) == (precision == "f16")
     ones = jax.tree.map(lambda leaf: np.ones(leaf.shape, leaf.dtype), report)
     metrics = traced.algorithm.metrics(ones, Dispatch(count=1, updates=1, env_steps=1, seconds=1.0))
     assert metrics.episode == {"length": 1.0, "first_wins": 1.0, "draws": 1.0}
