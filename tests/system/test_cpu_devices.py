@@ -61,7 +61,7 @@ def test_the_cpu_preset_trains_on_two_devices_which_can_be_turned_off():
     ],
 )
 def test_auto_takes_as_many_of_them_as_the_games_divide_over(changes, devices):
-    assert make_mesh(make_config("cpu", changes)).size == devices
+    assert make_mesh(make_config("cpu", changes, "ppo")).size == devices
 
 
 def test_it_is_known_before_the_device_is():

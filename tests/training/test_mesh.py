@@ -11,8 +11,8 @@ from jax.sharding import PartitionSpec as P
 import hackmatrix_rl as hm
 from hackmatrix_rl.algorithms.ppo import PPOConfig
 from hackmatrix_rl.errors import (
+    ArgumentError,
     ConfigError,
-    flag,
 )
 from hackmatrix_rl.training.sharding import (
     check_axes,
@@ -68,7 +68,7 @@ def test_auto_is_all_devices_along_data():
 
 def test_more_devices_than_there_are_is_an_error_that_says_how_many_there_are():
     says = (
-        "mesh data=4,fsdp=4: needs 16 devices, but there are 8 cpu devices. Use mesh data=8, or "
+        "mesh data=4,fsdp=4: needs 16 devices, but there are 8 cpu devices. Use data=8, or "
         "auto. .*xla_force_host_platform_device_count=16"
     )
     with pytest.raises(ValueError, match=says):
@@ -116,8 +116,12 @@ def test_a_mesh_of_other_axes_is_an_error():
 )
 def test_what_cannot_be_cut_is_an_error_that_says_what_can(num_envs, parts, lengths, says):
     whole = f"^{re.escape(says)}$"
-    with pytest.raises(ValueError, match=whole):
-        check_split(lengths, num_envs=num_envs, num_minibatches=parts, spell=flag)
+    with pytest.raises(ArgumentError) as error:
+        check_split(lengths, num_envs=num_envs, num_minibatches=parts)
+    assert error.value.as_flags() == says
+    assert str(error.value) == re.sub(
+        "--[a-z-]+", lambda found: found[0][2:].replace("-", "_"), says
+    )
     with pytest.raises(ConfigError, match=whole):
         PPOConfig(num_envs=num_envs, num_minibatches=parts, mesh=describe_mesh(lengths))
 

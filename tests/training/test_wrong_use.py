@@ -69,7 +69,7 @@ EXPECTED = {
     "rate_of_optax": ("TypeError", "function", "optimizer=optax.adam(schedule)"),
     "precision_unknown": ("ValueError", "precision 'bf17'", "bf16"),
     "precision_is_dtype": ("TypeError", "the class bfloat16", 'precision=hm.precision("bf16")'),
-    "mesh_misspelt": ("ValueError", "mesh dta=1", "Did you mean data?"),
+    "mesh_misspelt": ("ArgumentError", "mesh dta=1", "Did you mean data?"),
     "mesh_is_number": ("TypeError", "mesh is 2", 'mesh=hm.mesh("data=2")'),
     "num_envs_is_float": ("TypeError", "num_envs is 16.0", "num_envs=16"),
     "num_steps_0": ("ValueError", "num_steps must be at least 1"),

@@ -39,7 +39,7 @@ COLUMNS: tuple[tuple[str, str, Callable[[float], str]], ...] = (
     ("gradient steps", "gradient_steps", _whole),
 )
 _LATE = "gradient_steps"
-"""It starts late there, after the steps that only fill the buffer. Elsewhere it says nothing new."""
+"""It starts late there, after steps that only fill the buffer. Elsewhere it says nothing new."""
 
 
 def shown(row: Row) -> list[tuple[str, str]]:
