@@ -65,7 +65,7 @@ def read_settings(
         raise ConfigError(f"{said}: not valid TOML: {error}.") from error
     kinds = (algorithms_of(command) if command else algorithms()).values()
     fields = {each.name: each for kind in kinds for each in dataclasses.fields(kind)}
-    known = [*fields, *(["algorithm", "preset"] if len(kinds) > 1 else [])]
+    known = ["algorithm", *fields, *(["preset"] if len(kinds) > 1 else [])]
     optional = {name for name, each in fields.items() if field_types(each)[1]}
     settings: dict[str, Any] = {}
     for key, value in _flat(content):

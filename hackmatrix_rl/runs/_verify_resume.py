@@ -145,8 +145,8 @@ def verify_resume(
 
 def toml_of(config: RunConfig) -> str:
     """The settings as a file for `--config`; plain JSON values are valid TOML."""
-    fields = dataclasses.asdict(config)
-    values = {name: "none" if value is None else value for name, value in fields.items()}
+    stored = config.as_dict().items()
+    values = {name: "none" if value is None else value for name, value in stored}
     return "".join(f"{name} = {json.dumps(value)}\n" for name, value in values.items())
 
 

@@ -40,6 +40,7 @@ CONFIGS = {
             "sequence_batch_size": 8,
         },
     ),
+    "pqn": make_config("debug", {"algorithm": "pqn", **GAME, **SIZES}),
     "self-play": SelfPlayConfig(
         vertices=4,
         opening=1,

@@ -33,6 +33,7 @@ from hackmatrix_rl.cli._settings import (
 )
 from hackmatrix_rl.cli._task import Task, machine, run_task
 from hackmatrix_rl.cli._working import Working
+from hackmatrix_rl.config import config_class
 from hackmatrix_rl.env import CliqueGame
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.runs import (
@@ -81,7 +82,11 @@ def selfplay(context: click.Context, /, show_game: bool, **given: Any) -> int:
 
 
 def _chosen(context: click.Context, file: Path | None) -> SelfPlayConfig:
-    config = SelfPlayConfig(**given_settings(context, file, SelfPlayConfig.command))
+    settings = given_settings(context, file, SelfPlayConfig.command)
+    config_class(
+        settings.pop("algorithm", SelfPlayConfig.algorithm), command=SelfPlayConfig.command
+    )
+    config = SelfPlayConfig(**settings)
     use_devices(config)
     return config
 
