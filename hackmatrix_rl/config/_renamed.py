@@ -43,6 +43,7 @@ FOREIGN: Mapping[str, str] = MappingProxyType(
         "cuda": "Use {device:gpu}.",
         "entropy_coef": "Use {ent_coef}.",
         "epochs": "Use {update_epochs}.",
+        "eval_freq": "Use {eval_interval}, in updates.",
         "hidden_dim": "Use {width}.",
         "hidden_size": "Use {width}.",
         "lr": "Use {learning_rate}.",
@@ -51,8 +52,12 @@ FOREIGN: Mapping[str, str] = MappingProxyType(
         "n_steps": "Use {num_steps}.",
         "num_iterations": "Use {total_timesteps}, in actions.",
         "num_layers": "Use {depth}.",
+        "num_timesteps": "Use {total_timesteps}.",
         "num_updates": "Use {total_timesteps}, in actions: an update takes {num_envs} x "
         "{num_steps}.",
+        "policy": "Use {network}.",
+        "save_freq": "Use {save_interval}, in updates, or {save_interval_minutes}.",
+        "timesteps": "Use {total_timesteps}.",
         "track": "Use {wandb}.",
     }
 )
