@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from hackmatrix_rl.checkpoints import Stored
-from hackmatrix_rl.config import make_config
+from hackmatrix_rl.config import make_config, read_settings
 from hackmatrix_rl.runs import (
     ProofError,
     verify_resume,
 )
-from hackmatrix_rl.runs._verify_resume import first_difference
+from hackmatrix_rl.runs._verify_resume import first_difference, toml_of
 
 CARTPOLE = (sys.executable, str(Path(__file__).with_name("cartpole_command.py")), "train")
 
@@ -38,6 +38,14 @@ def test_a_killed_run_that_is_resumed_ends_in_the_same_bits(
     assert verdict.leaves > leaves
     assert len(told) == 4
     assert "CPU" in verdict.device or "cpu" in verdict.device
+
+
+@pytest.mark.parametrize("algorithm", ["ppo", "r2d2"])
+def test_the_processes_train_by_the_same_settings(tmp_path, algorithm):
+    config = make_config("debug", {"algorithm": algorithm})
+    (tmp_path / "settings.toml").write_text(toml_of(config), encoding="utf-8")
+    settings = read_settings(tmp_path / "settings.toml")
+    assert make_config("debug", settings) == config
 
 
 def test_a_process_that_fails_is_no_verdict(tmp_path):
