@@ -17,7 +17,7 @@ class GameConfig:
 
     The rules set no such limits, but a compiled program needs fixed shapes. A spawn without a free
     slot is dropped and counted in `Position.dropped`. The defaults come from a measurement
-    (docs/architecture.md, "Capacities").
+    (benchmarks/RESULTS.md, "Capacities of the game").
 
     Attributes:
         max_enemies: the most enemies on the board at once.
