@@ -1,4 +1,4 @@
-"""What is fixed about a game when it is compiled: its sizes and its league."""
+"""The static configuration of a game: its sizes and its league."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal, get_args

@@ -47,7 +47,7 @@ class CompileTimes:
         self._known = _seconds(self._read().get(self._kind))
 
     def line(self) -> str:
-        """What to say before compiling: how long it took last time."""
+        """The line to print before compiling: the last compile time."""
         compiled, loaded = (self._known.get(name) for name in (_COMPILED, _LOADED))
         if compiled is not None and loaded is not None:
             known = f"last time {_written(loaded)} from the cache, {_written(compiled)} without"
@@ -60,7 +60,7 @@ class CompileTimes:
         return f"compiling ... ({known})"
 
     def keep(self, seconds: float) -> None:
-        """Writes down how long compiling took.
+        """Records a compile time.
 
         Args:
             seconds: of compiling, which began after this object was made.
@@ -108,7 +108,7 @@ def compiling(
     Nothing is kept of a block that an exception leaves while it compiles.
 
     Args:
-        kind: as for `CompileTimes`.
+        kind: see `CompileTimes`.
         say: takes one line before, one line after, and what people should know.
         tick: told the seconds so far, every second, from another thread.
         clock: seconds since some moment.

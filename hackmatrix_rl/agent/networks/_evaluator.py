@@ -1,4 +1,4 @@
-"""What applies a network to batches: step by step in acting, on whole sequences in learning.
+"""Evaluators apply a network to batches: step by step in acting, on sequences in learning.
 
 An evaluator is handed the network, and computes what the network's call computes. So a network
 never says twice what it does.
@@ -37,7 +37,7 @@ class Evaluator(eqx.Module):
 
     @abstractmethod
     def init_cache(self, observations: PyTree[Array]) -> PyTree[Array]:
-        """What `act_step` needs for the first step of a batch.
+        """The cache that `act_step` needs for the first step of a batch.
 
         Args:
             observations: of the first step, each leaf `[batch, ...]`.
@@ -146,7 +146,7 @@ class PlainEvaluator(Evaluator):
     custom_gradients = False
 
     def init_cache(self, observations: PyTree[Array]) -> PyTree[Array]:
-        """Nothing."""
+        """`()`: it needs no cache."""
         return ()
 
     def act_step(
@@ -175,7 +175,7 @@ class PlainEvaluator(Evaluator):
 
 @final
 class PlainTrunkEvaluator(TrunkEvaluator):
-    """The same for a network with a trunk.
+    """`PlainEvaluator` for a network with a trunk.
 
     Attributes:
         policy: the network.
@@ -189,7 +189,7 @@ class PlainTrunkEvaluator(TrunkEvaluator):
     custom_gradients = False
 
     def init_cache(self, observations: PyTree[Array]) -> PyTree[Array]:
-        """Nothing."""
+        """`()`: it needs no cache."""
         return ()
 
     def act_step(
@@ -230,7 +230,7 @@ class RecurrentEvaluator(TrunkEvaluator):
     custom_gradients = False
 
     def init_cache(self, observations: PyTree[Array]) -> PyTree[Array]:
-        """Nothing."""
+        """`()`: it needs no cache."""
         return ()
 
     def act_step(

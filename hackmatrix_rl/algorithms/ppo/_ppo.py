@@ -224,7 +224,7 @@ class PPO(Algorithm[PPOState]):
         self.initial_policy = policy
 
     def check(self, policy: ActorCritic) -> None:
-        """Traces a loss of one's own on a minibatch of shapes; see `Algorithm.check`.
+        """Traces a custom loss on a minibatch of shapes; see `Algorithm.check`.
 
         Args:
             policy: the policy to start from.
@@ -263,7 +263,7 @@ class PPO(Algorithm[PPOState]):
 
     @property
     def resettable(self) -> tuple[str, ...]:
-        """The environments: fresh games begin where their number or sizes change."""
+        """The environments: a resume starts new games if their number or sizes change."""
         return ("actors",)
 
     def init(self, key: Key[Array, ""], policy: ActorCritic) -> PPOState:
@@ -294,7 +294,7 @@ class PPO(Algorithm[PPOState]):
         return state.learner.value_scale
 
     def shardings(self, state: PPOState) -> PyTree[NamedSharding]:
-        """The learner is cut along `fsdp`, the environments along `data`."""
+        """Shards the learner along `fsdp`, the environments along `data`."""
         replicated = NamedSharding(self.mesh, REPLICATED)
         by_environment = NamedSharding(self.mesh, BY_ENVIRONMENT)
         # Every leaf of the actors has an axis of environments, but for the number of steps.
@@ -316,7 +316,7 @@ class PPO(Algorithm[PPOState]):
         return read_metrics(report, dispatch, batch=self.steps_per_update)
 
     def __call__(self, state: PPOState) -> tuple[PPOState, UpdateMetrics]:
-        """The state after one update, and what happened in it."""
+        """The state after one update, and its report."""
         learner = state.learner
         now = state.env_steps.as_float()
         loss, estimate = at((self.loss, self.estimate), now)
@@ -372,7 +372,7 @@ class PPO(Algorithm[PPOState]):
         return copy
 
     def working_bytes(self, state: PPOState) -> int:
-        """Bytes of a rollout of this device's environments: what is seen, and the legal actions."""
+        """Bytes of observations and masks of a rollout on one device."""
         spec = self.environment.spec
         games = math.ceil(self.num_envs / self.mesh.size)
         return games * self.collect.num_steps * (bytes_of(spec.observation) + spec.num_actions)

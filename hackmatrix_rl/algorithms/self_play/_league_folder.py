@@ -27,7 +27,7 @@ class LeagueFolder:
 
     @classmethod
     def of(cls, run: Path, *, size: int, goal: int) -> "LeagueFolder":
-        """The folder in that of a run.
+        """The league folder inside a run's folder.
 
         Args:
             run: the folder of the run.
@@ -96,7 +96,7 @@ class KeepForLeague(Hook):
         self.callbacks = (self._keep,)
 
     def begin(self, trainer: Trainer[Any]) -> None:
-        """Keeps the network that nothing has learned yet."""
+        """Keeps the untrained network."""
         if trainer.algorithm.progress(trainer.state) == 0:
             self._write(0, trainer)
 

@@ -48,7 +48,7 @@ from hackmatrix_rl.training.sharding import (
 
 
 class SelfPlay(Algorithm[SelfPlayState]):
-    """Self-play as in AlphaZero: a network learns what a search with it finds, and who wins.
+    """Self-play as in AlphaZero: a network learns its search's policy, and the winner.
 
     An update plays some moves in many games at once. For each move it searches. The positions go
     into a buffer, with the search's policy and, once a game has ended, its result for the player
@@ -118,8 +118,8 @@ class SelfPlay(Algorithm[SelfPlayState]):
                 or be divided by it.
             train_steps: gradient steps of an update.
             opening: see the class.
-            optimizer: as for `PPO`.
-            learning_rate: as for `PPO`.
+            optimizer: see `PPO`.
+            learning_rate: see `PPO`.
             precision: the dtype in which the network computes: a policy, or its name (`bf16`).
             mesh: the devices to train on, as for `PPO`.
 
@@ -171,7 +171,7 @@ class SelfPlay(Algorithm[SelfPlayState]):
 
     @property
     def resettable(self) -> tuple[str, ...]:
-        """The games and the buffer: they begin anew where their number or sizes change."""
+        """The games and the buffer: a resume reinitializes them if their sizes change."""
         return ("actors",)
 
     def init(self, key: Key[Array, ""], policy: ActorCritic) -> SelfPlayState:
@@ -201,11 +201,11 @@ class SelfPlay(Algorithm[SelfPlayState]):
         return state.learner.policy
 
     def value_scale_of(self, state: SelfPlayState) -> ValueScale:
-        """Values are results of games: 1 won, 0 drawn, -1 lost."""
+        """The units of the value: results of games, 1 won, 0 drawn, -1 lost."""
         return state.learner.value_scale
 
     def shardings(self, state: SelfPlayState) -> PyTree[NamedSharding]:
-        """The learner is cut along `fsdp`, the games and the buffer along `data`."""
+        """Shards the learner along `fsdp`, the games and the buffer along `data`."""
         by_game = NamedSharding(self.mesh, BY_ENVIRONMENT)
         whole = NamedSharding(self.mesh, REPLICATED)
         shardings: PyTree[NamedSharding] = eqx.tree_at(
@@ -223,7 +223,7 @@ class SelfPlay(Algorithm[SelfPlayState]):
         return read_report(report, dispatch, batch=self.steps_per_update)
 
     def __call__(self, state: SelfPlayState) -> tuple[SelfPlayState, SelfPlayReport]:
-        """The state after one update, and what happened in it."""
+        """The state after one update, and its report."""
         games, moves, results = self.play(state)
         buffer = state.actors.buffer.write(moves)
         rate = self.learning_rate(state.games.as_float())
