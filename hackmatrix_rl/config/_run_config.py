@@ -66,7 +66,7 @@ class RunConfig(ABC):
         0, "Run", "Seed of all random numbers in the run.", minimum=0, maximum=2**32 - 1
     )
     deterministic: bool = option(
-        False, "Run", "Make runs repeat bit for bit on this kind of device; slower."
+        False, "Run", "Make runs bitwise repeatable on this kind of device; slower."
     )
     device: str = option(
         "auto", "Run", "Kind of device to compute on.", choices=("auto", "cpu", "gpu", "tpu")
@@ -173,7 +173,7 @@ class RunConfig(ABC):
     wandb_name: str | None = option(
         None, "Watching", "Name of the run there; none: that of its folder."
     )
-    wandb_tags: str | None = option(None, "Watching", "Tags of the run there, between commas.")
+    wandb_tags: str | None = option(None, "Watching", "Tags of the run there, separated by commas.")
     wandb_notes: str | None = option(
         None, "Watching", "A note on the run, shown beside it there.", maximum=10_000
     )
@@ -229,12 +229,12 @@ class RunConfig(ABC):
     @property
     @abstractmethod
     def goal(self) -> int:
-        """Where training ends, in what its algorithm counts (`Algorithm.progress`)."""
+        """The end of training, in the unit of `Algorithm.progress`."""
 
     @property
     @abstractmethod
     def counts(self) -> str:
-        """The metric that says how near the goal is."""
+        """The name of the metric that measures progress towards the goal."""
 
     @property
     @abstractmethod
@@ -248,7 +248,7 @@ class RunConfig(ABC):
 
     @property
     def has_value(self) -> bool:
-        """Whether the network tells the value of a position apart from those of its actions."""
+        """Whether the network has a value of a position besides those of its actions."""
         return True
 
     @property
@@ -263,7 +263,7 @@ class RunConfig(ABC):
 
     @abstractmethod
     def lasting(self, updates: int) -> "RunConfig":
-        """These settings for a run of so many updates or few more, without anything at its end."""
+        """These settings for a run of so many updates or few more, without an evaluation."""
 
     @classmethod
     @abstractmethod
@@ -324,7 +324,7 @@ class RunConfig(ABC):
         del lengths
 
     def check_changes(self, run: object, changes: Mapping[str, Any]) -> None:
-        """Refuses changes to a run after which what it learned would mean something else.
+        """Refuses changes of settings that would invalidate what a run has learned.
 
         Args:
             run: its folder, or what to call it.
@@ -345,7 +345,7 @@ class RunConfig(ABC):
                 )
 
     def check_algorithm(self, algorithm: Algorithm[Any], run: object) -> None:
-        """Refuses to restore what was learned with these settings into another game.
+        """Refuses to restore a state of these settings into another game.
 
         Args:
             algorithm: that is to go on.
@@ -366,7 +366,7 @@ class RunConfig(ABC):
         return
 
     def health(self) -> dict[str, Any]:
-        """The limits of a sound training, as arguments of `Health`."""
+        """The limits of the health checks, as arguments of `Health`."""
         return {
             "stop_after_nonfinite": self.stop_after_nonfinite,
             "entropy_floor": None,
@@ -374,7 +374,7 @@ class RunConfig(ABC):
         }
 
     def hooks(self, folder: Any, sink: Any) -> list[Any]:
-        """What a run of this algorithm does beside training (`hackmatrix_rl.runs.Hook`).
+        """The hooks of a run of this algorithm (`hackmatrix_rl.runs.Hook`).
 
         Args:
             folder: of the run.
@@ -384,7 +384,7 @@ class RunConfig(ABC):
 
     @abstractmethod
     def plan(self, devices: int) -> dict[str, str]:
-        """What a run does, in words, by topic.
+        """The plan of a run, in words, by topic.
 
         Args:
             devices: number of devices.
@@ -393,14 +393,14 @@ class RunConfig(ABC):
     @property
     @abstractmethod
     def learning(self) -> str:
-        """What an update learns from, in a few words."""
+        """The data of an update, in a few words."""
 
     def details(self) -> list[str]:
-        """What else to tell at the start of a run, in lines."""
+        """Further lines to print at the start of a run."""
         return []
 
     def advice(self, run: str) -> list[str]:
-        """What to do after a whole training, beside watching it, in lines.
+        """Next steps after a completed training, in lines.
 
         Args:
             run: what `--init` takes.
