@@ -32,6 +32,6 @@ def require(package: str, *, extra: str, caller: str) -> ModuleType:
 
 @contextmanager
 def as_they_expect() -> Iterator[None]:
-    """JAX's default promotion meanwhile, for code of others under a user's stricter settings."""
+    """A context with JAX's default dtype promotion, for third-party code."""
     with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
         yield

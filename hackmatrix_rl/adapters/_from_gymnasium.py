@@ -45,7 +45,7 @@ class HostState(eqx.Module):
 
 
 class Host:
-    """The batches of games, by number.
+    """The running batches of games, by number.
 
     Args:
         make: as the attribute.
@@ -85,7 +85,7 @@ class Host:
         self._batches: OrderedDict[int, list[Any]] = OrderedDict()
 
     def reset(self, seeds: Any) -> tuple[np.ndarray, PyTree, np.ndarray]:
-        """Begins a batch; its number for each game, the observations and the masks."""
+        """Starts a batch; returns its number for each game, the observations and the masks."""
         seeds = np.asarray(seeds)
         games = self.make(len(seeds))
         seen, info = games.reset(seed=[int(seed) for seed in seeds])
@@ -98,7 +98,7 @@ class Host:
         return np.full(len(seeds), number, np.int32), self._cast(seen), self._mask(info, len(seeds))
 
     def step(self, number: Any, step: Any, actions: Any) -> tuple[Any, ...]:
-        """Takes a step; observations, last ones, masks, last ones, reward, ends, cuts."""
+        """Steps a batch; returns (last) observations and masks, rewards, and ends."""
         number, step = int(np.asarray(number)[0]), int(np.asarray(step)[0])
         actions = np.asarray(actions)
         with self._lock:
@@ -199,7 +199,7 @@ class GymnasiumGames(Environment):
 
     @property
     def spec(self) -> EnvSpec:
-        """That of the spaces. A Box with three axes counts as a board with channels last."""
+        """The spec of the gymnasium spaces. A Box with three axes is a board, channels last."""
         leaves = jax.tree.leaves(self.host.shape)
         is_board = [len(leaf.shape) for leaf in leaves] == [3]
         encode = board_features if is_board else flat_features

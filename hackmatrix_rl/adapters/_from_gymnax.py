@@ -41,7 +41,7 @@ class GymnaxGame(SingleGame[GymnaxState]):
 
     @property
     def num_actions(self) -> int:
-        """That of gymnax."""
+        """The number of actions of the gymnax environment."""
         return int(self.environment.action_space(self.params).n)
 
     @property
@@ -56,7 +56,7 @@ class GymnaxGame(SingleGame[GymnaxState]):
         return GymnaxState(_strong(game), _strong(seen))
 
     def observe(self, state: GymnaxState) -> PyTree[Array]:
-        """What gymnax showed."""
+        """The observation of gymnax."""
         return state.observation
 
     def play(self, state: GymnaxState, action: Int32[Array, ""], *, key: Key[Array, ""]) -> Played:

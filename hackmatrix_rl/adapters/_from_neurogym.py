@@ -48,7 +48,7 @@ class Trials:
         return seen, reward, terminated, np.zeros_like(terminated), {"final_obs": seen}
 
     def close(self) -> None:
-        """Closes them."""
+        """Closes the tasks."""
         for task in self._tasks:
             task.close()
 

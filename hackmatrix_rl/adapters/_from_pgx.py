@@ -27,12 +27,12 @@ class PgxGame(SingleGame[Any]):
 
     @property
     def num_actions(self) -> int:
-        """That of pgx."""
+        """The number of actions of the pgx game."""
         return int(self.game.num_actions)
 
     @property
     def truncates(self) -> bool:
-        """Always true: pgx leaves it open."""
+        """Always true: pgx does not say whether a game truncates."""
         return True
 
     def start(self, *, key: Key[Array, ""]) -> Any:
@@ -41,7 +41,7 @@ class PgxGame(SingleGame[Any]):
             return self.game.init(key)
 
     def observe(self, state: Any) -> PyTree[Array]:
-        """What pgx shows."""
+        """The observation of pgx."""
         return state.observation
 
     def legal(self, state: Any) -> Bool[Array, " num_actions"]:

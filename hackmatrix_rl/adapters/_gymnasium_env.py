@@ -68,7 +68,7 @@ class HackMatrixEnv(gymnasium.Env[Any, np.int64]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Seen, dict[str, Any]]:
-        """Begins a game. The seed decides it and all that is drawn in it."""
+        """Starts a game. The seed determines all of its random numbers."""
         super().reset(seed=seed)
         self._key = jax.random.key(int(self.np_random.integers(2**31)))
         self._steps = 0

@@ -26,7 +26,7 @@ class FaceState(environment.EnvState):
 
 @struct.dataclass
 class FaceParams(environment.EnvParams):
-    """What gymnax lets a program change.
+    """The parameters of a gymnax environment.
 
     Attributes:
         max_steps_in_episode: number of steps after which an episode is truncated.
@@ -59,7 +59,7 @@ class GymnaxFace(environment.Environment[FaceState, FaceParams]):
 
     @property
     def num_actions(self) -> int:
-        """That of the game."""
+        """The number of actions of the game."""
         return self.game.num_actions
 
     def reset_env(self, key: Key[Array, ""], params: FaceParams) -> tuple[Array, FaceState]:

@@ -142,7 +142,7 @@ def win_targets(
     *,
     trace: float = WIN_TRACE,
 ) -> tuple[Float32[Array, "num_steps batch"], Bool[Array, "num_steps batch"]]:
-    """What a prediction of the victory should have been, from what followed in the rollout.
+    """Targets of the win prediction, from the later outcomes in the rollout.
 
     It is the TD(lambda) return of a reward of 1 for a victory, without discount. Where an episode
     ends by the rules, the target is known. Elsewhere it is a mean of the later predictions.

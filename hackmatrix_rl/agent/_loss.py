@@ -48,12 +48,12 @@ class LossMetrics(eqx.Module):
 
     @property
     def divergence(self) -> Float32[Array, ""]:
-        """What `target_kl` limits: `kl` if the loss computes it, else `approx_kl`."""
+        """The divergence that `target_kl` limits: `kl` if it is computed, else `approx_kl`."""
         return self.approx_kl if self.kl is None else self.kl
 
 
 class Unrolled(eqx.Module):
-    """What a network says of a batch.
+    """The outputs of a network on a batch.
 
     Attributes:
         logits: of all actions.
@@ -70,7 +70,7 @@ class Unrolled(eqx.Module):
 
     @staticmethod
     def of(policy: Evaluator, batch: Batch) -> "Unrolled":
-        """What a policy says of a batch."""
+        """The outputs of a policy on a batch."""
         sequences = batch.observation, batch.initial_carry, batch.done
         if not isinstance(policy, TrunkEvaluator):
             return Unrolled(*policy.unroll(*sequences), None, None)

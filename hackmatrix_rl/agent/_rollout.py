@@ -90,7 +90,7 @@ class EpisodeSums(eqx.Module):
 
 
 class Rollout(eqx.Module):
-    """What happened in `num_steps` steps of `num_envs` environments.
+    """The transitions of `num_steps` steps in `num_envs` environments.
 
     Values are the outputs of the network, in the units of its `ValueScale`.
 
@@ -136,7 +136,7 @@ class Rollout(eqx.Module):
 
     @property
     def done(self) -> Bool[Array, "num_steps num_envs"]:
-        """An episode ended with this action: it was terminated or truncated."""
+        """Whether an episode ended with this action, by termination or truncation."""
         return self.terminated | self.truncated
 
 

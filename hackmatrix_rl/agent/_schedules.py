@@ -39,7 +39,7 @@ class Constant(Schedule):
     value: float = eqx.field(static=True)
 
     def __call__(self, env_steps: Float32[Array, ""]) -> Float32[Array, ""]:
-        """The number."""
+        """The constant."""
         return jnp.full((), self.value, jnp.float32)
 
 
@@ -116,7 +116,7 @@ def number_of(number: Scheduled) -> float | Float32[Array, ""]:
 
 
 def at(module: T, env_steps: Float32[Array, ""]) -> T:
-    """A module with the number of this moment in place of each schedule in it.
+    """The module with each schedule replaced by its current value.
 
     An algorithm calls this on its loss and its estimator before each update.
 
@@ -133,7 +133,7 @@ def at(module: T, env_steps: Float32[Array, ""]) -> T:
 
 
 def scheduled_at(module: Any, env_steps: Float32[Array, ""]) -> dict[str, Float32[Array, ""]]:
-    """The number of this moment of each schedule in a module, by the name of its field."""
+    """The current value of each schedule in a module, by the name of its field."""
     leaves = jax.tree.leaves_with_path(module, is_leaf=_is_schedule)
     return {
         str(getattr(path[-1], "name", path[-1])): leaf(env_steps)

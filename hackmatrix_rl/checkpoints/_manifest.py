@@ -39,7 +39,7 @@ def write_manifest(folder: epath.Path) -> int:
 
 
 def damage(folder: epath.Path) -> str | None:
-    """What is wrong with a checkpoint's files, in words, or `None`.
+    """The fault of a checkpoint's files, in words, or `None`.
 
     Args:
         folder: folder of the checkpoint, also remote.

@@ -99,7 +99,7 @@ class Loaded:
 
     @property
     def greedy(self) -> bool:
-        """Whether the policy is played by its likeliest action: its logits are Q-values."""
+        """Whether the policy plays greedily, because its logits are Q-values."""
         return self.config.greedy
 
     def agent(self, *, greedy: bool | None = None) -> PolicyAgent:
@@ -120,7 +120,7 @@ class Loaded:
 
     @property
     def card(self) -> Mapping[str, Any] | None:
-        """How an agent of the package was trained, and what it reaches; `None` for a run.
+        """The card of a shipped agent: its training and results; `None` for a run.
 
         Raises:
             ConfigError: it cannot be read.

@@ -21,7 +21,7 @@ MOST_CHARACTERS = 600
 
 
 def tell(message: str) -> None:
-    """Says something on standard error, in one line that no terminal obeys.
+    """Prints one line on standard error, with control characters escaped.
 
     Args:
         message: may repeat what a file holds. Line breaks become spaces; the middle of what is too
@@ -35,7 +35,7 @@ def tell(message: str) -> None:
 
 
 def refuse(error: ValueError) -> NoReturn:
-    """Says in one line what is wrong with a setting, and ends the process.
+    """Prints the error of a setting in one line, and ends the process.
 
     Args:
         error: the exception; it is raised again if it is not a `ConfigError`.

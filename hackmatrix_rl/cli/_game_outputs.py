@@ -63,7 +63,7 @@ _DONE = {
 
 @dataclass(frozen=True)
 class GameOutputs:
-    """Where a game is to be shown.
+    """The outputs of a game.
 
     Attributes:
         files: by kind: `html`, `gif`, `mp4`, `save`.
@@ -158,5 +158,5 @@ class GameOutputs:
         save(drawings, file, theme=self.theme, seconds_per_frame=1 / self.speed)
 
     def lines(self) -> list[str]:
-        """What was written, for people."""
+        """The written files, in lines of text."""
         return [f"{_DONE[kind]} {file}" for kind, file in self.files.items()]

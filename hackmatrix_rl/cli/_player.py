@@ -43,7 +43,7 @@ def search_option(command: F) -> F:
 
 
 def named(player: str, search: int | None) -> str:
-    """What a player is called where it is shown."""
+    """The display name of a player."""
     return player if search is None else f"{player} --search {search}"
 
 
@@ -54,7 +54,7 @@ def chosen_player(
 
     Args:
         work: tells of checkpoints that are skipped.
-        name: as for `find_player`.
+        name: see `find_player`.
         greedy: whether a network takes its likeliest action.
         search: as `simulations` for `find_player`.
         chosen: the values of `player_options`.

@@ -306,8 +306,8 @@ def chosen_config(
         file: with settings, if one was given.
         defaults: of the command itself; they go before the preset, and file and options before
             them.
-        algorithm: as for `config_here`.
-        note: as for `config_here`.
+        algorithm: see `config_here`.
+        note: see `config_here`.
 
     Raises:
         ConfigError: if a setting cannot work here.

@@ -34,7 +34,7 @@ C = TypeVar("C", bound=RunConfig)
 
 @dataclass(frozen=True)
 class Task(Generic[C]):
-    """What a command trains, and what it says about it.
+    """The training of a command, and its printed texts.
 
     Attributes:
         command: the command.
@@ -71,7 +71,7 @@ def run_task(
     heartbeat_timeout: int,
     **_: Any,
 ) -> int:
-    """Trains a new run, or goes on with one, as the options of a command say.
+    """Trains a new run or resumes one, as the options of a command say.
 
     Args:
         context: of the command.
@@ -141,7 +141,7 @@ def run_task(
 
 
 def machine(config: RunConfig) -> list[str]:
-    """What a user should know of the machine before a run, in lines."""
+    """Facts about the machine before a run, in lines."""
     unseen = unseen_accelerator(jax.default_backend()) if config.device == "cpu" else None
     return [
         *(line for line in (untested_version(), unseen) if line),

@@ -112,7 +112,7 @@ def train_a_run(
 
 
 def advice(config: TrainConfig, folder: RunFolder, result: RunResult) -> list[str]:
-    """What to do after a run has ended, in lines."""
+    """Next steps after a run, in lines."""
     # A user who names the network's code may import it.
     own = f" --network {config.network}" if module_of(config.network) else ""
     see = f"See it play:  hackmatrix-rl watch {folder.path}{own}"
@@ -123,7 +123,7 @@ def advice(config: TrainConfig, folder: RunFolder, result: RunResult) -> list[st
 
 
 def describe(config: TrainConfig, folder: RunFolder) -> list[str]:
-    """What a run will do, in a few lines."""
+    """The plan of a run, in a few lines."""
     rate = config.learning_rate
     falls = f"{rate}" if isinstance(rate, str) else f"{rate:g} ({config.learning_rate_schedule})"
     return [
@@ -141,7 +141,7 @@ def describe(config: TrainConfig, folder: RunFolder) -> list[str]:
 def summarize(
     config: TrainConfig, folder: RunFolder, result: RunResult, console: Console
 ) -> ExitCode:
-    """Shows how the policy plays, beside random and runner, and writes that down.
+    """Prints and stores the results of the policy, random and runner.
 
     Returns:
         How the run ended: `UNSAVED` if the summary could not be written.

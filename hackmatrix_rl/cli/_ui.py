@@ -47,7 +47,7 @@ def ui_command(
     you play. The page changes it.
 
     The server listens on 127.0.0.1 only, and answers only whoever has the token in the address.
-    It needs pip install 'hackmatrix-rl[ui]'.
+    It needs pip install '.[ui]'.
     """
     enable_compilation_cache()
     done = serve(

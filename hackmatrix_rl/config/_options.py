@@ -30,7 +30,7 @@ def option(
     alike: bool = False,
     arrays: bool = False,
 ) -> Any:
-    """A field that is a flag of a command and a key of a file, with all that is known about it.
+    """A config field that is a flag and a key of a file, with its metadata.
 
     Args:
         default: its default.

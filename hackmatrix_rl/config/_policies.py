@@ -81,11 +81,11 @@ def build_policy(
         config: what to build.
         spec: the environment's.
         heads: of the network.
-        key: as for `build_named`. An auxiliary head does not change the other weights.
-        copies: as for `build_named`.
+        key: see `build_named`. An auxiliary head does not change the other weights.
+        copies: see `build_named`.
 
     Raises:
-        ConfigError: as for `build_named`, or the network cannot have such heads.
+        ConfigError: see `build_named`; or the network cannot have such heads.
     """
     named = f"--network {config.network}"
     policy = build_named(config, spec, key=key, copies=copies)

@@ -82,7 +82,7 @@ def settings_in(template: str) -> list[str]:
 
 
 def advice_for(name: str, *, is_flag: bool) -> str:
-    """What to write in place of a name that another library uses; empty if none does.
+    """The replacement of another library's name, in words; empty if there is none.
 
     Args:
         name: as a field is spelled, in any case.

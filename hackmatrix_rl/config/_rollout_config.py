@@ -24,7 +24,9 @@ class RolloutConfig(TrainConfig, ABC):
     memory: ClassVar[tuple[str, ...]] = ("num_envs", "num_steps")
 
     # Collecting
-    num_steps: int = option(32, "Collecting", "Actions in each game for one update.", minimum=1)
+    num_steps: int = option(
+        32, "Collecting", "Environment steps in each game per update.", minimum=1
+    )
 
     # Learning
     update_epochs: int = option(
@@ -56,16 +58,16 @@ class RolloutConfig(TrainConfig, ABC):
 
     @property
     def at_once(self) -> int:
-        """Games of a part of a minibatch."""
+        """Number of games in a part of a minibatch."""
         return 1 if self.eager else self.num_envs // (self.minibatches * self.grad_accum)
 
     @property
     def learning(self) -> str:
-        """Epochs and minibatches."""
+        """The epochs and minibatches of an update, in words."""
         return f"{self.update_epochs} epochs of {self.minibatches} minibatches"
 
     def plan(self, devices: int) -> dict[str, str]:
-        """The plan of every training, with the sizes of minibatches."""
+        """The plan of a run, with the sizes of minibatches."""
         parts, games = self.minibatches, self.num_envs // self.minibatches
         accumulated = f" in {self.grad_accum} parts" if self.grad_accum > 1 else ""
         plan = super().plan(devices)
@@ -88,7 +90,7 @@ class RolloutConfig(TrainConfig, ABC):
 
     @classmethod
     def preset_settings(cls, preset: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """What a preset sets beside some settings."""
+        """The settings of a preset, given some other settings."""
         return dict(cls.presets[preset])
 
     def check(self) -> None:
@@ -162,7 +164,7 @@ class ActorCriticConfig(RolloutConfig, ABC):
     value_head: str = option(
         "scalar",
         "Learning",
-        "How the value learns: by squared errors, or by cross-entropy over bins.",
+        "Loss of the value: squared error, or cross-entropy over bins.",
         choices=VALUE_HEADS,
         arrays=True,
     )

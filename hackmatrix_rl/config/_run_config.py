@@ -66,7 +66,7 @@ class RunConfig(ABC):
         0, "Run", "Seed of all random numbers in the run.", minimum=0, maximum=2**32 - 1
     )
     deterministic: bool = option(
-        False, "Run", "Make runs repeat bit for bit on this kind of device; slower."
+        False, "Run", "Make runs bitwise repeatable on this kind of device; slower."
     )
     device: str = option(
         "auto", "Run", "Kind of device to compute on.", choices=("auto", "cpu", "gpu", "tpu")
@@ -168,13 +168,13 @@ class RunConfig(ABC):
     grad_accum: int = option(
         1,
         "Memory",
-        "Cut each gradient step's batch into this many parts, one after another; saves memory.",
+        "Accumulate each gradient over this many parts of the batch; saves memory.",
         minimum=1,
     )
     remat: str = option(
         "none",
         "Memory",
-        "What the backward pass computes again instead of storing it: nothing, blocks, or all.",
+        "Recompute in the backward pass instead of storing: nothing, blocks, or everything.",
         choices=REMAT,
     )
     offload_optimizer: bool = option(
@@ -190,7 +190,7 @@ class RunConfig(ABC):
     wandb_name: str | None = option(
         None, "Watching", "Name of the run there; none: that of its folder."
     )
-    wandb_tags: str | None = option(None, "Watching", "Tags of the run there, between commas.")
+    wandb_tags: str | None = option(None, "Watching", "Tags of the run there, separated by commas.")
     wandb_notes: str | None = option(
         None, "Watching", "A note on the run, shown beside it there.", maximum=10_000
     )
@@ -246,12 +246,12 @@ class RunConfig(ABC):
     @property
     @abstractmethod
     def goal(self) -> int:
-        """Where training ends, in what its algorithm counts (`Algorithm.progress`)."""
+        """The end of training, in the unit of `Algorithm.progress`."""
 
     @property
     @abstractmethod
     def counts(self) -> str:
-        """The metric that says how near the goal is."""
+        """The name of the metric that measures progress towards the goal."""
 
     @property
     @abstractmethod
@@ -265,7 +265,7 @@ class RunConfig(ABC):
 
     @property
     def has_value(self) -> bool:
-        """Whether the network tells the value of a position apart from those of its actions."""
+        """Whether the network has a value of a position besides those of its actions."""
         return True
 
     @property
@@ -275,7 +275,7 @@ class RunConfig(ABC):
 
     @abstractmethod
     def lasting(self, updates: int) -> "RunConfig":
-        """These settings for a run of so many updates or few more, without anything at its end."""
+        """These settings for a run of so many updates or few more, without an evaluation."""
 
     @classmethod
     @abstractmethod
@@ -336,7 +336,7 @@ class RunConfig(ABC):
         del lengths
 
     def check_changes(self, run: object, changes: Mapping[str, Any]) -> None:
-        """Refuses changes to a run after which what it learned would mean something else.
+        """Refuses changes of settings that would invalidate what a run has learned.
 
         Args:
             run: its folder, or what to call it.
@@ -357,7 +357,7 @@ class RunConfig(ABC):
                 )
 
     def check_algorithm(self, algorithm: Algorithm[Any], run: object) -> None:
-        """Refuses to restore what was learned with these settings into another game.
+        """Refuses to restore a state of these settings into another game.
 
         Args:
             algorithm: that is to go on.
@@ -378,7 +378,7 @@ class RunConfig(ABC):
         return
 
     def health(self) -> dict[str, Any]:
-        """The limits of a sound training, as arguments of `Health`."""
+        """The limits of the health checks, as arguments of `Health`."""
         return {
             "stop_after_nonfinite": self.stop_after_nonfinite,
             "entropy_floor": None,
@@ -386,7 +386,7 @@ class RunConfig(ABC):
         }
 
     def hooks(self, folder: Any, sink: Any) -> list[Hook]:
-        """The hooks of a run of this algorithm, beside those of every run.
+        """The hooks of a run of this algorithm, besides those of every run.
 
         Args:
             folder: of the run.
@@ -396,7 +396,7 @@ class RunConfig(ABC):
 
     @abstractmethod
     def plan(self, devices: int) -> dict[str, str]:
-        """What a run does, in words, by topic.
+        """The plan of a run, in words, by topic.
 
         Args:
             devices: number of devices.
@@ -405,14 +405,14 @@ class RunConfig(ABC):
     @property
     @abstractmethod
     def learning(self) -> str:
-        """What an update learns from, in a few words."""
+        """The data of an update, in a few words."""
 
     def details(self) -> list[str]:
-        """What else to tell at the start of a run, in lines."""
+        """Further lines to print at the start of a run."""
         return []
 
     def advice(self, run: str) -> list[str]:
-        """What to do after a whole training, beside watching it, in lines.
+        """Next steps after a completed training, in lines.
 
         Args:
             run: what `--init` takes.

@@ -58,7 +58,7 @@ def parse_schedule(text: str) -> float | ScheduleText:
 
 
 def schedule_of(value: float | str, *, steps: int) -> Scheduled:
-    """What a field of the config says, for training.
+    """The number or schedule of a config field, for training.
 
     Args:
         value: the field, checked.
@@ -71,6 +71,6 @@ def schedule_of(value: float | str, *, steps: int) -> Scheduled:
 
 
 def always_schedule(value: float | str, *, steps: int) -> Schedule:
-    """The same, with a number as a constant schedule."""
+    """The schedule of a config field; a number becomes a constant schedule."""
     found = schedule_of(value, steps=steps)
     return found if isinstance(found, Schedule) else Constant(float(found))

@@ -78,7 +78,7 @@ class TrainConfig(RunConfig, ABC):
     total_timesteps: int = option(
         24_000_000,
         "Run",
-        "Actions to train on, over all games; rounded up to whole updates.",
+        "Environment steps of the training, over all games; rounded up to whole updates.",
         minimum=1,
         **most(2**63 - 1, "steps are counted in 64 bits"),
     )
@@ -148,7 +148,7 @@ class TrainConfig(RunConfig, ABC):
     reward: str | None = option(
         None,
         "Game",
-        "Weights of the reward's terms to learn from: victory=0.1,score_gain=0; 1 if not named.",
+        "Weights of the reward terms: victory=0.1,score_gain=0; 1 for the others.",
     )
     observation: str = option(
         "compact",
@@ -172,7 +172,7 @@ class TrainConfig(RunConfig, ABC):
     learning_rate_schedule: str = option(
         "linear",
         "Learning",
-        "Keep a learning rate that is a number constant, or lower it to 0 over the run.",
+        "Keep a constant learning rate, or decay it linearly to 0 over the run.",
         choices=("constant", "linear"),
     )
     gamma: float | str = option(
@@ -184,7 +184,7 @@ class TrainConfig(RunConfig, ABC):
     )
 
     def check(self) -> None:
-        """Raises a ConfigError if settings cannot go together; writes the reward's text alike."""
+        """Raises a ConfigError if settings cannot go together; normalizes the reward's text."""
         object.__setattr__(self, "reward", reward_text(parse_reward(self.reward)))
         check_folders(self)
         check_path(self.init, "--init")
@@ -217,7 +217,7 @@ class TrainConfig(RunConfig, ABC):
 
     @property
     def counts(self) -> str:
-        """Environment steps."""
+        """`env_steps`: the metric of environment steps."""
         return "env_steps"
 
     @property
@@ -259,7 +259,7 @@ class TrainConfig(RunConfig, ABC):
         )
 
     def environment(self) -> HackMatrix:
-        """The environment."""
+        """The environment of these settings."""
         return HackMatrix(
             self.game(),
             max_steps=self.max_steps,
@@ -287,7 +287,7 @@ class TrainConfig(RunConfig, ABC):
         return build_policy(self, self.spec(), self.heads, key=key, copies=copies)
 
     def schedule(self, value: float | str) -> Scheduled:
-        """What a field that may be a schedule says, over the environment steps of the training."""
+        """The number or schedule of a field, over the environment steps of the training."""
         return schedule_of(value, steps=self.steps_taken)
 
     def rate(self) -> Schedule:
@@ -317,11 +317,11 @@ class TrainConfig(RunConfig, ABC):
         return f"{rate:g} falling to 0 over {self.steps_taken:,} steps"
 
     def health(self) -> dict[str, Any]:
-        """The limits of a sound training."""
+        """The limits of the health checks."""
         return {**super().health(), "max_steps": self.max_steps}
 
     def details(self) -> list[str]:
-        """Where the weights come from."""
+        """The origin of the initial weights, in lines."""
         return [] if self.init is None else [f"Weights at the start: of {self.init}"]
 
 

@@ -50,7 +50,7 @@ class CliqueGame(SingleGame[State]):
 
     @property
     def num_actions(self) -> int:
-        """One for each edge."""
+        """The number of actions: one for each edge."""
         return self.config.num_edges
 
     def start(self, *, key: Key[Array, ""]) -> State:
@@ -58,7 +58,7 @@ class CliqueGame(SingleGame[State]):
         return new_game(self.config)
 
     def observe(self, state: State) -> CliqueObservation:
-        """What the player to move sees."""
+        """The position from the view of the player to move."""
         coloured = colours(self.config, state)
         player = mover(state)
         return CliqueObservation(
@@ -70,6 +70,6 @@ class CliqueGame(SingleGame[State]):
         return legal_actions(self.config, state)
 
     def play(self, state: State, action: Int32[Array, ""], *, key: Key[Array, ""]) -> Played:
-        """Colours an edge. Nothing is drawn from the key."""
+        """Colours an edge; the key is unused."""
         after, outcome = play(self.config, state, action)
         return Played(after, outcome.reward.astype(jnp.float32), outcome.over | ~outcome.legal)

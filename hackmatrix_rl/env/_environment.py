@@ -67,7 +67,7 @@ class Encoder:
 
 @dataclass(frozen=True)
 class EnvSpec:
-    """What a network must know about an environment.
+    """The specification of an environment, for a network.
 
     Attributes:
         num_actions: number of discrete actions.
@@ -133,7 +133,7 @@ class EpisodeStatistics(eqx.Module):
 
 
 class Timestep(eqx.Module):
-    """What a batch of environments returns after a step.
+    """The result of a step of a batch of environments.
 
     An environment whose episode ended is already reset. There `observation` and `mask` belong to
     the first position of the next episode; `reward`, `terminated`, `truncated`,
@@ -166,7 +166,7 @@ class Timestep(eqx.Module):
 
     @property
     def done(self) -> Bool[Array, "*num_envs"]:
-        """The episode ended at this step: it was terminated or truncated."""
+        """Whether the episode ended at this step, by termination or truncation."""
         return self.terminated | self.truncated
 
 

@@ -41,7 +41,7 @@ Seen = CompactObservation | TacticalObservation | Observation
 
 
 def remembered(history: History, kind: Kind) -> Int32[Array, "7"] | None:
-    """What `see` needs of the history of one game; `None` for a kind that shows only the screen."""
+    """The part of the history that `see` needs; `None` for a kind of the screen alone."""
     return recollection(history) if kind == "tactical" else None
 
 
@@ -61,7 +61,7 @@ def see(
         position: one position.
         recalled: the result of `remembered` for its history.
         kind: the kind of the observation.
-        is_rare: as for `compact_observation`.
+        is_rare: see `compact_observation`.
     """
     if recalled is not None:
         return tactical_observation(position, recalled, is_rare=is_rare)

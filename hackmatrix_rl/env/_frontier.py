@@ -22,7 +22,7 @@ BLOCK = 8
 
 
 class Saved(eqx.Module):
-    """A position to begin from, with what an agent sees of it.
+    """A start position, with its observation.
 
     Attributes:
         game: the game.
@@ -109,12 +109,12 @@ class Frontier(Environment):
 
     @property
     def spec(self) -> EnvSpec:
-        """That of the game."""
+        """The spec of the wrapped game."""
         return self.inner.spec
 
     @property
     def truncates(self) -> bool:
-        """Whether the game does."""
+        """Whether the wrapped game truncates."""
         return self.inner.truncates
 
     def reset(self, keys: Key[Array, " num_envs"]) -> tuple[FrontierState, Timestep]:
@@ -141,7 +141,7 @@ class Frontier(Environment):
         actions: Int32[Array, " num_envs"],
         keys: Key[Array, " num_envs"],
     ) -> tuple[FrontierState, Timestep]:
-        """Plays one action in each game; those that end begin anew, or from the bank."""
+        """Plays one action in each game; finished games restart, some from the bank."""
         after, timestep = self.inner.step(state.inner, actions, keys)
         here = Saved(after.games, after.mask, timestep.observation)
         bank = _save(state.bank, _kinds(state.inner, after) & ~timestep.done[:, None], here)

@@ -89,7 +89,7 @@ def game_identity(observation: Kind = "compact") -> GameIdentity:
     It does not depend on the sizes and limits in a config.
 
     Args:
-        observation: as for `HackMatrix`.
+        observation: see `HackMatrix`.
     """
     return GameIdentity(
         rules=str(RULES_VERSION),

@@ -25,7 +25,7 @@ GameState = TypeVar("GameState")
 
 
 class Played(NamedTuple):
-    """What an action did.
+    """The result of an action.
 
     Attributes:
         state: after it; at the end of an episode the last position.
@@ -57,7 +57,7 @@ class SingleGame(eqx.Module, Generic[GameState]):
 
     @abstractmethod
     def observe(self, state: GameState) -> PyTree[Array]:
-        """What the player sees; it goes into the network."""
+        """The observation of the player, the input of the network."""
 
     @abstractmethod
     def play(self, state: GameState, action: Int32[Array, ""], *, key: Key[Array, ""]) -> Played:
@@ -139,13 +139,13 @@ class Batched(Environment, Generic[GameState]):
 
     @property
     def spec(self) -> EnvSpec:
-        """That of the game."""
+        """The spec of the game."""
         seen = jax.eval_shape(self.game._first_look)
         return EnvSpec(self.game.num_actions, seen, encode=self.game.encode)
 
     @property
     def truncates(self) -> bool:
-        """Whether the game cuts episodes, or `max_steps` does."""
+        """Whether the game or `max_steps` truncates episodes."""
         return self.game.truncates or self.max_steps is not None
 
     def reset(self, keys: Key[Array, " num_envs"]) -> tuple[BatchedState[GameState], Timestep]:
@@ -158,7 +158,7 @@ class Batched(Environment, Generic[GameState]):
         actions: Int32[Array, " num_envs"],
         keys: Key[Array, " num_envs"],
     ) -> tuple[BatchedState[GameState], Timestep]:
-        """Plays one action in each game, and starts those anew that ended."""
+        """Plays one action in each game, and resets finished games."""
         check_actions(actions, keys)
         return jax.vmap(self._step)(state, actions, keys)
 
@@ -191,7 +191,7 @@ class Batched(Environment, Generic[GameState]):
         terminated: Bool[Array, ""],
         truncated: Bool[Array, ""],
     ) -> Timestep:
-        """What one game returns.
+        """The timestep of one game.
 
         Args:
             shown: after a reset, where the episode ended.

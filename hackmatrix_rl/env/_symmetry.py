@@ -19,7 +19,7 @@ class Changed(eqx.Module):
     was: Int32[Array, " num_actions"]
 
     def of_each(self, before: Shaped[Array, " num_actions"]) -> Shaped[Array, " num_actions"]:
-        """What belongs to each action, such as the mask, at its new number."""
+        """Values of each action, such as the mask, in the order of the new numbers."""
         return before[self.was]
 
     def action(self, before: Int32[Array, ""]) -> Int32[Array, ""]:
@@ -28,7 +28,7 @@ class Changed(eqx.Module):
 
 
 class Symmetry(eqx.Module):
-    """Changes how a position looks, and nothing of what its actions are worth.
+    """Transforms a position without changing the values of its actions.
 
     Learning from the changed positions, too, multiplies what there is to learn from.
     """

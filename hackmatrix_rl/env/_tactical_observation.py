@@ -1,4 +1,4 @@
-"""What a player knows who remembers the game, besides what the screen shows.
+"""The knowledge of a player who remembers the game, besides the screen.
 
 `TacticalObservation` adds a few integers to the compact observation: what UNDO would bring back,
 and the clock of the enemies to come. `env/_tactical_encoding.py` computes a network's input.
@@ -84,7 +84,7 @@ def tactical_observation(
     Args:
         position: one position.
         recalled: the result of `recollection` of its history.
-        is_rare: as for `compact_observation`.
+        is_rare: see `compact_observation`.
     """
     seen = compact_observation(position, is_rare=is_rare)
     clock = [

@@ -1,4 +1,4 @@
-"""What the moves of many games tell: where games end and by what, and what each tool brings."""
+"""Statistics of the moves of many games: where games end and why, and the use of each tool."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -24,7 +24,7 @@ BINS = 10
 
 @dataclass(frozen=True)
 class Stage:
-    """How a stage is survived.
+    """Survival statistics of a stage.
 
     Attributes:
         stage: 1 to 8.
@@ -45,7 +45,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Cause:
-    """A way to die.
+    """A cause of death.
 
     Attributes:
         attackers: the types of the enemies beside the player at the end, in words.
@@ -66,7 +66,7 @@ class Cause:
 
 @dataclass(frozen=True)
 class Tool:
-    """What a siphon or a program did.
+    """The effects of siphons or of one program.
 
     Attributes:
         name: of the action.
@@ -91,7 +91,7 @@ class Tool:
 
 @dataclass(frozen=True)
 class Siphons:
-    """What siphons took in one stage.
+    """The yields of siphons in one stage.
 
     Attributes:
         stage: 1 to 8.
@@ -116,7 +116,7 @@ class Siphons:
 
 @dataclass(frozen=True)
 class Undo:
-    """How UNDO was owned and used.
+    """The ownership and use of UNDO.
 
     Attributes:
         owned: share of the games that owned it at some time.
@@ -135,7 +135,7 @@ class Undo:
 
 @dataclass(frozen=True)
 class Calibration:
-    """What was told against what happened, over groups of moves with similar predictions.
+    """Predictions against outcomes, over groups of moves with similar predictions.
 
     Attributes:
         told: mean prediction of each group.
@@ -150,7 +150,7 @@ class Calibration:
 
 @dataclass(frozen=True)
 class Findings:
-    """What an analysis found.
+    """The results of an analysis.
 
     Attributes:
         games: number of games.
@@ -184,7 +184,7 @@ class Findings:
 
 
 def find(journal: Journal, *, gamma: float = 1.0) -> Findings:
-    """Counts what the moves of a journal tell.
+    """Computes the findings from the moves of a journal.
 
     Args:
         journal: of any number of games.
@@ -333,7 +333,7 @@ def _calibration(told: np.ndarray, happened: np.ndarray) -> Calibration | None:
 
 
 def _returns(journal: Journal, gamma: float) -> np.ndarray:
-    """What values predict: the discounted sum of learned rewards from each move to the end."""
+    """The targets of values: discounted sums of learned rewards from each move to the end."""
     rewards = np.asarray(journal.moves.learned_reward, np.float64)
     ends = np.zeros(len(rewards), bool)
     ends[journal.last] = True

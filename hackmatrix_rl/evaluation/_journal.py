@@ -36,7 +36,7 @@ STEPS_AT_ONCE = 64
 
 @dataclass(frozen=True)
 class Moves:
-    """Moves, each with the position before it and what came of it: one row for each.
+    """Moves, each with the position before it and its result: one row for each.
 
     Attributes:
         stage: 1 to 8, before the move.

@@ -44,7 +44,7 @@ class Agent(eqx.Module):
 
 
 class Thought(eqx.Module):
-    """What a player makes of a position. `None` stands for what it does not have.
+    """A player's assessment of a position; `None` for values that it does not have.
 
     Attributes:
         probabilities: of each action; illegal ones have 0.
@@ -62,11 +62,11 @@ class Thought(eqx.Module):
 
 
 class ThinkingAgent(Agent):
-    """An agent that tells why it acts."""
+    """An agent that also returns its assessment of a position."""
 
     @property
     def tells_probabilities(self) -> bool:
-        """Whether its thoughts have the probabilities of the actions; by default not."""
+        """Whether its thoughts include action probabilities; by default not."""
         return False
 
     @abstractmethod
@@ -78,7 +78,7 @@ class ThinkingAgent(Agent):
         *,
         key: Key[Array, ""],
     ) -> tuple[Int32[Array, ""], PyTree[Array], Thought]:
-        """Chooses an action as `act` does, and tells what it thought.
+        """Chooses an action like `act`, and also returns its thought.
 
         Args:
             observation: one observation.
@@ -104,7 +104,7 @@ class ThinkingAgent(Agent):
 
 
 class StateAgent(ThinkingAgent):
-    """A player that tries its actions out, so it is handed the state of the game.
+    """A player that simulates actions, so it reads the state of the game.
 
     `act` and `think` get the state of one game in place of the observation. A fair player draws
     anew what a person at the screen does not see, and never learns the key of the real game.
@@ -112,7 +112,7 @@ class StateAgent(ThinkingAgent):
 
     @abstractmethod
     def mismatch(self, environment: Environment) -> str | None:
-        """Why it cannot play in an environment; `None` if it can."""
+        """The reason why it cannot play in an environment; `None` if it can."""
 
 
 class GameAgent(StateAgent):
@@ -125,7 +125,7 @@ class GameAgent(StateAgent):
     config: eqx.AbstractVar[GameConfig]
 
     def mismatch(self, environment: Environment) -> str | None:
-        """The environment is another game, or has another config."""
+        """The mismatch if the environment is another game or has another config."""
         name = type(self).__name__
         if not isinstance(environment, HackMatrix):
             return f"{name} plays only HackMatrix, not {type(environment).__name__}"
@@ -140,7 +140,7 @@ class GameAgent(StateAgent):
 def read_by(
     player: Agent, observation: PyTree[Array], games: Callable[[], PyTree[Array]]
 ) -> PyTree[Array]:
-    """What a player reads: the observation, or the game.
+    """The input of a player: the observation, or the state of the game.
 
     Args:
         player: the player.
@@ -167,7 +167,7 @@ class PolicyAgent(ThinkingAgent):
 
     @property
     def tells_probabilities(self) -> bool:
-        """Always true: those that it draws from."""
+        """Always true: the probabilities that it samples from."""
         return True
 
     def initial_carry(self) -> PyTree[Array]:

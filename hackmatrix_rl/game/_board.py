@@ -79,12 +79,12 @@ class CellSet(eqx.Module):
 
     @staticmethod
     def empty() -> "CellSet":
-        """No cell."""
+        """The empty set."""
         return CellSet(jnp.uint32(0), jnp.uint32(0))
 
     @staticmethod
     def of(cell: Int32[Array, ""]) -> "CellSet":
-        """One cell."""
+        """The set of one cell."""
         return CellSet(masked(at_place(cell), _FULL), at_place(lax.sub(cell, np.int32(_WORD))))
 
     @staticmethod
@@ -247,7 +247,7 @@ def row_and_column(cell: Int32[Array, ""]) -> tuple[CellSet, CellSet]:
 def step_from(
     cell: Int32[Array, "*shape"], direction: Int32[Array, "*shape"]
 ) -> tuple[Int32[Array, "*shape"], Int32[Array, "*shape"]]:
-    """What a step in a direction adds to a cell, and how many steps stay on the board."""
+    """The change of the cell by a step, and the number of steps that stay on the board."""
     row, col = row_of(cell), col_of(cell)
     vertical = direction <= Direction.DOWN
     forward = (direction == Direction.UP) | (direction == Direction.RIGHT)

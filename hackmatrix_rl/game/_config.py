@@ -1,4 +1,4 @@
-"""What is fixed about a game when it is compiled: its sizes and its league."""
+"""The static configuration of a game: its sizes and its league."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal, get_args
@@ -17,7 +17,7 @@ class GameConfig:
 
     The rules set no such limits, but a compiled program needs fixed shapes. A spawn without a free
     slot is dropped and counted in `Position.dropped`. The defaults come from a measurement
-    (docs/architecture.md, "Capacities").
+    (benchmarks/RESULTS.md, "Capacities of the game").
 
     Attributes:
         max_enemies: the most enemies on the board at once.

@@ -48,7 +48,7 @@ class Target(eqx.Module):
 
 
 class Given(eqx.Module):
-    """What an effect may use besides the position.
+    """The inputs of an effect besides the position.
 
     Attributes:
         chance: source of random words.

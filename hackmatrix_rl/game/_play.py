@@ -132,7 +132,7 @@ def act(
 def attempt(
     position: Position, action: Int32[Array, ""], *, chance: Chance
 ) -> tuple[Position, Event]:
-    """Tries an action out: `act` without history and reward.
+    """Simulates an action: `act` without history and reward.
 
     Args:
         position: one game without its history.

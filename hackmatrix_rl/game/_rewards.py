@@ -53,7 +53,7 @@ class RewardTerms(eqx.Module):
         return jnp.stack(list(self.as_dict().values()), axis=-1)
 
     def total(self) -> Float32[Array, "*batch"]:
-        """The reward."""
+        """The reward: the sum of the terms."""
         return sum(self.as_dict().values(), start=jnp.zeros_like(self.step_penalty))
 
 

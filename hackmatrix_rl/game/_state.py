@@ -21,7 +21,7 @@ MAX_POINTS = 9
 
 
 class Content(IntEnum):
-    """What a cell holds."""
+    """The content of a cell."""
 
     EMPTY = 0
     DATA = 1

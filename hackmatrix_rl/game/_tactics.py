@@ -1,4 +1,4 @@
-"""What a good move depends on: distances, and what a siphon would take at each cell.
+"""Tactical quantities: distances, and the yield of a siphon at each cell.
 
 Everything here is computed from planes of 36 cells, so that a position and an observation of it
 can both be read.
@@ -78,7 +78,7 @@ def distances(
 
 
 class Yields(eqx.Module):
-    """What a siphon takes, for each cell.
+    """The yield of a siphon, for each cell.
 
     Attributes:
         points: of data blocks.
@@ -108,7 +108,7 @@ def cell_yields(
     credits: Int32[Array, "36"],
     energy: Int32[Array, "36"],
 ) -> Yields:
-    """What each cell gives to a siphon that reaches it, by the planes of a board.
+    """The yield of each cell to a siphon that reaches it, by the planes of a board.
 
     The planes of a `CompactObservation` have the same names; its `siphoned` is set only on
     blocks, which gives the same result: a siphoned cell without a block holds no resource.
@@ -156,7 +156,7 @@ _SUMS = fields(points=7, credits=4, energy=4, spawns=7, questions=3)
 
 
 def siphon_yields(cells: Yields) -> Yields:
-    """What a siphon at each cell takes: the sum over its cross, and the union of the programs.
+    """The yield of a siphon at each cell: a sum over its cross, a union of the programs.
 
     Args:
         cells: what each cell gives alone, from `cell_yields`.

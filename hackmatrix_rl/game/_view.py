@@ -1,4 +1,4 @@
-"""What conditions and effects of programs read, computed once a step."""
+"""The inputs of the conditions and effects of programs, computed once per step."""
 
 import equinox as eqx
 from jaxtyping import Array, Bool

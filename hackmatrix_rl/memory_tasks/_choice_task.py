@@ -50,7 +50,7 @@ class ChoiceTask(MemoryTask[TrialState]):
     @property
     @abstractmethod
     def seen(self) -> int:
-        """How many numbers are seen."""
+        """The length of the observation."""
 
     @property
     @abstractmethod
@@ -64,13 +64,13 @@ class ChoiceTask(MemoryTask[TrialState]):
 
     @abstractmethod
     def draw(self, *, key: Key[Array, ""]) -> PyTree[Array]:
-        """A trial."""
+        """The random variables of a trial."""
 
     @abstractmethod
     def show(
         self, trial: Any, period: Int32[Array, ""]
     ) -> tuple[Float32[Array, " seen"], Bool[Array, " seen"]]:
-        """What is seen in a period without noise, and which of these numbers have noise.
+        """The observation in a period without noise, and which of its numbers have noise.
 
         Args:
             trial: what was drawn.
@@ -79,18 +79,18 @@ class ChoiceTask(MemoryTask[TrialState]):
 
     @abstractmethod
     def answer(self, trial: Any) -> Int32[Array, ""]:
-        """The right choice: 1 or 2."""
+        """The correct choice: 1 or 2."""
 
     @final
     @property
     def memoryless_return(self) -> float:
-        """A half: nothing of the stimuli is seen in the decision, so the player has to guess."""
+        """One half: no stimulus is visible at the decision, so the choice is a guess."""
         return 0.5
 
     @final
     @property
     def num_actions(self) -> int:
-        """To fixate, and two choices."""
+        """Three actions: fixate, and two choices."""
         return 3
 
     @final
@@ -107,7 +107,7 @@ class ChoiceTask(MemoryTask[TrialState]):
 
     @final
     def observe(self, state: TrialState) -> Float32[Array, " seen"]:
-        """What is seen, with its noise."""
+        """The observation, with noise."""
         ends = jnp.asarray([sum(self.periods[: n + 1]) for n in range(len(self.periods))])
         period = jnp.sum(state.step >= ends, dtype=jnp.int32)
         shown, noisy = self.show(state.trial, period)
@@ -135,7 +135,7 @@ class ChoiceTask(MemoryTask[TrialState]):
 
 
 def chance_to_see(difference: float, steps: int, noise: float) -> float:
-    """The chance to tell which of two numbers is the larger one.
+    """The probability of telling which of two numbers is the larger one.
 
     The best guess adds up what is seen. Both numbers have noise, so a step's difference has the
     variance of both.

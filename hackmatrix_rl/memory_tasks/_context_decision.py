@@ -48,7 +48,7 @@ class ContextConfig:
 
 
 class ContextTrial(eqx.Module):
-    """What is drawn for a trial.
+    """The random variables of a trial.
 
     Attributes:
         context: number of the pair that counts, 0 or 1.
@@ -81,27 +81,27 @@ class ContextDecision(ChoiceTask):
 
     @property
     def seen(self) -> int:
-        """Fixation, two pairs, and the cue."""
+        """The length of the observation: fixation, two pairs, and the cue."""
         return 7
 
     @property
     def periods(self) -> tuple[int, ...]:
-        """Fixation, stimulus, delay, decision."""
+        """The steps of fixation, stimulus, delay, decision."""
         periods = self.config
         return periods.fixation, periods.stimulus, periods.delay, periods.decision
 
     @property
     def noise(self) -> float:
-        """That of the config."""
+        """The noise of the config."""
         return self.config.noise
 
     @property
     def best_return(self) -> float:
-        """The chance to see which stimulus is stronger, a mean over the coherences."""
+        """The probability of seeing the stronger stimulus, a mean over the coherences."""
         return mean_chance_to_see(self.config.coherences, self.config.stimulus, self.noise)
 
     def draw(self, *, key: Key[Array, ""]) -> ContextTrial:
-        """Everything as often as the rest; the pairs know nothing of each other."""
+        """A trial with independent, uniform variables."""
         context_key, stronger_key, coherence_key = jax.random.split(key, 3)
         choices = jnp.asarray(self.config.coherences, jnp.float32)
         return ContextTrial(

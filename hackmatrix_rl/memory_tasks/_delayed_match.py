@@ -44,7 +44,7 @@ class DelayedMatchConfig:
 
 
 class MatchTrial(eqx.Module):
-    """What is drawn for a trial.
+    """The random variables of a trial.
 
     Attributes:
         sample: number of the stimulus, 0 or 1.
@@ -72,23 +72,23 @@ class DelayedMatch(ChoiceTask):
 
     @property
     def seen(self) -> int:
-        """Fixation, and two stimuli."""
+        """The length of the observation: fixation, and two stimuli."""
         return 3
 
     @property
     def periods(self) -> tuple[int, ...]:
-        """Fixation, sample, delay, test, decision."""
+        """The steps of fixation, sample, delay, test, decision."""
         periods = self.config
         return periods.fixation, periods.sample, periods.delay, periods.test, periods.decision
 
     @property
     def noise(self) -> float:
-        """That of the config."""
+        """The noise of the config."""
         return self.config.noise
 
     @property
     def best_return(self) -> float:
-        """The chance to be right about both stimuli, or wrong about both."""
+        """The probability of being right about both stimuli, or wrong about both."""
         sample, test = (
             chance_to_see(1.0, steps, self.noise)
             for steps in (self.config.sample, self.config.test)
@@ -96,7 +96,7 @@ class DelayedMatch(ChoiceTask):
         return sample * test + (1 - sample) * (1 - test)
 
     def draw(self, *, key: Key[Array, ""]) -> MatchTrial:
-        """Each sample as often as the other, and as many matches as not."""
+        """A trial with a uniform sample and a match with probability 1/2."""
         sample_key, match_key = jax.random.split(key)
         return MatchTrial(
             jax.random.randint(sample_key, (), 0, 2), jax.random.bernoulli(match_key, 0.5)

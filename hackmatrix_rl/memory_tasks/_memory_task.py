@@ -17,9 +17,9 @@ class MemoryTask(SingleGame[GameState]):
     @property
     @abstractmethod
     def best_return(self) -> float:
-        """The largest mean return of any player; exact."""
+        """The best mean return of any policy; exact."""
 
     @property
     @abstractmethod
     def memoryless_return(self) -> float:
-        """The largest mean return of a player that sees only the present observation; exact."""
+        """The best mean return of a memoryless policy; exact."""

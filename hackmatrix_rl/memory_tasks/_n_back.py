@@ -66,17 +66,17 @@ class NBack(MemoryTask[NBackState]):
 
     @property
     def best_return(self) -> float:
-        """Every answer that counts."""
+        """The number of answers that count."""
         return float(self.config.scored)
 
     @property
     def memoryless_return(self) -> float:
-        """Every second of them: whatever is seen, a match is as likely as none."""
+        """Half of the answers that count: each symbol is a match with probability 1/2."""
         return self.config.scored / 2
 
     @property
     def num_actions(self) -> int:
-        """No match, or match."""
+        """Two actions: no match, match."""
         return 2
 
     def start(self, *, key: Key[Array, ""]) -> NBackState:

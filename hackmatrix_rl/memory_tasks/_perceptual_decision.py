@@ -45,7 +45,7 @@ class PerceptualConfig:
 
 
 class PerceptualTrial(eqx.Module):
-    """What is drawn for a trial.
+    """The random variables of a trial.
 
     Attributes:
         stronger: number of the stronger stimulus, 0 or 1.
@@ -74,27 +74,27 @@ class PerceptualDecision(ChoiceTask):
 
     @property
     def seen(self) -> int:
-        """Fixation, and two stimuli."""
+        """The length of the observation: fixation, and two stimuli."""
         return 3
 
     @property
     def periods(self) -> tuple[int, ...]:
-        """Fixation, stimulus, delay, decision."""
+        """The steps of fixation, stimulus, delay, decision."""
         periods = self.config
         return periods.fixation, periods.stimulus, periods.delay, periods.decision
 
     @property
     def noise(self) -> float:
-        """That of the config."""
+        """The noise of the config."""
         return self.config.noise
 
     @property
     def best_return(self) -> float:
-        """The chance to see which stimulus is stronger, a mean over the coherences."""
+        """The probability of seeing the stronger stimulus, a mean over the coherences."""
         return mean_chance_to_see(self.config.coherences, self.config.stimulus, self.noise)
 
     def draw(self, *, key: Key[Array, ""]) -> PerceptualTrial:
-        """Each stimulus as often as the other, and each coherence."""
+        """A trial with a uniform stronger stimulus and a uniform coherence."""
         stronger_key, coherence_key = jax.random.split(key)
         return PerceptualTrial(
             jax.random.randint(stronger_key, (), 0, 2),
@@ -128,7 +128,7 @@ def two_stimuli(
 
 
 def mean_chance_to_see(coherences: tuple[float, ...], steps: int, noise: float) -> float:
-    """The chance to see which of two stimuli is stronger, a mean over the coherences.
+    """The probability of seeing which of two stimuli is stronger, a mean over coherences.
 
     Args:
         coherences: in percent.

@@ -68,31 +68,31 @@ class TMaze(MemoryTask[TMazeState]):
 
     @property
     def best_return(self) -> float:
-        """The goal, without a wall on the way."""
+        """1: the goal, without bumping into a wall."""
         return 1.0
 
     @property
     def memoryless_return(self) -> float:
-        """Every second goal: both sides look the same at the junction."""
+        """One half: both sides look the same at the junction."""
         return 0.5
 
     @property
     def num_actions(self) -> int:
-        """Forward, left, right."""
+        """Three actions: forward, left, right."""
         return 3
 
     def start(self, *, key: Key[Array, ""]) -> TMazeState:
-        """At the sign, which says each side as often as the other."""
+        """The start at the sign, which shows either side with equal probability."""
         return TMazeState(jnp.int32(0), jax.random.bernoulli(key, 0.5))
 
     def observe(self, state: TMazeState) -> Float32[Array, " four"]:
-        """What the cell shows."""
+        """The observation of the current cell."""
         first, junction = state.cell == 0, state.cell >= self.config.corridor
         seen = [first & ~state.right, first & state.right, ~first & ~junction, junction]
         return jnp.stack(seen).astype(jnp.float32)
 
     def play(self, state: TMazeState, action: Int32[Array, ""], *, key: Key[Array, ""]) -> Played:
-        """Moves. Nothing is drawn from the key."""
+        """Moves; the key is unused."""
         junction, forward = state.cell >= self.config.corridor, action == FORWARD
         turns = junction & ~forward
         found = turns & ((action == RIGHT) == state.right)

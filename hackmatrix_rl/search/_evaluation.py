@@ -1,4 +1,4 @@
-"""What a position is worth: a sum of terms, each with a weight.
+"""The heuristic value of a position: a weighted sum of terms.
 
 The game is won by who lives through eight stages. So hp, stages and programs count, and threats
 are counted by when they arrive; of the score almost nothing. Every number comes from one search
@@ -48,7 +48,7 @@ _NEVER = 6
 def evaluate(
     config: GameConfig, position: Position, weights: EvaluationWeights
 ) -> Float32[Array, ""]:
-    """What a position is worth to its player, in the middle of a stage.
+    """The heuristic value of a position in the middle of a stage.
 
     Args:
         config: sizes and league of the game.
@@ -68,7 +68,7 @@ def evaluate(
 def evaluate_next_stage(
     config: GameConfig, position: Position, weights: EvaluationWeights
 ) -> Float32[Array, ""]:
-    """What a position is worth that has just completed a stage; the next one is not set up."""
+    """The heuristic value of a position that has just completed a stage."""
     along = _real(position.enemies.count + position.transmissions.count)
     worth = _possessions(position, weights) + weights["crowd"] * along
     # What every stage begins with: two pickups, and an exit to walk to.
@@ -79,7 +79,7 @@ def evaluate_next_stage(
 def evaluate_result(
     config: GameConfig, position: Position, event: Event, weights: EvaluationWeights
 ) -> Float32[Array, ""]:
-    """What the result of an action is worth.
+    """The heuristic value of the result of an action.
 
     Args:
         config: sizes and league of the game.
@@ -234,7 +234,7 @@ def _aims(position: Position, where: Where, weights: EvaluationWeights) -> Float
 
 
 def siphon_values(position: Position, weights: EvaluationWeights) -> Float32[Array, "36"]:
-    """What a siphon at each cell is worth."""
+    """The value of a siphon at each cell."""
     board, programs = position.board, weights.programs
     each = yields_of(board)
     new = each.programs & ~position.programs

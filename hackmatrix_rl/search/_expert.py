@@ -26,7 +26,7 @@ UNDO = FIRST_PROGRAM + Program.UNDO
 
 @final
 class Expert(GameAgent):
-    """Tries every legal action once and takes the one whose result is worth the most.
+    """One-step lookahead: plays the action whose result has the best heuristic value.
 
     It is fair: it tries them out on a position in which everything unseen is drawn anew. UNDO is
     not tried out; two rules decide about it (`wants_undo`).
@@ -57,7 +57,7 @@ class Expert(GameAgent):
         *,
         key: Key[Array, ""],
     ) -> tuple[Int32[Array, ""], PyTree[Array], Thought]:
-        """Tries the legal actions out; the thought has what each of them is worth.
+        """Simulates the legal actions; the thought has the value of each.
 
         Args:
             observation: the `State` of one game.
@@ -76,7 +76,7 @@ class Expert(GameAgent):
 
 
 def without_undo(mask: Bool[Array, " num_actions"]) -> Bool[Array, " num_actions"]:
-    """The legal actions but UNDO."""
+    """The legal actions without UNDO."""
     return mask & (jnp.arange(NUM_ACTIONS) != UNDO)
 
 

@@ -1,4 +1,4 @@
-"""What a tree search needs of a game: its rules, on states that are only imagined."""
+"""The model of a game for tree search: its rules, on imagined states."""
 
 from abc import abstractmethod
 from collections.abc import Callable
@@ -15,7 +15,7 @@ Imagined = TypeVar("Imagined")
 
 
 class ImaginedStep(NamedTuple):
-    """What an action did in an imagined game.
+    """The result of an action in an imagined game.
 
     Attributes:
         state: after it; after the end of the game anything of the right shape.
@@ -40,11 +40,11 @@ class GameModel(eqx.Module, Generic[Game, Imagined]):
 
     @abstractmethod
     def mismatch(self, environment: Environment) -> str | None:
-        """Why this is no model of an environment; `None` if it is."""
+        """The reason why this is no model of an environment; `None` if it is."""
 
     @abstractmethod
     def observe(self, game: Game) -> PyTree[Array]:
-        """What the network sees of the real state."""
+        """The network's observation of the real state."""
 
     @abstractmethod
     def searched(self, mask: Bool[Array, " num_actions"]) -> Bool[Array, " num_actions"]:
@@ -58,7 +58,7 @@ class GameModel(eqx.Module, Generic[Game, Imagined]):
 
     @abstractmethod
     def imagine(self, game: Game, *, key: Key[Array, ""]) -> Imagined:
-        """A state that looks like the real one, with what is unseen drawn anew.
+        """A state that looks like the real one, with hidden information resampled.
 
         Args:
             game: the real state.
@@ -67,17 +67,17 @@ class GameModel(eqx.Module, Generic[Game, Imagined]):
 
     @abstractmethod
     def look(self, state: Imagined) -> PyTree[Array]:
-        """What the network sees of an imagined state."""
+        """The network's observation of an imagined state."""
 
     @abstractmethod
     def legal(self, state: Imagined) -> Bool[Array, " num_actions"]:
-        """The actions that are tried out in an imagined state."""
+        """The actions to simulate in an imagined state."""
 
     @abstractmethod
     def play(
         self, state: Imagined, action: Int32[Array, ""], *, key: Key[Array, ""]
     ) -> ImaginedStep:
-        """Takes an action in an imagined state; the key is of everything that is drawn."""
+        """Takes an action in an imagined state, with `key` for all random numbers."""
 
 
 def _as_it_is(state: PyTree[Array], key: Key[Array, ""]) -> PyTree[Array]:
@@ -104,7 +104,7 @@ class SingleGameModel(GameModel[PyTree[Array], PyTree[Array]]):
     in_turn: bool = eqx.field(static=True, default=False)
 
     def mismatch(self, environment: Environment) -> str | None:
-        """The environment plays another game."""
+        """The mismatch if the environment plays another game."""
         if isinstance(environment, Batched) and bool(eqx.tree_equal(environment.game, self.game)):
             return None
         return f"the search knows {type(self.game).__name__}, and the environment is another game"
@@ -120,7 +120,7 @@ class SingleGameModel(GameModel[PyTree[Array], PyTree[Array]]):
     def by_rule(
         self, game: PyTree[Array], mask: Bool[Array, " num_actions"], *, key: Key[Array, ""]
     ) -> Int32[Array, ""]:
-        """No rule."""
+        """-1: there is no rule."""
         return jnp.int32(-1)
 
     def imagine(self, game: PyTree[Array], *, key: Key[Array, ""]) -> PyTree[Array]:

@@ -1,4 +1,4 @@
-"""What a rollout search is guided by: a first opinion of each action, a policy, and a leaf."""
+"""Guides of a rollout search: a prior over actions, a policy, and a leaf value."""
 
 from abc import abstractmethod
 from typing import final
@@ -16,7 +16,7 @@ from hackmatrix_rl.search._win_probability import win_probability
 
 
 class Guide(eqx.Module):
-    """Opinions on imagined positions of one game; a search uses many of them side by side.
+    """The prior, the policy and the leaf value of a rollout search, for one game.
 
     Its fields are arrays, or static. `NetworkGuide` asks a network, `ExpertGuide` the expert.
 
@@ -30,7 +30,7 @@ class Guide(eqx.Module):
     def prefer(
         self, position: Position, legal: Bool[Array, " num_actions"], *, chance: Chance
     ) -> Float32[Array, " num_actions"]:
-        """A first opinion of each action; the search looks closer at the best few.
+        """The prior score of each action; the search considers the best few.
 
         Args:
             position: the present one.
@@ -65,12 +65,12 @@ class Guide(eqx.Module):
 
     @abstractmethod
     def win_probability(self, position: Position) -> Float32[Array, ""]:
-        """How likely a victory is in a position, without a search."""
+        """The win probability in a position, without a search."""
 
 
 @final
 class ExpertGuide(Guide):
-    """The expert's evaluation two moves deep, its play to the end of the stage, and a table.
+    """The expert's two-move evaluation as prior, its play, and a table as leaf value.
 
     Attributes:
         config: sizes and league of the game.
@@ -96,7 +96,7 @@ class ExpertGuide(Guide):
     def prefer(
         self, position: Position, legal: Bool[Array, " num_actions"], *, chance: Chance
     ) -> Float32[Array, " num_actions"]:
-        """0.3 of what the result is worth, and 0.7 of its best successor."""
+        """0.3 times the value of the result, plus 0.7 times that of its best successor."""
 
         def one(
             each: tuple[Array, Array], shared: tuple[EvaluationWeights, Position, Chance]
@@ -120,7 +120,7 @@ class ExpertGuide(Guide):
         *,
         chance: Chance,
     ) -> Float32[Array, ""]:
-        """The expert plays to the end of the stage; there the table tells."""
+        """Plays the expert to the end of the stage; the table gives the win probability."""
         moves = jnp.where(wanted, self.most_moves, 0)
         game = imagine(
             self.config, playing(position, action, moves), self.expert.weights, chance=chance
@@ -131,9 +131,9 @@ class ExpertGuide(Guide):
         return jnp.where(game.won, 1.0, at_end * later)
 
     def win_probability(self, position: Position) -> Float32[Array, ""]:
-        """The table's, though the stage is not at its start."""
+        """The win probability of the table, made for starts of stages."""
         return win_probability(self.config, position, self.leaf, started=jnp.bool_(False))
 
 
 _UNFINISHED = 0.8
-"""What a position in the middle of a stage is worth of one at a start with the same things."""
+"""Factor on the table's value for a position in the middle of a stage."""

@@ -36,7 +36,7 @@ class HackMatrixModel(GameModel[State, Position]):
     environment: HackMatrix
 
     def mismatch(self, environment: Environment) -> str | None:
-        """The environment is another game, or has another config."""
+        """The mismatch if the environment is another game or has another config."""
         if not isinstance(environment, HackMatrix):
             return f"the search plays HackMatrix, not {type(environment).__name__}"
         known = self.environment.config
@@ -52,13 +52,13 @@ class HackMatrixModel(GameModel[State, Position]):
         return self.environment.observe(game)
 
     def searched(self, mask: Bool[Array, " num_actions"]) -> Bool[Array, " num_actions"]:
-        """All but UNDO."""
+        """The legal actions without UNDO."""
         return without_undo(mask)
 
     def by_rule(
         self, game: State, mask: Bool[Array, " num_actions"], *, key: Key[Array, ""]
     ) -> Int32[Array, ""]:
-        """UNDO where the expert plays it."""
+        """UNDO where the expert plays it, else -1."""
         undo = undoes(self.environment.config, game, mask, chance=Chance.of(key))
         return jnp.where(undo, UNDO, -1)
 
@@ -71,7 +71,7 @@ class HackMatrixModel(GameModel[State, Position]):
         return self.environment.observe_position(state)
 
     def legal(self, state: Position) -> Bool[Array, " num_actions"]:
-        """All legal actions but UNDO."""
+        """The legal actions without UNDO."""
         return allowed(state, can_undo=jnp.bool_(False))
 
     def play(

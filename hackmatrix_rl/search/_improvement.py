@@ -18,7 +18,7 @@ _TINY = np.finfo(np.float32).tiny
 
 @final
 class Improvement(eqx.Module):
-    """Adds to each logit what the action's value is worth in logits.
+    """Converts action values to logits, which are added to the prior's.
 
     Values are compared in the units in which the network learns them (`ValueScale`), where they
     have a standard deviation of about 1. So a victory of 500 does not flatten what else there is,
@@ -45,7 +45,7 @@ class Improvement(eqx.Module):
         logits: Float32[Array, " num_actions"],
         raw: Float32[Array, ""],
     ) -> Float32[Array, " num_actions"]:
-        """What is added to the logits.
+        """The term to add to the logits.
 
         Args:
             values: of the actions that were visited, in units of reward.

@@ -1,4 +1,4 @@
-"""A check of networks that judge imagined games."""
+"""A check of networks that evaluate imagined games."""
 
 import jax
 
@@ -6,7 +6,7 @@ from hackmatrix_rl.agent.networks import ActorCritic
 
 
 def check_memoryless(policy: ActorCritic) -> None:
-    """Refuses a network that cannot judge imagined games.
+    """Refuses a network with memory, which cannot evaluate imagined games.
 
     Raises:
         ValueError: it has a memory.

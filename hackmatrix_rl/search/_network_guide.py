@@ -44,7 +44,7 @@ class Walk(eqx.Module):
 
 @final
 class NetworkGuide(Guide):
-    """A network without memory plays the imagined games and judges their ends.
+    """A memoryless network as the policy and the leaf value of imagined games.
 
     A stage that is completed is set up before the network's head for the victory judges it.
 
@@ -113,7 +113,7 @@ class NetworkGuide(Guide):
         *,
         chance: Chance,
     ) -> Float32[Array, ""]:
-        """The network plays on to the end of the stage; there its value tells."""
+        """Plays the network to the end of the stage; its head gives the win probability."""
         no = jnp.bool_(False)
         moves = jnp.where(wanted, self.most_moves, 0).astype(jnp.int32)
         start = Walk(position, action, moves, jnp.int32(0), no, no)
@@ -135,7 +135,7 @@ class NetworkGuide(Guide):
         return jnp.where(after.player.hp == 0, 0.0, worth * discount)
 
     def win_probability(self, position: Position) -> Float32[Array, ""]:
-        """The head's."""
+        """The win probability of the network's head."""
         _, logit = self._look(position)
         return jax.nn.sigmoid(logit)
 

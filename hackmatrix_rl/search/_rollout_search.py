@@ -25,7 +25,7 @@ _FAR_BEHIND = 0.6
 
 
 class Arms(eqx.Module):
-    """What the search has found for each action so far.
+    """The statistics of each action in a search.
 
     Two rollouts of an action tell little: without the opinions beside their mean, a search with few
     of them plays worse than its own guide.
@@ -63,7 +63,7 @@ class Arms(eqx.Module):
 
 @final
 class RolloutSearch(GameAgent):
-    """Looks at its best few actions by games that it imagines to the end of the stage.
+    """Compares the best few actions by imagined games to the end of the stage.
 
     The best five by the guide's first opinion share the rollouts by sequential halving: after
     each third of them, the better half goes on. Every imagined game draws the unseen anew, so the

@@ -119,7 +119,7 @@ class Searcher(StateAgent):
 
     @property
     def tells_probabilities(self) -> bool:
-        """Always true: those of the network, improved by the search."""
+        """Always true: the network's probabilities, improved by the search."""
         return True
 
     @property
@@ -128,7 +128,7 @@ class Searcher(StateAgent):
         return self.search.trees.gamma
 
     def mismatch(self, environment: Environment) -> str | None:
-        """The environment is not the one that the search knows."""
+        """The mismatch if the environment is not that of the search."""
         return self.search.trees.model.mismatch(environment)
 
     def think(

@@ -13,7 +13,7 @@ from hackmatrix_rl.search._trees import Grown, Prior, Roots, Trees, gumbel_noise
 
 
 class SearchResult(eqx.Module):
-    """What a search found.
+    """The result of a search.
 
     Attributes:
         action: the one to take.
@@ -33,13 +33,13 @@ class SearchResult(eqx.Module):
 class TreeSearch(eqx.Module):
     """Gumbel MuZero search in several determinisations of one game.
 
-    mctx draws the chance of an action once and keeps it, so one tree believes in one future. Each
-    determinisation is a tree of its own: with its own draw of what is unseen, and its own chance
-    in every action. At the root, the value of an action is its mean over the trees, each of which
-    counts once. (The mean over all visits would be too high: a tree in which an action has luck
-    visits it more often.) All trees share one draw of the Gumbel noise, so they try the same
-    actions first. Further down, a tree still knows its own future: its values are too high where
-    a gamble comes after a choice.
+    mctx samples the chance of an action once and keeps it, so one tree plans for one future. Each
+    tree samples its own chance outcomes, and its own hidden state (determinisation). At the root,
+    the value of an action is its mean over the trees, each of which counts once. (The mean over
+    all visits would be biased upwards: a tree with a lucky outcome visits the action more often.)
+    All trees share one sample of the Gumbel noise, so they consider the same actions first. Below
+    the root, a tree still knows its own future: its values are biased upwards where a gamble comes
+    after a choice.
 
     Source: Cowling, Powley and Whitehouse 2012, "Information set Monte Carlo tree search"
     (determinisations).

@@ -18,7 +18,7 @@ _ANY = 0
 
 
 class Prior(eqx.Module):
-    """What the network says of a state.
+    """The network's output for a state.
 
     Attributes:
         logits: of the actions.
@@ -60,7 +60,7 @@ class Node(eqx.Module):
 
 
 class Grown(eqx.Module):
-    """What trees found at their roots.
+    """The statistics of trees at their roots.
 
     Attributes:
         action: the best of the most visited actions, with its noise.
@@ -107,7 +107,7 @@ class Trees(eqx.Module):
     considered: int = eqx.field(static=True)
 
     def judge(self, state: PyTree[Array]) -> Prior:
-        """The network's opinion of one imagined state, with illegal actions masked."""
+        """The network's output for one imagined state, with illegal actions masked."""
         logits, value, _ = self.policy(self.model.look(state), self.policy.initial_carry())
         return Prior(
             logits=masked_logits(logits, self.model.legal(state)),
@@ -146,7 +146,7 @@ class Trees(eqx.Module):
         )
 
     def _worth(self, tree: Any, node: Any) -> Float32[Array, " num_actions"]:
-        """What the values below a node are worth in logits."""
+        """The values below a node, converted to logits."""
         return self.improvement(
             tree.qvalues(node),
             tree.children_visits[node],

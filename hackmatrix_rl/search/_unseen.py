@@ -1,4 +1,4 @@
-"""What a person at the screen does not see, drawn anew.
+"""Resampling of the information that a person at the screen does not see.
 
 A player that tries moves out on the real position would learn what its question blocks hold. So a
 fair one tries them out on a position that looks the same and is drawn like the real one.
@@ -33,7 +33,7 @@ _SPAWN_COSTS = np.array([SPECS[program].spawn_cost for program in Program], np.i
 
 
 def draw_unseen(position: Position, *, chance: Chance) -> Position:
-    """A position that looks the same, with everything that is unseen drawn anew.
+    """A position that looks the same, with hidden information resampled.
 
     - Question blocks: data or a program, as in a new stage (rules, section 3). A program that is
       seen on the board is not drawn. As many spawns are taken off as off the blocks that are seen.

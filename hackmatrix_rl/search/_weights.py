@@ -19,7 +19,7 @@ Table = TypeVar("Table", bound="Weights")
 
 
 class Weights(eqx.Module):
-    """Numbers with a name and a meaning each.
+    """Named weights.
 
     Attributes:
         numbers: one for each row, in the order of `MEANING`.
@@ -149,7 +149,7 @@ class EvaluationWeights(Weights):
 
     @property
     def programs(self) -> Float32[Array, " num_programs"]:
-        """What each program is worth that is owned."""
+        """The value of each owned program."""
         return jnp.asarray(self.numbers)[-len(Program) :]
 
 

@@ -17,7 +17,7 @@ _MOST_RESOURCES, _MOST_SIPHONS, _MOST_ATTACK = 15, 3, 3
 def win_probability(
     config: GameConfig, position: Position, weights: WinWeights, *, started: Bool[Array, ""]
 ) -> Float32[Array, ""]:
-    """How likely the player is to win the game: a logistic function of what it has.
+    """The win probability: a logistic function of the player's resources.
 
     Args:
         config: sizes and league of the game.
@@ -53,7 +53,7 @@ def win_terms(
     crowd: Int32[Array, "*batch"],
     programs: UInt32[Array, "*batch"],
 ) -> Float32[Array, "*batch rows"]:
-    """What `WinWeights` weigh, in the order of its rows.
+    """The inputs of `WinWeights`, in the order of its rows.
 
     Args:
         stage: 1 to 8.

@@ -37,7 +37,7 @@ _LOSS = ("Gloo", "NCCL", "UNAVAILABLE", "Connection", "coordination service", "e
 
 @dataclass(frozen=True)
 class Requests:
-    """What a process asks for at this update.
+    """The requests of a process at an update.
 
     Attributes:
         stop: number of the signal that asks for a stop; 0 without one.

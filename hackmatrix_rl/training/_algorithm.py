@@ -33,7 +33,7 @@ State = TypeVar("State", bound=AlgorithmState)
 
 @dataclass(frozen=True)
 class Dispatch:
-    """What the host knows about one call of the compiled program.
+    """The host's data about one call of the compiled program.
 
     Attributes:
         count: number of updates in this call.
@@ -80,7 +80,7 @@ class Algorithm(eqx.Module, Generic[State]):
         return self.steps_per_update
 
     def progress(self, state: State) -> int:
-        """How far a training has come, on the host: its environment steps.
+        """The progress of a training, on the host; by default its environment steps.
 
         Trainings end by it, and schedules go by it. An algorithm may count something else.
         """
@@ -98,7 +98,7 @@ class Algorithm(eqx.Module, Generic[State]):
     @property
     @abstractmethod
     def resettable(self) -> tuple[str, ...]:
-        """Names of the fields of the state that a resumed run may make anew.
+        """Names of the fields of the state that a resumed run may reinitialize.
 
         Their shapes depend on settings that may change, such as the number of environments.
         Every other field must fit the checkpoint. `actors.collector` after `actors` means: where
@@ -107,11 +107,11 @@ class Algorithm(eqx.Module, Generic[State]):
 
     @property
     def greedy(self) -> bool:
-        """Whether the policy is played by its likeliest action, and not drawn from."""
+        """Whether the policy plays greedily instead of sampling."""
         return False
 
     def to_store(self, state: State) -> PyTree:
-        """What a checkpoint keeps of a state. A resumed run makes what is missing anew.
+        """The part of a state that a checkpoint keeps; a resumed run reinitializes the rest.
 
         Args:
             state: a state of arrays, or of their shapes.
@@ -137,7 +137,7 @@ class Algorithm(eqx.Module, Generic[State]):
         return None
 
     def check(self, policy: ActorCritic) -> None:
-        """Traces what can only be checked so, before anything is compiled.
+        """Traces user code to check it, before anything is compiled.
 
         `Trainer` calls this unless it is eager: code that waits at a breakpoint, or reads numbers,
         cannot be traced. By default nothing is left to check after construction.

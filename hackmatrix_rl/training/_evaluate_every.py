@@ -39,7 +39,7 @@ class EvaluateEvery(Hook):
         max_steps: step limit of a game.
         record: whether the results hold the actions.
         on_result: told each evaluation's results, with the trainer and the metrics of the dispatch.
-        on_progress: as for `evaluate`.
+        on_progress: see `evaluate`.
 
     Raises:
         TypeError: an argument has the wrong type.

@@ -93,7 +93,7 @@ def lowered(
 
 
 def program_of(compiled: jax.stages.Compiled, algorithm: Algorithm[State], state: State) -> Program:
-    """What `lowered` became, as a function of a whole state.
+    """The compiled program of `lowered`, as a function of a whole state.
 
     Args:
         compiled: the compiled program.

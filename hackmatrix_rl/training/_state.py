@@ -1,4 +1,4 @@
-"""What gradient steps change, and where it lies on a mesh."""
+"""The state of a learner, and its placement on a mesh."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -29,7 +29,7 @@ Y = TypeVar("Y")
 
 
 class Learner(eqx.Module):
-    """The policy and everything that changes with it.
+    """The policy, and the state that changes with it.
 
     Attributes:
         policy: the network, its parameters in float32.
@@ -49,7 +49,7 @@ class Learner(eqx.Module):
 def learner_shardings(
     mesh: Mesh, learner: Learner, *, offload: bool = False
 ) -> PyTree[NamedSharding]:
-    """Where a learner's arrays lie between two gradient steps.
+    """The shardings of a learner between two gradient steps.
 
     Args:
         mesh: of the devices.

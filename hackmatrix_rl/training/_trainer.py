@@ -135,7 +135,7 @@ class Trainer(Generic[A]):
 
     @property
     def agent(self) -> PolicyAgent:
-        """The current policy as a player: greedy where its algorithm means it so."""
+        """The current policy as a player; greedy if its algorithm says so."""
         greedy = self.algorithm.greedy
         return PolicyAgent(self.policy, greedy=greedy, value_scale=self.value_scale)
 
@@ -293,16 +293,16 @@ class Trainer(Generic[A]):
         """Trains to the end in one call: `train` with hooks instead of a loop.
 
         Args:
-            total_timesteps: as for `train`.
-            key: as for `train`.
-            hooks: as for `train`.
+            total_timesteps: see `train`.
+            key: see `train`.
+            hooks: see `train`.
 
         Returns:
             The metrics of the last dispatch; `None` if the total was reached already.
 
         Raises:
-            TypeError: as for `train`.
-            ValueError: as for `train`.
+            TypeError: see `train`.
+            ValueError: see `train`.
         """
         last = None
         for metrics in self.train(total_timesteps, key=key, hooks=hooks):

@@ -110,7 +110,7 @@ class Transmission:
 
 @dataclass(frozen=True)
 class Shot:
-    """What a move in one direction would do.
+    """The effect of a move in one direction.
 
     Attributes:
         direction: of the move.
@@ -131,7 +131,7 @@ class Shot:
 
 @dataclass(frozen=True)
 class SiphonYield:
-    """What a siphon from one cell would take.
+    """The yield of a siphon at one cell.
 
     Attributes:
         cells: the cells of the cross that are not siphoned yet.
@@ -235,7 +235,7 @@ class Frame:
         )
 
     def siphon_yield(self, cell: int | None = None) -> SiphonYield:
-        """What a siphon would take.
+        """The yield of a siphon.
 
         Args:
             cell: where the player stands; by default where it is.

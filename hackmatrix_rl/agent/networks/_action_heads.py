@@ -58,7 +58,7 @@ class ActionTokens(eqx.Module):
         self.narrow = Dense(width, width, gain=1.0, key=narrow_key)
 
     def __call__(self, observation: PyTree[Array]) -> Float32[Array, "others width"]:
-        """The vectors."""
+        """The token vectors of the actions."""
         # In float32: the gradient of what all observations share is a sum over them.
         own = self.own.astype(jnp.float32)
         known = own
@@ -127,7 +127,7 @@ class ActionEmbeddings(eqx.Module):
 
 @final
 class ActionHeads(Heads):
-    """Logits as products of what the hidden layer asks for with the embedding of each action.
+    """Logits as products of a query from the hidden layer with each action's embedding.
 
     Source: Vinyals et al. 2017, "StarCraft II: a new challenge for reinforcement learning"
     (pointing at an entity); Vaswani et al. 2017 (the scale of the product).

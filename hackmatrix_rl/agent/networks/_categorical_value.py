@@ -79,7 +79,7 @@ class CategoricalValue(ValueHead):
         return -jnp.sum(self.distribution(target) * jax.nn.log_softmax(self.logits(hidden)))
 
     def distribution(self, target: Float32[Array, ""]) -> Float32[Array, " bins"]:
-        """What should be predicted where a value should be learned."""
+        """The target distribution for a target value."""
         near = jnp.clip(target, -RANGE, RANGE)
         if self.smoothing is None:
             return jnp.maximum(1.0 - jnp.abs(near - _CENTRES) / _WIDTH, 0.0)

@@ -114,7 +114,7 @@ class RecomputedBlock(eqx.Module):
     block: Callable[[Array], Array]
 
     def __call__(self, hidden: Float32[Array, "*shape"]) -> Float32[Array, "*shape"]:
-        """What the block gives."""
+        """The output of the block."""
         # In a loop over the blocks no compiler can merge the two computations.
         recomputed = eqx.filter_checkpoint(self.block, prevent_cse=False)
         found: Float32[Array, "*shape"] = recomputed(hidden)

@@ -43,7 +43,7 @@ class Conv(eqx.Module):
         Args:
             inputs: channels of the input.
             outputs: channels of the output.
-            gain: as for `Dense`.
+            gain: see `Dense`.
             key: randomness of the weights.
         """
         flat = Dense(KERNEL * KERNEL * inputs, outputs, gain=gain, key=key)

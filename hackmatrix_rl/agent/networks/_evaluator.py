@@ -1,4 +1,4 @@
-"""What applies a network to batches: step by step in acting, on whole sequences in learning.
+"""Evaluators apply a network to batches: step by step in acting, on sequences in learning.
 
 An evaluator is handed the network, and computes what the network's call computes. So a network
 never says twice what it does.
@@ -33,7 +33,7 @@ class Evaluator(eqx.Module):
     policy: eqx.AbstractVar[ActorCritic]
 
     def init_cache(self, observations: PyTree[Array]) -> PyTree[Array]:
-        """What `act_step` needs for the first step of a batch; by default nothing.
+        """The cache that `act_step` needs for the first step of a batch; by default `()`.
 
         Args:
             observations: of the first step, each leaf `[batch, ...]`.
@@ -161,7 +161,7 @@ class PlainEvaluator(Evaluator):
 
 @final
 class PlainTrunkEvaluator(TrunkEvaluator):
-    """The same for a network with a trunk.
+    """`PlainEvaluator` for a network with a trunk.
 
     Attributes:
         policy: the network.

@@ -104,11 +104,11 @@ class GRUActorCritic(RecurrentActorCritic):
         self.heads = DenseHeads(width, spec.num_actions, key=head_key)
 
     def initial_carry(self) -> Float32[Array, " width"]:
-        """Zeros."""
+        """A memory of zeros."""
         return jnp.zeros((self.cell.recurrent.weight.shape[0],), jnp.float32)
 
     def drive(self, observation: PyTree[Array]) -> Float[Array, " gates"]:
-        """What the observation sends to the gates."""
+        """The contribution of the observation to the gates."""
         return self.cell.inwards(jax.nn.relu(self.embed(self.encode(observation).ravel())))
 
     def advance(

@@ -122,7 +122,7 @@ class LayerNorm(eqx.Module):
 
 
 class ValueHead(eqx.Module):
-    """The value, and what it learns by."""
+    """A value head and its loss."""
 
     @abstractmethod
     def __call__(self, hidden: Float[Array, " inputs"]) -> Float32[Array, ""]:
@@ -132,7 +132,7 @@ class ValueHead(eqx.Module):
     def loss(
         self, hidden: Float[Array, " inputs"], target: Float32[Array, ""]
     ) -> Float32[Array, ""]:
-        """What is minimised where the value should be `target`."""
+        """The loss of a value with the target `target`."""
 
 
 class Heads(eqx.Module):
@@ -153,7 +153,7 @@ class Heads(eqx.Module):
 
     @abstractmethod
     def value_input(self, hidden: Float[Array, " inputs"]) -> Float[Array, " some"]:
-        """What of the trunk's output the value head reads."""
+        """The part of the trunk's output that the value head reads."""
 
     @final
     def value_loss(
@@ -198,7 +198,7 @@ class DenseHeads(Heads):
         return _to_few(self.policy, hidden), worth
 
     def value_input(self, hidden: Float[Array, " inputs"]) -> Float[Array, " some"]:
-        """All of it."""
+        """The whole output of the trunk."""
         return hidden
 
 

@@ -116,17 +116,17 @@ class LSTMActorCritic(RecurrentActorCritic):
         self.heads = DenseHeads(width, spec.num_actions, key=head_key)
 
     def initial_carry(self) -> LSTMMemory:
-        """Zeros."""
+        """A memory of zeros."""
         zeros = jnp.zeros((self.cell.recurrent.weight.shape[0],), jnp.float32)
         return LSTMMemory(shown=zeros, kept=zeros)
 
     def drive(self, observation: PyTree[Array]) -> Float[Array, " gates"]:
-        """What the observation sends to the gates."""
+        """The contribution of the observation to the gates."""
         return self.cell.inwards(jax.nn.relu(self.embed(self.encode(observation).ravel())))
 
     def advance(
         self, driven: Float[Array, " gates"], carry: LSTMMemory
     ) -> tuple[Float32[Array, " width"], LSTMMemory]:
-        """The next memory: what it shows, and all of it."""
+        """The output of the next memory, and the whole memory."""
         memory = self.cell(driven, carry)
         return memory.shown, memory

@@ -82,7 +82,7 @@ def module_of(name: str) -> str | None:
     """The module that a network's name makes the package import; `None` if it names no code.
 
     Args:
-        name: as for `build_network`.
+        name: see `build_network`.
     """
     module, colon, factory = name.partition(":")
     parts = [*module.split("."), factory]

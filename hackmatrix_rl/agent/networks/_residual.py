@@ -53,7 +53,7 @@ class ResidualBlock(eqx.Module):
         self.narrow = Dense(inner, width, gain=gain, key=narrow_key)
 
     def __call__(self, hidden: Float32[Array, " width"]) -> Float32[Array, " width"]:
-        """The sum."""
+        """The input plus the output of the block's layers."""
         return hidden + self.narrow.full(jax.nn.relu(self.widen(self.norm(hidden))))
 
 

@@ -58,7 +58,7 @@ class ConvBlock(eqx.Module):
     def __call__(
         self, board: Float32[Array, "rows cols width"]
     ) -> Float32[Array, "rows cols width"]:
-        """The sum."""
+        """The input plus the output of the block's layers."""
         normal = jax.vmap(jax.vmap(self.norm))(board)
         return board + self.second.linear(self.first(normal)).astype(jnp.float32)
 
@@ -146,7 +146,7 @@ class ResNetActorCritic(BlockActorCritic):
     def trunk(
         self, observation: PyTree[Array], carry: PyTree[Array]
     ) -> tuple[Float[Array, " inputs"], PyTree[Array]]:
-        """What the heads read, and the (empty) carry."""
+        """The input of the heads, and the (empty) carry."""
         features = self.encode(observation)
         assert features.grid is not None  # checked at construction
         board = self.cell.full(features.grid) + self.flat.full(features.flat)[None, None]

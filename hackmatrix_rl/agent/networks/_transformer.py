@@ -25,7 +25,7 @@ from hackmatrix_rl.env import EnvSpec, Features
 
 
 class AttentionBlock(eqx.Module):
-    """Tokens that look at each other, then two layers over each token.
+    """Self-attention over tokens, then two dense layers on each token.
 
     Both parts are added to the tokens. The sum is float32, as in a `ResidualBlock`.
 
@@ -72,7 +72,7 @@ class AttentionBlock(eqx.Module):
         return tokens + self.narrow.full(jax.nn.relu(self.widen(normal)))
 
     def _look(self, tokens: Float[Array, "tokens width"]) -> Float[Array, "tokens width"]:
-        """What each token finds among all tokens."""
+        """The attention output of each token."""
         count, width = tokens.shape
         asked = self.ask(tokens).reshape(count, 3, self.heads, width // self.heads)
         query, key, value = asked[:, 0], asked[:, 1], asked[:, 2]
@@ -161,7 +161,7 @@ class TransformerActorCritic(BlockActorCritic):
     def trunk(
         self, observation: PyTree[Array], carry: PyTree[Array]
     ) -> tuple[Float[Array, " inputs"], PyTree[Array]]:
-        """What the heads read, and the (empty) carry."""
+        """The input of the heads, and the (empty) carry."""
         features = self.encode(observation)
         assert features.grid is not None  # checked at construction
         count = self.places.shape[0]

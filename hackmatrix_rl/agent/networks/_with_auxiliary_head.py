@@ -43,17 +43,17 @@ class WithAuxiliaryHead(TrunkActorCritic):
     # An `AbstractVar` may be a property, which type checkers do not know.
     @property  # type: ignore[misc]
     def heads(self) -> Heads:  # type: ignore[override]
-        """The network's."""
+        """The heads of the network without the auxiliary head."""
         return self.headless.heads
 
     def initial_carry(self) -> PyTree[Array]:
-        """The network's."""
+        """The initial carry of the network."""
         return self.headless.initial_carry()
 
     def trunk(
         self, observation: PyTree[Array], carry: PyTree[Array]
     ) -> tuple[Float[Array, " width"], PyTree[Array]]:
-        """The network's."""
+        """The trunk of the network."""
         return self.headless.trunk(observation, carry)
 
 

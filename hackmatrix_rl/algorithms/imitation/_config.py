@@ -82,51 +82,51 @@ class ImitationConfig(ActorCriticConfig):
     teacher_search: int | None = option(
         None,
         "Imitation",
-        "Actions that a teacher with a network tries out for a move, in a tree search; none: none.",
+        "Simulations of a tree search by a network teacher, for each move; none: no search.",
         minimum=1,
     )
     soft_labels: bool = option(
         False,
         "Imitation",
-        "Learn the teacher's probabilities of all actions, instead of the action that it takes.",
+        "Learn the teacher's action probabilities instead of its action.",
     )
     teacher_games: float | str = option(
         "linear:1.0:0.0@0.5",
         "Imitation",
-        "Share of the games that the teacher plays, and not the student; a number or a schedule.",
+        "DAgger mixing: the share of games that the teacher plays; a number or a schedule.",
         minimum=0,
         maximum=1,
     )
     random_actions: float = option(
         0.02,
         "Imitation",
-        "Share of random actions, which lead to more varied positions.",
+        "Share of random actions, for more varied positions.",
         minimum=0,
         maximum=1,
     )
     buffer_size: int = option(
         524_288,
         "Imitation",
-        "Newest positions to learn from, over all games, in whole updates.",
+        "Capacity of the buffer of labelled positions, over all games, in whole updates.",
         minimum=1,
     )
     symmetries: bool = option(
-        True, "Imitation", "Turn and mirror the labelled positions at random."
+        True, "Imitation", "Augment the labelled positions by random symmetries of the board."
     )
     program_weight: float = option(
         1.0,
         "Imitation",
-        "Weight of a siphon or a program in the loss, beside 1 of a move.",
+        "Loss weight of a siphon or a program; that of a move is 1.",
         above=0,
     )
 
     @classmethod
     def preset_settings(cls, preset: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """What a preset sets; its width is that of the default network."""
+        """The settings of a preset; its width is that of the default network."""
         return without_width(cls.presets[preset], settings if preset != "debug" else {})
 
     def check(self) -> None:
-        """Also checks what only imitation has."""
+        """Also checks the settings of imitation."""
         super().check()
         if self.teacher is None:
             raise ConfigError(
@@ -230,11 +230,11 @@ class ImitationConfig(ActorCriticConfig):
         return teacher
 
     def details(self) -> list[str]:
-        """The teacher, and where the weights come from."""
+        """The teacher and the origin of the weights, in lines."""
         return [f"Teacher: {self.teacher}", *super().details()]
 
     def advice(self, run: str) -> list[str]:
-        """To go on by PPO."""
+        """How to continue with PPO, in a line."""
         return [f"Go on by PPO:  hackmatrix-rl train --algorithm ppo --init {run}"]
 
     def _beta(self) -> Schedule:

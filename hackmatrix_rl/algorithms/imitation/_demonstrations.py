@@ -69,7 +69,7 @@ class Demonstrations(eqx.Module):
 
 @dataclass(frozen=True)
 class DemonstrationsHeader:
-    """What demonstrations are of.
+    """The description of a folder of demonstrations.
 
     Attributes:
         game: rules, observation and actions.
@@ -279,7 +279,7 @@ class StoredDemonstrations:
     def batches(
         self, size: int, *, seed: int, epochs: int = 1, mixed: int = 4
     ) -> Iterator[Demonstrations]:
-        """Batches of positions in a random order. What is left at the end is dropped.
+        """Batches of positions in a random order; an incomplete last batch is dropped.
 
         Args:
             size: positions in a batch.

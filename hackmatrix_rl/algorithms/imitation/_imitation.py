@@ -48,7 +48,7 @@ KINDS: Kinds = (("siphons", SIPHON, FIRST_PROGRAM), ("programs", FIRST_PROGRAM, 
 
 
 class TaughtGames(eqx.Module):
-    """The environments between two updates, and what was seen in them.
+    """The environments between two updates, and the buffer of labelled positions.
 
     Every array has a leading axis of environments, but for counters.
 
@@ -64,7 +64,7 @@ class TaughtGames(eqx.Module):
 
 
 class ImitationState(AlgorithmState):
-    """Everything that imitation continues from.
+    """The training state of imitation.
 
     Attributes:
         learner: the student and everything that changes with it.
@@ -82,7 +82,7 @@ class ImitationState(AlgorithmState):
 
 
 class Imitation(Algorithm[ImitationState]):
-    """Imitation: one update plays, asks the teacher, and learns from the newest labels.
+    """DAgger: one update plays, queries the teacher, and learns from the newest labels.
 
     In every step the teacher says what it would do, and that is the label of the position. At
     first the teacher plays the games itself, later the student does (see `Labelling`). The labels
@@ -199,11 +199,11 @@ class Imitation(Algorithm[ImitationState]):
 
     @property
     def resettable(self) -> tuple[str, ...]:
-        """The environments and the buffer: they begin anew where their number or sizes change."""
+        """The environments and the buffer: a resume reinitializes them if their sizes change."""
         return ("actors",)
 
     def check(self, policy: ActorCritic) -> None:
-        """Traces a loss of one's own; see `PPO.check`."""
+        """Traces a custom loss; see `PPO.check`."""
         self.ppo.check(policy)
 
     def init(self, key: Key[Array, ""], policy: ActorCritic) -> ImitationState:
@@ -238,7 +238,7 @@ class Imitation(Algorithm[ImitationState]):
         return state.learner.value_scale
 
     def shardings(self, state: ImitationState) -> PyTree[NamedSharding]:
-        """The learner is cut along `fsdp`, the environments and the buffer along `data`."""
+        """Shards the learner along `fsdp`, the environments and the buffer along `data`."""
         return state_shardings(self.mesh, state, offload=self.ppo.offload)
 
     def metrics(self, report: ImitationMetrics, dispatch: Dispatch) -> Metrics:
@@ -246,7 +246,7 @@ class Imitation(Algorithm[ImitationState]):
         return read_imitation(report, dispatch, batch=self.steps_per_update)
 
     def __call__(self, state: ImitationState) -> tuple[ImitationState, ImitationMetrics]:
-        """The state after one update, and what happened in it."""
+        """The state after one update, and its report."""
         learner, before = state.learner, state.actors
         now = state.env_steps.as_float()
         collect = self.ppo.collect

@@ -47,7 +47,7 @@ class Label(eqx.Module):
 
 
 class Labelling(ActionChoice):
-    """The teacher says what it would do in each position; the teacher or the student plays.
+    """Labels each position with the teacher's action; the teacher or the student plays.
 
     The teacher plays an episode with probability `beta`, and the student plays the others. Who
     plays is drawn for a whole episode. If it were drawn for each step, the teacher would bring
@@ -90,7 +90,7 @@ class Labelling(ActionChoice):
         memory: Teaching,
         keys: Key[Array, " num_envs"],
     ) -> tuple[Int32[Array, " num_envs"], Teaching, Label]:
-        """The action of whoever plays, or a random one; the note says what the teacher does."""
+        """The action to play, and the teacher's label as the note."""
         draw = _draws(keys)
         read = read_by(self.teacher, actors.observation, lambda: actors.environment.games)
 
@@ -123,14 +123,14 @@ class Labelling(ActionChoice):
     def begin_anew(
         self, memory: Teaching, done: Bool[Array, " num_envs"], keys: Key[Array, " num_envs"]
     ) -> Teaching:
-        """The teacher forgets the episodes that ended, and it is drawn who plays the next ones."""
+        """Resets the teacher's memory of ended episodes, and draws who plays the next ones."""
         return Teaching(
             carry=reset_carry(memory.carry, self.teacher.initial_carry(), done),
             taught=jnp.where(done, self._is_taught(_draws(keys).player), memory.taught),
         )
 
     def counts(self, memory: Teaching) -> Bool[Array, " num_envs"]:
-        """The student's episodes."""
+        """Whether the student plays each episode."""
         return ~memory.taught
 
     def _is_taught(self, keys: Key[Array, " num_envs"]) -> Bool[Array, " num_envs"]:

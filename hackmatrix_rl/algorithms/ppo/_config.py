@@ -87,7 +87,7 @@ class PPOConfig(ActorCriticConfig):
     frontier_share: float = option(
         0.0,
         "Game",
-        "Share of games that begin at rarely reached positions of the agent's own play; 0: none.",
+        "Share of games that start at rarely reached positions of the agent's own play; 0: none.",
         minimum=0,
         maximum=0.9,
     )
@@ -99,7 +99,7 @@ class PPOConfig(ActorCriticConfig):
     value_clip: float | None = option(
         None,
         "Learning",
-        "Clip changes of the value to plus or minus this; none: no clipping.",
+        "Clip value changes to plus or minus this; none: no clipping.",
         above=0,
     )
     ent_coef: float | str = option(
@@ -117,7 +117,7 @@ class PPOConfig(ActorCriticConfig):
     critic_warmup_timesteps: int = option(
         0,
         "Learning",
-        "Actions at the start from which only the value head learns.",
+        "Environment steps at the start in which only the value head learns.",
         minimum=0,
         **most(2**63 - 1, "steps are counted in 64 bits"),
     )
@@ -139,7 +139,7 @@ class PPOConfig(ActorCriticConfig):
     aux_victory: bool = option(
         False,
         "Learning",
-        "The auxiliary loss also predicts whether the game will be won; watch shows it.",
+        "Also predict the win probability by the auxiliary loss; a rollout search needs it.",
         arrays=True,
     )
     target_kl: float | None = option(
@@ -153,13 +153,13 @@ class PPOConfig(ActorCriticConfig):
     debug: str | None = option(
         None,
         "Watching",
-        "Find NaN (nans), also bad indices and divisions (checks), or compile nothing (nojit).",
+        "Find NaN (nans), also invalid indices and divisions (checks), or run uncompiled (nojit).",
         choices=("nans", "checks", "nojit"),
     )
 
     @classmethod
     def preset_settings(cls, preset: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """What a preset sets; a device's preset sets more for a training that starts from weights.
+        """The settings of a preset; those of a device have more for a start from weights.
 
         Args:
             preset: a name in `presets`.
@@ -182,7 +182,7 @@ class PPOConfig(ActorCriticConfig):
         return {**chosen, **continued}
 
     def check(self) -> None:
-        """Also checks what only PPO has."""
+        """Also checks the settings of PPO."""
         super().check()
         if self.value_head != "scalar" and self.value_clip is not None:
             raise ConfigError(
@@ -215,7 +215,7 @@ class PPOConfig(ActorCriticConfig):
             )
 
     def check_changes(self, run: object, changes: Mapping[str, Any]) -> None:
-        """Also refuses other sizes of the game where its positions are saved.
+        """Also refuses other sizes of the game if its positions are archived.
 
         Elsewhere they need no check: the games begin anew.
         """

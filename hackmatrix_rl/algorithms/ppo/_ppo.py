@@ -214,7 +214,7 @@ class PPO(Algorithm[PPOState]):
         _ = self.step  # raises unless the devices can offload
 
     def check(self, policy: ActorCritic) -> None:
-        """Traces a loss of one's own on a minibatch of shapes; see `Algorithm.check`.
+        """Traces a custom loss on a minibatch of shapes; see `Algorithm.check`.
 
         Args:
             policy: the policy to start from.
@@ -260,7 +260,7 @@ class PPO(Algorithm[PPOState]):
 
     @property
     def resettable(self) -> tuple[str, ...]:
-        """The environments: fresh games begin where their number or sizes change."""
+        """The environments: a resume starts new games if their number or sizes change."""
         return ("actors",)
 
     def init(self, key: Key[Array, ""], policy: ActorCritic) -> PPOState:
@@ -285,7 +285,7 @@ class PPO(Algorithm[PPOState]):
         return state.learner.value_scale
 
     def shardings(self, state: PPOState) -> PyTree[NamedSharding]:
-        """The learner is cut along `fsdp`, the environments along `data`."""
+        """Shards the learner along `fsdp`, the environments along `data`."""
         return state_shardings(self.mesh, state, networks=("teacher",), offload=self.offload)
 
     def metrics(self, report: UpdateReport, dispatch: Dispatch) -> Metrics:
@@ -295,7 +295,7 @@ class PPO(Algorithm[PPOState]):
         return replace(metrics, learning={**metrics.learning, **auxiliary})
 
     def __call__(self, state: PPOState) -> tuple[PPOState, UpdateReport]:
-        """The state after one update, and what happened in it."""
+        """The state after one update, and its report."""
         learner = state.learner
         now = state.env_steps.as_float()
         loss, estimate = at((self.loss, self.estimate), now)
@@ -353,7 +353,7 @@ class PPO(Algorithm[PPOState]):
         return copy
 
     def working_bytes(self, state: PPOState) -> int:
-        """Bytes of a rollout of this device's environments: what is seen, and the legal actions."""
+        """Bytes of observations and masks of a rollout on one device."""
         spec = self.environment.spec
         games = math.ceil(self.num_envs / self.mesh.size)
         return games * self.collect.num_steps * (bytes_of(spec.observation) + spec.num_actions)

@@ -8,7 +8,7 @@ from hackmatrix_rl.training import AlgorithmState, Counter, Learner
 
 
 class PPOState(AlgorithmState):
-    """Everything that PPO continues from.
+    """The training state of PPO.
 
     Attributes:
         learner: the policy and everything that changes with it.

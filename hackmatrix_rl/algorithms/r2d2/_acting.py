@@ -45,7 +45,7 @@ class EpsilonGreedy(eqx.Module):
             raise ValueError(f"spread must be 0 or more, not {self.spread}")
 
     def of_each(self, num_envs: int) -> Float32[Array, " num_envs"]:
-        """The probability in each environment."""
+        """The exploration probability of each environment."""
         place = np.arange(num_envs) / max(num_envs - 1, 1)
         return jnp.asarray(self.epsilon ** (1 + self.spread * place), jnp.float32)
 
@@ -81,7 +81,7 @@ class LastPosition(eqx.Module):
 
 
 class Steps(eqx.Module):
-    """What happened in some steps of some environments.
+    """Transitions of some steps in some environments.
 
     Attributes:
         observation: what was seen; each leaf has the axes of the other fields, then its own.
@@ -104,12 +104,12 @@ class Steps(eqx.Module):
 
     @property
     def done(self) -> Bool[Array, "*axes"]:
-        """An episode ended with this action."""
+        """Whether an episode ended with this action."""
         return self.terminated | self.truncated
 
 
 class NewSteps(eqx.Module):
-    """What the steps of an update have come to.
+    """The results of the steps of an update.
 
     Attributes:
         memory: the network's memory before the first of them.
@@ -143,7 +143,7 @@ def play_steps(
         explore: chooses the actions.
         epsilons: its probability in each environment.
         count: number of steps.
-        dueling: as for `q_values`.
+        dueling: see `q_values`.
 
     Returns:
         The state after the steps; the steps, each leaf `[num_envs, count, ...]`; and sums over

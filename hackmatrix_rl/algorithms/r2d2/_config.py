@@ -88,62 +88,68 @@ class R2D2Config(TrainConfig):
     buffer_size: int = option(
         524_288,
         "Q-learning",
-        "Newest steps to learn from, over all games, in whole updates.",
+        "Capacity of the replay buffer in steps, over all games, in whole updates.",
         minimum=1,
     )
     sequence_length: int = option(
-        10, "Q-learning", "Steps of a replayed sequence that are learned from.", minimum=1
+        10, "Q-learning", "Learned steps of a replayed sequence.", minimum=1
     )
     burn_in: int = option(
-        0, "Q-learning", "Steps before them that only bring the memory up to date.", minimum=0
+        0,
+        "Q-learning",
+        "Steps before the learned ones that only refresh the recurrent state.",
+        minimum=0,
     )
     sequence_batch_size: int = option(
-        64, "Q-learning", "Sequences of a gradient step, all at once.", minimum=1
+        64, "Q-learning", "Sequences in the batch of a gradient step.", minimum=1
     )
     train_freq: int = option(
         4,
         "Q-learning",
-        "Steps in each game between two trainings: 1 learns most from each, 8 is fast.",
+        "Steps in each game per update: 1 is the most sample-efficient, 8 is fast.",
         minimum=1,
     )
-    train_steps: int = option(1, "Q-learning", "Gradient steps of a training.", minimum=1)
+    train_steps: int = option(1, "Q-learning", "Gradient steps per update.", minimum=1)
     learning_starts: int = option(
-        10_000, "Q-learning", "Steps to play before the first gradient step.", minimum=0
+        10_000, "Q-learning", "Environment steps before the first gradient step.", minimum=0
     )
     n_step: int = option(
-        5, "Q-learning", "Rewards in a target, before the target network's value.", minimum=1
+        5,
+        "Q-learning",
+        "Rewards in an n-step target before it bootstraps from the target network.",
+        minimum=1,
     )
     target_update: int = option(
-        100, "Q-learning", "Gradient steps until the target network is renewed.", minimum=1
+        100, "Q-learning", "Gradient steps between updates of the target network.", minimum=1
     )
     epsilon: float = option(
         0.4,
         "Q-learning",
-        "Share of random actions in the game that explores most; its 8th power is the least.",
+        "Epsilon of the most exploratory game; the least has its 8th power.",
         above=0,
         maximum=1,
     )
     dueling: bool = option(
         True,
         "Q-learning",
-        "Learn a position's value and its actions' advantages apart.",
+        "Learn the value and the advantages separately (dueling heads).",
         resume=_UNITS,
         alike=True,
     )
     prioritized: bool = option(
-        False, "Q-learning", "Replay sequences with large errors more often."
+        False, "Q-learning", "Prioritized replay: sample sequences with large TD errors more often."
     )
     rescale_values: bool = option(
         True,
         "Q-learning",
-        "Learn Q-values in units that are nearly a square root of reward.",
+        "Learn Q-values under value rescaling, close to a square root of the reward.",
         resume=_UNITS,
         alike=True,
     )
     keep_buffer: bool = option(
         True,
         "Q-learning",
-        "Keep the buffer in checkpoints; without it they are small, and resuming is not exact.",
+        "Keep the buffer in checkpoints; without it they are small, but a resume is not bitwise.",
     )
 
     @classmethod
@@ -153,7 +159,7 @@ class R2D2Config(TrainConfig):
         return cls(**{**chosen, **settings})
 
     def check(self) -> None:
-        """Also checks what only R2D2 has."""
+        """Also checks the settings of R2D2."""
         super().check()
         if isinstance(self.gamma, str):
             raise ConfigError(
@@ -171,7 +177,7 @@ class R2D2Config(TrainConfig):
             )
 
     def check_provable(self) -> None:
-        """Raises a ConfigError where checkpoints lack the buffer."""
+        """Raises a ConfigError if checkpoints lack the buffer."""
         if not self.keep_buffer:
             raise ConfigError(
                 "--no-keep-buffer: a resumed run does not end in the same bits without the buffer. "
@@ -196,16 +202,16 @@ class R2D2Config(TrainConfig):
 
     @property
     def at_once(self) -> int:
-        """Blocks of games that give as many sequences to a gradient step."""
+        """Number of blocks of games; each gives as many sequences to a gradient step."""
         return self.sizes().blocks
 
     def initial_scale(self) -> ValueScale | None:
-        """The units of Q-values."""
+        """The initial value scale: the units of Q-values."""
         return SquareRootScale() if self.rescale_values else IdentityScale()
 
     @property
     def has_value(self) -> bool:
-        """Whether a dueling head tells the value apart."""
+        """Whether the network has a separate value (`dueling`)."""
         return self.dueling
 
     def build(
@@ -250,7 +256,7 @@ class R2D2Config(TrainConfig):
 
     @property
     def learning(self) -> str:
-        """Gradient steps and sequences."""
+        """The gradient steps and sequences of an update, in words."""
         several = f"{self.train_steps} gradient steps"
         steps = "a gradient step" if self.train_steps == 1 else several
         before = f" after {self.burn_in} that make the memory" if self.burn_in else ""
@@ -260,7 +266,7 @@ class R2D2Config(TrainConfig):
         )
 
     def plan(self, devices: int) -> dict[str, str]:
-        """The plan of every training, with the sizes of the replay."""
+        """The plan of a run, with the sizes of the replay."""
         plan = super().plan(devices)
         most = f"{self.num_updates * self.train_steps:,} gradient steps at most"
         return {

@@ -28,7 +28,7 @@ class SequenceLoss(eqx.Module):
         gamma: discount of a step.
         n_step: number of rewards in a target.
         burn_in: steps at the start of a sequence that only make the memory.
-        dueling: as for `q_values`.
+        dueling: see `q_values`.
     """
 
     sampling: Sampling
@@ -86,7 +86,7 @@ class SequenceLoss(eqx.Module):
         Float32[Array, "time sequences"],
         Float32[Array, "time sequences"],
     ]:
-        """How far the Q-values are from their targets, after burn-in.
+        """The TD errors after burn-in.
 
         Args:
             policy: the network that learns.

@@ -34,7 +34,7 @@ def play_ahead(
     ahead: int = 1,
     plays_on: jax.Device | None = None,
 ) -> Iterator[tuple[R2D2State, Metrics]]:
-    """Trains, and plays the next steps meanwhile. For environments that Python steps.
+    """Trains while a thread plays the next steps, for environments that step in Python.
 
     In `Trainer`, the device waits while such environments step. Here they step in a thread, for
     example those of `hm.from_gymnasium` or `hm.from_neurogym`, and the device learns from the steps

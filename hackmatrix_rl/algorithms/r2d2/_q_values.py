@@ -18,7 +18,7 @@ from hackmatrix_rl.agent.networks import (
 def q_values(
     logits: Float32[Array, "*axes num_actions"], value: Float32[Array, "*axes"], *, dueling: bool
 ) -> Float32[Array, "*axes num_actions"]:
-    """The Q-values that a network's two outputs mean, in units of the network.
+    """Q-values from a network's logits and value, in units of the network.
 
     Source: Wang et al. 2016, "Dueling network architectures for deep reinforcement learning".
 
@@ -52,7 +52,7 @@ def unroll_q(
         last: what was seen after each step, before any reset; `None` if nobody asks for it.
         carry: the memory before the first step; each leaf `[batch, ...]`.
         done: whether an episode ended with a step. The memory starts anew after it.
-        dueling: as for `q_values`.
+        dueling: see `q_values`.
         recompute: keep only the input of each step for the gradient.
 
     Returns:
@@ -88,7 +88,7 @@ def memory_after(
         policy: the network.
         observation: each leaf `[time, batch, ...]`.
         carry: the memory before the first step.
-        done: as for `unroll_q`.
+        done: see `unroll_q`.
     """
     if not done.shape[0]:
         return carry
@@ -112,7 +112,7 @@ class AdvanceTwice(eqx.Module):
 
 
 class CallTwice(eqx.Module):
-    """The same for a network that is only called."""
+    """`AdvanceTwice` for a network that has only a call."""
 
     policy: ActorCritic
 

@@ -47,7 +47,7 @@ from hackmatrix_rl.training.sharding import BY_ENVIRONMENT, on_each_device, spec
 
 
 class R2D2(Algorithm[R2D2State]):
-    """Recurrent Q-learning that replays sequences.
+    """Recurrent Q-learning with sequence replay.
 
     An update takes some steps in all environments, which explore each by its own epsilon. The
     steps go into a buffer on the device, with the network's memory at the first of them. Then come
@@ -143,8 +143,8 @@ class R2D2(Algorithm[R2D2State]):
             offload_optimizer: as for `PPO`.
             learning_starts: steps to play before the first gradient step, over all environments.
             target_update: gradient steps after which the target network is renewed.
-            optimizer: as for `PPO`.
-            learning_rate: as for `PPO`.
+            optimizer: see `PPO`.
+            learning_rate: see `PPO`.
             precision: the dtype in which the network computes: a policy, or its name (`bf16`).
             mesh: the devices to train on, as for `PPO`.
             keep_buffer: see the class.
@@ -208,7 +208,7 @@ class R2D2(Algorithm[R2D2State]):
 
     @property
     def resettable(self) -> tuple[str, ...]:
-        """The environments and the buffer: they begin anew where their number or sizes change.
+        """The environments and the buffer: a resume reinitializes them if their sizes change.
 
         Without a buffer of the same sizes, the environments alone may go on.
         """
@@ -216,7 +216,7 @@ class R2D2(Algorithm[R2D2State]):
 
     @property
     def greedy(self) -> bool:
-        """True: the likeliest action is the one of the largest Q-value."""
+        """True: the logits are Q-values, and the policy plays the largest."""
         return True
 
     def to_store(self, state: R2D2State) -> PyTree:
@@ -252,11 +252,11 @@ class R2D2(Algorithm[R2D2State]):
         return state.learner.policy
 
     def value_scale_of(self, state: R2D2State) -> ValueScale | None:
-        """The units of Q-values with `dueling`; without it, the network's value means nothing."""
+        """The units of Q-values with `dueling`; `None` without it: the value is unused."""
         return state.learner.value_scale if self.learn.loss.dueling else None
 
     def shardings(self, state: R2D2State) -> PyTree[NamedSharding]:
-        """Networks are cut along `fsdp`, environments and buffer along `data`."""
+        """Shards networks along `fsdp`, environments and buffer along `data`."""
         offload = self.learn.step.offload
         return state_shardings(self.mesh, state, networks=("target",), offload=offload)
 
@@ -265,7 +265,7 @@ class R2D2(Algorithm[R2D2State]):
         return report.metrics(dispatch, batch=self.steps_per_update)
 
     def __call__(self, state: R2D2State) -> tuple[R2D2State, UpdateReport]:
-        """The state after one update, and what happened in it."""
+        """The state after one update, and its report."""
         return self.learn_from(state, self.play(state.learner.policy, state.actors.collector))
 
     def learn_from(self, state: R2D2State, new: NewSteps) -> tuple[R2D2State, UpdateReport]:

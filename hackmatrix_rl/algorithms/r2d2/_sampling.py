@@ -34,7 +34,7 @@ class Sampling(eqx.Module):
         *,
         key: Key[Array, ""],
     ) -> tuple[Int32[Array, " count"], Float32[Array, " count"]]:
-        """Sequences at random.
+        """A random sample of sequences.
 
         Args:
             there: which sequences there are. Without any, the results mean nothing.
@@ -50,7 +50,7 @@ class Sampling(eqx.Module):
     def weight(
         self, probability: Float32[Array, " sequences"], number: Float32[Array, ""]
     ) -> Float32[Array, " sequences"]:
-        """How much each drawn sequence counts in the loss, up to a common factor.
+        """The importance weight of each sampled sequence, up to a common factor.
 
         Args:
             probability: of each draw.
@@ -66,11 +66,11 @@ class Sampling(eqx.Module):
 
 @final
 class Uniform(Sampling):
-    """Every sequence is as likely as the others."""
+    """Samples all sequences with equal probability."""
 
     @property
     def uses_priorities(self) -> bool:
-        """No."""
+        """False: it uses no priorities."""
         return False
 
     def draw(
@@ -93,19 +93,19 @@ class Uniform(Sampling):
     def weight(
         self, probability: Float32[Array, " sequences"], number: Float32[Array, ""]
     ) -> Float32[Array, " sequences"]:
-        """All the same."""
+        """Equal weights."""
         return jnp.ones_like(probability)
 
     def priority(
         self, td_error: Float32[Array, "time sequences"]
     ) -> Float32[Array, " sequences"] | None:
-        """None."""
+        """`None`: it keeps no priorities."""
         return None
 
 
 @final
 class Prioritized(Sampling):
-    """Sequences with large errors are drawn more often, and count less each time.
+    """Samples sequences with large errors more often, with importance weights.
 
     Source: Schaul et al. 2016, "Prioritized experience replay"; Kapturowski et al. 2019,
     "Recurrent experience replay in distributed reinforcement learning" (the priority of a
@@ -132,7 +132,7 @@ class Prioritized(Sampling):
 
     @property
     def uses_priorities(self) -> bool:
-        """Yes."""
+        """True: it samples by priority."""
         return True
 
     def draw(
@@ -155,7 +155,7 @@ class Prioritized(Sampling):
     def weight(
         self, probability: Float32[Array, " sequences"], number: Float32[Array, ""]
     ) -> Float32[Array, " sequences"]:
-        """A negative power of the probability, 1 for the one of `Uniform`."""
+        """Importance weights: a negative power of the probability, 1 at that of `Uniform`."""
         relative = jnp.maximum(probability * number, _TINY)
         weight: Float32[Array, " sequences"] = relative**-self.correction
         return weight

@@ -70,7 +70,7 @@ class Sizes:
 
     @property
     def in_blocks(self) -> Blocks:
-        """How a batch is drawn from the environments."""
+        """The blocks of environments from which a batch is sampled."""
         return Blocks("num_envs", self.num_envs, "sequence_batch_size", self.sequence_batch_size)
 
     @property
@@ -80,7 +80,7 @@ class Sizes:
 
     @property
     def starts(self) -> int:
-        """Places in an environment's ring where a sequence may begin."""
+        """Number of valid starts of a sequence in an environment's ring."""
         return self.length // self.train_freq
 
     @property

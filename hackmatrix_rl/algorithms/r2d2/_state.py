@@ -22,7 +22,7 @@ class ActorsAndSteps(eqx.Module):
 
 
 class R2D2State(AlgorithmState):
-    """Everything that Q-learning continues from.
+    """The training state of R2D2.
 
     Attributes:
         learner: the network and everything that changes with it.

@@ -12,7 +12,7 @@ def double_q(
     mask: Bool[Array, "time batch num_actions"],
     scale: ValueScale,
 ) -> Float32[Array, "time batch"]:
-    """The value of positions in units of reward: one network chooses, the other judges.
+    """Double-Q values of positions, in units of reward.
 
     Source: van Hasselt et al. 2016, "Deep reinforcement learning with double Q-learning".
 
@@ -35,7 +35,7 @@ def n_step_returns(
     gamma: float,
     n_step: int,
 ) -> Float32[Array, "fewer batch"]:
-    """Discounted rewards of `n_step` steps and the value of where they lead.
+    """N-step returns: discounted rewards of `n_step` steps, and a bootstrap value.
 
     Within an episode, the value is that of the position `n_step` later. Where a limit cuts the
     episode before, it is that of the episode's last position. Where the rules end it, nothing

@@ -116,7 +116,7 @@ def _show_game(
 
 
 def describe(config: SelfPlayConfig, folder: RunFolder) -> list[str]:
-    """What a run will do, in a few lines."""
+    """The plan of a run, in a few lines."""
     rate = config.learning_rate
     return [
         *machine(config),
@@ -129,7 +129,7 @@ def describe(config: SelfPlayConfig, folder: RunFolder) -> list[str]:
 
 
 def advice(config: SelfPlayConfig, folder: RunFolder, result: RunResult) -> list[str]:
-    """What to do after a run has ended, in lines."""
+    """Next steps after a run, in lines."""
     own = f" --network {config.network}" if module_of(config.network) else ""
     again = f"hackmatrix-rl selfplay --resume-run {folder.path}{own}"
     if result.exit_code is not ExitCode.DONE:
@@ -185,7 +185,7 @@ def league_table(config: SelfPlayConfig, standings: Standings) -> Table:
 
 
 def perfect_line(found: JudgedMatch) -> str:
-    """How the network did against the perfect player."""
+    """The result against the perfect player, in a line."""
     return (
         f"Against the perfect player: {found.result}; {found.judged.won:,} moves in won positions, "
         f"{found.judged.thrown_away:,} of them gave the win away."

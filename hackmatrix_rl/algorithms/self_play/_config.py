@@ -98,14 +98,14 @@ class SelfPlayConfig(RunConfig):
     num_games: int = option(
         100_000,
         "Run",
-        "Games to play in all; the update that reaches them is the last.",
+        "Number of games to play; the run ends with the update that reaches it.",
         minimum=1,
         **most(2**63 - 1, "games are counted in 64 bits"),
     )
     league_size: int = option(
         5,
         "Run",
-        "Earlier networks to keep, evenly over the run; at its end they meet in a league.",
+        "Snapshots of the network to keep, evenly over the run, for the league at its end.",
         minimum=0,
         maximum=100,
     )
@@ -121,7 +121,7 @@ class SelfPlayConfig(RunConfig):
     vertices: int = option(
         6,
         "Game",
-        "Vertices of the board, whose edges the players colour.",
+        "Vertices of the complete graph whose edges the players colour.",
         minimum=CliqueConfig.SMALLEST,
         maximum=CliqueConfig.MAX_VERTICES,
         resume=_BOARD,
@@ -137,12 +137,12 @@ class SelfPlayConfig(RunConfig):
     full_board: str = option(
         "draw",
         "Game",
-        "What a full board without a clique means.",
+        "Result of a full board without a clique.",
         choices=FULL_BOARDS,
         resume=_BOARD,
     )
     opening: int = option(
-        4, "Game", "The most random moves at the start of a game of the training.", minimum=0
+        4, "Game", "Maximum number of random opening moves in training games.", minimum=0
     )
 
     # Devices. Two programs of one thread each wait less for each other than one of two threads.
@@ -156,23 +156,21 @@ class SelfPlayConfig(RunConfig):
 
     # Collecting
     game_batch_size: int = option(64, "Collecting", "Games played at once.", minimum=1)
-    moves_per_update: int = option(
-        16, "Collecting", "Moves in each game for one update.", minimum=1
-    )
+    moves_per_update: int = option(16, "Collecting", "Moves in each game per update.", minimum=1)
 
     # Search
     num_simulations: int = option(
-        64, "Search", "Positions that the search looks at before each move.", minimum=1
+        64, "Search", "Simulations of the search before each move.", minimum=1
     )
     max_considered_actions: int = option(
-        16, "Search", "The most moves that the search compares.", minimum=1
+        16, "Search", "Maximum number of moves that the search considers at the root.", minimum=1
     )
 
     # The network
     network: str = option(
         "mlp",
         "Network",
-        "mlp, residual, or my_module:factory for your own; one without memory.",
+        "mlp, residual, or my_module:factory; without memory.",
         alike=True,
         arrays=True,
     )
@@ -190,19 +188,21 @@ class SelfPlayConfig(RunConfig):
     learning_rate: float | str = option(
         "linear:0.003:0.00015",
         "Learning",
-        "Step size of Adam; a number or a schedule, over the games.",
+        "Step size of Adam; a number, or a schedule over the games.",
         minimum=0,
     )
-    training_batch_size: int = option(512, "Learning", "Positions of a gradient step.", minimum=1)
-    train_steps: int = option(16, "Learning", "Gradient steps of an update.", minimum=1)
+    training_batch_size: int = option(
+        512, "Learning", "Positions in the batch of a gradient step.", minimum=1
+    )
+    train_steps: int = option(16, "Learning", "Gradient steps per update.", minimum=1)
     buffer_size: int = option(
         65_536,
         "Learning",
-        "Newest positions to learn from, over all games; rounded down to whole updates.",
+        "Capacity of the buffer in positions, over all games; rounded down to whole updates.",
         minimum=1,
     )
     symmetries: bool = option(
-        True, "Learning", "Give the vertices other numbers at random before learning."
+        True, "Learning", "Augment positions by random permutations of the vertices."
     )
     vf_coef: float = option(1.0, "Learning", "Weight of the value loss.", minimum=0)
 
@@ -240,12 +240,12 @@ class SelfPlayConfig(RunConfig):
 
     @property
     def goal(self) -> int:
-        """Games to play."""
+        """The number of games to play."""
         return self.num_games
 
     @property
     def counts(self) -> str:
-        """Games that ended."""
+        """`games`: the metric of finished games."""
         return "games"
 
     @property
@@ -288,12 +288,12 @@ class SelfPlayConfig(RunConfig):
 
     @property
     def at_once(self) -> int:
-        """Blocks of games that give as many positions to a gradient step."""
+        """Number of blocks of games; each gives as many positions to a gradient step."""
         return self.sizes().blocks
 
     @classmethod
     def game_identity(cls, settings: Mapping[str, Any]) -> GameIdentity:
-        """The clique game."""
+        """The identity of the clique game."""
         return clique_identity()
 
     def spec(self) -> EnvSpec:
@@ -336,7 +336,7 @@ class SelfPlayConfig(RunConfig):
         )
 
     def check_algorithm(self, algorithm: Algorithm[Any], run: object) -> None:
-        """Refuses to go on with another board."""
+        """Refuses to continue with another board."""
         if isinstance(algorithm, SelfPlay) and isinstance(algorithm.game, CliqueGame):
             board = asdict(algorithm.game.config)
             self.check_changes(run, {SETTINGS.get(name, name): board[name] for name in board})
@@ -351,20 +351,20 @@ class SelfPlayConfig(RunConfig):
 
     @property
     def board(self) -> str:
-        """The board, and what a full one means, in words."""
+        """The board and the result of a full one, in words."""
         full = "a draw" if self.full_board == "draw" else "the second player's"
         return f"n={self.vertices}, k={self.k}; a full board is {full}"
 
     @property
     def learning(self) -> str:
-        """Moves, and gradient steps."""
+        """The moves and gradient steps of an update, in words."""
         return (
             f"{self.moves_per_update} moves in each game, then {self.train_steps} gradient steps "
             f"of {self.training_batch_size:,} positions"
         )
 
     def plan(self, devices: int) -> dict[str, str]:
-        """Board, games, search and learning."""
+        """The plan of a run: board, games, search and learning."""
         games, rate = self.game_batch_size, self.learning_rate
         return {
             "board": self.board,

@@ -43,7 +43,7 @@ class Games(eqx.Module):
 
 
 class Moves(eqx.Module):
-    """Positions with what a search found there, and what followed.
+    """Positions with the search's policy, and the results of the moves.
 
     Attributes:
         observation: what the player to move saw; each leaf has the axes of the other fields, then
@@ -125,7 +125,7 @@ def play_moves(
     *,
     opening: int = 0,
 ) -> tuple[Games, Moves, Results]:
-    """Plays some moves in each game. Games that end begin anew.
+    """Plays some moves in each game, and resets finished games.
 
     Args:
         search: says what to play.
@@ -177,7 +177,7 @@ def _one(
 def begin(
     game: SingleGame[Any], opening: int, key: Key[Array, ""]
 ) -> tuple[PyTree[Array], Int32[Array, ""]]:
-    """A position to play from, and the number of moves that led there.
+    """A start position, and the number of moves that led to it.
 
     Games between good players see few kinds of positions. Random moves at the start show others,
     and nothing is learned from these moves themselves.

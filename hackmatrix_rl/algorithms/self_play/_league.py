@@ -17,7 +17,7 @@ from hackmatrix_rl.evaluation import Estimate
 
 @dataclass(frozen=True)
 class Standings:
-    """What came of a league.
+    """The result of a league.
 
     Attributes:
         results: by the names of two players, the result for the first.
@@ -37,7 +37,7 @@ def league(
     opening: int = 0,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Standings:
-    """Lets each player play a match against each other, and rates them.
+    """Plays a round robin of the players, and rates them.
 
     Earlier policies of a training are players such as
     `{"update 100": SearchPlayer(policy, Search(64))}`. Players of the same structure share a

@@ -26,7 +26,7 @@ class LeagueFolder:
 
     @classmethod
     def of(cls, run: Path, *, size: int, goal: int) -> "LeagueFolder":
-        """The folder in that of a run.
+        """The league folder inside a run's folder.
 
         Args:
             run: the folder of the run.
@@ -94,7 +94,7 @@ class KeepForLeague(Hook):
         self._note = note
 
     def on_start(self, trainer: Trainer[Any]) -> None:
-        """Keeps the network that nothing has learned yet."""
+        """Keeps the untrained network."""
         if trainer.algorithm.progress(trainer.state) == 0:
             self._write(0, trainer)
 

@@ -69,8 +69,8 @@ def load_self_play(
     Args:
         run: a run's folder, its name under `runs/`, a folder of checkpoints (also remote), or one
             checkpoint.
-        network: as for `load`.
-        trust_code: as for `load`.
+        network: see `load`.
+        trust_code: see `load`.
         report: takes a message about each skipped checkpoint.
 
     Raises:

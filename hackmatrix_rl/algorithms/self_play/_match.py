@@ -33,7 +33,7 @@ class Record(eqx.Module):
 
 @dataclass(frozen=True)
 class MatchResult:
-    """What came of a match, for the first of the two players named.
+    """The result of a match, for the first of the two named players.
 
     Attributes:
         wins: games won.
@@ -143,7 +143,7 @@ def match(
     key: Key[Array, ""],
     opening: int = 0,
 ) -> MatchResult:
-    """Lets two players play, and each begins half of the games.
+    """Plays a match of two players; each begins half of the games.
 
     Args:
         one: the player whose result it is.

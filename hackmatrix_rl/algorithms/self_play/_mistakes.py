@@ -59,7 +59,7 @@ def mistakes(solution: Solution, record: Record, player: int, *, opening: int = 
 
 @dataclass(frozen=True)
 class JudgedMatch:
-    """A match of a player, and how the player's moves were.
+    """A match of a player, and the mistakes of the player.
 
     Attributes:
         result: for the player.

@@ -17,7 +17,7 @@ from hackmatrix_rl.env import SingleGame
 
 
 class BoardPlayer(eqx.Module):
-    """Says what to play in many positions at once."""
+    """Chooses moves in many positions at once."""
 
     @abstractmethod
     def choose(
@@ -39,13 +39,13 @@ class RandomPlayer(BoardPlayer):
     def choose(
         self, game: SingleGame[Any], states: PyTree[Array], keys: Key[Array, " games"]
     ) -> Int32[Array, " games"]:
-        """Each legal move has the same chance."""
+        """A uniformly random legal move in each position."""
         return _any_of(jax.vmap(game.legal)(states), keys)
 
 
 @final
 class SearchPlayer(BoardPlayer):
-    """Plays what a search with a network finds best, without noise.
+    """Plays the best move of a search with a network, without noise.
 
     Attributes:
         policy: the network.
@@ -74,7 +74,7 @@ class SearchPlayer(BoardPlayer):
 
 @final
 class PerfectPlayer(BoardPlayer):
-    """Plays the clique game without a mistake, from the table of all its positions.
+    """Plays the clique game optimally, from the table of all its positions.
 
     Among moves of the same value it plays one at random: it never gives a won game away, but does
     not win as fast as it can.

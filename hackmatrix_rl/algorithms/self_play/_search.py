@@ -16,7 +16,7 @@ from hackmatrix_rl.search import Improvement, Roots, SingleGameModel, Trees, gum
 
 
 class Found(eqx.Module):
-    """What a search found in a batch of positions.
+    """The results of a search in a batch of positions.
 
     Attributes:
         action: the move to play.
@@ -69,7 +69,7 @@ class Search(eqx.Module):
         return (self.num_simulations + 1) * (position + 4 * (6 * num_actions + 5))
 
     def trees(self, game: SingleGame[Any], policy: ActorCritic) -> Trees:
-        """How a tree grows.
+        """The tree search of the training.
 
         Args:
             game: the rules, without chance.
@@ -109,7 +109,7 @@ class Search(eqx.Module):
         states: PyTree[Array],
         keys: Key[Array, " games"],
     ) -> tuple[Found, Any]:
-        """What `__call__` finds, and the tree of mctx of each position, to look into."""
+        """The result of `__call__`, and mctx's tree of each position, for inspection."""
         trees = self.trees(game, policy)
 
         def root(state: PyTree[Array], key: Key[Array, ""]) -> Roots:
@@ -130,7 +130,7 @@ def to_learn(
     values: Float32[Array, " num_actions"],
     visits: Int32[Array, " num_actions"],
 ) -> Float32[Array, " num_actions"]:
-    """The policy to learn: what a search makes of the prior, without the noise of its root.
+    """The policy target: the prior improved by the search, without root noise.
 
     Args:
         trees: how the tree grew.

@@ -43,7 +43,7 @@ from hackmatrix_rl.training.sharding import on_each_device
 
 
 class SelfPlay(Algorithm[SelfPlayState]):
-    """Self-play as in AlphaZero: a network learns what a search with it finds, and who wins.
+    """Self-play as in AlphaZero: a network learns its search's policy, and the winner.
 
     An update plays some moves in many games at once. For each move it searches. The positions go
     into a buffer, with the search's policy and, once a game has ended, its result for the player
@@ -121,8 +121,8 @@ class SelfPlay(Algorithm[SelfPlayState]):
             remat: as for `PPO`.
             offload_optimizer: as for `PPO`.
             opening: see the class.
-            optimizer: as for `PPO`.
-            learning_rate: as for `PPO`.
+            optimizer: see `PPO`.
+            learning_rate: see `PPO`.
             precision: the dtype in which the network computes: a policy, or its name (`bf16`).
             mesh: the devices to train on, as for `PPO`.
 
@@ -183,7 +183,7 @@ class SelfPlay(Algorithm[SelfPlayState]):
 
     @property
     def resettable(self) -> tuple[str, ...]:
-        """The games and the buffer: they begin anew where their number or sizes change."""
+        """The games and the buffer: a resume reinitializes them if their sizes change."""
         return ("actors",)
 
     def init(self, key: Key[Array, ""], policy: ActorCritic) -> SelfPlayState:
@@ -207,11 +207,11 @@ class SelfPlay(Algorithm[SelfPlayState]):
         return state.learner.policy
 
     def value_scale_of(self, state: SelfPlayState) -> ValueScale:
-        """Values are results of games: 1 won, 0 drawn, -1 lost."""
+        """The units of the value: results of games, 1 won, 0 drawn, -1 lost."""
         return state.learner.value_scale
 
     def shardings(self, state: SelfPlayState) -> PyTree[NamedSharding]:
-        """The learner is cut along `fsdp`, the games and the buffer along `data`."""
+        """Shards the learner along `fsdp`, the games and the buffer along `data`."""
         return state_shardings(self.mesh, state, offload=self.learn.step.offload)
 
     def metrics(self, report: UpdateReport, dispatch: Dispatch) -> Metrics:
@@ -220,7 +220,7 @@ class SelfPlay(Algorithm[SelfPlayState]):
         return replace(metrics, extra={"games": float(dispatch.progress)})
 
     def __call__(self, state: SelfPlayState) -> tuple[SelfPlayState, UpdateReport]:
-        """The state after one update, and what happened in it."""
+        """The state after one update, and its report."""
         games, moves, results = self.play(state)
         buffer = state.actors.buffer.write(moves)
         rate = self.learning_rate(state.games.as_float())

@@ -45,7 +45,7 @@ class Sizes:
 
     @property
     def in_blocks(self) -> Blocks:
-        """How a batch is drawn from the games."""
+        """The blocks of games from which a batch is sampled."""
         return Blocks(
             "game_batch_size", self.game_batch_size, "training_batch_size", self.training_batch_size
         )

@@ -21,7 +21,7 @@ class GamesAndMoves(eqx.Module):
 
 
 class SelfPlayState(AlgorithmState):
-    """Everything that self-play continues from.
+    """The training state of self-play.
 
     Attributes:
         learner: the network and everything that changes with it.

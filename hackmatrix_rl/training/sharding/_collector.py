@@ -30,7 +30,7 @@ Fields = dict[str, Any]
 
 
 class ShardedCollector(Collector):
-    """Lets a collector do on each device of a mesh what it does on one.
+    """Runs a collector on each device of a mesh.
 
     The devices send nothing during play. Each device has the whole policy before, and their
     episode sums are added up afterwards.
@@ -46,17 +46,17 @@ class ShardedCollector(Collector):
     # An `AbstractVar` may be a property, which type checkers do not know.
     @property  # type: ignore[misc]
     def num_steps(self) -> int:  # type: ignore[override]
-        """The collector's."""
+        """The number of steps of the wrapped collector."""
         return self.collect.num_steps
 
     @property  # type: ignore[misc]
     def terms(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The collector's."""
+        """The reward terms that the wrapped collector keeps."""
         return self.collect.terms
 
     @property  # type: ignore[misc]
     def keep_log_probs(self) -> bool:  # type: ignore[override]
-        """The collector's."""
+        """Whether the wrapped collector keeps all log-probabilities."""
         return self.collect.keep_log_probs
 
     def __init__(self, collect: RolloutCollector, mesh: Mesh) -> None:

@@ -31,7 +31,7 @@ _SPECS = {None: REPLICATED, 0: BY_ENVIRONMENT, 1: BY_STEP_AND_ENVIRONMENT}
 
 
 def specs_of(axes: Mapping[str, int | None]) -> dict[str, PartitionSpec]:
-    """How the fields of a module are cut over devices, by their axes of environments.
+    """The partition specs of a module's fields, by their axes of environments.
 
     Args:
         axes: by the name of a field (see `Rollout.environment_axes`).

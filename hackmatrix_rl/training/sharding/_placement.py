@@ -29,7 +29,7 @@ SMALLEST_SPLIT = 4096
 
 
 def fsdp_spec(shape: tuple[int, ...], parts: int) -> PartitionSpec:
-    """How an array of the learner is cut along `fsdp`.
+    """The partition spec of a learner's array along `fsdp`.
 
     Only the shape decides, so the optimizer's moments are cut like their parameter.
 

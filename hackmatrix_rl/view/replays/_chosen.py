@@ -59,7 +59,7 @@ def choose_games(evaluation: Evaluation, choice: str) -> list[ChosenGame]:
 
     Args:
         evaluation: of HackMatrix.
-        choice: as for `parse_choice`. `best` and `worst` are by return, `median` are those in the
+        choice: see `parse_choice`. `best` and `worst` are by return, `median` are those in the
             middle; `random` are the same for every evaluation of this size; `won` and `lost` are
             the first ones.
 
@@ -90,7 +90,7 @@ def replays_of(
         evaluation: made by `evaluate(..., record=True)`.
         environment: of the evaluation; HackMatrix.
         key: of the evaluation.
-        choice: as for `choose_games`.
+        choice: see `choose_games`.
         player: who played, in words.
 
     Yields:

@@ -66,7 +66,7 @@ class Film:
 
 
 def opinion_data(opinion: Opinion) -> Json:
-    """What an agent thinks of a position, as data."""
+    """An agent's opinion of a position, as data."""
     lists: dict[str, Mapping[Action, float]] = {
         "probabilities": opinion.probabilities,
         "values": opinion.search_values,
@@ -85,7 +85,7 @@ def opinion_data(opinion: Opinion) -> Json:
 
 
 def rules_data(match: Match) -> Json:
-    """What does not change in a game: names, keys and costs of actions, places of cells."""
+    """The constants of a game: names, keys and costs of actions, places of cells."""
     drawing = draw(match.now.frame, panel=False)
     return {
         "actions": [_action_data(action) for action in Action],

@@ -24,7 +24,7 @@ from hackmatrix_rl.view.replays._match import Match
 
 @dataclass(frozen=True)
 class Opinion:
-    """What an agent would do in a position, and why.
+    """An agent's action in a position, and its reasons.
 
     Attributes:
         action: its move.
@@ -44,7 +44,7 @@ class Opinion:
 
 
 class Mind:
-    """An agent that follows a game: its memory goes along with the moves.
+    """An agent that follows a game, and updates its memory with each move.
 
     It draws as in `evaluate`, so an agent that plays its own opinions plays the same game as
     there.
@@ -69,7 +69,7 @@ class Mind:
         self._opinions: list[Opinion] = []
 
     def opinion(self, number: int | None = None) -> Opinion:
-        """What the agent would do.
+        """The agent's opinion of the current position.
 
         Args:
             number: moves before the position; by default the newest one. Earlier positions that

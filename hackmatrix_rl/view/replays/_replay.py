@@ -39,7 +39,7 @@ _LARGEST_RETURN = 10**9
 
 @dataclass(frozen=True)
 class Replay:
-    """A game that can be played again exactly.
+    """A recorded game that can be reproduced exactly.
 
     Attributes:
         seed: the two words of the game's random key.

@@ -22,7 +22,7 @@ _WIDEST = 120  # columns; longer lines are hard to read
 
 @dataclass(frozen=True)
 class Page:
-    """What the screen shows.
+    """The content of the screen.
 
     Attributes:
         frame: the position, or `None` while there is none.

@@ -88,7 +88,7 @@ class Table:
         return self._news(have)
 
     def agent_move(self, have: Mapping[str, int | None], *, number: int) -> Json:
-        """The agent's move, and what it makes of the position after it.
+        """The agent's move, and its opinion of the position after it.
 
         Raises:
             ConfigError: there is no agent, or the game has gone on since.
@@ -102,7 +102,7 @@ class Table:
         return self._news(have, opinions=opinions)
 
     def think(self, have: Mapping[str, int | None], *, number: int) -> Json:
-        """What the agent makes of a position.
+        """The agent's opinion of a position.
 
         Raises:
             ConfigError: there is no agent, or no such position.

@@ -41,7 +41,7 @@ class Worker:
 
     @property
     def status(self) -> tuple[str, float]:
-        """What it does, and for how many seconds."""
+        """The current activity, and its duration in seconds."""
         doing = self._doing
         return doing, time.monotonic() - self._since if doing else 0.0
 
