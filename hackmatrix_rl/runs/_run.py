@@ -131,7 +131,7 @@ def run(
                 if end is ExitCode.UNHEALTHY or not watch.sound:
                     saving.settle()
                     end = ExitCode.UNHEALTHY
-                elif end is not ExitCode.UNSAVED:
+                elif end not in (ExitCode.DONE, ExitCode.UNSAVED):  # the loop has saved its end
                     saving.finish(trainer)
         removed = folder.removed()
         if end is not ExitCode.UNHEALTHY:
