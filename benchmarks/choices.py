@@ -44,30 +44,15 @@ CHOICES: dict[str, dict[str, tuple[str, ...]]] = {
         "resnet": ("--network", "resnet"),
         "transformer": ("--network", "transformer"),
     },
-    "observation": {
-        "tactical": CELLS,
-        "compact": (*CELLS, "--observation", "compact"),
-    },
+    "observation": {"tactical": CELLS, "compact": (*CELLS, "--observation", "compact")},
     "who plays": {
         "the teacher, then the student": CELLS,
         "the teacher": (*CELLS, "--teacher-games", "1"),
     },
-    "symmetries": {
-        "turned and mirrored": CELLS,
-        "as played": (*CELLS, "--no-symmetries"),
-    },
-    "program weight": {
-        "1": ("--program-weight", "1"),
-        "3": ("--program-weight", "3"),
-    },
-    "KL to the start": {
-        "none": USUAL,
-        "0.2, fading": (*USUAL, "--teacher-kl", "linear:0.2:0@0.5"),
-    },
-    "critic first": {
-        "300,000 steps": USUAL,
-        "none": (*USUAL, "--critic-warmup-timesteps", "0"),
-    },
+    "symmetries": {"turned and mirrored": CELLS, "as played": (*CELLS, "--no-symmetries")},
+    "program weight": {"1": ("--program-weight", "1"), "3": ("--program-weight", "3")},
+    "KL to the start": {"none": USUAL, "0.2, fading": (*USUAL, "--teacher-kl", "linear:0.2:0@0.5")},
+    "critic first": {"300,000 steps": USUAL, "none": (*USUAL, "--critic-warmup-timesteps", "0")},
     "entropy": {
         "0.003": USUAL,
         "0.01": (*USUAL, "--ent-coef", "0.01"),

@@ -19,15 +19,8 @@ from pathlib import Path
 
 import jax
 
-TUNED = {
-    "xla_backend_optimization_level": "1",
-    "xla_disable_hlo_passes": "tree_reduction_rewriter",
-}
-OPTIONS = {
-    "XLA's own": {},
-    **{name: {name: value} for name, value in TUNED.items()},
-    "both": TUNED,
-}
+TUNED = {"xla_backend_optimization_level": "1", "xla_disable_hlo_passes": "tree_reduction_rewriter"}
+OPTIONS = {"XLA's own": {}, **{name: {name: value} for name, value in TUNED.items()}, "both": TUNED}
 
 # Runs in its own process.
 TRAINING = """
@@ -76,11 +69,7 @@ def measure(games: int, repeats: int) -> dict[str, object]:
     speeds = in_turns(plays, steps=max(16, 200_000 // games), repeats=repeats)
     own = speeds["XLA's own"]
     rows = [
-        {
-            "options": name,
-            "ratio": statistics.median(speed.ratios_to(own)),
-            **speed.as_dict(),
-        }
+        {"options": name, "ratio": statistics.median(speed.ratios_to(own)), **speed.as_dict()}
         for name, speed in speeds.items()
     ]
     return {"num_envs": games, "rows": rows}

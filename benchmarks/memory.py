@@ -18,11 +18,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from hackmatrix_rl.agent import (
-    IDENTITY_SCALE,
-    Batch,
-    PPOLoss,
-)
+from hackmatrix_rl.agent import IDENTITY_SCALE, Batch, PPOLoss
 from hackmatrix_rl.agent.networks import build_network
 from hackmatrix_rl.agent.precision import precision
 from hackmatrix_rl.env import HackMatrix

@@ -18,10 +18,7 @@ import jax
 import jax.numpy as jnp
 
 from hackmatrix_rl import HackMatrix
-from hackmatrix_rl.agent import (
-    Batch,
-    PPOLoss,
-)
+from hackmatrix_rl.agent import Batch, PPOLoss
 from hackmatrix_rl.agent.networks import build_network
 from hackmatrix_rl.agent.precision import precision
 from hackmatrix_rl.system import describe_device

@@ -24,26 +24,10 @@ import jax.numpy as jnp
 from hackmatrix_rl.algorithms.ppo import PPOConfig
 from hackmatrix_rl.batching import Chance
 from hackmatrix_rl.bench._environment_speed import random_legal
-from hackmatrix_rl.env import (
-    HackMatrix,
-    Timestep,
-    compact_observation,
-    env_keys,
-)
-from hackmatrix_rl.game import (
-    State,
-    legal_actions,
-)
-from hackmatrix_rl.game._actions import (
-    apply_action,
-    is_legal,
-)
-from hackmatrix_rl.game._enemy_turn import (
-    arrive,
-    enemy_turn,
-    move_enemies,
-    spawn,
-)
+from hackmatrix_rl.env import HackMatrix, Timestep, compact_observation, env_keys
+from hackmatrix_rl.game import State, legal_actions
+from hackmatrix_rl.game._actions import apply_action, is_legal
+from hackmatrix_rl.game._enemy_turn import arrive, enemy_turn, move_enemies, spawn
 from hackmatrix_rl.game._history import remember
 from hackmatrix_rl.game._rewards import reward_terms
 from hackmatrix_rl.game._stage import set_up_if

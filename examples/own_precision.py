@@ -13,10 +13,7 @@ import jax
 import jax.numpy as jnp
 
 import hackmatrix_rl as hm
-from hackmatrix_rl.agent.precision import (
-    parameters_of,
-    split_trainable,
-)
+from hackmatrix_rl.agent.precision import parameters_of, split_trainable
 from hackmatrix_rl.env import CartPole
 
 

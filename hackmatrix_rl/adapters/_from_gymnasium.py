@@ -227,10 +227,7 @@ class GymnasiumGames(Environment):
         return state, _timestep(state, (seen, seen, mask, mask, zero, no, no))
 
     def step(
-        self,
-        state: HostState,
-        actions: Int32[Array, " num_envs"],
-        keys: Key[Array, " num_envs"],
+        self, state: HostState, actions: Int32[Array, " num_envs"], keys: Key[Array, " num_envs"]
     ) -> tuple[HostState, Timestep]:
         """Plays one action in each game."""
         check_actions(actions, keys)

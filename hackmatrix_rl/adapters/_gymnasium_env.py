@@ -8,13 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int32, Key
 
-from hackmatrix_rl.adapters._gymnasium_spaces import (
-    Form,
-    Seen,
-    actions_of,
-    look,
-    space_of,
-)
+from hackmatrix_rl.adapters._gymnasium_spaces import Form, Seen, actions_of, look, space_of
 from hackmatrix_rl.env import HackMatrixGame
 from hackmatrix_rl.game import GameConfig, League, State, play
 from hackmatrix_rl.view import draw, frame_of, image_of, text_of

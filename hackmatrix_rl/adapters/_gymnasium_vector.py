@@ -9,13 +9,7 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 from jaxtyping import Array, Key
 
-from hackmatrix_rl.adapters._gymnasium_spaces import (
-    Form,
-    Seen,
-    actions_of,
-    look,
-    space_of,
-)
+from hackmatrix_rl.adapters._gymnasium_spaces import Form, Seen, actions_of, look, space_of
 from hackmatrix_rl.env import HackMatrix, HackMatrixState, Timestep, env_keys
 from hackmatrix_rl.game import GameConfig, League
 
@@ -72,9 +66,7 @@ class HackMatrixVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self._environment = HackMatrix(
-            config=GameConfig.of_league(league),
-            max_steps=max_episode_steps,
-            observation="classic",
+            config=GameConfig.of_league(league), max_steps=max_episode_steps, observation="classic"
         )
         self._observation = observation
         self._state: HackMatrixState | None = None

@@ -74,10 +74,7 @@ class GymnaxFace(environment.Environment[FaceState, FaceParams]):
         played = self.game.play(state.game, jnp.asarray(action, jnp.int32), key=key)
         after = FaceState(game=played.state, time=state.time + 1)
         over = jnp.asarray(played.terminated)
-        info = {
-            "discount": jnp.where(over, 0.0, 1.0),
-            "action_mask": self.action_mask(after),
-        }
+        info = {"discount": jnp.where(over, 0.0, 1.0), "action_mask": self.action_mask(after)}
         seen, after = jax.lax.stop_gradient((self.get_obs(after), after))
         return seen, after, jnp.asarray(played.reward, jnp.float32), over, info
 

@@ -3,39 +3,19 @@
 Each module here can be used alone, in a notebook; `hackmatrix_rl.algorithms` composes them.
 """
 
-from hackmatrix_rl.agent._action_choice import (
-    DRAWN,
-    ActionChoice,
-)
-from hackmatrix_rl.agent._auxiliary import (
-    AuxiliaryLoss,
-    AuxiliaryMetrics,
-    AuxiliaryTargets,
-)
+from hackmatrix_rl.agent._action_choice import DRAWN, ActionChoice
+from hackmatrix_rl.agent._auxiliary import AuxiliaryLoss, AuxiliaryMetrics, AuxiliaryTargets
 from hackmatrix_rl.agent._batch import Batch
-from hackmatrix_rl.agent._collector_state import (
-    CollectorState,
-    start_collector,
-)
+from hackmatrix_rl.agent._collector_state import CollectorState, start_collector
 from hackmatrix_rl.agent._contract import (
     check_is_policy,
     check_policy,
     check_policy_shapes,
     precision_of,
 )
-from hackmatrix_rl.agent._distribution import (
-    MaskedCategorical,
-)
-from hackmatrix_rl.agent._gae import (
-    GAE,
-    AdvantageEstimator,
-    Targets,
-)
-from hackmatrix_rl.agent._loss import (
-    LossMetrics,
-    PPOLoss,
-    Unrolled,
-)
+from hackmatrix_rl.agent._distribution import MaskedCategorical
+from hackmatrix_rl.agent._gae import GAE, AdvantageEstimator, Targets
+from hackmatrix_rl.agent._loss import LossMetrics, PPOLoss, Unrolled
 from hackmatrix_rl.agent._q_values import (
     EpsilonGreedyChoice,
     QLosses,
@@ -43,12 +23,7 @@ from hackmatrix_rl.agent._q_values import (
     epsilon_greedy,
     value_of,
 )
-from hackmatrix_rl.agent._rollout import (
-    Collector,
-    EpisodeSums,
-    Rollout,
-    RolloutCollector,
-)
+from hackmatrix_rl.agent._rollout import Collector, EpisodeSums, Rollout, RolloutCollector
 from hackmatrix_rl.agent._schedules import (
     Constant,
     Cosine,
@@ -59,12 +34,7 @@ from hackmatrix_rl.agent._schedules import (
     ends_of,
     scheduled_at,
 )
-from hackmatrix_rl.agent._value_scale import (
-    IDENTITY_SCALE,
-    IdentityScale,
-    RunningScale,
-    ValueScale,
-)
+from hackmatrix_rl.agent._value_scale import IDENTITY_SCALE, IdentityScale, RunningScale, ValueScale
 
 __all__ = [
     "DRAWN",

@@ -29,9 +29,7 @@ class MaskedCategorical(eqx.Module):
     support: Bool[Array, "*batch num_actions"]
 
     def __init__(
-        self,
-        logits: Float32[Array, "*batch num_actions"],
-        mask: Bool[Array, "*batch num_actions"],
+        self, logits: Float32[Array, "*batch num_actions"], mask: Bool[Array, "*batch num_actions"]
     ) -> None:
         """Normalises the logits over the legal actions.
 

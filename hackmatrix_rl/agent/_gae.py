@@ -9,10 +9,7 @@ from jaxtyping import Array, Float32
 
 from hackmatrix_rl.agent._rollout import Rollout
 from hackmatrix_rl.agent._schedules import Scheduled, ends_of, number_of
-from hackmatrix_rl.agent._value_scale import (
-    IDENTITY_SCALE,
-    ValueScale,
-)
+from hackmatrix_rl.agent._value_scale import IDENTITY_SCALE, ValueScale
 
 
 class Targets(eqx.Module):
@@ -74,11 +71,7 @@ class GAE(AdvantageEstimator):
                 if not 0 <= number <= 1:
                     raise ValueError(f"{name} must be in [0, 1], not {number}")
 
-    def __call__(
-        self,
-        rollout: Rollout,
-        value_scale: ValueScale = IDENTITY_SCALE,
-    ) -> Targets:
+    def __call__(self, rollout: Rollout, value_scale: ValueScale = IDENTITY_SCALE) -> Targets:
         """Advantages and value targets of a rollout.
 
         Args:

@@ -6,19 +6,11 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Float32
 
-from hackmatrix_rl.agent._auxiliary import (
-    AuxiliaryLoss,
-    AuxiliaryMetrics,
-)
+from hackmatrix_rl.agent._auxiliary import AuxiliaryLoss, AuxiliaryMetrics
 from hackmatrix_rl.agent._batch import Batch
 from hackmatrix_rl.agent._distribution import MaskedCategorical
 from hackmatrix_rl.agent._schedules import Scheduled, ends_of, number_of
-from hackmatrix_rl.agent.networks import (
-    ActorCritic,
-    Evaluator,
-    TrunkEvaluator,
-    evaluator_of,
-)
+from hackmatrix_rl.agent.networks import ActorCritic, Evaluator, TrunkEvaluator, evaluator_of
 
 
 class LossMetrics(eqx.Module):
@@ -245,9 +237,7 @@ class PPOLoss(eqx.Module):
         )
 
     def _policy_loss(
-        self,
-        ratio: Float32[Array, "num_steps batch"],
-        advantage: Float32[Array, "num_steps batch"],
+        self, ratio: Float32[Array, "num_steps batch"], advantage: Float32[Array, "num_steps batch"]
     ) -> Float32[Array, ""]:
         clipped = jnp.clip(ratio, 1.0 - self.clip_coef, 1.0 + self.clip_coef)
         return -jnp.mean(jnp.minimum(ratio * advantage, clipped * advantage))

@@ -13,20 +13,9 @@ from hackmatrix_rl.agent._auxiliary import stacked_terms
 from hackmatrix_rl.agent._axes import PER_ENVIRONMENT, SHARED, environment_axes
 from hackmatrix_rl.agent._collector_state import CollectorState, start_collector
 from hackmatrix_rl.agent._distribution import MaskedCategorical
-from hackmatrix_rl.agent.networks import (
-    ActorCritic,
-    Evaluator,
-    evaluator_of,
-    reset_carry,
-)
-from hackmatrix_rl.agent.precision import (
-    FLOAT32,
-    PrecisionPolicy,
-)
-from hackmatrix_rl.env import (
-    Environment,
-    Timestep,
-)
+from hackmatrix_rl.agent.networks import ActorCritic, Evaluator, evaluator_of, reset_carry
+from hackmatrix_rl.agent.precision import FLOAT32, PrecisionPolicy
+from hackmatrix_rl.env import Environment, Timestep
 
 
 class EpisodeSums(eqx.Module):

@@ -13,29 +13,11 @@ from hackmatrix_rl.batching._bits import (
     size_of,
     union,
 )
-from hackmatrix_rl.batching._compaction import (
-    Chunk,
-    for_each_chunk,
-)
-from hackmatrix_rl.batching._hashed_random import (
-    Chance,
-    below,
-    random_bit,
-)
-from hackmatrix_rl.batching._packed import (
-    BitField,
-    Packed,
-    fields,
-)
-from hackmatrix_rl.batching._select import (
-    only_first,
-    pick,
-    ranks,
-    select,
-)
-from hackmatrix_rl.batching._side_by_side import (
-    side_by_side,
-)
+from hackmatrix_rl.batching._compaction import Chunk, for_each_chunk
+from hackmatrix_rl.batching._hashed_random import Chance, below, random_bit
+from hackmatrix_rl.batching._packed import BitField, Packed, fields
+from hackmatrix_rl.batching._select import only_first, pick, ranks, select
+from hackmatrix_rl.batching._side_by_side import side_by_side
 from hackmatrix_rl.batching._sparse import (
     first_indices,
     first_success,

@@ -7,11 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int32, PyTree
 
-from hackmatrix_rl.batching._bits import (
-    nth_bit,
-    size_of,
-    words_of_flags,
-)
+from hackmatrix_rl.batching._bits import nth_bit, size_of, words_of_flags
 
 Value = TypeVar("Value", bound=PyTree)
 
@@ -31,10 +27,7 @@ class Chunk(NamedTuple):
 
 
 def for_each_chunk(
-    members: Bool[Array, " size"],
-    width: int,
-    body: Callable[[Chunk, Value], Value],
-    value: Value,
+    members: Bool[Array, " size"], width: int, body: Callable[[Chunk, Value], Value], value: Value
 ) -> Value:
     """Hands the members (the places of true flags) to `body`, a chunk at a time.
 

@@ -7,12 +7,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Int32, Key, UInt32
 
-from hackmatrix_rl.batching._bits import (
-    materialize,
-    nth_bit,
-    right,
-    size_of,
-)
+from hackmatrix_rl.batching._bits import materialize, nth_bit, right, size_of
 
 _GOLDEN = np.uint32(0x9E3779B9)
 """2**32 over the golden ratio: multiples of it are far apart for neighbouring numbers."""

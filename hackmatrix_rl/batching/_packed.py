@@ -12,12 +12,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, ArrayLike, Bool, Int32, UInt32
 
-from hackmatrix_rl.batching._bits import (
-    has_any,
-    left,
-    masked,
-    right,
-)
+from hackmatrix_rl.batching._bits import has_any, left, masked, right
 
 Records = TypeVar("Records", bound="Packed")
 

@@ -16,12 +16,7 @@ import numpy as np
 from jax.custom_batching import custom_vmap
 from jaxtyping import Array, Bool, Int32, PyTree
 
-from hackmatrix_rl.batching._bits import (
-    ONE_BIT,
-    materialize,
-    size_of,
-    words_of_flags,
-)
+from hackmatrix_rl.batching._bits import ONE_BIT, materialize, size_of, words_of_flags
 
 _MOST_PAIRED = 4096  # words to compare in pairs: 16 MB of pairs, 131,072 games
 

@@ -9,18 +9,10 @@ import equinox as eqx
 import jax
 from jax.sharding import Mesh
 
-from hackmatrix_rl.bench._environment_speed import (
-    RandomPlay,
-    Speed,
-    speed_of,
-)
+from hackmatrix_rl.bench._environment_speed import RandomPlay, Speed, speed_of
 from hackmatrix_rl.config import RolloutConfig, TrainConfig
 from hackmatrix_rl.env import env_keys
-from hackmatrix_rl.runs import (
-    compose,
-    run_keys,
-    versions,
-)
+from hackmatrix_rl.runs import compose, run_keys, versions
 from hackmatrix_rl.system import peak_memory
 from hackmatrix_rl.training import Trainer, compiler_options
 
@@ -81,12 +73,7 @@ def benchmark(
     environment = trainer.environment
     games, timestep = jax.jit(environment.reset)(env_keys(training_key, config.num_envs))
     play = RandomPlay(
-        environment,
-        games,
-        timestep.mask,
-        mesh=trainer.mesh,
-        seed=config.seed,
-        clock=clock,
+        environment, games, timestep.mask, mesh=trainer.mesh, seed=config.seed, clock=clock
     )
     steps = config.steps_of_each * config.updates_per_dispatch
     speeds = {"env": speed_of(play, steps=steps, repeats=repeats)}

@@ -14,23 +14,11 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding
 from jaxtyping import Array, Bool, Int32, Key, PyTree, UInt32
 
-from hackmatrix_rl.batching import (
-    Chance,
-    random_bit,
-)
-from hackmatrix_rl.env import (
-    Environment,
-    Timestep,
-    env_keys,
-)
+from hackmatrix_rl.batching import Chance, random_bit
+from hackmatrix_rl.env import Environment, Timestep, env_keys
 from hackmatrix_rl.training import compiler_options
-from hackmatrix_rl.training.compiled import (
-    program_bytes,
-)
-from hackmatrix_rl.training.sharding import (
-    BY_ENVIRONMENT,
-    REPLICATED,
-)
+from hackmatrix_rl.training.compiled import program_bytes
+from hackmatrix_rl.training.sharding import BY_ENVIRONMENT, REPLICATED
 
 
 @dataclass(frozen=True)

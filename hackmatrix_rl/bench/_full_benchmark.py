@@ -9,23 +9,10 @@ import jax
 
 from hackmatrix_rl.bench._benchmark import train_speed
 from hackmatrix_rl.bench._environment_speed import Speed
-from hackmatrix_rl.bench._speed_curve import (
-    Point,
-    SpeedCurve,
-    bytes_a_game,
-)
-from hackmatrix_rl.config import (
-    TrainConfig,
-)
-from hackmatrix_rl.errors import (
-    ConfigError,
-)
-from hackmatrix_rl.runs import (
-    compose,
-    estimate_memory,
-    make_mesh,
-    run_keys,
-)
+from hackmatrix_rl.bench._speed_curve import Point, SpeedCurve, bytes_a_game
+from hackmatrix_rl.config import TrainConfig
+from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.runs import compose, estimate_memory, make_mesh, run_keys
 from hackmatrix_rl.system import available_memory, chosen_devices
 
 PRECISIONS = ("f32", "bf16")
@@ -137,12 +124,7 @@ def _environment_parts(
     fitting = [size for size in sizes if room is None or each * size <= room[0]]
     if fitting:
         curve = SpeedCurve(
-            environment,
-            max(fitting),
-            mesh=devices,
-            repeats=repeats,
-            seed=config.seed,
-            clock=clock,
+            environment, max(fitting), mesh=devices, repeats=repeats, seed=config.seed, clock=clock
         )
     for size in sizes:
         if size not in fitting:

@@ -10,26 +10,11 @@ from typing import Any
 import jax
 
 from hackmatrix_rl.adapters import from_pgx
-from hackmatrix_rl.bench._benchmark import (
-    GAME_SIZES,
-    chosen_sizes,
-    device_of,
-)
-from hackmatrix_rl.bench._environment_speed import (
-    RandomPlay,
-    Speed,
-    Timed,
-)
+from hackmatrix_rl.bench._benchmark import GAME_SIZES, chosen_sizes, device_of
+from hackmatrix_rl.bench._environment_speed import RandomPlay, Speed, Timed
 from hackmatrix_rl.config import TrainConfig
-from hackmatrix_rl.env import (
-    Environment,
-    env_keys,
-)
-from hackmatrix_rl.runs import (
-    check_played,
-    make_mesh,
-    versions,
-)
+from hackmatrix_rl.env import Environment, env_keys
+from hackmatrix_rl.runs import check_played, make_mesh, versions
 
 PGX_GAME = "minatar-asterix"
 STEPS = 128
@@ -107,10 +92,7 @@ def compare_with_pgx(
         ConfigError: pgx is not installed, or the games do not divide over the devices.
     """
     name = f"pgx {PGX_GAME}"
-    environments: dict[str, Environment] = {
-        "env": config.environment(),
-        name: from_pgx(PGX_GAME),
-    }
+    environments: dict[str, Environment] = {"env": config.environment(), name: from_pgx(PGX_GAME)}
     devices = make_mesh(config)
     check_played(config.environment(), math.ceil(config.num_envs / devices.size))
     keys = env_keys(jax.random.key(config.seed), config.num_envs)

@@ -12,23 +12,9 @@ from jax.sharding import Mesh
 from jaxtyping import Array, Int32, Key
 
 from hackmatrix_rl.batching import Chance
-from hackmatrix_rl.bench._environment_speed import (
-    RandomPlay,
-    Speed,
-)
-from hackmatrix_rl.env import (
-    HackMatrix,
-    HackMatrixState,
-    Timestep,
-    env_keys,
-)
-from hackmatrix_rl.game import (
-    FIRST_INTERVAL,
-    State,
-    blank_position,
-    empty_history,
-    set_up_stage,
-)
+from hackmatrix_rl.bench._environment_speed import RandomPlay, Speed
+from hackmatrix_rl.env import HackMatrix, HackMatrixState, Timestep, env_keys
+from hackmatrix_rl.game import FIRST_INTERVAL, State, blank_position, empty_history, set_up_stage
 
 LATE_STAGE = 6
 ARRIVAL_STEPS, LATE_STEPS = 2, 6

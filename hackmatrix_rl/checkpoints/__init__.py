@@ -1,8 +1,6 @@
 """Checkpoints: the training state on disk."""
 
-from hackmatrix_rl.checkpoints._complaints import (
-    Complaints,
-)
+from hackmatrix_rl.checkpoints._complaints import Complaints
 from hackmatrix_rl.checkpoints._finder import (
     Report,
     checkpoints_in,
@@ -10,47 +8,21 @@ from hackmatrix_rl.checkpoints._finder import (
     run_of,
     whole_checkpoint,
 )
-from hackmatrix_rl.checkpoints._initial import (
-    initial_settings,
-    initial_weights,
-)
-from hackmatrix_rl.checkpoints._manifest import (
-    NAME,
-)
+from hackmatrix_rl.checkpoints._initial import initial_settings, initial_weights
+from hackmatrix_rl.checkpoints._manifest import NAME
 from hackmatrix_rl.checkpoints._metadata import (
     FORMAT,
     check_playable,
     check_resumable,
     read_metadata,
 )
-from hackmatrix_rl.checkpoints._names import (
-    valid_names,
-)
-from hackmatrix_rl.checkpoints._policy_file import (
-    save,
-)
-from hackmatrix_rl.checkpoints._reader import (
-    Loaded,
-    load,
-    read_arrays,
-    restore,
-    to_device,
-)
-from hackmatrix_rl.checkpoints._shipped import (
-    CARD,
-    PRETRAINED,
-    in_league,
-)
-from hackmatrix_rl.checkpoints._trim import (
-    trim_checkpoint,
-)
-from hackmatrix_rl.checkpoints._writer import (
-    CheckpointWriter,
-    SaveResult,
-)
-from hackmatrix_rl.training import (
-    Stored,
-)
+from hackmatrix_rl.checkpoints._names import valid_names
+from hackmatrix_rl.checkpoints._policy_file import save
+from hackmatrix_rl.checkpoints._reader import Loaded, load, read_arrays, restore, to_device
+from hackmatrix_rl.checkpoints._shipped import CARD, PRETRAINED, in_league
+from hackmatrix_rl.checkpoints._trim import trim_checkpoint
+from hackmatrix_rl.checkpoints._writer import CheckpointWriter, SaveResult
+from hackmatrix_rl.training import Stored
 
 __all__ = [
     "CARD",

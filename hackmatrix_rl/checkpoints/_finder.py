@@ -9,26 +9,12 @@ from typing import Any
 from etils import epath
 
 from hackmatrix_rl.checkpoints._manifest import NAME as MANIFEST
-from hackmatrix_rl.checkpoints._manifest import (
-    damage,
-    not_plain,
-)
-from hackmatrix_rl.checkpoints._metadata import (
-    METADATA,
-    METADATA_1,
-    metadata_file,
-)
+from hackmatrix_rl.checkpoints._manifest import damage, not_plain
+from hackmatrix_rl.checkpoints._metadata import METADATA, METADATA_1, metadata_file
 from hackmatrix_rl.checkpoints._names import valid_names
 from hackmatrix_rl.checkpoints._shipped import shipped_checkpoint
-from hackmatrix_rl.errors import (
-    ConfigError,
-    DamagedFileError,
-    NoCheckpointError,
-)
-from hackmatrix_rl.system import (
-    read_json,
-    storage_path,
-)
+from hackmatrix_rl.errors import ConfigError, DamagedFileError, NoCheckpointError
+from hackmatrix_rl.system import read_json, storage_path
 
 _UPDATE = re.compile("0|[1-9][0-9]*")  # names of checkpoints
 
@@ -89,11 +75,7 @@ def _found_at(
 
 
 def whole_checkpoint(
-    folder: epath.Path,
-    best: bool = False,
-    report: Report = warnings.warn,
-    *,
-    of: str | None = None,
+    folder: epath.Path, best: bool = False, report: Report = warnings.warn, *, of: str | None = None
 ) -> epath.Path | None:
     """The newest (or best) checkpoint in a folder that is neither incomplete nor damaged.
 

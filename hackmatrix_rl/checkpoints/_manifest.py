@@ -10,14 +10,8 @@ from collections.abc import Iterator
 
 from etils import epath
 
-from hackmatrix_rl.errors import (
-    DamagedFileError,
-)
-from hackmatrix_rl.system import (
-    open_regular,
-    read_json,
-    write_json,
-)
+from hackmatrix_rl.errors import DamagedFileError
+from hackmatrix_rl.system import open_regular, read_json, write_json
 
 NAME = "manifest.json"
 _CHUNK = 1 << 20

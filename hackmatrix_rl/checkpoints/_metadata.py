@@ -10,22 +10,10 @@ from typing import Any
 
 from etils import epath
 
-from hackmatrix_rl.checkpoints._names import (
-    LONGEST_ID,
-    name_trouble,
-)
-from hackmatrix_rl.config import (
-    TrainConfig,
-    algorithms,
-    baseline_algorithm,
-    config_from_dict,
-)
+from hackmatrix_rl.checkpoints._names import LONGEST_ID, name_trouble
+from hackmatrix_rl.config import TrainConfig, algorithms, baseline_algorithm, config_from_dict
 from hackmatrix_rl.env import GameIdentity
-from hackmatrix_rl.errors import (
-    ConfigError,
-    DamagedFileError,
-    shortened,
-)
+from hackmatrix_rl.errors import ConfigError, DamagedFileError, shortened
 from hackmatrix_rl.system import read_json
 
 FORMAT = 4

@@ -33,32 +33,16 @@ from etils import epath
 
 from hackmatrix_rl.agent import ValueScale, check_is_policy, ends_of
 from hackmatrix_rl.agent.networks import ActorCritic
-from hackmatrix_rl.checkpoints._finder import (
-    Report,
-    find_checkpoint,
-)
-from hackmatrix_rl.checkpoints._metadata import (
-    check_playable,
-    hackmatrix_config,
-    read_metadata,
-)
+from hackmatrix_rl.checkpoints._finder import Report, find_checkpoint
+from hackmatrix_rl.checkpoints._metadata import check_playable, hackmatrix_config, read_metadata
 from hackmatrix_rl.checkpoints._policy_file import POLICY
 from hackmatrix_rl.checkpoints._shipped import CARD
 from hackmatrix_rl.config import TrainConfig, check_trusted, schedule_of
 from hackmatrix_rl.env import HackMatrix
-from hackmatrix_rl.errors import (
-    ConfigError,
-    DamagedFileError,
-)
+from hackmatrix_rl.errors import ConfigError, DamagedFileError
 from hackmatrix_rl.evaluation import PolicyAgent
 from hackmatrix_rl.system import read_bounded, read_json
-from hackmatrix_rl.training import (
-    Stored,
-    Tree,
-    is_tree_file,
-    leaves_by_path,
-    read_tree,
-)
+from hackmatrix_rl.training import Stored, Tree, is_tree_file, leaves_by_path, read_tree
 
 Module = TypeVar("Module", bound=eqx.Module)
 Policy = TypeVar("Policy", bound=ActorCritic)
@@ -328,8 +312,7 @@ def _check_array_names(file: epath.Path) -> None:
 def _reader() -> ocp.Checkpointer:
     return ocp.Checkpointer(
         ocp.CompositeCheckpointHandler(
-            policy=ocp.PyTreeCheckpointHandler(),
-            training=ocp.PyTreeCheckpointHandler(),
+            policy=ocp.PyTreeCheckpointHandler(), training=ocp.PyTreeCheckpointHandler()
         )
     )
 

@@ -16,29 +16,14 @@ from etils import epath
 from jaxtyping import PyTree
 
 from hackmatrix_rl.agent.networks import ActorCritic
-from hackmatrix_rl.checkpoints._finder import (
-    checkpoints_in,
-    mean_return,
-    run_of,
-)
+from hackmatrix_rl.checkpoints._finder import checkpoints_in, mean_return, run_of
 from hackmatrix_rl.checkpoints._manifest import NAME as MANIFEST
 from hackmatrix_rl.checkpoints._manifest import write_manifest
-from hackmatrix_rl.checkpoints._metadata import (
-    FORMAT,
-    METADATA,
-    identity_of,
-)
+from hackmatrix_rl.checkpoints._metadata import FORMAT, METADATA, identity_of
 from hackmatrix_rl.checkpoints._reader import absolute
 from hackmatrix_rl.config import RunConfig
-from hackmatrix_rl.system import (
-    describe_device,
-    set_aside,
-    write_json,
-)
-from hackmatrix_rl.training import (
-    arrays_to_store,
-    random_keys,
-)
+from hackmatrix_rl.system import describe_device, set_aside, write_json
+from hackmatrix_rl.training import arrays_to_store, random_keys
 
 _UNFINISHED = ".orbax-checkpoint-tmp"
 _TIMEOUT_SECONDS = 300  # how long processes wait for one another at the end of a save

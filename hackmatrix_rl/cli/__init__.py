@@ -1,9 +1,5 @@
 """The command line: one small file for each command."""
 
-from hackmatrix_rl.cli._main import (
-    main,
-)
+from hackmatrix_rl.cli._main import main
 
-__all__ = [
-    "main",
-]
+__all__ = ["main"]

@@ -24,20 +24,12 @@ from hackmatrix_rl.bench import (
     device_of,
     full_benchmark,
 )
-from hackmatrix_rl.cli._grouped import (
-    GroupedOptions,
-)
+from hackmatrix_rl.cli._grouped import GroupedOptions
 from hackmatrix_rl.cli._run_options import trust_option
-from hackmatrix_rl.cli._settings import (
-    chosen_config,
-    config_options,
-    settings_epilog,
-)
+from hackmatrix_rl.cli._settings import chosen_config, config_options, settings_epilog
 from hackmatrix_rl.cli._working import Working
 from hackmatrix_rl.config import TrainConfig, algorithms_of, baseline_algorithm
-from hackmatrix_rl.errors import (
-    ConfigError,
-)
+from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.runs import make_mesh, versions
 from hackmatrix_rl.system import check_output_file, write_json
 

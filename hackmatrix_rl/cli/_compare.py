@@ -20,16 +20,9 @@ from hackmatrix_rl.config import (
     preset_names,
     read_settings,
 )
-from hackmatrix_rl.errors import (
-    ConfigError,
-)
+from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.evaluation import Estimate, Verdict
-from hackmatrix_rl.runs import (
-    Comparison,
-    compare,
-    config_here,
-    contender,
-)
+from hackmatrix_rl.runs import Comparison, compare, config_here, contender
 from hackmatrix_rl.system import select_device
 
 STATUS = {Verdict.WITHIN: 0, Verdict.WORSE: 10, Verdict.NOT_SHOWN: 11}
@@ -183,10 +176,7 @@ def comparison_table(found: Comparison) -> Table:
             "mean return",
             [_interval(each) for each in (found.judgement.baseline, found.judgement.candidate)],
         ),
-        (
-            f"KL({found.names[0]} || ...)",
-            [_mean(each) for each in divergences],
-        ),
+        (f"KL({found.names[0]} || ...)", [_mean(each) for each in divergences]),
     ]
     for label, texts in rows:
         table.add_row(label, *texts)

@@ -11,17 +11,10 @@ from rich.console import Console
 from hackmatrix_rl.cli._command import Command
 from hackmatrix_rl.cli._failures import tell
 from hackmatrix_rl.cli._player import chosen_player, named, player_options
-from hackmatrix_rl.cli._settings import (
-    AGENT,
-)
-from hackmatrix_rl.cli._summary import (
-    summary_table,
-)
+from hackmatrix_rl.cli._settings import AGENT
+from hackmatrix_rl.cli._summary import summary_table
 from hackmatrix_rl.cli._working import Working, evaluating
-from hackmatrix_rl.config import (
-    COUNTED,
-    MOST_EPISODES,
-)
+from hackmatrix_rl.config import COUNTED, MOST_EPISODES
 from hackmatrix_rl.env import HackMatrix
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.evaluation import Evaluation, evaluate
@@ -173,13 +166,7 @@ def replay_folder(choice: str | None, folder: Path | None) -> Path:
 
 
 def write_replays(
-    found: Evaluation,
-    environment: HackMatrix,
-    folder: Path,
-    choice: str,
-    *,
-    seed: int,
-    player: str,
+    found: Evaluation, environment: HackMatrix, folder: Path, choice: str, *, seed: int, player: str
 ) -> None:
     """Plays the chosen games again, and writes them down.
 

@@ -5,16 +5,8 @@ from typing import NoReturn
 
 import click
 
-from hackmatrix_rl.errors import (
-    AgreedError,
-    ConfigError,
-    printable,
-)
-from hackmatrix_rl.system import (
-    ExitCode,
-    is_single_process,
-    leave,
-)
+from hackmatrix_rl.errors import AgreedError, ConfigError, printable
+from hackmatrix_rl.system import ExitCode, is_single_process, leave
 
 MOST_CHARACTERS = 600
 """Of a line: more is no message, but what a file put into it."""

@@ -11,10 +11,7 @@ import click
 from click.exceptions import NoSuchCommand, NoSuchOption
 
 from hackmatrix_rl.cli._added_flags import added_flags
-from hackmatrix_rl.cli._output import (
-    OutputLostError,
-    own_streams,
-)
+from hackmatrix_rl.cli._output import OutputLostError, own_streams
 from hackmatrix_rl.cli._working import Working
 
 _REGISTRY = "hackmatrix_rl.algorithms"

@@ -19,12 +19,8 @@ from hackmatrix_rl.cli._replay_files import (
     played_again,
     takeover_options,
 )
-from hackmatrix_rl.cli._run_options import (
-    trust_option,
-)
-from hackmatrix_rl.cli._settings import (
-    AGENT,
-)
+from hackmatrix_rl.cli._run_options import trust_option
+from hackmatrix_rl.cli._settings import AGENT
 from hackmatrix_rl.env import HackMatrix
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.runs import find_player
@@ -42,11 +38,7 @@ from hackmatrix_rl.view.terminal import ScoreTable, Seat, check_terminal, play_i
     "game is another one.",
 )
 @click.option(
-    "--agent",
-    metavar=AGENT,
-    default="runner",
-    show_default=True,
-    help="Who gives hints (key h).",
+    "--agent", metavar=AGENT, default="runner", show_default=True, help="Who gives hints (key h)."
 )
 @search_option
 @takeover_options

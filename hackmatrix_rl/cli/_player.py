@@ -7,13 +7,8 @@ from typing import Any, TypeVar
 import click
 
 from hackmatrix_rl.cli._failures import tell
-from hackmatrix_rl.cli._run_options import (
-    checkpoint_options,
-    trust_option,
-)
-from hackmatrix_rl.cli._settings import (
-    league_option,
-)
+from hackmatrix_rl.cli._run_options import checkpoint_options, trust_option
+from hackmatrix_rl.cli._settings import league_option
 from hackmatrix_rl.cli._working import Working
 from hackmatrix_rl.env import HackMatrix
 from hackmatrix_rl.evaluation import Agent, PolicyAgent

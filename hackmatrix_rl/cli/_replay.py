@@ -10,12 +10,8 @@ from hackmatrix_rl.cli._command import Command
 from hackmatrix_rl.cli._failures import tell
 from hackmatrix_rl.cli._game_outputs import GameOutputs, output_options
 from hackmatrix_rl.cli._replay_files import league_to_play, played_again
-from hackmatrix_rl.cli._run_options import (
-    trust_option,
-)
-from hackmatrix_rl.cli._settings import (
-    AGENT,
-)
+from hackmatrix_rl.cli._run_options import trust_option
+from hackmatrix_rl.cli._settings import AGENT
 from hackmatrix_rl.cli._working import Working
 from hackmatrix_rl.runs import find_player
 from hackmatrix_rl.system import compiling, enable_compilation_cache
@@ -30,11 +26,7 @@ from hackmatrix_rl.view.replays import Mind, Replay
     metavar="NUMBER",
     help="Play only so many moves; the default is all.",
 )
-@click.option(
-    "--agent",
-    metavar=AGENT,
-    help="Show what this agent thinks of each position.",
-)
+@click.option("--agent", metavar=AGENT, help="Show what this agent thinks of each position.")
 @output_options
 @trust_option
 def replay_command(

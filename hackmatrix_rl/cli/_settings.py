@@ -31,10 +31,7 @@ from hackmatrix_rl.config import (
     rename,
     renamed_line,
 )
-from hackmatrix_rl.errors import (
-    ConfigError,
-    flag,
-)
+from hackmatrix_rl.errors import ConfigError, flag
 from hackmatrix_rl.game import LEAGUES
 from hackmatrix_rl.runs import config_here
 from hackmatrix_rl.system import select_device

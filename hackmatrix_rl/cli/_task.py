@@ -11,9 +11,7 @@ import jax
 from rich.console import Console
 
 from hackmatrix_rl.cli._output import spare_output
-from hackmatrix_rl.cli._settings import (
-    given_settings,
-)
+from hackmatrix_rl.cli._settings import given_settings
 from hackmatrix_rl.cli._working import Working
 from hackmatrix_rl.config import RunConfig
 from hackmatrix_rl.runs import RunFolder, RunResult, launch

@@ -10,40 +10,16 @@ from rich.console import Console
 
 from hackmatrix_rl.agent.networks import ActorCritic, module_of
 from hackmatrix_rl.cli._grouped import TrainOptions
-from hackmatrix_rl.cli._run_options import (
-    run_options,
-)
-from hackmatrix_rl.cli._settings import (
-    chosen_config,
-    config_options,
-)
-from hackmatrix_rl.cli._summary import (
-    summary_table,
-)
+from hackmatrix_rl.cli._run_options import run_options
+from hackmatrix_rl.cli._settings import chosen_config, config_options
+from hackmatrix_rl.cli._summary import summary_table
 from hackmatrix_rl.cli._task import Task, machine, run_task
 from hackmatrix_rl.cli._working import Working, evaluating
 from hackmatrix_rl.config import TrainConfig, algorithms_of, baseline_algorithm
-from hackmatrix_rl.errors import (
-    ConfigError,
-)
-from hackmatrix_rl.evaluation import (
-    Agent,
-    RandomAgent,
-    Runner,
-    evaluate_all,
-)
-from hackmatrix_rl.runs import (
-    ReplayWriter,
-    RunFolder,
-    RunResult,
-    draw_curve,
-    send_summary,
-)
-from hackmatrix_rl.system import (
-    ExitCode,
-    describe_device,
-    write_json,
-)
+from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.evaluation import Agent, RandomAgent, Runner, evaluate_all
+from hackmatrix_rl.runs import ReplayWriter, RunFolder, RunResult, draw_curve, send_summary
+from hackmatrix_rl.system import ExitCode, describe_device, write_json
 
 _BY = baseline_algorithm()
 EXAMPLES = f"""\b
@@ -172,12 +148,7 @@ def summarize(
         )
     if replays is not None:
         with Working("playing a game for the run's folder"):
-            replays.keep(
-                evaluations["trained"],
-                key,
-                update=result.update,
-                agent=result.agent,
-            )
+            replays.keep(evaluations["trained"], key, update=result.update, agent=result.agent)
     console.print(
         summary_table(evaluations, title=f"League {config.league}, means with 95% intervals")
     )

@@ -8,9 +8,7 @@ import click
 
 from hackmatrix_rl.cli._command import Command
 from hackmatrix_rl.cli._failures import tell
-from hackmatrix_rl.cli._run_options import (
-    trust_option,
-)
+from hackmatrix_rl.cli._run_options import trust_option
 from hackmatrix_rl.cli._working import Working
 from hackmatrix_rl.env import HackMatrix
 from hackmatrix_rl.evaluation import Agent

@@ -9,15 +9,8 @@ from typing import Any
 import click
 
 from hackmatrix_rl.cli._failures import tell
-from hackmatrix_rl.cli._grouped import (
-    GROUPS,
-    GroupedOptions,
-)
-from hackmatrix_rl.cli._settings import (
-    config_options,
-    given_settings,
-    settings_epilog,
-)
+from hackmatrix_rl.cli._grouped import GROUPS, GroupedOptions
+from hackmatrix_rl.cli._settings import config_options, given_settings, settings_epilog
 from hackmatrix_rl.cli._working import Working
 from hackmatrix_rl.config import (
     RunConfig,
@@ -27,11 +20,7 @@ from hackmatrix_rl.config import (
     default_algorithm,
 )
 from hackmatrix_rl.errors import ConfigError
-from hackmatrix_rl.runs import (
-    ProofError,
-    ResumeProof,
-    verify_resume,
-)
+from hackmatrix_rl.runs import ProofError, ResumeProof, verify_resume
 
 PRESET = "debug"
 SETTINGS = [group for group in GROUPS if group != "Run"]
@@ -48,11 +37,7 @@ SETTINGS = [group for group in GROUPS if group != "Run"]
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 @config_options(
-    algorithms(),
-    SETTINGS,
-    also=("device", "deterministic"),
-    preset=PRESET,
-    in_help=False,
+    algorithms(), SETTINGS, also=("device", "deterministic"), preset=PRESET, in_help=False
 )
 @click.pass_context
 def verify_resume_command(

@@ -127,10 +127,7 @@ def _has_clique(
 
 
 def _edge(
-    config: CliqueConfig,
-    player: Int32[Array, ""],
-    one: Int32[Array, ""],
-    other: Int32[Array, ""],
+    config: CliqueConfig, player: Int32[Array, ""], one: Int32[Array, ""], other: Int32[Array, ""]
 ) -> UInt32[Array, "2 vertices"]:
     """The words of a board with only this edge, in the colour of a player."""
     vertices = np.arange(config.vertices, dtype=np.int32)

@@ -2,12 +2,7 @@
 
 from collections.abc import Mapping
 
-from hackmatrix_rl.agent.precision import (
-    MixedPrecision,
-    PrecisionPolicy,
-    parse_policy,
-    precision,
-)
+from hackmatrix_rl.agent.precision import MixedPrecision, PrecisionPolicy, parse_policy, precision
 from hackmatrix_rl.config._run_config import RunConfig
 from hackmatrix_rl.errors import ArgumentError, ConfigError, flag
 from hackmatrix_rl.system import check_path

@@ -10,17 +10,8 @@ from typing import Any
 
 from hackmatrix_rl.config._options import field_types
 from hackmatrix_rl.config._registry import algorithms, algorithms_of
-from hackmatrix_rl.config._renamed import (
-    RENAMED,
-    advice_for,
-    closest,
-    rename,
-    renamed_line,
-)
-from hackmatrix_rl.errors import (
-    ConfigError,
-    shortened,
-)
+from hackmatrix_rl.config._renamed import RENAMED, advice_for, closest, rename, renamed_line
+from hackmatrix_rl.errors import ConfigError, shortened
 from hackmatrix_rl.system import check_path
 
 _MOST_BYTES = 64 * 1024  # all settings are a tenth of it
@@ -28,10 +19,7 @@ _MOST_DOTS = 1000  # in a line
 
 
 def read_settings(
-    path: Path,
-    *,
-    command: str = "train",
-    report: Callable[[str], object] = warnings.warn,
+    path: Path, *, command: str = "train", report: Callable[[str], object] = warnings.warn
 ) -> dict[str, Any]:
     """Reads settings from a TOML file: keys are fields of a config, `algorithm` or `preset`.
 

@@ -18,15 +18,8 @@ from hackmatrix_rl.agent.networks import (
 )
 from hackmatrix_rl.config._run_config import RunConfig
 from hackmatrix_rl.env import EnvSpec
-from hackmatrix_rl.errors import (
-    ConfigError,
-    shortened,
-)
-from hackmatrix_rl.system import (
-    available_memory,
-    bytes_of,
-    format_bytes,
-)
+from hackmatrix_rl.errors import ConfigError, shortened
+from hackmatrix_rl.system import available_memory, bytes_of, format_bytes
 
 # Folded into the network's key; far from the numbers that splitting the key uses.
 AUXILIARY_KEY, VALUE_KEY = 2**31 + 1, 2**31 + 2

@@ -7,10 +7,7 @@ from string import Formatter
 from types import MappingProxyType
 from typing import Any
 
-from hackmatrix_rl.errors import (
-    ConfigError,
-    flag,
-)
+from hackmatrix_rl.errors import ConfigError, flag
 
 RENAMED: Mapping[str, str] = MappingProxyType(
     {

@@ -1,14 +1,8 @@
 """The weights of the reward as text: `victory=0.1,score_gain=0`."""
 
 from hackmatrix_rl.config._renamed import closest
-from hackmatrix_rl.errors import (
-    ConfigError,
-    shortened,
-)
-from hackmatrix_rl.game import (
-    TERM_NAMES,
-    RewardConfig,
-)
+from hackmatrix_rl.errors import ConfigError, shortened
+from hackmatrix_rl.game import TERM_NAMES, RewardConfig
 
 _EXAMPLE = "victory=0.1,score_gain=0"
 

@@ -13,12 +13,7 @@ from jaxtyping import Array, Key
 from hackmatrix_rl.agent import ValueScale
 from hackmatrix_rl.agent.networks import REMAT, ActorCritic
 from hackmatrix_rl.agent.precision import PrecisionPolicy, parse_parts
-from hackmatrix_rl.config._options import (
-    check_range,
-    most,
-    option,
-    typed,
-)
+from hackmatrix_rl.config._options import check_range, most, option, typed
 from hackmatrix_rl.env import EnvSpec, GameIdentity
 from hackmatrix_rl.errors import ConfigError, as_given, flag
 from hackmatrix_rl.training import Algorithm, Hook
@@ -201,9 +196,7 @@ class RunConfig(ABC):
         choices=("online", "offline"),
     )
     tensorboard: bool = option(
-        False,
-        "Watching",
-        "Also write TensorBoard events into the run's folder.",
+        False, "Watching", "Also write TensorBoard events into the run's folder."
     )
     stop_after_nonfinite: int | None = option(
         20,

@@ -11,12 +11,7 @@ from jaxtyping import Array, Key
 
 from hackmatrix_rl.agent import Schedule, Scheduled
 from hackmatrix_rl.agent.networks import ActorCritic
-from hackmatrix_rl.config._checks import (
-    check_folders,
-    check_mesh_text,
-    check_precision,
-    check_rate,
-)
+from hackmatrix_rl.config._checks import check_folders, check_mesh_text, check_precision, check_rate
 from hackmatrix_rl.config._options import COUNTED, most, option
 from hackmatrix_rl.config._policies import Heads, build_policy
 from hackmatrix_rl.config._reward import parse_reward, reward_text
@@ -115,10 +110,7 @@ class TrainConfig(RunConfig, ABC):
 
     # The game
     max_steps: int | None = option(
-        MAX_STEPS,
-        "Game",
-        "Truncate an episode after this many actions; none: never.",
-        minimum=1,
+        MAX_STEPS, "Game", "Truncate an episode after this many actions; none: never.", minimum=1
     )
     max_enemies: int = option(
         GameConfig.max_enemies,
@@ -146,9 +138,7 @@ class TrainConfig(RunConfig, ABC):
         resume="it stays in its league",
     )
     reward: str | None = option(
-        None,
-        "Game",
-        "Weights of the reward terms: victory=0.1,score_gain=0; 1 for the others.",
+        None, "Game", "Weights of the reward terms: victory=0.1,score_gain=0; 1 for the others."
     )
     observation: str = option(
         "compact",

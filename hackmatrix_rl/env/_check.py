@@ -10,29 +10,15 @@ import numpy as np
 from jaxtyping import Array, Key
 
 from hackmatrix_rl.env._contract import check_shapes
-from hackmatrix_rl.env._environment import (
-    LEARNED_RETURN,
-    Environment,
-    Timestep,
-    env_keys,
-)
-from hackmatrix_rl.errors import (
-    check_key,
-    path_in_words,
-    place,
-    whole,
-)
+from hackmatrix_rl.env._environment import LEARNED_RETURN, Environment, Timestep, env_keys
+from hackmatrix_rl.errors import check_key, path_in_words, place, whole
 
 # Number of steps to play again: the same keys and actions must give the same timesteps.
 REPLAYED = 8
 
 
 def check_environment(
-    environment: Any,
-    *,
-    steps: int = 200,
-    num_envs: int = 16,
-    key: Key[Array, ""] | None = None,
+    environment: Any, *, steps: int = 200, num_envs: int = 16, key: Key[Array, ""] | None = None
 ) -> None:
     """Checks the whole contract of an environment by playing random legal actions in it.
 

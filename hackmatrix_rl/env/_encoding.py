@@ -12,10 +12,7 @@ import numpy as np
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float32, UInt32
 
-from hackmatrix_rl.batching import (
-    BitField,
-    bits_of,
-)
+from hackmatrix_rl.batching import BitField, bits_of
 from hackmatrix_rl.env._environment import Features
 from hackmatrix_rl.env._observation import (
     CELL,
@@ -24,14 +21,7 @@ from hackmatrix_rl.env._observation import (
     Sight,
     compact_observation,
 )
-from hackmatrix_rl.game import (
-    NUM_CELLS,
-    NUM_ENEMY_TYPES,
-    NUM_PROGRAMS,
-    SIZE,
-    GameConfig,
-    State,
-)
+from hackmatrix_rl.game import NUM_CELLS, NUM_ENEMY_TYPES, NUM_PROGRAMS, SIZE, GameConfig, State
 
 
 class Observation(eqx.Module):

@@ -23,14 +23,7 @@ from hackmatrix_rl.env._tactical_observation import (
     supposed_recollection,
     tactical_observation,
 )
-from hackmatrix_rl.game import (
-    NUM_ACTIONS,
-    TERM_NAMES,
-    GameConfig,
-    History,
-    Position,
-    new_game,
-)
+from hackmatrix_rl.game import NUM_ACTIONS, TERM_NAMES, GameConfig, History, Position, new_game
 
 Kind = Literal["compact", "classic", "tactical"]
 """`compact`: the screen as small integers. `classic`: the original's floats. `tactical`: the

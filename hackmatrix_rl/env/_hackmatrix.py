@@ -7,12 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, Int32, Key
 
-from hackmatrix_rl.batching import (
-    Chance,
-    materialize,
-    one_round_loop,
-    select,
-)
+from hackmatrix_rl.batching import Chance, materialize, one_round_loop, select
 from hackmatrix_rl.env._environment import (
     LEARNED_RETURN,
     Environment,
@@ -21,15 +16,7 @@ from hackmatrix_rl.env._environment import (
     Timestep,
     check_max_steps,
 )
-from hackmatrix_rl.env._forms import (
-    KINDS,
-    Kind,
-    Seen,
-    remembered,
-    see,
-    spec_of,
-    supposed,
-)
+from hackmatrix_rl.env._forms import KINDS, Kind, Seen, remembered, see, spec_of, supposed
 from hackmatrix_rl.errors import check_actions, described
 from hackmatrix_rl.game import (
     FIRST_PROGRAM,

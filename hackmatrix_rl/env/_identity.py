@@ -13,26 +13,13 @@ from typing import Any
 import jax
 
 from hackmatrix_rl.env._clique_game import CliqueObservation
-from hackmatrix_rl.env._encoding import (
-    CLASSIC_CHANNELS,
-    SCREEN_CHANNELS,
-    Channel,
-)
+from hackmatrix_rl.env._encoding import CLASSIC_CHANNELS, SCREEN_CHANNELS, Channel
 from hackmatrix_rl.env._forms import Kind
 from hackmatrix_rl.env._hackmatrix import HackMatrix
-from hackmatrix_rl.env._observation import (
-    CELL,
-    Number,
-    Sight,
-)
+from hackmatrix_rl.env._observation import CELL, Number, Sight
 from hackmatrix_rl.env._tactical_encoding import TACTICAL_PLANES
 from hackmatrix_rl.env._tactical_observation import Memory
-from hackmatrix_rl.game import (
-    NUM_ACTIONS,
-    RULES_VERSION,
-    Direction,
-    Program,
-)
+from hackmatrix_rl.game import NUM_ACTIONS, RULES_VERSION, Direction, Program
 
 OBSERVATION_VERSION = 1
 """Increase it when the meaning of an observation or its encoding changes, and none of the tables

@@ -11,10 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int32, UInt32
 
-from hackmatrix_rl.batching import (
-    fields,
-    sparse_cond,
-)
+from hackmatrix_rl.batching import fields, sparse_cond
 from hackmatrix_rl.game import (
     NUM_CELLS,
     Board,

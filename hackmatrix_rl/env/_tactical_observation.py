@@ -10,12 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int32
 
 from hackmatrix_rl.env._observation import CompactObservation, compact_observation
-from hackmatrix_rl.game import (
-    History,
-    Position,
-    Program,
-    recall,
-)
+from hackmatrix_rl.game import History, Position, Program, recall
 
 MOST_SNAPSHOTS = 15
 """`Memory.SNAPSHOTS` counts no further."""

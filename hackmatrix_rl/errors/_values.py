@@ -8,11 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hackmatrix_rl.errors._wording import (
-    described,
-    path_in_words,
-    summary,
-)
+from hackmatrix_rl.errors._wording import described, path_in_words, summary
 
 
 def check_array(

@@ -9,19 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
 
-from hackmatrix_rl.env import (
-    CompactObservation,
-    Number,
-    Sight,
-)
+from hackmatrix_rl.env import CompactObservation, Number, Sight
 from hackmatrix_rl.evaluation._player import Agent
-from hackmatrix_rl.game import (
-    NUM_DIRECTIONS,
-    SIZE,
-    STEPS,
-    CellSet,
-    flood,
-)
+from hackmatrix_rl.game import NUM_DIRECTIONS, SIZE, STEPS, CellSet, flood
 
 WHIM = 0.15
 """Probability that the runner takes a random action."""
@@ -43,11 +33,7 @@ class Script(Agent):
 
     @abstractmethod
     def choose(
-        self,
-        observation: PyTree[Array],
-        mask: Bool[Array, " num_actions"],
-        *,
-        key: Key[Array, ""],
+        self, observation: PyTree[Array], mask: Bool[Array, " num_actions"], *, key: Key[Array, ""]
     ) -> Int32[Array, ""]:
         """Chooses an action from the observation and the mask."""
 
@@ -56,11 +42,7 @@ class RandomAgent(Script):
     """Takes a uniformly random legal action; works in any environment."""
 
     def choose(
-        self,
-        observation: PyTree[Array],
-        mask: Bool[Array, " num_actions"],
-        *,
-        key: Key[Array, ""],
+        self, observation: PyTree[Array], mask: Bool[Array, " num_actions"], *, key: Key[Array, ""]
     ) -> Int32[Array, ""]:
         """A uniformly random legal action; action 0 if none is legal."""
         return any_of(mask, key=key)
@@ -78,11 +60,7 @@ class Runner(Script):
     """
 
     def choose(
-        self,
-        observation: PyTree[Array],
-        mask: Bool[Array, " num_actions"],
-        *,
-        key: Key[Array, ""],
+        self, observation: PyTree[Array], mask: Bool[Array, " num_actions"], *, key: Key[Array, ""]
     ) -> Int32[Array, ""]:
         """The next action.
 

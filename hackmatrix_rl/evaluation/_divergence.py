@@ -5,16 +5,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float32, Key, PyTree
 
-from hackmatrix_rl.agent import (
-    MaskedCategorical,
-    RolloutCollector,
-    start_collector,
-)
+from hackmatrix_rl.agent import MaskedCategorical, RolloutCollector, start_collector
 from hackmatrix_rl.agent.networks import ActorCritic, evaluator_of
-from hackmatrix_rl.env import (
-    Environment,
-    env_keys,
-)
+from hackmatrix_rl.env import Environment, env_keys
 
 
 def policy_divergence(

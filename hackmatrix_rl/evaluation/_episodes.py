@@ -9,11 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int32, Key, PyTree
 
-from hackmatrix_rl.env import (
-    Environment,
-    EpisodeStatistics,
-    Timestep,
-)
+from hackmatrix_rl.env import Environment, EpisodeStatistics, Timestep
 from hackmatrix_rl.evaluation._keys import start_key, step_keys
 from hackmatrix_rl.evaluation._player import Agent, read_by
 

@@ -9,26 +9,12 @@ import numpy as np
 from jaxtyping import Array, Key
 
 from hackmatrix_rl.agent.networks import ActorCritic
-from hackmatrix_rl.env import (
-    Environment,
-    EpisodeStatistics,
-    env_keys,
-)
-from hackmatrix_rl.errors import (
-    check_key,
-    whole,
-)
+from hackmatrix_rl.env import Environment, EpisodeStatistics, env_keys
+from hackmatrix_rl.errors import check_key, whole
 from hackmatrix_rl.evaluation._contract import check_environment_and_players
 from hackmatrix_rl.evaluation._episodes import play_episodes
-from hackmatrix_rl.evaluation._estimate import (
-    Estimate,
-    mean_of,
-    rate_of,
-)
-from hackmatrix_rl.evaluation._player import (
-    Agent,
-    PolicyAgent,
-)
+from hackmatrix_rl.evaluation._estimate import Estimate, mean_of, rate_of
+from hackmatrix_rl.evaluation._player import Agent, PolicyAgent
 
 OnProgress = Callable[[int, int], None]
 """A function that is told the number of finished episodes, and of all episodes."""

@@ -9,10 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hackmatrix_rl.evaluation._estimate import (
-    Estimate,
-    mean_of,
-)
+from hackmatrix_rl.evaluation._estimate import Estimate, mean_of
 
 MOST_SEEDS = 1000
 

@@ -6,37 +6,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, UInt32
 
-from hackmatrix_rl.batching import (
-    Chance,
-    bits_of,
-    materialize,
-    pick,
-    select,
-    sparse_cond,
-)
-from hackmatrix_rl.game._board import (
-    NUM_CELLS,
-    NUM_DIRECTIONS,
-    SIZE,
-    CellSet,
-    Direction,
-    step_from,
-)
+from hackmatrix_rl.batching import Chance, bits_of, materialize, pick, select, sparse_cond
+from hackmatrix_rl.game._board import NUM_CELLS, NUM_DIRECTIONS, SIZE, CellSet, Direction, step_from
 from hackmatrix_rl.game._config import GameConfig
-from hackmatrix_rl.game._damage import (
-    cut,
-    strike,
-)
+from hackmatrix_rl.game._damage import cut, strike
 from hackmatrix_rl.game._history import newest
-from hackmatrix_rl.game._programs import (
-    run_program,
-    usable_programs,
-)
+from hackmatrix_rl.game._programs import run_program, usable_programs
 from hackmatrix_rl.game._rewards import Event
-from hackmatrix_rl.game._siphon import (
-    siphon,
-    siphon_quality,
-)
+from hackmatrix_rl.game._siphon import siphon, siphon_quality
 from hackmatrix_rl.game._state import (
     LAST_STAGE,
     MAX_HP,

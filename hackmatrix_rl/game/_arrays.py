@@ -10,11 +10,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Int32
 
 from hackmatrix_rl.batching import union
-from hackmatrix_rl.game._board import (
-    SIZE,
-    col_of,
-    row_of,
-)
+from hackmatrix_rl.game._board import SIZE, col_of, row_of
 from hackmatrix_rl.game._config import GameConfig
 from hackmatrix_rl.game._history import pack
 from hackmatrix_rl.game._state import (

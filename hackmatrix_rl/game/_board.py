@@ -13,16 +13,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Int32, UInt32
 
-from hackmatrix_rl.batching import (
-    at_place,
-    below,
-    has_any,
-    left,
-    masked,
-    nth_bit,
-    right,
-    size_of,
-)
+from hackmatrix_rl.batching import at_place, below, has_any, left, masked, nth_bit, right, size_of
 
 SIZE = 6
 NUM_CELLS = SIZE * SIZE

@@ -6,16 +6,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int32
 
 from hackmatrix_rl.game._board import CellSet
-from hackmatrix_rl.game._slots import (
-    first_at,
-    put,
-    word_at,
-)
-from hackmatrix_rl.game._state import (
-    Enemies,
-    Slots,
-    Transmissions,
-)
+from hackmatrix_rl.game._slots import first_at, put, word_at
+from hackmatrix_rl.game._state import Enemies, Slots, Transmissions
 
 SomeSlots = TypeVar("SomeSlots", bound=Slots)
 

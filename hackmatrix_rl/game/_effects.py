@@ -9,17 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int32, UInt32
 
-from hackmatrix_rl.batching import (
-    Chance,
-    below,
-    pick,
-)
-from hackmatrix_rl.game._board import (
-    SIZE,
-    CellSet,
-    col_of,
-    row_of,
-)
+from hackmatrix_rl.batching import Chance, below, pick
+from hackmatrix_rl.game._board import SIZE, CellSet, col_of, row_of
 from hackmatrix_rl.game._history import restore
 from hackmatrix_rl.game._state import (
     ENEMY_HP,

@@ -8,13 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int32, UInt32
 
-from hackmatrix_rl.batching import (
-    Chance,
-    only_first,
-    pick,
-    sparse_cond,
-    sparse_while_loop,
-)
+from hackmatrix_rl.batching import Chance, only_first, pick, sparse_cond, sparse_while_loop
 from hackmatrix_rl.game._board import (
     STEPS,
     CellSet,
@@ -25,11 +19,7 @@ from hackmatrix_rl.game._board import (
     first_steps,
     row_of,
 )
-from hackmatrix_rl.game._slots import (
-    next_slot,
-    put,
-    with_room,
-)
+from hackmatrix_rl.game._slots import next_slot, put, with_room
 from hackmatrix_rl.game._spawning import spawn_transmissions
 from hackmatrix_rl.game._state import (
     ENEMY_HP,

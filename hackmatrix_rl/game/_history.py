@@ -9,10 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, UInt32
 
-from hackmatrix_rl.batching import (
-    fields,
-    masked,
-)
+from hackmatrix_rl.batching import fields, masked
 from hackmatrix_rl.game._config import GameConfig
 from hackmatrix_rl.game._state import (
     ALL_PROGRAMS,
@@ -125,11 +122,7 @@ def recall(history: History, *, back: int = 0) -> Past:
 
 
 def remember(
-    history: History,
-    position: Position,
-    *,
-    push: Bool[Array, ""],
-    pop: Bool[Array, ""],
+    history: History, position: Position, *, push: Bool[Array, ""], pop: Bool[Array, ""]
 ) -> History:
     """The history after an action that pushes a snapshot, pops the newest one, or does neither."""
     size = history.ring.shape[0]

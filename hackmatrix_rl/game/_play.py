@@ -7,32 +7,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, Int32, Key
 
-from hackmatrix_rl.batching import (
-    Chance,
-    select,
-)
-from hackmatrix_rl.game._actions import (
-    apply_action,
-    is_legal,
-    legal_actions,
-)
+from hackmatrix_rl.batching import Chance, select
+from hackmatrix_rl.game._actions import apply_action, is_legal, legal_actions
 from hackmatrix_rl.game._config import GameConfig
 from hackmatrix_rl.game._enemy_turn import enemy_turn
 from hackmatrix_rl.game._history import empty_history, forget, remember
-from hackmatrix_rl.game._rewards import (
-    Event,
-    RewardTerms,
-    reward_terms,
-)
-from hackmatrix_rl.game._stage import (
-    FIRST_INTERVAL,
-    set_up_if,
-)
-from hackmatrix_rl.game._state import (
-    MAX_HP,
-    Position,
-    State,
-)
+from hackmatrix_rl.game._rewards import Event, RewardTerms, reward_terms
+from hackmatrix_rl.game._stage import FIRST_INTERVAL, set_up_if
+from hackmatrix_rl.game._state import MAX_HP, Position, State
 from hackmatrix_rl.game._validation import as_action
 
 

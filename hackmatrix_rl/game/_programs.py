@@ -11,23 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int32, UInt32
 
-from hackmatrix_rl.batching import (
-    Chance,
-    only_first,
-)
+from hackmatrix_rl.batching import Chance, only_first
 from hackmatrix_rl.game import _effects as effects
-from hackmatrix_rl.game._board import (
-    CellSet,
-    distance,
-)
-from hackmatrix_rl.game._damage import (
-    destroy,
-    hit,
-)
-from hackmatrix_rl.game._effects import (
-    Effect,
-    Given,
-)
+from hackmatrix_rl.game._board import CellSet, distance
+from hackmatrix_rl.game._damage import destroy, hit
+from hackmatrix_rl.game._effects import Effect, Given
 from hackmatrix_rl.game._state import (
     LAST_STAGE,
     MAX_HP,

@@ -7,14 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32
 
-from hackmatrix_rl.game._board import (
-    CellSet,
-    path_length,
-)
-from hackmatrix_rl.game._state import (
-    LAST_STAGE,
-    Position,
-)
+from hackmatrix_rl.game._board import CellSet, path_length
+from hackmatrix_rl.game._state import LAST_STAGE, Position
 
 STAGE_COMPLETION = np.array([1, 2, 4, 8, 16, 32, 64, 100], np.float32)
 """The term for completing each stage, 1 to 8."""

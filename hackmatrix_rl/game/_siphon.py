@@ -8,23 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, Shaped, UInt32
 
-from hackmatrix_rl.batching import (
-    fields,
-    pick,
-    union,
-)
-from hackmatrix_rl.game._board import (
-    NUM_CELLS,
-    SIZE,
-    CellSet,
-)
-from hackmatrix_rl.game._state import (
-    Board,
-    Content,
-    Position,
-    holds_data,
-    holds_program,
-)
+from hackmatrix_rl.batching import fields, pick, union
+from hackmatrix_rl.game._board import NUM_CELLS, SIZE, CellSet
+from hackmatrix_rl.game._state import Board, Content, Position, holds_data, holds_program
 
 SHORTEST_INTERVAL = 4
 RESPITE = 5

@@ -5,20 +5,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int32
 
 from hackmatrix_rl.batching import Chance
-from hackmatrix_rl.game._board import (
-    NUM_CELLS,
-    CellSet,
-    line_of_sight,
-)
-from hackmatrix_rl.game._slots import (
-    next_slot,
-    put,
-    with_room,
-)
-from hackmatrix_rl.game._state import (
-    NUM_ENEMY_TYPES,
-    Transmissions,
-)
+from hackmatrix_rl.game._board import NUM_CELLS, CellSet, line_of_sight
+from hackmatrix_rl.game._slots import next_slot, put, with_room
+from hackmatrix_rl.game._state import NUM_ENEMY_TYPES, Transmissions
 
 
 def spawn_transmissions(

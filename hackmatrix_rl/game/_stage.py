@@ -148,11 +148,7 @@ def draw_exit(player_cell: Int32[Array, ""], *, chance: Chance) -> Int32[Array, 
 
 
 def draw_layout(
-    player_cell: Int32[Array, ""],
-    exit_cell: Int32[Array, ""],
-    occupied: CellSet,
-    *,
-    chance: Chance,
+    player_cell: Int32[Array, ""], exit_cell: Int32[Array, ""], occupied: CellSet, *, chance: Chance
 ) -> CellSet:
     """The cells of the blocks. Their number is drawn once, layouts until one is acceptable."""
     allowed = ~(corners() | occupied)
@@ -225,11 +221,7 @@ def acceptable(
 
 
 def draw_contents(
-    player_cell: Int32[Array, ""],
-    exit_cell: Int32[Array, ""],
-    blocks: CellSet,
-    *,
-    chance: Chance,
+    player_cell: Int32[Array, ""], exit_cell: Int32[Array, ""], blocks: CellSet, *, chance: Chance
 ) -> Board:
     """The board with the contents of the blocks, the exit, and pickups on the other corners."""
     is_block = blocks.to_array()

@@ -6,11 +6,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int32, UInt32
 
-from hackmatrix_rl.batching import (
-    Packed,
-    bits_of,
-    fields,
-)
+from hackmatrix_rl.batching import Packed, bits_of, fields
 from hackmatrix_rl.game._board import CellSet
 from hackmatrix_rl.game._config import GameConfig
 

@@ -16,11 +16,7 @@ from jaxtyping import Array, Bool, Int32, UInt32
 from hackmatrix_rl.batching import fields
 from hackmatrix_rl.game._board import CellSet
 from hackmatrix_rl.game._siphon import crosses
-from hackmatrix_rl.game._state import (
-    Board,
-    Content,
-    is_block,
-)
+from hackmatrix_rl.game._state import Board, Content, is_block
 
 _DIGITS = 6
 UNREACHED = (1 << _DIGITS) - 1

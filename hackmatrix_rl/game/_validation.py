@@ -8,11 +8,7 @@ import numpy as np
 from jaxtyping import Array, Int
 
 from hackmatrix_rl.errors import described
-from hackmatrix_rl.game._board import (
-    CORNERS,
-    NUM_CELLS,
-    SIZE,
-)
+from hackmatrix_rl.game._board import CORNERS, NUM_CELLS, SIZE
 from hackmatrix_rl.game._config import GameConfig
 from hackmatrix_rl.game._state import (
     ENEMY_HP,

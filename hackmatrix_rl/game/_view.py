@@ -3,14 +3,8 @@
 import equinox as eqx
 from jaxtyping import Array, Bool
 
-from hackmatrix_rl.game._board import (
-    CellSet,
-    row_and_column,
-)
-from hackmatrix_rl.game._state import (
-    EnemyType,
-    Position,
-)
+from hackmatrix_rl.game._board import CellSet, row_and_column
+from hackmatrix_rl.game._state import EnemyType, Position
 
 
 class View(eqx.Module):

@@ -14,20 +14,9 @@ from jaxtyping import Array, Key
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.config import RunConfig
 from hackmatrix_rl.env import Environment
-from hackmatrix_rl.errors import (
-    ConfigError,
-)
-from hackmatrix_rl.evaluation import (
-    Judgement,
-    OnProgress,
-    evaluate_all,
-    judge,
-    policy_divergence,
-)
-from hackmatrix_rl.runs._compose import (
-    compose,
-    run_keys,
-)
+from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.evaluation import Judgement, OnProgress, evaluate_all, judge, policy_divergence
+from hackmatrix_rl.runs._compose import compose, run_keys
 from hackmatrix_rl.system import describe_device, peak_memory
 from hackmatrix_rl.training import Trainer
 

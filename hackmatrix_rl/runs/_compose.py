@@ -19,11 +19,7 @@ from hackmatrix_rl.training.sharding import AUTO, FSDP, check_offload, mesh, mos
 
 
 def compose(
-    config: RunConfig,
-    *,
-    key: Key[Array, ""],
-    read_init: bool = False,
-    trust_code: bool = False,
+    config: RunConfig, *, key: Key[Array, ""], read_init: bool = False, trust_code: bool = False
 ) -> Trainer[Any]:
     """Builds network, algorithm and trainer. Nothing is compiled yet.
 
@@ -67,11 +63,7 @@ def compose(
             raise ConfigError(f"--network {config.network}: {error}.") from error
     try:
         algorithm = config.build(
-            policy,
-            mesh=devices,
-            precision=computes,
-            value_scale=value_scale,
-            trust_code=trust_code,
+            policy, mesh=devices, precision=computes, value_scale=value_scale, trust_code=trust_code
         )
     except ArgumentError as error:
         if error.argument == "policy":

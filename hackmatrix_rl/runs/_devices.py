@@ -14,11 +14,7 @@ from hackmatrix_rl.config import (
     preset_for,
 )
 from hackmatrix_rl.runs._compose import named_mesh
-from hackmatrix_rl.system import (
-    cut_cpu,
-    make_deterministic,
-    select_device,
-)
+from hackmatrix_rl.system import cut_cpu, make_deterministic, select_device
 
 
 def config_here(

@@ -13,22 +13,9 @@ from etils import epath
 
 from hackmatrix_rl.checkpoints import valid_names
 from hackmatrix_rl.config import RunConfig
-from hackmatrix_rl.errors import (
-    ConfigError,
-    DamagedFileError,
-)
-from hackmatrix_rl.runs._lock import (
-    LOCK,
-    RunLock,
-    unwritable,
-)
-from hackmatrix_rl.system import (
-    check_path,
-    is_remote,
-    read_json,
-    storage_path,
-    write_json,
-)
+from hackmatrix_rl.errors import ConfigError, DamagedFileError
+from hackmatrix_rl.runs._lock import LOCK, RunLock, unwritable
+from hackmatrix_rl.system import check_path, is_remote, read_json, storage_path, write_json
 
 RUNS = Path("runs")
 """The default folder of runs."""
@@ -154,10 +141,7 @@ class RunFolder:
 
 
 def make_run_folder(
-    config: RunConfig,
-    *,
-    lock: RunLock | None = None,
-    now: Callable[[], datetime] = datetime.now,
+    config: RunConfig, *, lock: RunLock | None = None, now: Callable[[], datetime] = datetime.now
 ) -> RunFolder:
     """Makes the folder of a new run and writes its config.
 
@@ -183,9 +167,7 @@ def make_run_folder(
     else:
         path = _take_dated(lock, now())
     folder = RunFolder(
-        path=path,
-        checkpoints=_checkpoints(config, path),
-        wandb_id=new_wandb_id(path),
+        path=path, checkpoints=_checkpoints(config, path), wandb_id=new_wandb_id(path)
     )
     _take_checkpoints(lock, config, folder)
     _check_free(path, folder.checkpoints)

@@ -8,14 +8,8 @@ from types import MappingProxyType
 from typing import Any
 
 from hackmatrix_rl.config import RunConfig
-from hackmatrix_rl.errors import (
-    AgreedError,
-    ConfigError,
-)
-from hackmatrix_rl.runs._compose import (
-    compose,
-    run_keys,
-)
+from hackmatrix_rl.errors import AgreedError, ConfigError
+from hackmatrix_rl.runs._compose import compose, run_keys
 from hackmatrix_rl.runs._devices import use_devices
 from hackmatrix_rl.runs._folder import (
     RunFolder,
@@ -24,10 +18,7 @@ from hackmatrix_rl.runs._folder import (
     reopen_run_folder,
 )
 from hackmatrix_rl.runs._lock import RunLock
-from hackmatrix_rl.runs._plan import (
-    Plan,
-    make_plan,
-)
+from hackmatrix_rl.runs._plan import Plan, make_plan
 from hackmatrix_rl.runs._preflight import preflight
 from hackmatrix_rl.runs._resume import (
     ResumableRun,
@@ -35,10 +26,7 @@ from hackmatrix_rl.runs._resume import (
     check_unchanged,
     find_resumable_run,
 )
-from hackmatrix_rl.runs._run import (
-    RunResult,
-    run,
-)
+from hackmatrix_rl.runs._run import RunResult, run
 from hackmatrix_rl.runs.sinks import Sink
 from hackmatrix_rl.system import (
     any_process,
@@ -113,13 +101,7 @@ class Launch:
             ConfigError: as for `hackmatrix_rl.runs.run`.
         """
         checkpoint = None if self._resumed is None else self._resumed.checkpoint
-        return run(
-            self.config,
-            self._trainer,
-            folder,
-            resume=checkpoint,
-            displays=displays,
-        )
+        return run(self.config, self._trainer, folder, resume=checkpoint, displays=displays)
 
 
 @contextmanager
@@ -178,11 +160,7 @@ def launch(
 
 
 def _find(
-    run_id: str,
-    command: str,
-    changes: Mapping[str, Any],
-    trust_code: bool,
-    lock: RunLock,
+    run_id: str, command: str, changes: Mapping[str, Any], trust_code: bool, lock: RunLock
 ) -> ResumableRun:
     """A stopped run that may be resumed, locked against other processes."""
     if changes.get("deterministic"):

@@ -12,11 +12,7 @@ from hackmatrix_rl.agent.precision import parameters_of
 from hackmatrix_rl.config import RunConfig
 from hackmatrix_rl.system import format_bytes
 from hackmatrix_rl.training import Trainer, compiler_options
-from hackmatrix_rl.training.compiled import (
-    Collective,
-    collectives,
-    program_bytes,
-)
+from hackmatrix_rl.training.compiled import Collective, collectives, program_bytes
 from hackmatrix_rl.training.sharding import bytes_per_device, describe_mesh
 
 

@@ -14,17 +14,9 @@ from typing import Any
 from hackmatrix_rl.config import RunConfig, TrainConfig
 from hackmatrix_rl.env import EnvSpec, HackMatrix
 from hackmatrix_rl.errors import ConfigError, as_given, flag
-from hackmatrix_rl.runs._memory_estimate import (
-    MemoryEstimate,
-    estimate_memory,
-    least_memory,
-)
+from hackmatrix_rl.runs._memory_estimate import MemoryEstimate, estimate_memory, least_memory
 from hackmatrix_rl.runs.sinks import require_tensorboard
-from hackmatrix_rl.system import (
-    available_memory,
-    format_bytes,
-    within,
-)
+from hackmatrix_rl.system import available_memory, format_bytes, within
 from hackmatrix_rl.training import Trainer
 
 

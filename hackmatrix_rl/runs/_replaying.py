@@ -84,13 +84,7 @@ class ReplayWriter:
 
         self._attempt(game, update, agent)
 
-    def play(
-        self,
-        agent: PolicyAgent,
-        key: Key[Array, ""],
-        *,
-        update: int,
-    ) -> None:
+    def play(self, agent: PolicyAgent, key: Key[Array, ""], *, update: int) -> None:
         """Plays a game with an agent, and keeps it.
 
         Args:
@@ -112,12 +106,7 @@ class ReplayWriter:
         environment = self._environment
         return Match(game_seed(key), config=environment.config, max_steps=environment.max_steps)
 
-    def _attempt(
-        self,
-        game: Callable[[], Match],
-        update: int,
-        agent: PolicyAgent | None,
-    ) -> None:
+    def _attempt(self, game: Callable[[], Match], update: int, agent: PolicyAgent | None) -> None:
         try:
             self._write(game(), update, agent)
         except Exception as error:  # any error: told, and training goes on
@@ -128,12 +117,7 @@ class ReplayWriter:
         else:
             self._failed = False
 
-    def _write(
-        self,
-        match: Match,
-        update: int,
-        agent: PolicyAgent | None,
-    ) -> None:
+    def _write(self, match: Match, update: int, agent: PolicyAgent | None) -> None:
         player = f"{self._folder.run_id}, update {update:,}"
         replay = Replay.of(match, player=player)
         folder = self._folder.replays

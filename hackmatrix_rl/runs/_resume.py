@@ -32,25 +32,10 @@ from hackmatrix_rl.config import (
     stored_line,
 )
 from hackmatrix_rl.env import Frontier
-from hackmatrix_rl.errors import (
-    ConfigError,
-    DamagedFileError,
-    as_given,
-    flag,
-)
-from hackmatrix_rl.runs._folder import (
-    RUNS,
-    find_run_folder,
-    new_wandb_id,
-    stored_identity,
-)
+from hackmatrix_rl.errors import ConfigError, DamagedFileError, as_given, flag
+from hackmatrix_rl.runs._folder import RUNS, find_run_folder, new_wandb_id, stored_identity
 from hackmatrix_rl.runs._lock import RunLock
-from hackmatrix_rl.system import (
-    check_path,
-    read_json,
-    set_aside,
-    storage_path,
-)
+from hackmatrix_rl.system import check_path, read_json, set_aside, storage_path
 from hackmatrix_rl.training import Trainer
 
 
@@ -247,11 +232,7 @@ def check_unchanged(run: object, stored: RunConfig, changes: Mapping[str, Any]) 
 
 
 def check_network(
-    run: object,
-    checkpoint: epath.Path,
-    stored: RunConfig,
-    config: RunConfig,
-    policy: ActorCritic,
+    run: object, checkpoint: epath.Path, stored: RunConfig, config: RunConfig, policy: ActorCritic
 ) -> None:
     """Refuses changed settings that make another network than a checkpoint's.
 

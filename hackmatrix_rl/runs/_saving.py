@@ -4,10 +4,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from hackmatrix_rl.checkpoints import (
-    CheckpointWriter,
-    SaveResult,
-)
+from hackmatrix_rl.checkpoints import CheckpointWriter, SaveResult
 from hackmatrix_rl.config import RunConfig
 from hackmatrix_rl.system import any_process
 from hackmatrix_rl.training import Metrics, Trainer

@@ -21,12 +21,7 @@ from typing import Any
 import numpy as np
 
 from hackmatrix_rl.checkpoints import NAME as MANIFEST
-from hackmatrix_rl.checkpoints import (
-    Stored,
-    find_checkpoint,
-    read_arrays,
-    read_metadata,
-)
+from hackmatrix_rl.checkpoints import Stored, find_checkpoint, read_arrays, read_metadata
 from hackmatrix_rl.config import RunConfig
 
 PROGRAM = (sys.executable, "-m", "hackmatrix_rl")
@@ -162,11 +157,7 @@ def _spawn(command: Sequence[str], cache: Path, run: Path) -> "subprocess.Popen[
             stdout=output,
             stderr=subprocess.STDOUT,
             # The file has all settings already: the variable must not change them again.
-            env={
-                **os.environ,
-                "JAX_COMPILATION_CACHE_DIR": str(cache),
-                "HACKMATRIX_RL_FLAGS": "",
-            },
+            env={**os.environ, "JAX_COMPILATION_CACHE_DIR": str(cache), "HACKMATRIX_RL_FLAGS": ""},
         )
 
 

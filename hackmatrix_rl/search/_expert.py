@@ -8,15 +8,7 @@ from jaxtyping import Array, Bool, Int32, Key, PyTree
 
 from hackmatrix_rl.batching import Chance, below
 from hackmatrix_rl.evaluation import GameAgent, Thought
-from hackmatrix_rl.game import (
-    FIRST_PROGRAM,
-    NUM_ACTIONS,
-    GameConfig,
-    Past,
-    Program,
-    State,
-    recall,
-)
+from hackmatrix_rl.game import FIRST_PROGRAM, NUM_ACTIONS, GameConfig, Past, Program, State, recall
 from hackmatrix_rl.search._imagined import deciding, imagine
 from hackmatrix_rl.search._unseen import draw_unseen
 from hackmatrix_rl.search._weights import EvaluationWeights

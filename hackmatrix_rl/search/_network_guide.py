@@ -11,13 +11,7 @@ from hackmatrix_rl.agent import MaskedCategorical
 from hackmatrix_rl.agent.networks import ActorCritic, WithAuxiliaryHead
 from hackmatrix_rl.batching import Chance, one_round_loop, select
 from hackmatrix_rl.env import HackMatrix
-from hackmatrix_rl.game import (
-    GameConfig,
-    Position,
-    allowed,
-    attempt,
-    set_up_stage,
-)
+from hackmatrix_rl.game import GameConfig, Position, allowed, attempt, set_up_stage
 from hackmatrix_rl.search._guide import Guide
 from hackmatrix_rl.search._memoryless import check_memoryless
 

@@ -17,9 +17,7 @@ from typing import Any
 
 import jax
 
-from hackmatrix_rl.errors import (
-    ConfigError,
-)
+from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.system._compatibility import backend_started
 
 GPU_FLAG = "--xla_gpu_deterministic_ops"

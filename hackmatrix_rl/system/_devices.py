@@ -6,9 +6,7 @@ from typing import Any
 
 import jax
 
-from hackmatrix_rl.errors import (
-    ConfigError,
-)
+from hackmatrix_rl.errors import ConfigError
 
 # Files that show the hardware, even if the installed JAX cannot use it.
 _SIGNS = {

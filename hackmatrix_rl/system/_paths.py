@@ -5,10 +5,7 @@ from pathlib import Path
 
 from etils import epath
 
-from hackmatrix_rl.errors import (
-    ConfigError,
-    shortened,
-)
+from hackmatrix_rl.errors import ConfigError, shortened
 from hackmatrix_rl.system._files import is_remote, remote_path
 
 # Limits of Linux and macOS, minus room for the files of a run's folder.

@@ -7,9 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from hackmatrix_rl.errors import (
-    ConfigError,
-)
+from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.system._exit_codes import ExitCode
 
 CONNECT_SECONDS = 60

@@ -1,55 +1,19 @@
 """The trainer, and what algorithms share. It knows no algorithm."""
 
 from hackmatrix_rl.agent import Constant, Cosine, Linear, Schedule
-from hackmatrix_rl.training._algorithm import (
-    Algorithm,
-    AlgorithmState,
-    Dispatch,
-)
-from hackmatrix_rl.training._counter import (
-    Counter,
-)
-from hackmatrix_rl.training._debug import (
-    CHECKS,
-    NANS,
-    NOJIT,
-    Reports,
-    checked,
-    reports_of,
-)
+from hackmatrix_rl.training._algorithm import Algorithm, AlgorithmState, Dispatch
+from hackmatrix_rl.training._counter import Counter
+from hackmatrix_rl.training._debug import CHECKS, NANS, NOJIT, Reports, checked, reports_of
 from hackmatrix_rl.training._eager import CompiledEnvironment
-from hackmatrix_rl.training._evaluate_every import (
-    EVALUATION,
-    EvaluateEvery,
-    evaluation_metrics,
-)
-from hackmatrix_rl.training._gradient_step import (
-    GradientStep,
-    Loss,
-    mean_weights,
-)
+from hackmatrix_rl.training._evaluate_every import EVALUATION, EvaluateEvery, evaluation_metrics
+from hackmatrix_rl.training._gradient_step import GradientStep, Loss, mean_weights
 from hackmatrix_rl.training._hooks import Callback, Hook, StopTraining
-from hackmatrix_rl.training._metrics import (
-    Metrics,
-)
-from hackmatrix_rl.training._minibatches import (
-    Minibatches,
-)
-from hackmatrix_rl.training._optimizer import (
-    adam,
-    optimizer_of,
-)
-from hackmatrix_rl.training._program import (
-    compiler_options,
-    is_shape,
-)
-from hackmatrix_rl.training._report import (
-    StepReport,
-    UpdateReport,
-)
-from hackmatrix_rl.training._rollout_sizes import (
-    RolloutSizes,
-)
+from hackmatrix_rl.training._metrics import Metrics
+from hackmatrix_rl.training._minibatches import Minibatches
+from hackmatrix_rl.training._optimizer import adam, optimizer_of
+from hackmatrix_rl.training._program import compiler_options, is_shape
+from hackmatrix_rl.training._report import StepReport, UpdateReport
+from hackmatrix_rl.training._rollout_sizes import RolloutSizes
 from hackmatrix_rl.training._state import (
     VALUE_HEAD,
     Learner,
@@ -64,14 +28,8 @@ from hackmatrix_rl.training._stored import (
     leaves_by_path,
     random_keys,
 )
-from hackmatrix_rl.training._trainer import (
-    Trainer,
-)
-from hackmatrix_rl.training._tree_file import (
-    is_tree_file,
-    read_tree,
-    write_tree,
-)
+from hackmatrix_rl.training._trainer import Trainer
+from hackmatrix_rl.training._tree_file import is_tree_file, read_tree, write_tree
 
 __all__ = [
     "CHECKS",

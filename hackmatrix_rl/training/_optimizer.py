@@ -29,9 +29,7 @@ def adam(max_grad_norm: float = 0.5) -> optax.GradientTransformation:
     if not max_grad_norm > 0:  # also refuses NaN
         raise ValueError(f"max_grad_norm must be positive, not {max_grad_norm}")
     return optax.chain(
-        optax.clip_by_global_norm(max_grad_norm),
-        optax.scale_by_adam(eps=1e-5),
-        optax.scale(-1.0),
+        optax.clip_by_global_norm(max_grad_norm), optax.scale_by_adam(eps=1e-5), optax.scale(-1.0)
     )
 
 

@@ -12,12 +12,7 @@ from jaxtyping import Array, Int32, PyTree
 
 from hackmatrix_rl.system import cpu_options
 from hackmatrix_rl.training._algorithm import Algorithm, AlgorithmState, State
-from hackmatrix_rl.training.sharding import (
-    REPLICATED,
-    constrain,
-    place,
-    replicated_shardings,
-)
+from hackmatrix_rl.training.sharding import REPLICATED, constrain, place, replicated_shardings
 
 T = TypeVar("T")
 A = TypeVar("A", bound=Algorithm[Any])
@@ -83,10 +78,7 @@ def lowered(
     jitted = jax.jit(
         program,
         donate_argnums=0,
-        out_shardings=(
-            algorithm.shardings(arrays),
-            NamedSharding(algorithm.mesh, REPLICATED),
-        ),
+        out_shardings=(algorithm.shardings(arrays), NamedSharding(algorithm.mesh, REPLICATED)),
     )
     traced = jitted.trace(arrays, modules, jax.ShapeDtypeStruct((), jnp.int32))
     return traced.lower(lowering_platforms=platforms)

@@ -8,12 +8,7 @@ from jaxtyping import Array, Key
 
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.training._algorithm import Algorithm, State
-from hackmatrix_rl.training._program import (
-    compiler_options,
-    is_shape,
-    located,
-    without_policy,
-)
+from hackmatrix_rl.training._program import compiler_options, is_shape, located, without_policy
 from hackmatrix_rl.training.sharding import place, replicated_shardings
 
 

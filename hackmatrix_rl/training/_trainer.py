@@ -19,13 +19,7 @@ from hackmatrix_rl.evaluation import PolicyAgent
 from hackmatrix_rl.system import is_process_zero
 from hackmatrix_rl.training._algorithm import Algorithm, AlgorithmState, Dispatch
 from hackmatrix_rl.training._eager import eager_program
-from hackmatrix_rl.training._hooks import (
-    Callback,
-    Hook,
-    StopTraining,
-    after_dispatch,
-    check_hooks,
-)
+from hackmatrix_rl.training._hooks import Callback, Hook, StopTraining, after_dispatch, check_hooks
 from hackmatrix_rl.training._metrics import Metrics
 from hackmatrix_rl.training._program import (
     Program,

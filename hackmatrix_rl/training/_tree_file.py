@@ -21,11 +21,7 @@ from jaxtyping import PyTree
 
 from hackmatrix_rl.errors import ConfigError, is_key, shortened
 from hackmatrix_rl.system import open_regular, storage_path, write_whole
-from hackmatrix_rl.training._stored import (
-    Stored,
-    leaves_by_path,
-    random_keys,
-)
+from hackmatrix_rl.training._stored import Stored, leaves_by_path, random_keys
 
 FORMAT = "hackmatrix-rl arrays 1"
 _MOST_HEADER = 2**24  # bytes; a network of 10,000 arrays needs 2,000,000

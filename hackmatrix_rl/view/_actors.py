@@ -126,10 +126,7 @@ def _state(enemy: Enemy, x: float, y: float, scale: float) -> list[Shape]:
     elif enemy.stunned:
         shapes += _badge(right, top, scale, "z")
     if enemy.spawned_from_siphon:
-        shapes += [
-            Circle(left, top, 8 * scale, fill="cell"),
-            plus(left, top, 6 * scale),
-        ]
+        shapes += [Circle(left, top, 8 * scale, fill="cell"), plus(left, top, 6 * scale)]
     return shapes
 
 
@@ -175,12 +172,6 @@ def _coming(kind: EnemyType, x: float, y: float, scale: float, known: bool) -> l
         Circle(x, y, 11.5 * scale, fill="cell"),
         polygon(x, y, 9.5 * scale, _OUTLINES[kind], ink, ghost=not known),
         Text(
-            x,
-            baseline,
-            kind.name[0],
-            10 * scale,
-            "on_enemy" if known else ink,
-            "middle",
-            bold=True,
+            x, baseline, kind.name[0], 10 * scale, "on_enemy" if known else ink, "middle", bold=True
         ),
     ]

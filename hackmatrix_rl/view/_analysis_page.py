@@ -179,11 +179,7 @@ def _calibrations(findings: Findings) -> str:
         _figure(label, _against(calibration, unit))
         for label, calibration, unit in (
             ("Win probability: told, and games won", findings.win_probability, True),
-            (
-                "Value: told, and the return that it predicts",
-                findings.value,
-                False,
-            ),
+            ("Value: told, and the return that it predicts", findings.value, False),
         )
         if calibration is not None
     ]

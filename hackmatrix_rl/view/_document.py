@@ -66,11 +66,7 @@ def facts(values: Mapping[str, str]) -> str:
 
 
 def table(
-    heads: Sequence[str],
-    rows: Iterable[Sequence[str]],
-    *,
-    caption: str = "",
-    escaped: bool = False,
+    heads: Sequence[str], rows: Iterable[Sequence[str]], *, caption: str = "", escaped: bool = False
 ) -> str:
     """A table as HTML.
 

@@ -5,15 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from hackmatrix_rl.game import (
-    COLUMNS,
-    SIZE,
-    Content,
-    EnemyType,
-    Program,
-    State,
-    to_arrays,
-)
+from hackmatrix_rl.game import COLUMNS, SIZE, Content, EnemyType, Program, State, to_arrays
 from hackmatrix_rl.view._frame import DATA, PROGRAMS, Cell, Enemy, Frame, Transmission
 
 

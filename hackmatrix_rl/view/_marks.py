@@ -98,10 +98,7 @@ def calls(x: float, y: float, count: int, size: float, ink: Ink) -> list[Shape]:
 
 def pickup(x: float, y: float, radius: float) -> list[Shape]:
     """A data siphon to pick up."""
-    return [
-        Circle(x, y, radius, stroke="siphon", stroke_width=2.5),
-        plus(x, y, radius * 0.55),
-    ]
+    return [Circle(x, y, radius, stroke="siphon", stroke_width=2.5), plus(x, y, radius * 0.55)]
 
 
 def door(x: float, y: float, size: float, *, named: bool) -> list[Shape]:

@@ -5,14 +5,7 @@ from rich.text import Text
 from hackmatrix_rl.game import SIZE, Content, Direction
 from hackmatrix_rl.view._frame import Cell, Enemy, Frame, Transmission
 from hackmatrix_rl.view._names import program_name
-from hackmatrix_rl.view._signs import (
-    STYLES,
-    UNICODE,
-    Signs,
-    letter_of,
-    name_of,
-    styled,
-)
+from hackmatrix_rl.view._signs import STYLES, UNICODE, Signs, letter_of, name_of, styled
 
 CELL_WIDTH = 7
 BOARD_WIDTH = SIZE * (CELL_WIDTH + 1) + 1

@@ -4,12 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hackmatrix_rl.agent import (
-    AuxiliaryTargets,
-    Batch,
-    EpisodeSums,
-    Rollout,
-)
+from hackmatrix_rl.agent import AuxiliaryTargets, Batch, EpisodeSums, Rollout
 
 
 def rollout(reward, value, *, terminated=None, truncated=None, bootstrap=None, last=None):

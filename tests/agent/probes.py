@@ -8,21 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float32, PyTree
 
-from hackmatrix_rl.agent import (
-    GAE,
-    IdentityScale,
-    MaskedCategorical,
-    PPOLoss,
-)
+from hackmatrix_rl.agent import GAE, IdentityScale, MaskedCategorical, PPOLoss
 from hackmatrix_rl.agent.networks import MLPActorCritic
 from hackmatrix_rl.algorithms.ppo import PPO
-from hackmatrix_rl.env import (
-    Environment,
-    EnvSpec,
-    EpisodeStatistics,
-    Features,
-    Timestep,
-)
+from hackmatrix_rl.env import Environment, EnvSpec, EpisodeStatistics, Features, Timestep
 from hackmatrix_rl.training import Trainer
 
 NUM_STATES = 4

@@ -10,10 +10,7 @@ import pytest
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.agent import check_policy_shapes
-from hackmatrix_rl.agent.networks import (
-    TrunkActorCritic,
-    evaluator_of,
-)
+from hackmatrix_rl.agent.networks import TrunkActorCritic, evaluator_of
 from hackmatrix_rl.agent.networks._layers import DenseHeads
 from hackmatrix_rl.agent.precision import products
 from hackmatrix_rl.env import CartPole
@@ -107,8 +104,7 @@ SPEC = CartPole().spec
 
 
 @pytest.mark.parametrize(
-    "network",
-    [Reads(LAYER), Reads(LAYER, spec=SPEC), Reads(LAYER, within={"encode": SPEC.encode})],
+    "network", [Reads(LAYER), Reads(LAYER, spec=SPEC), Reads(LAYER, within={"encode": SPEC.encode})]
 )
 def test_what_a_network_reads_follows_its_parameters(network):
     assert operands(network, SPEC, "bf16") == [(jnp.bfloat16, jnp.bfloat16)]

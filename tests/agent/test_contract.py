@@ -9,10 +9,7 @@ import numpy as np
 import pytest
 
 import hackmatrix_rl as hm
-from hackmatrix_rl.agent.networks import (
-    NETWORKS,
-    build_network,
-)
+from hackmatrix_rl.agent.networks import NETWORKS, build_network
 from hackmatrix_rl.agent.precision import NonTrainable
 from hackmatrix_rl.env import EnvSpec
 

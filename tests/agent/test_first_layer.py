@@ -8,21 +8,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hackmatrix_rl.agent import (
-    Batch,
-    PPOLoss,
-)
+from hackmatrix_rl.agent import Batch, PPOLoss
 from hackmatrix_rl.agent.networks import MLPActorCritic, evaluator_of
 from hackmatrix_rl.agent.networks._sparse_first_layer import (
     SparseFirstLayerEvaluator,
     product_of_next,
     starts_of_runs,
 )
-from hackmatrix_rl.env import (
-    CartPole,
-    CompactObservation,
-    HackMatrix,
-)
+from hackmatrix_rl.env import CartPole, CompactObservation, HackMatrix
 from hackmatrix_rl.training import Reports
 from hackmatrix_rl.training._debug import CheckedLoss
 

@@ -4,13 +4,7 @@ import numpy as np
 import pytest
 
 from agent.builders import random_rollout, rollout
-from hackmatrix_rl.agent import (
-    GAE,
-    IDENTITY_SCALE,
-    AdvantageEstimator,
-    RunningScale,
-    Targets,
-)
+from hackmatrix_rl.agent import GAE, IDENTITY_SCALE, AdvantageEstimator, RunningScale, Targets
 from hackmatrix_rl.agent.networks import MLPActorCritic
 from hackmatrix_rl.algorithms.ppo import PPO
 from hackmatrix_rl.env import CartPole

@@ -5,11 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hackmatrix_rl.agent import (
-    Batch,
-    MaskedCategorical,
-    PPOLoss,
-)
+from hackmatrix_rl.agent import Batch, MaskedCategorical, PPOLoss
 from hackmatrix_rl.agent.networks import ActorCritic
 
 
@@ -58,10 +54,7 @@ PLAIN = PPOLoss(vf_coef=0.0, ent_coef=0.0, normalize_advantage=False)
 def test_the_objective_is_the_smaller_of_ratio_and_clipped_ratio():
     p = policy()
     old = now(p) - np.log([1.5, 0.5])  # ratios 1.5 and 0.5
-    for advantage, expected in (
-        ([1.0, 1.0], -(1.2 + 0.5) / 2),
-        ([-1.0, -1.0], (1.5 + 0.8) / 2),
-    ):
+    for advantage, expected in (([1.0, 1.0], -(1.2 + 0.5) / 2), ([-1.0, -1.0], (1.5 + 0.8) / 2)):
         loss, metrics = PLAIN(p, batch(old, advantage))
         assert loss == pytest.approx(expected, rel=1e-5)
         assert metrics.clip_fraction == 1.0
@@ -144,10 +137,7 @@ def test_the_mask_that_was_used_to_act_is_used_again():
     assert unmasked.approx_kl > 0.01
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [{"clip_coef": 0.0}, {"value_clip": -1.0}, {"ent_coef": -1.0}],
-)
+@pytest.mark.parametrize("wrong", [{"clip_coef": 0.0}, {"value_clip": -1.0}, {"ent_coef": -1.0}])
 def test_an_argument_out_of_range_is_an_error(wrong):
     with pytest.raises(ValueError, match=next(iter(wrong))):
         PPOLoss(**wrong)

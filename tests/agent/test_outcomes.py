@@ -20,21 +20,14 @@ from hackmatrix_rl.agent import (
     RolloutCollector,
     start_collector,
 )
-from hackmatrix_rl.agent._auxiliary import (
-    stacked_terms,
-    symlog,
-    win_targets,
-)
+from hackmatrix_rl.agent._auxiliary import stacked_terms, symlog, win_targets
 from hackmatrix_rl.agent.networks import (
     ActorCritic,
     AuxiliaryHead,
     MLPActorCritic,
     add_auxiliary_head,
 )
-from hackmatrix_rl.env import (
-    EnvSpec,
-    env_keys,
-)
+from hackmatrix_rl.env import EnvSpec, env_keys
 from hackmatrix_rl.evaluation import PolicyAgent
 
 # What an action brings depends on the state and on the action, and so does whether it ends.

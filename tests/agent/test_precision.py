@@ -6,11 +6,7 @@ import numpy as np
 import pytest
 
 from agent import probes
-from hackmatrix_rl.agent.networks import (
-    NETWORKS,
-    build_network,
-    evaluator_of,
-)
+from hackmatrix_rl.agent.networks import NETWORKS, build_network, evaluator_of
 from hackmatrix_rl.agent.precision import (
     LossScale,
     NonTrainable,
@@ -242,11 +238,7 @@ def test_parameters_must_be_float32():
 def test_a_table_of_parts_is_read_from_text():
     jmp_policy = "params=float32,compute=bfloat16,output=float32"
     text = f".heads.value*=f32, .layers[0]*={jmp_policy},*.bias = f16"
-    assert parse_parts(text) == {
-        ".heads.value*": "f32",
-        ".layers[0]*": jmp_policy,
-        "*.bias": "f16",
-    }
+    assert parse_parts(text) == {".heads.value*": "f32", ".layers[0]*": jmp_policy, "*.bias": "f16"}
 
 
 @pytest.mark.parametrize(

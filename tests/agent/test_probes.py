@@ -10,19 +10,8 @@ import pytest
 
 from agent import probes
 from agent.probes import train, values
-from hackmatrix_rl.agent import (
-    GAE,
-    Batch,
-    Linear,
-    PPOLoss,
-    Rollout,
-    RolloutCollector,
-    RunningScale,
-)
-from hackmatrix_rl.agent.networks import (
-    GRUActorCritic,
-    MLPActorCritic,
-)
+from hackmatrix_rl.agent import GAE, Batch, Linear, PPOLoss, Rollout, RolloutCollector, RunningScale
+from hackmatrix_rl.agent.networks import GRUActorCritic, MLPActorCritic
 
 CLOSE = 0.1
 
@@ -111,9 +100,7 @@ def test_a_network_with_memory_remembers_and_one_without_cannot():
 class TakesTruncationForTermination(GAE):
     def __call__(self, rollout: Rollout, value_scale):
         wrong = dataclasses.replace(
-            rollout,
-            terminated=rollout.done,
-            truncated=jnp.zeros_like(rollout.truncated),
+            rollout, terminated=rollout.done, truncated=jnp.zeros_like(rollout.truncated)
         )
         return GAE.__call__(self, wrong, value_scale)
 

@@ -8,10 +8,7 @@ import pytest
 
 from agent import probes
 from agent.builders import random_batch
-from hackmatrix_rl.agent import (
-    AuxiliaryLoss,
-    PPOLoss,
-)
+from hackmatrix_rl.agent import AuxiliaryLoss, PPOLoss
 from hackmatrix_rl.agent.networks import (
     NETWORKS,
     ActorCritic,

@@ -5,13 +5,7 @@ import numpy as np
 import pytest
 
 from agent import probes
-from hackmatrix_rl.agent import (
-    GAE,
-    Batch,
-    MaskedCategorical,
-    RolloutCollector,
-    start_collector,
-)
+from hackmatrix_rl.agent import GAE, Batch, MaskedCategorical, RolloutCollector, start_collector
 from hackmatrix_rl.agent.networks import (
     ConvActorCritic,
     GRUActorCritic,
@@ -19,10 +13,7 @@ from hackmatrix_rl.agent.networks import (
     evaluator_of,
 )
 from hackmatrix_rl.agent.precision import precision
-from hackmatrix_rl.env import (
-    CartPole,
-    env_keys,
-)
+from hackmatrix_rl.env import CartPole, env_keys
 
 NUM_ENVS, NUM_STEPS = 8, 24
 NETWORKS = {

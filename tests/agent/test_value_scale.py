@@ -2,10 +2,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hackmatrix_rl.agent import (
-    IdentityScale,
-    RunningScale,
-)
+from hackmatrix_rl.agent import IdentityScale, RunningScale
 
 VALUES = jnp.array([-10.0, -0.3, 0.0, 0.01, 1.0, 40.0, 650.0], jnp.float32)
 

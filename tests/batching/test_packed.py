@@ -5,24 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hackmatrix_rl.batching import (
-    fields,
-    nth_bit,
-    size_of,
-)
+from hackmatrix_rl.batching import fields, nth_bit, size_of
 from hackmatrix_rl.env import CELL
-from hackmatrix_rl.game import (
-    NUM_CELLS,
-    Board,
-    CellSet,
-    Enemies,
-    Transmissions,
-)
-from hackmatrix_rl.game._board import (
-    CORNERS,
-    inner_bits,
-    inner_cells,
-)
+from hackmatrix_rl.game import NUM_CELLS, Board, CellSet, Enemies, Transmissions
+from hackmatrix_rl.game._board import CORNERS, inner_bits, inner_cells
 
 LAYOUTS = {"board": Board.FIELDS, "enemies": Enemies.FIELDS, "transmissions": Transmissions.FIELDS}
 

@@ -6,10 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from hackmatrix_rl.batching import (
-    Chance,
-    below,
-)
+from hackmatrix_rl.batching import Chance, below
 from hackmatrix_rl.batching._hashed_random import mix
 from hackmatrix_rl.game._enemy_turn import random_lots
 

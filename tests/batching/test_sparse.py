@@ -5,12 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hackmatrix_rl.batching import (
-    first_indices,
-    first_success,
-    one_round_loop,
-    sparse_while_loop,
-)
+from hackmatrix_rl.batching import first_indices, first_success, one_round_loop, sparse_while_loop
 
 
 def collatz(number, _):

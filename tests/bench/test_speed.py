@@ -8,19 +8,10 @@ import pytest
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.bench import compare_with_pgx
-from hackmatrix_rl.bench._environment_speed import (
-    RandomPlay,
-    RandomPlayState,
-    random_legal,
-)
+from hackmatrix_rl.bench._environment_speed import RandomPlay, RandomPlayState, random_legal
 from hackmatrix_rl.bench._speed_comparison import in_turns
-from hackmatrix_rl.config import (
-    make_config,
-)
-from hackmatrix_rl.env import (
-    CartPole,
-    env_keys,
-)
+from hackmatrix_rl.config import make_config
+from hackmatrix_rl.env import CartPole, env_keys
 
 GAMES = 16
 

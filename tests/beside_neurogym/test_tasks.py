@@ -131,10 +131,7 @@ KEY = jax.random.key(0)
 
 @pytest.mark.parametrize(
     ("kind", "task"),
-    [
-        (DelayMatchSample, DelayedMatch()),
-        (PerceptualDecisionMaking, PerceptualDecision()),
-    ],
+    [(DelayMatchSample, DelayedMatch()), (PerceptualDecisionMaking, PerceptualDecision())],
 )
 def test_the_default_periods_are_neurogyms(kind, task):
     timing = kind().timing

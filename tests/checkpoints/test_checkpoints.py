@@ -11,10 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hackmatrix_rl.agent.networks import (
-    MLPActorCritic,
-    build_network,
-)
+from hackmatrix_rl.agent.networks import MLPActorCritic, build_network
 from hackmatrix_rl.algorithms.ppo import PPO
 from hackmatrix_rl.checkpoints import (
     CheckpointWriter,
@@ -28,9 +25,7 @@ from hackmatrix_rl.checkpoints import (
 )
 from hackmatrix_rl.config import make_config
 from hackmatrix_rl.env import CartPole
-from hackmatrix_rl.errors import (
-    ConfigError,
-)
+from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.runs import check_run_folder
 from hackmatrix_rl.training import Trainer
 

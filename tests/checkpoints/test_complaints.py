@@ -10,12 +10,7 @@ import pytest
 from rich.console import Console
 
 from hackmatrix_rl.checkpoints import Complaints
-from hackmatrix_rl.runs.sinks import (
-    Fanout,
-    Length,
-    LogFile,
-    PlainTerminal,
-)
+from hackmatrix_rl.runs.sinks import Fanout, Length, LogFile, PlainTerminal
 
 
 @pytest.fixture(autouse=True)
@@ -110,10 +105,7 @@ def test_the_log_alone_keeps_pages(tmp_path):
     shown = io.StringIO()
     console = Console(file=shown)
     sink = Fanout(
-        [
-            PlainTerminal(console, length=Length(1)),
-            LogFile(tmp_path / "log.txt", length=Length(1)),
-        ]
+        [PlainTerminal(console, length=Length(1)), LogFile(tmp_path / "log.txt", length=Length(1))]
     )
     sink.detail("Traceback\n  File")
     sink.close()

@@ -134,6 +134,5 @@ def test_the_command_line_refuses_before_anything_is_written(run):
         "leaves nothing of --total-timesteps 64",
     )
     assert_refused(
-        invoke(*ppo, "--init", run, "--teacher-kl", "linear:0.5:0", "--network", "gru"),
-        "--network",
+        invoke(*ppo, "--init", run, "--teacher-kl", "linear:0.5:0", "--network", "gru"), "--network"
     )

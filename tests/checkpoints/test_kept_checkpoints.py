@@ -7,13 +7,7 @@ import numpy as np
 import pytest
 from cli.commands import assert_refused, invoke
 
-from hackmatrix_rl.checkpoints import (
-    FORMAT,
-    find_checkpoint,
-    load,
-    read_arrays,
-    read_metadata,
-)
+from hackmatrix_rl.checkpoints import FORMAT, find_checkpoint, load, read_arrays, read_metadata
 from hackmatrix_rl.env import game_identity
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.evaluation import evaluate_all

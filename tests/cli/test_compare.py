@@ -12,10 +12,7 @@ from hackmatrix_rl.agent.precision import precision
 from hackmatrix_rl.cli import _compare as command
 from hackmatrix_rl.evaluation import judge
 from hackmatrix_rl.runs import Comparison
-from hackmatrix_rl.runs._compare import (
-    Contender,
-    Measured,
-)
+from hackmatrix_rl.runs._compare import Contender, Measured
 
 from .commands import invoke
 

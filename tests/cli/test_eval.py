@@ -16,7 +16,7 @@ def test_json_is_one_object_and_nothing_else(target, trained):
     assert len(result.stdout.splitlines()) == 1
     found = json.loads(result.stdout)
     assert found.keys() == {
-        *("episodes", "return", "length", "score", "stage", "win_rate", "league"),
+        *("episodes", "return", "length", "score", "stage", "win_rate", "league")
     }
     assert found["league"] == "original"
     assert found["episodes"] == 8

@@ -7,9 +7,7 @@ from click.testing import CliRunner
 
 from hackmatrix_rl.cli import main
 from hackmatrix_rl.config import algorithms, algorithms_of
-from hackmatrix_rl.errors import (
-    flag,
-)
+from hackmatrix_rl.errors import flag
 
 from .commands import invoke
 

@@ -7,10 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hackmatrix_rl.checkpoints import (
-    find_checkpoint,
-    read_metadata,
-)
+from hackmatrix_rl.checkpoints import find_checkpoint, read_metadata
 from hackmatrix_rl.runs.sinks import read_json_lines
 
 TRAINING = Path(__file__).parents[1] / "runs" / "cartpole_command.py"

@@ -5,10 +5,7 @@ import pytest
 from click.testing import CliRunner
 
 from hackmatrix_rl.algorithms.ppo import PPOConfig
-from hackmatrix_rl.cli._settings import (
-    chosen_config,
-    config_options,
-)
+from hackmatrix_rl.cli._settings import chosen_config, config_options
 from hackmatrix_rl.config import algorithms_of
 
 

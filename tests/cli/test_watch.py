@@ -69,10 +69,7 @@ def test_a_policy_of_the_other_league_takes_no_game_over(game, tmp_path):
     assert_refused(invoke("watch", "runner", *here, *league), "a game of the league original")
     told = "pretrained/no-rewind was trained in the league no-rewind, and plays only there"
     seen = ("--agent", "pretrained/no-rewind", "--html", tmp_path / "page.html")
-    for command in (
-        ("watch", "pretrained/no-rewind", *here),
-        ("replay", game[0]["json"], *seen),
-    ):
+    for command in (("watch", "pretrained/no-rewind", *here), ("replay", game[0]["json"], *seen)):
         result = invoke(*command)
         assert result.exit_code == 2, result.output
         assert told in result.stderr.splitlines()[-1]  # a slow machine first says that it loads

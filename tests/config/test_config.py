@@ -21,10 +21,7 @@ from hackmatrix_rl.config import (
     preset_names,
     read_settings,
 )
-from hackmatrix_rl.errors import (
-    ConfigError,
-    flag,
-)
+from hackmatrix_rl.errors import ConfigError, flag
 from hackmatrix_rl.runs import _compose as compose_module
 from hackmatrix_rl.training.sharding import divisors
 

@@ -11,9 +11,7 @@ import pytest
 
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.config import make_config
-from hackmatrix_rl.errors import (
-    ConfigError,
-)
+from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.game import TERM_NAMES
 from hackmatrix_rl.runs import compose
 

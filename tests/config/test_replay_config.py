@@ -40,31 +40,11 @@ def test_a_run_lasts_some_updates():
 
 WRONG = {
     "preset of another": ("max", {"algorithm": "ppo"}, "--preset max: of --algorithm r2d2"),
-    "its setting elsewhere": (
-        "cpu",
-        {"burn_in": 3},
-        "--burn-in 3: a setting of",
-    ),
-    "its switch elsewhere": (
-        "cpu",
-        {"dueling": False},
-        "--no-dueling: a setting of",
-    ),
-    "ppo's setting here": (
-        "fast",
-        {"ent_coef": 0.3},
-        "--ent-coef 0.3: a setting of",
-    ),
-    "a teacher": (
-        "fast",
-        {"teacher": "expert"},
-        "--teacher expert: a setting of",
-    ),
-    "minibatches": (
-        "fast",
-        {"num_minibatches": 4},
-        "--num-minibatches 4: a setting of",
-    ),
+    "its setting elsewhere": ("cpu", {"burn_in": 3}, "--burn-in 3: a setting of"),
+    "its switch elsewhere": ("cpu", {"dueling": False}, "--no-dueling: a setting of"),
+    "ppo's setting here": ("fast", {"ent_coef": 0.3}, "--ent-coef 0.3: a setting of"),
+    "a teacher": ("fast", {"teacher": "expert"}, "--teacher expert: a setting of"),
+    "minibatches": ("fast", {"num_minibatches": 4}, "--num-minibatches 4: a setting of"),
     "too long a sequence": ("fast", {"sequence_length": 9000}, "--buffer-size 576512 or more"),
     "an odd batch": ("fast", {"sequence_batch_size": 63}, "use --sequence-batch-size 32."),
     "a schedule of gamma": ("fast", {"gamma": "linear:0.9:0.99"}, "--gamma linear:0.9:0.99: "),

@@ -4,9 +4,7 @@ import pytest
 
 from hackmatrix_rl.agent import Cosine, Linear
 from hackmatrix_rl.algorithms.ppo import PPOConfig
-from hackmatrix_rl.cli._settings import (
-    Value,
-)
+from hackmatrix_rl.cli._settings import Value
 from hackmatrix_rl.config import schedule_of
 from hackmatrix_rl.errors import ConfigError
 

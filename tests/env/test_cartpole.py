@@ -3,10 +3,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hackmatrix_rl.env import (
-    CartPole,
-    env_keys,
-)
+from hackmatrix_rl.env import CartPole, env_keys
 from hackmatrix_rl.env._cartpole import CartPoleState
 
 

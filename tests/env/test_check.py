@@ -11,10 +11,7 @@ from agent import probes
 from training.wrong_use import Walk, shows
 
 import hackmatrix_rl as hm
-from hackmatrix_rl.env import (
-    CartPole,
-    EpisodeStatistics,
-)
+from hackmatrix_rl.env import CartPole, EpisodeStatistics
 
 
 @pytest.mark.parametrize(

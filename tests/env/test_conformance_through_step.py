@@ -8,29 +8,14 @@ import numpy as np
 import pytest
 from game.new_game_features import features
 from game.outcomes import Labels, compare_outcomes, questions
-from game.recordings import (
-    CONFIG,
-    Arrays,
-    canonical,
-    differences,
-    load,
-    report,
-    rows,
-)
+from game.recordings import CONFIG, Arrays, canonical, differences, load, report, rows
 from game.replay import BATCH, shared_replay
 from game.sampling import draw_answers, position_names, recorded_answers
 from game.setup_checker import setup_problems
 from game.statistics import compare_labels, deviations
 
 from env.stepping import MAX_STEPS, Stepper, Transitions, step_all
-from hackmatrix_rl.game import (
-    FIRST_PROGRAM,
-    SIPHON,
-    TERM_NAMES,
-    Program,
-    from_arrays,
-    to_arrays,
-)
+from hackmatrix_rl.game import FIRST_PROGRAM, SIPHON, TERM_NAMES, Program, from_arrays, to_arrays
 
 # The proof, with the programs that users run.
 pytestmark = pytest.mark.usefixtures("optimized")
@@ -178,10 +163,7 @@ def test_the_next_episode_is_tallied_from_nothing(transitions):
     t = transitions
     np.testing.assert_array_equal(t.tally["length"], np.where(t.done, 0, t.length + 1))
     np.testing.assert_allclose(
-        t.tally["total"],
-        np.where(t.done, 0, t.total + t.step["reward"]),
-        rtol=1e-6,
-        atol=1e-4,
+        t.tally["total"], np.where(t.done, 0, t.total + t.step["reward"]), rtol=1e-6, atol=1e-4
     )
 
 

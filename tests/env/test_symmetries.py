@@ -8,12 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hackmatrix_rl.env import (
-    NUM_SYMMETRIES,
-    CompactObservation,
-    compact_observation,
-    turn,
-)
+from hackmatrix_rl.env import NUM_SYMMETRIES, CompactObservation, compact_observation, turn
 from hackmatrix_rl.env._symmetries import TURNED_ACTION, TURNED_CELL
 from hackmatrix_rl.game import (
     COLUMNS,

@@ -6,18 +6,8 @@ import numpy as np
 import pytest
 from game.statistics import SIGNIFICANCE, compare, deviations
 
-from hackmatrix_rl.env import (
-    CELL,
-    CompactObservation,
-    HackMatrix,
-    Number,
-    Sight,
-)
-from hackmatrix_rl.evaluation import (
-    RandomAgent,
-    Runner,
-    evaluate_all,
-)
+from hackmatrix_rl.env import CELL, CompactObservation, HackMatrix, Number, Sight
+from hackmatrix_rl.evaluation import RandomAgent, Runner, evaluate_all
 from hackmatrix_rl.game import NUM_ACTIONS, GameConfig
 
 DRAWS = 4000

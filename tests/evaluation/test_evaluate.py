@@ -282,12 +282,7 @@ class FirstLegal(Agent):
 )
 def test_an_action_to_avoid_is_taken_only_where_nothing_else_is_legal(avoid, taken):
     found = evaluate(
-        FirstLegal(),
-        Batched(Doors()),
-        episodes=2,
-        key=jax.random.key(0),
-        avoid=avoid,
-        record=True,
+        FirstLegal(), Batched(Doors()), episodes=2, key=jax.random.key(0), avoid=avoid, record=True
     )
     assert [game.tolist() for game in found.actions] == [taken, taken]
 

@@ -7,15 +7,7 @@ import numpy as np
 import pytest
 
 from hackmatrix_rl.env import HackMatrix
-from hackmatrix_rl.evaluation import (
-    BINS,
-    Journal,
-    Moves,
-    RandomAgent,
-    evaluate,
-    find,
-    keep_journal,
-)
+from hackmatrix_rl.evaluation import BINS, Journal, Moves, RandomAgent, evaluate, find, keep_journal
 from hackmatrix_rl.game import FIRST_PROGRAM, SIPHON, EnemyType, Program, RewardConfig
 
 UNDO = FIRST_PROGRAM + Program.UNDO

@@ -5,10 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from hackmatrix_rl.evaluation import (
-    Verdict,
-    judge,
-)
+from hackmatrix_rl.evaluation import Verdict, judge
 from hackmatrix_rl.evaluation._verdict import mean_over_seeds
 
 

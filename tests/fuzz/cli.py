@@ -8,9 +8,7 @@ from fuzz.commands import assert_answered, run_apart, run_here
 from fuzz.worker import Fuzzer
 from hackmatrix_rl.algorithms.ppo import PPOConfig
 from hackmatrix_rl.config import field_types
-from hackmatrix_rl.errors import (
-    flag,
-)
+from hackmatrix_rl.errors import flag
 
 NUMBERS = (
     *("0", "-1", "1", "2", "3", "7", "8", "16", "64", "100", "0.5", "1.5", "-0.0", "1e3", "1e-5"),

@@ -75,10 +75,7 @@ def compose_for_a_teacher(settings: RunConfig, **_: Any) -> Trainer[Any]:
     return composed(settings) if hasattr(settings, "teacher") else accept()
 
 
-REPLACED = {
-    **dict.fromkeys(LONG_WORK, accept),
-    "runs._launch.compose": compose_for_a_teacher,
-}
+REPLACED = {**dict.fromkeys(LONG_WORK, accept), "runs._launch.compose": compose_for_a_teacher}
 
 
 def check(each: tuple[tuple[str, ...], str | None, dict[str, Any]]) -> None:

@@ -8,9 +8,7 @@ from hypothesis import strategies as st
 from fuzz.commands import assert_answered, room, run_here
 from fuzz.worker import Fuzzer
 from hackmatrix_rl.algorithms.ppo import PPOConfig
-from hackmatrix_rl.errors import (
-    flag,
-)
+from hackmatrix_rl.errors import flag
 
 NAMES = [each.name for each in dataclasses.fields(PPOConfig) if not each.name.startswith("wandb")]
 LITERALS = (

@@ -7,10 +7,7 @@ import numpy as np
 from game.recordings import CONFIG, report
 from game.replay import Replay
 from game.setup_checker import BLOCKS
-from hackmatrix_rl.game import (
-    TERM_NAMES,
-    to_arrays,
-)
+from hackmatrix_rl.game import TERM_NAMES, to_arrays
 
 FULL_HP = np.array([2, 3, 2, 2])
 

@@ -11,11 +11,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from game.recordings import COLUMNS, CONFIG, POSITION, Arrays, load, rows
-from hackmatrix_rl.game import (
-    State,
-    from_arrays,
-    to_arrays,
-)
+from hackmatrix_rl.game import State, from_arrays, to_arrays
 from hackmatrix_rl.game._state import LONGEST_WAIT
 from hackmatrix_rl.game._validation import LARGEST
 

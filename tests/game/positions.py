@@ -5,11 +5,7 @@ from typing import Any
 import numpy as np
 
 from game.recordings import COLUMNS, Arrays
-from hackmatrix_rl.game import (
-    Content,
-    EnemyType,
-    Program,
-)
+from hackmatrix_rl.game import Content, EnemyType, Program
 from hackmatrix_rl.game._state import ENEMY_HP
 
 Row = dict[str, int]

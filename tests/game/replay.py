@@ -15,14 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from game.recordings import CONFIG, FLAGS, Arrays, concatenate, rows
-from hackmatrix_rl.game import (
-    GameConfig,
-    from_arrays,
-    legal_actions,
-    new_game,
-    play,
-    to_arrays,
-)
+from hackmatrix_rl.game import GameConfig, from_arrays, legal_actions, new_game, play, to_arrays
 
 BATCH = 2048
 

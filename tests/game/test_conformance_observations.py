@@ -9,12 +9,7 @@ import pytest
 
 from game.recordings import CONFIG, differences, load, report, rows
 from game.replay import BATCH, shared_replay
-from hackmatrix_rl.env import (
-    CELL,
-    classic_from_compact,
-    compact_observation,
-    observe,
-)
+from hackmatrix_rl.env import CELL, classic_from_compact, compact_observation, observe
 
 
 @pytest.fixture(scope="module")

@@ -5,10 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hackmatrix_rl.batching._sparse import (
-    _MOST_PAIRED,
-    first_indices,
-)
+from hackmatrix_rl.batching._sparse import _MOST_PAIRED, first_indices
 from hackmatrix_rl.game import GameConfig
 
 

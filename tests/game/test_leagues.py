@@ -9,14 +9,7 @@ import pytest
 
 from game.positions import position
 from hackmatrix_rl.env import HackMatrix
-from hackmatrix_rl.game import (
-    FIRST_PROGRAM,
-    GameConfig,
-    Program,
-    from_arrays,
-    legal_actions,
-    play,
-)
+from hackmatrix_rl.game import FIRST_PROGRAM, GameConfig, Program, from_arrays, legal_actions, play
 
 UP, DOWN, LEFT, RIGHT = range(4)
 UNDO = FIRST_PROGRAM + Program.UNDO

@@ -9,12 +9,7 @@ import pytest
 from game.mutations import assert_names_a_field
 from game.recordings import CONFIG, POSITION, canonical, differences, load, report, rows
 from game.replay import BATCH
-from hackmatrix_rl.game import (
-    NUM_PROGRAMS,
-    GameConfig,
-    from_arrays,
-    to_arrays,
-)
+from hackmatrix_rl.game import NUM_PROGRAMS, GameConfig, from_arrays, to_arrays
 from hackmatrix_rl.game._validation import LARGEST
 
 

@@ -10,11 +10,7 @@ from game.mutations import accepted, mutated_positions, together
 from game.recordings import CONFIG, FLAGS, canonical, differences, load, report, rows
 from game.replay import BATCH
 from game.setup_checker import BLOCKS, beside
-from hackmatrix_rl.game import (
-    NUM_ACTIONS,
-    from_arrays,
-    to_arrays,
-)
+from hackmatrix_rl.game import NUM_ACTIONS, from_arrays, to_arrays
 
 STEPS = 25
 WAIT, WARP, UNDO = 10, 8, 14

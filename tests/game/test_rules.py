@@ -7,11 +7,7 @@ import pytest
 
 from game.positions import block_of, daemon, data, glitch, position, transmission, virus
 from game.recordings import COLUMNS, Arrays
-from hackmatrix_rl.game import (
-    Content,
-    EnemyType,
-    Program,
-)
+from hackmatrix_rl.game import Content, EnemyType, Program
 
 UP, DOWN, LEFT, RIGHT, SIPHON = range(5)
 

@@ -46,10 +46,7 @@ def test_one_position_that_differs_is_found_and_named():
 def test_a_small_difference_everywhere_is_found():
     rng = np.random.default_rng(2)
     tables = tables_of(
-        rng,
-        positions=300,
-        probabilities=np.array([0.5, 0.5]),
-        mutated=np.array([0.54, 0.46]),
+        rng, positions=300, probabilities=np.array([0.5, 0.5]), mutated=np.array([0.54, 0.46])
     )
     lines = deviations(tables)
     assert lines

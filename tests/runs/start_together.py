@@ -11,12 +11,8 @@ from datetime import datetime
 from multiprocessing import get_context
 from pathlib import Path
 
-from hackmatrix_rl.config import (
-    make_config,
-)
-from hackmatrix_rl.errors import (
-    ConfigError,
-)
+from hackmatrix_rl.config import make_config
+from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.runs import RunLock, make_run_folder
 
 FOLDERS = {

@@ -15,9 +15,7 @@ from hackmatrix_rl.agent.networks import MLPActorCritic
 from hackmatrix_rl.agent.precision import precision
 from hackmatrix_rl.algorithms.ppo import PPO
 from hackmatrix_rl.env import CartPole
-from hackmatrix_rl.errors import (
-    ConfigError,
-)
+from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.evaluation import Verdict, evaluate, policy_divergence
 from hackmatrix_rl.runs import compare
 from hackmatrix_rl.runs._compare import Contender

@@ -11,11 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from hackmatrix_rl.checkpoints import (
-    find_checkpoint,
-    read_arrays,
-    read_metadata,
-)
+from hackmatrix_rl.checkpoints import find_checkpoint, read_arrays, read_metadata
 from hackmatrix_rl.runs._verify_resume import first_difference
 from hackmatrix_rl.runs.sinks import read_json_lines
 
@@ -239,9 +235,7 @@ def test_neither_another_run_nor_a_resume_writes_where_a_live_run_does(cache, tm
             ),
             "same": spawn(cache, *settings(), "--run-dir", "runs/one", cwd=tmp_path),
             "resume": spawn(
-                cache,
-                *("--resume-run", "one", "--checkpoint-dir", far),
-                cwd=tmp_path / "elsewhere",
+                cache, *("--resume-run", "one", "--checkpoint-dir", far), cwd=tmp_path / "elsewhere"
             ),
         }
         for name, process in starts.items():

@@ -77,8 +77,7 @@ def test_it_ends_in_the_same_bits_as_a_run_that_was_never_stopped(trainer, stopp
 
 
 @pytest.mark.parametrize(
-    ("name", "asked"),
-    [("history", 8), ("max_enemies", 5), ("max_transmissions", 5)],
+    ("name", "asked"), [("history", 8), ("max_enemies", 5), ("max_transmissions", 5)]
 )
 def test_a_bank_of_another_game_is_refused_by_name(stopped, name, asked):
     flag, was = "--" + name.replace("_", "-"), getattr(settings("unused"), name)

@@ -6,9 +6,7 @@ import math
 import pytest
 
 from hackmatrix_rl.algorithms.ppo import PPOConfig
-from hackmatrix_rl.errors import (
-    ConfigError,
-)
+from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.runs._health import ENTROPY_PATIENCE, Health
 from hackmatrix_rl.training import Metrics
 
@@ -158,11 +156,7 @@ ORDINARY = {"siphons": 1.0, "programs": 1.5, "undos": 0.5, "owns_undo": 0.6, "le
 
 def played(update, *, games=500, **episode):
     """Metrics of a dispatch in which so many games ended."""
-    return dataclasses.replace(
-        metrics(update),
-        episodes=games,
-        episode={**ORDINARY, **episode},
-    )
+    return dataclasses.replace(metrics(update), episodes=games, episode={**ORDINARY, **episode})
 
 
 UNLEARNED = {

@@ -9,9 +9,7 @@ import equinox as eqx
 import jax
 import pytest
 
-from hackmatrix_rl.agent.networks import (
-    MLPActorCritic,
-)
+from hackmatrix_rl.agent.networks import MLPActorCritic
 from hackmatrix_rl.algorithms.ppo import PPO, PPOConfig
 from hackmatrix_rl.config import algorithms
 from hackmatrix_rl.env import CartPole
@@ -19,10 +17,7 @@ from hackmatrix_rl.errors import ConfigError, as_given
 from hackmatrix_rl.runs import estimate_memory, preflight
 from hackmatrix_rl.runs._memory_estimate import MemoryEstimate
 from hackmatrix_rl.runs._preflight import check_disk, check_memory, require_wandb
-from hackmatrix_rl.system import (
-    available_memory,
-    format_bytes,
-)
+from hackmatrix_rl.system import available_memory, format_bytes
 from hackmatrix_rl.system._memory import _free_ram
 from hackmatrix_rl.training import Trainer
 from hackmatrix_rl.training.sharding import mesh

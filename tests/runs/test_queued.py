@@ -4,10 +4,7 @@ import threading
 
 import pytest
 
-from hackmatrix_rl.runs.sinks import (
-    Queued,
-    Sink,
-)
+from hackmatrix_rl.runs.sinks import Queued, Sink
 
 
 class Slow(Sink):

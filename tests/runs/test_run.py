@@ -9,20 +9,12 @@ import jax
 
 from hackmatrix_rl.agent.networks import MLPActorCritic
 from hackmatrix_rl.algorithms.ppo import PPO
-from hackmatrix_rl.checkpoints import (
-    find_checkpoint,
-    read_metadata,
-    restore,
-)
+from hackmatrix_rl.checkpoints import find_checkpoint, read_metadata, restore
 from hackmatrix_rl.checkpoints._manifest import write_manifest
 from hackmatrix_rl.config import make_config
 from hackmatrix_rl.env import CartPole
 from hackmatrix_rl.runs import make_run_folder, run
-from hackmatrix_rl.runs.sinks import (
-    JsonLines,
-    Sink,
-    read_json_lines,
-)
+from hackmatrix_rl.runs.sinks import JsonLines, Sink, read_json_lines
 from hackmatrix_rl.system import ExitCode
 from hackmatrix_rl.training import Trainer
 

@@ -13,17 +13,10 @@ import jax
 import pytest
 
 from hackmatrix_rl.agent.networks import MLPActorCritic
-from hackmatrix_rl.checkpoints import (
-    CheckpointWriter,
-    find_checkpoint,
-)
-from hackmatrix_rl.config import (
-    make_config,
-)
+from hackmatrix_rl.checkpoints import CheckpointWriter, find_checkpoint
+from hackmatrix_rl.config import make_config
 from hackmatrix_rl.env import CartPole
-from hackmatrix_rl.errors import (
-    ConfigError,
-)
+from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.runs import RunLock, find_resumable_run, make_run_folder
 from hackmatrix_rl.runs._lock import is_locked
 
@@ -127,9 +120,7 @@ def test_a_checkpoint_of_another_run_is_passed_over_where_there_is_one_of_its_ow
     (here / "elsewhere" / "2").rename(here / "far" / "2")
     told = []
     assert find_checkpoint("one", report=told.append).name == "2"
-    assert told == [
-        f"far/4: of another run (two-2, not {made.wandb_id}); it is skipped",
-    ]
+    assert told == [f"far/4: of another run (two-2, not {made.wandb_id}); it is skipped"]
 
 
 def test_checkpoints_of_another_run_are_neither_written_among_nor_removed(here):

@@ -29,9 +29,7 @@ from hackmatrix_rl.checkpoints._names import LONGEST
 from hackmatrix_rl.cli._main import _COMMANDS
 from hackmatrix_rl.config import make_config
 from hackmatrix_rl.env import clique_identity
-from hackmatrix_rl.errors import (
-    ConfigError,
-)
+from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.runs import (
     config_here,
     find_player,

@@ -8,10 +8,7 @@ import pytest
 
 from hackmatrix_rl.checkpoints import Stored
 from hackmatrix_rl.config import make_config, read_settings
-from hackmatrix_rl.runs import (
-    ProofError,
-    verify_resume,
-)
+from hackmatrix_rl.runs import ProofError, verify_resume
 from hackmatrix_rl.runs._verify_resume import first_difference, toml_of
 
 CARTPOLE = (sys.executable, str(Path(__file__).with_name("cartpole_command.py")), "train")

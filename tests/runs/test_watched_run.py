@@ -6,10 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from hackmatrix_rl.agent import (
-    GAE,
-    PPOLoss,
-)
+from hackmatrix_rl.agent import GAE, PPOLoss
 from hackmatrix_rl.agent.networks import MLPActorCritic
 from hackmatrix_rl.algorithms.ppo import PPO
 from hackmatrix_rl.config import make_config

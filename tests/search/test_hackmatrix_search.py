@@ -13,13 +13,7 @@ from game.recordings import CONFIG, load, rows
 import hackmatrix_rl as hm
 from hackmatrix_rl.agent import MaskedCategorical, RunningScale
 from hackmatrix_rl.env import env_keys
-from hackmatrix_rl.game import (
-    Action,
-    RewardConfig,
-    from_arrays,
-    legal_actions,
-    play,
-)
+from hackmatrix_rl.game import Action, RewardConfig, from_arrays, legal_actions, play
 from hackmatrix_rl.search import HackMatrixModel
 
 from .hidden import look_alikes

@@ -6,13 +6,8 @@ import sys
 
 import pytest
 
-from hackmatrix_rl.config import (
-    cpu_devices,
-    make_config,
-)
-from hackmatrix_rl.errors import (
-    ConfigError,
-)
+from hackmatrix_rl.config import cpu_devices, make_config
+from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.runs import make_mesh
 
 REPORT = """

@@ -13,9 +13,7 @@ import pytest
 from hackmatrix_rl.agent.networks import MLPActorCritic
 from hackmatrix_rl.algorithms.ppo import PPO
 from hackmatrix_rl.env import CartPole
-from hackmatrix_rl.errors import (
-    ConfigError,
-)
+from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.system import make_deterministic
 from hackmatrix_rl.system._determinism import GPU_FLAG
 from hackmatrix_rl.training import Trainer

@@ -1,13 +1,7 @@
 import pytest
 
-from hackmatrix_rl.errors import (
-    ConfigError,
-)
-from hackmatrix_rl.system import (
-    select_device,
-    unseen_accelerator,
-    why_device,
-)
+from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.system import select_device, unseen_accelerator, why_device
 
 
 @pytest.mark.parametrize(

@@ -12,20 +12,10 @@ import jax
 import numpy as np
 import pytest
 
-from hackmatrix_rl.checkpoints import (
-    find_checkpoint,
-    read_arrays,
-    read_metadata,
-)
-from hackmatrix_rl.errors import (
-    ConfigError,
-)
+from hackmatrix_rl.checkpoints import find_checkpoint, read_arrays, read_metadata
+from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.runs.sinks import read_json_lines
-from hackmatrix_rl.system import (
-    Requests,
-    agree,
-    connect,
-)
+from hackmatrix_rl.system import Requests, agree, connect
 from hackmatrix_rl.system._hosts import launched_together
 from hackmatrix_rl.training.sharding import mesh
 

@@ -9,21 +9,10 @@ from agent import probes
 from agent.builders import random_rollout
 from agent.probes import make_trainer
 
-from hackmatrix_rl.agent import (
-    GAE,
-    Batch,
-    PPOLoss,
-)
-from hackmatrix_rl.agent.networks import (
-    ActorCritic,
-    MLPActorCritic,
-)
+from hackmatrix_rl.agent import GAE, Batch, PPOLoss
+from hackmatrix_rl.agent.networks import ActorCritic, MLPActorCritic
 from hackmatrix_rl.algorithms.ppo import PPO
-from hackmatrix_rl.training import (
-    Trainer,
-    checked,
-    reports_of,
-)
+from hackmatrix_rl.training import Trainer, checked, reports_of
 
 ROLLOUT = random_rollout(0, num_steps=3, num_envs=2)
 

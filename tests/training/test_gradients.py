@@ -11,16 +11,8 @@ from agent.builders import random_batch
 from agent.probes import make_trainer
 from jax.sharding import NamedSharding, PartitionSpec
 
-from hackmatrix_rl.agent import (
-    IDENTITY_SCALE,
-    AuxiliaryLoss,
-    PPOLoss,
-)
-from hackmatrix_rl.agent.networks import (
-    GRUActorCritic,
-    MLPActorCritic,
-    add_auxiliary_head,
-)
+from hackmatrix_rl.agent import IDENTITY_SCALE, AuxiliaryLoss, PPOLoss
+from hackmatrix_rl.agent.networks import GRUActorCritic, MLPActorCritic, add_auxiliary_head
 from hackmatrix_rl.agent.precision import precision
 from hackmatrix_rl.training import GradientStep
 from hackmatrix_rl.training._gradient_step import part_of

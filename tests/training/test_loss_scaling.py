@@ -8,10 +8,7 @@ import pytest
 from agent import probes
 from agent.probes import make_trainer
 
-from hackmatrix_rl.agent import (
-    Batch,
-    PPOLoss,
-)
+from hackmatrix_rl.agent import Batch, PPOLoss
 from hackmatrix_rl.agent.networks import ActorCritic, MLPActorCritic
 from hackmatrix_rl.agent.precision import (
     LossScale,
@@ -23,10 +20,7 @@ from hackmatrix_rl.agent.precision import (
 from hackmatrix_rl.algorithms.ppo import PPO, PPOConfig
 from hackmatrix_rl.checkpoints import CheckpointWriter, find_checkpoint, restore
 from hackmatrix_rl.env import CartPole
-from hackmatrix_rl.training import (
-    Linear,
-    Trainer,
-)
+from hackmatrix_rl.training import Linear, Trainer
 
 KEY = jax.random.key(3)
 

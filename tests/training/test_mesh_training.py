@@ -13,22 +13,13 @@ from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import hackmatrix_rl as hm
-from hackmatrix_rl.agent import (
-    DRAWN,
-    Batch,
-    MaskedCategorical,
-    PPOLoss,
-)
+from hackmatrix_rl.agent import DRAWN, Batch, MaskedCategorical, PPOLoss
 from hackmatrix_rl.agent.networks import GRUActorCritic
 from hackmatrix_rl.agent.precision import FLOAT32, parameters_of
 from hackmatrix_rl.algorithms.ppo import PPO
 from hackmatrix_rl.env import BLOCK, CartPole, Frontier, env_keys
 from hackmatrix_rl.game import GameConfig
-from hackmatrix_rl.training import (
-    GradientStep,
-    Minibatches,
-    Trainer,
-)
+from hackmatrix_rl.training import GradientStep, Minibatches, Trainer
 from hackmatrix_rl.training.compiled import collectives
 from hackmatrix_rl.training.sharding import (
     BY_STEP_AND_ENVIRONMENT,

@@ -12,12 +12,7 @@ import pytest
 from agent import probes
 from agent.probes import make_trainer
 
-from hackmatrix_rl.agent import (
-    GAE,
-    AuxiliaryLoss,
-    PPOLoss,
-    RunningScale,
-)
+from hackmatrix_rl.agent import GAE, AuxiliaryLoss, PPOLoss, RunningScale
 from hackmatrix_rl.agent.networks import (
     NETWORKS,
     ActorCritic,
@@ -28,10 +23,7 @@ from hackmatrix_rl.agent.networks import (
     add_auxiliary_head,
     build_network,
 )
-from hackmatrix_rl.agent.precision import (
-    parameters_of,
-    precision,
-)
+from hackmatrix_rl.agent.precision import parameters_of, precision
 from hackmatrix_rl.algorithms.ppo import PPO
 from hackmatrix_rl.env import CartPole
 from hackmatrix_rl.training import Trainer

@@ -9,12 +9,8 @@ from agent.probes import make_trainer
 from jax.extend.core import jaxprs_in_params
 
 from hackmatrix_rl.agent.networks import MLPActorCritic
-from hackmatrix_rl.config import (
-    make_config,
-)
-from hackmatrix_rl.errors import (
-    ConfigError,
-)
+from hackmatrix_rl.config import make_config
+from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.runs import compose
 from hackmatrix_rl.training import arrays_to_store
 from hackmatrix_rl.training.sharding import _offload as offload

@@ -6,13 +6,7 @@ import numpy as np
 import optax
 import pytest
 
-from hackmatrix_rl.training import (
-    Constant,
-    Counter,
-    Linear,
-    Minibatches,
-    adam,
-)
+from hackmatrix_rl.training import Constant, Counter, Linear, Minibatches, adam
 
 
 def test_each_pass_deals_out_every_environment_once():

@@ -12,22 +12,12 @@ import pytest
 from agent import probes
 from agent.probes import make_trainer
 
-from hackmatrix_rl.agent import (
-    LossMetrics,
-    PPOLoss,
-)
-from hackmatrix_rl.agent.networks import (
-    GRUActorCritic,
-    MLPActorCritic,
-)
+from hackmatrix_rl.agent import LossMetrics, PPOLoss
+from hackmatrix_rl.agent.networks import GRUActorCritic, MLPActorCritic
 from hackmatrix_rl.agent.precision import precision
 from hackmatrix_rl.algorithms.ppo import PPO
 from hackmatrix_rl.env import CartPole
-from hackmatrix_rl.training import (
-    Constant,
-    Linear,
-    Trainer,
-)
+from hackmatrix_rl.training import Constant, Linear, Trainer
 from hackmatrix_rl.training.sharding import mesh
 
 from .states import arrays, assert_same

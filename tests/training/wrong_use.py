@@ -17,15 +17,8 @@ import optax
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.agent import RolloutCollector
-from hackmatrix_rl.env import (
-    CartPole,
-    EnvSpec,
-    EpisodeStatistics,
-)
-from hackmatrix_rl.evaluation import (
-    Agent,
-    RandomAgent,
-)
+from hackmatrix_rl.env import CartPole, EnvSpec, EpisodeStatistics
+from hackmatrix_rl.evaluation import Agent, RandomAgent
 from hackmatrix_rl.training import Linear
 
 KEY = jax.random.key(0)

@@ -7,15 +7,7 @@ from game.recordings import CONFIG, Arrays, concatenate, load, rows
 from game.replay import BATCH, shared_replay
 
 from hackmatrix_rl.env import CELL, Sight, compact_observation
-from hackmatrix_rl.game import (
-    SIPHON,
-    Action,
-    Content,
-    EnemyType,
-    Program,
-    from_arrays,
-    to_arrays,
-)
+from hackmatrix_rl.game import SIPHON, Action, Content, EnemyType, Program, from_arrays, to_arrays
 from hackmatrix_rl.view import Frame, frames_of
 from view.boards import column
 

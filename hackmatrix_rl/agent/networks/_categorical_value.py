@@ -9,12 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float, Float32, Key
 
 from hackmatrix_rl.agent.networks._actor_critic import ActorCritic
-from hackmatrix_rl.agent.networks._layers import (
-    POLICY_GAIN,
-    VALUE_GAIN,
-    Dense,
-    ValueHead,
-)
+from hackmatrix_rl.agent.networks._layers import POLICY_GAIN, VALUE_GAIN, Dense, ValueHead
 from hackmatrix_rl.agent.networks._trunk import TrunkActorCritic
 
 RANGE, BINS = 10.0, 101

@@ -8,18 +8,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
-from hackmatrix_rl.agent.networks._layers import (
-    HIDDEN_GAIN,
-    Dense,
-    DenseHeads,
-    Heads,
-    plus_bias,
-)
+from hackmatrix_rl.agent.networks._layers import HIDDEN_GAIN, Dense, DenseHeads, Heads, plus_bias
 from hackmatrix_rl.agent.networks._trunk import TrunkActorCritic
-from hackmatrix_rl.env import (
-    EnvSpec,
-    Features,
-)
+from hackmatrix_rl.env import EnvSpec, Features
 
 KERNEL = 3
 

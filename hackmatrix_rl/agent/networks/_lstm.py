@@ -8,17 +8,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Float32, Key, PyTree
 
-from hackmatrix_rl.agent.networks._layers import (
-    HIDDEN_GAIN,
-    Dense,
-    DenseHeads,
-    Heads,
-)
+from hackmatrix_rl.agent.networks._layers import HIDDEN_GAIN, Dense, DenseHeads, Heads
 from hackmatrix_rl.agent.networks._trunk import RecurrentActorCritic
-from hackmatrix_rl.env import (
-    EnvSpec,
-    Features,
-)
+from hackmatrix_rl.env import EnvSpec, Features
 
 
 class LSTMMemory(eqx.Module):

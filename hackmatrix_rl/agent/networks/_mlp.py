@@ -7,18 +7,9 @@ import equinox as eqx
 import jax
 from jaxtyping import Array, Float, Key, PyTree
 
-from hackmatrix_rl.agent.networks._layers import (
-    HIDDEN_GAIN,
-    Dense,
-    DenseHeads,
-    Heads,
-)
+from hackmatrix_rl.agent.networks._layers import HIDDEN_GAIN, Dense, DenseHeads, Heads
 from hackmatrix_rl.agent.networks._trunk import DenseInputActorCritic
-from hackmatrix_rl.env import (
-    EnvSpec,
-    Features,
-    FeatureSplit,
-)
+from hackmatrix_rl.env import EnvSpec, Features, FeatureSplit
 
 
 @final

@@ -8,18 +8,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Float32, Key, PyTree
 
-from hackmatrix_rl.agent.networks._layers import (
-    HIDDEN_GAIN,
-    Dense,
-    DenseHeads,
-    Heads,
-    LayerNorm,
-)
+from hackmatrix_rl.agent.networks._layers import HIDDEN_GAIN, Dense, DenseHeads, Heads, LayerNorm
 from hackmatrix_rl.agent.networks._trunk import BlockActorCritic
-from hackmatrix_rl.env import (
-    EnvSpec,
-    Features,
-)
+from hackmatrix_rl.env import EnvSpec, Features
 
 
 class ResidualBlock(eqx.Module):

@@ -8,18 +8,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Float32, Key, PyTree
 
-from hackmatrix_rl.agent.networks._action_heads import (
-    ActionEmbeddings,
-    ActionHeads,
-    ActionTokens,
-)
+from hackmatrix_rl.agent.networks._action_heads import ActionEmbeddings, ActionHeads, ActionTokens
 from hackmatrix_rl.agent.networks._conv import Conv, grid_shape
-from hackmatrix_rl.agent.networks._layers import (
-    HIDDEN_GAIN,
-    Dense,
-    Heads,
-    LayerNorm,
-)
+from hackmatrix_rl.agent.networks._layers import HIDDEN_GAIN, Dense, Heads, LayerNorm
 from hackmatrix_rl.agent.networks._trunk import BlockActorCritic
 from hackmatrix_rl.env import EnvSpec, Features
 

@@ -8,18 +8,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Float32, Key, PyTree
 
-from hackmatrix_rl.agent.networks._action_heads import (
-    ActionEmbeddings,
-    ActionHeads,
-    ActionTokens,
-)
+from hackmatrix_rl.agent.networks._action_heads import ActionEmbeddings, ActionHeads, ActionTokens
 from hackmatrix_rl.agent.networks._conv import grid_shape
-from hackmatrix_rl.agent.networks._layers import (
-    HIDDEN_GAIN,
-    Dense,
-    Heads,
-    LayerNorm,
-)
+from hackmatrix_rl.agent.networks._layers import HIDDEN_GAIN, Dense, Heads, LayerNorm
 from hackmatrix_rl.agent.networks._trunk import BlockActorCritic
 from hackmatrix_rl.env import EnvSpec, Features
 
@@ -116,13 +107,7 @@ class TransformerActorCritic(BlockActorCritic):
     heads: Heads
 
     def __init__(
-        self,
-        spec: EnvSpec,
-        *,
-        width: int = 64,
-        depth: int = 2,
-        heads: int = 4,
-        key: Key[Array, ""],
+        self, spec: EnvSpec, *, width: int = 64, depth: int = 2, heads: int = 4, key: Key[Array, ""]
     ) -> None:
         """Draws the weights.
 

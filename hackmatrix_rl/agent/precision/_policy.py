@@ -11,15 +11,8 @@ import jmp
 from jaxtyping import Array, Bool, Float32, PyTree
 
 from hackmatrix_rl.agent.precision._loss_scale import LossScale
-from hackmatrix_rl.agent.precision._names import (
-    parse_policy,
-    path_matches,
-)
-from hackmatrix_rl.agent.precision._trainable import (
-    parameter_paths,
-    path_name,
-    split_trainable,
-)
+from hackmatrix_rl.agent.precision._names import parse_policy, path_matches
+from hackmatrix_rl.agent.precision._trainable import parameter_paths, path_name, split_trainable
 
 M = TypeVar("M")
 Aux = TypeVar("Aux")
@@ -69,9 +62,7 @@ class PrecisionPolicy(eqx.Module):
 
     @final
     def grad(
-        self,
-        loss: Callable[..., tuple[Float32[Array, ""], Aux]],
-        scaling: PyTree[Array] = (),
+        self, loss: Callable[..., tuple[Float32[Array, ""], Aux]], scaling: PyTree[Array] = ()
     ) -> Callable[..., tuple[Any, Aux]]:
         """A function that returns the gradient of `loss` and its auxiliary output.
 

@@ -13,11 +13,7 @@ from hackmatrix_rl.agent import Batch, Rollout, ValueScale
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.algorithms.imitation._labelling import Label
 from hackmatrix_rl.env import EnvSpec, Symmetry
-from hackmatrix_rl.training.sharding import (
-    BY_ENVIRONMENT,
-    BY_STEP_AND_ENVIRONMENT,
-    on_each_device,
-)
+from hackmatrix_rl.training.sharding import BY_ENVIRONMENT, BY_STEP_AND_ENVIRONMENT, on_each_device
 
 
 class Labelled(eqx.Module):
@@ -41,10 +37,7 @@ class Labelled(eqx.Module):
 
     @classmethod
     def of(
-        cls,
-        rollout: Rollout,
-        label: Label,
-        value_target: Float32[Array, "num_steps num_envs"],
+        cls, rollout: Rollout, label: Label, value_target: Float32[Array, "num_steps num_envs"]
     ) -> "Labelled":
         """The positions of a rollout.
 

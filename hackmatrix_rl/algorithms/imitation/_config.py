@@ -86,9 +86,7 @@ class ImitationConfig(ActorCriticConfig):
         minimum=1,
     )
     soft_labels: bool = option(
-        False,
-        "Imitation",
-        "Learn the teacher's action probabilities instead of its action.",
+        False, "Imitation", "Learn the teacher's action probabilities instead of its action."
     )
     teacher_games: float | str = option(
         "linear:1.0:0.0@0.5",
@@ -114,10 +112,7 @@ class ImitationConfig(ActorCriticConfig):
         True, "Imitation", "Augment the labelled positions by random symmetries of the board."
     )
     program_weight: float = option(
-        1.0,
-        "Imitation",
-        "Loss weight of a siphon or a program; that of a move is 1.",
-        above=0,
+        1.0, "Imitation", "Loss weight of a siphon or a program; that of a move is 1.", above=0
     )
 
     @classmethod

@@ -187,11 +187,7 @@ class DemonstrationsWriter:
     """
 
     def __init__(
-        self,
-        folder: Path,
-        header: DemonstrationsHeader,
-        *,
-        shard_positions: int = SHARD_POSITIONS,
+        self, folder: Path, header: DemonstrationsHeader, *, shard_positions: int = SHARD_POSITIONS
     ) -> None:
         size = whole("shard_positions", shard_positions)
         self._size = _within("shard_positions", size, 1, MOST_SHARD_POSITIONS)

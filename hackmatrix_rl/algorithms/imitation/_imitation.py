@@ -6,14 +6,7 @@ import jax.numpy as jnp
 from jax.sharding import Mesh, NamedSharding
 from jaxtyping import Array, Float32, Int32, Key, PyTree, UInt32
 
-from hackmatrix_rl.agent import (
-    CollectorState,
-    Constant,
-    Schedule,
-    ValueScale,
-    at,
-    scheduled_at,
-)
+from hackmatrix_rl.agent import CollectorState, Constant, Schedule, ValueScale, at, scheduled_at
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.algorithms.imitation._buffer import Buffer, Labelled
 from hackmatrix_rl.algorithms.imitation._labelling import Labelling, Teaching

@@ -106,9 +106,9 @@ class Labelling(ActionChoice):
         label, carry, probabilities = jax.vmap(ask)(read, actors.mask, memory.carry, draw.teacher)
         own = jax.vmap(MaskedCategorical.sample)(chances, draw.student)
         chosen = jnp.where(memory.taught, label, own)
-        any_legal, _ = jax.vmap(
-            lambda mask, key: RandomAgent().act((), mask, (), key=key),
-        )(actors.mask, draw.random)
+        any_legal, _ = jax.vmap(lambda mask, key: RandomAgent().act((), mask, (), key=key))(
+            actors.mask, draw.random
+        )
         strays = jax.vmap(jax.random.uniform)(draw.strays) < self.random_share
         note = Label(
             action=label,

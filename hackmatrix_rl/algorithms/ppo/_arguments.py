@@ -25,15 +25,7 @@ from hackmatrix_rl.agent import (
 from hackmatrix_rl.agent.networks import ActorCritic, evaluator_of
 from hackmatrix_rl.agent.precision import PrecisionPolicy, parameter_paths
 from hackmatrix_rl.env import EnvSpec
-from hackmatrix_rl.errors import (
-    check_array,
-    described,
-    finite,
-    first_line,
-    instance,
-    place,
-    whole,
-)
+from hackmatrix_rl.errors import check_array, described, finite, first_line, instance, place, whole
 from hackmatrix_rl.training import VALUE_HEAD, is_value_head
 from hackmatrix_rl.training.sharding import ShardedCollector
 

@@ -13,15 +13,7 @@ from hackmatrix_rl.agent.precision import MixedPrecision, PrecisionPolicy, preci
 from hackmatrix_rl.algorithms.ppo._arguments import critic_warmup_of
 from hackmatrix_rl.algorithms.ppo._ppo import PPO
 from hackmatrix_rl.algorithms.ppo._teacher import check_teacher
-from hackmatrix_rl.config import (
-    ACCELERATOR,
-    CPU,
-    DEBUG,
-    ActorCriticConfig,
-    Heads,
-    most,
-    option,
-)
+from hackmatrix_rl.config import ACCELERATOR, CPU, DEBUG, ActorCriticConfig, Heads, most, option
 from hackmatrix_rl.env import BLOCK, Environment, Frontier
 from hackmatrix_rl.errors import ConfigError, as_given, flag
 from hackmatrix_rl.game import TERM_NAMES
@@ -97,10 +89,7 @@ class PPOConfig(ActorCriticConfig):
         0.2, "Learning", "Clip the probability ratio to 1 plus or minus this.", above=0
     )
     value_clip: float | None = option(
-        None,
-        "Learning",
-        "Clip value changes to plus or minus this; none: no clipping.",
-        above=0,
+        None, "Learning", "Clip value changes to plus or minus this; none: no clipping.", above=0
     )
     ent_coef: float | str = option(
         0.05,

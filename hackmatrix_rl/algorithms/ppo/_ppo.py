@@ -179,11 +179,7 @@ class PPO(Algorithm[PPOState]):
                 one's own are checked by `check`, which `Trainer` calls.
         """
         sizes = RolloutSizes(
-            num_envs,
-            num_steps_of(num_steps, collector),
-            num_minibatches,
-            update_epochs,
-            grad_accum,
+            num_envs, num_steps_of(num_steps, collector), num_minibatches, update_epochs, grad_accum
         )
         check_is_environment(environment)
         check_is_policy(policy)

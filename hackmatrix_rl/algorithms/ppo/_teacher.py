@@ -41,9 +41,7 @@ def teacher_log_probs(
     arrays, code = eqx.partition(precision.cast_to_compute(teacher), eqx.is_array)
 
     def on_one(
-        arrays: Any,
-        observations: PyTree[Array],
-        masks: Bool[Array, "num_steps some num_actions"],
+        arrays: Any, observations: PyTree[Array], masks: Bool[Array, "num_steps some num_actions"]
     ) -> Float32[Array, "num_steps some num_actions"]:
         policy = eqx.combine(arrays, code)
 

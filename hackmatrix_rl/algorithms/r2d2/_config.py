@@ -15,14 +15,7 @@ from hackmatrix_rl.algorithms.r2d2._r2d2 import R2D2
 from hackmatrix_rl.algorithms.r2d2._sampling import Prioritized, Uniform
 from hackmatrix_rl.algorithms.r2d2._sizes import Sizes
 from hackmatrix_rl.algorithms.r2d2._value_scale import SquareRootScale
-from hackmatrix_rl.config import (
-    ACCELERATOR,
-    CPU,
-    DEBUG,
-    TrainConfig,
-    option,
-    without_width,
-)
+from hackmatrix_rl.config import ACCELERATOR, CPU, DEBUG, TrainConfig, option, without_width
 from hackmatrix_rl.errors import ArgumentError, ConfigError
 from hackmatrix_rl.training import adam
 

@@ -47,11 +47,7 @@ class LearnFromSequences(eqx.Module):
     sizes: Sizes = eqx.field(static=True)
 
     def __call__(
-        self,
-        state: LearnerState,
-        buffer: Buffer,
-        rate: Float32[Array, ""],
-        key: Key[Array, ""],
+        self, state: LearnerState, buffer: Buffer, rate: Float32[Array, ""], key: Key[Array, ""]
     ) -> tuple[LearnerState, StepReport]:
         """The state after the gradient steps of an update, and what happened in them.
 
@@ -77,9 +73,7 @@ class LearnFromSequences(eqx.Module):
             after = LearnerState(
                 learner=learner,
                 target=sync_target(
-                    state.target,
-                    learner.policy,
-                    applied & (steps % self.sizes.target_update == 0),
+                    state.target, learner.policy, applied & (steps % self.sizes.target_update == 0)
                 ),
                 priority=self._priorities(state.priority, sample, priority, applied),
                 gradient_steps=steps,

@@ -255,10 +255,7 @@ class SelfPlay(Algorithm[SelfPlayState]):
         # Cast first: then less is gathered if parameters are cut along `fsdp`.
         policy = self.learn.step.precision.cast_to_compute(state.learner.policy)
         games, moves, results = on_each_device(
-            self.mesh,
-            on_one,
-            (self.search, self.game, policy, state.update),
-            state.actors.games,
+            self.mesh, on_one, (self.search, self.game, policy, state.update), state.actors.games
         )
         return games, moves, jax.tree.map(lambda leaf: jnp.sum(leaf, dtype=jnp.int32), results)
 

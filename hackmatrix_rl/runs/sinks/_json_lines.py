@@ -6,14 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from hackmatrix_rl.runs.sinks._appended import AppendedFile
-from hackmatrix_rl.runs.sinks._sink import (
-    Row,
-    Sink,
-)
-from hackmatrix_rl.system import (
-    open_regular,
-    write_whole,
-)
+from hackmatrix_rl.runs.sinks._sink import Row, Sink
+from hackmatrix_rl.system import open_regular, write_whole
 
 
 class JsonLines(Sink):

@@ -7,10 +7,7 @@ from pathlib import Path
 from hackmatrix_rl.errors import printable
 from hackmatrix_rl.runs.sinks._appended import AppendedFile
 from hackmatrix_rl.runs.sinks._columns import Length, one_line
-from hackmatrix_rl.runs.sinks._sink import (
-    Row,
-    Sink,
-)
+from hackmatrix_rl.runs.sinks._sink import Row, Sink
 
 
 class LogFile(Sink):
@@ -23,11 +20,7 @@ class LogFile(Sink):
     """
 
     def __init__(
-        self,
-        path: Path,
-        *,
-        length: Length,
-        now: Callable[[], datetime] = datetime.now,
+        self, path: Path, *, length: Length, now: Callable[[], datetime] = datetime.now
     ) -> None:
         self._file = AppendedFile(path)
         self._length = length

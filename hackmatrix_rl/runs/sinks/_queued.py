@@ -5,10 +5,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from hackmatrix_rl.runs.sinks._sink import (
-    Row,
-    Sink,
-)
+from hackmatrix_rl.runs.sinks._sink import Row, Sink
 
 
 class Queued(Sink):

@@ -13,15 +13,8 @@ from rich.progress import (
 from rich.table import Table
 
 from hackmatrix_rl.errors import printable
-from hackmatrix_rl.runs.sinks._columns import (
-    Length,
-    one_line,
-    shown,
-)
-from hackmatrix_rl.runs.sinks._sink import (
-    Row,
-    Sink,
-)
+from hackmatrix_rl.runs.sinks._columns import Length, one_line, shown
+from hackmatrix_rl.runs.sinks._sink import Row, Sink
 
 PLAIN_SECONDS = 10
 """Seconds between lines about work that lasts, where the output is no terminal."""

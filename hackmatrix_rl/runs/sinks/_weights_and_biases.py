@@ -7,13 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from hackmatrix_rl.errors import (
-    ConfigError,
-)
-from hackmatrix_rl.runs.sinks._sink import (
-    Row,
-    Sink,
-)
+from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.runs.sinks._sink import Row, Sink
 from hackmatrix_rl.system import wandb_timeouts, within
 
 _SLACK = 10.0  # seconds for the library to start, and to end

@@ -1,14 +1,8 @@
 """Meshes of devices: what each device holds, and how arrays get there."""
 
-from hackmatrix_rl.training.sharding._blocks import (
-    Blocks,
-)
-from hackmatrix_rl.training.sharding._collector import (
-    ShardedCollector,
-)
-from hackmatrix_rl.training.sharding._divisors import (
-    divisors,
-)
+from hackmatrix_rl.training.sharding._blocks import Blocks
+from hackmatrix_rl.training.sharding._collector import ShardedCollector
+from hackmatrix_rl.training.sharding._divisors import divisors
 from hackmatrix_rl.training.sharding._mesh import (
     AUTO,
     BY_ENVIRONMENT,
@@ -24,16 +18,8 @@ from hackmatrix_rl.training.sharding._mesh import (
     single_device,
     specs_of,
 )
-from hackmatrix_rl.training.sharding._offload import (
-    HOST,
-    check_offload,
-    move,
-    on_device,
-    on_host,
-)
-from hackmatrix_rl.training.sharding._on_each_device import (
-    on_each_device,
-)
+from hackmatrix_rl.training.sharding._offload import HOST, check_offload, move, on_device, on_host
+from hackmatrix_rl.training.sharding._on_each_device import on_each_device
 from hackmatrix_rl.training.sharding._placement import (
     bytes_per_device,
     constrain,

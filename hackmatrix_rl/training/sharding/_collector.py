@@ -19,11 +19,7 @@ from hackmatrix_rl.agent import (
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.agent.precision import FLOAT32, PrecisionPolicy
 from hackmatrix_rl.env import Environment
-from hackmatrix_rl.training.sharding._mesh import (
-    BY_ENVIRONMENT,
-    BY_STEP_AND_ENVIRONMENT,
-    specs_of,
-)
+from hackmatrix_rl.training.sharding._mesh import BY_ENVIRONMENT, BY_STEP_AND_ENVIRONMENT, specs_of
 from hackmatrix_rl.training.sharding._on_each_device import on_each_device
 
 Fields = dict[str, Any]
@@ -157,11 +153,6 @@ class ShardedCollector(Collector):
 
         state = specs_of(CollectorState.environment_axes())
         fields = on_each_device(
-            self.mesh,
-            begin,
-            (policy, environment),
-            keys,
-            takes=BY_ENVIRONMENT,
-            returns=state,
+            self.mesh, begin, (policy, environment), keys, takes=BY_ENVIRONMENT, returns=state
         )
         return CollectorState(**fields)

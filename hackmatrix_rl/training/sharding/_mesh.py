@@ -136,11 +136,7 @@ def describe_mesh(lengths: Mapping[str, int]) -> str:
 
 
 def check_split(
-    lengths: Mapping[str, int],
-    *,
-    num_envs: int,
-    num_minibatches: int,
-    grad_accum: int = 1,
+    lengths: Mapping[str, int], *, num_envs: int, num_minibatches: int, grad_accum: int = 1
 ) -> None:
     """Raises unless environments, minibatches and their parts can be cut over a mesh.
 

@@ -12,15 +12,8 @@ from jaxtyping import PyTree
 
 from hackmatrix_rl.errors import is_key
 from hackmatrix_rl.system import size_of
-from hackmatrix_rl.training.sharding._mesh import (
-    FSDP,
-    REPLICATED,
-)
-from hackmatrix_rl.training.sharding._offload import (
-    DEVICE,
-    HOST,
-    on_device,
-)
+from hackmatrix_rl.training.sharding._mesh import FSDP, REPLICATED
+from hackmatrix_rl.training.sharding._offload import DEVICE, HOST, on_device
 
 T = TypeVar("T")
 

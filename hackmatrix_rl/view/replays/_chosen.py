@@ -107,9 +107,7 @@ def replays_of(
         raise ValueError("the evaluation has no actions; use evaluate(..., record=True)")
     for chosen in choose_games(evaluation, choice):
         match = Match(
-            game_seed(key, chosen.game),
-            config=environment.config,
-            max_steps=environment.max_steps,
+            game_seed(key, chosen.game), config=environment.config, max_steps=environment.max_steps
         )
         for action in evaluation.actions[chosen.game].tolist():
             match.play(action)

@@ -10,14 +10,7 @@ from jaxtyping import Array, Bool, Int32, Key, PyTree
 
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.env import HackMatrix
-from hackmatrix_rl.evaluation import (
-    Agent,
-    PolicyAgent,
-    ThinkingAgent,
-    Thought,
-    read_by,
-    step_keys,
-)
+from hackmatrix_rl.evaluation import Agent, PolicyAgent, ThinkingAgent, Thought, read_by, step_keys
 from hackmatrix_rl.game import Action, State
 from hackmatrix_rl.view.replays._match import Match
 
@@ -56,11 +49,7 @@ class Mind:
     """
 
     def __init__(
-        self,
-        player: Agent | ActorCritic,
-        match: Match,
-        *,
-        environment: HackMatrix | None = None,
+        self, player: Agent | ActorCritic, match: Match, *, environment: HackMatrix | None = None
     ) -> None:
         self._player = PolicyAgent(player) if isinstance(player, ActorCritic) else player
         self._match = match

@@ -9,15 +9,7 @@ from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.env import HackMatrix
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.evaluation import Agent
-from hackmatrix_rl.view.replays import (
-    Film,
-    Json,
-    Match,
-    Mind,
-    Replay,
-    opinion_data,
-    rules_data,
-)
+from hackmatrix_rl.view.replays import Film, Json, Match, Mind, Replay, opinion_data, rules_data
 
 FindPlayer = Callable[[str], tuple[Agent | ActorCritic, HackMatrix]]
 """Finds a player by its name; a `ConfigError` says that there is none."""

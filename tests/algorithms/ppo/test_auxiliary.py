@@ -8,16 +8,8 @@ import pytest
 from agent import probes
 from agent.probes import make_trainer
 
-from hackmatrix_rl.agent import (
-    AuxiliaryLoss,
-    AuxiliaryMetrics,
-    LossMetrics,
-    PPOLoss,
-)
-from hackmatrix_rl.agent.networks import (
-    MLPActorCritic,
-    add_auxiliary_head,
-)
+from hackmatrix_rl.agent import AuxiliaryLoss, AuxiliaryMetrics, LossMetrics, PPOLoss
+from hackmatrix_rl.agent.networks import MLPActorCritic, add_auxiliary_head
 from hackmatrix_rl.algorithms.ppo._metrics import auxiliary_means
 
 # Two programs are compared bit by bit.

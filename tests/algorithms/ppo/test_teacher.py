@@ -94,8 +94,7 @@ def test_it_holds_on_resumes_bitwise_and_is_the_same_on_every_mesh(tmp_path):
     def make(mesh):
         return trainer(
             PPOLoss(
-                teacher_kl_coef=Linear(0.5, 0.0, 4 * UPDATE),
-                ent_coef=Cosine(0.2, 0.0, 4 * UPDATE),
+                teacher_kl_coef=Linear(0.5, 0.0, 4 * UPDATE), ent_coef=Cosine(0.2, 0.0, 4 * UPDATE)
             ),
             gae=GAE(gamma=Linear(0.5, 0.9, 4 * UPDATE)),
             mesh=mesh,

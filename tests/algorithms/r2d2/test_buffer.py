@@ -52,12 +52,7 @@ def write(buffer, steps, carry):
 
 def filled(writes, *, priorities=False):
     buffer = Buffer.empty(
-        PROBE,
-        POLICY,
-        num_envs=ENVS,
-        length=LENGTH,
-        train_freq=COUNT,
-        priorities=priorities,
+        PROBE, POLICY, num_envs=ENVS, length=LENGTH, train_freq=COUNT, priorities=priorities
     )
     for number in range(writes):
         buffer = write(buffer, *numbered(number * COUNT))

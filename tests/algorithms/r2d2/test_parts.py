@@ -173,13 +173,7 @@ def test_returns_are_those_of_plain_python(n_step, seed):
     assert steps.terminated.any()
     assert steps.truncated.any()
     found = n_step_returns(
-        steps.reward,
-        steps.terminated,
-        steps.truncated,
-        value,
-        last_value,
-        gamma=0.9,
-        n_step=n_step,
+        steps.reward, steps.terminated, steps.truncated, value, last_value, gamma=0.9, n_step=n_step
     )
     assert found.shape == (TIME - n_step, BATCH)
     for t in range(TIME - n_step):

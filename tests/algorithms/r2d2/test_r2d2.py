@@ -298,10 +298,7 @@ def test_an_update_has_the_same_shapes_in_every_precision(precision, kind):
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        (
-            {"sequence_length": 40},
-            "buffer_size 192 keeps 24 steps .* takes 44: burn_in 2",
-        ),
+        ({"sequence_length": 40}, "buffer_size 192 keeps 24 steps .* takes 44: burn_in 2"),
         ({"sequence_length": 40}, r"use buffer_size=352 or more"),
         ({"buffer_size": 8}, "buffer_size 8 keeps 0 steps"),
         ({"sequence_batch_size": 12}, "num_envs 8 do not fit.*use sequence_batch_size=8"),

@@ -13,13 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from rich.cells import cell_len
 from rich.console import Console
 
-from hackmatrix_rl.game import (
-    NUM_ACTIONS,
-    Action,
-    Program,
-    from_arrays,
-    legal_actions,
-)
+from hackmatrix_rl.game import NUM_ACTIONS, Action, Program, from_arrays, legal_actions
 from hackmatrix_rl.view import frame_of, frames_of, why_not
 from hackmatrix_rl.view._panel import panel_of
 from hackmatrix_rl.view._signs import ASCII, STYLES, UNICODE, signs_for
