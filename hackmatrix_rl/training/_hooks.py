@@ -1,4 +1,4 @@
-"""Hooks: what happens beside training, between dispatches."""
+"""Hooks: what happens besides training, between dispatches."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -16,7 +16,7 @@ class StopTraining(Exception):
 
 
 class Hook:
-    """What happens beside training. Override some methods, and pass an instance to `Trainer`.
+    """What happens besides training. Override some methods, and pass an instance to `Trainer`.
 
         trainer = hm.Trainer(hm.PPO(environment, policy), hooks=[hm.EvaluateEvery(10), my_function])
 

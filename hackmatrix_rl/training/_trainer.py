@@ -49,7 +49,7 @@ class Trainer(Generic[A]):
 
     Attributes:
         algorithm: the algorithm.
-        hooks: what happens beside training.
+        hooks: what happens besides training.
         updates_per_dispatch: number of updates in one call of the compiled program.
     """
 
@@ -67,7 +67,7 @@ class Trainer(Generic[A]):
         Args:
             algorithm: how to learn: `hm.PPO(environment, policy)`, or any other `Algorithm`. The
                 training starts from its `initial_policy`.
-            hooks: what happens beside training, in this order: instances of `Hook`, or functions
+            hooks: what happens besides training, in this order: instances of `Hook`, or functions
                 that are called as `function(trainer, metrics)` after each dispatch.
             updates_per_dispatch: number of updates in one call of the compiled program. Each call
                 gives one `Metrics`.

@@ -141,13 +141,13 @@ class PQN(Algorithm[PQNState]):
             num_steps: steps of each environment in an update.
             num_minibatches: number of minibatches in an epoch; must divide `num_envs`.
             update_epochs: number of epochs over a rollout.
-            grad_accum: as for `PPO`.
-            remat: as for `PPO`.
-            offload_optimizer: as for `PPO`.
-            optimizer: as for `PPO`.
-            learning_rate: as for `PPO`.
+            grad_accum: see `PPO`.
+            remat: see `PPO`.
+            offload_optimizer: see `PPO`.
+            optimizer: see `PPO`.
+            learning_rate: see `PPO`.
             precision: the dtype in which the network computes: a policy, or its name (`bf16`).
-            mesh: as for `PPO`.
+            mesh: see `PPO`.
 
         Raises:
             TypeError: an argument has the wrong type.

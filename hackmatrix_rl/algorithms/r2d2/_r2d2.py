@@ -139,8 +139,8 @@ class R2D2(Algorithm[R2D2State]):
             grad_accum: parts of a gradient step's sequences. They go through the network one after
                 another to save memory, and their gradients are added. It must divide the
                 sequences of each device.
-            remat: as for `PPO`: `none` or `full`.
-            offload_optimizer: as for `PPO`.
+            remat: see `PPO`; `none` or `full`.
+            offload_optimizer: see `PPO`.
             learning_starts: steps to play before the first gradient step, over all environments.
             target_update: gradient steps after which the target network is renewed.
             optimizer: see `PPO`.

@@ -118,8 +118,8 @@ class SelfPlay(Algorithm[SelfPlayState]):
             grad_accum: parts of a gradient step's positions. They go through the network one after
                 another to save memory, and their gradients are averaged. It must divide the
                 positions of each device.
-            remat: as for `PPO`.
-            offload_optimizer: as for `PPO`.
+            remat: see `PPO`.
+            offload_optimizer: see `PPO`.
             opening: see the class.
             optimizer: see `PPO`.
             learning_rate: see `PPO`.
