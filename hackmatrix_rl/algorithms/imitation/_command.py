@@ -12,11 +12,16 @@ from click.core import ParameterSource
 from hackmatrix_rl.algorithms.imitation._config import ImitationConfig
 from hackmatrix_rl.algorithms.imitation._demonstrations import DemonstrationsHeader
 from hackmatrix_rl.algorithms.imitation._recording import record_demonstrations
-from hackmatrix_rl.cli._grouped import GROUPS, GroupedOptions
-from hackmatrix_rl.cli._run_options import run_options
-from hackmatrix_rl.cli._settings import chosen_config, config_options, settings_epilog
-from hackmatrix_rl.cli._train import train_a_run
-from hackmatrix_rl.cli._working import Working
+from hackmatrix_rl.cli import (
+    GROUPS,
+    GroupedOptions,
+    Working,
+    chosen_config,
+    config_options,
+    run_options,
+    settings_epilog,
+    train_a_run,
+)
 from hackmatrix_rl.config import TrainConfig
 from hackmatrix_rl.errors import ConfigError
 

@@ -20,11 +20,17 @@ from hackmatrix_rl.algorithms.self_play._league import Standings
 from hackmatrix_rl.algorithms.self_play._load import load_self_play
 from hackmatrix_rl.algorithms.self_play._mistakes import JudgedMatch
 from hackmatrix_rl.algorithms.self_play._show import show_game
-from hackmatrix_rl.cli._grouped import GROUPS, GroupedOptions
-from hackmatrix_rl.cli._run_options import run_options
-from hackmatrix_rl.cli._settings import config_options, given_settings
-from hackmatrix_rl.cli._task import Task, machine, run_task
-from hackmatrix_rl.cli._working import Working
+from hackmatrix_rl.cli import (
+    GROUPS,
+    GroupedOptions,
+    Task,
+    Working,
+    config_options,
+    given_settings,
+    machine,
+    run_options,
+    run_task,
+)
 from hackmatrix_rl.config import config_class
 from hackmatrix_rl.env import CliqueGame
 from hackmatrix_rl.errors import ConfigError

@@ -1,0 +1,13 @@
+from ._grouped import GROUPS as GROUPS
+from ._grouped import GroupedOptions as GroupedOptions
+from ._main import main as main
+from ._run_options import run_options as run_options
+from ._settings import chosen_config as chosen_config
+from ._settings import config_options as config_options
+from ._settings import given_settings as given_settings
+from ._settings import settings_epilog as settings_epilog
+from ._task import Task as Task
+from ._task import machine as machine
+from ._task import run_task as run_task
+from ._train import train_a_run as train_a_run
+from ._working import Working as Working
