@@ -26,7 +26,6 @@ import jax
 import numpy as np
 
 import hackmatrix_rl
-from hackmatrix_rl.algorithms.ppo import PPOConfig
 from hackmatrix_rl.checkpoints import (
     CARD,
     PRETRAINED,
@@ -34,7 +33,7 @@ from hackmatrix_rl.checkpoints import (
     read_metadata,
     trim_checkpoint,
 )
-from hackmatrix_rl.config import config_from_dict
+from hackmatrix_rl.config import TrainConfig, config_from_dict
 from hackmatrix_rl.evaluation import evaluate, rate_of
 from hackmatrix_rl.game import LEAGUES
 from hackmatrix_rl.runs import find_player
@@ -79,7 +78,7 @@ def stage_of(stage: str, command: str, hardware: str) -> dict[str, Any]:
     run, _, left = stage.partition("@")
     metadata = read_metadata(find_checkpoint(run))
     config = config_from_dict(metadata["config"])
-    assert isinstance(config, PPOConfig)
+    assert isinstance(config, TrainConfig)
     steps = int(left) if left else metadata["counters"]["env_steps"]
     rows = [json.loads(line) for line in (Path(run) / "metrics.jsonl").read_text().splitlines()]
     return {
@@ -94,7 +93,7 @@ def stage_of(stage: str, command: str, hardware: str) -> dict[str, Any]:
     }
 
 
-def settings_of(config: PPOConfig) -> dict[str, Any]:
+def settings_of(config: TrainConfig) -> dict[str, Any]:
     """Every setting but those of folders and of watching, and the weight of each reward term."""
     return {
         "config": {name: each for name, each in config.as_dict().items() if name not in _OWN},
