@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 from hackmatrix_rl.config._renamed import closest, rename
 from hackmatrix_rl.config._run_config import RunConfig
-from hackmatrix_rl.errors import ConfigError, as_given, flag
+from hackmatrix_rl.errors import ConfigError, as_given, flag, shortened
 
 _REGISTRY = "hackmatrix_rl.algorithms"
 """The module with the registry. It is imported late: algorithms are built on this package."""
@@ -64,15 +64,15 @@ def config_class(name: object, *, command: str | None = None) -> type[RunConfig]
     known = algorithms() if command is None else algorithms_of(command)
     if isinstance(name, str) and name in known:
         return known[name]
-    if name in algorithms():
-        other = algorithms()[str(name)].command
+    if isinstance(name, str) and name in algorithms():
+        other = algorithms()[name].command
         raise ConfigError(
             f"--algorithm {name}: has a command of its own. Use hackmatrix-rl {other}."
         )
     *most, last = known
-    near = closest(str(name), known) if isinstance(name, str) else ""
+    near = closest(name, known) if isinstance(name, str) else ""
     use = f"Use {', '.join(most)} or {last}." if most else f"Use {last}."
-    raise ConfigError(f"{as_given('algorithm', name)}: unknown. {use} {near}".rstrip())
+    raise ConfigError(f"--algorithm {shortened(name)}: unknown. {use} {near}".rstrip())
 
 
 def owners_of(name: str) -> list[str]:
@@ -114,8 +114,9 @@ def _refuse(kind: type[RunConfig], name: str, value: Any, why: str) -> NoReturn:
         )
     listed = " or ".join(each for each in owners if algorithms()[each].command == kind.command)
     because = f" ({why})" if why else ""
+    given = as_given(name, value) if isinstance(value, bool) else f"{flag(name)} {shortened(value)}"
     raise ConfigError(
-        f"{as_given(name, value)}: a setting of --algorithm {listed}, and this training is by "
+        f"{given}: a setting of --algorithm {listed}, and this training is by "
         f"--algorithm {kind.algorithm}{because}. Use --algorithm {listed.split(' or ')[0]}, or "
         "leave it out."
     )

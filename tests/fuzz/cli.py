@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 from fuzz.commands import assert_answered, run_apart, run_here
 from fuzz.worker import Fuzzer
-from hackmatrix_rl.algorithms.ppo import PPOConfig
-from hackmatrix_rl.config import field_types
+from hackmatrix_rl.config import algorithms_of, field_types
 from hackmatrix_rl.errors import flag
 
 NUMBERS = (
@@ -60,6 +59,7 @@ SPECIAL = {
     ),
     "run_dir": ("runs/x", "/dev/null/x", "/proc/no/such", "a/" * 300, "run\nof lines"),
     "checkpoint_dir": ("c", "/dev/null/x", "gs:/", "file:", "a/" * 300),
+    "algorithm": ("ppo", "imitation", "r2d2", "pqn", "self-play", "PPO"),
     "preset": ("auto", "cpu", "debug", "gpu", "tpu", "Debug", "32"),
     "config": ("nothing.toml", ".", "/dev/null", "/proc/self/mem", "a/" * 300, "\x01"),
     "resume_run": ("gone", ".", "..", "/", "/proc", "a/" * 300, "runs/gone"),
@@ -69,7 +69,8 @@ SPECIAL = {
 
 FIELDS = {
     each.name: each
-    for each in dataclasses.fields(PPOConfig)
+    for kind in algorithms_of("train").values()
+    for each in dataclasses.fields(kind)
     if not each.name.startswith("wandb")  # asks a service
 }
 FLAGS_OF = {
@@ -126,7 +127,7 @@ def commands(draw: st.DrawFn) -> list[str]:
     command = draw(st.sampled_from(["train"] * 6 + ["eval", "bench", "compare", "verify-resume"]))
     own = FLAGS_OF[command]
     takes_settings = command in ("train", "bench", "verify-resume")
-    names = (*own, *own, *((*FIELDS, "preset", "config") if takes_settings else ()))
+    names = (*own, *own, *((*FIELDS, "algorithm", "preset", "config") if takes_settings else ()))
     flags = draw(st.lists(_flags(names), min_size=1, max_size=3))
     odd = draw(
         st.lists(st.sampled_from(["--num-env", "--", "x", "-9", "--json=", "-"]), max_size=1)

@@ -7,10 +7,11 @@ from hypothesis import strategies as st
 
 from fuzz.commands import assert_answered, room, run_here
 from fuzz.worker import Fuzzer
-from hackmatrix_rl.algorithms.ppo import PPOConfig
+from hackmatrix_rl.config import algorithms
 from hackmatrix_rl.errors import flag
 
-NAMES = [each.name for each in dataclasses.fields(PPOConfig) if not each.name.startswith("wandb")]
+FIELDS = {each.name for kind in algorithms().values() for each in dataclasses.fields(kind)}
+NAMES = sorted(name for name in FIELDS if not name.startswith("wandb"))
 LITERALS = (
     *(
         "0",
@@ -29,7 +30,20 @@ LITERALS = (
         "1_000",
     ),
     *("2147483648", "9223372036854775808", "9" * 5000, "true", "false", '""', '"none"', '"auto"'),
-    *('"x"', '"mlp"', '"data=1"', "'''\na\nb'''", "[]", "[1, 2]", "[[1]]", "{}", "{a = 1}", "x"),
+    *(
+        '"x"',
+        '"mlp"',
+        '"r2d2"',
+        '"pqn"',
+        '"data=1"',
+        "'''\na\nb'''",
+        "[]",
+        "[1, 2]",
+        "[[1]]",
+        "{}",
+        "{a = 1}",
+        "x",
+    ),
     *("1979-05-27", "07:32:00", "1979-05-27T07:32:00Z", '"\\u0000"', '"\\ud800"', '"' + "a" * 5000),
     *("", "=", "1 2", "{a = {b = {c = 1}}}", "[1,", '"é🙂"', "'\x01'", "none"),
 )
@@ -37,7 +51,19 @@ keys = st.one_of(
     *[st.sampled_from(NAMES)] * 4,
     st.sampled_from([flag(name)[2:] for name in NAMES]),
     st.sampled_from(
-        ["preset", "num_env", "a.b", '""', '"a b"', "a.a.a", "'num_envs'", "1", "é", "-"]
+        [
+            "preset",
+            "algorithm",
+            "num_env",
+            "a.b",
+            '""',
+            '"a b"',
+            "a.a.a",
+            "'num_envs'",
+            "1",
+            "é",
+            "-",
+        ]
     ),
 )
 headers = st.sampled_from(["[train]", "[a.b]", "[[a]]", "[a", "[]", "[num_envs]", "[preset]"])
@@ -63,7 +89,7 @@ def check(content: bytes) -> None:
     arguments = ["train", "--dry-run", "--config", str(file)]
     if b"preset" not in content:
         arguments += ["--preset", "debug"]
-    flags = [flag(name) for name in (*NAMES, "preset")]
+    flags = [flag(name) for name in (*NAMES, "preset", "algorithm")]
     try:
         assert_answered(arguments, run_here(arguments), f"--config {file}", *flags)
     except AssertionError as error:
