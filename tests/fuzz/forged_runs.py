@@ -12,9 +12,7 @@ from hypothesis import strategies as st
 
 from fuzz.commands import LONG_WORK, accept, assert_answered, room, run_here
 from fuzz.worker import Fuzzer
-from hackmatrix_rl.algorithms.ppo import PPOConfig
-from hackmatrix_rl.algorithms.self_play import SelfPlayConfig
-from hackmatrix_rl.config import rename
+from hackmatrix_rl.config import RunConfig, algorithms, rename
 from hackmatrix_rl.runs import compose, run_keys
 from hackmatrix_rl.training import Trainer
 
@@ -32,7 +30,7 @@ COMMANDS = (
 )
 CODE = (f"{MODULE}:make", f"{MODULE}.part:make", f" {MODULE}:make", f"{MODULE}:make\x1b[2J")
 
-NAMES = sorted({each.name for kind in (PPOConfig, SelfPlayConfig) for each in fields(kind)})
+NAMES = sorted({each.name for kind in algorithms().values() for each in fields(kind)})
 values: st.SearchStrategy[Any] = st.one_of(
     st.none(),
     st.booleans(),
