@@ -33,6 +33,7 @@ IMPORTERS = {
     "adapters/_extras.py",
     "agent/networks/_registry.py",
     "cli/_main.py",
+    "config/_registry.py",
     "runtime_types.py",
 }
 
