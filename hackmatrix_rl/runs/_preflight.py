@@ -97,10 +97,8 @@ def check_memory(
         ConfigError: the run cannot fit.
     """
     given = ", ".join(as_given(name, getattr(config, name)) for name in config.memory)
-    line = (
-        f"Memory a device, at least: state {format_bytes(needed.state)}, an update "
-        f"{format_bytes(needed.working)}"
-    )
+    update = f", an update {format_bytes(needed.working)}" if needed.working else ""
+    line = f"Memory a device, at least: state {format_bytes(needed.state)}{update}"
     if available is None:
         return [line]
     room, kind = available
