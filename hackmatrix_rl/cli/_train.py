@@ -11,7 +11,7 @@ from rich.console import Console
 from hackmatrix_rl.agent.networks import ActorCritic, module_of
 from hackmatrix_rl.cli._grouped import TrainOptions
 from hackmatrix_rl.cli._run_options import run_options
-from hackmatrix_rl.cli._settings import chosen_config, config_options
+from hackmatrix_rl.cli._settings import chosen_config, config_options, recipe_option
 from hackmatrix_rl.cli._summary import summary_table
 from hackmatrix_rl.cli._task import Task, machine, run_task
 from hackmatrix_rl.cli._working import Working, evaluating
@@ -32,6 +32,7 @@ Examples:
 
 @click.command(cls=TrainOptions, epilog=EXAMPLES)
 @config_options(algorithms_of("train"))
+@recipe_option
 @run_options
 @click.pass_context
 def train(context: click.Context, /, **given: Any) -> int:
