@@ -111,8 +111,19 @@ def describe(config: TrainConfig, folder: RunFolder) -> list[str]:
         f"Each update: {config.learning}; network {config.named_network}, {config.precision}, "
         f"learning rate {falls}, seed {config.seed}",
         *config.details(),
+        *_stages_in_words(config),
         f"Run folder: {folder.path}    Ctrl-C saves and ends.",
     ]
+
+
+def _stages_in_words(config: TrainConfig) -> list[str]:
+    """The stages after the first, in a line; empty without any."""
+    later = [
+        f"{each.algorithm} for {each.total_timesteps:,} steps"
+        for each in config.stages[1:]
+        if isinstance(each, TrainConfig)
+    ]
+    return [f"Then, from these weights: {', then '.join(later)}"] if later else []
 
 
 def summarize(

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, ClassVar, no_type_check
 
@@ -437,6 +437,12 @@ class RunConfig(ABC):
         begun = {"begun_at": self.begun_at} if self.begun_at else {}
         then = {} if self.then is None else {"then": self.then.as_dict()}
         return {"algorithm": self.algorithm, **plain, **begun, **then}
+
+    @property
+    def last_goal(self) -> int:
+        """Where the last stage ends, up to whole updates."""
+        then = self.then
+        return self.goal if then is None else replace(then, begun_at=self.goal).last_goal
 
     @property
     def stages(self) -> "list[RunConfig]":

@@ -49,6 +49,7 @@ class RunResult:
         environment: what it was trained in.
         env_steps: environment steps that were taken.
         exit_code: how it ended.
+        config: the settings of the stage in which it ended.
         update: number of updates that were done.
     """
 
@@ -56,6 +57,7 @@ class RunResult:
     environment: Environment
     env_steps: int
     exit_code: ExitCode
+    config: RunConfig
     update: int = 0
 
     @property
@@ -137,6 +139,7 @@ def run(
         environment=trainer.environment,
         env_steps=int(trainer.state.env_steps),
         exit_code=end,
+        config=config,
         update=int(trainer.state.update),
     )
 
