@@ -7,7 +7,13 @@ from cli.commands import assert_refused, invoke
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.checkpoints import find_checkpoint, read_arrays, read_metadata
-from hackmatrix_rl.config import config_from_dict, make_stages, read_settings, recipe_names
+from hackmatrix_rl.config import (
+    config_from_dict,
+    make_stages,
+    read_settings,
+    recipe_file,
+    recipe_names,
+)
 from hackmatrix_rl.runs._verify_resume import first_difference
 from hackmatrix_rl.runs.sinks import read_json_lines
 from hackmatrix_rl.system import read_json
@@ -122,6 +128,15 @@ def test_stages_that_cannot_work_are_refused_by_number(tmp_path, stages, said):
     file.write_text('preset = "debug"\n' + stages)
     assert_refused(invoke("train", "--recipe", file, "--run-dir", tmp_path / "run"), said)
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_a_recipe_of_the_package_is_valid_and_starts_from_random_weights(name):
+    settings = read_settings(recipe_file(name))
+    stages = settings.pop("stages")
+    first = make_stages("cpu", settings, stages, {})
+    assert first.init is None
+    assert len(first.stages) == len(stages) > 1
 
 
 def test_a_recipe_is_found_by_its_name():
