@@ -25,7 +25,6 @@ from hackmatrix_rl.agent._q_values import (
 )
 from hackmatrix_rl.agent._rollout import Collector, EpisodeSums, Rollout, RolloutCollector
 from hackmatrix_rl.agent._schedules import (
-    After,
     Constant,
     Cosine,
     Linear,
@@ -43,7 +42,6 @@ __all__ = [
     "IDENTITY_SCALE",
     "ActionChoice",
     "AdvantageEstimator",
-    "After",
     "AuxiliaryLoss",
     "AuxiliaryMetrics",
     "AuxiliaryTargets",

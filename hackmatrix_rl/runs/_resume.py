@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from operator import attrgetter
 from pathlib import Path, PurePath
 from typing import Any
@@ -28,7 +28,6 @@ from hackmatrix_rl.config import (
     check_settings,
     check_trusted,
     config_from_dict,
-    options_of,
     rename,
     stored_line,
 )
@@ -75,7 +74,7 @@ class ResumableRun:
         """
         inside = self.checkpoints == epath.Path(self.path / "checkpoints")
         place = {"checkpoint_dir": None if inside else str(self.checkpoints)}
-        return config_from_dict(_changed(self.metadata["config"], {**place, **changes}))
+        return config_from_dict({**self.metadata["config"], **place, **changes})
 
     def check_command(self, command: str) -> None:
         """Refuses a run of another command.
@@ -139,16 +138,6 @@ class ResumableRun:
         """Renames damaged checkpoints: they are neither lost nor in the way."""
         for folder in self.damaged:
             set_aside(folder)
-
-
-def _changed(stored: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings with changes, which later stages get, too, as far as they have such settings."""
-    changed = {**stored, **changes}
-    if isinstance(then := stored.get("then"), dict):
-        own = {name: value for name, value in changes.items() if name in then}
-        own.pop("total_timesteps", None)  # the length of this stage
-        changed["then"] = _changed(then, own)
-    return changed
 
 
 def find_resumable_run(
@@ -261,7 +250,7 @@ def check_network(
     """
     changed = [
         each.name
-        for each in options_of(type(stored))
+        for each in fields(stored)
         if each.metadata["arrays"] and getattr(config, each.name) != getattr(stored, each.name)
     ]
     if not changed or read_arrays(checkpoint, "policy").mismatch(policy) is None:
