@@ -1,5 +1,6 @@
 """Training runs: from settings to a folder with everything in it, watched, saved, resumed."""
 
+from hackmatrix_rl.runs._changes import check_unchanged
 from hackmatrix_rl.runs._compare import Comparison, compare, contender
 from hackmatrix_rl.runs._compose import compose, make_mesh, run_keys
 from hackmatrix_rl.runs._curve import draw_curve
@@ -19,7 +20,7 @@ from hackmatrix_rl.runs._players import find_player
 from hackmatrix_rl.runs._preflight import check_played, preflight
 from hackmatrix_rl.runs._replaying import ReplayWriter
 from hackmatrix_rl.runs._report import report_of
-from hackmatrix_rl.runs._resume import ResumableRun, check_unchanged, find_resumable_run
+from hackmatrix_rl.runs._resume import ResumableRun, find_resumable_run
 from hackmatrix_rl.runs._run import RunResult, run
 from hackmatrix_rl.runs._verify_resume import ProofError, ResumeProof, verify_resume
 from hackmatrix_rl.runs._versions import versions

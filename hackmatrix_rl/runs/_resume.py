@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path, PurePath
 from typing import Any
@@ -13,7 +13,6 @@ import jax
 from etils import epath
 from jaxtyping import Array, Key
 
-from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.checkpoints import (
     Stored,
     check_resumable,
@@ -23,16 +22,9 @@ from hackmatrix_rl.checkpoints import (
     run_of,
     whole_checkpoint,
 )
-from hackmatrix_rl.config import (
-    RunConfig,
-    check_settings,
-    check_trusted,
-    config_from_dict,
-    rename,
-    stored_line,
-)
+from hackmatrix_rl.config import RunConfig, check_trusted, config_from_dict, rename, stored_line
 from hackmatrix_rl.env import Frontier
-from hackmatrix_rl.errors import ConfigError, DamagedFileError, as_given, flag
+from hackmatrix_rl.errors import ConfigError, DamagedFileError
 from hackmatrix_rl.runs._folder import RUNS, find_run_folder, new_wandb_id, stored_identity
 from hackmatrix_rl.runs._lock import RunLock
 from hackmatrix_rl.system import check_path, read_json, set_aside, storage_path
@@ -204,64 +196,6 @@ def find_resumable_run(
             "run": {"run_id": path.name, "wandb_id": wandb_id},
         },
         notes=tuple(notes),
-    )
-
-
-def check_unchanged(run: object, stored: RunConfig, changes: Mapping[str, Any]) -> None:
-    """Refuses changes of a run after which what it learned would mean something else.
-
-    The arrays of a checkpoint fit many settings, so nothing else notices most of these changes.
-
-    Args:
-        run: its folder, or what to call it.
-        stored: its settings.
-        changes: settings that are to differ from them.
-
-    Raises:
-        ConfigError: one of them may not. The message names its flag.
-    """
-    if changes.get("algorithm", stored.algorithm) != stored.algorithm:
-        raise ConfigError(
-            f"--algorithm {changes['algorithm']}: the run {run} is by --algorithm "
-            f"{stored.algorithm}, and a run cannot change its algorithm. Leave --algorithm "
-            "out, or begin a new run."
-        )
-    changes = {name: value for name, value in changes.items() if name != "algorithm"}
-    check_settings(type(stored), changes, f"as the run {run} is")
-    stored.check_changes(run, changes)
-
-
-def check_network(
-    run: object, checkpoint: epath.Path, stored: RunConfig, config: RunConfig, policy: ActorCritic
-) -> None:
-    """Refuses changed settings that make another network than a checkpoint's.
-
-    A width that is the network's default may be written out: only the arrays decide.
-
-    Args:
-        run: the folder of the run.
-        checkpoint: that it goes on from.
-        stored: the settings of the run.
-        config: the same with the changes.
-        policy: the network of `config`.
-
-    Raises:
-        ConfigError: the arrays do not fit. The message names the flags.
-    """
-    changed = [
-        each.name
-        for each in fields(stored)
-        if each.metadata["arrays"] and getattr(config, each.name) != getattr(stored, each.name)
-    ]
-    if not changed or read_arrays(checkpoint, "policy").mismatch(policy) is None:
-        return
-    asked, was = (
-        ", ".join(as_given(name, getattr(settings, name)) for name in changed)
-        for settings in (config, stored)
-    )
-    raise ConfigError(
-        f"{asked}: the run {run} was trained with {was}, which makes another network. "
-        f"Leave {', '.join(map(flag, changed))} out, or begin a new run."
     )
 
 

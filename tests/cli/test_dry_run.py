@@ -1,10 +1,12 @@
 """`train --dry-run`: everything but the run."""
 
+import shutil
+
 import jax
 import pytest
 
 from hackmatrix_rl.runs import find_resumable_run
-from hackmatrix_rl.runs._resume import check_network
+from hackmatrix_rl.runs._changes import check_network
 
 from .commands import assert_refused, invoke
 
@@ -66,10 +68,12 @@ def test_a_dry_run_looks_whether_the_folders_can_be_had(tmp_path, monkeypatch, o
     ],
 )
 def test_a_run_of_another_game_is_refused_before_anything_is_built(
-    trained, monkeypatch, dry, change, said
+    trained, tmp_path, monkeypatch, dry, change, said
 ):
     monkeypatch.setattr("hackmatrix_rl.runs._launch.compose", None)
-    assert_refused(invoke("train", "--resume-run", trained[0], *change, *dry), *said)
+    # Its own copy: another worker may hold the lock of the shared run.
+    run = shutil.copytree(trained[0], tmp_path / "run")
+    assert_refused(invoke("train", "--resume-run", run, *change, *dry), *said)
 
 
 @pytest.mark.parametrize("dry", [(), ("--dry-run",)])
@@ -81,9 +85,11 @@ def test_a_run_of_another_game_is_refused_before_anything_is_built(
         (("--aux-coefficient", 0.5), ("--aux-coefficient 0.5: the run", "--aux-coefficient 0.0")),
     ],
 )
-def test_another_network_is_refused_by_its_flag(trained, monkeypatch, dry, change, said):
+def test_another_network_is_refused_by_its_flag(trained, tmp_path, monkeypatch, dry, change, said):
     monkeypatch.setattr("hackmatrix_rl.runs._launch.preflight", None)  # it compiles
-    assert_refused(invoke("train", "--resume-run", trained[0], *change, *dry), *said)
+    # Its own copy: another worker may hold the lock of the shared run.
+    run = shutil.copytree(trained[0], tmp_path / "run")
+    assert_refused(invoke("train", "--resume-run", run, *change, *dry), *said)
 
 
 def test_a_network_that_is_the_same_is_not_refused(trained):
