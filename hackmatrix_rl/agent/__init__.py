@@ -25,6 +25,7 @@ from hackmatrix_rl.agent._q_values import (
 )
 from hackmatrix_rl.agent._rollout import Collector, EpisodeSums, Rollout, RolloutCollector
 from hackmatrix_rl.agent._schedules import (
+    After,
     Constant,
     Cosine,
     Linear,
@@ -42,6 +43,7 @@ __all__ = [
     "IDENTITY_SCALE",
     "ActionChoice",
     "AdvantageEstimator",
+    "After",
     "AuxiliaryLoss",
     "AuxiliaryMetrics",
     "AuxiliaryTargets",

@@ -92,8 +92,26 @@ class Cosine(Schedule):
         return self.initial + (self.final - self.initial) * gone
 
 
+class After(Schedule):
+    """A schedule that begins late, and keeps its first number until then.
+
+    Attributes:
+        schedule: the schedule.
+        steps: environment steps before it.
+    """
+
+    schedule: Schedule
+    steps: int = eqx.field(static=True)
+
+    def __call__(self, env_steps: Float32[Array, ""]) -> Float32[Array, ""]:
+        """The number after `env_steps` steps."""
+        return self.schedule(jnp.maximum(env_steps - float(self.steps), 0.0))
+
+
 def ends_of(number: Any) -> tuple[float, ...]:
     """The numbers that bound a `Scheduled`; empty where they are unknown before the training."""
+    if isinstance(number, After):
+        return ends_of(number.schedule)
     if isinstance(number, Constant):
         return (number.value,)
     if isinstance(number, Linear | Cosine):

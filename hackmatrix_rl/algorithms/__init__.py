@@ -36,7 +36,8 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = MappingProxyType(
 """The commands that algorithms add: where each is, its arguments, and what it does."""
 
 DEFAULT = "imitation"
-"""The algorithm of `hackmatrix-rl train`: it wins most from random weights."""
+"""The algorithm of a training that names neither algorithm nor stages: it wins most from random
+weights."""
 
 BASELINE = "ppo"
 """The algorithm that `bench` and `compare` measure, and that stored settings without one mean."""

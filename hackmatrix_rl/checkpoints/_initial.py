@@ -1,7 +1,7 @@
 """`--init`: the weights that a new training starts from."""
 
 import warnings
-from dataclasses import Field, fields
+from dataclasses import Field
 from typing import Any
 
 import equinox as eqx
@@ -19,8 +19,8 @@ from hackmatrix_rl.checkpoints._finder import Report, find_checkpoint
 from hackmatrix_rl.checkpoints._metadata import check_playable, hackmatrix_config, read_metadata
 from hackmatrix_rl.checkpoints._reader import load
 from hackmatrix_rl.checkpoints._shipped import in_league
-from hackmatrix_rl.config import TrainConfig, check_trusted
-from hackmatrix_rl.errors import ConfigError, as_given, same_structure
+from hackmatrix_rl.config import TrainConfig, check_alike, check_trusted, options_of
+from hackmatrix_rl.errors import ConfigError, same_structure
 
 
 def initial_settings(
@@ -43,7 +43,7 @@ def initial_settings(
         check_trusted(other, folder, trust_code=trust_code)
     except ConfigError as error:
         raise ConfigError(f"--init {init}: {error}") from error
-    every = {each.name for each in fields(TrainConfig)}  # whatever the new training learns by
+    every = {each.name for each in options_of(TrainConfig)}  # whatever the new training learns by
     return {each.name: getattr(other, each.name) for each in _alike(other) if each.name in every}
 
 
@@ -72,7 +72,7 @@ def initial_weights(
     assert config.init is not None, "nothing to start from"
     try:
         folder, other = _start(config.init, config.league, report)
-        _check_alike(config, other)
+        check_alike(config, other)
         same_value = other.heads.value == config.heads.value
         there = _with_heads_of(other, policy, same_value=same_value)
         loaded = load(str(folder), policy=there, report=report)
@@ -128,23 +128,4 @@ def _alike(config: TrainConfig) -> "list[Field[Any]]":
 
     The league is not among them: what an agent learned in one is a start for the other.
     """
-    return [each for each in fields(config) if each.metadata["alike"]]
-
-
-def _check_alike(config: TrainConfig, other: TrainConfig) -> None:
-    if config.greedy != other.greedy:
-        raise ConfigError(
-            f"trained by --algorithm {other.algorithm}, and this training is by --algorithm "
-            f"{config.algorithm}: one learns Q-values, the other a policy. Start from a training "
-            "of the same kind."
-        )
-    for each in _alike(config):
-        # Another algorithm whose outputs mean the same may lack the setting.
-        here = getattr(config, each.name)
-        there = getattr(other, each.name, here)
-        if here != there:
-            was, is_now = as_given(each.name, there), as_given(each.name, here)
-            raise ConfigError(
-                f"trained with {was}, but this training has {is_now}. "
-                f"Use {was}, or start from another."
-            )
+    return [each for each in options_of(type(config)) if each.metadata["alike"]]

@@ -18,7 +18,16 @@ GROUPS = (*_BEFORE, *(group for group in _OWN if group not in (*_BEFORE, *_AFTER
 """The headings of a help in their order; those of single algorithms in the middle."""
 
 FIRST = (
-    *("preset", "config", "algorithm", "resume_run", "total_timesteps", "init", "teacher"),
+    *(
+        "recipe",
+        "algorithm",
+        "preset",
+        "config",
+        "resume_run",
+        "total_timesteps",
+        "init",
+        "teacher",
+    ),
     *("learning_rate", "gamma", "num_envs", "network", "width", "precision", "reward"),
     *("seed", "device", "mesh", "run_dir", "eval_interval", "wandb", "dry_run"),
 )

@@ -15,6 +15,7 @@ from hackmatrix_rl.cli._failures import tell
 from hackmatrix_rl.cli._grouped import GROUPS, GroupedOption, SettingOption
 from hackmatrix_rl.config import (
     AUTO,
+    DEFAULT_RECIPE,
     RENAMED,
     RunConfig,
     TrainConfig,
@@ -26,8 +27,11 @@ from hackmatrix_rl.config import (
     is_scheduled,
     options_of,
     parse_schedule,
+    preset_device,
     preset_names,
     read_settings,
+    recipe_file,
+    recipe_names,
     rename,
     renamed_line,
 )
@@ -170,8 +174,20 @@ def config_options(
 def _names_of(kinds: Iterable[type[RunConfig]]) -> list[str]:
     """The names of the fields of some configs, those that all have at the end."""
     ordered = [each.name for kind in kinds for each in options_of(kind)]
-    run = {each.name for each in dataclasses.fields(RunConfig)}
+    run = {each.name for each in options_of(RunConfig)}
     return sorted(dict.fromkeys(ordered), key=lambda name: name in run)
+
+
+def recipe_option(command: F) -> F:
+    """Gives a command `--recipe`."""
+    names = recipe_names()
+    return click.option(
+        "--recipe",
+        metavar=f"{'|'.join(names)}|FILE.toml",
+        shell_complete=lambda context, option, typed: completed(names, typed),
+        help="Train in stages, each with its algorithm, from the weights before it.  "
+        f"[default: {DEFAULT_RECIPE}, unless an algorithm or weights are given]",
+    )(command)
 
 
 def league_option(command: F) -> F:
@@ -282,8 +298,41 @@ def given_settings(
     for name in old:
         tell(renamed_line(name, is_flag=True))
     settings = {} if file is None else read_settings(file, command=command, report=tell)
+    return settings | typed_settings(context)
+
+
+def typed_settings(context: click.Context) -> dict[str, Any]:
+    """The settings on the command line, under today's names.
+
+    Args:
+        context: of the command.
+    """
     known = {"algorithm", *_names_of(algorithms().values())}
-    return settings | {name: value for name, value in rename(given)[0].items() if name in known}
+    source = context.get_parameter_source
+    given = {n: v for n, v in context.params.items() if source(n) is ParameterSource.COMMANDLINE}
+    return {name: value for name, value in rename(given)[0].items() if name in known}
+
+
+def _recipe(context: click.Context, preset: str | None, settings: Mapping[str, Any]) -> str | None:
+    """The recipe of a training; `None` where something else says what to learn by.
+
+    Args:
+        context: of the command; only one with `--recipe` has a default.
+        preset: its name, if one was given.
+        settings: on the command line and in a file.
+    """
+    asked: str | None = context.params.get("recipe")
+    others = sorted(settings.keys() & {"algorithm", "stages"})
+    if asked is not None:
+        if others:
+            raise ConfigError(
+                f"--recipe {asked}: {others[0]} also says what to learn by. Use one of them."
+            )
+        return asked
+    if "recipe" not in context.params or others or "init" in settings:
+        return None
+    named = str(preset or settings.get("preset", AUTO))
+    return DEFAULT_RECIPE if named == AUTO or preset_device(named) != AUTO else None
 
 
 def chosen_config(
@@ -309,9 +358,14 @@ def chosen_config(
     Raises:
         ConfigError: if a setting cannot work here.
     """
+    given = typed_settings(context)
     settings = {**defaults, **given_settings(context, file)}
+    if (recipe := _recipe(context, preset, settings)) is not None:
+        settings = read_settings(recipe_file(recipe), report=tell) | settings
     trust_code = context.params.get("trust_code", False)
-    config = config_here(preset, settings, algorithm=algorithm, trust_code=trust_code, note=note)
+    config = config_here(
+        preset, settings, given=given, algorithm=algorithm, trust_code=trust_code, note=note
+    )
     assert isinstance(config, TrainConfig), "hackmatrix-rl train has no other settings"
     select_device(config.device)
     return config

@@ -125,14 +125,17 @@ def run_task(
             return int(ExitCode.DONE)
         folder = ready.open_folder()
         console = Console(quiet=not is_process_zero())
-        display = terminal(console, length=Length(settings.goal, settings.counts))
+        display = terminal(console, length=Length(settings.last_goal, settings.counts))
         for line in (*told, *task.describe(settings, folder), *ready.needs):
             display.note(line)
         result = ready.run(folder, displays=[display])
         status = result.exit_code
         if status is ExitCode.DONE and is_process_zero():
-            status = task.summarize(settings, folder, result, console)
-    for line in (f"Everything is in {folder.path}", *task.advice(settings, folder, result)):
+            status = task.summarize(cast(C, result.config), folder, result, console)
+    for line in (
+        f"Everything is in {folder.path}",
+        *task.advice(cast(C, result.config), folder, result),
+    ):
         console.print(line, highlight=False, soft_wrap=True)
     disconnect()
     return int(status)

@@ -11,7 +11,7 @@ from rich.console import Console
 from hackmatrix_rl.agent.networks import ActorCritic, module_of
 from hackmatrix_rl.cli._grouped import TrainOptions
 from hackmatrix_rl.cli._run_options import run_options
-from hackmatrix_rl.cli._settings import chosen_config, config_options
+from hackmatrix_rl.cli._settings import chosen_config, config_options, recipe_option
 from hackmatrix_rl.cli._summary import summary_table
 from hackmatrix_rl.cli._task import Task, machine, run_task
 from hackmatrix_rl.cli._working import Working, evaluating
@@ -32,6 +32,7 @@ Examples:
 
 @click.command(cls=TrainOptions, epilog=EXAMPLES)
 @config_options(algorithms_of("train"))
+@recipe_option
 @run_options
 @click.pass_context
 def train(context: click.Context, /, **given: Any) -> int:
@@ -110,8 +111,19 @@ def describe(config: TrainConfig, folder: RunFolder) -> list[str]:
         f"Each update: {config.learning}; network {config.named_network}, {config.precision}, "
         f"learning rate {falls}, seed {config.seed}",
         *config.details(),
+        *_stages_in_words(config),
         f"Run folder: {folder.path}    Ctrl-C saves and ends.",
     ]
+
+
+def _stages_in_words(config: TrainConfig) -> list[str]:
+    """The stages after the first, in a line; empty without any."""
+    later = [
+        f"{each.algorithm} for {each.total_timesteps:,} steps"
+        for each in config.stages[1:]
+        if isinstance(each, TrainConfig)
+    ]
+    return [f"Then, from these weights: {', then '.join(later)}"] if later else []
 
 
 def summarize(

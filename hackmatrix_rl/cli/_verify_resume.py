@@ -10,7 +10,13 @@ import click
 
 from hackmatrix_rl.cli._failures import tell
 from hackmatrix_rl.cli._grouped import GROUPS, GroupedOptions
-from hackmatrix_rl.cli._settings import config_options, given_settings, settings_epilog
+from hackmatrix_rl.cli._settings import (
+    config_options,
+    given_settings,
+    recipe_option,
+    settings_epilog,
+    typed_settings,
+)
 from hackmatrix_rl.cli._working import Working
 from hackmatrix_rl.config import (
     RunConfig,
@@ -18,6 +24,9 @@ from hackmatrix_rl.config import (
     check_settings,
     config_class,
     default_algorithm,
+    make_stages,
+    read_settings,
+    recipe_file,
 )
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.runs import ProofError, ResumeProof, verify_resume
@@ -35,6 +44,7 @@ SETTINGS = [group for group in GROUPS if group != "Run"]
     metavar="NUMBER",
     help="Updates before the kill, and as many after it.",
 )
+@recipe_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 @config_options(
     algorithms(), SETTINGS, also=("device", "deterministic"), preset=PRESET, in_help=False
@@ -45,6 +55,7 @@ def verify_resume_command(
     /,
     updates: int,
     as_json: bool,
+    recipe: str | None,
     preset: str | None,
     config: Path | None,
     **_: Any,
@@ -60,7 +71,7 @@ def verify_resume_command(
     cannot work.
     """
     # No device is started here: the processes below need it for themselves.
-    settings = _chosen(context, preset, config)
+    settings = _chosen(context, preset, config, recipe)
     folder = Path(tempfile.mkdtemp(prefix="verify_resume_"))
     try:
         with Working("preparing", lines=not as_json) as work:
@@ -83,10 +94,18 @@ def verify_resume_command(
     return 0 if verdict.same else 1
 
 
-def _chosen(context: click.Context, preset: str | None, file: Path | None) -> RunConfig:
+def _chosen(
+    context: click.Context, preset: str | None, file: Path | None, recipe: str | None
+) -> RunConfig:
     """The settings to prove it for: those of the preset `debug` where nobody says otherwise."""
     given = given_settings(context, file, command="")
+    if recipe is not None:
+        given = read_settings(recipe_file(recipe), report=tell) | given
     preset = preset or given.pop("preset", PRESET)
+    if (stages := given.pop("stages", None)) is not None:
+        config = make_stages(preset, given, stages, typed_settings(context))
+        config.check_provable()
+        return config
     name = given.pop("algorithm", None) or default_algorithm(preset)[0]
     kind = config_class(name)
     if preset not in kind.presets:

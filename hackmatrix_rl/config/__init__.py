@@ -29,6 +29,14 @@ from hackmatrix_rl.config._presets import (
     preset_for,
     preset_names,
 )
+from hackmatrix_rl.config._recipes import (
+    BEFORE,
+    DEFAULT_RECIPE,
+    check_alike,
+    make_stages,
+    recipe_file,
+    recipe_names,
+)
 from hackmatrix_rl.config._registry import (
     algorithms,
     algorithms_of,
@@ -64,9 +72,11 @@ from hackmatrix_rl.config._train_config import (
 __all__ = [
     "ACCELERATOR",
     "AUTO",
+    "BEFORE",
     "COUNTED",
     "CPU",
     "DEBUG",
+    "DEFAULT_RECIPE",
     "MOST_EPISODES",
     "RENAMED",
     "ActorCriticConfig",
@@ -81,6 +91,7 @@ __all__ = [
     "baseline_algorithm",
     "build_named",
     "build_policy",
+    "check_alike",
     "check_folders",
     "check_mesh_text",
     "check_one_name",
@@ -98,6 +109,7 @@ __all__ = [
     "field_types",
     "is_scheduled",
     "make_config",
+    "make_stages",
     "most",
     "option",
     "options_of",
@@ -107,6 +119,8 @@ __all__ = [
     "preset_for",
     "preset_names",
     "read_settings",
+    "recipe_file",
+    "recipe_names",
     "rename",
     "renamed_line",
     "schedule_of",

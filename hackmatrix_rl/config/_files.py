@@ -1,6 +1,5 @@
 """Settings from a TOML file."""
 
-import dataclasses
 import stat
 import tomllib
 import warnings
@@ -8,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from hackmatrix_rl.config._options import field_types
+from hackmatrix_rl.config._options import field_types, settings_of
 from hackmatrix_rl.config._registry import algorithms, algorithms_of
 from hackmatrix_rl.config._renamed import RENAMED, advice_for, closest, rename, renamed_line
 from hackmatrix_rl.errors import ConfigError, shortened
@@ -16,6 +15,7 @@ from hackmatrix_rl.system import check_path
 
 _MOST_BYTES = 64 * 1024  # all settings are a tenth of it
 _MOST_DOTS = 1000  # in a line
+MOST_STAGES = 100
 
 
 def read_settings(
@@ -24,7 +24,8 @@ def read_settings(
     """Reads settings from a TOML file: keys are fields of a config, `algorithm` or `preset`.
 
     Keys may be written with `-` or `_`. Tables only keep the file tidy: a field may stand at the
-    top or in any table.
+    top or in any table. `[[stage]]` tables are different: each has the settings of one stage of a
+    training, and they come back as a list under `stages`.
 
     Args:
         path: of the file.
@@ -51,8 +52,27 @@ def read_settings(
         ValueError
     ) as error:  # not TOML, not UTF-8, a number of thousands of digits, or a bad path
         raise ConfigError(f"{said}: not valid TOML: {error}.") from error
+    stages = content.pop("stage", None)
+    if stages is None:
+        return _settings_in(content, said, command, report)
+    if not (isinstance(stages, list) and stages and all(isinstance(x, dict) for x in stages)):
+        raise ConfigError(f"{said}: stage: must be tables, each under [[stage]].")
+    if len(stages) > MOST_STAGES:
+        raise ConfigError(f"{said}: {len(stages)} stages are too many. Use {MOST_STAGES} or less.")
+    found = _settings_in(content, said, command, report)
+    each = [
+        _settings_in(stage, f"{said}, stage {n}", command, report)
+        for n, stage in enumerate(stages, 1)
+    ]
+    return {**found, "stages": each}
+
+
+def _settings_in(
+    content: Mapping[str, Any], said: str, command: str, report: Callable[[str], object]
+) -> dict[str, Any]:
+    """The settings in the tables of a file, under today's names; see `read_settings`."""
     kinds = (algorithms_of(command) if command else algorithms()).values()
-    fields = {each.name: each for kind in kinds for each in dataclasses.fields(kind)}
+    fields = {each.name: each for kind in kinds for each in settings_of(kind)}
     known = ["algorithm", *fields, *(["preset"] if len(kinds) > 1 else [])]
     optional = {name for name, each in fields.items() if field_types(each)[1]}
     settings: dict[str, Any] = {}

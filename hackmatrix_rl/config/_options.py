@@ -2,8 +2,9 @@
 
 import dataclasses
 import math
+from collections.abc import Mapping
 from dataclasses import field
-from types import UnionType
+from types import MappingProxyType, UnionType
 from typing import Any, get_args
 
 from hackmatrix_rl.config._schedule_text import ScheduleText, parse_schedule
@@ -62,7 +63,20 @@ def options_of(kind: type[Any]) -> "list[dataclasses.Field[Any]]":
     """The fields of a config in the order of a help: its own first, then those of every run."""
     *own_classes, _every_run = [each for each in kind.__mro__ if dataclasses.is_dataclass(each)]
     own = {name for each in own_classes for name in vars(each).get("__annotations__", {})}
-    return sorted(dataclasses.fields(kind), key=lambda each: each.name not in own)
+    return sorted(settings_of(kind), key=lambda each: each.name not in own)
+
+
+HIDDEN: Mapping[str, Any] = MappingProxyType({"group": "", "resume": "", "arrays": False})
+"""The metadata of a field that is no setting: a run sets it itself."""
+
+
+def settings_of(kind: Any) -> "list[dataclasses.Field[Any]]":
+    """The fields of a config that are settings; the others a run sets itself (`HIDDEN`).
+
+    Args:
+        kind: the class, or an instance.
+    """
+    return [each for each in dataclasses.fields(kind) if each.metadata["group"]]
 
 
 def field_types(each: "dataclasses.Field[Any]") -> tuple[type, bool]:

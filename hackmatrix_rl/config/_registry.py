@@ -1,12 +1,12 @@
 """The algorithms that there are, by name, and the config that settings make."""
 
-import dataclasses
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from types import MappingProxyType
 from typing import Any, NoReturn
 
+from hackmatrix_rl.config._options import settings_of
 from hackmatrix_rl.config._renamed import closest, rename
 from hackmatrix_rl.config._run_config import RunConfig
 from hackmatrix_rl.errors import ConfigError, as_given, flag, shortened
@@ -80,7 +80,7 @@ def owners_of(name: str) -> list[str]:
     return [
         algorithm
         for algorithm, kind in algorithms().items()
-        if name in {each.name for each in dataclasses.fields(kind)}
+        if name in {each.name for each in settings_of(kind)}
     ]
 
 
@@ -95,7 +95,7 @@ def check_settings(kind: type[RunConfig], settings: Mapping[str, Any], why: str 
     Raises:
         ConfigError: one of them belongs to another algorithm, or to none. The message names it.
     """
-    known = {each.name for each in dataclasses.fields(kind)}
+    known = {each.name for each in settings_of(kind)}
     for name in settings:
         if name not in known:
             _refuse(kind, name, settings[name], why)
@@ -104,7 +104,7 @@ def check_settings(kind: type[RunConfig], settings: Mapping[str, Any], why: str 
 def _refuse(kind: type[RunConfig], name: str, value: Any, why: str) -> NoReturn:
     owners = owners_of(name)
     if not owners:
-        known = [each.name for each in dataclasses.fields(kind)]
+        known = [each.name for each in settings_of(kind)]
         raise ConfigError(f"unknown setting {name!r}. {closest(name, known)}".rstrip())
     commands = {algorithms()[each].command for each in owners}
     if kind.command not in commands:
@@ -133,9 +133,13 @@ def config_from_dict(settings: Mapping[str, Any]) -> RunConfig:
     """
     settings, _ = rename(settings)
     kind = config_class(settings.get("algorithm", import_module(_REGISTRY).BASELINE))
-    fields = {each.name for each in dataclasses.fields(kind)}
+    fields = {each.name for each in settings_of(kind)} | {"begun_at"}
     values = {name: value for name, value in settings.items() if name != "algorithm"}
-    for name in values.keys() - fields:
+    for name in values.keys() - fields - {"then"}:
         if not owners_of(name):
             raise ConfigError(f"unknown setting {name!r}. {closest(name, fields)}".rstrip())
-    return kind(**{name: value for name, value in values.items() if name in fields})
+    then = values.pop("then", None)
+    if not (then is None or isinstance(then, Mapping)):
+        raise ConfigError(f"then {shortened(then)}: must be the settings of the next stage.")
+    found = {name: value for name, value in values.items() if name in fields}
+    return kind(**found, then=None if then is None else config_from_dict(then))

@@ -1,9 +1,8 @@
 """The settings that every run has, whatever it learns by."""
 
-import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, ClassVar, no_type_check
 
@@ -13,7 +12,7 @@ from jaxtyping import Array, Key
 from hackmatrix_rl.agent import ValueScale
 from hackmatrix_rl.agent.networks import REMAT, ActorCritic
 from hackmatrix_rl.agent.precision import PrecisionPolicy, parse_parts
-from hackmatrix_rl.config._options import check_range, most, option, typed
+from hackmatrix_rl.config._options import HIDDEN, check_range, most, option, settings_of, typed
 from hackmatrix_rl.env import EnvSpec, GameIdentity
 from hackmatrix_rl.errors import ConfigError, as_given, flag
 from hackmatrix_rl.training import Algorithm, Hook
@@ -30,6 +29,8 @@ class RunConfig(ABC):
     A subclass adds those of an algorithm and its game, builds the `Algorithm`, and describes it.
 
     Attributes:
+        begun_at: where the training stood when this stage began, in what its algorithm counts.
+        then: the settings of the next stage, which starts from the weights of this one.
         algorithm: the name of the algorithm, as `--algorithm` takes it.
         command: the command that trains by it.
         summary: how it learns, in a few words for a help.
@@ -38,6 +39,8 @@ class RunConfig(ABC):
             another one (`--init`).
         greedy: whether the network's logits are Q-values, so that the likeliest action is played.
         loader: what loads an agent of its in Python.
+        continues: whether it can start from the state that another algorithm has reached, as a
+            later stage of a training.
         copies: arrays of the size of the parameters that a training holds on each device.
         panels: what the four panels of a learning curve show: names of metrics, with labels.
         synonyms: flags of this algorithm's command, by those of other commands.
@@ -50,11 +53,16 @@ class RunConfig(ABC):
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = MappingProxyType({})
     continued: ClassVar[Mapping[str, Any]] = MappingProxyType({})
     greedy: ClassVar[bool] = False
+    continues: ClassVar[bool] = False
     loader: ClassVar[str] = "hm.load"
     copies: ClassVar[int] = 3  # the optimizer holds two numbers for each parameter
     panels: ClassVar[tuple[tuple[str, str], ...]]
     synonyms: ClassVar[Mapping[str, str]] = MappingProxyType({})
     memory: ClassVar[tuple[str, ...]] = ()
+
+    # Of a training in stages (`[[stage]]`): what a run sets itself.
+    begun_at: int = field(default=0, metadata=HIDDEN)
+    then: "RunConfig | None" = field(default=None, metadata=HIDDEN)
 
     # The run
     seed: int = option(
@@ -212,7 +220,7 @@ class RunConfig(ABC):
     )
 
     def __post_init__(self) -> None:
-        for each in dataclasses.fields(self):
+        for each in settings_of(self):
             value = typed(each, getattr(self, each.name))
             object.__setattr__(self, each.name, value)
             if value is not None:
@@ -338,7 +346,7 @@ class RunConfig(ABC):
         Raises:
             ConfigError: one of them must stay. The message names its flag.
         """
-        for each in dataclasses.fields(self):
+        for each in settings_of(self):
             was, why = getattr(self, each.name), each.metadata["resume"]
             if why and changes.get(each.name, was) != was:
                 given = as_given(each.name, changes[each.name])
@@ -364,7 +372,7 @@ class RunConfig(ABC):
     @property
     def starts_from_weights(self) -> bool:
         """Whether a training can start from the weights of another one (`--init`)."""
-        return "init" in {each.name for each in dataclasses.fields(self)}
+        return "init" in {each.name for each in settings_of(self)}
 
     def check_provable(self) -> None:
         """Raises a ConfigError if a resume cannot be the same bit for bit."""
@@ -425,4 +433,18 @@ class RunConfig(ABC):
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values by field name, as JSON and TOML can hold them, and the algorithm's name."""
-        return {"algorithm": self.algorithm, **dataclasses.asdict(self)}
+        plain = {each.name: getattr(self, each.name) for each in settings_of(self)}
+        begun = {"begun_at": self.begun_at} if self.begun_at else {}
+        then = {} if self.then is None else {"then": self.then.as_dict()}
+        return {"algorithm": self.algorithm, **plain, **begun, **then}
+
+    @property
+    def last_goal(self) -> int:
+        """Where the last stage ends, up to whole updates."""
+        then = self.then
+        return self.goal if then is None else replace(then, begun_at=self.goal).last_goal
+
+    @property
+    def stages(self) -> "list[RunConfig]":
+        """These settings and those of the stages after them."""
+        return [self, *([] if self.then is None else self.then.stages)]

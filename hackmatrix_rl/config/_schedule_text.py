@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from hackmatrix_rl.agent import Constant, Cosine, Linear, Schedule, Scheduled
+from hackmatrix_rl.agent import After, Constant, Cosine, Linear, Schedule, Scheduled
 from hackmatrix_rl.errors import shortened
 
 SHAPES = {"linear": Linear, "cosine": Cosine}
@@ -57,20 +57,22 @@ def parse_schedule(text: str) -> float | ScheduleText:
     return ScheduleText(shape, initial, final, part)
 
 
-def schedule_of(value: float | str, *, steps: int) -> Scheduled:
+def schedule_of(value: float | str, *, steps: int, after: int = 0) -> Scheduled:
     """The number or schedule of a config field, for training.
 
     Args:
         value: the field, checked.
-        steps: environment steps of the whole training.
+        steps: environment steps of the training, or of its stage.
+        after: environment steps of the stages before.
     """
     said = parse_schedule(value) if isinstance(value, str) else value
     if not isinstance(said, ScheduleText):
         return said
-    return SHAPES[said.shape](said.initial, said.final, over=max(1, round(said.share * steps)))
+    found = SHAPES[said.shape](said.initial, said.final, over=max(1, round(said.share * steps)))
+    return After(found, after) if after else found
 
 
-def always_schedule(value: float | str, *, steps: int) -> Schedule:
-    """The schedule of a config field; a number becomes a constant schedule."""
-    found = schedule_of(value, steps=steps)
+def always_schedule(value: float | str, *, steps: int, after: int = 0) -> Schedule:
+    """The schedule of a config field, as `schedule_of`; a number becomes a constant one."""
+    found = schedule_of(value, steps=steps, after=after)
     return found if isinstance(found, Schedule) else Constant(float(found))

@@ -21,7 +21,7 @@ from hackmatrix_rl.env import KINDS, EnvSpec, GameIdentity, HackMatrix, Kind, ga
 from hackmatrix_rl.errors import ConfigError, flag
 from hackmatrix_rl.game import LEAGUES, GameConfig, RewardConfig
 from hackmatrix_rl.system import check_path
-from hackmatrix_rl.training import Constant, Linear
+from hackmatrix_rl.training import Constant
 
 MAX_STEPS = 1000
 MOST_EPISODES = 10_000_000
@@ -203,7 +203,7 @@ class TrainConfig(RunConfig, ABC):
     @property
     def goal(self) -> int:
         """Environment steps to reach."""
-        return self.total_timesteps
+        return self.begun_at + self.total_timesteps
 
     @property
     def counts(self) -> str:
@@ -231,8 +231,10 @@ class TrainConfig(RunConfig, ABC):
         return self.num_updates * self.batch
 
     def lasting(self, updates: int) -> "TrainConfig":
-        """These settings for a run of so many updates, without a summary."""
-        return replace(self, total_timesteps=updates * self.batch, eval_episodes=0)
+        """These settings for a run of so many updates, without a summary; stages share them."""
+        own = max(1, updates // len(self.stages))
+        then = None if self.then is None else self.then.lasting(updates - own)
+        return replace(self, total_timesteps=own * self.batch, eval_episodes=0, then=then)
 
     @property
     def reward_config(self) -> RewardConfig:
@@ -278,13 +280,17 @@ class TrainConfig(RunConfig, ABC):
 
     def schedule(self, value: float | str) -> Scheduled:
         """The number or schedule of a field, over the environment steps of the training."""
-        return schedule_of(value, steps=self.steps_taken)
+        return schedule_of(value, steps=self.steps_taken, after=self.begun_at)
+
+    def over_time(self, value: float | str) -> Schedule:
+        """The same as a schedule; a number is a constant one."""
+        return always_schedule(value, steps=self.steps_taken, after=self.begun_at)
 
     def rate(self) -> Schedule:
         """The learning rate over environment steps."""
-        rate = always_schedule(self.learning_rate, steps=self.steps_taken)
+        rate = self.over_time(self.learning_rate)
         if isinstance(rate, Constant) and self.learning_rate_schedule == "linear":
-            return Linear(rate.value, 0.0, over=self.steps_taken)
+            return self.over_time(f"linear:{rate.value!r}:0")
         return rate
 
     def plan(self, devices: int) -> dict[str, str]:

@@ -1,14 +1,13 @@
 """Which settings a resumed run keeps: those that decide what it has learned."""
 
 from collections.abc import Mapping
-from dataclasses import fields
 from typing import Any
 
 from etils import epath
 
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.checkpoints import read_arrays
-from hackmatrix_rl.config import RunConfig, check_settings
+from hackmatrix_rl.config import RunConfig, check_settings, options_of
 from hackmatrix_rl.errors import ConfigError, as_given, flag
 
 
@@ -55,7 +54,7 @@ def check_network(
     """
     changed = [
         each.name
-        for each in fields(stored)
+        for each in options_of(type(stored))
         if each.metadata["arrays"] and getattr(config, each.name) != getattr(stored, each.name)
     ]
     if not changed or read_arrays(checkpoint, "policy").mismatch(policy) is None:

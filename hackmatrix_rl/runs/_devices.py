@@ -1,6 +1,7 @@
 """From settings to a config for the devices of this machine."""
 
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from hackmatrix_rl.checkpoints import initial_settings
@@ -10,6 +11,7 @@ from hackmatrix_rl.config import (
     cpu_devices,
     default_algorithm,
     make_config,
+    make_stages,
     preset_device,
     preset_for,
 )
@@ -21,6 +23,7 @@ def config_here(
     preset: str | None,
     settings: Mapping[str, Any],
     *,
+    given: Mapping[str, Any] = MappingProxyType({}),
     algorithm: str = "",
     trust_code: bool = False,
     note: Callable[[str], None] = lambda reason: None,
@@ -36,6 +39,7 @@ def config_here(
     Args:
         preset: its name; `None` for the one that the settings name, or else the device's.
         settings: fields of a config, `algorithm` and `preset`.
+        given: those on the command line, which stages of a training must not override.
         algorithm: the algorithm where the settings name none; empty: `default_algorithm`.
         trust_code: whether code that the run of `init` names as its network may be imported.
         note: takes the reason for the algorithm where nobody names it.
@@ -61,6 +65,11 @@ def config_here(
         trusted = trust_code or "network" in changes  # the user's own name for it
         stored = initial_settings(changes["init"], changes.get("league"), trust_code=trusted)
         changes = {**stored, **changes}
+    if (stages := changes.pop("stages", None)) is not None:
+        changes.pop("algorithm", None)
+        note(f"in {len(stages)} stages")
+        own = {name: value for name, value in given.items() if name in changes}
+        return make_stages(preset, changes, stages, own)
     if changes.get("algorithm") is None and not algorithm:
         note(default_algorithm(preset)[1])
     return make_config(preset, changes, algorithm)

@@ -55,6 +55,7 @@ class Launch:
     _trainer: Trainer[Any]
     _resumed: ResumableRun | None
     _lock: RunLock
+    _trust_code: bool
 
     def plan(self) -> Plan:
         """Compiles the run's program and says what the run would do; nothing is left behind.
@@ -97,7 +98,14 @@ class Launch:
             ConfigError: as for `hackmatrix_rl.runs.run`.
         """
         checkpoint = None if self._resumed is None else self._resumed.checkpoint
-        return run(self.config, self._trainer, folder, resume=checkpoint, displays=displays)
+        return run(
+            self.config,
+            self._trainer,
+            folder,
+            resume=checkpoint,
+            displays=displays,
+            trust_code=self._trust_code,
+        )
 
 
 @contextmanager
@@ -146,13 +154,15 @@ def launch(
         )
         if resumed is not None and checkpoint is not None:
             check_network(resumed.path, checkpoint, resumed.config({}), config, trainer.policy)
+        for later in config.stages[1:]:  # what cannot work is told before the first stage
+            compose(later, key=run_keys(later.seed)[0], trust_code=trust_code)
         check_same(config.as_dict(), trainer.policy)
         place = config.run_dir if resumed is None else str(resumed.path)
         needs = on_process_zero(
             partial(preflight, config, trainer, folder=config.checkpoint_dir or place)
         )
         notes = () if resumed is None else resumed.notes
-        yield Launch(config, notes, tuple(needs), trainer, resumed, lock)
+        yield Launch(config, notes, tuple(needs), trainer, resumed, lock, trust_code)
 
 
 def _find(

@@ -67,6 +67,14 @@ class RunMonitor:
     ) -> None:
         self._leave.close()
 
+    def begin(self, config: RunConfig) -> None:
+        """Takes the limits of the next stage.
+
+        Args:
+            config: its settings.
+        """
+        self._health = Health.of(config)
+
     @property
     def sound(self) -> bool:
         """Whether the state may be saved: not while nothing is finite, and not after a stop."""

@@ -32,7 +32,7 @@ def open_sinks(config: RunConfig, folder: RunFolder, displays: Sequence[Sink] = 
     Raises:
         ConfigError: a service refuses.
     """
-    log = LogFile(folder.log, length=Length(config.goal, config.counts))
+    log = LogFile(folder.log, length=Length(config.last_goal, config.counts))
     if folder.process > 0:
         return Fanout([log])
     sinks = [*displays, JsonLines(folder.metrics), log]

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from etils import epath
 
-from hackmatrix_rl.config import RunConfig, algorithms, baseline_algorithm
+from hackmatrix_rl.config import RunConfig, algorithms, baseline_algorithm, options_of
 from hackmatrix_rl.errors import ConfigError, DamagedFileError
 from hackmatrix_rl.runs._folder import RunFolder, find_run_folder
 from hackmatrix_rl.runs._lock import is_locked
@@ -87,9 +87,9 @@ class RunRecord:
         return known[named if isinstance(named, str) and named in known else baseline_algorithm()]
 
     @property
-    def fields(self) -> "tuple[dataclasses.Field[Any], ...]":
+    def fields(self) -> "list[dataclasses.Field[Any]]":
         """The settings that a run of its algorithm has."""
-        return dataclasses.fields(self.kind)
+        return options_of(self.kind)
 
     def changed(self) -> tuple[str, dict[str, Any]]:
         """What the run is compared with, and the settings in which it differs from that.

@@ -66,7 +66,7 @@ class ResumableRun:
         """
         inside = self.checkpoints == epath.Path(self.path / "checkpoints")
         place = {"checkpoint_dir": None if inside else str(self.checkpoints)}
-        return config_from_dict({**self.metadata["config"], **place, **changes})
+        return config_from_dict(_changed(self.metadata["config"], {**place, **changes}))
 
     def check_command(self, command: str) -> None:
         """Refuses a run of another command.
@@ -130,6 +130,16 @@ class ResumableRun:
         """Renames damaged checkpoints: they are neither lost nor in the way."""
         for folder in self.damaged:
             set_aside(folder)
+
+
+def _changed(stored: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings with changes, which later stages get, too, as far as they have such settings."""
+    changed = {**stored, **changes}
+    if isinstance(then := stored.get("then"), dict):
+        own = {name: value for name, value in changes.items() if name in then}
+        own.pop("total_timesteps", None)  # the length of this stage
+        changed["then"] = _changed(then, own)
+    return changed
 
 
 def find_resumable_run(

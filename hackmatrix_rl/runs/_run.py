@@ -2,10 +2,13 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NoReturn
 
+import equinox as eqx
+import jax
+import jax.numpy as jnp
 from etils import epath
 from jaxtyping import Array, Key
 
@@ -14,7 +17,7 @@ from hackmatrix_rl.checkpoints import CheckpointWriter, Complaints, read_metadat
 from hackmatrix_rl.config import RunConfig, TrainConfig
 from hackmatrix_rl.env import Environment
 from hackmatrix_rl.evaluation import PolicyAgent
-from hackmatrix_rl.runs._compose import run_keys
+from hackmatrix_rl.runs._compose import compose, run_keys
 from hackmatrix_rl.runs._curve import draw_curve
 from hackmatrix_rl.runs._folder import RunFolder
 from hackmatrix_rl.runs._monitor import RunMonitor
@@ -32,8 +35,9 @@ from hackmatrix_rl.system import (
     compiling,
     ending_with_the_others,
     ticking,
+    write_json,
 )
-from hackmatrix_rl.training import Hook, Metrics, StopTraining, Trainer, reports_of
+from hackmatrix_rl.training import Counter, Hook, Metrics, StopTraining, Trainer, reports_of
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,7 @@ class RunResult:
         environment: what it was trained in.
         env_steps: environment steps that were taken.
         exit_code: how it ended.
+        config: the settings of the stage in which it ended.
         update: number of updates that were done.
     """
 
@@ -52,6 +57,7 @@ class RunResult:
     environment: Environment
     env_steps: int
     exit_code: ExitCode
+    config: RunConfig
     update: int = 0
 
     @property
@@ -67,6 +73,7 @@ def run(
     *,
     resume: epath.Path | None = None,
     displays: Sequence[Sink] = (),
+    trust_code: bool = False,
     clock: Callable[[], float] = time.monotonic,
 ) -> RunResult:
     """Trains, and writes metrics, log, checkpoints and learning curve into the run's folder.
@@ -74,11 +81,12 @@ def run(
     Asked to stop (Ctrl-C), it finishes the dispatch that is running, saves, and returns.
 
     Args:
-        config: what to do.
+        config: what to do, with the stages after it.
         trainer: as `compose` built it from the config; it need not have started.
         folder: where; as `make_run_folder` made it.
         resume: a checkpoint of the run to continue from.
         displays: further sinks; closed at the end.
+        trust_code: whether code that a later stage names, such as a teacher's, may be imported.
         clock: seconds since some moment, for the time between checkpoints and of compiling.
 
     Raises:
@@ -101,36 +109,18 @@ def run(
             for note in notes:
                 sink.note(note)
             _start(config, trainer, key, resume, sink)
-            with CheckpointWriter(
-                folder.checkpoints,
-                keep=config.keep,
-                keep_best=isinstance(config, TrainConfig) and config.keep_best,
-                config=config,
-                run=folder.identity,
-            ) as checkpoints:
-                saving = CheckpointScheduler(
-                    config,
-                    checkpoints,
-                    update=int(trainer.state.update),
-                    note=sink.note,
-                    clock=clock,
-                )
-                if resume is None:
-                    with ticking(partial(sink.working, "saving")):
-                        saving.begin(trainer)
-                loop = _RunLoop(config, folder, saving, watch, sink, interrupts, clock)
-                trainer.fit(config.goal, hooks=[*hooks_of(config, folder, trainer, sink), loop])
-                end = loop.end
-                if end is ExitCode.UNHEALTHY or not watch.sound:
-                    saving.settle()
-                    end = ExitCode.UNHEALTHY
-                elif end not in (ExitCode.DONE, ExitCode.UNSAVED):  # the loop has saved its end
-                    saving.finish(trainer)
+            while True:
+                end, unsaved = _stage(config, trainer, folder, watch, sink, interrupts, clock)
+                if end is not ExitCode.DONE or config.then is None:
+                    break
+                config, trainer = _next_stage(config, trainer, folder, trust_code=trust_code)
+                watch.begin(config)
+                sink.note(f"the next stage: {config.algorithm}, {config.learning}")
         removed = folder.removed()
         if end is not ExitCode.UNHEALTHY:
             how = "trained to the end" if end is ExitCode.DONE else "stopped"
-            unsaved = saving.unsaved or removed is not None or end is ExitCode.UNSAVED
-            saved = "NOT saved" if unsaved else "saved"
+            gone = unsaved or removed is not None or end is ExitCode.UNSAVED
+            saved = "NOT saved" if gone else "saved"
             why = "" if removed is None else f"{removed} was removed during the run; "
             # The log is gone with the folder.
             told = Fanout(displays) if removed == folder.path else sink
@@ -141,7 +131,7 @@ def run(
         for text in complaints.take():
             sink.detail(text)
         sink.close()
-    lost = saving.unsaved or sink.failing or removed is not None
+    lost = unsaved or sink.failing or removed is not None
     if any_process(lost) and end is not ExitCode.UNHEALTHY:
         end = ExitCode.UNSAVED
     return RunResult(
@@ -149,8 +139,70 @@ def run(
         environment=trainer.environment,
         env_steps=int(trainer.state.env_steps),
         exit_code=end,
+        config=config,
         update=int(trainer.state.update),
     )
+
+
+def _stage(
+    config: RunConfig,
+    trainer: Trainer[Any],
+    folder: RunFolder,
+    watch: RunMonitor,
+    sink: Sink,
+    interrupts: Interrupts,
+    clock: Callable[[], float],
+) -> tuple[ExitCode, bool]:
+    """Trains one stage, and saves its end; most runs have no other.
+
+    Returns:
+        How it ended, and whether its last save failed.
+    """
+    with CheckpointWriter(
+        folder.checkpoints,
+        keep=config.keep,
+        keep_best=isinstance(config, TrainConfig) and config.keep_best,
+        config=config,
+        run=folder.identity,
+    ) as checkpoints:
+        update = int(trainer.state.update)
+        saving = CheckpointScheduler(
+            config, checkpoints, update=update, note=sink.note, clock=clock
+        )
+        if update == 0:
+            with ticking(partial(sink.working, "saving")):
+                saving.begin(trainer)
+        loop = _RunLoop(config, folder, saving, watch, sink, interrupts, clock)
+        trainer.fit(config.goal, hooks=[*hooks_of(config, folder, trainer, sink), loop])
+        end = loop.end
+        if end is ExitCode.UNHEALTHY or not watch.sound:
+            saving.settle()
+            end = ExitCode.UNHEALTHY
+        elif end not in (ExitCode.DONE, ExitCode.UNSAVED):  # the loop has saved its end
+            saving.finish(trainer)
+        return end, saving.unsaved
+
+
+def _next_stage(
+    config: RunConfig, trainer: Trainer[Any], folder: RunFolder, *, trust_code: bool
+) -> tuple[RunConfig, Trainer[Any]]:
+    """The settings and the trainer of the stage after one that has ended, ready to go on.
+
+    The weights come from the checkpoint at the end of the stage, so that a resumed run starts the
+    next one from the same bits. The counters of the run go on.
+    """
+    assert config.then is not None
+    update, steps = int(trainer.state.update), int(trainer.state.env_steps)
+    start = str(folder.checkpoints / str(update))
+    then = replace(config.then, begun_at=steps, init=start)  # type: ignore[call-arg]
+    network, training = (jax.random.fold_in(key, update) for key in run_keys(then.seed))
+    made = compose(then, key=network, read_init=True, trust_code=trust_code)
+    made.start(training)
+    counters = jnp.asarray(update, jnp.int32), Counter.of(steps)
+    made.state = eqx.tree_at(lambda state: (state.update, state.env_steps), made.state, counters)
+    if folder.process == 0:
+        write_json(folder.config, then.as_dict())
+    return then, made
 
 
 def _start(

@@ -13,15 +13,7 @@ from hackmatrix_rl.agent.precision import PrecisionPolicy
 from hackmatrix_rl.algorithms.imitation._imitation import Imitation
 from hackmatrix_rl.algorithms.imitation._loss import CloneLoss
 from hackmatrix_rl.algorithms.ppo import PPO
-from hackmatrix_rl.config import (
-    ACCELERATOR,
-    CPU,
-    DEBUG,
-    ActorCriticConfig,
-    always_schedule,
-    option,
-    without_width,
-)
+from hackmatrix_rl.config import ACCELERATOR, CPU, DEBUG, ActorCriticConfig, option, without_width
 from hackmatrix_rl.env import BoardSymmetries
 from hackmatrix_rl.errors import ArgumentError, ConfigError
 from hackmatrix_rl.evaluation import Agent, PolicyAgent
@@ -63,6 +55,7 @@ class ImitationConfig(ActorCriticConfig):
 
     algorithm: ClassVar[str] = "imitation"
     summary: ClassVar[str] = "from a teacher"
+    continues: ClassVar[bool] = True
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
         {
             "cpu": {**CPU, **_TAUGHT},  # some minutes on two cores
@@ -233,4 +226,4 @@ class ImitationConfig(ActorCriticConfig):
         return [f"Go on by PPO:  hackmatrix-rl train --algorithm ppo --init {run}"]
 
     def _beta(self) -> Schedule:
-        return always_schedule(self.teacher_games, steps=self.steps_taken)
+        return self.over_time(self.teacher_games)

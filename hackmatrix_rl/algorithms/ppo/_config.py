@@ -66,6 +66,7 @@ class PPOConfig(ActorCriticConfig):
     algorithm: ClassVar[str] = "ppo"
     summary: ClassVar[str] = "from rewards"
     continued: ClassVar[Mapping[str, Any]] = CONTINUED
+    continues: ClassVar[bool] = True
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
         {
             "cpu": {**CPU, "total_timesteps": 24_000_000},  # about ten minutes on two cores
@@ -241,6 +242,7 @@ class PPOConfig(ActorCriticConfig):
     ) -> PPO:
         """PPO with these settings; see `RunConfig.build`."""
         self._check_start(policy)
+        warmup = self.critic_warmup_timesteps
         loss: Loss = PPOLoss(
             clip_coef=self.clip_coef,
             vf_coef=self.vf_coef,
@@ -272,7 +274,7 @@ class PPOConfig(ActorCriticConfig):
             num_minibatches=self.minibatches,
             update_epochs=self.update_epochs,
             target_kl=self.target_kl,
-            critic_warmup=self.critic_warmup_timesteps,
+            critic_warmup=warmup and self.begun_at + warmup,
             grad_accum=self.grad_accum,
             remat=self.remat,
             offload_optimizer=self.offload_optimizer,

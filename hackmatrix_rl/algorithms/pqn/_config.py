@@ -10,7 +10,7 @@ from hackmatrix_rl.agent import ValueScale
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.agent.precision import PrecisionPolicy
 from hackmatrix_rl.algorithms.pqn._pqn import PQN
-from hackmatrix_rl.config import ACCELERATOR, CPU, DEBUG, RolloutConfig, always_schedule, option
+from hackmatrix_rl.config import ACCELERATOR, CPU, DEBUG, RolloutConfig, option
 from hackmatrix_rl.training import adam
 
 _PQN: Mapping[str, Any] = {"network": "residual", "gamma": 0.997, "num_minibatches": 16}
@@ -30,6 +30,7 @@ class PQNConfig(RolloutConfig):
         ("q_value", "mean Q-value (reward)"),
         ("td_error", "error of the Q-values"),
     )
+    continues: ClassVar[bool] = True
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "cpu": {**CPU, **_PQN},
         **{kind: {**ACCELERATOR, **_PQN, "device": kind} for kind in ("gpu", "tpu")},
@@ -57,8 +58,8 @@ class PQNConfig(RolloutConfig):
         return PQN(
             self.environment(),
             policy,
-            gamma=always_schedule(self.gamma, steps=self.steps_taken),
-            epsilon=always_schedule(self.epsilon, steps=self.steps_taken),
+            gamma=self.over_time(self.gamma),
+            epsilon=self.over_time(self.epsilon),
             value_scale=value_scale,
             num_minibatches=self.minibatches,
             offload_optimizer=self.offload_optimizer,

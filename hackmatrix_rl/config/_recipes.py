@@ -1,0 +1,152 @@
+"""Recipes: trainings in stages, under a name."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from hackmatrix_rl.config._options import settings_of
+from hackmatrix_rl.config._presets import make_config
+from hackmatrix_rl.config._registry import check_settings, config_class
+from hackmatrix_rl.config._renamed import closest
+from hackmatrix_rl.config._run_config import RunConfig
+from hackmatrix_rl.errors import ConfigError, as_given, shortened
+
+_FOLDER = Path(__file__).parent.parent / "recipes"
+DEFAULT_RECIPE = "default"
+"""The recipe of `hackmatrix-rl train`."""
+BEFORE = "the stage before"
+"""The value of `init` in a stage that starts from the one before it, until that is trained."""
+
+
+def recipe_names() -> list[str]:
+    """The recipes that come with the package."""
+    return sorted(file.stem for file in _FOLDER.glob("*.toml"))
+
+
+def recipe_file(recipe: str) -> Path:
+    """The file of a recipe.
+
+    Args:
+        recipe: a name in `recipe_names`, or the path of a TOML file.
+
+    Raises:
+        ConfigError: there is neither.
+    """
+    if recipe in recipe_names():
+        return _FOLDER / f"{recipe}.toml"
+    if recipe.endswith(".toml"):
+        return Path(recipe)
+    near = closest(recipe, recipe_names())
+    raise ConfigError(
+        f"--recipe {shortened(recipe)}: unknown. Use {' or '.join(recipe_names())}, or the path of "
+        f"a .toml file. {near}".rstrip()
+    )
+
+
+def make_stages(
+    preset: str,
+    settings: Mapping[str, Any],
+    stages: Sequence[Mapping[str, Any]],
+    given: Mapping[str, Any],
+) -> RunConfig:
+    """The config of the first stage, linked to those after it (`RunConfig.then`).
+
+    A stage has the settings of all, its own, and those on the command line, as far as its
+    algorithm has them. Network and observation are those of the stage before. A length on the
+    command line is that of all stages together.
+
+    Args:
+        preset: of each stage.
+        settings: of all stages, from a file.
+        stages: the settings of each stage, with its `algorithm`.
+        given: settings on the command line.
+
+    Raises:
+        ConfigError: a stage cannot work, or cannot start from the one before it.
+    """
+    kinds = []
+    for number, stage in enumerate(stages, 1):
+        if stage.get("algorithm") is None:
+            raise ConfigError(f'stage {number}: names no algorithm. Add algorithm = "ppo", say.')
+        kinds.append(config_class(stage["algorithm"], command="train"))
+        if number > 1 and not kinds[-1].continues:
+            raise ConfigError(
+                f"stage {number}: --algorithm {stage['algorithm']} cannot start from another "
+                "algorithm's stage. Make it the first."
+            )
+    every = {each.name for kind in kinds for each in settings_of(kind)}
+    check_settings(kinds[0], {n: v for n, v in {**settings, **given}.items() if n not in every})
+    total = given.get("total_timesteps")
+    lengths: list[int | None] = [None] * len(kinds)
+    if total is not None:
+        short = {name: value for name, value in given.items() if name != "total_timesteps"}
+        own = [each.total_timesteps for each in _made(preset, settings, stages, short, lengths)]
+        lengths = [max(1, round(total * each / sum(own))) for each in own]
+        given = short
+    return _linked(_made(preset, settings, stages, given, lengths))
+
+
+def _made(
+    preset: str,
+    settings: Mapping[str, Any],
+    stages: Sequence[Mapping[str, Any]],
+    given: Mapping[str, Any],
+    lengths: Sequence[int | None],
+) -> list[Any]:
+    """The config of each stage, not yet linked."""
+    made: list[RunConfig] = []
+    for stage, length in zip(stages, lengths, strict=True):
+        kind = config_class(stage["algorithm"], command="train")
+        has = {each.name for each in settings_of(kind)} | {"algorithm"}
+        chosen = {n: v for n, v in {**settings, **stage, **given}.items() if n in has}
+        if length is not None:
+            chosen["total_timesteps"] = length
+        if made:
+            kept = {
+                e.name: getattr(made[-1], e.name)
+                for e in settings_of(kind)
+                if e.metadata["alike"] and hasattr(made[-1], e.name)
+            }
+            chosen = {**kept, **chosen, "init": BEFORE}
+        made.append(make_config(preset, chosen))
+    return made
+
+
+def _linked(made: Sequence[RunConfig]) -> RunConfig:
+    """Each config with the next one behind it; raises where one cannot start from the other."""
+    for before, after in pairwise(made):
+        check_alike(after, before)
+    first = made[-1]
+    for each in reversed(made[:-1]):
+        first = replace(each, then=first)
+    return first
+
+
+def check_alike(config: RunConfig, other: RunConfig) -> None:
+    """Refuses to start a training from the weights of another that mean something else.
+
+    Args:
+        config: the settings of the training.
+        other: those of the other one.
+
+    Raises:
+        ConfigError: their networks mean different things. The message names the setting.
+    """
+    if config.greedy != other.greedy:
+        raise ConfigError(
+            f"trained by --algorithm {other.algorithm}, and this training is by --algorithm "
+            f"{config.algorithm}: one learns Q-values, the other a policy. Start from a training "
+            "of the same kind."
+        )
+    for each in settings_of(config):
+        # Another algorithm whose outputs mean the same may lack the setting.
+        here = getattr(config, each.name)
+        there = getattr(other, each.name, here)
+        if each.metadata["alike"] and here != there:
+            was, is_now = as_given(each.name, there), as_given(each.name, here)
+            raise ConfigError(
+                f"trained with {was}, but this training has {is_now}. "
+                f"Use {was}, or start from another."
+            )

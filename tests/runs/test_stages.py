@@ -1,0 +1,146 @@
+"""A training in stages: one folder, one curve, one resume, whichever stage it was stopped in."""
+
+import shutil
+
+import pytest
+from cli.commands import assert_refused, invoke
+
+import hackmatrix_rl as hm
+from hackmatrix_rl.checkpoints import find_checkpoint, read_arrays, read_metadata
+from hackmatrix_rl.config import (
+    config_from_dict,
+    make_stages,
+    read_settings,
+    recipe_file,
+    recipe_names,
+)
+from hackmatrix_rl.runs._verify_resume import first_difference
+from hackmatrix_rl.runs.sinks import read_json_lines
+from hackmatrix_rl.system import read_json
+
+UPDATE = 8 * 8
+RECIPE = f"""
+preset = "debug"
+network = "mlp"
+num_envs = 8
+num_steps = 8
+width = 8
+max_enemies = 4
+max_transmissions = 4
+history = 1
+max_steps = 50
+updates_per_dispatch = 1
+eval_episodes = 0
+save_interval = 2
+keep = 100
+
+[[stage]]
+algorithm = "imitation"
+teacher = "runner"
+buffer_size = {UPDATE}
+total_timesteps = {4 * UPDATE}
+
+[[stage]]
+algorithm = "ppo"
+gamma = "linear:0.9:0.99"
+total_timesteps = {6 * UPDATE}
+"""
+
+
+@pytest.fixture(scope="module")
+def straight(tmp_path_factory):
+    """A run that was never stopped, and the file of its stages."""
+    folder = tmp_path_factory.mktemp("stages")
+    file = folder / "recipe.toml"
+    file.write_text(RECIPE)
+    done = invoke("train", "--recipe", file, "--run-dir", folder / "run")
+    assert done.exit_code == 0, done.output
+    assert "the next stage: ppo" in done.output
+    return folder / "run", file
+
+
+def test_the_counters_go_on_and_the_second_stage_has_the_weights_of_the_first(straight):
+    run, _ = straight
+    rows = read_json_lines(run / "metrics.jsonl")
+    assert [row["updates"] for row in rows] == list(range(1, 11))
+    assert [row["env_steps"] for row in rows] == [UPDATE * n for n in range(1, 11)]
+    assert "approx_kl" not in rows[3]
+    assert "approx_kl" in rows[4]
+    stored = config_from_dict(read_json(run / "config.json"))
+    assert (stored.algorithm, stored.begun_at, stored.then) == ("ppo", 4 * UPDATE, None)
+    first = read_metadata(find_checkpoint(run / "checkpoints" / "4"))
+    assert first["config"]["algorithm"] == "imitation"
+    assert first["config"]["then"]["algorithm"] == "ppo"
+    # Schedules begin with their stage.
+    assert rows[4]["gamma"] == pytest.approx(0.9)
+    assert rows[4]["learning_rate"] == pytest.approx(0.001)
+    assert hm.load(run).config.algorithm == "ppo"
+
+
+@pytest.mark.parametrize("stopped_at", [2, 4, 8], ids=["first stage", "between", "second stage"])
+def test_a_run_that_is_stopped_in_any_stage_ends_in_the_same_bits(straight, tmp_path, stopped_at):
+    run, _ = straight
+    again = tmp_path / "run"
+    shutil.copytree(run, again)
+    for folder in (again / "checkpoints").iterdir():
+        if int(folder.name) > stopped_at:
+            shutil.rmtree(folder)
+    done = invoke("train", "--resume-run", again)
+    assert done.exit_code == 0, done.output
+    ends = [read_arrays(find_checkpoint(each), "training") for each in (run, again)]
+    assert first_difference(*ends) is None
+    rows = [read_json_lines(each / "metrics.jsonl") for each in (run, again)]
+    assert [row["updates"] for row in rows[1]] == [row["updates"] for row in rows[0]]
+
+
+def stages_of(settings, given=None):
+    stages = settings.pop("stages")
+    return make_stages(settings.pop("preset"), settings, stages, given or {})
+
+
+def test_a_length_on_the_command_line_is_that_of_all_stages(straight):
+    _, file = straight
+    first = stages_of(read_settings(file), {"total_timesteps": 100 * UPDATE})
+    assert [each.total_timesteps for each in first.stages] == [40 * UPDATE, 60 * UPDATE]
+
+
+def test_a_flag_counts_in_the_stages_whose_algorithm_has_it(straight):
+    _, file = straight
+    first = stages_of(read_settings(file), {"ent_coef": 0.5, "num_envs": 4})
+    assert first.then.ent_coef == 0.5
+    assert [each.num_envs for each in first.stages] == [4, 4]
+    with pytest.raises(hm.ConfigError, match="--sequence-length 4: a setting of --algorithm r2d2"):
+        stages_of(read_settings(file), {"sequence_length": 4})
+
+
+@pytest.mark.parametrize(
+    ("stages", "said"),
+    [
+        ('[[stage]]\nalgorithm = "ppo"\n[[stage]]\nalgorithm = "r2d2"\n', "cannot start from"),
+        ("[[stage]]\nnum_envs = 8\n", "stage 1: names no algorithm"),
+        ('[[stage]]\nalgorithm = "ppo"\n[[stage]]\nalgorithm = "pqn"\n', "one learns Q-values"),
+        ("stage = 3\n", "must be tables, each under [[stage]]"),
+        ('[[stage]]\nalgorithm = "ppo"\nlr = 1\n', "stage 1: unknown setting 'lr'"),
+    ],
+)
+def test_stages_that_cannot_work_are_refused_by_number(tmp_path, stages, said):
+    file = tmp_path / "r.toml"
+    file.write_text('preset = "debug"\n' + stages)
+    assert_refused(invoke("train", "--recipe", file, "--run-dir", tmp_path / "run"), said)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_a_recipe_of_the_package_is_valid_and_starts_from_random_weights(name):
+    settings = read_settings(recipe_file(name))
+    stages = settings.pop("stages")
+    first = make_stages("cpu", settings, stages, {})
+    assert first.init is None
+    assert len(first.stages) == len(stages) > 1
+
+
+def test_a_recipe_is_found_by_its_name():
+    assert "default" in recipe_names()
+    assert_refused(invoke("train", "--recipe", "defualt"), "Did you mean default?")
+    said = "--recipe default: algorithm also says what to learn by"
+    assert_refused(invoke("train", "--recipe", "default", "--algorithm", "ppo"), said)
