@@ -57,6 +57,7 @@ from .memory_tasks import DelayedMatch as DelayedMatch
 from .memory_tasks import NBack as NBack
 from .memory_tasks import PerceptualDecision as PerceptualDecision
 from .memory_tasks import TMaze as TMaze
+from .runs import SaveRun as SaveRun
 from .runtime_types import check_types as check_types
 from .search import Searcher as Searcher
 from .training import EvaluateEvery as EvaluateEvery

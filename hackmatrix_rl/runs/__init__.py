@@ -12,6 +12,7 @@ from hackmatrix_rl.runs._folder import (
     make_run_folder,
     reopen_run_folder,
 )
+from hackmatrix_rl.runs._health import Health
 from hackmatrix_rl.runs._launch import Launch, launch
 from hackmatrix_rl.runs._lock import RunLock
 from hackmatrix_rl.runs._memory_estimate import estimate_memory
@@ -22,6 +23,7 @@ from hackmatrix_rl.runs._replaying import ReplayWriter
 from hackmatrix_rl.runs._report import report_of
 from hackmatrix_rl.runs._resume import ResumableRun, find_resumable_run
 from hackmatrix_rl.runs._run import RunResult, run
+from hackmatrix_rl.runs._save_run import SaveRun
 from hackmatrix_rl.runs._verify_resume import ProofError, ResumeProof, verify_resume
 from hackmatrix_rl.runs._versions import versions
 from hackmatrix_rl.runs._wandb_summary import send_summary
@@ -29,6 +31,7 @@ from hackmatrix_rl.runs._wandb_summary import send_summary
 __all__ = [
     "Comparison",
     "Finding",
+    "Health",
     "Launch",
     "ProofError",
     "ReplayWriter",
@@ -37,6 +40,7 @@ __all__ = [
     "RunFolder",
     "RunLock",
     "RunResult",
+    "SaveRun",
     "check_played",
     "check_run_folder",
     "check_unchanged",

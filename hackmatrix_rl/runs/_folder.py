@@ -17,6 +17,8 @@ from hackmatrix_rl.errors import ConfigError, DamagedFileError
 from hackmatrix_rl.runs._lock import LOCK, RunLock, unwritable
 from hackmatrix_rl.system import check_path, is_remote, read_json, storage_path, write_json
 
+_MARKS = ("config.json", "run.json", "checkpoints", "metrics.jsonl")
+"""What makes a folder that of a run; one by `SaveRun` has only the last."""
 RUNS = Path("runs")
 """The default folder of runs."""
 
@@ -220,7 +222,7 @@ def find_run_folder(run: str) -> Path | None:
     check_path(run, "the run")
     for place in (Path(run), RUNS / run):
         try:
-            if any((place / name).exists() for name in ("config.json", "run.json", "checkpoints")):
+            if any((place / name).exists() for name in _MARKS):
                 return place
         except OSError as error:
             raise ConfigError(f"{place}: cannot be read: {error.strerror or error}.") from error

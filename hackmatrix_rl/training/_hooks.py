@@ -60,6 +60,12 @@ class Hook:
         It is not called when a hook stops the training.
         """
 
+    def on_exit(self, trainer: Any) -> None:
+        """Called last, however the training ends, even by an exception: to free what is held.
+
+        The hooks are called in their reverse order, also those that `on_start` did not reach.
+        """
+
 
 class _FunctionHook(Hook):
     """A plain function as a hook."""

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
@@ -258,24 +259,27 @@ class Trainer(Generic[A]):
 
     def _train(self, goal: int, hooks: Sequence[Hook]) -> Iterator[Metrics]:
         """The loop of every training, in a notebook and on the command line."""
-        for hook in hooks:
-            hook.on_start(self)
-        stop = False
-        while not stop:
-            try:
-                for hook in hooks:
-                    hook.before_dispatch(self)
-            except StopTraining:
-                return
-            if (missing := self.algorithm.updates_until(self.state, goal)) <= 0:
-                break
-            due = [hook.updates_until_due(self) for hook in hooks]
-            limits = [missing, self.updates_per_dispatch, *(each for each in due if each)]
-            metrics, stop = after_dispatch(hooks, self, self.dispatch(min(limits)))
-            yield metrics
-        if not stop:
-            for hook in reversed(hooks):
-                hook.on_end(self)
+        with ExitStack() as leaving:
+            for hook in hooks:
+                leaving.callback(hook.on_exit, self)
+            for hook in hooks:
+                hook.on_start(self)
+            stop = False
+            while not stop:
+                try:
+                    for hook in hooks:
+                        hook.before_dispatch(self)
+                except StopTraining:
+                    return
+                if (missing := self.algorithm.updates_until(self.state, goal)) <= 0:
+                    break
+                due = [hook.updates_until_due(self) for hook in hooks]
+                limits = [missing, self.updates_per_dispatch, *(each for each in due if each)]
+                metrics, stop = after_dispatch(hooks, self, self.dispatch(min(limits)))
+                yield metrics
+            if not stop:
+                for hook in reversed(hooks):
+                    hook.on_end(self)
 
     def fit(
         self,

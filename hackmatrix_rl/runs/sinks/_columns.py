@@ -85,10 +85,13 @@ class Length:
 _UNITS = {"env_steps": "steps"}
 
 
-def one_line(row: Row, length: Length) -> str:
+def one_line(row: Row, length: Length | None) -> str:
     """The row as a line: progress, then the columns."""
-    left = length.left(row) or "? left"
-    parts = [f"{length.done(row):4.0%}", length.reached(row), left]
+    if length is None:
+        parts = [Length(1).reached(row)]
+    else:
+        left = length.left(row) or "? left"
+        parts = [f"{length.done(row):4.0%}", length.reached(row), left]
     return "  ".join([*parts, *(f"{label} {text}" for label, text in shown(row))])
 
 

@@ -15,12 +15,16 @@ class LogFile(Sink):
 
     Args:
         path: the file, continued if it exists.
-        length: of the run, for the progress.
+        length: of the run, for the progress; `None`: unknown.
         now: the time; tests pass their own.
     """
 
     def __init__(
-        self, path: Path, *, length: Length, now: Callable[[], datetime] = datetime.now
+        self,
+        path: Path,
+        *,
+        length: Length | None = None,
+        now: Callable[[], datetime] = datetime.now,
     ) -> None:
         self._file = AppendedFile(path)
         self._length = length
