@@ -108,13 +108,14 @@ def computed_once(compute: Callable[[Any], Any], given: Any) -> Any:
         compute: the computation.
         given: a pytree of arrays, with at least one of integers.
     """
+    traced_once = jax.jit(compute)
     some = next(leaf for leaf in jax.tree.leaves(given) if jnp.issubdtype(leaf.dtype, jnp.integer))
     # Always 0, which XLA does not find out.
     start = jnp.minimum(some.ravel()[0].astype(jnp.int32) & 1, 0)
     empty = jax.tree.map(
-        lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(compute, given)
+        lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(traced_once, given)
     )
     _, result = lax.while_loop(
-        lambda carry: carry[0] < 1, lambda carry: (carry[0] + 1, compute(given)), (start, empty)
+        lambda carry: carry[0] < 1, lambda carry: (carry[0] + 1, traced_once(given)), (start, empty)
     )
     return result
