@@ -1,17 +1,18 @@
 """Ships a trained agent: its last checkpoint without what only a resume needs, and its card.
 
     python benchmarks/ship_agent.py RUN [RUN ...] --command TEXT [--command TEXT ...]
-        --hardware TEXT [--episodes 10000] [--failing TEXT ...] [--note TEXT ...]
+        --hardware TEXT --recipe NAME [--episodes 10000] [--failing TEXT ...] [--note TEXT ...]
     python benchmarks/ladder.py ...                      # which plays the shipped agent
     python benchmarks/ship_agent.py --ladder original    # its figures, into the card
 
 The runs are the stages of one training, in order (imitation, then PPO from there); the last one is
 shipped, into hackmatrix_rl/pretrained/ under its league. RUN@STEPS is a stage that the next one
 left after so many steps, though the run went on; `pretrained` (or `pretrained/no-rewind`) stands
-for all stages of the agent that is shipped now, and needs no --command. The card tells how each
-stage was trained (command, every setting, weights of the reward, steps, hours, hardware, seed),
-what the agent reaches in games that no training and no choice has seen, alone, by a search and
-without UNDO, and its known failings. tests/test_pretrained.py checks that nothing is missing.
+for all stages of the agent that is shipped now, and needs no --command. The card names the recipe
+(hackmatrix_rl/recipes/) that repeats the training, and tells how each stage was trained (command,
+every setting, weights of the reward, steps, hours, hardware, seed), what the agent reaches in games
+that no training and no choice has seen, alone, by a search and without UNDO, and its known
+failings. tests/test_pretrained.py checks that nothing is missing.
 """
 
 import argparse
@@ -33,7 +34,7 @@ from hackmatrix_rl.checkpoints import (
     read_metadata,
     trim_checkpoint,
 )
-from hackmatrix_rl.config import TrainConfig, config_from_dict
+from hackmatrix_rl.config import TrainConfig, config_from_dict, recipe_names
 from hackmatrix_rl.evaluation import evaluate, rate_of
 from hackmatrix_rl.game import LEAGUES
 from hackmatrix_rl.runs import find_player
@@ -152,6 +153,7 @@ def main() -> None:
     parser.add_argument("runs", nargs="*", metavar="RUN")
     parser.add_argument("--command", action="append", default=[], help="of each stage, in order")
     parser.add_argument("--hardware", help="that trained it, in words")
+    parser.add_argument("--recipe", choices=recipe_names(), help="that repeats the training")
     parser.add_argument("--episodes", type=int, default=10_000)
     parser.add_argument("--failing", action="append", default=[], help="a known failing, in words")
     parser.add_argument("--note", action="append", default=[], help="of the training, in words")
@@ -161,8 +163,10 @@ def main() -> None:
         add_ladder(given.ladder)
         return
     new = [run for run in given.runs if run.partition("/")[0] != PRETRAINED]
-    if not new or len(new) != len(given.command) or not given.hardware:
-        parser.error("each RUN that is not shipped yet needs a --command, and all a --hardware")
+    if not new or len(new) != len(given.command) or not given.hardware or not given.recipe:
+        parser.error(
+            "each RUN that is not shipped yet needs a --command, and all a --hardware and --recipe"
+        )
     enable_compilation_cache()
     last = given.runs[-1]
     checkpoint = find_checkpoint(last)
@@ -173,6 +177,7 @@ def main() -> None:
         "observation": config.observation,
         "network": config.network,
         "versions": metadata["versions"],
+        "recipe": given.recipe,
         "stages": list(stages_of(given.runs, given.command, given.hardware)),
         "notes": given.note,
         "evaluation": evaluation_of(last, given.episodes),

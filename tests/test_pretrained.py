@@ -23,6 +23,7 @@ from hackmatrix_rl.checkpoints import (
     initial_weights,
     trim_checkpoint,
 )
+from hackmatrix_rl.config import make_stages, read_settings, recipe_file
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.evaluation import evaluate
 from hackmatrix_rl.game import LEAGUES
@@ -57,7 +58,16 @@ def test_it_wins_as_it_did(league):
 def test_its_card_tells_how_it_was_trained_and_what_it_reaches(league):
     card = card_of(league)
     assert card.keys() == {
-        *("league", "observation", "network", "versions", "stages", "notes", "evaluation"),
+        *(
+            "league",
+            "observation",
+            "network",
+            "versions",
+            "recipe",
+            "stages",
+            "notes",
+            "evaluation",
+        ),
         "failings",
     }
     metadata = json.loads((FOLDER / league / "metadata.json").read_text())
@@ -107,6 +117,28 @@ def test_the_commands_of_its_card_are_those_of_its_settings(league):
                 assert value == config[name], word
             compared += 1
         assert compared > 6
+
+
+@pytest.mark.parametrize("league", LEAGUES)
+def test_the_recipe_of_its_card_repeats_its_stages(league):
+    card = card_of(league)
+    settings = read_settings(recipe_file(card["recipe"]))
+    settings.pop("preset", None)
+    recipe = make_stages("cpu", settings, settings.pop("stages"), {}).stages
+    assert len(recipe) == len(card["stages"])
+    for stage, told in zip(recipe, card["stages"], strict=True):
+        assert stage.steps_taken == told["steps"]
+        compared = 0
+        for name, value in told["config"].items():
+            again = getattr(stage, name, None)
+            # A stage that was left early has its schedules end where they stood.
+            if again is not None and not isinstance(again, str) and name not in EARLY:
+                assert again == value, name
+                compared += 1
+        assert compared > 30
+
+
+EARLY = ("total_timesteps", "learning_rate", "gamma", "ent_coef", "teacher_kl")
 
 
 def test_it_is_loaded_by_name():

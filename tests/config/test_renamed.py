@@ -10,13 +10,14 @@ from hackmatrix_rl.config import (
     advice_for,
     config_from_dict,
     make_config,
+    options_of,
     read_settings,
     rename,
 )
 from hackmatrix_rl.config._renamed import FOREIGN, settings_in
 from hackmatrix_rl.errors import ConfigError
 
-FIELDS = {each.name for each in dataclasses.fields(PPOConfig)}
+FIELDS = {each.name for each in options_of(PPOConfig)}
 FOR_OLD = {
     "clip": 0.3,
     "discount": 0.9,

@@ -1,16 +1,15 @@
 """Settings files: read, or one line that names the file and what is wrong."""
 
-import dataclasses
 from pathlib import Path
 
 from hypothesis import strategies as st
 
 from fuzz.commands import assert_answered, room, run_here
 from fuzz.worker import Fuzzer
-from hackmatrix_rl.config import algorithms
+from hackmatrix_rl.config import algorithms, options_of
 from hackmatrix_rl.errors import flag
 
-FIELDS = {each.name for kind in algorithms().values() for each in dataclasses.fields(kind)}
+FIELDS = {each.name for kind in algorithms().values() for each in options_of(kind)}
 NAMES = sorted(name for name in FIELDS if not name.startswith("wandb"))
 LITERALS = (
     *(

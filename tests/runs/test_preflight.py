@@ -1,6 +1,5 @@
 """What is found before anything is compiled."""
 
-import dataclasses
 import shutil
 import sys
 from types import SimpleNamespace
@@ -11,7 +10,7 @@ import pytest
 
 from hackmatrix_rl.agent.networks import MLPActorCritic
 from hackmatrix_rl.algorithms.ppo import PPO, PPOConfig
-from hackmatrix_rl.config import algorithms
+from hackmatrix_rl.config import algorithms, options_of
 from hackmatrix_rl.env import CartPole
 from hackmatrix_rl.errors import ConfigError, as_given
 from hackmatrix_rl.runs import estimate_memory, preflight
@@ -27,7 +26,7 @@ NEEDED = MemoryEstimate(state=2 * GIB, working=2 * GIB, checkpoint=GIB)
 
 
 def fields(kind):
-    return {each.name for each in dataclasses.fields(kind)}
+    return {each.name for each in options_of(kind)}
 
 
 def config(**changes):
