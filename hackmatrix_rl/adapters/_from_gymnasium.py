@@ -29,14 +29,7 @@ KEPT = 8
 
 
 class HostState(eqx.Module):
-    """The state of a batch of games that Python holds.
-
-    Attributes:
-        batch: the number of the batch, the same for each of its games.
-        step: steps that it has taken, likewise. A batch is stepped in order, and never twice.
-        total_reward: of the current episodes.
-        length: steps of the current episodes.
-    """
+    """A batch of games that Python holds: its number, and its step. None is stepped twice."""
 
     batch: Int32[Array, " num_envs"]
     step: Int32[Array, " num_envs"]
@@ -45,18 +38,12 @@ class HostState(eqx.Module):
 
 
 class Host:
-    """The running batches of games, by number.
-
-    Args:
-        make: as the attribute.
-        check: raises unless what it makes can be played.
+    """The running batches of games, by number; `make` makes a vector environment of some size.
 
     Attributes:
-        make: makes a vector environment of some size, or what has its methods.
         masked: whether `info["action_mask"]` tells the legal actions.
         shape: an observation's leaves, as JAX holds them.
-        num_actions: of one game.
-        first_action: the number of the first one.
+        first_action: the number of the first action.
     """
 
     def __init__(
@@ -190,9 +177,6 @@ class GymnasiumGames(Environment):
 
     Source: Towers et al. 2024, "Gymnasium: a standard interface for reinforcement learning
     environments".
-
-    Attributes:
-        host: the games.
     """
 
     host: Host = eqx.field(static=True)

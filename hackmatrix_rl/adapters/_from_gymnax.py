@@ -12,12 +12,7 @@ from hackmatrix_rl.env import Batched, Played, SingleGame
 
 
 class GymnaxState(eqx.Module):
-    """The state of one gymnax game.
-
-    Attributes:
-        game: gymnax's own.
-        observation: what the latest step returned; it may be drawn, so it is kept.
-    """
+    """The state of one gymnax game, and the observation of its latest step, which may be drawn."""
 
     game: PyTree[Array]
     observation: PyTree[Array]
@@ -30,10 +25,6 @@ class GymnaxGame(SingleGame[GymnaxState]):
     A limit of steps truncates an episode; it does not terminate it.
 
     Source: Lange 2022, "gymnax: a JAX-based reinforcement learning environment library".
-
-    Attributes:
-        environment: a `gymnax.environments.environment.Environment`.
-        params: its parameters.
     """
 
     environment: Any = eqx.field(static=True)

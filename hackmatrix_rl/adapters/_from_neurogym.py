@@ -15,10 +15,6 @@ class Trials:
 
     NeuroGym begins the next trial in the step that ends one, and shows its first position. So
     nobody sees the last position of a trial; an end by the rules does not need it.
-
-    Args:
-        make: makes one task.
-        count: number of tasks.
     """
 
     def __init__(self, make: Callable[[], Any], count: int) -> None:

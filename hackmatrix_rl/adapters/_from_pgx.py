@@ -12,15 +12,10 @@ from hackmatrix_rl.env import Batched, Played, SingleGame
 
 @final
 class PgxGame(SingleGame[Any]):
-    """A game of pgx for one player. Its state is pgx's own.
-
-    By pgx's rules, an illegal action ends the game.
+    """A game of pgx for one player. Its state is pgx's own. An illegal action ends the game.
 
     Source: Koyamada et al. 2023, "Pgx: hardware-accelerated parallel game simulators for
     reinforcement learning".
-
-    Attributes:
-        game: a `pgx.Env`.
     """
 
     game: Any = eqx.field(static=True)

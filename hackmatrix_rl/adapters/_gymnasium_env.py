@@ -20,10 +20,14 @@ class HackMatrixEnv(gymnasium.Env[Any, np.int64]):
     By the rules, an illegal action ends the episode; it does not raise. `info["action_mask"]` and
     `action_masks()` tell which ones are legal. `info` also has `stage`, `score` and `won`.
 
-    Attributes:
-        observation_space: see `space_of`.
-        action_space: four directions, the siphon, and 23 programs.
+    Args:
         render_mode: `"ansi"` (a text), `"rgb_array"` (a picture), or `None`.
+        observation: `"dict"`: `player` (10), `programs` (23) and `grid` (6, 6, 42) of the classic
+            observation (rules, section 10), float32. `"flat"`: the same in one vector.
+        league: `"original"`, or `"no-rewind"`, where UNDO does not reach across stages.
+
+    Raises:
+        ValueError: there is no such observation, league or render mode.
     """
 
     # gymnasium declares it so, and no `ClassVar` may take its place.
@@ -39,17 +43,6 @@ class HackMatrixEnv(gymnasium.Env[Any, np.int64]):
         observation: Form = "dict",
         league: League = "original",
     ) -> None:
-        """A game that has not begun.
-
-        Args:
-            render_mode: see the class.
-            observation: `"dict"` for the classic observation in its three parts, `"flat"` for one
-                vector.
-            league: `"original"`, or `"no-rewind"`, where UNDO does not reach across stages.
-
-        Raises:
-            ValueError: there is no such observation, league or render mode.
-        """
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise ValueError(f"render_mode must be ansi, rgb_array or None, not {render_mode!r}")
         self.observation_space = space_of(observation)
@@ -70,11 +63,7 @@ class HackMatrixEnv(gymnasium.Env[Any, np.int64]):
         return self._look(), self._info(mask, won=False)
 
     def step(self, action: Any) -> tuple[Seen, float, bool, bool, dict[str, Any]]:
-        """Plays one action; an episode is truncated only by gymnasium's own `max_episode_steps`.
-
-        Raises:
-            RuntimeError: `reset` has not been called.
-        """
+        """Plays one action; an episode is truncated only by gymnasium's own `max_episode_steps`."""
         before = self._begun()
         self._steps += 1
         self._state, mask, reward, over, won = _step(
@@ -83,19 +72,11 @@ class HackMatrixEnv(gymnasium.Env[Any, np.int64]):
         return self._look(), float(reward), bool(over), False, self._info(mask, won=bool(won))
 
     def action_masks(self) -> np.ndarray:
-        """The legal actions, by the name that MaskablePPO of sb3-contrib looks for.
-
-        Raises:
-            RuntimeError: `reset` has not been called.
-        """
+        """The legal actions, by the name that MaskablePPO of sb3-contrib looks for."""
         return np.asarray(_legal(self._game, self._begun()))
 
     def render(self) -> Any:
-        """The position: a text of 19 lines, or an RGB picture; `None` without a render mode.
-
-        Raises:
-            RuntimeError: `reset` has not been called.
-        """
+        """The position: a text of 19 lines, or an RGB picture; `None` without a render mode."""
         frame = frame_of(self._begun()).seen()
         if self.render_mode == "ansi":
             return text_of(frame).plain

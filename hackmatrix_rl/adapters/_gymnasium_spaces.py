@@ -21,15 +21,7 @@ def actions_of() -> spaces.Discrete[np.int64]:
 
 
 def space_of(observation: Form) -> spaces.Space[Any]:
-    """The space of observations of one game.
-
-    Args:
-        observation: `"dict"`: `player` (10), `programs` (23) and `grid` (6, 6, 42) of the classic
-            observation (rules, section 10), float32. `"flat"`: the same in one vector.
-
-    Raises:
-        ValueError: it is something else.
-    """
+    """The space of observations of one game."""
     spec = HackMatrix(observation="classic").spec.observation
     parts: dict[str, spaces.Space[Any]] = {
         name: spaces.Box(0.0, _MOST, getattr(spec, name).shape, np.float32) for name in _PARTS
@@ -43,12 +35,7 @@ def space_of(observation: Form) -> spaces.Space[Any]:
 
 
 def look(observed: Observation, form: Form) -> Seen:
-    """The classic observation in one of its forms.
-
-    Args:
-        observed: of one game or of a batch, as NumPy arrays.
-        form: see `space_of`.
-    """
+    """The classic observation of a game or a batch, as NumPy arrays, in one of its forms."""
     parts = {name: np.asarray(getattr(observed, name)) for name in _PARTS}
     if form == "dict":
         return parts

@@ -21,8 +21,15 @@ class HackMatrixVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
     and `info["final_info"]` hold the end of the old one. By the rules, an illegal action ends the
     episode. `info["action_mask"]` has the legal actions.
 
-    Attributes:
+    Args:
         num_envs: number of games.
+        observation: as in `HackMatrixEnv`.
+        league: as in `HackMatrixEnv`.
+        max_episode_steps: number of steps after which an episode is truncated.
+        render_mode: a batch of games has none.
+
+    Raises:
+        ValueError: an argument is none of these.
     """
 
     # gymnasium declares it so, and no `ClassVar` may take its place.
@@ -40,19 +47,6 @@ class HackMatrixVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         max_episode_steps: int | None = None,
         render_mode: None = None,
     ) -> None:
-        """Games that have not begun.
-
-        Args:
-            num_envs: number of games.
-            observation: `"dict"` for the classic observation in its three parts, `"flat"` for one
-                vector.
-            league: `"original"`, or `"no-rewind"`, where UNDO does not reach across stages.
-            max_episode_steps: number of steps after which an episode is truncated.
-            render_mode: a batch of games has none.
-
-        Raises:
-            ValueError: an argument is none of these.
-        """
         if num_envs < 1:
             raise ValueError(f"num_envs must be at least 1, not {num_envs}")
         if render_mode is not None:
@@ -74,16 +68,7 @@ class HackMatrixVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
     def reset(
         self, *, seed: int | list[int] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Seen, dict[str, Any]]:
-        """Begins all games.
-
-        Args:
-            seed: decides all games and all that is drawn in them; with a list, each game's own
-                seed decides it.
-            options: not used.
-
-        Raises:
-            ValueError: a list has another length than there are games.
-        """
+        """Begins all games by one seed, or each by its own seed of a list."""
         if isinstance(seed, list | tuple | np.ndarray):
             if len(seed) != self.num_envs:
                 raise ValueError(f"{len(seed)} seeds for {self.num_envs} games")
@@ -98,11 +83,7 @@ class HackMatrixVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         return self._look(timestep.observation), {"action_mask": timestep.mask}
 
     def step(self, actions: Any) -> tuple[Seen, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        """Plays one action in each game.
-
-        Raises:
-            RuntimeError: `reset` has not been called.
-        """
+        """Plays one action in each game."""
         if self._state is None:
             raise RuntimeError("the games have not begun: call reset() first")
         self._steps += 1

@@ -27,8 +27,6 @@ class Benchmark:
         dropped_spawns: spawns without room, in the games that ended during the env runs.
         env_episodes: number of these games.
         peak_memory_bytes: peak memory of the device; on a CPU, of the process.
-        device: kind, platform and number of the devices.
-        versions: versions of the packages.
         sizes: settings that change the speed.
     """
 
@@ -60,13 +58,7 @@ class Benchmark:
 def benchmark(
     config: TrainConfig, *, repeats: int, clock: Callable[[], float] = time.perf_counter
 ) -> Benchmark:
-    """Measures speed with the sizes of a run: capacities, number of games, network.
-
-    Args:
-        config: the settings with the sizes.
-        repeats: runs of each measurement.
-        clock: seconds since some moment.
-    """
+    """Measures speed with the sizes of a run: capacities, number of games, network."""
     network_key, training_key = run_keys(config.seed)
     trainer = compose(config, key=network_key)
     trainer.start(training_key)
@@ -140,13 +132,7 @@ def _learning_speed(
 
 
 def train_speed(trainer: Trainer[Any], config: TrainConfig, repeats: int) -> Speed:
-    """Whole dispatches, as training does them.
-
-    Args:
-        trainer: a started trainer.
-        config: the settings of the trainer.
-        repeats: number of measured dispatches, after one that is not measured.
-    """
+    """Whole dispatches, as training does them, after one that is not measured."""
     compile_seconds = trainer.compile()
     trainer.dispatch(config.updates_per_dispatch)
     runs = [trainer.dispatch(config.updates_per_dispatch) for _ in range(repeats)]

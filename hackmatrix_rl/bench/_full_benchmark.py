@@ -29,10 +29,8 @@ class Part:
 
     Attributes:
         name: `env`, `late` (games that start at a late stage) or `train`.
-        num_envs: number of games.
         precision: precision of the training.
         speed: the runs; `None` after a failure.
-        failure: reason of the failure.
         figures: further figures by name; memory in bytes on each device.
     """
 
@@ -101,12 +99,6 @@ def full_benchmark(
 
     Training is measured in each of `PRECISIONS` with each of `trained_sizes`. A part without
     enough memory reports its failure, and the others continue.
-
-    Args:
-        config: the settings except the number of games and the precision.
-        sizes: numbers of games.
-        repeats: runs of each part.
-        clock: seconds since some moment.
     """
     yield from _environment_parts(config, sizes, repeats, clock)
     for size in trained_sizes(sizes):

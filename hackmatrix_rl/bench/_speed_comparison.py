@@ -23,16 +23,13 @@ STEPS = 128
 
 @dataclass(frozen=True)
 class SpeedComparison:
-    """The speeds of two environments, measured in turns.
+    """The speeds of two environments, measured in turns, with HackMatrix first.
 
     Attributes:
-        speeds: speeds by name, HackMatrix first.
         ratios: HackMatrix's speed divided by the other's, for each pair of neighbouring runs.
         checksums: checksums of all observations, masks and rewards, by name.
         dropped_spawns: spawns without room, in the HackMatrix games that ended.
         episodes: number of games that ended, by name.
-        device: kind, platform and number of the devices.
-        versions: versions of the packages.
         sizes: settings that change the speed.
     """
 
@@ -80,14 +77,6 @@ def compare_with_pgx(
     Both have the same number of games on the same devices, and a checksum over the results of
     every step. HackMatrix is compiled as in training, pgx with JAX's default options.
 
-    Args:
-        config: capacities, number of games, devices, seed.
-        repeats: measured runs of each, after one that is not measured.
-        clock: seconds since some moment.
-
-    Returns:
-        The speeds and their ratios.
-
     Raises:
         ConfigError: pgx is not installed, or the games do not divide over the devices.
     """
@@ -124,16 +113,7 @@ def compare_with_pgx(
 
 
 def in_turns(plays: Mapping[str, Timed], *, steps: int, repeats: int) -> dict[str, Speed]:
-    """Measures the speeds of several objects in turns, run by run.
-
-    Args:
-        plays: the objects by name.
-        steps: steps of each game in a run.
-        repeats: measured runs of each, after one that is not measured.
-
-    Returns:
-        The speeds by name.
-    """
+    """Measures several objects in turns, run by run, after one run of each that is not measured."""
     for play in plays.values():
         play.run(steps)
     rounds = [tuple(play.run(steps) for play in plays.values()) for _ in range(repeats)]

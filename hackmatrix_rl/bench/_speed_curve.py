@@ -27,18 +27,7 @@ STEPS = (32, 512)
 
 @dataclass(frozen=True)
 class Point:
-    """One point of a curve.
-
-    Attributes:
-        num_envs: number of games.
-        stage: stage at the start of the games.
-        steps: steps of each game in a run.
-        speed: the runs.
-        memory: bytes of the program on each device; `None` if unknown.
-        checksum: checksum of all observations, masks and rewards.
-        dropped_spawns: spawns without room, in the games that ended.
-        episodes: number of these games.
-    """
+    """One point of a curve: games from a stage on, their runs, and the checksum of all results."""
 
     num_envs: int
     stage: int
@@ -63,13 +52,7 @@ class Point:
 def games_at_stage(
     environment: HackMatrix, keys: Key[Array, " num_envs"], stage: Int32[Array, ""]
 ) -> tuple[HackMatrixState, Timestep]:
-    """New games that start at a given stage, one for each key.
-
-    Args:
-        environment: the environment that will play them.
-        keys: keys of the games.
-        stage: the stage, 1 to 8.
-    """
+    """New games that start at a given stage, 1 to 8, one for each key."""
 
     def one(key: Key[Array, ""]) -> State:
         chance = Chance.of(key)
@@ -85,17 +68,7 @@ def games_at_stage(
 
 
 class SpeedCurve:
-    """The speed of play by number of games, from the first stage on and at a late stage.
-
-    Args:
-        environment: the environment to step.
-        largest: the largest number of games.
-        mesh: devices that share the games evenly.
-        repeats: number of measured runs.
-        seed: seed of all chance.
-        late_stage: stage at the start of the late games.
-        clock: seconds since some moment.
-    """
+    """The speed of play by number of games, from the first stage on and at a late stage."""
 
     def __init__(
         self,
@@ -119,17 +92,11 @@ class SpeedCurve:
             self._starts.append((state, timestep.mask))
 
     def points(self, num_envs: int) -> tuple[Point, Point]:
-        """Two points, measured by the same compiled program.
+        """Two points, from stage 1 on and at the late stage, measured by the same compiled program.
 
         Games from stage 1 continue from run to run, after one run that is not measured. Late
         games start again for each run. A late run is timed after their enemies have arrived,
         and is short: `Point.restarted` is the share of games that ended in it.
-
-        Args:
-            num_envs: number of games.
-
-        Returns:
-            The points from stage 1 on and at the late stage.
         """
         first_games = operator.itemgetter(slice(num_envs))
         young, late = (jax.tree.map(first_games, start) for start in self._starts)

@@ -68,11 +68,7 @@ def difference(name: str, before: Any, after: Any) -> str | None:
 
 
 def check_actions(actions: Any, keys: Any) -> None:
-    """Raises unless the actions are one whole number for each environment.
-
-    Args:
-        actions: the argument of `step`.
-        keys: the other argument of `step`, one key for each environment.
+    """Raises unless the actions are one whole number for each environment, of which each has a key.
 
     Raises:
         TypeError: the actions are not whole numbers.
@@ -109,14 +105,9 @@ def check_key(key: Any) -> None:
 def whole(name: str, value: Any, minimum: int = 1) -> int:
     """Checks an argument that counts something, and returns it.
 
-    Args:
-        name: name of the argument.
-        value: its value.
-        minimum: the smallest valid value.
-
     Raises:
         TypeError: the value is not a whole number.
-        ValueError: the value is too small.
+        ValueError: the value is smaller than the minimum.
     """
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         is_whole = isinstance(value, float) and value.is_integer()
@@ -129,10 +120,6 @@ def whole(name: str, value: Any, minimum: int = 1) -> int:
 
 def number(name: str, value: Any) -> float:
     """Checks an argument that is a number, or an array of one, and returns it.
-
-    Args:
-        name: name of the argument.
-        value: its value.
 
     Raises:
         TypeError: the value is no number.
@@ -151,10 +138,6 @@ def number(name: str, value: Any) -> float:
 def finite(name: str, value: Any) -> float:
     """Checks an argument that is a finite number, and returns it.
 
-    Args:
-        name: name of the argument.
-        value: its value.
-
     Raises:
         TypeError: the value is no number.
         ValueError: it is NaN or infinite.
@@ -168,10 +151,6 @@ def finite(name: str, value: Any) -> float:
 def truth(name: str, value: Any) -> bool:
     """Checks an argument that is True or False, and returns it.
 
-    Args:
-        name: name of the argument.
-        value: its value.
-
     Raises:
         TypeError: the value is neither. Text such as "no" would count as True.
     """
@@ -181,14 +160,7 @@ def truth(name: str, value: Any) -> bool:
 
 
 def instance(name: str, value: Any, kind: type, example: str) -> None:
-    """Raises a TypeError unless an argument is an instance of a class.
-
-    Args:
-        name: name of the argument.
-        value: its value.
-        kind: the class.
-        example: a correct value, as code.
-    """
+    """Raises a TypeError unless a value is an instance of a class; `example` is one, as code."""
     if isinstance(value, kind):
         return
     if isinstance(value, type) and issubclass(value, kind):

@@ -28,12 +28,7 @@ def described(value: Any) -> str:
 
 
 def place(owner: Any, method: str) -> str:
-    """A method with its file and line: `MyNet.__call__ (nets.py:12)`.
-
-    Args:
-        owner: an instance of the method's class, or a function (then `method` is ignored).
-        method: name of the method.
-    """
+    """A method, or a function, with its file and line: `MyNet.__call__ (nets.py:12)`."""
     name, found = f"{type(owner).__name__}.{method}", getattr(type(owner), method, None)
     if inspect.isfunction(owner):
         name, found = owner.__name__, owner

@@ -11,14 +11,11 @@ _MIN_SECONDS = 0.1
 
 
 def enable_compilation_cache() -> Path | None:
-    """Turns JAX's persistent cache on, in the user's cache folder.
+    """Turns JAX's persistent cache on, in the user's cache folder, and returns the folder, if any.
 
     Programs that compile in less than a tenth of a second are not cached.
     `JAX_COMPILATION_CACHE_DIR` names another folder; an empty name switches the cache off. Only
     this user can write into the folder made here, because its programs are loaded and run.
-
-    Returns:
-        The folder, or `None` without a cache.
     """
     if "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS" not in os.environ:
         jax.config.update("jax_persistent_cache_min_compile_time_secs", _MIN_SECONDS)

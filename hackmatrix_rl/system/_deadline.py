@@ -13,10 +13,6 @@ def within(seconds: float, act: Callable[[], T]) -> T:
     The timeout of a socket limits a single read: a server that sends a byte now and then can
     delay such a call for ever. A late call continues in a thread that does not delay the exit.
 
-    Args:
-        seconds: time limit of the whole call.
-        act: the call.
-
     Raises:
         TimeoutError: the call is late.
     """

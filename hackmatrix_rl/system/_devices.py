@@ -17,13 +17,7 @@ _EXTRAS = {"gpu": "cuda", "tpu": "tpu"}
 
 
 def select_device(device: str) -> str:
-    """Makes JAX compute on a kind of device.
-
-    Args:
-        device: `cpu`, `gpu`, `tpu`, or `auto` for JAX's own choice.
-
-    Returns:
-        The chosen kind: `cpu`, `gpu` or `tpu`.
+    """Makes JAX compute on `cpu`, `gpu`, `tpu`, or `auto` for its own choice; returns the kind.
 
     Raises:
         ConfigError: JAX sees no such device here.
@@ -47,9 +41,6 @@ def cut_cpu(devices: int) -> None:
     """Makes the CPU count as several devices, unless JAX's own settings say how many it is.
 
     The devices share its cores. Call this before any device starts.
-
-    Args:
-        devices: number of devices.
     """
     settings: Any = jax.config  # its attributes are made at run time
     in_flags = "xla_force_host_platform_device_count" in os.environ.get("XLA_FLAGS", "")
@@ -58,22 +49,12 @@ def cut_cpu(devices: int) -> None:
 
 
 def accelerator_present(kind: str, exists: Callable[[str], bool] = os.path.exists) -> bool:
-    """Whether the machine has such hardware, even if the installed JAX cannot use it.
-
-    Args:
-        kind: `gpu` or `tpu`.
-        exists: whether a path exists; tests pass their own.
-    """
+    """Whether the machine has a `gpu` or `tpu`, even if the installed JAX cannot use it."""
     return any(exists(sign) for sign in _SIGNS[kind])
 
 
 def unseen_accelerator(backend: str, exists: Callable[[str], bool] = os.path.exists) -> str | None:
-    """What to install if the installed JAX cannot see a GPU or TPU of this machine.
-
-    Args:
-        backend: the backend that JAX uses.
-        exists: whether a path exists; tests pass their own.
-    """
+    """What to install if a backend of JAX cannot see a GPU or TPU of this machine."""
     if backend != "cpu":
         return None
     for kind in _SIGNS:
@@ -86,12 +67,7 @@ def unseen_accelerator(backend: str, exists: Callable[[str], bool] = os.path.exi
 
 
 def why_device(chosen: str, best: str) -> str:
-    """One line that names the device and gives the reason.
-
-    Args:
-        chosen: the kind in use: `tpu`, `gpu` or `cpu`.
-        best: the first of these kinds that JAX sees here.
-    """
+    """One line that names the chosen kind of device and why it is not the best that JAX sees."""
     if chosen != best:
         named = "as --device or --preset says"
         return f"Computing on the {chosen.upper()}, {named}; there is a {best.upper()} too"

@@ -27,11 +27,7 @@ def is_remote(path: epath.PathLike) -> bool:
 
 
 def write_whole(path: epath.PathLike, content: str | Iterable[bytes]) -> None:
-    """Writes a file whole or not at all, also through a power cut.
-
-    Args:
-        path: place of the file, also remote: object stores show only whole files.
-        content: a text, or bytes piece by piece.
+    """Writes a file whole or not at all, also through a power cut and in an object store.
 
     Raises:
         OSError: the file cannot be written; the old file stays.
@@ -61,11 +57,7 @@ def write_json(path: epath.PathLike, content: Mapping[str, Any], *, indent: int 
 
 
 def remote_path(path: epath.PathLike) -> epath.Path:
-    """A path in an object store that this installation can reach.
-
-    Raises:
-        OSError: it cannot.
-    """
+    """A path in an object store, or an OSError if this installation cannot reach it."""
     try:
         place = epath.Path(path)
         place.exists()  # imports what speaks to the store
@@ -77,12 +69,10 @@ def remote_path(path: epath.PathLike) -> epath.Path:
 
 
 def open_regular(path: epath.PathLike) -> IO[bytes]:
-    """Opens a regular file of any size: the one way to open a file from outside.
+    """Opens a regular file of any size, also remote: the one way to open a file from outside.
 
     A pipe, a device or a socket is not opened: one would wait for ever, another never end.
-
-    Args:
-        path: path of the file, also remote. Links are followed.
+    Links are followed.
 
     Raises:
         OSError: it is something else than a file, or cannot be opened.
@@ -103,11 +93,7 @@ def open_regular(path: epath.PathLike) -> IO[bytes]:
 
 
 def read_bounded(path: epath.PathLike, most: int = MOST_BYTES) -> bytes:
-    """The content of a file of a bounded size, opened by `open_regular`.
-
-    Args:
-        path: path of the file, also remote. Links are followed.
-        most: bytes that the file may have.
+    """The content of a file of a bounded number of bytes, opened by `open_regular`.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -152,11 +138,7 @@ def read_json(path: epath.PathLike, most: int = MOST_BYTES) -> dict[str, Any] | 
 
 
 def set_aside(path: AnyPath) -> AnyPath:
-    """Renames an unusable file: it is neither lost nor in the way.
-
-    Returns:
-        The new path: `NAME.damaged`, with a number after it if that exists.
-    """
+    """Renames an unusable file to a new `NAME.damaged`: it is neither lost nor in the way."""
     aside, number = path.with_name(f"{path.name}.damaged"), 1
     while aside.exists() or os.path.lexists(aside):
         number += 1

@@ -126,11 +126,7 @@ def connect(
 
 
 def launched_together(environment: Mapping[str, str]) -> bool:
-    """Whether a launcher started several processes.
-
-    Args:
-        environment: the environment variables.
-    """
+    """Whether a launcher started several processes."""
     counts = ("SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE")
     if any(int(environment.get(name) or 1) > 1 for name in counts):
         return True
@@ -144,10 +140,8 @@ def launched_together(environment: Mapping[str, str]) -> bool:
 def ending_with_the_others(note: Callable[[str], None]) -> Iterator[None]:
     """Ends this process at once after an error, if the run has several processes.
 
-    An ordinary end would wait for the others, and they for this one.
-
-    Args:
-        note: writes a message for people before it returns.
+    An ordinary end would wait for the others, and they for this one. `note` must write its message
+    before it returns.
     """
     try:
         yield
@@ -196,14 +190,11 @@ def is_process_zero() -> bool:
 
 
 def agree(mine: Requests) -> Requests:
-    """One decision for all processes.
+    """One decision for all processes, from what each one asks for.
 
     All processes save and update together; a process that acts alone would make the others
     wait. But clocks differ, and a signal may reach only one process. So process 0 decides when
     to save and how training and folders are, and a signal to any process counts.
-
-    Args:
-        mine: what this process asks for.
     """
     if is_single_process():
         return mine
@@ -219,10 +210,7 @@ def any_process(mine: bool) -> bool:
 
 
 def on_process_zero(act: Callable[[], Any]) -> Any:
-    """Calls a function only in process 0 and returns its result in all processes.
-
-    Args:
-        act: the function; its result must fit into JSON.
+    """Calls a function only in process 0, and returns its result, as JSON, in all processes.
 
     Raises:
         AgreedError: in all processes, if `act` raised a ConfigError.
@@ -244,10 +232,6 @@ def on_process_zero(act: Callable[[], Any]) -> Any:
 def check_same(settings: Mapping[str, Any], policy: PyTree) -> None:
     """Checks that all processes have the same settings and the same initial network.
 
-    Args:
-        settings: the settings of this process, plain values by field.
-        policy: its initial network.
-
     Raises:
         AgreedError: in all processes, if one differs; it names the process and the field.
     """
@@ -265,10 +249,7 @@ def check_same(settings: Mapping[str, Any], policy: PyTree) -> None:
 
 
 def check_shared(path: Any) -> None:
-    """Checks that all processes see a folder.
-
-    Args:
-        path: the folder; process 0 has made it.
+    """Checks that all processes see a folder that process 0 has made.
 
     Raises:
         AgreedError: in all processes, if one does not see a file that process 0 writes there.

@@ -11,17 +11,12 @@ class _Utilization(ctypes.Structure):
 
 
 def gpu_utilization(platform: str, local: int | None) -> float | None:
-    """Busy share of a GPU in the driver's last sample period, 0 to 1.
+    """Busy share, 0 to 1, of this process's GPU number `local` in the driver's last sample period.
+
+    It is `None` for other devices, without the driver's library, and if the library has no figure
+    (for example for parts of a GPU).
 
     Source: NVIDIA, "NVML API reference", nvmlDeviceGetUtilizationRates.
-
-    Args:
-        platform: platform of the device.
-        local: number of the device among those that this process sees.
-
-    Returns:
-        The share. `None` for other devices, without the driver's library, and if the library has
-        no figure (for example for parts of a GPU).
     """
     if platform not in ("gpu", "cuda"):
         return None

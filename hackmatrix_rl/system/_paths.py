@@ -13,12 +13,7 @@ _LONGEST_PART, _LONGEST = 255, 3500
 
 
 def check_path(path: str | None, said: str) -> None:
-    """Raises a ConfigError if no file or folder can have this name.
-
-    Args:
-        path: the name, also a remote one (`gs://...`); `None` passes.
-        said: the flag or argument with the name.
-    """
+    """Raises a ConfigError, which begins with `said`, if no file or folder can have this name."""
     if path is None:
         return
     wrong = _trouble(path)
@@ -43,10 +38,6 @@ def _trouble(path: str) -> str | None:
 def storage_path(path: epath.PathLike, said: str) -> epath.Path:
     """The path of a file or folder, also in an object store, which is asked whether it answers.
 
-    Args:
-        path: the path.
-        said: the flag or argument with it.
-
     Raises:
         ConfigError: no file or folder can have this name, or its store cannot be reached.
     """
@@ -62,12 +53,8 @@ def storage_path(path: epath.PathLike, said: str) -> epath.Path:
 def check_output_file(file: Path, said: str) -> None:
     """Checks that a file can be written, before the work begins whose result it takes.
 
-    Args:
-        file: it need not exist.
-        said: the flag that named it.
-
     Raises:
-        ConfigError: if it cannot be written.
+        ConfigError: it cannot be written; `said` is the flag that named it.
     """
     check_path(str(file), said)
     folder = file.absolute().parent

@@ -22,11 +22,7 @@ _ADVICE = (
 
 
 def parse_address(coordinator: str) -> tuple[str, int]:
-    """Host and port of `host:port`.
-
-    Raises:
-        ConfigError: the text is not of this form.
-    """
+    """Host and port of `host:port`."""
     host, _, port = coordinator.rpartition(":")
     known = port.isascii() and port.isdecimal() and len(port) <= 5 and 0 < int(port) < 2**16
     if not (host and known):
@@ -37,14 +33,7 @@ def parse_address(coordinator: str) -> tuple[str, int]:
 
 
 def check_port_is_free(coordinator: str) -> None:
-    """Checks that process 0 can listen. JAX would end with a segmentation fault.
-
-    Args:
-        coordinator: `host:port`; process 0 listens at all addresses of this host.
-
-    Raises:
-        ConfigError: process 0 cannot listen there.
-    """
+    """Checks that process 0 can listen at its port. JAX would end with a segmentation fault."""
     _, port = parse_address(coordinator)
     family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
     with socket.socket(family) as probe:
@@ -62,15 +51,7 @@ def check_port_is_free(coordinator: str) -> None:
 
 @contextmanager
 def in_time(seconds: float, coordinator: str | None, process_id: int | None) -> Iterator[None]:
-    """Ends this process, with one line, if the body of the context takes too long.
-
-    JAX itself would abort. Nothing has started that needs a proper end.
-
-    Args:
-        seconds: time limit.
-        coordinator: `host:port` of process 0, if given.
-        process_id: number of this process, if given.
-    """
+    """Ends this process with one line if the body takes too long. JAX itself would abort."""
 
     def give_up() -> None:
         said = _why(seconds, coordinator, process_id)

@@ -8,11 +8,9 @@ from contextlib import ExitStack, contextmanager
 
 @contextmanager
 def ticking(tick: Callable[[float], None], *, seconds: float = 1.0) -> Iterator[None]:
-    """Calls a function every second while the block runs, from a thread of its own.
+    """Calls a function, told the seconds so far, from another thread while the block runs.
 
-    Args:
-        tick: told the seconds since the block began. It must be quick and must not raise.
-        seconds: between two calls.
+    The function must be quick and must not raise.
     """
     over = threading.Event()
     began = time.monotonic()
@@ -37,12 +35,7 @@ def compiling(
     tick: Callable[[float], None] = lambda seconds: None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[Callable[[], None]]:
-    """Says that a program compiles, ticks meanwhile, and says how long that took.
-
-    Args:
-        say: takes one line before and one line after.
-        tick: told the seconds so far, every second, from another thread.
-        clock: seconds since some moment.
+    """Says that a program compiles, ticks every second meanwhile, and says how long that took.
 
     Yields:
         A function to call where compiling is over, if that is before the end of the block.

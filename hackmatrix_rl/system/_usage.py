@@ -23,14 +23,7 @@ class Device(Protocol):
 
 
 class Usage:
-    """Memory and utilization at each call of `read`, without unavailable figures.
-
-    Args:
-        devices: the devices to read; by default the compute devices of this process.
-        utilization: recent busy share of a GPU by platform and number, or `None`.
-        clock: seconds since some moment.
-        busy: CPU seconds of this process.
-    """
+    """Memory and utilization at each call of `read`, without unavailable figures."""
 
     def __init__(
         self,

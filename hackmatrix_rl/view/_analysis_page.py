@@ -17,13 +17,7 @@ _TILTED = 24  # more room for them
 
 
 def analysis_page(findings: Findings, *, player: str, about: Mapping[str, str]) -> str:
-    """The findings as one self-contained HTML page.
-
-    Args:
-        findings: what was found.
-        player: the name of the player.
-        about: further facts for the head of the page, by name.
-    """
+    """The findings as one self-contained HTML page; `about` adds facts, by name, to its head."""
     won = findings.won
     lead = {
         "games": f"{findings.games:,}",

@@ -23,8 +23,7 @@ def document(
         sections: the HTML of each section by its heading; empty ones are left out.
         lead: HTML below the title.
         made_by: the command that made it, for the last line.
-        scripts: the scripts that may run, also in pages inside of this one, as sources of a
-            Content-Security-Policy; by default none.
+        scripts: Content-Security-Policy sources of the scripts that may run, also in frames.
     """
     policy = "; ".join(
         (
@@ -68,14 +67,7 @@ def facts(values: Mapping[str, str]) -> str:
 def table(
     heads: Sequence[str], rows: Iterable[Sequence[str]], *, caption: str = "", escaped: bool = False
 ) -> str:
-    """A table as HTML.
-
-    Args:
-        heads: the headings; without any, there is no head.
-        rows: a text for each column.
-        caption: a sentence above it.
-        escaped: whether the rows are HTML already.
-    """
+    """A table as HTML. Without headings it has no head; `escaped` rows are HTML already."""
     show = str if escaped else text
     # A column of numbers is one that has a heading, except the first.
     kinds = ["number" if place and heads else "text" for place in range(len(heads) or 2)]

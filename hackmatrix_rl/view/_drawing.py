@@ -82,14 +82,7 @@ Shape = Rect | Circle | Polygon | Line | Text
 
 @dataclass(frozen=True)
 class Drawing:
-    """A picture.
-
-    Attributes:
-        width: in pixels.
-        height: in pixels.
-        shapes: in the order in which they cover one another, the lowest first.
-        title: the picture in words, for those who do not see it.
-    """
+    """A picture in pixels: its shapes, the lowest first, and what they show in words."""
 
     width: float
     height: float

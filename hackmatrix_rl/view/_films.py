@@ -28,12 +28,12 @@ def save_gif(
     seconds_per_frame: float = 0.5,
     scale: float = 1.0,
 ) -> None:
-    """Writes the drawings as an animation that repeats. The last one stays two seconds longer.
+    """Writes drawings of one size as an animation that repeats. The last one stays 2 s longer.
 
     Args:
-        drawings: all of one size.
+        drawings: at least one.
         path: the file.
-        theme: the name of its colours: `light` or `dark`.
+        theme: `light` or `dark`.
         seconds_per_frame: for which a drawing stays, in steps of 0.01.
         scale: image pixels for a pixel of a drawing.
 
@@ -70,14 +70,7 @@ def save_mp4(
     seconds_per_frame: float = 0.5,
     scale: float = 1.0,
 ) -> None:
-    """Writes the drawings as a film. The last one stays two seconds longer.
-
-    Args:
-        drawings: all of one size.
-        path: the file; its name ends in `.mp4`.
-        theme: the name of its colours: `light` or `dark`.
-        seconds_per_frame: for which a drawing stays.
-        scale: image pixels for a pixel of a drawing.
+    """Writes drawings as an MP4 film; the arguments are those of `save_gif`.
 
     Raises:
         ConfigError: there is no ffmpeg, or it fails; there is no such theme, or no drawing.
@@ -100,10 +93,7 @@ def save_mp4(
 
 
 def check_ffmpeg(name: str) -> str:
-    """Where ffmpeg is.
-
-    Args:
-        name: what needs it, for the message: a flag or a file.
+    """The path of ffmpeg, which `name` (a flag or a file, for the message) needs.
 
     Raises:
         ConfigError: it is not on the PATH.

@@ -11,12 +11,7 @@ _FOOT = 34.0
 
 
 def grid(drawings: Sequence[Drawing], *, more: int = 0) -> Drawing:
-    """Drawings of one size in rows, made smaller so that a row is at most 960 pixels wide.
-
-    Args:
-        drawings: at least one.
-        more: number of those that are left out; a line below says so.
-    """
+    """Drawings of one size in rows at most 960 pixels wide, and a line for those left out."""
     columns = math.ceil(math.sqrt(len(drawings)))
     rows = math.ceil(len(drawings) / columns)
     scale = min(1.0, _WIDTH / (columns * drawings[0].width))

@@ -28,14 +28,7 @@ def panel_of(
     """The player's numbers, the flags, and the owned programs: `height` lines of `width`.
 
     A program has its key, its name and its cost. The key of one that is not legal is in
-    parentheses, and why it is not legal stands beside it or below it if there is room.
-
-    Args:
-        frame: the position.
-        mask: the legal actions, bool of shape (28,); without it no program is greyed out.
-        width: of the lines, at least 20.
-        height: number of lines, at least 19.
-        signs: `ASCII` for outputs that cannot show Unicode.
+    parentheses, and the reason stands beside it or below it if there is room.
     """
     lines = _numbers(frame, width, signs)
     lines += _programs(frame, mask, width, height - len(lines))

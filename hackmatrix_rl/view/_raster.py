@@ -22,15 +22,10 @@ _Points = Sequence[tuple[float, float]]
 
 
 def image_of(drawing: Drawing, *, theme: str = "light", scale: float = 1.0) -> "Image":
-    """The drawing as an RGB image.
-
-    Args:
-        drawing: what it shows.
-        theme: the name of its colours: `light` or `dark`.
-        scale: image pixels for a pixel of the drawing.
+    """The drawing as an RGB image, with `scale` image pixels for a pixel of the drawing.
 
     Raises:
-        ConfigError: there is no such theme.
+        ConfigError: the theme is neither `light` nor `dark`.
     """
     from PIL import Image
 
@@ -46,16 +41,10 @@ def image_of(drawing: Drawing, *, theme: str = "light", scale: float = 1.0) -> "
 def save_png(
     drawing: Drawing, path: str | Path, *, theme: str = "light", scale: float = 1.0
 ) -> None:
-    """Writes the drawing as a PNG file.
-
-    Args:
-        drawing: what it shows.
-        path: the file.
-        theme: the name of its colours: `light` or `dark`.
-        scale: image pixels for a pixel of the drawing.
+    """Writes the image of `image_of` as a PNG file.
 
     Raises:
-        ConfigError: there is no such theme.
+        ConfigError: the theme is neither `light` nor `dark`.
     """
     image_of(drawing, theme=theme, scale=scale).save(path, format="PNG", optimize=True)
 

@@ -7,15 +7,12 @@ from hackmatrix_rl.view._frame import Frame, neighbours
 
 
 def why_not(frame: Frame, mask: np.ndarray, action: Action | int) -> str | None:
-    """Why an action is not legal.
+    """Why an action is not legal, in a few words; `None` if it is.
 
     Args:
         frame: the position, complete or as the player sees it.
-        mask: the legal actions of the position, bool of shape (28,).
+        mask: its legal actions, bool of shape (28,).
         action: the action in question.
-
-    Returns:
-        A few words; `None` if it is legal.
     """
     if mask[action]:
         return None

@@ -24,12 +24,7 @@ MOST_GAMES = 16
 
 @dataclass(frozen=True, repr=False)
 class Picture:
-    """A drawing that a notebook shows by itself.
-
-    Attributes:
-        drawing: what it shows.
-        theme: the name of its colours.
-    """
+    """A drawing that a notebook shows by itself, in the colours of a theme."""
 
     drawing: Drawing
     theme: str = "auto"
@@ -41,10 +36,10 @@ class Picture:
         return svg_of(self.drawing, self.theme)
 
     def save(self, path: str | Path, *, scale: float = 2.0) -> None:
-        """Writes the picture.
+        """Writes the picture as `.svg` or `.png`. The theme `auto` is `light` here.
 
         Args:
-            path: the file; its name ends in `.svg` or `.png`. The theme `auto` is `light` here.
+            path: the file.
             scale: pixels of a PNG image for a pixel of the drawing.
 
         Raises:

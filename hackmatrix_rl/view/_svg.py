@@ -16,15 +16,10 @@ _Colour = Callable[[Ink], str]
 
 
 def svg_of(drawing: Drawing, theme: str = "light") -> str:
-    """A whole picture.
-
-    Args:
-        drawing: what it shows.
-        theme: the name of its colours: `light`, `dark`, or `auto` for what the reader's system
-            prefers (browsers know how; some programs for drawings do not).
+    """The drawing as an SVG file. The theme `auto` is what the reader's browser prefers.
 
     Raises:
-        ConfigError: there is no such theme.
+        ConfigError: the theme is not `light`, `dark` or `auto`.
     """
     opening = f"{_opening(drawing)}<title>{escape(drawing.title)}</title>"
     if theme == "auto":

@@ -79,15 +79,7 @@ THEMES: dict[str, Theme] = {"light": LIGHT, "dark": DARK}
 
 
 def find_theme(name: str, *more: str) -> Theme:
-    """The theme of that name.
-
-    Args:
-        name: of the theme.
-        *more: other names that the caller takes, for the message.
-
-    Raises:
-        ConfigError: there is none.
-    """
+    """The theme of that name, or a ConfigError that also lists `more` names."""
     if name not in THEMES:
         raise ConfigError(f"theme {name!r} does not exist; there are {', '.join((*THEMES, *more))}")
     return THEMES[name]

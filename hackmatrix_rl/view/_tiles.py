@@ -11,14 +11,7 @@ TILE = 68.0
 
 
 def tile(cell: Cell, x: float, y: float, *, occupied: bool) -> list[Shape]:
-    """The shapes of one cell.
-
-    Args:
-        cell: what it holds.
-        x: left edge.
-        y: upper edge.
-        occupied: whether something stands on it, so that labels keep to the edge.
-    """
+    """The shapes of one cell; if something stands on it, labels keep to the edge."""
     ground: Ink = "cell_siphoned" if cell.siphoned else "cell"
     shapes: list[Shape] = [Rect(x, y, TILE, TILE, 9, fill=ground)]
     if cell.is_block:

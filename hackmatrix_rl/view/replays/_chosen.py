@@ -17,12 +17,7 @@ MOST_REPLAYS = 1000
 
 @dataclass(frozen=True)
 class ChosenGame:
-    """A game of an evaluation.
-
-    Attributes:
-        name: what it was chosen for, and how it ended: `best-1_return-9.46_stage-5`.
-        game: its number in the evaluation, from 0.
-    """
+    """A game of an evaluation, by number; `name` says why it was chosen, and how it ended."""
 
     name: str
     game: int

@@ -17,23 +17,14 @@ Json = dict[str, Any]
 
 
 class Film:
-    """The pictures of a game; shapes that they share are kept once.
-
-    Attributes:
-        shapes: pieces of SVG.
-    """
+    """The pictures of a game; `shapes` holds each piece of SVG that they share once."""
 
     def __init__(self) -> None:
         self.shapes: list[str] = []
         self._numbers: dict[str, int] = {}
 
     def moment(self, moment: Moment, *, reasons: bool = False) -> Json:
-        """A position as data.
-
-        Args:
-            moment: the position.
-            reasons: whether it tells why actions are not legal.
-        """
+        """A position as data; with `reasons` it tells why actions are not legal."""
         frame = moment.frame
         seen = frame.seen()
         data: Json = {

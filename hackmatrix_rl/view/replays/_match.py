@@ -44,7 +44,6 @@ class Moment:
     """A position of a game, and the move that led to it.
 
     Attributes:
-        state: the game.
         mask: the legal actions.
         number: moves before it.
         action: the move that led here; `None` at the start.
@@ -82,10 +81,12 @@ class Match:
     The same seed and the same moves give the same game, also in `evaluate`: `Match.start(seed)`
     is the first game of `evaluate(..., key=jax.random.key(seed))`.
 
+    Args:
+        seed: the two words of the game's random key, each below 2**32.
+        config: the sizes of the game; by default the usual ones.
+        max_steps: moves after which the game is cut off; the rules have no limit.
+
     Attributes:
-        seed: the two words of the game's random key.
-        config: the sizes of the game.
-        max_steps: moves after which the game is cut off, or `None`.
         moments: all positions so far, the start first. Each keeps its own history, so a game is
             also cut off after `most_moves(config)`.
     """
@@ -93,13 +94,6 @@ class Match:
     def __init__(
         self, seed: Seed, *, config: GameConfig | None = None, max_steps: int | None = None
     ) -> None:
-        """Starts the game.
-
-        Args:
-            seed: the two words of the game's random key, each below 2**32.
-            config: the sizes of the game; by default the usual ones.
-            max_steps: moves after which the game is cut off; the rules have no limit.
-        """
         self.seed = seed
         self.config = GameConfig() if config is None else config
         self.max_steps = max_steps
@@ -115,21 +109,11 @@ class Match:
         config: GameConfig | None = None,
         max_steps: int | None = None,
     ) -> "Match":
-        """One of the games of an evaluation.
-
-        Args:
-            seed: of the evaluation.
-            game: number of the game in it.
-            config: the sizes of the game; by default the usual ones.
-            max_steps: moves after which the game is cut off; the rules have no limit.
-        """
+        """Game number `game` of an evaluation with this seed."""
         return cls(game_seed(jax.random.key(seed), game), config=config, max_steps=max_steps)
 
     def until(self, number: int) -> "Match":
         """The game with its first moves only, to be played on from there.
-
-        Args:
-            number: of moves.
 
         Raises:
             ConfigError: the game has fewer moves.
@@ -162,19 +146,12 @@ class Match:
         return float(sum(np.float32(each.reward) for each in self.moments[1:]))
 
     def prepare(self, say: Callable[[str], None] = lambda line: None) -> None:
-        """Compiles what a move needs, by one that is thrown away: the first one takes no longer.
-
-        Args:
-            say: told that it compiles, and how long that took.
-        """
+        """Compiles what a move needs, by one that is thrown away, and says how long that took."""
         with compiling(say):
             _advance(self.config, self.now.state, jnp.int32(0), self.key)
 
     def play(self, action: Action | int) -> Moment:
         """Plays a move and returns the position after it.
-
-        Args:
-            action: the move.
 
         Raises:
             ConfigError: the move is not legal, or the game has ended. Nothing has changed then.

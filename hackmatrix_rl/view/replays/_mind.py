@@ -17,15 +17,14 @@ from hackmatrix_rl.view.replays._match import Match
 
 @dataclass(frozen=True)
 class Opinion:
-    """An agent's action in a position, and its reasons.
+    """An agent's action in a position, and its reasons; what it does not report is empty or `None`.
 
     Attributes:
-        action: its move.
-        probabilities: of the legal actions, the likeliest first; empty if unknown.
-        value: the discounted return that it expects, or `None`.
-        win_probability: how likely it thinks a victory is, or `None`.
-        search_values: what its search found, by action; empty without a search.
-        search_visits: how often its search tried each action; empty without a search.
+        probabilities: of the legal actions, the likeliest first.
+        value: the discounted return that it expects.
+        win_probability: how likely it thinks a victory is.
+        search_values: what its search found, by action.
+        search_visits: how often its search tried each action.
     """
 
     action: Action
@@ -39,8 +38,7 @@ class Opinion:
 class Mind:
     """An agent that follows a game, and updates its memory with each move.
 
-    It draws as in `evaluate`, so an agent that plays its own opinions plays the same game as
-    there.
+    It draws as in `evaluate`, so an agent that plays its own opinions plays the same game as there.
 
     Args:
         player: a network or an agent.
@@ -58,11 +56,9 @@ class Mind:
         self._opinions: list[Opinion] = []
 
     def opinion(self, number: int | None = None) -> Opinion:
-        """The agent's opinion of the current position.
+        """The agent's opinion after a number of moves, by default of the newest position.
 
-        Args:
-            number: moves before the position; by default the newest one. Earlier positions that
-                it has not seen yet are considered on the way, as its memory needs them.
+        Earlier positions that it has not seen yet are considered first, as its memory needs them.
         """
         number = self._match.now.number if number is None else number
         while len(self._opinions) <= number:

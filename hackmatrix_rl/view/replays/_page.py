@@ -38,7 +38,7 @@ def page_of(
         match: the game.
         minds: agents by name, whose opinions it shows.
         player: who played, in words.
-        title: the page's title; by default the game in a line.
+        title: by default the game in a line.
         on_move: told the number of positions written, and of all positions.
     """
     film = Film()

@@ -28,14 +28,11 @@ class Replay:
 
     Attributes:
         seed: the two words of the game's random key.
-        actions: the moves.
         config: the sizes of the game.
         max_steps: moves after which it was cut off, or `None`.
         player: who played, in words.
         end: how it ended, or `None` if it goes on.
         total_reward: its return, by the game's own reward.
-        stage: the stage at the end.
-        score: the score at the end.
         check: a hash of the last position: a replay that ends elsewhere is noticed.
         rules: the version of the rules.
     """
@@ -116,11 +113,7 @@ class Replay:
         return cls(**found)
 
     def save(self, path: Path | str) -> None:
-        """Writes the file.
-
-        Raises:
-            OSError: the file cannot be written.
-        """
+        """Writes the file."""
         write_json(Path(path), self.as_dict())
 
     @classmethod
@@ -155,10 +148,10 @@ class Replay:
         *,
         on_move: Callable[[int, int], None] = lambda done, total: None,
     ) -> Match:
-        """Plays the game again.
+        """Plays the game again: its first moves, or all, and then the end is checked.
 
         Args:
-            move: number of moves to play; by default all, and then the end is checked.
+            move: number of moves to play.
             on_move: told the number of moves played, and of all moves.
 
         Raises:

@@ -9,11 +9,7 @@ from hackmatrix_rl.view.terminal._background import Background
 
 
 class TerminalApp(App[None]):
-    """A game on the whole terminal, in its own colours. Ctrl-C is the action `leave`.
-
-    Args:
-        signs: the characters that can be shown.
-    """
+    """A game on the whole terminal, in its own colours. Ctrl-C is the action `leave`."""
 
     ENABLE_COMMAND_PALETTE = False
     BINDINGS = [  # noqa: RUF012 - so it is in Textual

@@ -14,13 +14,7 @@ Result = TypeVar("Result")
 
 
 class Background:
-    """One thread for compiling and thinking: what needs long does not stop the screen.
-
-    An error ends the app; `raise_failure` raises it again once the terminal is itself again.
-
-    Args:
-        app: that the results are for.
-    """
+    """One thread for compiling and thinking, so that the screen goes on; an error ends the app."""
 
     def __init__(self, app: App[None]) -> None:
         self._app = app
@@ -53,12 +47,7 @@ class Background:
         self._app.run_worker(wait(), group="background")
 
     def close(self, console: Console) -> None:
-        """Waits for the thread: a compiler cannot be stopped. Says so if that takes time.
-
-        Raises:
-            ConfigError: the work failed, by a mistake of the user.
-            OSError: a file failed.
-        """
+        """Waits for the thread, as a compiler cannot be stopped, and raises its error."""
         if self._last is not None and not self._last.done():
             console.print("The compiler finishes its work first ...")
         self._pool.shutdown(wait=True, cancel_futures=True)

@@ -20,11 +20,8 @@ def is_terminal() -> bool:
 def check_terminal(command: str) -> None:
     """Checks that a game can be played here, before anything else begins.
 
-    Args:
-        command: for the message.
-
     Raises:
-        ConfigError: there is no terminal, or it is too small.
+        ConfigError: there is no terminal, or it is too small; the message names the command.
     """
     if not is_terminal():
         raise ConfigError(

@@ -22,16 +22,7 @@ _WIDEST = 120  # columns; longer lines are hard to read
 
 @dataclass(frozen=True)
 class Page:
-    """The content of the screen.
-
-    Attributes:
-        frame: the position, or `None` while there is none.
-        mask: its legal actions.
-        lines: below the prospects; each is cut to the width.
-        message: the line above the keys.
-        history: earlier moves, the newest first; shown as far as there is room.
-        keys: the last line.
-    """
+    """The content of the screen; `history` is earlier moves, the newest first."""
 
     frame: Frame | None
     mask: np.ndarray | None

@@ -41,14 +41,7 @@ def move_line(moment: Moment, signs: Signs) -> Text:
 
 
 def opinion_line(name: str, opinion: Opinion, signs: Signs, *, most: int = 4) -> Text:
-    """What an agent would do, and why.
-
-    Args:
-        name: of the agent.
-        opinion: on the position.
-        signs: the characters that can be shown.
-        most: number of actions whose probability is told.
-    """
+    """What an agent would do, and why, with the probabilities of at most `most` actions."""
     found = styled(f"{name}: {action_name(opinion.action, signs)}", STYLES["title"])
     parts = []
     if opinion.value is not None:

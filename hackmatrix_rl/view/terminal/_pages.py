@@ -23,13 +23,7 @@ OWN_WIDTH = 78
 
 
 class TextScreen(Screen[str]):
-    """A text that scrolls, and a last line of keys.
-
-    Args:
-        text: lines of at most 78 characters.
-        keys: the last line.
-        answers: the keys that close it; the one that did is its result.
-    """
+    """A text that scrolls, and a line of keys. The result is the answer that closed it."""
 
     DEFAULT_CSS = """
     TextScreen { align-horizontal: center; }
@@ -64,12 +58,7 @@ class TextScreen(Screen[str]):
 
 
 def help_screen(signs: Signs, own_keys: tuple[tuple[str, str], ...]) -> TextScreen:
-    """The rules at hand.
-
-    Args:
-        signs: the characters that can be shown.
-        own_keys: keys and what they do.
-    """
+    """The rules at hand; `own_keys` are keys and what they do."""
     return TextScreen(
         help_text(signs, own_keys),
         " arrows, PgUp, PgDn, End: scroll   ? or Esc: back to the game",
@@ -169,15 +158,7 @@ def _programs() -> list[Text]:
 def end_screen(
     match: Match, mine: Score, known: list[Score], notes: list[str], signs: Signs
 ) -> TextScreen:
-    """The result of a game and the table of scores.
-
-    Args:
-        match: the game.
-        mine: its row of the table.
-        known: all rows, the best first.
-        notes: messages for the player.
-        signs: the characters that can be shown.
-    """
+    """The result of a game and the table of scores, the best first, with the row `mine` marked."""
     return TextScreen(
         _result(match, mine, known, notes, signs),
         " N new game   S save replay   Esc look at the board   q quit",

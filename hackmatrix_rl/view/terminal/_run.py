@@ -15,13 +15,7 @@ from hackmatrix_rl.view.terminal._watch import WatchApp
 
 
 def play_in_terminal(seat: Seat) -> Match | None:
-    """Lets a person play until they quit. Call `check_terminal` before.
-
-    Args:
-        seat: what the person plays with.
-
-    Returns:
-        The last game, or `None` if it did not begin.
+    """Lets a person play until they quit, and returns the last game. Call `check_terminal` before.
 
     Raises:
         ConfigError: `seat.begin` or the agent raised it.

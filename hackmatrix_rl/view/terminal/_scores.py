@@ -21,10 +21,6 @@ class Score:
     """A finished game.
 
     Attributes:
-        score: at the end.
-        stage: at the end.
-        end: how it ended.
-        moves: number of moves.
         total_reward: the game's own return.
         date: the day, as 2026-11-22.
         seed: the two words of the game's random key, as text.
@@ -47,13 +43,10 @@ class Score:
 
 
 class ScoreTable:
-    """The table of scores in a file. Several processes may add to it at the same time.
+    """The table of scores in a file, whose folder is made. Several processes may add to it at once.
 
     A file that cannot be read is renamed, not overwritten. A file that cannot be written stops no
     game.
-
-    Args:
-        file: its place; the folder is made if it is missing.
     """
 
     def __init__(self, file: Path) -> None:
@@ -66,11 +59,7 @@ class ScoreTable:
         return Path(home) / "hackmatrix_rl" / "scores.json"
 
     def add(self, score: Score) -> tuple[list[Score], str]:
-        """Adds a game.
-
-        Returns:
-            All games, the best first, and a message for the player: empty if all went well.
-        """
+        """Adds a game. Returns all games, the best first, and what went wrong in words, or `""`."""
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True)
             with _locked(self._file.with_name(f"{self._file.name}.lock")):

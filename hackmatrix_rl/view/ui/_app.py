@@ -32,17 +32,10 @@ class _BadRequestError(Exception):
 def make_app(
     table: Table, worker: Worker, *, token: str, hosts: frozenset[str], watch: bool = False
 ) -> ASGIApp:
-    """The whole server.
+    """The whole server; only the worker touches the table.
 
     What a person can put right (a move that is not legal, an unknown agent, a damaged replay) is
     an answer with a line under `error`; the page shows it. Other requests are refused by status.
-
-    Args:
-        table: the game. Only the worker touches it.
-        worker: does everything that may take long.
-        token: see `Guard`.
-        hosts: see `Guard`.
-        watch: whether the agent plays from the start.
     """
     page, policy = whole_page({"live": True, "title": "HackMatrix", "watch": watch}, live=True)
     policy += "; frame-ancestors 'none'"

@@ -33,11 +33,6 @@ class Guard:
 
     A page of another site can make a browser send requests here. It does not know the token; its
     origin is another one; and a name of its own that leads to 127.0.0.1 is not in `hosts`.
-
-    Args:
-        app: what answers the other requests.
-        token: in the URL of the page, in a header of everything else.
-        hosts: the values of the header Host that are ours.
     """
 
     def __init__(self, app: ASGIApp, *, token: str, hosts: frozenset[str]) -> None:

@@ -23,14 +23,7 @@ GRACE_SECONDS = 1
 
 
 def open_socket(port: int) -> socket.socket:
-    """A listening socket on 127.0.0.1.
-
-    Args:
-        port: 0 takes any free one.
-
-    Raises:
-        ConfigError: the port is in use or not allowed.
-    """
+    """A listening socket on 127.0.0.1; port 0 takes any free one."""
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     # A port that a server has just left is free; one that a server listens on is not.
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -47,11 +40,7 @@ def open_socket(port: int) -> socket.socket:
 
 
 def check_installed() -> None:
-    """Checks that the libraries of the server are there.
-
-    Raises:
-        ConfigError: they are not.
-    """
+    """Checks that the libraries of the server are there."""
     missing = [name for name in ("starlette", "uvicorn") if find_spec(name) is None]
     if missing:
         raise ConfigError(

@@ -9,11 +9,7 @@ from typing import Any
 
 
 class Worker:
-    """Runs jobs in the order in which they came, and tells what it does.
-
-    There is one thread, so that jobs need no lock of their own. It does not keep the process
-    alive.
-    """
+    """One thread for all jobs, so that none needs a lock. It does not keep the process alive."""
 
     def __init__(self) -> None:
         self._jobs: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = queue.SimpleQueue()
