@@ -50,15 +50,9 @@ class Speed:
 
     def as_dict(self) -> dict[str, Any]:
         """The form of `bench --json`."""
-        return {
-            "steps_per_second": {
-                "median": self.median,
-                "min": self.smallest,
-                "max": self.largest,
-                "runs": list(self.steps_per_second),
-            },
-            "compile_seconds": self.compile_seconds,
-        }
+        span = {"median": self.median, "min": self.smallest, "max": self.largest}
+        runs = list(self.steps_per_second)
+        return {"steps_per_second": span | {"runs": runs}, "compile_seconds": self.compile_seconds}
 
 
 class RandomPlayState(eqx.Module):

@@ -1,12 +1,28 @@
-"""The device of a run, and a message if a better one is unused."""
+"""How JAX computes here: its device, bitwise repeatability, the cache of compiled programs.
+
+What a run needs to repeat bit for bit:
+
+| on | requirement |
+|---|---|
+| CPU | nothing: the same program on the same machine gives the same bits |
+| TPU | nothing: XLA's programs for it use no atomics and are not tuned by timing |
+| GPU | a flag that XLA reads at its start: no atomics, and no choice of kernels by timing |
+
+Random draws never depend on how arrays are cut over devices (`jax_threefry_partitionable`).
+
+Source: OpenXLA, "Determinism (GPU)"; `xla_gpu_deterministic_ops` includes
+`xla_gpu_exclude_nondeterministic_ops` and switches autotuning off.
+"""
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import jax
 
 from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.system._compatibility import backend_started
 
 # Files that show the hardware, even if the installed JAX cannot use it.
 _SIGNS = {
@@ -91,3 +107,69 @@ def describe_device() -> str:
     """The devices in words: `cpu (1 x cpu)`."""
     devices = chosen_devices()
     return f"{devices[0].platform} ({len(devices)} x {devices[0].device_kind})"
+
+
+GPU_FLAG = "--xla_gpu_deterministic_ops"
+
+
+def make_deterministic() -> None:
+    """Makes runs repeatable. Call it before JAX computes anything.
+
+    A second call checks the settings again.
+
+    Raises:
+        ConfigError: JAX has started on a GPU without the flag, or the environment asks for the
+            opposite.
+    """
+    settings: Any = jax.config  # its attributes are made at run time
+    if settings.jax_default_prng_impl != "threefry2x32":
+        raise ConfigError(
+            f"--deterministic: random numbers of {settings.jax_default_prng_impl} may differ "
+            "from run to run. Unset JAX_DEFAULT_PRNG_IMPL."
+        )
+    jax.config.update("jax_threefry_partitionable", True)
+    flags = os.environ.get("XLA_FLAGS", "").split()
+    # A bare flag means true. The last of several flags counts.
+    given = [each.partition("=")[2] or "true" for each in flags if each.split("=")[0] == GPU_FLAG]
+    if given and given[-1].lower() not in ("true", "1"):
+        raise ConfigError(
+            f"--deterministic: XLA_FLAGS holds {GPU_FLAG}={given[-1]}. Remove it from XLA_FLAGS."
+        )
+    if given:
+        return
+    if backend_started() and jax.default_backend() in ("gpu", "cuda"):
+        raise ConfigError(
+            f"--deterministic: JAX has started on the GPU already, without {GPU_FLAG}=true. "
+            f"Set XLA_FLAGS={GPU_FLAG}=true before Python starts, or call make_deterministic() "
+            "before anything is computed."
+        )
+    os.environ["XLA_FLAGS"] = " ".join([*flags, f"{GPU_FLAG}=true"])
+
+
+# JAX's own limit of a second would leave out most programs of a start except the update.
+_MIN_SECONDS = 0.1
+
+
+def enable_compilation_cache() -> Path | None:
+    """Turns JAX's persistent cache on, in the user's cache folder, and returns the folder, if any.
+
+    Programs that compile in less than a tenth of a second are not cached.
+    `JAX_COMPILATION_CACHE_DIR` names another folder; an empty name switches the cache off. Only
+    this user can write into the folder made here, because its programs are loaded and run.
+    """
+    if "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS" not in os.environ:
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", _MIN_SECONDS)
+    named = os.environ.get("JAX_COMPILATION_CACHE_DIR")
+    if named is not None:
+        return Path(named) if named else None
+    settings: Any = jax.config  # its attributes are made at run time
+    if settings.jax_compilation_cache_dir:
+        return Path(settings.jax_compilation_cache_dir)
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    folder = home / "hackmatrix_rl" / "compiled"
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError:  # training works without a writable home
+        return None
+    jax.config.update("jax_compilation_cache_dir", str(folder))
+    return folder

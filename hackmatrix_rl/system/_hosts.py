@@ -20,7 +20,7 @@ from jaxtyping import PyTree
 
 from hackmatrix_rl.errors import AgreedError, ConfigError, flag, is_key
 from hackmatrix_rl.system._devices import accelerator_present
-from hackmatrix_rl.system._exit_codes import ExitCode
+from hackmatrix_rl.system._exits import ExitCode
 from hackmatrix_rl.system._rendezvous import (
     CONNECT_SECONDS,
     check_port_is_free,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from hackmatrix_rl.errors import ConfigError
-from hackmatrix_rl.system._exit_codes import ExitCode
+from hackmatrix_rl.system._exits import ExitCode
 
 CONNECT_SECONDS = 60
 """How long processes wait for one another at the start."""

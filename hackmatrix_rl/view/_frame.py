@@ -197,6 +197,12 @@ class Frame:
             ),
         )
 
+    @property
+    def flags(self) -> dict[str, bool]:
+        """Whether SHOW, CALM and STEP are active."""
+        off = self.scheduled_tasks_disabled
+        return {"SHOW": self.show_activated, "CALM": off, "STEP": self.step_active}
+
     @cached_property
     def shots(self) -> tuple[Shot, ...]:
         """What a move in each direction would hit, as far as the frame shows it."""

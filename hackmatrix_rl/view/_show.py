@@ -11,10 +11,9 @@ from hackmatrix_rl.env import HackMatrixState
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.game import State
 from hackmatrix_rl.view._board_drawing import draw
-from hackmatrix_rl.view._drawing import Drawing
+from hackmatrix_rl.view._drawing import Drawing, grid
 from hackmatrix_rl.view._frame import Frame
 from hackmatrix_rl.view._frame_of import frames_of
-from hackmatrix_rl.view._grid import grid
 from hackmatrix_rl.view._raster import save_png
 from hackmatrix_rl.view._svg import svg_of
 
@@ -84,10 +83,12 @@ def show(
     if len(frames) == 1:
         picture = Picture(draw(frames[0], aids=aids), theme)
     else:
-        boards = [
-            draw(frame, aids=aids, panel=False, caption=_line(number, frame))
-            for number, frame in enumerate(frames)
-        ]
+        boards = []
+        for number, each in enumerate(frames):
+            line = (
+                f"{number}: stage {each.stage}, turn {each.turn}, hp {each.hp}, score {each.score}"
+            )
+            boards.append(draw(each, aids=aids, panel=False, caption=line))
         picture = Picture(grid(boards, more=more), theme)
     picture._repr_svg_()  # an unknown theme fails here, not in the notebook's display
     return picture
@@ -98,10 +99,6 @@ def load_ipython_extension(ipython: Any) -> None:
     formatter = ipython.display_formatter.formatters["image/svg+xml"]
     for kind in (State, HackMatrixState, Frame):
         formatter.for_type(kind, lambda games: show(games)._repr_svg_())
-
-
-def _line(number: int, frame: Frame) -> str:
-    return f"{number}: stage {frame.stage}, turn {frame.turn}, hp {frame.hp}, score {frame.score}"
 
 
 def _frames(games: Any) -> tuple[list[Frame], int]:

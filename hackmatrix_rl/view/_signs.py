@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from rich.text import Text
 
 from hackmatrix_rl.game import EnemyType
+from hackmatrix_rl.view._actions import program_name
 from hackmatrix_rl.view._frame import Cell, Enemy, Transmission
-from hackmatrix_rl.view._names import program_name
 
 
 @dataclass(frozen=True)

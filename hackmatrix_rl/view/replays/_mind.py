@@ -61,21 +61,14 @@ class Mind:
         Earlier positions that it has not seen yet are considered first, as its memory needs them.
         """
         number = self._match.now.number if number is None else number
-        while len(self._opinions) <= number:
-            self._consider(len(self._opinions))
+        for seen in range(len(self._opinions), number + 1):
+            moment = self._match.moments[seen]
+            mask, key = jnp.asarray(moment.mask), step_keys(self._match.key, seen)[0]
+            action, self._carry, thought = _think(
+                self._player, self._environment, moment.state, mask, self._carry, key
+            )
+            self._opinions.append(_opinion(Action(int(action)), thought, moment.mask))
         return self._opinions[number]
-
-    def _consider(self, number: int) -> None:
-        moment = self._match.moments[number]
-        action, self._carry, thought = _think(
-            self._player,
-            self._environment,
-            moment.state,
-            jnp.asarray(moment.mask),
-            self._carry,
-            step_keys(self._match.key, number)[0],
-        )
-        self._opinions.append(_opinion(Action(int(action)), thought, moment.mask))
 
 
 def _opinion(action: Action, thought: Thought, mask: np.ndarray) -> Opinion:

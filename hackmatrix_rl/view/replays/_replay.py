@@ -68,20 +68,12 @@ class Replay:
 
     def as_dict(self) -> dict[str, Any]:
         """The content of the file."""
-        return {
-            "format": FORMAT,
-            "rules": self.rules,
+        stored = {
             "seed": list(self.seed),
             "config": asdict(self.config),
-            "max_steps": self.max_steps,
-            "player": self.player,
             "actions": "".join(LETTERS[action] for action in self.actions),
-            "end": self.end,
-            "total_reward": self.total_reward,
-            "stage": self.stage,
-            "score": self.score,
-            "check": self.check,
         }
+        return {"format": FORMAT, **{name: getattr(self, name) for name in _FIELDS}, **stored}
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> "Replay":

@@ -13,8 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from hackmatrix_rl.errors import ConfigError
-from hackmatrix_rl.view.ui._table import FindPlayer, Table
-from hackmatrix_rl.view.ui._worker import Worker
+from hackmatrix_rl.view.ui._table import FindPlayer, Table, Worker
 
 HOST = "127.0.0.1"
 PORT = 8337

@@ -1,7 +1,11 @@
-"""A game that a person and an agent play in turn, and what the page has to know of it."""
+"""A game that a person and an agent play in turn, and the thread that plays it."""
 
+import queue
 import secrets
+import threading
+import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +14,55 @@ from hackmatrix_rl.env import HackMatrix
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.evaluation import Agent
 from hackmatrix_rl.view.replays import Film, Json, Match, Mind, Replay, opinion_data, rules_data
+
+
+class Worker:
+    """One thread for all jobs, so that none needs a lock. It does not keep the process alive."""
+
+    def __init__(self) -> None:
+        self._jobs: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = queue.SimpleQueue()
+        self._doing = ""
+        self._since = 0.0
+        self._running = False
+        threading.Thread(target=self._run, name="hackmatrix-rl ui", daemon=True).start()
+
+    def submit(self, job: Callable[[], Any]) -> Future[Any]:
+        """Queues a job; the future has its result or its exception."""
+        future: Future[Any] = Future()
+        self._jobs.put((job, future))
+        return future
+
+    def say(self, doing: str) -> None:
+        """Says what the running job does now, in words; empty for nothing."""
+        if doing.split(":")[0] != self._doing.split(":")[0]:
+            self._since = time.monotonic()
+        self._doing = doing
+
+    @property
+    def running(self) -> bool:
+        """Whether a job runs. The interpreter must not end then: compiled code calls it."""
+        return self._running
+
+    @property
+    def status(self) -> tuple[str, float]:
+        """The current activity, and its duration in seconds."""
+        doing = self._doing
+        return doing, time.monotonic() - self._since if doing else 0.0
+
+    def _run(self) -> None:
+        while True:
+            job, future = self._jobs.get()
+            if not future.set_running_or_notify_cancel():
+                continue
+            self._running = True
+            try:
+                future.set_result(job())
+            except BaseException as error:
+                future.set_exception(error)
+            finally:
+                self._running = False
+                self.say("")
+
 
 FindPlayer = Callable[[str], tuple[Agent | ActorCritic, HackMatrix]]
 """Finds a player by its name; a `ConfigError` says that there is none."""
