@@ -50,22 +50,21 @@ class Host:
     def __init__(
         self, make: Callable[[int], Any], check: Callable[[Any], None] | None = None
     ) -> None:
+        from gymnasium import spaces
+
         self.make = make
         one = make(1)
         try:
             (_check if check is None else check)(one)
-            _check_actions(one)
+            if not isinstance(one.single_action_space, spaces.Discrete):
+                wrong = f"actions are {one.single_action_space}; this package needs Discrete ones"
+                raise ValueError(wrong)
             _, info = one.reset(seed=[0])
             space = one.single_observation_space
             self.first_action = int(one.single_action_space.start)
             self.num_actions = int(one.single_action_space.n)
             self.masked = np.shape(info.get("action_mask")) == (1, self.num_actions)
-            self.shape = jax.tree.map(
-                lambda box: jax.ShapeDtypeStruct(
-                    box.shape, jax.dtypes.canonicalize_dtype(box.dtype)
-                ),
-                _leaves(space),
-            )
+            self.shape = _leaves(space)
         finally:
             one.close()
         self._lock = threading.Lock()
@@ -126,13 +125,13 @@ class Host:
 
 
 def _leaves(space: Any) -> Any:
-    """The boxes of a space of observations."""
+    """The boxes of a space of observations, as shapes of arrays that JAX holds."""
     from gymnasium import spaces
 
     if isinstance(space, spaces.Dict):
         return {name: _leaves(part) for name, part in space.items()}
     if isinstance(space, spaces.Box):
-        return space
+        return jax.ShapeDtypeStruct(space.shape, jax.dtypes.canonicalize_dtype(space.dtype))
     raise ValueError(
         f"observations are {space}; from_gymnasium reads Box, and Dict of these. "
         "gymnasium.wrappers.FlattenObservation makes a Box of others"
@@ -149,16 +148,6 @@ def _check(games: Any) -> None:
         raise ValueError(
             f"autoreset_mode is {games.metadata.get('autoreset_mode')}; expected "
             "AutoresetMode.SAME_STEP: vector_kwargs={'autoreset_mode': AutoresetMode.SAME_STEP}"
-        )
-
-
-def _check_actions(games: Any) -> None:
-    """Raises unless the actions are numbers."""
-    from gymnasium import spaces
-
-    if not isinstance(games.single_action_space, spaces.Discrete):
-        raise ValueError(
-            f"actions are {games.single_action_space}; this package needs Discrete ones"
         )
 
 

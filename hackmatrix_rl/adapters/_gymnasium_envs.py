@@ -28,10 +28,8 @@ _PARTS = ("player", "programs", "grid")
 _MOST = 100.0
 """Above every number of the observation, most of which are at most 1 (rules, section 10)."""
 
-
-def actions_of() -> spaces.Discrete[np.int64]:
-    """The space of actions; each environment needs its own, since a space can be seeded."""
-    return spaces.Discrete(NUM_ACTIONS)
+_legal = jax.jit(lambda game, state: game.legal(state))
+_observe = jax.jit(lambda game, state: game.observe(state))
 
 
 def space_of(observation: Form) -> spaces.Space[Any]:
@@ -89,7 +87,7 @@ class HackMatrixEnv(gymnasium.Env[Any, np.int64]):
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise ValueError(f"render_mode must be ansi, rgb_array or None, not {render_mode!r}")
         self.observation_space = space_of(observation)
-        self.action_space = actions_of()
+        self.action_space = spaces.Discrete(NUM_ACTIONS)
         self.render_mode = render_mode
         self._game = HackMatrixGame(GameConfig.of_league(league))
         self._observation = observation
@@ -164,10 +162,6 @@ def _step(
     return after, game.legal(after), outcome.terms.total(), over, outcome.won
 
 
-_legal = jax.jit(lambda game, state: game.legal(state))
-_observe = jax.jit(lambda game, state: game.observe(state))
-
-
 class HackMatrixVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
     """Many games of HackMatrix in one compiled program: `gymnasium.make_vec("HackMatrix-v0", ...)`.
 
@@ -210,7 +204,7 @@ class HackMatrixVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
             )
         self.num_envs = num_envs
         self.single_observation_space = space_of(observation)
-        self.single_action_space = actions_of()
+        self.single_action_space = spaces.Discrete(NUM_ACTIONS)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self._environment = HackMatrix(

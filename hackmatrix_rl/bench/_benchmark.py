@@ -19,6 +19,15 @@ from hackmatrix_rl.runs import check_played, compose, make_mesh, run_keys, versi
 from hackmatrix_rl.system import peak_memory
 from hackmatrix_rl.training import Trainer, compiler_options
 
+GAME_SIZES = ("max_steps", "max_enemies", "max_transmissions", "history", "num_envs")
+LEARNING_SIZES = (
+    *("num_steps", "updates_per_dispatch", "network", "width", "depth", "precision"),
+    *("update_epochs", "grad_accum", "remat"),
+)
+PGX_GAME = "minatar-asterix"
+STEPS = 128
+"""Steps of each game in a run."""
+
 
 @dataclass(frozen=True)
 class Benchmark:
@@ -89,13 +98,6 @@ def benchmark(
     )
 
 
-GAME_SIZES = ("max_steps", "max_enemies", "max_transmissions", "history", "num_envs")
-LEARNING_SIZES = (
-    *("num_steps", "updates_per_dispatch", "network", "width", "depth", "precision"),
-    *("update_epochs", "grad_accum", "remat"),
-)
-
-
 def chosen_sizes(config: TrainConfig, names: Sequence[str]) -> dict[str, Any]:
     """The named settings of a config, without those that are `None`."""
     every = config.as_dict()
@@ -139,11 +141,6 @@ def device_of(mesh: Mesh) -> dict[str, Any]:
     """The devices of a mesh, for a report."""
     first = mesh.devices.flat[0]
     return {"platform": first.platform, "kind": first.device_kind, "count": mesh.size}
-
-
-PGX_GAME = "minatar-asterix"
-STEPS = 128
-"""Steps of each game in a run."""
 
 
 @dataclass(frozen=True)

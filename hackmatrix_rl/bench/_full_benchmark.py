@@ -29,6 +29,13 @@ ALL_STEPS = 2**17
 """Steps of all games together in a run, within the limits below."""
 STEPS = (32, 512)
 
+PRECISIONS = ("f32", "bf16")
+TRAINED_FROM = 1024
+"""The least number of games for a measurement of training."""
+COPIES = 4
+"""Copies of all games in memory: both starts, the playing games, and the next start."""
+OUT_OF_MEMORY = "RESOURCE_EXHAUSTED"
+
 
 @dataclass(frozen=True)
 class Point:
@@ -144,14 +151,6 @@ def _point(
         dropped_spawns=int(tally.dropped),
         episodes=int(tally.episodes),
     )
-
-
-PRECISIONS = ("f32", "bf16")
-TRAINED_FROM = 1024
-"""The least number of games for a measurement of training."""
-COPIES = 4
-"""Copies of all games in memory: both starts, the playing games, and the next start."""
-OUT_OF_MEMORY = "RESOURCE_EXHAUSTED"
 
 
 @dataclass(frozen=True)

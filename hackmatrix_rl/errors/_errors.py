@@ -29,15 +29,11 @@ class ArgumentError(ValueError):
         raise ArgumentError("{buffer_size} holds no update; use {buffer_size:=64}", buffer_size=8)
 
     In Python it reads `buffer_size 8 holds no update; use buffer_size=64`, and a command says
-    `--buffer-size 8 holds no update; use --buffer-size 64`.
-
-    Args:
-        template: the message. `{name}` is an argument with its value, `{name:only}` its name alone,
-            and `{name:=16}` the argument with another value.
-        arguments: the arguments that the template names.
+    `--buffer-size 8 holds no update; use --buffer-size 64`. In the template, `{name}` is an
+    argument with its value, `{name:only}` its name, and `{name:=16}` it with another value.
 
     Attributes:
-        argument: the name of the first of them.
+        argument: the name of the first argument.
     """
 
     def __init__(self, template: str, /, **arguments: Any) -> None:

@@ -83,15 +83,10 @@ def check_array(
     axes: int | None = None,
     hint: str = "",
 ) -> None:
-    """Raises unless a value is an array with a given dtype and shape.
+    """Raises unless a value is an array, or the shape of one, with a given dtype and shape.
 
-    Args:
-        said: the beginning of the message, before the description of the value.
-        value: an array, the shape of one, or any other value.
-        dtype: the required dtype.
-        shape: the required shape; `None` for any.
-        axes: the required number of axes if `shape` is `None`.
-        hint: the line to change if the shape is wrong.
+    The message begins with `said`. If the shape is wrong, it ends with the `hint`: the line to
+    change. Without a shape, only the number of axes is checked.
 
     Raises:
         TypeError: the value is not an array.

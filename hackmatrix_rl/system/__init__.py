@@ -25,6 +25,7 @@ from hackmatrix_rl.system._files import (
     write_whole,
 )
 from hackmatrix_rl.system._hosts import (
+    CONNECT_SECONDS,
     HEARTBEAT_SECONDS,
     Requests,
     agree,
@@ -40,7 +41,6 @@ from hackmatrix_rl.system._hosts import (
     on_process_zero,
     process_index,
 )
-from hackmatrix_rl.system._rendezvous import CONNECT_SECONDS
 from hackmatrix_rl.system._timing import compiling, ticking, within
 from hackmatrix_rl.system._usage import (
     Usage,

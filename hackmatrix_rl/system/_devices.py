@@ -31,6 +31,11 @@ _SIGNS = {
 }
 _EXTRAS = {"gpu": "cuda", "tpu": "tpu"}
 
+_CONFIG: Any = jax.config  # its attributes are made at run time
+GPU_FLAG = "--xla_gpu_deterministic_ops"
+# JAX's own limit of a second would leave out most programs of a start except the update.
+_MIN_SECONDS = 0.1
+
 
 def select_device(device: str) -> str:
     """Makes JAX compute on `cpu`, `gpu`, `tpu`, or `auto` for its own choice; returns the kind.
@@ -58,9 +63,8 @@ def cut_cpu(devices: int) -> None:
 
     The devices share its cores. Call this before any device starts.
     """
-    settings: Any = jax.config  # its attributes are made at run time
     in_flags = "xla_force_host_platform_device_count" in os.environ.get("XLA_FLAGS", "")
-    if settings.jax_num_cpu_devices == -1 and not in_flags:
+    if _CONFIG.jax_num_cpu_devices == -1 and not in_flags:
         jax.config.update("jax_num_cpu_devices", devices)
 
 
@@ -95,8 +99,7 @@ def why_device(chosen: str, best: str) -> str:
 
 def chosen_devices() -> list[jax.Device]:
     """This process's devices of the kind that JAX computes on."""
-    settings: Any = jax.config  # its attributes are made at run time
-    default = settings.jax_default_device
+    default = _CONFIG.jax_default_device
     devices: list[jax.Device] = jax.local_devices(
         backend=None if default is None else default.platform
     )
@@ -109,9 +112,6 @@ def describe_device() -> str:
     return f"{devices[0].platform} ({len(devices)} x {devices[0].device_kind})"
 
 
-GPU_FLAG = "--xla_gpu_deterministic_ops"
-
-
 def make_deterministic() -> None:
     """Makes runs repeatable. Call it before JAX computes anything.
 
@@ -121,10 +121,9 @@ def make_deterministic() -> None:
         ConfigError: JAX has started on a GPU without the flag, or the environment asks for the
             opposite.
     """
-    settings: Any = jax.config  # its attributes are made at run time
-    if settings.jax_default_prng_impl != "threefry2x32":
+    if _CONFIG.jax_default_prng_impl != "threefry2x32":
         raise ConfigError(
-            f"--deterministic: random numbers of {settings.jax_default_prng_impl} may differ "
+            f"--deterministic: random numbers of {_CONFIG.jax_default_prng_impl} may differ "
             "from run to run. Unset JAX_DEFAULT_PRNG_IMPL."
         )
     jax.config.update("jax_threefry_partitionable", True)
@@ -146,10 +145,6 @@ def make_deterministic() -> None:
     os.environ["XLA_FLAGS"] = " ".join([*flags, f"{GPU_FLAG}=true"])
 
 
-# JAX's own limit of a second would leave out most programs of a start except the update.
-_MIN_SECONDS = 0.1
-
-
 def enable_compilation_cache() -> Path | None:
     """Turns JAX's persistent cache on, in the user's cache folder, and returns the folder, if any.
 
@@ -162,9 +157,8 @@ def enable_compilation_cache() -> Path | None:
     named = os.environ.get("JAX_COMPILATION_CACHE_DIR")
     if named is not None:
         return Path(named) if named else None
-    settings: Any = jax.config  # its attributes are made at run time
-    if settings.jax_compilation_cache_dir:
-        return Path(settings.jax_compilation_cache_dir)
+    if _CONFIG.jax_compilation_cache_dir:
+        return Path(_CONFIG.jax_compilation_cache_dir)
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     folder = home / "hackmatrix_rl" / "compiled"
     try:

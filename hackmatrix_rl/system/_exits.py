@@ -8,6 +8,8 @@ from enum import IntEnum
 from types import FrameType
 from typing import Any
 
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
 
 class ExitCode(IntEnum):
     """Exit status of `hackmatrix-rl train`, and what to do next."""
@@ -28,9 +30,6 @@ class ExitCode(IntEnum):
     """SIGINT (Ctrl-C): saved and ended. Resume at any time."""
     TERMINATED = 143
     """SIGTERM: the same. Machines send it before they shut down."""
-
-
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interrupts:

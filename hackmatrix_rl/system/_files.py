@@ -20,6 +20,9 @@ MOST_BYTES = 2**26
 # Errors of file systems that cannot flush a folder; a rename is then as safe as they allow.
 _NO_FOLDER_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EBADF)
 
+# Limits of Linux and macOS, minus room for the files of a run's folder.
+_LONGEST_PART, _LONGEST = 255, 3500
+
 
 def is_remote(path: epath.PathLike) -> bool:
     """Whether a path is in an object store (`gs://...`)."""
@@ -157,10 +160,6 @@ def _sync_folder(folder: Path) -> None:
             raise
     finally:
         os.close(descriptor)
-
-
-# Limits of Linux and macOS, minus room for the files of a run's folder.
-_LONGEST_PART, _LONGEST = 255, 3500
 
 
 def check_path(path: str | None, said: str) -> None:

@@ -1,10 +1,12 @@
-"""Several processes as one run: how they connect, and how they agree."""
+"""Several processes as one run: how they connect in time, and how they agree."""
 
 import hashlib
 import importlib.util
 import json
 import os
+import socket
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
@@ -21,18 +23,84 @@ from jaxtyping import PyTree
 from hackmatrix_rl.errors import AgreedError, ConfigError, flag, is_key
 from hackmatrix_rl.system._devices import accelerator_present
 from hackmatrix_rl.system._exits import ExitCode
-from hackmatrix_rl.system._rendezvous import (
-    CONNECT_SECONDS,
-    check_port_is_free,
-    in_time,
-    parse_address,
+
+CONNECT_SECONDS = 60
+"""How long processes wait for one another at the start."""
+
+# Seconds that process 0 waits longer: without it the others would lose their connection.
+_FIRST_WAITS_ON = 3.0
+_ADVICE = (
+    "Start all processes at about the same time, with the same --coordinator and --num-processes; "
+    "--connect-timeout waits longer, --num-processes 1 trains in one process."
 )
 
 HEARTBEAT_SECONDS = 60
 """How long a process may be silent before it counts as lost."""
-
 # Words in errors after the other end of a connection is gone.
 _LOSS = ("Gloo", "NCCL", "UNAVAILABLE", "Connection", "coordination service", "eartbeat")
+
+
+def parse_address(coordinator: str) -> tuple[str, int]:
+    """Host and port of `host:port`."""
+    host, _, port = coordinator.rpartition(":")
+    known = port.isascii() and port.isdecimal() and len(port) <= 5 and 0 < int(port) < 2**16
+    if not (host and known):
+        raise ConfigError(
+            f"--coordinator {coordinator}: not understood. Use HOST:PORT, such as 10.0.0.1:1234."
+        )
+    return host.strip("[]"), int(port)
+
+
+def check_port_is_free(coordinator: str) -> None:
+    """Checks that process 0 can listen at its port. JAX would end with a segmentation fault."""
+    _, port = parse_address(coordinator)
+    family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        try:
+            probe.bind(("", port))
+        except OSError as error:
+            raise ConfigError(
+                f"--coordinator {coordinator}: process 0 cannot listen at port {port}: "
+                f"{error.strerror}. Use another port."
+            ) from error
+
+
+@contextmanager
+def in_time(seconds: float, coordinator: str | None, process_id: int | None) -> Iterator[None]:
+    """Ends this process with one line if the body takes too long. JAX itself would abort."""
+
+    def give_up() -> None:
+        said = _why(seconds, coordinator, process_id)
+        print(f"Error: {said} {_ADVICE}", file=sys.stderr, flush=True)
+        os._exit(ExitCode.BAD_INPUT)
+
+    waits = seconds + (_FIRST_WAITS_ON if process_id == 0 else 0.0)
+    timer = threading.Timer(waits, give_up)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _why(seconds: float, coordinator: str | None, process_id: int | None) -> str:
+    late = f"within {seconds:g} s"
+    if coordinator is None:
+        return f"the processes of the run did not come together {late}."
+    if process_id == 0:
+        return f"--coordinator {coordinator}: not all other processes came {late}."
+    try:
+        socket.create_connection(parse_address(coordinator), timeout=2.0).close()
+    except OSError as error:
+        return f"--coordinator {coordinator}: no process 0 there {late}: {error.strerror or error}."
+    return (
+        f"--coordinator {coordinator}: something answers there, but the run did not come together "
+        f"{late}: it is not process 0, or other processes are missing."
+    )
 
 
 @dataclass(frozen=True)
@@ -61,19 +129,12 @@ def connect(
     connect_seconds: int = CONNECT_SECONDS,
     environment: Mapping[str, str] = os.environ,
 ) -> bool:
-    """Joins the other processes of a run, if any. Call it before any device starts.
+    """Joins the other processes of a run, and says whether there are any.
 
-    Args:
-        coordinator: `host:port` of process 0. Give it with the next two arguments if no launcher
-            sets them.
-        num_processes: number of processes; 1 trains alone and ignores the environment.
-        process_id: number of this process, from 0.
-        heartbeat_seconds: how long a process may be silent before it counts as lost.
-        connect_seconds: how long to wait for the others; then this process ends with status 2.
-        environment: the environment variables, also those of a launcher.
-
-    Returns:
-        Whether the run has several processes.
+    Where no launcher sets them, the coordinator is `host:port` of process 0, and processes count
+    from 0. One process trains alone and ignores the environment. If the others do not come within
+    `connect_seconds`, this process ends with status 2; one that is silent for `heartbeat_seconds`
+    counts as lost. Call it before any device starts.
 
     Raises:
         ConfigError: the arguments are not those of one run, or the others cannot be reached.

@@ -8,12 +8,6 @@ import numpy as np
 from hackmatrix_rl.game import FIRST_PROGRAM, SIPHON, SPECS, STEPS, Action, Program
 from hackmatrix_rl.view._frame import Frame, neighbours
 
-
-def program_name(program: Program) -> str:
-    """The name of a program: `SIPH+`, not `SIPH_PLUS`."""
-    return Action(FIRST_PROGRAM + program).label
-
-
 # A letter of the name where one is left; `h` (hint) and `q` (quit) are not actions.
 KEYS: Mapping[Action, str] = MappingProxyType(
     {
@@ -46,13 +40,15 @@ KEYS: Mapping[Action, str] = MappingProxyType(
 """The key of each action that is not a direction; directions have the arrow keys."""
 
 
+def program_name(program: Program) -> str:
+    """The name of a program: `SIPH+`, not `SIPH_PLUS`."""
+    return Action(FIRST_PROGRAM + program).label
+
+
 def why_not(frame: Frame, mask: np.ndarray, action: Action | int) -> str | None:
     """Why an action is not legal, in a few words; `None` if it is.
 
-    Args:
-        frame: the position, complete or as the player sees it.
-        mask: its legal actions, bool of shape (28,).
-        action: the action in question.
+    The frame may be complete or as the player sees it; `mask` is bool of shape (28,).
     """
     if mask[action]:
         return None

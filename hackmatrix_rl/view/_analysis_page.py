@@ -184,16 +184,14 @@ def _svg(parts: Sequence[str], *, below: int = 0) -> str:
 
 def _scale(top: float) -> list[str]:
     """Grid lines and their labels; `top` is the share at the upper end."""
-    parts = []
-    for quarter in range(5):
-        height = _y(quarter / 4)
-        parts.append(
-            f'<line x1="{_LEFT}" x2="{_WIDTH}" y1="{height:.1f}" y2="{height:.1f}" '
-            'stroke="var(--grid)"/>'
-            f'<text x="{_LEFT - 6}" y="{height + 4:.1f}" text-anchor="end" fill="var(--dim)">'
-            f"{_percent(top * quarter / 4)}</text>"
-        )
-    return parts
+    return [_level(_y(quarter / 4), _percent(top * quarter / 4)) for quarter in range(5)]
+
+
+def _level(y: float, label: str) -> str:
+    return (
+        f'<line x1="{_LEFT}" x2="{_WIDTH}" y1="{y:.1f}" y2="{y:.1f}" stroke="var(--grid)"/>'
+        f'<text x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end" fill="var(--dim)">{label}</text>'
+    )
 
 
 def _labels(names: Sequence[str]) -> list[str]:
@@ -257,9 +255,7 @@ def _against(calibration: Calibration, is_share: bool) -> str:
         number = low + span * quarter / 4
         x, y = at(number, number)
         parts.append(
-            f'<line x1="{_LEFT}" x2="{_WIDTH}" y1="{y:.1f}" y2="{y:.1f}" stroke="var(--grid)"/>'
-            f'<text x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end" fill="var(--dim)">'
-            f'{written(number)}</text><text x="{x:.1f}" y="{_HEIGHT - _BOTTOM + 16}" '
+            f'{_level(y, written(number))}<text x="{x:.1f}" y="{_HEIGHT - _BOTTOM + 16}" '
             f'text-anchor="middle" fill="var(--dim)">{written(number)}</text>'
         )
     (x1, y1), (x2, y2) = at(low, low), at(high, high)

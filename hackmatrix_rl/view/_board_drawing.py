@@ -25,6 +25,29 @@ PANEL = 208.0
 
 _CHIPS_IN_A_ROW = 4
 
+_GAP = 4.0
+_PITCH = TILE + _GAP
+_MARGIN = 14.0
+_EDGE = 6.0
+_BOARD = SIZE * _PITCH - _GAP + 2 * _EDGE
+_CAPTION = 30.0
+_FOOT = 26.0
+# Where several things stand on one cell, and how small they are; lower down where a block's label
+# needs the upper edge.
+_Places = dict[int, tuple[float, tuple[Point, ...]]]
+_PLACES: _Places = {
+    1: (1.0, ((34, 32),)),
+    2: (0.66, ((19, 35), (49, 35))),
+    3: (0.54, ((21, 21), (48, 21), (34, 49))),
+    4: (0.54, ((24, 20), (51, 20), (24, 49), (51, 49))),
+}
+_ON_BLOCK: _Places = {
+    1: (0.76, ((34, 41),)),
+    2: (0.6, ((19, 42), (49, 42))),
+    3: (0.46, ((20, 30), (48, 30), (34, 54))),
+    4: (0.46, ((22, 30), (48, 30), (22, 54), (48, 54))),
+}
+
 
 def _numbers_beside(frame: Frame, x: float, y: float) -> list[Shape]:
     """Hit points, stage, resources, programs and flags, one under the other."""
@@ -107,43 +130,13 @@ def _flags(frame: Frame, x: float, y: float) -> list[Shape]:
     ]
 
 
-_GAP = 4.0
-_PITCH = TILE + _GAP
-_MARGIN = 14.0
-_EDGE = 6.0
-_BOARD = SIZE * _PITCH - _GAP + 2 * _EDGE
-_CAPTION = 30.0
-_FOOT = 26.0
-
-# Where several things stand on one cell, and how small they are; lower down where a block's label
-# needs the upper edge.
-_Places = dict[int, tuple[float, tuple[Point, ...]]]
-_PLACES: _Places = {
-    1: (1.0, ((34, 32),)),
-    2: (0.66, ((19, 35), (49, 35))),
-    3: (0.54, ((21, 21), (48, 21), (34, 49))),
-    4: (0.54, ((24, 20), (51, 20), (24, 49), (51, 49))),
-}
-_ON_BLOCK: _Places = {
-    1: (0.76, ((34, 41),)),
-    2: (0.6, ((19, 42), (49, 42))),
-    3: (0.46, ((20, 30), (48, 30), (34, 54))),
-    4: (0.46, ((22, 30), (48, 30), (22, 54), (48, 54))),
-}
-
-
 def draw(
     frame: Frame, *, aids: bool = True, caption: str | None = None, panel: bool = True
 ) -> Drawing:
-    """A position as a picture: the board, and the numbers beside it.
+    """A position as a picture: the board, and the numbers beside it, below a caption.
 
-    A complete frame shows what the player does not see as ghosts: dashed outlines.
-
-    Args:
-        frame: the position.
-        aids: whether it shows who hits next turn, where shots go, and what a siphon takes.
-        caption: a line above the board.
-        panel: whether the numbers stand beside the board.
+    A complete frame shows what the player does not see as ghosts: dashed outlines. The aids show
+    who hits next turn, where shots go, and what a siphon takes.
     """
     top = _MARGIN + (0 if caption is None else _CAPTION)
     width = 2 * _MARGIN + _BOARD + (_MARGIN + PANEL if panel else 0)

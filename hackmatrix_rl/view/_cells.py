@@ -25,6 +25,23 @@ from hackmatrix_rl.view._marks import (
 TILE = 68.0
 """Side of a cell."""
 
+ENEMY_INK: dict[EnemyType, Ink] = {
+    EnemyType.VIRUS: "virus",
+    EnemyType.DAEMON: "daemon",
+    EnemyType.GLITCH: "glitch",
+    EnemyType.CRYPTOG: "cryptog",
+}
+_RADIUS = 18.0
+# Corner, square, diamond, hexagon: an enemy is known by its outline and its letter.
+_OUTLINES: dict[EnemyType, tuple[Point, ...]] = {
+    EnemyType.VIRUS: ((-1.05, -0.85), (1.05, -0.85), (0.0, 1.0)),
+    EnemyType.DAEMON: ((-0.88, -0.88), (0.88, -0.88), (0.88, 0.88), (-0.88, 0.88)),
+    EnemyType.GLITCH: ((0.0, -1.1), (1.1, 0.0), (0.0, 1.1), (-1.1, 0.0)),
+    EnemyType.CRYPTOG: hexagon(0.5, 1.05, 0.95),
+}
+Actor = Callable[[float, float, float], list[Shape]]
+"""Makes the shapes of what stands on a cell, from a center and a scale."""
+
 
 def tile(cell: Cell, x: float, y: float, *, occupied: bool) -> list[Shape]:
     """The shapes of one cell; if something stands on it, labels keep to the edge."""
@@ -116,27 +133,6 @@ def _resources(cell: Cell, x: float, y: float, occupied: bool) -> list[Shape]:
     coins = [coin(left, y, 4.2 * size, inks[0], ghost=covered) for y in heights[: cell.credits]]
     bolts = [bolt(right, y, 5.6 * size, inks[1], ghost=covered) for y in heights[: cell.energy]]
     return coins + bolts
-
-
-ENEMY_INK: dict[EnemyType, Ink] = {
-    EnemyType.VIRUS: "virus",
-    EnemyType.DAEMON: "daemon",
-    EnemyType.GLITCH: "glitch",
-    EnemyType.CRYPTOG: "cryptog",
-}
-_RADIUS = 18.0
-
-# Corner, square, diamond, hexagon: an enemy is known by its outline and its letter.
-_OUTLINES: dict[EnemyType, tuple[Point, ...]] = {
-    EnemyType.VIRUS: ((-1.05, -0.85), (1.05, -0.85), (0.0, 1.0)),
-    EnemyType.DAEMON: ((-0.88, -0.88), (0.88, -0.88), (0.88, 0.88), (-0.88, 0.88)),
-    EnemyType.GLITCH: ((0.0, -1.1), (1.1, 0.0), (0.0, 1.1), (-1.1, 0.0)),
-    EnemyType.CRYPTOG: hexagon(0.5, 1.05, 0.95),
-}
-
-
-Actor = Callable[[float, float, float], list[Shape]]
-"""Makes the shapes of what stands on a cell, from a center and a scale."""
 
 
 def actors_on(frame: Frame, cell: int) -> list[Actor]:

@@ -16,25 +16,12 @@ def document(
     made_by: str,
     scripts: Collection[str] = ("'none'",),
 ) -> str:
-    """A self-contained page.
+    """A self-contained page: its title, some HTML below it, and each section that is not empty.
 
-    Args:
-        title: plain text.
-        sections: the HTML of each section by its heading; empty ones are left out.
-        lead: HTML below the title.
-        made_by: the command that made it, for the last line.
-        scripts: Content-Security-Policy sources of the scripts that may run, also in frames.
+    The last line names the command that made it. `scripts` are Content-Security-Policy sources of
+    the scripts that may run, also in frames.
     """
-    policy = "; ".join(
-        (
-            "default-src 'none'",
-            f"script-src {' '.join(scripts)}",
-            "style-src 'unsafe-inline'",
-            "img-src data:",
-            "base-uri 'none'",
-            "form-action 'none'",
-        )
-    )
+    policy = content_policy(" ".join(scripts), "'unsafe-inline'")
     shown = {heading: body for heading, body in sections.items() if body}
     links = "".join(f'<a href="#{_id(heading)}">{text(heading)}</a>' for heading in shown)
     bodies = "".join(
@@ -52,6 +39,12 @@ def document(
         f'<footer class="dim"><p>Made {datetime.now().isoformat(sep=" ", timespec="minutes")} by '
         f"{text(made_by)}.</p></footer></body></html>\n"
     )
+
+
+def content_policy(scripts: str, styles: str, *more: str) -> str:
+    """A Content-Security-Policy that lets nothing else run, and fetches nothing."""
+    sources = (f"script-src {scripts}", f"style-src {styles}", "img-src data:", *more)
+    return "; ".join(("default-src 'none'", *sources, "base-uri 'none'", "form-action 'none'"))
 
 
 def facts(values: Mapping[str, str]) -> str:

@@ -14,6 +14,46 @@ from hackmatrix_rl.errors import ConfigError
 
 Ink = str
 
+Theme = dict[Ink, str]
+"""The colour of each ink, as #rrggbb."""
+_COLOURS = {  # on a light page, on a dark page
+    "background": ("#ffffff", "#0d1117"),
+    "board": ("#cfd6e3", "#05070b"),
+    "cell": ("#f7f9fc", "#1a2130"),
+    "cell_siphoned": ("#e3e0f2", "#2a2547"),
+    "rule": ("#8a93a5", "#6b7588"),
+    "text": ("#111827", "#f1f5f9"),
+    "muted": ("#576175", "#a3aec0"),
+    "player": ("#0b5bd3", "#4cc2ff"),
+    "on_player": ("#ffffff", "#04202f"),
+    "data": ("#64708a", "#8592ab"),
+    "on_data": ("#ffffff", "#0b0f18"),
+    "program": ("#1f2a44", "#dbe4f3"),
+    "on_program": ("#ffffff", "#10172a"),
+    "question": ("#576175", "#a3aec0"),
+    "virus": ("#c2410c", "#ff9d4d"),
+    "daemon": ("#9f1239", "#ff7a85"),
+    "glitch": ("#a21caf", "#f0a6fb"),
+    "cryptog": ("#5b21b6", "#bba6ff"),
+    "on_enemy": ("#ffffff", "#1b0d1c"),
+    "transmission": ("#8a3b12", "#ffb98a"),
+    "credits": ("#96660a", "#f5c542"),
+    "energy": ("#0e7490", "#3edcf5"),
+    "siphon": ("#0f766e", "#2dd4bf"),
+    "exit": ("#15803d", "#5be08a"),
+    "hp": ("#d61f3a", "#ff5d73"),
+    "danger": ("#d3122a", "#ff4d5e"),
+    "on_danger": ("#ffffff", "#1c0206"),
+    "shot": ("#0b5bd3", "#4cc2ff"),
+}
+THEMES: dict[str, Theme] = {
+    name: {ink: both[number] for ink, both in _COLOURS.items()}
+    for number, name in enumerate(("light", "dark"))
+}
+"""The themes by name."""
+_WIDTH = 960.0
+_FOOT = 34.0
+
 
 @dataclass(frozen=True, kw_only=True)
 class _Outlined:
@@ -91,56 +131,11 @@ class Drawing:
     title: str
 
 
-Theme = dict[Ink, str]
-"""The colour of each ink, as #rrggbb."""
-
-_COLOURS = {  # on a light page, on a dark page
-    "background": ("#ffffff", "#0d1117"),
-    "board": ("#cfd6e3", "#05070b"),
-    "cell": ("#f7f9fc", "#1a2130"),
-    "cell_siphoned": ("#e3e0f2", "#2a2547"),
-    "rule": ("#8a93a5", "#6b7588"),
-    "text": ("#111827", "#f1f5f9"),
-    "muted": ("#576175", "#a3aec0"),
-    "player": ("#0b5bd3", "#4cc2ff"),
-    "on_player": ("#ffffff", "#04202f"),
-    "data": ("#64708a", "#8592ab"),
-    "on_data": ("#ffffff", "#0b0f18"),
-    "program": ("#1f2a44", "#dbe4f3"),
-    "on_program": ("#ffffff", "#10172a"),
-    "question": ("#576175", "#a3aec0"),
-    "virus": ("#c2410c", "#ff9d4d"),
-    "daemon": ("#9f1239", "#ff7a85"),
-    "glitch": ("#a21caf", "#f0a6fb"),
-    "cryptog": ("#5b21b6", "#bba6ff"),
-    "on_enemy": ("#ffffff", "#1b0d1c"),
-    "transmission": ("#8a3b12", "#ffb98a"),
-    "credits": ("#96660a", "#f5c542"),
-    "energy": ("#0e7490", "#3edcf5"),
-    "siphon": ("#0f766e", "#2dd4bf"),
-    "exit": ("#15803d", "#5be08a"),
-    "hp": ("#d61f3a", "#ff5d73"),
-    "danger": ("#d3122a", "#ff4d5e"),
-    "on_danger": ("#ffffff", "#1c0206"),
-    "shot": ("#0b5bd3", "#4cc2ff"),
-}
-
-THEMES: dict[str, Theme] = {
-    name: {ink: both[number] for ink, both in _COLOURS.items()}
-    for number, name in enumerate(("light", "dark"))
-}
-"""The themes by name."""
-
-
 def find_theme(name: str, *more: str) -> Theme:
     """The theme of that name, or a ConfigError that also lists `more` names."""
     if name not in THEMES:
         raise ConfigError(f"theme {name!r} does not exist; there are {', '.join((*THEMES, *more))}")
     return THEMES[name]
-
-
-_WIDTH = 960.0
-_FOOT = 34.0
 
 
 def grid(drawings: Sequence[Drawing], *, more: int = 0) -> Drawing:

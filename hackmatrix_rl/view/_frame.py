@@ -26,12 +26,10 @@ class Cell:
     """One cell.
 
     Attributes:
-        content: what it holds.
         points: points of a data block, else 0.
         program: the program of a program block, else `None`.
         spawn_count: transmissions that siphoning the block calls.
-        credits: 0..3, also under a block.
-        energy: 0..3, also under a block.
+        credits: 0..3, also under a block, like `energy`.
         siphoned: whether a siphon has reached the cell.
         siphon_center: whether the player has siphoned from here.
         known: whether the numbers above are known: false for a question block in `Frame.seen`.

@@ -214,12 +214,8 @@ def save_gif(
 ) -> None:
     """Writes drawings of one size as an animation that repeats. The last one stays 2 s longer.
 
-    Args:
-        drawings: at least one.
-        path: the file.
-        theme: `light` or `dark`.
-        seconds_per_frame: for which a drawing stays, in steps of 0.01.
-        scale: image pixels for a pixel of a drawing.
+    A drawing stays for `seconds_per_frame`, in steps of 0.01. `scale` is the number of image pixels
+    for a pixel of a drawing; the theme is `light` or `dark`.
 
     Raises:
         ConfigError: there is no such theme, or no drawing.

@@ -37,9 +37,7 @@ class Picture:
     def save(self, path: str | Path, *, scale: float = 2.0) -> None:
         """Writes the picture as `.svg` or `.png`. The theme `auto` is `light` here.
 
-        Args:
-            path: the file.
-            scale: pixels of a PNG image for a pixel of the drawing.
+        A PNG image has `scale` pixels for a pixel of the drawing.
 
         Raises:
             ConfigError: the name ends in something else.

@@ -1,8 +1,7 @@
 """Games move by move: played, replayed, and what an agent thinks of them."""
 
 from hackmatrix_rl.view.replays._chosen import ChosenGame, choose_games, parse_choice, replays_of
-from hackmatrix_rl.view.replays._match import Match, Moment, Seed, game_seed
-from hackmatrix_rl.view.replays._mind import Mind, Opinion
+from hackmatrix_rl.view.replays._match import Match, Mind, Moment, Opinion, Seed, game_seed
 from hackmatrix_rl.view.replays._page import (
     Film,
     Json,

@@ -13,14 +13,17 @@ from typing import Any
 from hackmatrix_rl.game import FIRST_PROGRAM, SIPHON, SPECS, Action, Program
 from hackmatrix_rl.view._actions import KEYS, why_not
 from hackmatrix_rl.view._board_drawing import draw, place_of
+from hackmatrix_rl.view._document import content_policy
 from hackmatrix_rl.view._frame import Frame
 from hackmatrix_rl.view._signs import UNICODE
 from hackmatrix_rl.view._svg import FONT, css_variables, svg_fragments
-from hackmatrix_rl.view.replays._match import Match, Moment
-from hackmatrix_rl.view.replays._mind import Mind, Opinion
+from hackmatrix_rl.view.replays._match import Match, Mind, Moment, Opinion
 from hackmatrix_rl.view.replays._replay import Replay
 
 Json = dict[str, Any]
+
+_SCRIPTS = ("words.js", "panels.js", "timeline.js", "page.js")
+_LIVE_SCRIPTS = ("programs.js", "server.js", "live.js")
 
 
 class Film:
@@ -101,11 +104,9 @@ def _action_data(action: Action) -> Json:
 
 
 def _facts(frame: Frame) -> Json:
+    names = ("stage", "turn", "hp", "score", "credits", "energy", "data_siphons")
     return {
-        **{
-            name: getattr(frame, name)
-            for name in ("stage", "turn", "hp", "score", "credits", "energy", "data_siphons")
-        },
+        **{name: getattr(frame, name) for name in names},
         "attack": frame.attack_damage,
         "cell": frame.player_cell,
         "task": None if frame.scheduled_tasks_disabled else frame.next_scheduled_task_turn,
@@ -121,12 +122,6 @@ def _number(number: float) -> float | int | str:
     return round(number, 4)
 
 
-_SCRIPTS = ("words.js", "panels.js", "timeline.js", "page.js")
-_LIVE_SCRIPTS = ("programs.js", "server.js", "live.js")
-_STYLES = ("page.css",)
-_LIVE_STYLES = ("live.css",)
-
-
 def page_of(
     match: Match,
     *,
@@ -138,36 +133,20 @@ def page_of(
     """A game as one HTML file: it works from the disk, and fetches nothing.
 
     It plays the game, and shows for each move its name, its reward by term, and what the agents
-    make of the position.
-
-    Args:
-        match: the game.
-        minds: agents by name, whose opinions it shows.
-        player: who played, in words.
-        title: by default the game in a line.
-        on_move: told the number of positions written, and of all positions.
+    in `minds` make of the position. The title is by default the game in a line. `on_move` is told
+    the number of positions written, and of all positions.
     """
     film = Film()
     moments = []
     for number, moment in enumerate(match.moments):
-        opinions = {
-            name: opinion_data(mind.opinion(number))
-            for name, mind in (minds or {}).items()
-            if moment.end is None
-        }
+        asked = (minds or {}) if moment.end is None else {}
+        opinions = {name: opinion_data(mind.opinion(number)) for name, mind in asked.items()}
         moments.append(film.moment(moment) | ({"opinions": opinions} if opinions else {}))
         on_move(number + 1, len(match.moments))
     replay = Replay.of(match, player=player)
-    return whole_page(
-        {
-            **rules_data(match),
-            "title": title or replay.summary(),
-            "player": player,
-            "replay": replay.as_dict(),
-            "shapes": film.shapes,
-            "moments": moments,
-        }
-    )[0]
+    told = {"title": title or replay.summary(), "player": player, "replay": replay.as_dict()}
+    game = {**rules_data(match), **told, "shapes": film.shapes, "moments": moments}
+    return whole_page(game)[0]
 
 
 def whole_page(data: Mapping[str, Any], *, live: bool = False) -> tuple[str, str]:
@@ -177,18 +156,9 @@ def whole_page(data: Mapping[str, Any], *, live: bool = False) -> tuple[str, str
     is fetched. With `live` the page may speak with the server that it came from.
     """
     script = _script(live=live)
-    style = f"{_colours()}\n{_joined([*_STYLES, *(_LIVE_STYLES if live else ())])}"
-    policy = "; ".join(
-        [
-            "default-src 'none'",
-            f"script-src {_hash(script)}",
-            f"style-src {_hash(style)}",
-            "img-src data:",
-            "connect-src 'self'" if live else "connect-src 'none'",
-            "base-uri 'none'",
-            "form-action 'none'",
-        ]
-    )
+    style = f"{_colours()}\n{_joined(['page.css', *(['live.css'] if live else [])])}"
+    connect = "connect-src 'self'" if live else "connect-src 'none'"
+    policy = content_policy(_hash(script), _hash(style), connect)
     parts = {
         "title": html.escape(str(data["title"])),
         "policy": html.escape(policy),

@@ -142,9 +142,7 @@ class Replay:
     ) -> Match:
         """Plays the game again: its first moves, or all, and then the end is checked.
 
-        Args:
-            move: number of moves to play.
-            on_move: told the number of moves played, and of all moves.
+        `on_move` is told the number of moves played, and of all moves.
 
         Raises:
             ConfigError: the replay has fewer moves; a move is not legal; or the game ends

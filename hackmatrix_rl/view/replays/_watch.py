@@ -12,8 +12,7 @@ from hackmatrix_rl.evaluation import Agent, PolicyAgent, check_player
 from hackmatrix_rl.system import write_whole
 from hackmatrix_rl.view._board_drawing import draw
 from hackmatrix_rl.view._raster import save_gif, save_mp4
-from hackmatrix_rl.view.replays._match import Match
-from hackmatrix_rl.view.replays._mind import Mind
+from hackmatrix_rl.view.replays._match import Match, Mind
 from hackmatrix_rl.view.replays._page import page_of
 
 HEIGHT = 760

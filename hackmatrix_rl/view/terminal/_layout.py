@@ -19,6 +19,10 @@ from hackmatrix_rl.view.replays import Moment, Opinion
 _SMALLEST = 0.0005  # terms below it print as 0
 _RAREST = 0.005  # so do probabilities
 
+_TITLE = "H A C K M A T R I X"
+LEAST_WIDTH, LEAST_HEIGHT = 80, 24
+_WIDEST = 120  # columns; longer lines are hard to read
+
 
 def action_name(action: Action, signs: Signs) -> str:
     """The action by name; a direction with its arrow."""
@@ -68,11 +72,6 @@ def _searched(opinion: Opinion, signs: Signs) -> list[str]:
         + (f" {number(values[action], signs)}" if action in values else "")
         for action in visits or values
     ]
-
-
-_TITLE = "H A C K M A T R I X"
-LEAST_WIDTH, LEAST_HEIGHT = 80, 24
-_WIDEST = 120  # columns; longer lines are hard to read
 
 
 @dataclass(frozen=True)

@@ -167,13 +167,11 @@ def end_screen(
 def _result(match: Match, mine: Score, known: list[Score], notes: list[str], signs: Signs) -> Text:
     said = {"won": "You have won!", "died": "You died."}.get(mine.end, f"The end: {mine.end}.")
     moves = "1 move" if mine.moves == 1 else f"{mine.moves} moves"
+    total = number(match.total_reward, signs)
     lines = [
         styled(""),
         styled(f"  {said}", STYLES["title"]),
-        styled(
-            f"  Score {mine.score}, stage {mine.stage}, {moves}, "
-            f"return {number(match.total_reward, signs)}"
-        ),
+        styled(f"  Score {mine.score}, stage {mine.stage}, {moves}, return {total}"),
         styled(""),
         *(styled(f"  {note}", STYLES["aim"]) for note in notes),
         styled("      score  stage  moves   return  end     date        help", STYLES["title"]),

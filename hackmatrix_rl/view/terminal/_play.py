@@ -123,12 +123,9 @@ class PlayApp(TerminalApp):
         self.push_screen(screen, self._after_the_end)
 
     def _after_the_end(self, answer: str | None) -> None:
-        if answer == "N":
-            self._again()
-        elif answer == "q":
-            self._leave()
-        elif answer == "S":
-            self._save()
+        acts = {"N": self._again, "q": self._leave, "S": self._save}
+        if answer in acts:
+            acts[answer]()
 
     # Keys.
 
@@ -251,17 +248,8 @@ class PlayApp(TerminalApp):
         if match is None:
             self._view.show(Page(None, None, message=said, keys=" ? rules  q quit"))
             return
-        earlier = [move_line(each, self.signs) for each in reversed(match.moments[-60:-1])]
-        self._view.show(
-            Page(
-                match.now.frame,
-                match.now.mask,
-                lines=(move_line(match.now, self.signs),),
-                message=said,
-                history=earlier,
-                keys=_KEYS,
-            )
-        )
+        newest, *earlier = [move_line(each, self.signs) for each in reversed(match.moments[-60:])]
+        self._view.show(Page(match.now.frame, match.now.mask, (newest,), said, earlier, _KEYS))
 
 
 def _free_name(match: Match) -> Path:

@@ -69,16 +69,9 @@ def watch_in_terminal(
     """Shows an agent play: the board, each move by name, its reward, and what the agent thinks.
 
     Space pauses, the left and right arrows step, + and - change the speed, q ends. Moves that the
-    game has already are shown first. Where there is no terminal, or the console is not one, each
-    move is printed as a line, and then the last board.
-
-    Args:
-        match: the game.
-        mind: the agent, which follows this game; `None` shows no thoughts.
-        name: the agent's name.
-        seconds_per_move: time between two moves.
-        plays: whether the agent plays the game on to its end.
-        console: takes the lines where there is no terminal; by default standard output.
+    game has already are shown first; with `plays`, the agent plays it on to its end. Without a mind
+    there are no thoughts. Where there is no terminal, or the console (by default standard output)
+    is not one, each move is printed as a line, and then the last board.
 
     Raises:
         ConfigError: the agent raised it.

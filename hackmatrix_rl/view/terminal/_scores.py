@@ -36,11 +36,6 @@ class Score:
     seed: str
     help: str
 
-    @property
-    def rank(self) -> tuple[int, int, int]:
-        """The better game has the larger one: score, then stage, then fewer moves."""
-        return (self.score, self.stage, -self.moves)
-
 
 class ScoreTable:
     """The table of scores in a file, whose folder is made. Several processes may add to it at once.
@@ -64,13 +59,15 @@ class ScoreTable:
             self._file.parent.mkdir(parents=True, exist_ok=True)
             with _locked(self._file.with_name(f"{self._file.name}.lock")):
                 known, said = self._read()
-                known = sorted([*known, score], key=lambda each: each.rank, reverse=True)[:MOST]
-                games = [asdict(each) for each in known]
+                # The better game has the larger key: score, then stage, then fewer moves.
+                known.append(score)
+                known.sort(key=lambda each: (each.score, each.stage, -each.moves), reverse=True)
+                games = [asdict(each) for each in known[:MOST]]
                 write_json(self._file, {"format": FORMAT, "games": games})
         except OSError as error:
             why = error.strerror or error
             return [score], f"This game is not in the table of scores: {self._file}: {why}."
-        return known, said
+        return known[:MOST], said
 
     def _read(self) -> tuple[list[Score], str]:
         try:

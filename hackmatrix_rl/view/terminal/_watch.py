@@ -114,14 +114,7 @@ class WatchApp(TerminalApp):
     def _show(self) -> None:
         self._drawn = time.monotonic()
         state = "paused" if self.paused else f"{self.seconds:.2g} s"
-        earlier = reversed(self.match.moments[max(0, self.at - 60) : self.at])
-        self._view.show(
-            Page(
-                self._moment.frame,
-                self._moment.mask,
-                lines=(move_line(self._moment, self.signs),),
-                message=self._thoughts(),
-                history=[move_line(each, self.signs) for each in earlier],
-                keys=f"{_KEYS}  {state}",
-            )
-        )
+        shown, keys = self.match.moments[max(0, self.at - 60) : self.at + 1], f"{_KEYS}  {state}"
+        here, *earlier = [move_line(each, self.signs) for each in reversed(shown)]
+        now = self._moment
+        self._view.show(Page(now.frame, now.mask, (here,), self._thoughts(), earlier, keys))

@@ -39,6 +39,10 @@ _HEADERS = {
     "x-frame-options": "DENY",
 }
 
+_log = logging.getLogger(__name__)
+_COUNT = 2**53
+_LONGEST_NAME = 500
+
 
 class Guard:
     """Refuses requests without the token, for another host, or from another site.
@@ -102,12 +106,6 @@ def _with_headers(send: Send) -> Send:
         await send(message)
 
     return sending
-
-
-_log = logging.getLogger(__name__)
-
-_COUNT = 2**53
-_LONGEST_NAME = 500
 
 
 class _BadRequestError(Exception):

@@ -56,15 +56,10 @@ def serve(
     browser: bool = True,
     report: Callable[[str], None] = print,
 ) -> bool:
-    """Serves the page until Ctrl-C.
+    """Serves the page on 127.0.0.1 until Ctrl-C; port 0 takes any free one.
 
-    Args:
-        find_player: finds agents by name; a `ConfigError` says that there is none.
-        port: on 127.0.0.1; 0 takes any free one.
-        seed: of the first game; by default drawn.
-        agent: the name of an agent that plays from the start.
-        browser: whether to open the user's browser.
-        report: takes lines for the user.
+    `find_player` raises a ConfigError if it finds no agent of a name. The seed of the first game is
+    drawn by default; an `agent` plays from the start. `report` takes lines for the user.
 
     Returns:
         Whether nothing runs any more. Otherwise a thread compiles or plays, and the process has

@@ -1,11 +1,9 @@
 """A game that a person and an agent play in turn, and the thread that plays it."""
 
-import queue
 import secrets
-import threading
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -15,22 +13,23 @@ from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.evaluation import Agent
 from hackmatrix_rl.view.replays import Film, Json, Match, Mind, Replay, opinion_data, rules_data
 
+FindPlayer = Callable[[str], tuple[Agent | ActorCritic, HackMatrix]]
+"""Finds a player by its name; a `ConfigError` says that there is none."""
+PERSON = "a person"
+
 
 class Worker:
-    """One thread for all jobs, so that none needs a lock. It does not keep the process alive."""
+    """One thread for all jobs, so that none needs a lock."""
 
     def __init__(self) -> None:
-        self._jobs: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = queue.SimpleQueue()
+        self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="hackmatrix-rl ui")
         self._doing = ""
         self._since = 0.0
         self._running = False
-        threading.Thread(target=self._run, name="hackmatrix-rl ui", daemon=True).start()
 
     def submit(self, job: Callable[[], Any]) -> Future[Any]:
         """Queues a job; the future has its result or its exception."""
-        future: Future[Any] = Future()
-        self._jobs.put((job, future))
-        return future
+        return self._pool.submit(self._do, job)
 
     def say(self, doing: str) -> None:
         """Says what the running job does now, in words; empty for nothing."""
@@ -49,25 +48,13 @@ class Worker:
         doing = self._doing
         return doing, time.monotonic() - self._since if doing else 0.0
 
-    def _run(self) -> None:
-        while True:
-            job, future = self._jobs.get()
-            if not future.set_running_or_notify_cancel():
-                continue
-            self._running = True
-            try:
-                future.set_result(job())
-            except BaseException as error:
-                future.set_exception(error)
-            finally:
-                self._running = False
-                self.say("")
-
-
-FindPlayer = Callable[[str], tuple[Agent | ActorCritic, HackMatrix]]
-"""Finds a player by its name; a `ConfigError` says that there is none."""
-
-PERSON = "a person"
+    def _do(self, job: Callable[[], Any]) -> Any:
+        self._running = True
+        try:
+            return job()
+        finally:
+            self._running = False
+            self.say("")
 
 
 class Table:
