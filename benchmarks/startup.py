@@ -25,7 +25,7 @@ import equinox, jax
 marks.append(time.perf_counter())
 import hackmatrix_rl
 marks.append(time.perf_counter())
-from hackmatrix_rl.system._compilation_cache import enable_compilation_cache
+from hackmatrix_rl.system._devices import enable_compilation_cache
 from hackmatrix_rl.runs._compose import compose, run_keys
 from hackmatrix_rl.system._devices import cut_cpu
 from hackmatrix_rl.config._presets import make_config

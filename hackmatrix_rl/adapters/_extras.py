@@ -11,12 +11,7 @@ from hackmatrix_rl.errors import ConfigError
 
 
 def require(package: str, *, extra: str, caller: str) -> ModuleType:
-    """Imports a package that comes with an extra.
-
-    Args:
-        package: what is imported.
-        extra: the extra that installs it.
-        caller: what the message calls the function or flag that needs it.
+    """Imports a package that comes with an extra; `caller` is what the message says needs it.
 
     Raises:
         ConfigError: it is not installed, or something that it needs is not.

@@ -1,9 +1,10 @@
-"""Vector environments of gymnasium in this package: they stay in Python, and JAX calls them."""
+"""Games of gymnasium and NeuroGym in this package: they stay in Python, and JAX calls them."""
 
 import itertools
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import partial
 from typing import Any, final
 
 import equinox as eqx
@@ -11,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.experimental import io_callback
-from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
+from jaxtyping import Array, Float32, Int32, Key, PyTree
 
 from hackmatrix_rl.adapters._extras import require
 from hackmatrix_rl.env import (
@@ -29,14 +30,7 @@ KEPT = 8
 
 
 class HostState(eqx.Module):
-    """The state of a batch of games that Python holds.
-
-    Attributes:
-        batch: the number of the batch, the same for each of its games.
-        step: steps that it has taken, likewise. A batch is stepped in order, and never twice.
-        total_reward: of the current episodes.
-        length: steps of the current episodes.
-    """
+    """A batch of games that Python holds: its number, and its step. None is stepped twice."""
 
     batch: Int32[Array, " num_envs"]
     step: Int32[Array, " num_envs"]
@@ -45,39 +39,32 @@ class HostState(eqx.Module):
 
 
 class Host:
-    """The running batches of games, by number.
-
-    Args:
-        make: as the attribute.
-        check: raises unless what it makes can be played.
+    """The running batches of games, by number; `make` makes a vector environment of some size.
 
     Attributes:
-        make: makes a vector environment of some size, or what has its methods.
         masked: whether `info["action_mask"]` tells the legal actions.
         shape: an observation's leaves, as JAX holds them.
-        num_actions: of one game.
-        first_action: the number of the first one.
+        first_action: the number of the first action.
     """
 
     def __init__(
         self, make: Callable[[int], Any], check: Callable[[Any], None] | None = None
     ) -> None:
+        from gymnasium import spaces
+
         self.make = make
         one = make(1)
         try:
             (_check if check is None else check)(one)
-            _check_actions(one)
+            if not isinstance(one.single_action_space, spaces.Discrete):
+                wrong = f"actions are {one.single_action_space}; this package needs Discrete ones"
+                raise ValueError(wrong)
             _, info = one.reset(seed=[0])
             space = one.single_observation_space
             self.first_action = int(one.single_action_space.start)
             self.num_actions = int(one.single_action_space.n)
             self.masked = np.shape(info.get("action_mask")) == (1, self.num_actions)
-            self.shape = jax.tree.map(
-                lambda box: jax.ShapeDtypeStruct(
-                    box.shape, jax.dtypes.canonicalize_dtype(box.dtype)
-                ),
-                _leaves(space),
-            )
+            self.shape = _leaves(space)
         finally:
             one.close()
         self._lock = threading.Lock()
@@ -124,15 +111,9 @@ class Host:
             jax.tree.map(lambda old, new, game=game: old.__setitem__(game, new), last, final)
             if self.masked:
                 last_mask[game] = info["final_info"]["action_mask"][game]
-        return (
-            now,
-            last,
-            mask,
-            last_mask,
-            np.asarray(reward, np.float32),
-            np.asarray(terminated, bool),
-            np.asarray(truncated, bool) & ~np.asarray(terminated, bool),
-        )
+        terminated = np.asarray(terminated, bool)
+        truncated = np.asarray(truncated, bool) & ~terminated
+        return now, last, mask, last_mask, np.asarray(reward, np.float32), terminated, truncated
 
     def _mask(self, info: dict[str, Any], count: int) -> np.ndarray:
         if self.masked:
@@ -144,13 +125,13 @@ class Host:
 
 
 def _leaves(space: Any) -> Any:
-    """The boxes of a space of observations."""
+    """The boxes of a space of observations, as shapes of arrays that JAX holds."""
     from gymnasium import spaces
 
     if isinstance(space, spaces.Dict):
         return {name: _leaves(part) for name, part in space.items()}
     if isinstance(space, spaces.Box):
-        return space
+        return jax.ShapeDtypeStruct(space.shape, jax.dtypes.canonicalize_dtype(space.dtype))
     raise ValueError(
         f"observations are {space}; from_gymnasium reads Box, and Dict of these. "
         "gymnasium.wrappers.FlattenObservation makes a Box of others"
@@ -170,16 +151,6 @@ def _check(games: Any) -> None:
         )
 
 
-def _check_actions(games: Any) -> None:
-    """Raises unless the actions are numbers."""
-    from gymnasium import spaces
-
-    if not isinstance(games.single_action_space, spaces.Discrete):
-        raise ValueError(
-            f"actions are {games.single_action_space}; this package needs Discrete ones"
-        )
-
-
 @final
 class GymnasiumGames(Environment):
     """A vector environment of gymnasium. Python plays it, so it is slower than any game in JAX.
@@ -190,9 +161,6 @@ class GymnasiumGames(Environment):
 
     Source: Towers et al. 2024, "Gymnasium: a standard interface for reinforcement learning
     environments".
-
-    Attributes:
-        host: the games.
     """
 
     host: Host = eqx.field(static=True)
@@ -214,11 +182,7 @@ class GymnasiumGames(Environment):
         """Begins a new batch."""
         num_envs = keys.shape[0]
         seeds = jax.vmap(lambda key: jax.random.bits(key, dtype=jnp.uint32))(keys) >> np.uint32(1)
-        shapes = (
-            jax.ShapeDtypeStruct((num_envs,), jnp.int32),
-            self._batch_of(num_envs),
-            self._masks_of(num_envs),
-        )
+        shapes = (jax.ShapeDtypeStruct((num_envs,), jnp.int32), *self._shapes(num_envs))
         number, seen, mask = io_callback(self.host.reset, shapes, seeds)
         zero = jnp.zeros(num_envs, jnp.float32)
         no = jnp.zeros(num_envs, bool)
@@ -232,45 +196,28 @@ class GymnasiumGames(Environment):
         """Plays one action in each game."""
         check_actions(actions, keys)
         num_envs = keys.shape[0]
-        batch, masks = self._batch_of(num_envs), self._masks_of(num_envs)
+        batch, masks = self._shapes(num_envs)
         flags = jax.ShapeDtypeStruct((num_envs,), bool)
         reward = jax.ShapeDtypeStruct((num_envs,), jnp.float32)
         shapes = (batch, batch, masks, masks, reward, flags, flags)
         played = io_callback(self.host.step, shapes, state.batch, state.step, actions)
         *_, reward, terminated, truncated = played
-        after = HostState(
-            state.batch, state.step + 1, state.total_reward + reward, state.length + 1
-        )
+        total, length = state.total_reward + reward, state.length + 1
+        after = HostState(state.batch, state.step + 1, total, length)
         done = terminated | truncated
-        shown = HostState(
-            after.batch,
-            after.step,
-            jnp.where(done, 0.0, after.total_reward),
-            jnp.where(done, 0, after.length),
-        )
-        return shown, _timestep(after, played)
+        total, length = jnp.where(done, 0.0, total), jnp.where(done, 0, length)
+        return HostState(after.batch, after.step, total, length), _timestep(after, played)
 
-    def _batch_of(self, num_envs: int) -> PyTree:
-        return jax.tree.map(
+    def _shapes(self, num_envs: int) -> tuple[PyTree, jax.ShapeDtypeStruct]:
+        """The observations and the masks of a batch."""
+        batch = jax.tree.map(
             lambda leaf: jax.ShapeDtypeStruct((num_envs, *leaf.shape), leaf.dtype), self.host.shape
         )
-
-    def _masks_of(self, num_envs: int) -> Any:
-        return jax.ShapeDtypeStruct((num_envs, self.host.num_actions), bool)
+        return batch, jax.ShapeDtypeStruct((num_envs, self.host.num_actions), bool)
 
 
-def _timestep(
-    last: HostState,
-    played: tuple[
-        PyTree,
-        PyTree,
-        Bool[Array, "num_envs actions"],
-        Bool[Array, "num_envs actions"],
-        Float32[Array, " num_envs"],
-        Bool[Array, " num_envs"],
-        Bool[Array, " num_envs"],
-    ],
-) -> Timestep:
+def _timestep(last: HostState, played: Any) -> Timestep:
+    """The timestep of what `Host.step` returns."""
     seen, last_seen, mask, last_mask, reward, terminated, truncated = played
     return Timestep(
         observation=seen,
@@ -313,3 +260,66 @@ def from_gymnasium(make: str | Callable[[int], Any], **settings: Any) -> Gymnasi
         return gymnasium.make_vec(make, num_envs=count, **given)
 
     return GymnasiumGames(Host(by_name))
+
+
+class Trials:
+    """Tasks of NeuroGym side by side, with the methods of a gymnasium `VectorEnv`.
+
+    NeuroGym begins the next trial in the step that ends one, and shows its first position. So
+    nobody sees the last position of a trial; an end by the rules does not need it.
+    """
+
+    def __init__(self, make: Callable[[], Any], count: int) -> None:
+        self._tasks = [make() for _ in range(count)]
+        for task in self._tasks:
+            if not hasattr(task.unwrapped, "new_trial"):
+                raise ValueError(f"{task.unwrapped} has no trials; expected a neurogym.TrialEnv")
+        self.single_observation_space = self._tasks[0].observation_space
+        self.single_action_space = self._tasks[0].action_space
+
+    def reset(self, *, seed: list[int]) -> tuple[np.ndarray, dict[str, Any]]:
+        """Begins a trial of each task, with its own seed. NeuroGym plays its first step."""
+        seen = []
+        for task, own in zip(self._tasks, seed, strict=True):
+            task.unwrapped.seed(own)
+            seen.append(task.reset(seed=own)[0])
+        return np.stack(seen), {}
+
+    def step(
+        self, actions: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        """Plays an action in each; a trial that ends is terminated."""
+        played = [task.step(int(action)) for task, action in zip(self._tasks, actions, strict=True)]
+        seen = np.stack([each[0] for each in played])
+        reward = np.asarray([each[1] for each in played], np.float32)
+        terminated = np.asarray([each[4]["new_trial"] or each[2] for each in played], bool)
+        return seen, reward, terminated, np.zeros_like(terminated), {"final_obs": seen}
+
+    def close(self) -> None:
+        """Closes the tasks."""
+        for task in self._tasks:
+            task.close()
+
+
+def from_neurogym(make: str | Callable[[], Any], **settings: Any) -> GymnasiumGames:
+    """Tasks of NeuroGym as an `Environment` of this package; slower, since Python plays them.
+
+    Each trial is an episode, which ends by the rules. NeuroGym needs an old gymnasium, so it is an
+    extra that does not go together with `gymnasium`.
+
+    Source: Molano-Mazon et al. 2022, "NeuroGym: an open resource for developing and sharing
+    neuroscience tasks".
+
+    Args:
+        make: a name, such as `"DelayMatchSample-v0"`; or a function that makes a
+            `neurogym.TrialEnv`.
+        settings: passed to the task of that name, such as `sigma=0.0` or `timing={...}`.
+
+    Raises:
+        ConfigError: neurogym is not installed.
+        ValueError: the task has no trials, or actions or observations are of a kind that this
+            package does not read.
+    """
+    neurogym = require("neurogym", extra="neurogym", caller="from_neurogym")
+    one = partial(neurogym.make, make, **settings) if isinstance(make, str) else make
+    return GymnasiumGames(Host(partial(Trials, one), check=lambda games: None))

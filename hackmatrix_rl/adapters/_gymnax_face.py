@@ -13,12 +13,7 @@ from hackmatrix_rl.env import SingleGame
 
 @struct.dataclass
 class FaceState(environment.EnvState):
-    """The state of one game.
-
-    Attributes:
-        game: this package's own.
-        time: number of steps of the episode.
-    """
+    """The state of one game, and the number of steps of the episode."""
 
     game: Any
     time: Any
@@ -26,11 +21,7 @@ class FaceState(environment.EnvState):
 
 @struct.dataclass
 class FaceParams(environment.EnvParams):
-    """The parameters of a gymnax environment.
-
-    Attributes:
-        max_steps_in_episode: number of steps after which an episode is truncated.
-    """
+    """The number of steps after which an episode is truncated."""
 
     max_steps_in_episode: Any = 1000
 
@@ -38,8 +29,7 @@ class FaceParams(environment.EnvParams):
 class GymnaxFace(environment.Environment[FaceState, FaceParams]):
     """A `SingleGame` with the interface of gymnax 1.0. Observations are vectors of features.
 
-    What gymnax has no place for, the mask of legal actions, is in `info["action_mask"]` and in
-    `action_mask(state)`.
+    The mask of legal actions is in `info["action_mask"]` and in `action_mask(state)`.
     """
 
     def __init__(self, game: SingleGame[Any]) -> None:

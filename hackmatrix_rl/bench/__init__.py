@@ -3,13 +3,14 @@
 from hackmatrix_rl.bench._benchmark import (
     LEARNING_SIZES,
     Benchmark,
+    SpeedComparison,
     benchmark,
     chosen_sizes,
+    compare_with_pgx,
     device_of,
 )
 from hackmatrix_rl.bench._environment_speed import Speed
 from hackmatrix_rl.bench._full_benchmark import Part, check_sizes, default_sizes, full_benchmark
-from hackmatrix_rl.bench._speed_comparison import SpeedComparison, compare_with_pgx
 
 __all__ = [
     "LEARNING_SIZES",

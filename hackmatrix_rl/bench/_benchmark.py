@@ -1,5 +1,7 @@
-"""The speed of a machine: environment, learning, and whole updates."""
+"""The speed of a machine: environment, learning, whole updates, and a game of pgx beside them."""
 
+import math
+import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,12 +11,22 @@ import equinox as eqx
 import jax
 from jax.sharding import Mesh
 
-from hackmatrix_rl.bench._environment_speed import RandomPlay, Speed, speed_of
+from hackmatrix_rl.adapters import from_pgx
+from hackmatrix_rl.bench._environment_speed import RandomPlay, Speed, Timed, speed_of
 from hackmatrix_rl.config import RolloutConfig, TrainConfig
-from hackmatrix_rl.env import env_keys
-from hackmatrix_rl.runs import compose, run_keys, versions
+from hackmatrix_rl.env import Environment, env_keys
+from hackmatrix_rl.runs import check_played, compose, make_mesh, run_keys, versions
 from hackmatrix_rl.system import peak_memory
 from hackmatrix_rl.training import Trainer, compiler_options
+
+GAME_SIZES = ("max_steps", "max_enemies", "max_transmissions", "history", "num_envs")
+LEARNING_SIZES = (
+    *("num_steps", "updates_per_dispatch", "network", "width", "depth", "precision"),
+    *("update_epochs", "grad_accum", "remat"),
+)
+PGX_GAME = "minatar-asterix"
+STEPS = 128
+"""Steps of each game in a run."""
 
 
 @dataclass(frozen=True)
@@ -27,8 +39,6 @@ class Benchmark:
         dropped_spawns: spawns without room, in the games that ended during the env runs.
         env_episodes: number of these games.
         peak_memory_bytes: peak memory of the device; on a CPU, of the process.
-        device: kind, platform and number of the devices.
-        versions: versions of the packages.
         sizes: settings that change the speed.
     """
 
@@ -60,13 +70,7 @@ class Benchmark:
 def benchmark(
     config: TrainConfig, *, repeats: int, clock: Callable[[], float] = time.perf_counter
 ) -> Benchmark:
-    """Measures speed with the sizes of a run: capacities, number of games, network.
-
-    Args:
-        config: the settings with the sizes.
-        repeats: runs of each measurement.
-        clock: seconds since some moment.
-    """
+    """Measures speed with the sizes of a run: capacities, number of games, network."""
     network_key, training_key = run_keys(config.seed)
     trainer = compose(config, key=network_key)
     trainer.start(training_key)
@@ -92,20 +96,6 @@ def benchmark(
         sizes=chosen_sizes(config, GAME_SIZES + LEARNING_SIZES)
         | ({"num_minibatches": config.minibatches} if isinstance(config, RolloutConfig) else {}),
     )
-
-
-GAME_SIZES = ("max_steps", "max_enemies", "max_transmissions", "history", "num_envs")
-LEARNING_SIZES = (
-    "num_steps",
-    "updates_per_dispatch",
-    "network",
-    "width",
-    "depth",
-    "precision",
-    "update_epochs",
-    "grad_accum",
-    "remat",
-)
 
 
 def chosen_sizes(config: TrainConfig, names: Sequence[str]) -> dict[str, Any]:
@@ -140,13 +130,7 @@ def _learning_speed(
 
 
 def train_speed(trainer: Trainer[Any], config: TrainConfig, repeats: int) -> Speed:
-    """Whole dispatches, as training does them.
-
-    Args:
-        trainer: a started trainer.
-        config: the settings of the trainer.
-        repeats: number of measured dispatches, after one that is not measured.
-    """
+    """Whole dispatches, as training does them, after one that is not measured."""
     compile_seconds = trainer.compile()
     trainer.dispatch(config.updates_per_dispatch)
     runs = [trainer.dispatch(config.updates_per_dispatch) for _ in range(repeats)]
@@ -157,3 +141,103 @@ def device_of(mesh: Mesh) -> dict[str, Any]:
     """The devices of a mesh, for a report."""
     first = mesh.devices.flat[0]
     return {"platform": first.platform, "kind": first.device_kind, "count": mesh.size}
+
+
+@dataclass(frozen=True)
+class SpeedComparison:
+    """The speeds of two environments, measured in turns, with HackMatrix first.
+
+    Attributes:
+        ratios: HackMatrix's speed divided by the other's, for each pair of neighbouring runs.
+        checksums: checksums of all observations, masks and rewards, by name.
+        dropped_spawns: spawns without room, in the HackMatrix games that ended.
+        episodes: number of games that ended, by name.
+        sizes: settings that change the speed.
+    """
+
+    speeds: dict[str, Speed]
+    ratios: tuple[float, ...]
+    checksums: dict[str, int]
+    dropped_spawns: int
+    episodes: dict[str, int]
+    device: dict[str, Any]
+    versions: dict[str, str]
+    sizes: dict[str, Any]
+
+    @property
+    def ratio(self) -> float:
+        """The median of the ratios."""
+        return statistics.median(self.ratios)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The form of `bench --compare pgx --json`."""
+        environments = {
+            name: speed.as_dict()
+            | {"checksum": self.checksums[name], "episodes": self.episodes[name]}
+            for name, speed in self.speeds.items()
+        }
+        pairs = list(self.ratios)
+        ours = next(iter(environments.values()))
+        ours["dropped_spawns"] = self.dropped_spawns
+        return environments | {
+            "ratio": self.ratio,
+            "ratios": {"min": min(pairs), "max": max(pairs), "pairs": pairs},
+            "device": self.device,
+            "versions": self.versions,
+            "sizes": self.sizes,
+        }
+
+
+def compare_with_pgx(
+    config: TrainConfig, *, repeats: int, clock: Callable[[], float] = time.perf_counter
+) -> SpeedComparison:
+    """Measures random play of HackMatrix and of a pgx game in turns.
+
+    Both have the same number of games on the same devices, and a checksum over the results of
+    every step. HackMatrix is compiled as in training, pgx with JAX's default options.
+
+    Raises:
+        ConfigError: pgx is not installed, or the games do not divide over the devices.
+    """
+    name = f"pgx {PGX_GAME}"
+    environments: dict[str, Environment] = {"env": config.environment(), name: from_pgx(PGX_GAME)}
+    devices = make_mesh(config)
+    check_played(config.environment(), math.ceil(config.num_envs / devices.size))
+    keys = env_keys(jax.random.key(config.seed), config.num_envs)
+    plays = {}
+    for each, environment in environments.items():
+        state, timestep = jax.jit(environment.reset)(keys)
+        plays[each] = RandomPlay(
+            environment,
+            state,
+            timestep.mask,
+            mesh=devices,
+            seed=config.seed,
+            # Our options suit our programs; JAX's own suit pgx better.
+            options=None if each == "env" else {},
+            clock=clock,
+        )
+    speeds = in_turns(plays, steps=STEPS, repeats=repeats)
+    tallies = {each: play.tally for each, play in plays.items()}
+    return SpeedComparison(
+        speeds=speeds,
+        ratios=speeds["env"].ratios_to(speeds[name]),
+        checksums={each: int(tally.checksum) for each, tally in tallies.items()},
+        dropped_spawns=int(tallies["env"].dropped),
+        episodes={each: int(tally.episodes) for each, tally in tallies.items()},
+        device=device_of(devices),
+        versions=versions(),
+        sizes=chosen_sizes(config, GAME_SIZES) | {"num_steps": STEPS},
+    )
+
+
+def in_turns(plays: Mapping[str, Timed], *, steps: int, repeats: int) -> dict[str, Speed]:
+    """Measures several objects in turns, run by run, after one run of each that is not measured."""
+    for play in plays.values():
+        play.run(steps)
+    rounds = [tuple(play.run(steps) for play in plays.values()) for _ in range(repeats)]
+    runs = zip(*rounds, strict=True)
+    return {
+        name: Speed(of_one, play.compile_seconds)
+        for (name, play), of_one in zip(plays.items(), runs, strict=True)
+    }

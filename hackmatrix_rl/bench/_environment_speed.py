@@ -23,12 +23,7 @@ from hackmatrix_rl.training.sharding import BY_ENVIRONMENT, REPLICATED
 
 @dataclass(frozen=True)
 class Speed:
-    """The runs of one measurement.
-
-    Attributes:
-        steps_per_second: environment steps per second, of each run.
-        compile_seconds: time to trace and compile, which is not part of a run.
-    """
+    """The runs of one measurement. Tracing and compiling are not part of a run."""
 
     steps_per_second: tuple[float, ...]
     compile_seconds: float
@@ -55,25 +50,13 @@ class Speed:
 
     def as_dict(self) -> dict[str, Any]:
         """The form of `bench --json`."""
-        return {
-            "steps_per_second": {
-                "median": self.median,
-                "min": self.smallest,
-                "max": self.largest,
-                "runs": list(self.steps_per_second),
-            },
-            "compile_seconds": self.compile_seconds,
-        }
+        span = {"median": self.median, "min": self.smallest, "max": self.largest}
+        runs = list(self.steps_per_second)
+        return {"steps_per_second": span | {"runs": runs}, "compile_seconds": self.compile_seconds}
 
 
 class RandomPlayState(eqx.Module):
-    """Sums over the steps of random play.
-
-    Attributes:
-        checksum: checksum of every number of every observation, mask and reward.
-        dropped: spawns without room, in the episodes that ended.
-        episodes: number of these episodes.
-    """
+    """A checksum over all steps of random play, spawns without room, and episodes that ended."""
 
     checksum: UInt32[Array, "*devices"]
     dropped: Int32[Array, "*devices"]
@@ -96,13 +79,10 @@ class RandomPlayState(eqx.Module):
 def random_legal(
     mask: Bool[Array, "num_envs num_actions"], keys: Key[Array, " num_envs"]
 ) -> Int32[Array, " num_envs"]:
-    """A uniformly random legal action for each game.
+    """A uniformly random legal action for each game, among 32 at most.
 
     This must cost little, because the environment is measured. So the mask is one word, and the
     action is found by its bits (a running sum over the mask took eight times as long).
-
-    Raises:
-        ValueError: the mask has more than 32 actions.
     """
     num_actions = mask.shape[1]
     if num_actions > 32:
@@ -118,11 +98,7 @@ def random_legal(
 
 @runtime_checkable
 class Timed(Protocol):
-    """An object with runs that can be timed.
-
-    Attributes:
-        compile_seconds: time to trace and compile, which is not part of a run.
-    """
+    """An object with runs that can be timed."""
 
     compile_seconds: float
 
@@ -133,13 +109,8 @@ class Timed(Protocol):
 class RandomPlay:
     """Random legal play with resets, compiled for some games and timed run by run.
 
-    Every result of a step is used. The games are split over the devices of a mesh; the devices
-    send nothing to each other during play.
-
-    Attributes:
-        program: the compiled run: any number of steps of all games.
-        compile_seconds: time to trace and compile, which is not part of a run.
-        memory: bytes of the program on each device; `None` if unknown.
+    Every result of a step is used. The devices of a mesh share the games evenly, and send nothing
+    to each other during play. By default it is compiled with the options of training.
     """
 
     def __init__(
@@ -153,17 +124,6 @@ class RandomPlay:
         options: Mapping[str, str | bool] | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """Compiles the play.
-
-        Args:
-            environment: the environment to step.
-            state: state of the games at the start; copied.
-            mask: their legal actions.
-            mesh: devices that share the games evenly.
-            seed: seed of the actions and of all chance.
-            options: options of the compiler; by default those of training.
-            clock: seconds since some moment.
-        """
         self._num_envs = mask.shape[0]
         self._by_environment = NamedSharding(mesh, BY_ENVIRONMENT)
         self._clock = clock
@@ -197,11 +157,7 @@ class RandomPlay:
         self._tally = jax.device_put(tally, self._by_environment, may_alias=False)
 
     def run(self, steps: int) -> float:
-        """Plays `steps` steps of each game from the end of the last run.
-
-        Returns:
-            Environment steps per second.
-        """
+        """Plays steps of each game from the end of the last run; returns steps per second."""
         arguments = self._arguments(steps)
         began = self._clock()
         *games, self._tally = jax.block_until_ready(self.program(*arguments))
@@ -216,12 +172,7 @@ class RandomPlay:
 
 
 def play_program(environment: Environment, mesh: Mesh) -> Any:
-    """A jitted function that plays random steps of all games; it donates their state.
-
-    Args:
-        environment: the environment to step.
-        mesh: devices that share the games evenly.
-    """
+    """A jitted function that plays random steps of all games; it donates their state."""
     split = (BY_ENVIRONMENT,) * 3
     return jax.jit(
         jax.shard_map(
@@ -260,12 +211,6 @@ def _play(
 
 
 def speed_of(play: RandomPlay, *, steps: int, repeats: int) -> Speed:
-    """Measures the speed of random play.
-
-    Args:
-        play: the play to measure.
-        steps: steps of each game in a run.
-        repeats: number of measured runs, after one that starts with new games.
-    """
+    """Measures the speed of random play, after a run that starts with new games."""
     play.run(steps)
     return Speed(tuple(play.run(steps) for _ in range(repeats)), play.compile_seconds)

@@ -15,22 +15,20 @@ from hackmatrix_rl.errors._values import (
     check_actions,
     check_array,
     check_key,
+    described,
     difference,
     finite,
+    first_line,
     instance,
     is_key,
-    number,
-    same_structure,
-    truth,
-    whole,
-)
-from hackmatrix_rl.errors._wording import (
-    described,
-    first_line,
     is_ours,
+    number,
     path_in_words,
     place,
+    same_structure,
     summary,
+    truth,
+    whole,
 )
 
 __all__ = [

@@ -29,15 +29,11 @@ class ArgumentError(ValueError):
         raise ArgumentError("{buffer_size} holds no update; use {buffer_size:=64}", buffer_size=8)
 
     In Python it reads `buffer_size 8 holds no update; use buffer_size=64`, and a command says
-    `--buffer-size 8 holds no update; use --buffer-size 64`.
-
-    Args:
-        template: the message. `{name}` is an argument with its value, `{name:only}` its name alone,
-            and `{name:=16}` the argument with another value.
-        arguments: the arguments that the template names.
+    `--buffer-size 8 holds no update; use --buffer-size 64`. In the template, `{name}` is an
+    argument with its value, `{name:only}` its name, and `{name:=16}` it with another value.
 
     Attributes:
-        argument: the name of the first of them.
+        argument: the name of the first argument.
     """
 
     def __init__(self, template: str, /, **arguments: Any) -> None:
@@ -46,11 +42,7 @@ class ArgumentError(ValueError):
         super().__init__(self._told(_in_python))
 
     def as_flags(self, settings: Mapping[str, str] = MappingProxyType({})) -> str:
-        """The message in flags, with a full stop.
-
-        Args:
-            settings: the settings that have other names than the arguments, by argument.
-        """
+        """The message in flags, with a full stop; `settings` renames arguments."""
         said = self._told(lambda name, value: _as_flag(settings.get(name, name), value))
         return f"{said.rstrip('.')}."
 
@@ -100,14 +92,10 @@ def as_given(name: str, value: Any) -> str:
 
 
 def printable(text: str, most: int | None = None) -> str:
-    r"""Text from a file or a stranger, safe to print.
+    r"""Text from a file or a stranger, safe to print, of which at most `most` characters are kept.
 
     Control characters, which a terminal obeys, marks that reorder text, and lone surrogates, which
     nothing can encode, become escapes (`\x1b`, `\u202e`, `\ud800`). Line breaks are among them.
-
-    Args:
-        text: any text.
-        most: characters to keep; `...` stands for the rest. `None` keeps all.
     """
     rest = "" if most is None or len(text) <= most else "..."
     kept = text if most is None else text[:most]

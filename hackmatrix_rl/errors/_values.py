@@ -1,14 +1,77 @@
-"""Checks of single values from users: arrays, keys, actions, counts."""
+"""Checks of single values from users, and words for values and lines of code."""
 
+import inspect
 import math
 import numbers
+import os
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hackmatrix_rl.errors._wording import described, path_in_words, summary
+
+def described(value: Any) -> str:
+    """A value in a few words: `float32 of shape (3,)`, `None`, `the class X`, `a tuple of 2`."""
+    if value is None or isinstance(value, bool):
+        return str(value)
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    if isinstance(value, jax.Array | np.ndarray | np.generic | jax.ShapeDtypeStruct):
+        return f"{value.dtype} of shape {value.shape}"
+    if isinstance(value, int | float | complex | str):
+        return f"{value!r} ({type(value).__name__})"
+    if isinstance(value, tuple | list | dict) and not value:
+        return repr(value)
+    if isinstance(value, tuple | list | dict):
+        return f"a {type(value).__name__} of {len(value)}"
+    if inspect.isroutine(value):
+        return f"the function {getattr(value, '__name__', 'without a name')}"
+    return f"an instance of {type(value).__name__}"
+
+
+def place(owner: Any, method: str) -> str:
+    """A method, or a function, with its file and line: `MyNet.__call__ (nets.py:12)`."""
+    name, found = f"{type(owner).__name__}.{method}", getattr(type(owner), method, None)
+    if inspect.isfunction(owner):
+        name, found = owner.__name__, owner
+    if isinstance(found, property):
+        found = found.fget
+    code = getattr(inspect.unwrap(found), "__code__", None) if callable(found) else None
+    if code is None:
+        return name
+    file = os.path.relpath(code.co_filename)
+    if file.startswith(os.pardir):
+        file = code.co_filename
+    return f"{name} ({file}:{code.co_firstlineno})"
+
+
+def is_ours(value: Any) -> bool:
+    """Whether a value's class is part of this package. The package's tests check such classes."""
+    return type(value).__module__.partition(".")[0] == __name__.partition(".")[0]
+
+
+def path_in_words(name: str, path: Any) -> str:
+    """A leaf by its path in a tree: `observation.grid`, `terms['damage']`."""
+    return f"{name}{jax.tree_util.keystr(path)}"
+
+
+def summary(tree: Any, most: int = 4) -> str:
+    """A tree by its leaves: `.grid uint32 of shape (36,), ...`."""
+    leaves = [
+        f"{jax.tree_util.keystr(path)} {described(leaf)}".strip()
+        for path, leaf in jax.tree.leaves_with_path(tree)
+    ]
+    if not leaves:
+        return described(tree)
+    more = f" and {len(leaves) - most} more" if len(leaves) > most else ""
+    return ", ".join(leaves[:most]) + more
+
+
+def first_line(error: Exception) -> str:
+    """The type and the first line of an error."""
+    said = str(error).strip().partition("\n")[0]
+    return f"{type(error).__name__}: {said.rstrip('.')}"
 
 
 def check_array(
@@ -20,15 +83,10 @@ def check_array(
     axes: int | None = None,
     hint: str = "",
 ) -> None:
-    """Raises unless a value is an array with a given dtype and shape.
+    """Raises unless a value is an array, or the shape of one, with a given dtype and shape.
 
-    Args:
-        said: the beginning of the message, before the description of the value.
-        value: an array, the shape of one, or any other value.
-        dtype: the required dtype.
-        shape: the required shape; `None` for any.
-        axes: the required number of axes if `shape` is `None`.
-        hint: the line to change if the shape is wrong.
+    The message begins with `said`. If the shape is wrong, it ends with the `hint`: the line to
+    change. Without a shape, only the number of axes is checked.
 
     Raises:
         TypeError: the value is not an array.
@@ -68,11 +126,7 @@ def difference(name: str, before: Any, after: Any) -> str | None:
 
 
 def check_actions(actions: Any, keys: Any) -> None:
-    """Raises unless the actions are one whole number for each environment.
-
-    Args:
-        actions: the argument of `step`.
-        keys: the other argument of `step`, one key for each environment.
+    """Raises unless the actions are one whole number for each environment, of which each has a key.
 
     Raises:
         TypeError: the actions are not whole numbers.
@@ -109,14 +163,9 @@ def check_key(key: Any) -> None:
 def whole(name: str, value: Any, minimum: int = 1) -> int:
     """Checks an argument that counts something, and returns it.
 
-    Args:
-        name: name of the argument.
-        value: its value.
-        minimum: the smallest valid value.
-
     Raises:
         TypeError: the value is not a whole number.
-        ValueError: the value is too small.
+        ValueError: the value is smaller than the minimum.
     """
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         is_whole = isinstance(value, float) and value.is_integer()
@@ -129,10 +178,6 @@ def whole(name: str, value: Any, minimum: int = 1) -> int:
 
 def number(name: str, value: Any) -> float:
     """Checks an argument that is a number, or an array of one, and returns it.
-
-    Args:
-        name: name of the argument.
-        value: its value.
 
     Raises:
         TypeError: the value is no number.
@@ -151,10 +196,6 @@ def number(name: str, value: Any) -> float:
 def finite(name: str, value: Any) -> float:
     """Checks an argument that is a finite number, and returns it.
 
-    Args:
-        name: name of the argument.
-        value: its value.
-
     Raises:
         TypeError: the value is no number.
         ValueError: it is NaN or infinite.
@@ -168,10 +209,6 @@ def finite(name: str, value: Any) -> float:
 def truth(name: str, value: Any) -> bool:
     """Checks an argument that is True or False, and returns it.
 
-    Args:
-        name: name of the argument.
-        value: its value.
-
     Raises:
         TypeError: the value is neither. Text such as "no" would count as True.
     """
@@ -181,14 +218,7 @@ def truth(name: str, value: Any) -> bool:
 
 
 def instance(name: str, value: Any, kind: type, example: str) -> None:
-    """Raises a TypeError unless an argument is an instance of a class.
-
-    Args:
-        name: name of the argument.
-        value: its value.
-        kind: the class.
-        example: a correct value, as code.
-    """
+    """Raises a TypeError unless a value is an instance of a class; `example` is one, as code."""
     if isinstance(value, kind):
         return
     if isinstance(value, type) and issubclass(value, kind):

@@ -1,28 +1,31 @@
 """The machine: devices, processes, files, memory, signals, versions of other packages."""
 
 from hackmatrix_rl.system._compatibility import cpu_options, untested_version, wandb_timeouts
-from hackmatrix_rl.system._compilation_cache import enable_compilation_cache
-from hackmatrix_rl.system._deadline import within
-from hackmatrix_rl.system._determinism import make_deterministic
 from hackmatrix_rl.system._devices import (
     chosen_devices,
     cut_cpu,
     describe_device,
+    enable_compilation_cache,
+    make_deterministic,
     select_device,
     unseen_accelerator,
     why_device,
 )
-from hackmatrix_rl.system._exit_codes import ExitCode
+from hackmatrix_rl.system._exits import ExitCode, Interrupts
 from hackmatrix_rl.system._files import (
+    check_output_file,
+    check_path,
     is_remote,
     open_regular,
     read_bounded,
     read_json,
     set_aside,
+    storage_path,
     write_json,
     write_whole,
 )
 from hackmatrix_rl.system._hosts import (
+    CONNECT_SECONDS,
     HEARTBEAT_SECONDS,
     Requests,
     agree,
@@ -38,12 +41,16 @@ from hackmatrix_rl.system._hosts import (
     on_process_zero,
     process_index,
 )
-from hackmatrix_rl.system._interrupts import Interrupts
-from hackmatrix_rl.system._memory import available_memory, bytes_of, format_bytes, size_of
-from hackmatrix_rl.system._paths import check_output_file, check_path, storage_path
-from hackmatrix_rl.system._rendezvous import CONNECT_SECONDS
-from hackmatrix_rl.system._ticking import compiling, ticking
-from hackmatrix_rl.system._usage import Usage, peak_memory, usable_cores
+from hackmatrix_rl.system._timing import compiling, ticking, within
+from hackmatrix_rl.system._usage import (
+    Usage,
+    available_memory,
+    bytes_of,
+    format_bytes,
+    peak_memory,
+    size_of,
+    usable_cores,
+)
 
 __all__ = [
     "CONNECT_SECONDS",

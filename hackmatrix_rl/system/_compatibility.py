@@ -42,9 +42,7 @@ def cpu_options(
 ) -> dict[str, str | bool]:
     """Options of the CPU's compiler that work with a version of jaxlib.
 
-    Args:
-        version: the version of jaxlib.
-        once: whether the program runs only once; then only compile time counts.
+    For a program that runs only `once`, only compile time counts.
     """
     options = dict(CPU_OPTIONS.get(version, _NONE))
     if once and options:
@@ -53,11 +51,7 @@ def cpu_options(
 
 
 def untested_version(version: str = jaxlib.version.__version__) -> str | None:
-    """One line about an untested version of jaxlib; `None` for a tested one.
-
-    Args:
-        version: the version of jaxlib.
-    """
+    """One line about an untested version of jaxlib; `None` for a tested one."""
     if version in CPU_OPTIONS:
         return None
     tested = list(CPU_OPTIONS)
@@ -68,12 +62,9 @@ def untested_version(version: str = jaxlib.version.__version__) -> str | None:
 
 
 def wandb_timeouts(settings: type, *, seconds: float) -> dict[str, Any]:
-    """Time limits among the settings of Weights & Biases, if its version has them.
+    """Time limits for the start and the end, among the settings that this version of wandb has.
 
-    Args:
-        settings: the library's class of settings.
-        seconds: time to wait at the start, and again at the end. Up to wandb 0.25 the library
-            has no limit at the end.
+    Up to wandb 0.25 the library has no limit at the end.
     """
     known = {name for each in settings.__mro__ for name in getattr(each, "__annotations__", ())}
     return {name: seconds for name in ("init_timeout", "finish_timeout") if name in known}

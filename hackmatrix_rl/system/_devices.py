@@ -1,12 +1,28 @@
-"""The device of a run, and a message if a better one is unused."""
+"""How JAX computes here: its device, bitwise repeatability, the cache of compiled programs.
+
+What a run needs to repeat bit for bit:
+
+| on | requirement |
+|---|---|
+| CPU | nothing: the same program on the same machine gives the same bits |
+| TPU | nothing: XLA's programs for it use no atomics and are not tuned by timing |
+| GPU | a flag that XLA reads at its start: no atomics, and no choice of kernels by timing |
+
+Random draws never depend on how arrays are cut over devices (`jax_threefry_partitionable`).
+
+Source: OpenXLA, "Determinism (GPU)"; `xla_gpu_deterministic_ops` includes
+`xla_gpu_exclude_nondeterministic_ops` and switches autotuning off.
+"""
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import jax
 
 from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.system._compatibility import backend_started
 
 # Files that show the hardware, even if the installed JAX cannot use it.
 _SIGNS = {
@@ -15,15 +31,14 @@ _SIGNS = {
 }
 _EXTRAS = {"gpu": "cuda", "tpu": "tpu"}
 
+_CONFIG: Any = jax.config  # its attributes are made at run time
+GPU_FLAG = "--xla_gpu_deterministic_ops"
+# JAX's own limit of a second would leave out most programs of a start except the update.
+_MIN_SECONDS = 0.1
+
 
 def select_device(device: str) -> str:
-    """Makes JAX compute on a kind of device.
-
-    Args:
-        device: `cpu`, `gpu`, `tpu`, or `auto` for JAX's own choice.
-
-    Returns:
-        The chosen kind: `cpu`, `gpu` or `tpu`.
+    """Makes JAX compute on `cpu`, `gpu`, `tpu`, or `auto` for its own choice; returns the kind.
 
     Raises:
         ConfigError: JAX sees no such device here.
@@ -47,33 +62,19 @@ def cut_cpu(devices: int) -> None:
     """Makes the CPU count as several devices, unless JAX's own settings say how many it is.
 
     The devices share its cores. Call this before any device starts.
-
-    Args:
-        devices: number of devices.
     """
-    settings: Any = jax.config  # its attributes are made at run time
     in_flags = "xla_force_host_platform_device_count" in os.environ.get("XLA_FLAGS", "")
-    if settings.jax_num_cpu_devices == -1 and not in_flags:
+    if _CONFIG.jax_num_cpu_devices == -1 and not in_flags:
         jax.config.update("jax_num_cpu_devices", devices)
 
 
 def accelerator_present(kind: str, exists: Callable[[str], bool] = os.path.exists) -> bool:
-    """Whether the machine has such hardware, even if the installed JAX cannot use it.
-
-    Args:
-        kind: `gpu` or `tpu`.
-        exists: whether a path exists; tests pass their own.
-    """
+    """Whether the machine has a `gpu` or `tpu`, even if the installed JAX cannot use it."""
     return any(exists(sign) for sign in _SIGNS[kind])
 
 
 def unseen_accelerator(backend: str, exists: Callable[[str], bool] = os.path.exists) -> str | None:
-    """What to install if the installed JAX cannot see a GPU or TPU of this machine.
-
-    Args:
-        backend: the backend that JAX uses.
-        exists: whether a path exists; tests pass their own.
-    """
+    """What to install if a backend of JAX cannot see a GPU or TPU of this machine."""
     if backend != "cpu":
         return None
     for kind in _SIGNS:
@@ -86,12 +87,7 @@ def unseen_accelerator(backend: str, exists: Callable[[str], bool] = os.path.exi
 
 
 def why_device(chosen: str, best: str) -> str:
-    """One line that names the device and gives the reason.
-
-    Args:
-        chosen: the kind in use: `tpu`, `gpu` or `cpu`.
-        best: the first of these kinds that JAX sees here.
-    """
+    """One line that names the chosen kind of device and why it is not the best that JAX sees."""
     if chosen != best:
         named = "as --device or --preset says"
         return f"Computing on the {chosen.upper()}, {named}; there is a {best.upper()} too"
@@ -103,8 +99,7 @@ def why_device(chosen: str, best: str) -> str:
 
 def chosen_devices() -> list[jax.Device]:
     """This process's devices of the kind that JAX computes on."""
-    settings: Any = jax.config  # its attributes are made at run time
-    default = settings.jax_default_device
+    default = _CONFIG.jax_default_device
     devices: list[jax.Device] = jax.local_devices(
         backend=None if default is None else default.platform
     )
@@ -115,3 +110,60 @@ def describe_device() -> str:
     """The devices in words: `cpu (1 x cpu)`."""
     devices = chosen_devices()
     return f"{devices[0].platform} ({len(devices)} x {devices[0].device_kind})"
+
+
+def make_deterministic() -> None:
+    """Makes runs repeatable. Call it before JAX computes anything.
+
+    A second call checks the settings again.
+
+    Raises:
+        ConfigError: JAX has started on a GPU without the flag, or the environment asks for the
+            opposite.
+    """
+    if _CONFIG.jax_default_prng_impl != "threefry2x32":
+        raise ConfigError(
+            f"--deterministic: random numbers of {_CONFIG.jax_default_prng_impl} may differ "
+            "from run to run. Unset JAX_DEFAULT_PRNG_IMPL."
+        )
+    jax.config.update("jax_threefry_partitionable", True)
+    flags = os.environ.get("XLA_FLAGS", "").split()
+    # A bare flag means true. The last of several flags counts.
+    given = [each.partition("=")[2] or "true" for each in flags if each.split("=")[0] == GPU_FLAG]
+    if given and given[-1].lower() not in ("true", "1"):
+        raise ConfigError(
+            f"--deterministic: XLA_FLAGS holds {GPU_FLAG}={given[-1]}. Remove it from XLA_FLAGS."
+        )
+    if given:
+        return
+    if backend_started() and jax.default_backend() in ("gpu", "cuda"):
+        raise ConfigError(
+            f"--deterministic: JAX has started on the GPU already, without {GPU_FLAG}=true. "
+            f"Set XLA_FLAGS={GPU_FLAG}=true before Python starts, or call make_deterministic() "
+            "before anything is computed."
+        )
+    os.environ["XLA_FLAGS"] = " ".join([*flags, f"{GPU_FLAG}=true"])
+
+
+def enable_compilation_cache() -> Path | None:
+    """Turns JAX's persistent cache on, in the user's cache folder, and returns the folder, if any.
+
+    Programs that compile in less than a tenth of a second are not cached.
+    `JAX_COMPILATION_CACHE_DIR` names another folder; an empty name switches the cache off. Only
+    this user can write into the folder made here, because its programs are loaded and run.
+    """
+    if "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS" not in os.environ:
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", _MIN_SECONDS)
+    named = os.environ.get("JAX_COMPILATION_CACHE_DIR")
+    if named is not None:
+        return Path(named) if named else None
+    if _CONFIG.jax_compilation_cache_dir:
+        return Path(_CONFIG.jax_compilation_cache_dir)
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    folder = home / "hackmatrix_rl" / "compiled"
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError:  # training works without a writable home
+        return None
+    jax.config.update("jax_compilation_cache_dir", str(folder))
+    return folder

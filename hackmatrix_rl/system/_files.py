@@ -10,7 +10,7 @@ from typing import IO, Any, TypeVar
 
 from etils import epath
 
-from hackmatrix_rl.errors import DamagedFileError
+from hackmatrix_rl.errors import ConfigError, DamagedFileError, shortened
 
 AnyPath = TypeVar("AnyPath", Path, epath.Path)
 
@@ -20,6 +20,9 @@ MOST_BYTES = 2**26
 # Errors of file systems that cannot flush a folder; a rename is then as safe as they allow.
 _NO_FOLDER_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EBADF)
 
+# Limits of Linux and macOS, minus room for the files of a run's folder.
+_LONGEST_PART, _LONGEST = 255, 3500
+
 
 def is_remote(path: epath.PathLike) -> bool:
     """Whether a path is in an object store (`gs://...`)."""
@@ -27,11 +30,7 @@ def is_remote(path: epath.PathLike) -> bool:
 
 
 def write_whole(path: epath.PathLike, content: str | Iterable[bytes]) -> None:
-    """Writes a file whole or not at all, also through a power cut.
-
-    Args:
-        path: place of the file, also remote: object stores show only whole files.
-        content: a text, or bytes piece by piece.
+    """Writes a file whole or not at all, also through a power cut and in an object store.
 
     Raises:
         OSError: the file cannot be written; the old file stays.
@@ -61,11 +60,7 @@ def write_json(path: epath.PathLike, content: Mapping[str, Any], *, indent: int 
 
 
 def remote_path(path: epath.PathLike) -> epath.Path:
-    """A path in an object store that this installation can reach.
-
-    Raises:
-        OSError: it cannot.
-    """
+    """A path in an object store, or an OSError if this installation cannot reach it."""
     try:
         place = epath.Path(path)
         place.exists()  # imports what speaks to the store
@@ -77,12 +72,10 @@ def remote_path(path: epath.PathLike) -> epath.Path:
 
 
 def open_regular(path: epath.PathLike) -> IO[bytes]:
-    """Opens a regular file of any size: the one way to open a file from outside.
+    """Opens a regular file of any size, also remote: the one way to open a file from outside.
 
     A pipe, a device or a socket is not opened: one would wait for ever, another never end.
-
-    Args:
-        path: path of the file, also remote. Links are followed.
+    Links are followed.
 
     Raises:
         OSError: it is something else than a file, or cannot be opened.
@@ -103,11 +96,7 @@ def open_regular(path: epath.PathLike) -> IO[bytes]:
 
 
 def read_bounded(path: epath.PathLike, most: int = MOST_BYTES) -> bytes:
-    """The content of a file of a bounded size, opened by `open_regular`.
-
-    Args:
-        path: path of the file, also remote. Links are followed.
-        most: bytes that the file may have.
+    """The content of a file of a bounded number of bytes, opened by `open_regular`.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -152,11 +141,7 @@ def read_json(path: epath.PathLike, most: int = MOST_BYTES) -> dict[str, Any] | 
 
 
 def set_aside(path: AnyPath) -> AnyPath:
-    """Renames an unusable file: it is neither lost nor in the way.
-
-    Returns:
-        The new path: `NAME.damaged`, with a number after it if that exists.
-    """
+    """Renames an unusable file to a new `NAME.damaged`: it is neither lost nor in the way."""
     aside, number = path.with_name(f"{path.name}.damaged"), 1
     while aside.exists() or os.path.lexists(aside):
         number += 1
@@ -175,3 +160,57 @@ def _sync_folder(folder: Path) -> None:
             raise
     finally:
         os.close(descriptor)
+
+
+def check_path(path: str | None, said: str) -> None:
+    """Raises a ConfigError, which begins with `said`, if no file or folder can have this name."""
+    if path is None:
+        return
+    wrong = _trouble(path)
+    if wrong is not None:
+        raise ConfigError(f"{said} {shortened(path)}: {wrong}. Use another name.")
+
+
+def _trouble(path: str) -> str | None:
+    if any(ord(each) < 32 for each in path):
+        return "a line break or another control character is in it"
+    try:
+        parts = [os.fsencode(part) for part in path.split("/")]
+    except UnicodeEncodeError:
+        return "a character is in it that no name can have"
+    if len(b"/".join(parts)) > _LONGEST:
+        return f"it has {len(path)} characters; at most {_LONGEST} are possible"
+    if any(len(part) > _LONGEST_PART for part in parts):
+        return f"a part of it has more than {_LONGEST_PART} characters"
+    return None
+
+
+def storage_path(path: epath.PathLike, said: str) -> epath.Path:
+    """The path of a file or folder, also in an object store, which is asked whether it answers.
+
+    Raises:
+        ConfigError: no file or folder can have this name, or its store cannot be reached.
+    """
+    check_path(os.fspath(path), said)
+    try:
+        return remote_path(path) if is_remote(path) else epath.Path(path)
+    except OSError as error:
+        raise ConfigError(
+            f"{said} {shortened(os.fspath(path))}: cannot be reached: {error.strerror or error}."
+        ) from error
+
+
+def check_output_file(file: Path, said: str) -> None:
+    """Checks that a file can be written, before the work begins whose result it takes.
+
+    Raises:
+        ConfigError: it cannot be written; `said` is the flag that named it.
+    """
+    check_path(str(file), said)
+    folder = file.absolute().parent
+    if not folder.is_dir():
+        raise ConfigError(f"{said} {file}: there is no folder {file.parent}.")
+    if file.exists() and not file.is_file():
+        raise ConfigError(f"{said} {file}: is no file. Use another name.")
+    if not os.access(folder, os.W_OK):
+        raise ConfigError(f"{said} {file}: {folder} cannot be written. Use another folder.")

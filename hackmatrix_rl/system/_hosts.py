@@ -1,10 +1,12 @@
-"""Several processes as one run: how they connect, and how they agree."""
+"""Several processes as one run: how they connect in time, and how they agree."""
 
 import hashlib
 import importlib.util
 import json
 import os
+import socket
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
@@ -20,19 +22,85 @@ from jaxtyping import PyTree
 
 from hackmatrix_rl.errors import AgreedError, ConfigError, flag, is_key
 from hackmatrix_rl.system._devices import accelerator_present
-from hackmatrix_rl.system._exit_codes import ExitCode
-from hackmatrix_rl.system._rendezvous import (
-    CONNECT_SECONDS,
-    check_port_is_free,
-    in_time,
-    parse_address,
+from hackmatrix_rl.system._exits import ExitCode
+
+CONNECT_SECONDS = 60
+"""How long processes wait for one another at the start."""
+
+# Seconds that process 0 waits longer: without it the others would lose their connection.
+_FIRST_WAITS_ON = 3.0
+_ADVICE = (
+    "Start all processes at about the same time, with the same --coordinator and --num-processes; "
+    "--connect-timeout waits longer, --num-processes 1 trains in one process."
 )
 
 HEARTBEAT_SECONDS = 60
 """How long a process may be silent before it counts as lost."""
-
 # Words in errors after the other end of a connection is gone.
 _LOSS = ("Gloo", "NCCL", "UNAVAILABLE", "Connection", "coordination service", "eartbeat")
+
+
+def parse_address(coordinator: str) -> tuple[str, int]:
+    """Host and port of `host:port`."""
+    host, _, port = coordinator.rpartition(":")
+    known = port.isascii() and port.isdecimal() and len(port) <= 5 and 0 < int(port) < 2**16
+    if not (host and known):
+        raise ConfigError(
+            f"--coordinator {coordinator}: not understood. Use HOST:PORT, such as 10.0.0.1:1234."
+        )
+    return host.strip("[]"), int(port)
+
+
+def check_port_is_free(coordinator: str) -> None:
+    """Checks that process 0 can listen at its port. JAX would end with a segmentation fault."""
+    _, port = parse_address(coordinator)
+    family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        try:
+            probe.bind(("", port))
+        except OSError as error:
+            raise ConfigError(
+                f"--coordinator {coordinator}: process 0 cannot listen at port {port}: "
+                f"{error.strerror}. Use another port."
+            ) from error
+
+
+@contextmanager
+def in_time(seconds: float, coordinator: str | None, process_id: int | None) -> Iterator[None]:
+    """Ends this process with one line if the body takes too long. JAX itself would abort."""
+
+    def give_up() -> None:
+        said = _why(seconds, coordinator, process_id)
+        print(f"Error: {said} {_ADVICE}", file=sys.stderr, flush=True)
+        os._exit(ExitCode.BAD_INPUT)
+
+    waits = seconds + (_FIRST_WAITS_ON if process_id == 0 else 0.0)
+    timer = threading.Timer(waits, give_up)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _why(seconds: float, coordinator: str | None, process_id: int | None) -> str:
+    late = f"within {seconds:g} s"
+    if coordinator is None:
+        return f"the processes of the run did not come together {late}."
+    if process_id == 0:
+        return f"--coordinator {coordinator}: not all other processes came {late}."
+    try:
+        socket.create_connection(parse_address(coordinator), timeout=2.0).close()
+    except OSError as error:
+        return f"--coordinator {coordinator}: no process 0 there {late}: {error.strerror or error}."
+    return (
+        f"--coordinator {coordinator}: something answers there, but the run did not come together "
+        f"{late}: it is not process 0, or other processes are missing."
+    )
 
 
 @dataclass(frozen=True)
@@ -61,19 +129,12 @@ def connect(
     connect_seconds: int = CONNECT_SECONDS,
     environment: Mapping[str, str] = os.environ,
 ) -> bool:
-    """Joins the other processes of a run, if any. Call it before any device starts.
+    """Joins the other processes of a run, and says whether there are any.
 
-    Args:
-        coordinator: `host:port` of process 0. Give it with the next two arguments if no launcher
-            sets them.
-        num_processes: number of processes; 1 trains alone and ignores the environment.
-        process_id: number of this process, from 0.
-        heartbeat_seconds: how long a process may be silent before it counts as lost.
-        connect_seconds: how long to wait for the others; then this process ends with status 2.
-        environment: the environment variables, also those of a launcher.
-
-    Returns:
-        Whether the run has several processes.
+    Where no launcher sets them, the coordinator is `host:port` of process 0, and processes count
+    from 0. One process trains alone and ignores the environment. If the others do not come within
+    `connect_seconds`, this process ends with status 2; one that is silent for `heartbeat_seconds`
+    counts as lost. Call it before any device starts.
 
     Raises:
         ConfigError: the arguments are not those of one run, or the others cannot be reached.
@@ -126,11 +187,7 @@ def connect(
 
 
 def launched_together(environment: Mapping[str, str]) -> bool:
-    """Whether a launcher started several processes.
-
-    Args:
-        environment: the environment variables.
-    """
+    """Whether a launcher started several processes."""
     counts = ("SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE")
     if any(int(environment.get(name) or 1) > 1 for name in counts):
         return True
@@ -144,10 +201,8 @@ def launched_together(environment: Mapping[str, str]) -> bool:
 def ending_with_the_others(note: Callable[[str], None]) -> Iterator[None]:
     """Ends this process at once after an error, if the run has several processes.
 
-    An ordinary end would wait for the others, and they for this one.
-
-    Args:
-        note: writes a message for people before it returns.
+    An ordinary end would wait for the others, and they for this one. `note` must write its message
+    before it returns.
     """
     try:
         yield
@@ -196,14 +251,11 @@ def is_process_zero() -> bool:
 
 
 def agree(mine: Requests) -> Requests:
-    """One decision for all processes.
+    """One decision for all processes, from what each one asks for.
 
     All processes save and update together; a process that acts alone would make the others
     wait. But clocks differ, and a signal may reach only one process. So process 0 decides when
     to save and how training and folders are, and a signal to any process counts.
-
-    Args:
-        mine: what this process asks for.
     """
     if is_single_process():
         return mine
@@ -219,10 +271,7 @@ def any_process(mine: bool) -> bool:
 
 
 def on_process_zero(act: Callable[[], Any]) -> Any:
-    """Calls a function only in process 0 and returns its result in all processes.
-
-    Args:
-        act: the function; its result must fit into JSON.
+    """Calls a function only in process 0, and returns its result, as JSON, in all processes.
 
     Raises:
         AgreedError: in all processes, if `act` raised a ConfigError.
@@ -244,10 +293,6 @@ def on_process_zero(act: Callable[[], Any]) -> Any:
 def check_same(settings: Mapping[str, Any], policy: PyTree) -> None:
     """Checks that all processes have the same settings and the same initial network.
 
-    Args:
-        settings: the settings of this process, plain values by field.
-        policy: its initial network.
-
     Raises:
         AgreedError: in all processes, if one differs; it names the process and the field.
     """
@@ -265,10 +310,7 @@ def check_same(settings: Mapping[str, Any], policy: PyTree) -> None:
 
 
 def check_shared(path: Any) -> None:
-    """Checks that all processes see a folder.
-
-    Args:
-        path: the folder; process 0 has made it.
+    """Checks that all processes see a folder that process 0 has made.
 
     Raises:
         AgreedError: in all processes, if one does not see a file that process 0 writes there.

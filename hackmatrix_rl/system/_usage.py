@@ -1,14 +1,125 @@
-"""The use of the machine by a run, as metrics."""
+"""Memory and utilization of the machine and its devices."""
 
+import ctypes
+import functools
+import math
 import os
 import resource
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol, runtime_checkable
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import jax
 
 from hackmatrix_rl.system._devices import chosen_devices
-from hackmatrix_rl.system._nvml import gpu_utilization
+
+
+def available_memory() -> tuple[int, str] | None:
+    """Free bytes for each device of this process, and the kind of memory in words.
+
+    Devices of a CPU share the memory of the machine, or of the container. `None` if unknown.
+    """
+    devices = chosen_devices()
+    if devices[0].platform == "cpu":
+        free = _free_ram()
+        return None if free is None else (free // len(devices), "free RAM")
+    every = [device.memory_stats() or {} for device in devices]
+    limited = [stats for stats in every if "bytes_limit" in stats]
+    rooms = [stats["bytes_limit"] - stats.get("bytes_in_use", 0) for stats in limited]
+    return (min(rooms), f"{devices[0].platform.upper()} memory") if rooms else None
+
+
+def _free_ram(read: Callable[[Path], str] = Path.read_text) -> int | None:
+    """The free memory of the machine or of the container, whichever is smaller."""
+    found: list[int] = []
+    try:
+        lines = read(Path("/proc/meminfo")).splitlines()
+        found += [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
+    except OSError:  # not Linux
+        pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        found.append(pages)
+    group = "/sys/fs/cgroup/memory"
+    for limit, used in (
+        (f"{group}.max", f"{group}.current"),
+        (f"{group}/memory.limit_in_bytes", f"{group}/memory.usage_in_bytes"),
+    ):
+        try:
+            most = read(Path(limit)).strip()
+            if most != "max":
+                found.append(int(most) - int(read(Path(used))))
+        except OSError:  # no such control group
+            continue
+    return min(found, default=None)
+
+
+def bytes_of(tree: Any) -> int:
+    """Bytes of all arrays, or shapes of arrays, in a tree."""
+    return sum(
+        size_of(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(tree) if hasattr(leaf, "dtype")
+    )
+
+
+def size_of(shape: tuple[int, ...], dtype: Any) -> int:
+    """Bytes of one array."""
+    return math.prod(shape) * int(dtype.itemsize)
+
+
+def format_bytes(size: int) -> str:
+    """`1.5 GiB`."""
+    amount, units = float(size), ["bytes", "KiB", "MiB", "GiB", "TiB"]
+    while amount >= 1024 and len(units) > 1:
+        amount /= 1024
+        units.pop(0)
+    digits = 0 if amount >= 10 or units[0] == "bytes" else 1
+    return f"{amount:.{digits}f} {units[0]}"
+
+
+class _Utilization(ctypes.Structure):
+    _fields_ = (("gpu", ctypes.c_uint), ("memory", ctypes.c_uint))
+
+
+def gpu_utilization(platform: str, local: int | None) -> float | None:
+    """Busy share, 0 to 1, of this process's GPU number `local` in the driver's last sample period.
+
+    It is `None` for other devices, without the driver's library, and if the library has no figure
+    (for example for parts of a GPU).
+
+    Source: NVIDIA, "NVML API reference", nvmlDeviceGetUtilizationRates.
+    """
+    if platform not in ("gpu", "cuda"):
+        return None
+    library, index = _library(), _index(local)
+    if library is None or index is None:
+        return None
+    handle, rates = ctypes.c_void_p(), _Utilization()
+    if library.nvmlDeviceGetHandleByIndex_v2(ctypes.c_uint(index), ctypes.byref(handle)):
+        return None
+    if library.nvmlDeviceGetUtilizationRates(handle, ctypes.byref(rates)):
+        return None
+    return float(rates.gpu) / 100.0
+
+
+@functools.cache
+def _library() -> Any | None:
+    """The driver's library, started; `None` without one."""
+    try:
+        library = ctypes.CDLL("libnvidia-ml.so.1")
+    except OSError:
+        return None
+    return None if library.nvmlInit_v2() else library
+
+
+def _index(local: int | None) -> int | None:
+    """The driver's number of the GPU that is this process's `local`."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if local is None or visible is None:
+        return local
+    names = visible.split(",")
+    if local >= len(names) or not names[local].strip().isdigit():
+        return None  # named by a UUID
+    return int(names[local])
 
 
 @runtime_checkable
@@ -23,14 +134,7 @@ class Device(Protocol):
 
 
 class Usage:
-    """Memory and utilization at each call of `read`, without unavailable figures.
-
-    Args:
-        devices: the devices to read; by default the compute devices of this process.
-        utilization: recent busy share of a GPU by platform and number, or `None`.
-        clock: seconds since some moment.
-        busy: CPU seconds of this process.
-    """
+    """Memory and utilization at each call of `read`, without unavailable figures."""
 
     def __init__(
         self,

@@ -1,10 +1,10 @@
 """Positions as pictures, in the terminal, and as pages."""
 
+from hackmatrix_rl.view._actions import KEYS, program_name, why_not
 from hackmatrix_rl.view._analysis_page import analysis_page
 from hackmatrix_rl.view._board_drawing import draw
 from hackmatrix_rl.view._document import document, facts, table, text
-from hackmatrix_rl.view._drawing import Drawing
-from hackmatrix_rl.view._films import check_ffmpeg, save_gif, save_mp4
+from hackmatrix_rl.view._drawing import THEMES, Drawing
 from hackmatrix_rl.view._frame import (
     Cell,
     Enemy,
@@ -15,20 +15,14 @@ from hackmatrix_rl.view._frame import (
     neighbours,
 )
 from hackmatrix_rl.view._frame_of import frame_of, frames_of
-from hackmatrix_rl.view._keys import KEYS
-from hackmatrix_rl.view._names import program_name
-from hackmatrix_rl.view._raster import image_of, save_png
-from hackmatrix_rl.view._reasons import why_not
+from hackmatrix_rl.view._raster import check_ffmpeg, image_of, save_gif, save_mp4, save_png
 from hackmatrix_rl.view._show import Picture, load_ipython_extension, show
 from hackmatrix_rl.view._svg import FONT, css_variables, svg_fragments, svg_of
 from hackmatrix_rl.view._text import text_of
-from hackmatrix_rl.view._themes import DARK, LIGHT, THEMES, Theme
 
 __all__ = [
-    "DARK",
     "FONT",
     "KEYS",
-    "LIGHT",
     "THEMES",
     "Cell",
     "Drawing",
@@ -37,7 +31,6 @@ __all__ = [
     "Picture",
     "Shot",
     "SiphonYield",
-    "Theme",
     "Transmission",
     "analysis_page",
     "check_ffmpeg",

@@ -1,12 +1,13 @@
 """What an analysis found, on one page."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from hackmatrix_rl.evaluation import AFTERMATH, Calibration, Estimate, Findings
 from hackmatrix_rl.game import Program
+from hackmatrix_rl.view._actions import program_name
 from hackmatrix_rl.view._document import document, facts, table, text
-from hackmatrix_rl.view._names import program_name
 
 MOST_CAUSES = 15
 """Most ways to die that the page lists."""
@@ -16,18 +17,16 @@ _MOST_LEVEL = 9  # labels that stand side by side; more are tilted
 _TILTED = 24  # more room for them
 
 
-def analysis_page(findings: Findings, *, player: str, about: Mapping[str, str]) -> str:
-    """The findings as one self-contained HTML page.
+_Columns = dict[str, Callable[[Any], str]]
+"""The columns of a table: the heading, and what stands there of each thing found."""
 
-    Args:
-        findings: what was found.
-        player: the name of the player.
-        about: further facts for the head of the page, by name.
-    """
+
+def analysis_page(findings: Findings, *, player: str, about: Mapping[str, str]) -> str:
+    """The findings as one self-contained HTML page; `about` adds facts, by name, to its head."""
     won = findings.won
     lead = {
         "games": f"{findings.games:,}",
-        "won": f"{_percent(won.mean)} [{100 * won.low:.1f}, {100 * won.high:.1f}]",
+        "won": f"{_percent(won.mean)} {_bounds(won, 1)}",
         "mean return": f"{findings.total_reward.mean:.1f}",
         **about,
     }
@@ -49,116 +48,84 @@ def analysis_page(findings: Findings, *, player: str, about: Mapping[str, str]) 
 def _stages(findings: Findings) -> str:
     bars = [(str(each.stage), each.reached / findings.games) for each in findings.stages]
     kept = [(str(each.stage), each.completed) for each in findings.stages]
-    rows = [
-        [
-            str(each.stage),
-            f"{each.reached:,}",
-            f"{_percent(each.completed.mean)} "
-            f"[{100 * each.completed.low:.0f}, {100 * each.completed.high:.0f}]",
-            f"{each.hp:.2f}",
-            f"{each.moves:.1f}",
-            f"{each.deaths:,}",
-        ]
-        for each in findings.stages
-    ]
-    heads = ["stage", "games that reached it", "completed it", "hp at its start", "moves", "deaths"]
+    columns: _Columns = {
+        "stage": lambda each: str(each.stage),
+        "games that reached it": lambda each: f"{each.reached:,}",
+        "completed it": lambda each: (
+            f"{_percent(each.completed.mean)} {_bounds(each.completed, 0)}"
+        ),
+        "hp at its start": lambda each: f"{each.hp:.2f}",
+        "moves": lambda each: f"{each.moves:.1f}",
+        "deaths": lambda each: f"{each.deaths:,}",
+    }
     pictures = [
         _figure("Share of the games that reached each stage", _bars(bars)),
         _figure("Share of those that completed it, with 95% intervals", _points(kept)),
     ]
-    return f'<div class="curves">{"".join(pictures)}</div>{table(heads, rows)}'
+    return f'<div class="curves">{"".join(pictures)}</div>{_table(columns, findings.stages)}'
 
 
 def _deaths(findings: Findings) -> str:
-    rows = [
-        [
-            each.attackers,
-            f"{each.deaths:,}",
-            _percent(each.share),
-            f"{each.stage:.1f}",
-            _percent(each.after_siphon),
-            _percent(each.from_siphon),
-        ]
-        for each in findings.causes[:MOST_CAUSES]
-    ]
+    columns: _Columns = {
+        "enemies beside the player": lambda each: each.attackers,
+        "deaths": lambda each: f"{each.deaths:,}",
+        "share": lambda each: _percent(each.share),
+        "mean stage": lambda each: f"{each.stage:.1f}",
+        f"within {AFTERMATH} moves of a siphon": lambda each: _percent(each.after_siphon),
+        "with an enemy that a siphon brought": lambda each: _percent(each.from_siphon),
+    }
+    more = []
     rest = findings.causes[MOST_CAUSES:]
     if rest:
         deaths = sum(each.deaths for each in rest)
         share = sum(each.share for each in rest)
-        rows.append([f"{len(rest)} other ways", f"{deaths:,}", _percent(share), "", "", ""])
-    heads = [
-        "enemies beside the player",
-        "deaths",
-        "share",
-        "mean stage",
-        f"within {AFTERMATH} moves of a siphon",
-        "with an enemy that a siphon brought",
-    ]
-    return table(heads, rows) if rows else "<p>Nobody died.</p>"
+        more.append([f"{len(rest)} other ways", f"{deaths:,}", _percent(share), "", "", ""])
+    return _table(columns, findings.causes[:MOST_CAUSES], more) or "<p>Nobody died.</p>"
 
 
 def _siphons(findings: Findings) -> str:
-    rows = [
-        [
-            str(each.stage),
-            f"{each.a_game:.2f}",
-            f"{each.points:.1f}",
-            f"{each.credits:.1f}",
-            f"{each.energy:.1f}",
-            f"{each.programs:.2f}",
-            f"{each.called:.1f}",
-            _percent(each.died_after),
-        ]
-        for each in findings.siphons
-    ]
-    heads = [
-        "stage",
-        "siphons a game",
-        "points of one",
-        "credits of one",
-        "energy of one",
-        "new programs of one",
-        "transmissions called",
-        f"died within {AFTERMATH} moves",
-    ]
-    if not rows:
-        return "<p>It never siphons.</p>"
+    columns: _Columns = {
+        "stage": lambda each: str(each.stage),
+        "siphons a game": lambda each: f"{each.a_game:.2f}",
+        "points of one": lambda each: f"{each.points:.1f}",
+        "credits of one": lambda each: f"{each.credits:.1f}",
+        "energy of one": lambda each: f"{each.energy:.1f}",
+        "new programs of one": lambda each: f"{each.programs:.2f}",
+        "transmissions called": lambda each: f"{each.called:.1f}",
+        f"died within {AFTERMATH} moves": lambda each: _percent(each.died_after),
+    }
+    found = _table(columns, findings.siphons) or "<p>It never siphons.</p>"
     taken = [(_name(name), count / findings.games) for name, count in findings.taken.items()]
-    if not taken:
-        return table(heads, rows)
+    if not (findings.siphons and taken):
+        return found
     picture = _figure("Share of the games in which a siphon took each program", _bars(taken))
-    return f'{table(heads, rows)}<div class="curves">{picture}</div>'
+    return f'{found}<div class="curves">{picture}</div>'
 
 
 def _tools(findings: Findings) -> str:
-    rows = [
-        [
-            _name(each.name),
-            f"{each.a_game:.2f}",
-            _percent(each.games),
-            _percent(each.won_if_used),
-            _percent(each.won_if_not),
-            f"{each.hp_after:+.2f}",
-            f"{each.kills_after:.2f}",
-            _percent(each.died_after),
-        ]
-        for each in findings.tools
-    ]
-    heads = [
-        "action",
-        "uses a game",
-        "games with one",
-        "won with it",
-        "won without",
-        f"hp over {AFTERMATH} moves",
-        "kills",
-        "died",
-    ]
+    columns: _Columns = {
+        "action": lambda each: _name(each.name),
+        "uses a game": lambda each: f"{each.a_game:.2f}",
+        "games with one": lambda each: _percent(each.games),
+        "won with it": lambda each: _percent(each.won_if_used),
+        "won without": lambda each: _percent(each.won_if_not),
+        f"hp over {AFTERMATH} moves": lambda each: f"{each.hp_after:+.2f}",
+        "kills": lambda each: f"{each.kills_after:.2f}",
+        "died": lambda each: _percent(each.died_after),
+    }
     caption = (
         "What followed is no proof of what caused it: the games with a program differ in more "
         "than that."
     )
-    return table(heads, rows, caption=caption) if rows else "<p>It uses none.</p>"
+    return _table(columns, findings.tools, caption=caption) or "<p>It uses none.</p>"
+
+
+def _table(
+    columns: _Columns, found: Sequence[Any], more: Sequence[list[str]] = (), *, caption: str = ""
+) -> str:
+    """A table with a row for each thing found, or nothing without any."""
+    rows = [[told(each) for told in columns.values()] for each in found]
+    return table(list(columns), [*rows, *more], caption=caption) if rows else ""
 
 
 def _undo(findings: Findings) -> str:
@@ -217,16 +184,14 @@ def _svg(parts: Sequence[str], *, below: int = 0) -> str:
 
 def _scale(top: float) -> list[str]:
     """Grid lines and their labels; `top` is the share at the upper end."""
-    parts = []
-    for quarter in range(5):
-        height = _y(quarter / 4)
-        parts.append(
-            f'<line x1="{_LEFT}" x2="{_WIDTH}" y1="{height:.1f}" y2="{height:.1f}" '
-            'stroke="var(--grid)"/>'
-            f'<text x="{_LEFT - 6}" y="{height + 4:.1f}" text-anchor="end" fill="var(--dim)">'
-            f"{_percent(top * quarter / 4)}</text>"
-        )
-    return parts
+    return [_level(_y(quarter / 4), _percent(top * quarter / 4)) for quarter in range(5)]
+
+
+def _level(y: float, label: str) -> str:
+    return (
+        f'<line x1="{_LEFT}" x2="{_WIDTH}" y1="{y:.1f}" y2="{y:.1f}" stroke="var(--grid)"/>'
+        f'<text x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end" fill="var(--dim)">{label}</text>'
+    )
 
 
 def _labels(names: Sequence[str]) -> list[str]:
@@ -290,9 +255,7 @@ def _against(calibration: Calibration, is_share: bool) -> str:
         number = low + span * quarter / 4
         x, y = at(number, number)
         parts.append(
-            f'<line x1="{_LEFT}" x2="{_WIDTH}" y1="{y:.1f}" y2="{y:.1f}" stroke="var(--grid)"/>'
-            f'<text x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end" fill="var(--dim)">'
-            f'{written(number)}</text><text x="{x:.1f}" y="{_HEIGHT - _BOTTOM + 16}" '
+            f'{_level(y, written(number))}<text x="{x:.1f}" y="{_HEIGHT - _BOTTOM + 16}" '
             f'text-anchor="middle" fill="var(--dim)">{written(number)}</text>'
         )
     (x1, y1), (x2, y2) = at(low, low), at(high, high)
@@ -313,6 +276,10 @@ def _against(calibration: Calibration, is_share: bool) -> str:
 
 def _name(action: str) -> str:
     return program_name(Program[action]) if action in Program.__members__ else action
+
+
+def _bounds(rate: Estimate, digits: int) -> str:
+    return f"[{100 * rate.low:.{digits}f}, {100 * rate.high:.{digits}f}]"
 
 
 def _percent(share: float) -> str:

@@ -1,14 +1,29 @@
-"""A position as a picture."""
+"""A position as a picture: the board, and the numbers beside it."""
 
-from hackmatrix_rl.game import NUM_CELLS, SIZE, Content
-from hackmatrix_rl.view._actors import Actor, actors_on
+from dataclasses import replace
+
+from hackmatrix_rl.game import LAST_STAGE, MAX_HP, NUM_CELLS, SIZE, Content
+from hackmatrix_rl.view._actions import program_name
+from hackmatrix_rl.view._cells import TILE, Actor, actors_on, tile
 from hackmatrix_rl.view._drawing import Circle, Drawing, Line, Polygon, Rect, Shape, Text
 from hackmatrix_rl.view._frame import Cell, Frame
-from hackmatrix_rl.view._marks import Point, counted, cross_hair, fitted, plus
-from hackmatrix_rl.view._names import program_name
-from hackmatrix_rl.view._panel_drawing import PANEL
-from hackmatrix_rl.view._panel_drawing import panel as numbers_beside
-from hackmatrix_rl.view._tiles import TILE, tile
+from hackmatrix_rl.view._marks import (
+    Point,
+    bold,
+    bolt,
+    coin,
+    counted,
+    cross_hair,
+    fitted,
+    heart,
+    hexagon,
+    plus,
+)
+
+PANEL = 208.0
+"""Its width."""
+
+_CHIPS_IN_A_ROW = 4
 
 _GAP = 4.0
 _PITCH = TILE + _GAP
@@ -17,7 +32,6 @@ _EDGE = 6.0
 _BOARD = SIZE * _PITCH - _GAP + 2 * _EDGE
 _CAPTION = 30.0
 _FOOT = 26.0
-
 # Where several things stand on one cell, and how small they are; lower down where a block's label
 # needs the upper edge.
 _Places = dict[int, tuple[float, tuple[Point, ...]]]
@@ -35,18 +49,94 @@ _ON_BLOCK: _Places = {
 }
 
 
+def _numbers_beside(frame: Frame, x: float, y: float) -> list[Shape]:
+    """Hit points, stage, resources, programs and flags, one under the other."""
+    score = f"{frame.score:,}"
+    return [
+        *(heart(x + 13 + 27 * each, y + 22, 11, full=each < frame.hp) for each in range(MAX_HP)),
+        *_pair("stage", f"{frame.stage} / {LAST_STAGE}", x + 96, y, 52),
+        *_pair("turn", f"{frame.turn:,}", x + 156, y, 52),
+        Text(x, y + 64, "score", 12, "muted"),
+        Text(x, y + 96, score, fitted(score, 32, PANEL, bold=True), "text", bold=True),
+        *_resources(frame, x, y + 116),
+        *_programs(frame, x, y + 206),
+        *_flags(frame, x, y + 364),
+    ]
+
+
+def _resources(frame: Frame, x: float, y: float) -> list[Shape]:
+    columns = (x, x + PANEL / 2 + 2)
+    width = PANEL / 2 - 2
+    return [
+        *_box("credits", frame.credits, columns[0], y, width),
+        coin(columns[0] + 17, y + 20, 8),
+        *_box("energy", frame.energy, columns[1], y, width),
+        bolt(columns[1] + 17, y + 20, 10),
+        *_box("siphons", frame.data_siphons, columns[0], y + 43, width),
+        plus(columns[0] + 17, y + 63, 8),
+        *_box("attack", frame.attack_damage, columns[1], y + 43, width),
+        *cross_hair(columns[1] + 17, y + 63, 6.5),
+    ]
+
+
+def _box(name: str, number: int, x: float, y: float, width: float) -> list[Shape]:
+    text = f"{number:,}"
+    return [
+        Rect(x, y, width, 39, 8, fill="cell"),
+        Text(x + 33, y + 15, name, 11, "muted"),
+        Text(x + 33, y + 33, text, fitted(text, 17, width - 38, bold=True), "text", bold=True),
+    ]
+
+
+def _pair(name: str, value: str, x: float, y: float, width: float) -> list[Shape]:
+    return [
+        Text(x, y + 12, name, 12, "muted"),
+        Text(x, y + 34, value, fitted(value, 18, width, bold=True), "text", bold=True),
+    ]
+
+
+def _programs(frame: Frame, x: float, y: float) -> list[Shape]:
+    shapes: list[Shape] = [Text(x, y + 12, "programs", 12, "muted")]
+    if not frame.owned:
+        shapes.append(Text(x, y + 34, "none yet", 14, "muted"))
+    width = (PANEL + 4) / _CHIPS_IN_A_ROW
+    for number, program in enumerate(frame.owned):
+        row, column = divmod(number, _CHIPS_IN_A_ROW)
+        left, top = x + column * width, y + 20 + 22 * row
+        shapes += _chip(program_name(program), left, top, width - 4, on=True)
+    return shapes
+
+
+def _chip(text: str, x: float, y: float, width: float, *, on: bool) -> list[Shape]:
+    size = fitted(text, 11.5, width - 6, bold=True)
+    ink = "on_program" if on else "muted"
+    fill, stroke = ("program", None) if on else (None, "rule")
+    box = Rect(x, y, width, 19, 5, fill=fill, stroke=stroke)
+    return [box, bold(x + width / 2, y + 13.6, text, size, ink)]
+
+
+def _flags(frame: Frame, x: float, y: float) -> list[Shape]:
+    width = (PANEL + 4) / len(frame.flags)
+    shapes: list[Shape] = [Text(x, y + 12, "active", 12, "muted")]
+    for number, (name, on) in enumerate(frame.flags.items()):
+        shapes += _chip(name, x + number * width, y + 20, width - 4, on=on)
+    off = frame.scheduled_tasks_disabled
+    task = "no scheduled tasks" if off else f"task at turn {frame.next_scheduled_task_turn:,}"
+    back = f"UNDO goes back {counted(frame.snapshots, 'turn')}"
+    return [
+        *shapes,
+        Text(x, y + 58, task, fitted(task, 12, PANEL), "text"),
+        Text(x, y + 75, back, fitted(back, 12, PANEL), "text"),
+    ]
+
+
 def draw(
     frame: Frame, *, aids: bool = True, caption: str | None = None, panel: bool = True
 ) -> Drawing:
-    """A position as a picture: the board, and the numbers beside it.
+    """A position as a picture: the board, and the numbers beside it, below a caption.
 
-    A complete frame shows what the player does not see as ghosts: dashed outlines.
-
-    Args:
-        frame: the position.
-        aids: whether it shows who hits next turn, where shots go, and what a siphon takes.
-        caption: a line above the board.
-        panel: whether the numbers stand beside the board.
+    A complete frame shows what the player does not see as ghosts: dashed outlines. The aids show
+    who hits next turn, where shots go, and what a siphon takes.
     """
     top = _MARGIN + (0 if caption is None else _CAPTION)
     width = 2 * _MARGIN + _BOARD + (_MARGIN + PANEL if panel else 0)
@@ -57,10 +147,15 @@ def draw(
         shapes.append(Text(_MARGIN, _MARGIN + 16, caption, size, "text", bold=True))
     shapes += _board(frame, top, aids)
     if panel:
-        shapes += numbers_beside(frame, 2 * _MARGIN + _BOARD, top)
+        shapes += _numbers_beside(frame, 2 * _MARGIN + _BOARD, top)
     if aids:
         shapes += _siphon_line(frame, top + _BOARD + 22)
-    return Drawing(width, height, tuple(shapes), _in_words(frame))
+    title = (
+        f"HackMatrix, stage {frame.stage}, turn {frame.turn}: hp {frame.hp}, "
+        f"score {frame.score}, {len(frame.enemies)} enemies, "
+        f"{len(frame.transmissions)} transmissions"
+    )
+    return Drawing(width, height, tuple(shapes), title)
 
 
 def _corner(cell: int, top: float) -> Point:
@@ -101,68 +196,35 @@ def _crowd(here: list[Actor], x: float, y: float, layouts: _Places) -> list[Shap
     shown = here if len(here) <= len(places) else here[: len(places) - 1]
     shapes: list[Shape] = []
     for actor, (across, down) in zip(shown, places, strict=False):
-        shapes += actor.draw(x + across, y + down, scale)
+        shapes += actor(x + across, y + down, scale)
     if len(here) > len(shown):
         across, down = places[-1]
-        shapes += _more(len(here) - len(shown), x + across, y + down)
+        x, y, text = x + across, y + down, f"+{len(here) - len(shown)}"
+        size = fitted(text, 14, 24, bold=True)
+        shapes += [Circle(x, y, 12, fill="cell"), bold(x, y + 5, text, size, "text")]
     return shapes
-
-
-def _more(count: int, x: float, y: float) -> list[Shape]:
-    text = f"+{count}"
-    return [
-        Circle(x, y, 12, fill="cell"),
-        Text(x, y + 5, text, fitted(text, 14, 24, bold=True), "text", "middle", bold=True),
-    ]
 
 
 def _last_known(cell: Cell, x: float, y: float, *, alone: bool) -> list[Shape]:
     """A faint mark where the player last saw a cryptog."""
-    points = tuple((x + 34 + across * 26, y + 34 + down * 26) for across, down in _HEXAGON)
+    points = tuple(
+        (x + 34 + across * 26, y + 34 + down * 26) for across, down in hexagon(0.5, 1.0, 0.9)
+    )
     solid = cell.is_block and not cell.siphoned and not cell.is_question
     ink = ("on_data" if cell.program is None else "on_program") if solid else "cryptog"
     shapes: list[Shape] = [Polygon(points, stroke=ink, stroke_width=1.5, dashed=True, opacity=0.6)]
     if alone and cell.content == Content.EMPTY:
-        shapes.append(Text(x + 34, y + 40, "C", 17, ink, "middle", bold=True, opacity=0.6))
+        shapes.append(bold(x + 34, y + 40, "C", 17, ink, 0.6))
     return shapes
-
-
-_HEXAGON: tuple[Point, ...] = (
-    (-0.5, -0.9),
-    (0.5, -0.9),
-    (1.0, 0.0),
-    (0.5, 0.9),
-    (-0.5, 0.9),
-    (-1.0, 0.0),
-)
 
 
 def _siphon_cross(frame: Frame, top: float) -> list[Shape]:
     """An outline of the cells that a siphon here would reach."""
     ready = frame.data_siphons > 0
-    found: list[Shape] = []
-    for cell in frame.siphon_yield().cells:
-        x, y = _corner(cell, top)
-        found.append(
-            Rect(
-                x - 1,
-                y - 1,
-                TILE + 2,
-                TILE + 2,
-                10,
-                stroke="siphon",
-                stroke_width=2.5 if ready else 1.5,
-                opacity=1.0 if ready else 0.5,
-            )
-        )
-    return found
-
-
-def _flight(start: int, end: int, top: float) -> Line:
-    """A thin line from the player to what a shot hits."""
-    (x, y), (end_x, end_y) = _corner(start, top), _corner(end, top)
-    line = ((x + 34, y + 33), (end_x + 34, end_y + 33))
-    return Line(line, "shot", 1.8, dashed=True)
+    wide, opacity, side = 2.5 if ready else 1.5, 1.0 if ready else 0.5, TILE + 2
+    box = Rect(0, 0, side, side, 10, stroke="siphon", stroke_width=wide, opacity=opacity)
+    corners = (_corner(cell, top) for cell in frame.siphon_yield().cells)
+    return [replace(box, x=x - 1, y=y - 1) for x, y in corners]
 
 
 def _attacking(frame: Frame) -> list[int]:
@@ -175,13 +237,13 @@ def _aids(frame: Frame, top: float) -> list[Shape]:
     shapes = _siphon_cross(frame, top)
     for cell in _attacking(frame):
         x, y = _corner(cell, top)
-        shapes.append(
-            Rect(x + 1.5, y + 1.5, TILE - 3, TILE - 3, 8, stroke="danger", stroke_width=3.5)
-        )
+        side = TILE - 3
+        shapes.append(Rect(x + 1.5, y + 1.5, side, side, 8, stroke="danger", stroke_width=3.5))
     for shot in frame.shots:
         if shot.target is not None:
-            shapes.append(_flight(frame.player_cell, shot.target, top))
-            x, y = _corner(shot.target, top)
+            (start_x, start_y), (x, y) = _corner(frame.player_cell, top), _corner(shot.target, top)
+            way = ((start_x + 34, start_y + 33), (x + 34, y + 33))
+            shapes.append(Line(way, "shot", 1.8, dashed=True))
             # On a block it leaves the label free.
             on_block = frame.cells[shot.target].is_block
             shapes += cross_hair(x + 34, y + (42 if on_block else 33), 20 if on_block else 27)
@@ -192,7 +254,7 @@ def _alarm(x: float, y: float) -> list[Shape]:
     """An exclamation mark in the corner of an enemy that hits next."""
     return [
         Circle(x + TILE - 4, y + 4, 8.5, fill="danger", stroke="board", stroke_width=1.5),
-        Text(x + TILE - 4, y + 8.8, "!", 13, "on_danger", "middle", bold=True),
+        bold(x + TILE - 4, y + 8.8, "!", 13, "on_danger"),
     ]
 
 
@@ -209,23 +271,8 @@ def _siphon_line(frame: Frame, y: float) -> list[Shape]:
     ]
     ready = frame.data_siphons > 0
     text = "siphon here: " + (", ".join(parts) if parts else "nothing")
+    size = fitted(text, 14, _BOARD - 24)
     return [
         plus(_MARGIN + 8, y - 5, 7, "siphon" if ready else "muted"),
-        Text(
-            _MARGIN + 22,
-            y,
-            text,
-            fitted(text, 14, _BOARD - 24),
-            "text" if ready else "muted",
-            bold=ready,
-        ),
+        Text(_MARGIN + 22, y, text, size, "text" if ready else "muted", bold=ready),
     ]
-
-
-def _in_words(frame: Frame) -> str:
-    """The position for those who do not see the picture."""
-    return (
-        f"HackMatrix, stage {frame.stage}, turn {frame.turn}: hp {frame.hp}, "
-        f"score {frame.score}, {len(frame.enemies)} enemies, "
-        f"{len(frame.transmissions)} transmissions"
-    )

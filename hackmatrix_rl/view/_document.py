@@ -16,26 +16,12 @@ def document(
     made_by: str,
     scripts: Collection[str] = ("'none'",),
 ) -> str:
-    """A self-contained page.
+    """A self-contained page: its title, some HTML below it, and each section that is not empty.
 
-    Args:
-        title: plain text.
-        sections: the HTML of each section by its heading; empty ones are left out.
-        lead: HTML below the title.
-        made_by: the command that made it, for the last line.
-        scripts: the scripts that may run, also in pages inside of this one, as sources of a
-            Content-Security-Policy; by default none.
+    The last line names the command that made it. `scripts` are Content-Security-Policy sources of
+    the scripts that may run, also in frames.
     """
-    policy = "; ".join(
-        (
-            "default-src 'none'",
-            f"script-src {' '.join(scripts)}",
-            "style-src 'unsafe-inline'",
-            "img-src data:",
-            "base-uri 'none'",
-            "form-action 'none'",
-        )
-    )
+    policy = content_policy(" ".join(scripts), "'unsafe-inline'")
     shown = {heading: body for heading, body in sections.items() if body}
     links = "".join(f'<a href="#{_id(heading)}">{text(heading)}</a>' for heading in shown)
     bodies = "".join(
@@ -55,6 +41,12 @@ def document(
     )
 
 
+def content_policy(scripts: str, styles: str, *more: str) -> str:
+    """A Content-Security-Policy that lets nothing else run, and fetches nothing."""
+    sources = (f"script-src {scripts}", f"style-src {styles}", "img-src data:", *more)
+    return "; ".join(("default-src 'none'", *sources, "base-uri 'none'", "form-action 'none'"))
+
+
 def facts(values: Mapping[str, str]) -> str:
     """Boxes of a name and a value, as HTML; empty values are left out."""
     items = "".join(
@@ -68,14 +60,7 @@ def facts(values: Mapping[str, str]) -> str:
 def table(
     heads: Sequence[str], rows: Iterable[Sequence[str]], *, caption: str = "", escaped: bool = False
 ) -> str:
-    """A table as HTML.
-
-    Args:
-        heads: the headings; without any, there is no head.
-        rows: a text for each column.
-        caption: a sentence above it.
-        escaped: whether the rows are HTML already.
-    """
+    """A table as HTML. Without headings it has no head; `escaped` rows are HTML already."""
     show = str if escaped else text
     # A column of numbers is one that has a heading, except the first.
     kinds = ["number" if place and heads else "text" for place in range(len(heads) or 2)]

@@ -1,55 +1,96 @@
-"""A picture as a list of shapes: what every kind of output is made from.
+"""A picture as a list of shapes, what every kind of output is made from, and its colours.
 
 Coordinates are pixels from the upper left corner. An `Ink` is the name of a colour; a theme says
-which colour that is.
+which colour that is. Enemies are warm, the player is blue, blocks are grey. Nothing is told by its
+colour alone: shapes and letters say it, too.
 """
 
-from dataclasses import dataclass
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
+
+from hackmatrix_rl.errors import ConfigError
 
 Ink = str
 
+Theme = dict[Ink, str]
+"""The colour of each ink, as #rrggbb."""
+_COLOURS = {  # on a light page, on a dark page
+    "background": ("#ffffff", "#0d1117"),
+    "board": ("#cfd6e3", "#05070b"),
+    "cell": ("#f7f9fc", "#1a2130"),
+    "cell_siphoned": ("#e3e0f2", "#2a2547"),
+    "rule": ("#8a93a5", "#6b7588"),
+    "text": ("#111827", "#f1f5f9"),
+    "muted": ("#576175", "#a3aec0"),
+    "player": ("#0b5bd3", "#4cc2ff"),
+    "on_player": ("#ffffff", "#04202f"),
+    "data": ("#64708a", "#8592ab"),
+    "on_data": ("#ffffff", "#0b0f18"),
+    "program": ("#1f2a44", "#dbe4f3"),
+    "on_program": ("#ffffff", "#10172a"),
+    "question": ("#576175", "#a3aec0"),
+    "virus": ("#c2410c", "#ff9d4d"),
+    "daemon": ("#9f1239", "#ff7a85"),
+    "glitch": ("#a21caf", "#f0a6fb"),
+    "cryptog": ("#5b21b6", "#bba6ff"),
+    "on_enemy": ("#ffffff", "#1b0d1c"),
+    "transmission": ("#8a3b12", "#ffb98a"),
+    "credits": ("#96660a", "#f5c542"),
+    "energy": ("#0e7490", "#3edcf5"),
+    "siphon": ("#0f766e", "#2dd4bf"),
+    "exit": ("#15803d", "#5be08a"),
+    "hp": ("#d61f3a", "#ff5d73"),
+    "danger": ("#d3122a", "#ff4d5e"),
+    "on_danger": ("#ffffff", "#1c0206"),
+    "shot": ("#0b5bd3", "#4cc2ff"),
+}
+THEMES: dict[str, Theme] = {
+    name: {ink: both[number] for ink, both in _COLOURS.items()}
+    for number, name in enumerate(("light", "dark"))
+}
+"""The themes by name."""
+_WIDTH = 960.0
+_FOOT = 34.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Outlined:
+    """How a shape is filled, outlined, or both."""
+
+    fill: Ink | None = None
+    stroke: Ink | None = None
+    stroke_width: float = 1.0
+    dashed: bool = False
+    opacity: float = 1.0
+
 
 @dataclass(frozen=True)
-class Rect:
-    """A rectangle, filled, outlined or both."""
+class Rect(_Outlined):
+    """A rectangle."""
 
     x: float
     y: float
     width: float
     height: float
     radius: float = 0.0
-    fill: Ink | None = None
-    stroke: Ink | None = None
-    stroke_width: float = 1.0
-    dashed: bool = False
-    opacity: float = 1.0
 
 
 @dataclass(frozen=True)
-class Circle:
-    """A circle around (x, y), filled, outlined or both."""
+class Circle(_Outlined):
+    """A circle around (x, y)."""
 
     x: float
     y: float
     radius: float
-    fill: Ink | None = None
-    stroke: Ink | None = None
-    stroke_width: float = 1.0
-    dashed: bool = False
-    opacity: float = 1.0
 
 
 @dataclass(frozen=True)
-class Polygon:
-    """A closed polygon, filled, outlined or both."""
+class Polygon(_Outlined):
+    """A closed polygon."""
 
     points: tuple[tuple[float, float], ...]
-    fill: Ink | None = None
-    stroke: Ink | None = None
-    stroke_width: float = 1.0
-    dashed: bool = False
-    opacity: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -82,16 +123,49 @@ Shape = Rect | Circle | Polygon | Line | Text
 
 @dataclass(frozen=True)
 class Drawing:
-    """A picture.
-
-    Attributes:
-        width: in pixels.
-        height: in pixels.
-        shapes: in the order in which they cover one another, the lowest first.
-        title: the picture in words, for those who do not see it.
-    """
+    """A picture in pixels: its shapes, the lowest first, and what they show in words."""
 
     width: float
     height: float
     shapes: tuple[Shape, ...]
     title: str
+
+
+def find_theme(name: str, *more: str) -> Theme:
+    """The theme of that name, or a ConfigError that also lists `more` names."""
+    if name not in THEMES:
+        raise ConfigError(f"theme {name!r} does not exist; there are {', '.join((*THEMES, *more))}")
+    return THEMES[name]
+
+
+def grid(drawings: Sequence[Drawing], *, more: int = 0) -> Drawing:
+    """Drawings of one size in rows at most 960 pixels wide, and a line for those left out."""
+    columns = math.ceil(math.sqrt(len(drawings)))
+    rows = math.ceil(len(drawings) / columns)
+    scale = min(1.0, _WIDTH / (columns * drawings[0].width))
+    width, height = drawings[0].width * scale, drawings[0].height * scale
+    foot = _FOOT if more else 0.0
+    shapes: list[Shape] = [Rect(0, 0, columns * width, rows * height + foot, fill="background")]
+    for number, drawing in enumerate(drawings):
+        row, column = divmod(number, columns)
+        shapes += (_placed(each, column * width, row * height, scale) for each in drawing.shapes)
+    if more:
+        line = f"and {more:,} more"
+        shapes.append(Text(columns * width / 2, rows * height + 20, line, 16, "muted", "middle"))
+    title = f"{len(drawings) + more:,} games of HackMatrix"
+    return Drawing(columns * width, rows * height + foot, tuple(shapes), title)
+
+
+def _placed(shape: Shape, x: float, y: float, scale: float) -> Shape:
+    """A shape made smaller and moved."""
+    if isinstance(shape, Text):
+        return replace(shape, x=x + shape.x * scale, y=y + shape.y * scale, size=shape.size * scale)
+    shape = replace(shape, stroke_width=shape.stroke_width * scale)
+    if isinstance(shape, Polygon | Line):
+        points = tuple((x + across * scale, y + down * scale) for across, down in shape.points)
+        return replace(shape, points=points)
+    left, top, radius = x + shape.x * scale, y + shape.y * scale, shape.radius * scale
+    if isinstance(shape, Circle):
+        return replace(shape, x=left, y=top, radius=radius)
+    width, height = shape.width * scale, shape.height * scale
+    return replace(shape, x=left, y=top, width=width, height=height, radius=radius)

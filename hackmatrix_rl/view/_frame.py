@@ -26,12 +26,10 @@ class Cell:
     """One cell.
 
     Attributes:
-        content: what it holds.
         points: points of a data block, else 0.
         program: the program of a program block, else `None`.
         spawn_count: transmissions that siphoning the block calls.
-        credits: 0..3, also under a block.
-        energy: 0..3, also under a block.
+        credits: 0..3, also under a block, like `energy`.
         siphoned: whether a siphon has reached the cell.
         siphon_center: whether the player has siphoned from here.
         known: whether the numbers above are known: false for a question block in `Frame.seen`.
@@ -63,9 +61,6 @@ class Enemy:
     """One enemy.
 
     Attributes:
-        type: its type.
-        cell: where it is.
-        hp: 1..3.
         disabled_turns: turns until it may move.
         stunned: whether it skips the next turn.
         last_known: the cell where the player last saw a cryptog, else `None`.
@@ -87,14 +82,10 @@ class Enemy:
 
 @dataclass(frozen=True)
 class Transmission:
-    """An enemy on its way.
+    """An enemy on its way; its `type` is `None` if unknown.
 
     Attributes:
-        type: its type; `None` if unknown.
-        cell: where it will appear.
-        turns_remaining: turns until then; 1 is the next enemy turn.
-        from_scheduled_task: whether a scheduled task brought it.
-        spawned_from_siphon: whether a siphon brought it.
+        turns_remaining: turns until it appears; 1 is the next enemy turn.
         type_visible: whether the player sees its type.
         visible: whether the player sees it: not if it is behind another one.
     """
@@ -113,9 +104,7 @@ class Shot:
     """The effect of a move in one direction.
 
     Attributes:
-        direction: of the move.
-        cells: the cells that it looks along, the nearest first; the last one is the target if
-            there is a target.
+        cells: the cells that it looks along, the nearest first; the last one is the target, if any.
         hits: `"enemy"` or `"transmission"`, or `None` for no target.
     """
 
@@ -137,8 +126,7 @@ class SiphonYield:
         cells: the cells of the cross that are not siphoned yet.
         points: score from the data blocks.
         programs: programs that the player does not own yet, in the order of the cells.
-        credits: from cells without a block.
-        energy: from cells without a block.
+        credits: from cells without a block, like `energy`.
         spawns: transmissions that it calls.
         unknown: number of blocks whose contents the player does not know; they add nothing above.
     """
@@ -159,24 +147,13 @@ class Frame:
     `frame_of` makes it with everything that the game knows; `seen` leaves what the player sees.
 
     Attributes:
-        cells: the 36 cells.
-        enemies: in order of arrival.
-        transmissions: in order of arrival.
-        player_cell: the player's cell.
-        hp: 0..3.
-        credits: the player's.
-        energy: the player's.
-        data_siphons: the player's.
-        score: the player's.
+        enemies: in order of arrival, as are the transmissions.
         attack_damage: hp that an attack takes.
         owned: the programs, in the order of their actions.
-        stage: 1..8.
         turn: turns played in this stage.
-        exit_cell: the cell of the exit.
         show_activated: whether SHOW is active.
         scheduled_tasks_disabled: whether CALM is active.
         step_active: whether STEP skips the next enemy turn.
-        next_scheduled_task_turn: the turn of the next scheduled task.
         snapshots: number of turns that UNDO can go back.
         last_known_cells: where the player last saw the cryptogs that are hidden now.
         complete: whether hidden things are in the frame: false after `seen`.
@@ -218,6 +195,12 @@ class Frame:
             ),
         )
 
+    @property
+    def flags(self) -> dict[str, bool]:
+        """Whether SHOW, CALM and STEP are active."""
+        off = self.scheduled_tasks_disabled
+        return {"SHOW": self.show_activated, "CALM": off, "STEP": self.step_active}
+
     @cached_property
     def shots(self) -> tuple[Shot, ...]:
         """What a move in each direction would hit, as far as the frame shows it."""
@@ -235,11 +218,7 @@ class Frame:
         )
 
     def siphon_yield(self, cell: int | None = None) -> SiphonYield:
-        """The yield of a siphon.
-
-        Args:
-            cell: where the player stands; by default where it is.
-        """
+        """The yield of a siphon at a cell; by default where the player stands."""
         center = self.player_cell if cell is None else cell
         cells = tuple(
             each for each in (center, *neighbours(center)) if not self.cells[each].siphoned

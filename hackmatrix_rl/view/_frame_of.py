@@ -1,12 +1,14 @@
 """Frames of the game's positions."""
 
-from dataclasses import replace
-from typing import Any
+from dataclasses import fields, replace
+from typing import Any, TypeVar
 
 import numpy as np
 
 from hackmatrix_rl.game import COLUMNS, SIZE, Content, EnemyType, Program, State, to_arrays
 from hackmatrix_rl.view._frame import DATA, PROGRAMS, Cell, Enemy, Frame, Transmission
+
+Made = TypeVar("Made", Frame, Cell, Enemy, Transmission)
 
 
 def frame_of(state: State) -> Frame:
@@ -43,23 +45,27 @@ def _frame(arrays: dict[str, np.ndarray]) -> Frame:
         and enemy.last_known is not None
         and all(other.cell != enemy.cell for other in enemies[:number])
     }
-    return Frame(
+    return _filled(
+        Frame,
+        {**game, **player},
         cells=tuple(_cell(record) for record in columns["cells"]),
         enemies=enemies,
         transmissions=_transmissions(columns["transmissions"], show),
         player_cell=player_cell,
         owned=tuple(program for program in Program if arrays["owned"][program]),
         exit_cell=game["exit row"] * SIZE + game["exit col"],
-        show_activated=show,
-        scheduled_tasks_disabled=bool(game["scheduled_tasks_disabled"]),
-        step_active=bool(game["step_active"]),
-        **{name: game[name] for name in ("stage", "turn", "next_scheduled_task_turn", "snapshots")},
-        **{
-            name: player[name]
-            for name in ("hp", "credits", "energy", "data_siphons", "score", "attack_damage")
-        },
         last_known_cells=frozenset(hints),
     )
+
+
+def _filled(kind: type[Made], record: dict[str, int], **known: Any) -> Made:
+    """A dataclass whose other fields are columns of a record: numbers, or truths."""
+    columns = [each for each in fields(kind) if each.name in record and each.name not in known]
+    plain: dict[str, Any] = {
+        each.name: bool(record[each.name]) if each.type is bool else record[each.name]
+        for each in columns
+    }
+    return kind(**plain, **known)
 
 
 def _hidden(enemy: Enemy, player_cell: int, show: bool) -> bool:
@@ -85,31 +91,21 @@ def _columns(arrays: dict[str, np.ndarray]) -> dict[str, Any]:
 
 def _cell(record: dict[str, int]) -> Cell:
     content = Content(record["content"])
-    return Cell(
-        content=content,
-        points=record["value"] if content in DATA else 0,
-        program=Program(record["value"]) if content in PROGRAMS else None,
-        spawn_count=record["spawn_count"],
-        credits=record["credits"],
-        energy=record["energy"],
-        siphoned=bool(record["siphoned"]),
-        siphon_center=bool(record["siphon_center"]),
-    )
+    points = record["value"] if content in DATA else 0
+    program = Program(record["value"]) if content in PROGRAMS else None
+    return _filled(Cell, record, content=content, points=points, program=program)
 
 
 def _enemies(records: list[dict[str, int]], player_cell: int, show: bool) -> tuple[Enemy, ...]:
     found: list[Enemy] = []
     for record in records:
         last = record["last_known row"] * SIZE + record["last_known col"]
-        enemy = Enemy(
+        enemy = _filled(
+            Enemy,
+            record,
             type=EnemyType(record["type"]),
             cell=record["row"] * SIZE + record["col"],
-            hp=record["hp"],
-            disabled_turns=record["disabled_turns"],
-            stunned=bool(record["stunned"]),
             last_known=last if record["last_known row"] >= 0 else None,
-            from_scheduled_task=bool(record["from_scheduled_task"]),
-            spawned_from_siphon=bool(record["spawned_from_siphon"]),
             visible=False,
         )
         is_first = all(other.cell != enemy.cell for other in found)
@@ -122,15 +118,13 @@ def _transmissions(records: list[dict[str, int]], show: bool) -> tuple[Transmiss
     found: list[Transmission] = []
     for record in records:
         cell = record["row"] * SIZE + record["col"]
-        found.append(
-            Transmission(
-                type=EnemyType(record["type"]),
-                cell=cell,
-                turns_remaining=record["turns_remaining"],
-                from_scheduled_task=bool(record["from_scheduled_task"]),
-                spawned_from_siphon=bool(record["spawned_from_siphon"]),
-                type_visible=show,
-                visible=all(other.cell != cell for other in found),
-            )
+        transmission = _filled(
+            Transmission,
+            record,
+            type=EnemyType(record["type"]),
+            cell=cell,
+            type_visible=show,
+            visible=all(other.cell != cell for other in found),
         )
+        found.append(transmission)
     return tuple(found)

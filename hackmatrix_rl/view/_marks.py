@@ -36,6 +36,17 @@ def polygon(
     return Polygon(points, fill=ink)
 
 
+def bold(x: float, y: float, text: str, size: float, ink: Ink, opacity: float = 1.0) -> Text:
+    """Bold text with its middle at x."""
+    return Text(x, y, text, size, ink, "middle", bold=True, opacity=opacity)
+
+
+def hexagon(inner: float, outer: float, tall: float) -> tuple[Point, ...]:
+    """An upright hexagon: its half widths at the edge and in the middle, and its half height."""
+    right = ((inner, -tall), (outer, 0.0), (inner, tall))
+    return ((-inner, -tall), *right, (-inner, tall), (-outer, 0.0))
+
+
 _BOLT = ((0.25, -1.0), (-0.65, 0.15), (-0.08, 0.15), (-0.25, 1.0), (0.65, -0.2), (0.08, -0.2))
 
 
@@ -47,18 +58,8 @@ def _heart_point(turn: float) -> Point:
 
 _HEART = tuple(_heart_point(math.tau * step / 32) for step in range(32))
 _PLUS = (
-    (-0.35, -1.0),
-    (0.35, -1.0),
-    (0.35, -0.35),
-    (1.0, -0.35),
-    (1.0, 0.35),
-    (0.35, 0.35),
-    (0.35, 1.0),
-    (-0.35, 1.0),
-    (-0.35, 0.35),
-    (-1.0, 0.35),
-    (-1.0, -0.35),
-    (-0.35, -0.35),
+    *((-0.35, -1.0), (0.35, -1.0), (0.35, -0.35), (1.0, -0.35), (1.0, 0.35), (0.35, 0.35)),
+    *((0.35, 1.0), (-0.35, 1.0), (-0.35, 0.35), (-1.0, 0.35), (-1.0, -0.35), (-0.35, -0.35)),
 )
 _UP = ((0.0, -0.8), (0.9, 0.7), (-0.9, 0.7))
 
@@ -112,7 +113,7 @@ def door(x: float, y: float, size: float, *, named: bool) -> list[Shape]:
         Line(arrow, "exit", thick),
     ]
     if named:
-        shapes.append(Text(x, y + size * 0.85, "EXIT", size * 0.42, "exit", "middle", bold=True))
+        shapes.append(bold(x, y + size * 0.85, "EXIT", size * 0.42, "exit"))
     return shapes
 
 

@@ -11,10 +11,9 @@ from hackmatrix_rl.env import HackMatrixState
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.game import State
 from hackmatrix_rl.view._board_drawing import draw
-from hackmatrix_rl.view._drawing import Drawing
+from hackmatrix_rl.view._drawing import Drawing, grid
 from hackmatrix_rl.view._frame import Frame
 from hackmatrix_rl.view._frame_of import frames_of
-from hackmatrix_rl.view._grid import grid
 from hackmatrix_rl.view._raster import save_png
 from hackmatrix_rl.view._svg import svg_of
 
@@ -24,12 +23,7 @@ MOST_GAMES = 16
 
 @dataclass(frozen=True, repr=False)
 class Picture:
-    """A drawing that a notebook shows by itself.
-
-    Attributes:
-        drawing: what it shows.
-        theme: the name of its colours.
-    """
+    """A drawing that a notebook shows by itself, in the colours of a theme."""
 
     drawing: Drawing
     theme: str = "auto"
@@ -41,11 +35,9 @@ class Picture:
         return svg_of(self.drawing, self.theme)
 
     def save(self, path: str | Path, *, scale: float = 2.0) -> None:
-        """Writes the picture.
+        """Writes the picture as `.svg` or `.png`. The theme `auto` is `light` here.
 
-        Args:
-            path: the file; its name ends in `.svg` or `.png`. The theme `auto` is `light` here.
-            scale: pixels of a PNG image for a pixel of the drawing.
+        A PNG image has `scale` pixels for a pixel of the drawing.
 
         Raises:
             ConfigError: the name ends in something else.
@@ -89,10 +81,12 @@ def show(
     if len(frames) == 1:
         picture = Picture(draw(frames[0], aids=aids), theme)
     else:
-        boards = [
-            draw(frame, aids=aids, panel=False, caption=_line(number, frame))
-            for number, frame in enumerate(frames)
-        ]
+        boards = []
+        for number, each in enumerate(frames):
+            line = (
+                f"{number}: stage {each.stage}, turn {each.turn}, hp {each.hp}, score {each.score}"
+            )
+            boards.append(draw(each, aids=aids, panel=False, caption=line))
         picture = Picture(grid(boards, more=more), theme)
     picture._repr_svg_()  # an unknown theme fails here, not in the notebook's display
     return picture
@@ -103,10 +97,6 @@ def load_ipython_extension(ipython: Any) -> None:
     formatter = ipython.display_formatter.formatters["image/svg+xml"]
     for kind in (State, HackMatrixState, Frame):
         formatter.for_type(kind, lambda games: show(games)._repr_svg_())
-
-
-def _line(number: int, frame: Frame) -> str:
-    return f"{number}: stage {frame.stage}, turn {frame.turn}, hp {frame.hp}, score {frame.score}"
 
 
 def _frames(games: Any) -> tuple[list[Frame], int]:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from rich.text import Text
 
 from hackmatrix_rl.game import EnemyType
+from hackmatrix_rl.view._actions import program_name
 from hackmatrix_rl.view._frame import Cell, Enemy, Transmission
-from hackmatrix_rl.view._names import program_name
 
 
 @dataclass(frozen=True)
@@ -15,15 +15,11 @@ class Signs:
 
     Attributes:
         arrows: up, down, left, right.
-        block: fills a block.
         taken: fills a block that is siphoned.
-        siphoned: a siphoned cell.
         center: a cell that the player has siphoned from.
-        transmission: an enemy on its way.
         times: before the number of transmissions that a block calls.
         hp: a hit point, and a lost one.
         cut: the end of a text that was too long.
-        minus: of a negative number.
         lines: horizontal and vertical line, then the nine crossings from the upper left corner.
     """
 

@@ -3,8 +3,17 @@
 from collections.abc import Callable
 from xml.sax.saxutils import escape, quoteattr
 
-from hackmatrix_rl.view._drawing import Circle, Drawing, Ink, Line, Polygon, Rect, Shape, Text
-from hackmatrix_rl.view._themes import find_theme
+from hackmatrix_rl.view._drawing import (
+    Circle,
+    Drawing,
+    Ink,
+    Line,
+    Polygon,
+    Rect,
+    Shape,
+    Text,
+    find_theme,
+)
 
 FONT = "'DejaVu Sans',Verdana,Geneva,sans-serif"
 """The raster's font, and fonts as wide as it."""
@@ -16,15 +25,10 @@ _Colour = Callable[[Ink], str]
 
 
 def svg_of(drawing: Drawing, theme: str = "light") -> str:
-    """A whole picture.
-
-    Args:
-        drawing: what it shows.
-        theme: the name of its colours: `light`, `dark`, or `auto` for what the reader's system
-            prefers (browsers know how; some programs for drawings do not).
+    """The drawing as an SVG file. The theme `auto` is what the reader's browser prefers.
 
     Raises:
-        ConfigError: there is no such theme.
+        ConfigError: the theme is not `light`, `dark` or `auto`.
     """
     opening = f"{_opening(drawing)}<title>{escape(drawing.title)}</title>"
     if theme == "auto":
@@ -90,15 +94,14 @@ def _text(shape: Text, colour: _Colour) -> str:
     anchor = "" if shape.anchor == "start" else f' text-anchor="{shape.anchor}"'
     bold = ' font-weight="700"' if shape.bold else ""
     place = _attributes(x=shape.x, y=shape.y, font_size=shape.size)
-    paint = f"{_fill(colour(shape.ink))}{_opacity(shape.opacity)}"
-    return f"<text{place}{anchor}{bold}{paint}>{escape(shape.text)}</text>"
+    fill, opacity = colour(shape.ink), _opacity(shape.opacity)
+    return f'<text{place}{anchor}{bold} fill="{fill}"{opacity}>{escape(shape.text)}</text>'
 
 
 def _paint(shape: Rect | Circle | Polygon, colour: _Colour) -> str:
-    fill = _fill("none" if shape.fill is None else colour(shape.fill))
-    if shape.stroke is None:
-        return fill + _opacity(shape.opacity)
-    return fill + _stroke(shape, colour)
+    fill = "none" if shape.fill is None else colour(shape.fill)
+    rest = _opacity(shape.opacity) if shape.stroke is None else _stroke(shape, colour)
+    return f' fill="{fill}"{rest}'
 
 
 def _stroke(shape: Rect | Circle | Polygon | Line, colour: _Colour) -> str:
@@ -109,10 +112,6 @@ def _stroke(shape: Rect | Circle | Polygon | Line, colour: _Colour) -> str:
     if shape.dashed:
         paint += f' stroke-dasharray="{DASH[0]} {DASH[1]}"'
     return paint + _opacity(shape.opacity)
-
-
-def _fill(colour: str) -> str:
-    return f' fill="{colour}"'
 
 
 def _opacity(opacity: float) -> str:

@@ -8,8 +8,8 @@ import pytest
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.bench import compare_with_pgx
+from hackmatrix_rl.bench._benchmark import in_turns
 from hackmatrix_rl.bench._environment_speed import RandomPlay, RandomPlayState, random_legal
-from hackmatrix_rl.bench._speed_comparison import in_turns
 from hackmatrix_rl.config import make_config
 from hackmatrix_rl.env import CartPole, env_keys
 
@@ -54,7 +54,7 @@ def test_the_other_environment_is_compiled_as_jax_does_it(monkeypatch):
         if len(given) == 2:
             raise Told
 
-    monkeypatch.setattr("hackmatrix_rl.bench._speed_comparison.RandomPlay", play)
+    monkeypatch.setattr("hackmatrix_rl.bench._benchmark.RandomPlay", play)
     config = make_config("debug", {"num_envs": 4, "mesh": "data=1"})
     with pytest.raises(Told):
         compare_with_pgx(config, repeats=1)

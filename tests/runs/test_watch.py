@@ -15,7 +15,7 @@ from hackmatrix_rl.runs._health import Health
 from hackmatrix_rl.runs._profile import Profiler
 from hackmatrix_rl.runs._versions import commit, describe_start, record_start
 from hackmatrix_rl.system import Usage
-from hackmatrix_rl.system._nvml import gpu_utilization
+from hackmatrix_rl.system._usage import gpu_utilization
 from hackmatrix_rl.training import Metrics
 
 
@@ -73,7 +73,7 @@ def test_a_gpu_is_asked_through_its_driver_by_the_number_that_the_driver_knows(m
             rates._obj.gpu = 40
             return 0
 
-    monkeypatch.setattr("hackmatrix_rl.system._nvml._library", Driver)
+    monkeypatch.setattr("hackmatrix_rl.system._usage._library", Driver)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5,7")
     assert gpu_utilization("gpu", 1) == 0.4
     assert asked == [7]

@@ -15,12 +15,12 @@ from hackmatrix_rl.algorithms.ppo import PPO
 from hackmatrix_rl.env import CartPole
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.system import make_deterministic
-from hackmatrix_rl.system._determinism import GPU_FLAG
+from hackmatrix_rl.system._devices import GPU_FLAG
 from hackmatrix_rl.training import Trainer
 
 
 def on_a_gpu(monkeypatch, started=True):
-    monkeypatch.setattr("hackmatrix_rl.system._determinism.backend_started", lambda: started)
+    monkeypatch.setattr("hackmatrix_rl.system._devices.backend_started", lambda: started)
     monkeypatch.setattr("jax.default_backend", lambda: "gpu")
 
 

@@ -10,7 +10,7 @@ import threading
 import pytest
 
 from hackmatrix_rl.errors import ConfigError
-from hackmatrix_rl.system._rendezvous import check_port_is_free, parse_address
+from hackmatrix_rl.system._hosts import check_port_is_free, parse_address
 
 SECONDS = 2
 

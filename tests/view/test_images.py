@@ -11,9 +11,8 @@ from PIL import Image
 
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.view import Drawing, check_ffmpeg, draw, image_of, save_gif, save_mp4, save_png
-from hackmatrix_rl.view._drawing import Circle, Line, Polygon, Rect, Text
+from hackmatrix_rl.view._drawing import THEMES, Circle, Line, Polygon, Rect, Text
 from hackmatrix_rl.view._raster import _dashes
-from hackmatrix_rl.view._themes import LIGHT
 from view.boards import frame
 
 SMALL = 0.2
@@ -52,19 +51,19 @@ def test_an_image_has_the_size_of_the_drawing_times_the_scale(scale):
     ],
 )
 def test_a_shape_is_painted_in_its_ink_and_nowhere_else(shape):
-    assert pixel(sheet(shape), 8, 5) == LIGHT["danger"]
-    assert pixel(sheet(shape), 19, 0) == LIGHT["background"]
+    assert pixel(sheet(shape), 8, 5) == THEMES["light"]["danger"]
+    assert pixel(sheet(shape), 19, 0) == THEMES["light"]["background"]
 
 
 def test_an_outline_leaves_the_middle_free():
     shape = Rect(3, 1, 14, 8, stroke="danger", stroke_width=2)
-    assert pixel(sheet(shape), 3, 5) == LIGHT["danger"]
-    assert pixel(sheet(shape), 10, 5) == LIGHT["background"]
+    assert pixel(sheet(shape), 3, 5) == THEMES["light"]["danger"]
+    assert pixel(sheet(shape), 10, 5) == THEMES["light"]["background"]
 
 
 def test_opacity_mixes_with_what_is_below():
     half = pixel(sheet(Rect(0, 0, 20, 10, fill="text", opacity=0.5)), 5, 5)
-    below, above = (int(LIGHT[ink][1:3], 16) for ink in ("background", "text"))
+    below, above = (int(THEMES["light"][ink][1:3], 16) for ink in ("background", "text"))
     assert abs(int(half[1:3], 16) - (below + above) / 2) <= 1
 
 

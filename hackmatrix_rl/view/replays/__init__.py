@@ -1,28 +1,21 @@
 """Games move by move: played, replayed, and what an agent thinks of them."""
 
 from hackmatrix_rl.view.replays._chosen import ChosenGame, choose_games, parse_choice, replays_of
-from hackmatrix_rl.view.replays._film import Film, Json, opinion_data, rules_data
-from hackmatrix_rl.view.replays._match import (
-    CUT_OFF,
-    DIED,
-    ILLEGAL,
-    WON,
-    Match,
-    Moment,
-    Seed,
-    game_seed,
+from hackmatrix_rl.view.replays._match import Match, Mind, Moment, Opinion, Seed, game_seed
+from hackmatrix_rl.view.replays._page import (
+    Film,
+    Json,
+    opinion_data,
+    page_of,
+    rules_data,
+    script_source,
+    whole_page,
 )
-from hackmatrix_rl.view.replays._mind import Mind, Opinion
-from hackmatrix_rl.view.replays._page import page_of, script_source, whole_page
 from hackmatrix_rl.view.replays._replay import MOST_MOVES, Replay
 from hackmatrix_rl.view.replays._watch import GamePage, play_on, watch
 
 __all__ = [
-    "CUT_OFF",
-    "DIED",
-    "ILLEGAL",
     "MOST_MOVES",
-    "WON",
     "ChosenGame",
     "Film",
     "GamePage",

@@ -17,12 +17,7 @@ MOST_REPLAYS = 1000
 
 @dataclass(frozen=True)
 class ChosenGame:
-    """A game of an evaluation.
-
-    Attributes:
-        name: what it was chosen for, and how it ended: `best-1_return-9.46_stage-5`.
-        game: its number in the evaluation, from 0.
-    """
+    """A game of an evaluation, by number; `name` says why it was chosen, and how it ended."""
 
     name: str
     game: int
@@ -55,13 +50,11 @@ def parse_choice(text: str) -> dict[str, int]:
 
 
 def choose_games(evaluation: Evaluation, choice: str) -> list[ChosenGame]:
-    """The games that a text asks for, fewer where there are not so many.
+    """The games of an evaluation of HackMatrix that a text asks for, if there are so many.
 
-    Args:
-        evaluation: of HackMatrix.
-        choice: see `parse_choice`. `best` and `worst` are by return, `median` are those in the
-            middle; `random` are the same for every evaluation of this size; `won` and `lost` are
-            the first ones.
+    The text is that of `parse_choice`. `best` and `worst` are by return, `median` are those in the
+    middle; `random` are the same for every evaluation of this size; `won` and `lost` are the first
+    ones.
 
     Raises:
         ConfigError: the text is something else.
@@ -86,12 +79,8 @@ def replays_of(
 ) -> Iterator[tuple[str, Match, Replay]]:
     """Plays chosen games of an evaluation again, one by one.
 
-    Args:
-        evaluation: made by `evaluate(..., record=True)`.
-        environment: of the evaluation; HackMatrix.
-        key: of the evaluation.
-        choice: see `choose_games`.
-        player: who played, in words.
+    The evaluation is made by `evaluate(..., record=True)` with this environment, HackMatrix, and
+    this key.
 
     Yields:
         The name of a replay, the game, and its replay.
@@ -99,7 +88,8 @@ def replays_of(
     Raises:
         TypeError: the environment is not HackMatrix.
         ValueError: the evaluation did not record its actions.
-        ConfigError: the choice is something else, or a game ends otherwise than in the evaluation.
+        ConfigError: the choice is not one of `choose_games`, or a game ends otherwise than in the
+            evaluation.
     """
     if not isinstance(environment, HackMatrix):
         raise TypeError(f"environment is {described(environment)}; replays are of hm.HackMatrix")

@@ -1,19 +1,29 @@
-"""One game, played move by move."""
+"""A game, played move by move, and what an agent makes of its positions."""
 
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int, Key
+from jaxtyping import Array, Bool, Int, Int32, Key, PyTree
 
-from hackmatrix_rl.env import env_keys
+from hackmatrix_rl.agent.networks import ActorCritic
+from hackmatrix_rl.env import HackMatrix, env_keys
 from hackmatrix_rl.errors import ConfigError
-from hackmatrix_rl.evaluation import start_key, step_keys
+from hackmatrix_rl.evaluation import (
+    Agent,
+    PolicyAgent,
+    ThinkingAgent,
+    Thought,
+    read_by,
+    start_key,
+    step_keys,
+)
 from hackmatrix_rl.game import (
     NUM_ACTIONS,
     TERM_NAMES,
@@ -44,7 +54,6 @@ class Moment:
     """A position of a game, and the move that led to it.
 
     Attributes:
-        state: the game.
         mask: the legal actions.
         number: moves before it.
         action: the move that led here; `None` at the start.
@@ -82,10 +91,12 @@ class Match:
     The same seed and the same moves give the same game, also in `evaluate`: `Match.start(seed)`
     is the first game of `evaluate(..., key=jax.random.key(seed))`.
 
+    Args:
+        seed: the two words of the game's random key, each below 2**32.
+        config: the sizes of the game; by default the usual ones.
+        max_steps: moves after which the game is cut off; the rules have no limit.
+
     Attributes:
-        seed: the two words of the game's random key.
-        config: the sizes of the game.
-        max_steps: moves after which the game is cut off, or `None`.
         moments: all positions so far, the start first. Each keeps its own history, so a game is
             also cut off after `most_moves(config)`.
     """
@@ -93,13 +104,6 @@ class Match:
     def __init__(
         self, seed: Seed, *, config: GameConfig | None = None, max_steps: int | None = None
     ) -> None:
-        """Starts the game.
-
-        Args:
-            seed: the two words of the game's random key, each below 2**32.
-            config: the sizes of the game; by default the usual ones.
-            max_steps: moves after which the game is cut off; the rules have no limit.
-        """
         self.seed = seed
         self.config = GameConfig() if config is None else config
         self.max_steps = max_steps
@@ -115,21 +119,11 @@ class Match:
         config: GameConfig | None = None,
         max_steps: int | None = None,
     ) -> "Match":
-        """One of the games of an evaluation.
-
-        Args:
-            seed: of the evaluation.
-            game: number of the game in it.
-            config: the sizes of the game; by default the usual ones.
-            max_steps: moves after which the game is cut off; the rules have no limit.
-        """
+        """Game number `game` of an evaluation with this seed."""
         return cls(game_seed(jax.random.key(seed), game), config=config, max_steps=max_steps)
 
     def until(self, number: int) -> "Match":
         """The game with its first moves only, to be played on from there.
-
-        Args:
-            number: of moves.
 
         Raises:
             ConfigError: the game has fewer moves.
@@ -162,19 +156,12 @@ class Match:
         return float(sum(np.float32(each.reward) for each in self.moments[1:]))
 
     def prepare(self, say: Callable[[str], None] = lambda line: None) -> None:
-        """Compiles what a move needs, by one that is thrown away: the first one takes no longer.
-
-        Args:
-            say: told that it compiles, and how long that took.
-        """
+        """Compiles what a move needs, by one that is thrown away, and says how long that took."""
         with compiling(say):
             _advance(self.config, self.now.state, jnp.int32(0), self.key)
 
     def play(self, action: Action | int) -> Moment:
         """Plays a move and returns the position after it.
-
-        Args:
-            action: the move.
 
         Raises:
             ConfigError: the move is not legal, or the game has ended. Nothing has changed then.
@@ -235,3 +222,90 @@ def _advance(
 ) -> tuple[State, Bool[Array, " num_actions"], Outcome]:
     state, outcome = play(config, state, action, key=key)
     return state, legal_actions(config, state), outcome
+
+
+@dataclass(frozen=True)
+class Opinion:
+    """An agent's action in a position, and its reasons; what it does not report is empty or `None`.
+
+    Attributes:
+        probabilities: of the legal actions, the likeliest first.
+        value: the discounted return that it expects.
+        win_probability: how likely it thinks a victory is.
+        search_values: what its search found, by action.
+        search_visits: how often its search tried each action.
+    """
+
+    action: Action
+    probabilities: dict[Action, float]
+    value: float | None
+    win_probability: float | None
+    search_values: dict[Action, float]
+    search_visits: dict[Action, int]
+
+
+class Mind:
+    """An agent or a network that follows a game, and updates its memory with each move.
+
+    It draws as in `evaluate`, so an agent that plays its own opinions plays the same game as there.
+    The game may go on by anybody's moves. By default the player sees the compact observation.
+    """
+
+    def __init__(
+        self, player: Agent | ActorCritic, match: Match, *, environment: HackMatrix | None = None
+    ) -> None:
+        self._player = PolicyAgent(player) if isinstance(player, ActorCritic) else player
+        self._match = match
+        self._environment = HackMatrix(match.config) if environment is None else environment
+        self._carry = self._player.initial_carry()
+        self._opinions: list[Opinion] = []
+
+    def opinion(self, number: int | None = None) -> Opinion:
+        """The agent's opinion after a number of moves, by default of the newest position.
+
+        Earlier positions that it has not seen yet are considered first, as its memory needs them.
+        """
+        number = self._match.now.number if number is None else number
+        for seen in range(len(self._opinions), number + 1):
+            moment = self._match.moments[seen]
+            mask, key = jnp.asarray(moment.mask), step_keys(self._match.key, seen)[0]
+            action, self._carry, thought = _think(
+                self._player, self._environment, moment.state, mask, self._carry, key
+            )
+            self._opinions.append(_opinion(Action(int(action)), thought, moment.mask))
+        return self._opinions[number]
+
+
+def _opinion(action: Action, thought: Thought, mask: np.ndarray) -> Opinion:
+    legal = [each for each in Action if mask[each]]
+
+    def by_action(numbers: Array | None) -> dict[Action, Any]:
+        if numbers is None:
+            return {}
+        found = {each: np.asarray(numbers)[each].item() for each in legal}
+        kept = {each: number for each, number in found.items() if not np.isnan(number)}
+        return dict(sorted(kept.items(), key=lambda pair: -pair[1]))
+
+    return Opinion(
+        action=action,
+        probabilities=by_action(thought.probabilities),
+        value=None if thought.value is None else float(thought.value),
+        win_probability=None if thought.win_probability is None else float(thought.win_probability),
+        search_values=by_action(thought.search_values),
+        search_visits=by_action(thought.search_visits),
+    )
+
+
+@eqx.filter_jit
+def _think(
+    player: Agent,
+    environment: HackMatrix,
+    state: State,
+    mask: Bool[Array, " num_actions"],
+    carry: PyTree[Array],
+    key: Key[Array, ""],
+) -> tuple[Int32[Array, ""], PyTree[Array], Thought]:
+    observation = read_by(player, environment.observe(state), lambda: state)
+    if isinstance(player, ThinkingAgent):
+        return player.think(observation, mask, carry, key=key)
+    return (*player.act(observation, mask, carry, key=key), Thought())

@@ -1,24 +1,125 @@
-"""A game as one HTML file that needs nothing else."""
+"""A game as data, and as one HTML file that needs nothing else."""
 
 import base64
 import hashlib
 import html
 import json
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
-from hackmatrix_rl.view._svg import FONT, css_variables
-from hackmatrix_rl.view.replays._film import Film, opinion_data, rules_data
-from hackmatrix_rl.view.replays._match import Match
-from hackmatrix_rl.view.replays._mind import Mind
+from hackmatrix_rl.game import FIRST_PROGRAM, SIPHON, SPECS, Action, Program
+from hackmatrix_rl.view._actions import KEYS, why_not
+from hackmatrix_rl.view._board_drawing import draw, place_of
+from hackmatrix_rl.view._document import content_policy
+from hackmatrix_rl.view._frame import Frame
+from hackmatrix_rl.view._signs import UNICODE
+from hackmatrix_rl.view._svg import FONT, css_variables, svg_fragments
+from hackmatrix_rl.view.replays._match import Match, Mind, Moment, Opinion
 from hackmatrix_rl.view.replays._replay import Replay
+
+Json = dict[str, Any]
 
 _SCRIPTS = ("words.js", "panels.js", "timeline.js", "page.js")
 _LIVE_SCRIPTS = ("programs.js", "server.js", "live.js")
-_STYLES = ("page.css",)
-_LIVE_STYLES = ("live.css",)
+
+
+class Film:
+    """The pictures of a game; `shapes` holds each piece of SVG that they share once."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+
+    @property
+    def shapes(self) -> list[str]:
+        """The pieces of SVG by number."""
+        return list(self._numbers)
+
+    def moment(self, moment: Moment, *, reasons: bool = False) -> Json:
+        """A position as data; with `reasons` it tells why actions are not legal."""
+        frame = moment.frame
+        seen = frame.seen()
+        data: Json = {
+            "action": moment.action,
+            "terms": {name: _number(term) for name, term in moment.terms.items() if term},
+            "reward": _number(moment.reward),
+            "facts": _facts(frame),
+            "owned": [FIRST_PROGRAM + program for program in frame.owned],
+            "legal": list(moment.legal),
+            "end": moment.end,
+            "all": self._picture(frame),
+            "seen": self._picture(seen),
+        }
+        if data["seen"] == data["all"]:
+            del data["seen"]
+        if reasons:
+            data["why"] = {each: why_not(seen, moment.mask, each) for each in Action}
+        return data
+
+    def _picture(self, frame: Frame) -> Json:
+        drawing = draw(frame, panel=False)
+        pieces = svg_fragments(drawing)
+        shapes = [self._numbers.setdefault(piece, len(self._numbers)) for piece in pieces]
+        return {"shapes": shapes, "words": drawing.title}
+
+
+def opinion_data(opinion: Opinion) -> Json:
+    """An agent's opinion of a position, as data."""
+    lists: dict[str, Mapping[Action, float]] = {
+        "probabilities": opinion.probabilities,
+        "values": opinion.search_values,
+        "visits": opinion.search_visits,
+    }
+    return {
+        "action": opinion.action,
+        "value": None if opinion.value is None else _number(opinion.value),
+        "win": None if opinion.win_probability is None else _number(opinion.win_probability),
+        **{
+            name: [[action, _number(number)] for action, number in found.items()]
+            for name, found in lists.items()
+            if found
+        },
+    }
+
+
+def rules_data(match: Match) -> Json:
+    """The constants of a game: names, keys and costs of actions, places of cells."""
+    drawing = draw(match.now.frame, panel=False)
+    return {
+        "actions": [_action_data(action) for action in Action],
+        "board": {"width": drawing.width, "height": drawing.height},
+        "places": [place_of(cell) for cell in range(len(match.now.frame.cells))],
+    }
+
+
+def _action_data(action: Action) -> Json:
+    key = UNICODE.arrows[action] if action < SIPHON else KEYS[action]
+    data: Json = {"name": action.label, "key": key}
+    if action >= FIRST_PROGRAM:
+        spec = SPECS[Program(action - FIRST_PROGRAM)]
+        data |= {"credits": spec.credits, "energy": spec.energy, "does": spec.does}
+    return data
+
+
+def _facts(frame: Frame) -> Json:
+    names = ("stage", "turn", "hp", "score", "credits", "energy", "data_siphons")
+    return {
+        **{name: getattr(frame, name) for name in names},
+        "attack": frame.attack_damage,
+        "cell": frame.player_cell,
+        "task": None if frame.scheduled_tasks_disabled else frame.next_scheduled_task_turn,
+        "undo": frame.snapshots,
+        "active": [name for name, on in frame.flags.items() if on],
+    }
+
+
+def _number(number: float) -> float | int | str:
+    """A number with as many digits as anybody reads; JSON has no NaN and no infinity."""
+    if not math.isfinite(number):
+        return str(number)
+    return round(number, 4)
 
 
 def page_of(
@@ -32,36 +133,20 @@ def page_of(
     """A game as one HTML file: it works from the disk, and fetches nothing.
 
     It plays the game, and shows for each move its name, its reward by term, and what the agents
-    make of the position.
-
-    Args:
-        match: the game.
-        minds: agents by name, whose opinions it shows.
-        player: who played, in words.
-        title: the page's title; by default the game in a line.
-        on_move: told the number of positions written, and of all positions.
+    in `minds` make of the position. The title is by default the game in a line. `on_move` is told
+    the number of positions written, and of all positions.
     """
     film = Film()
     moments = []
     for number, moment in enumerate(match.moments):
-        opinions = {
-            name: opinion_data(mind.opinion(number))
-            for name, mind in (minds or {}).items()
-            if moment.end is None
-        }
+        asked = (minds or {}) if moment.end is None else {}
+        opinions = {name: opinion_data(mind.opinion(number)) for name, mind in asked.items()}
         moments.append(film.moment(moment) | ({"opinions": opinions} if opinions else {}))
         on_move(number + 1, len(match.moments))
     replay = Replay.of(match, player=player)
-    return whole_page(
-        {
-            **rules_data(match),
-            "title": title or replay.summary(),
-            "player": player,
-            "replay": replay.as_dict(),
-            "shapes": film.shapes,
-            "moments": moments,
-        }
-    )[0]
+    told = {"title": title or replay.summary(), "player": player, "replay": replay.as_dict()}
+    game = {**rules_data(match), **told, "shapes": film.shapes, "moments": moments}
+    return whole_page(game)[0]
 
 
 def whole_page(data: Mapping[str, Any], *, live: bool = False) -> tuple[str, str]:
@@ -71,18 +156,9 @@ def whole_page(data: Mapping[str, Any], *, live: bool = False) -> tuple[str, str
     is fetched. With `live` the page may speak with the server that it came from.
     """
     script = _script(live=live)
-    style = f"{_colours()}\n{_joined([*_STYLES, *(_LIVE_STYLES if live else ())])}"
-    policy = "; ".join(
-        [
-            "default-src 'none'",
-            f"script-src {_hash(script)}",
-            f"style-src {_hash(style)}",
-            "img-src data:",
-            "connect-src 'self'" if live else "connect-src 'none'",
-            "base-uri 'none'",
-            "form-action 'none'",
-        ]
-    )
+    style = f"{_colours()}\n{_joined(['page.css', *(['live.css'] if live else [])])}"
+    connect = "connect-src 'self'" if live else "connect-src 'none'"
+    policy = content_policy(_hash(script), _hash(style), connect)
     parts = {
         "title": html.escape(str(data["title"])),
         "policy": html.escape(policy),

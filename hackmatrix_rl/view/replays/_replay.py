@@ -28,14 +28,11 @@ class Replay:
 
     Attributes:
         seed: the two words of the game's random key.
-        actions: the moves.
         config: the sizes of the game.
         max_steps: moves after which it was cut off, or `None`.
         player: who played, in words.
         end: how it ended, or `None` if it goes on.
         total_reward: its return, by the game's own reward.
-        stage: the stage at the end.
-        score: the score at the end.
         check: a hash of the last position: a replay that ends elsewhere is noticed.
         rules: the version of the rules.
     """
@@ -71,20 +68,12 @@ class Replay:
 
     def as_dict(self) -> dict[str, Any]:
         """The content of the file."""
-        return {
-            "format": FORMAT,
-            "rules": self.rules,
+        stored = {
             "seed": list(self.seed),
             "config": asdict(self.config),
-            "max_steps": self.max_steps,
-            "player": self.player,
             "actions": "".join(LETTERS[action] for action in self.actions),
-            "end": self.end,
-            "total_reward": self.total_reward,
-            "stage": self.stage,
-            "score": self.score,
-            "check": self.check,
         }
+        return {"format": FORMAT, **{name: getattr(self, name) for name in _FIELDS}, **stored}
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> "Replay":
@@ -116,11 +105,7 @@ class Replay:
         return cls(**found)
 
     def save(self, path: Path | str) -> None:
-        """Writes the file.
-
-        Raises:
-            OSError: the file cannot be written.
-        """
+        """Writes the file."""
         write_json(Path(path), self.as_dict())
 
     @classmethod
@@ -155,11 +140,9 @@ class Replay:
         *,
         on_move: Callable[[int, int], None] = lambda done, total: None,
     ) -> Match:
-        """Plays the game again.
+        """Plays the game again: its first moves, or all, and then the end is checked.
 
-        Args:
-            move: number of moves to play; by default all, and then the end is checked.
-            on_move: told the number of moves played, and of all moves.
+        `on_move` is told the number of moves played, and of all moves.
 
         Raises:
             ConfigError: the replay has fewer moves; a move is not legal; or the game ends

@@ -11,9 +11,8 @@ from hackmatrix_rl.errors import ConfigError, instance
 from hackmatrix_rl.evaluation import Agent, PolicyAgent, check_player
 from hackmatrix_rl.system import write_whole
 from hackmatrix_rl.view._board_drawing import draw
-from hackmatrix_rl.view._films import save_gif, save_mp4
-from hackmatrix_rl.view.replays._match import Match
-from hackmatrix_rl.view.replays._mind import Mind
+from hackmatrix_rl.view._raster import save_gif, save_mp4
+from hackmatrix_rl.view.replays._match import Match, Mind
 from hackmatrix_rl.view.replays._page import page_of
 
 HEIGHT = 760
@@ -24,12 +23,7 @@ _FILMS = {".gif": save_gif, ".mp4": save_mp4}
 
 @dataclass(frozen=True, repr=False)
 class GamePage:
-    """A game that a notebook shows by itself, with buttons to play it.
-
-    Attributes:
-        match: the game.
-        html: the page; it needs no network.
-    """
+    """A game that a notebook shows by itself, with buttons to play it; `html` needs no network."""
 
     match: Match
     html: str
@@ -45,10 +39,7 @@ class GamePage:
         )
 
     def save(self, path: str | Path) -> None:
-        """Writes the page, or the game as a film.
-
-        Args:
-            path: the file; its name ends in `.html`, or in `.gif` or `.mp4` (which needs ffmpeg).
+        """Writes the page as `.html`, or the game as a film: `.gif` or `.mp4` (which needs ffmpeg).
 
         Raises:
             ConfigError: the name ends in something else, or there is no ffmpeg.
@@ -81,7 +72,7 @@ def watch(
         player: a network or an agent.
         seed: of the evaluation.
         game: number of the game in it.
-        environment: where it plays; by default `HackMatrix()`.
+        environment: by default `HackMatrix()`.
         greedy: a network takes its likeliest action instead of drawing one.
         name: of the player, for people; by default its class.
         max_moves: the game is cut off after so many moves, if the environment has no lower limit.
@@ -104,13 +95,7 @@ def watch(
 
 
 def play_on(match: Match, mind: Mind, *, on_move: Callable[[int], None] = lambda _: None) -> None:
-    """Plays a game to its end by an agent's opinions.
-
-    Args:
-        match: the game, at any move.
-        mind: the agent, which follows this game.
-        on_move: told the number of moves after each.
-    """
+    """Plays a game to its end by an agent's opinions; `on_move` is told the number of moves."""
     while match.now.end is None:
         match.play(mind.opinion().action)
         on_move(match.now.number)

@@ -11,25 +11,28 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from hackmatrix_rl.game import ENEMY_HP, ENEMY_SPEED, FIRST_PROGRAM, SPECS, Action, EnemyType
-from hackmatrix_rl.view._keys import KEYS
-from hackmatrix_rl.view._names import program_name
+from hackmatrix_rl.view._actions import KEYS, program_name
 from hackmatrix_rl.view._signs import STYLES, Signs, bar, styled
+from hackmatrix_rl.view._text import cost_of
 from hackmatrix_rl.view.replays import Match
-from hackmatrix_rl.view.terminal._lines import number
+from hackmatrix_rl.view.terminal._layout import number
 from hackmatrix_rl.view.terminal._scores import Score
 
 OWN_WIDTH = 78
 """Columns of a line; the screen has 80, and a bar beside the text."""
 
 
-class TextScreen(Screen[str]):
-    """A text that scrolls, and a last line of keys.
+Keys = tuple[tuple[str, str], ...]
+"""Keys and what they do."""
 
-    Args:
-        text: lines of at most 78 characters.
-        keys: the last line.
-        answers: the keys that close it; the one that did is its result.
-    """
+
+def typed(event: Key) -> str:
+    """The character of a key, or its name."""
+    return event.character if event.character and event.is_printable else event.key
+
+
+class TextScreen(Screen[str]):
+    """A text that scrolls, and a line of keys. The result is the answer that closed it."""
 
     DEFAULT_CSS = """
     TextScreen { align-horizontal: center; }
@@ -57,19 +60,14 @@ class TextScreen(Screen[str]):
 
     def on_key(self, event: Key) -> None:
         """Closes at an answer."""
-        said = event.character if event.character and event.is_printable else event.key
+        said = typed(event)
         if said in self._answers:
             event.stop()
             self.dismiss(said)
 
 
-def help_screen(signs: Signs, own_keys: tuple[tuple[str, str], ...]) -> TextScreen:
-    """The rules at hand.
-
-    Args:
-        signs: the characters that can be shown.
-        own_keys: keys and what they do.
-    """
+def help_screen(signs: Signs, own_keys: Keys) -> TextScreen:
+    """The rules at hand."""
     return TextScreen(
         help_text(signs, own_keys),
         " arrows, PgUp, PgDn, End: scroll   ? or Esc: back to the game",
@@ -77,10 +75,10 @@ def help_screen(signs: Signs, own_keys: tuple[tuple[str, str], ...]) -> TextScre
     )
 
 
-def help_text(signs: Signs, own_keys: tuple[tuple[str, str], ...]) -> Text:
+def help_text(signs: Signs, own_keys: Keys) -> Text:
     """The text of `help_screen`, in lines of at most 78 characters."""
-    lines = [*_keys(own_keys), *_rules(), *_board(signs), *_enemies(), *_programs()]
-    return Text("\n").join(lines)
+    keys = [styled("KEYS", STYLES["title"]), *_rows(own_keys)]
+    return Text("\n").join([*keys, *_rules(), *_board(signs), *_enemies(), *_programs()])
 
 
 def _heading(text: str) -> list[Text]:
@@ -89,22 +87,13 @@ def _heading(text: str) -> list[Text]:
 
 def _row(key: str, text: str, indent: int = 10) -> list[Text]:
     """A key and what it means, in as many lines as that needs."""
-    lines = textwrap.wrap(
-        text,
-        OWN_WIDTH,
-        initial_indent=f"{key:>8}  ",
-        subsequent_indent=" " * indent,
-        drop_whitespace=True,
-    )
+    first, later = f"{key:>8}  ", " " * indent
+    lines = textwrap.wrap(text, OWN_WIDTH, initial_indent=first, subsequent_indent=later)
     return [styled(line) for line in lines]
 
 
 def _rows(pairs: Iterable[tuple[str, str]]) -> list[Text]:
     return [line for key, text in pairs for line in _row(key, text)]
-
-
-def _keys(own_keys: tuple[tuple[str, str], ...]) -> list[Text]:
-    return [styled("KEYS", STYLES["title"]), *_rows(own_keys)]
 
 
 def _rules() -> list[Text]:
@@ -158,26 +147,16 @@ def _enemies() -> list[Text]:
 def _programs() -> list[Text]:
     found = _heading("PROGRAMS (key, name, cost)")
     for program, spec in SPECS.items():
-        parts = [f"${spec.credits}"] if spec.credits else []
-        cost = " ".join(parts + ([f"E{spec.energy}"] if spec.energy else []))
         key = KEYS[Action(FIRST_PROGRAM + program)]
         does = f"{spec.does}; needs {spec.needs}" if spec.needs else spec.does
-        found += _row(key, f"{program_name(program):6} {cost:5}  {does}", indent=24)
+        found += _row(key, f"{program_name(program):6} {cost_of(program):5}  {does}", indent=24)
     return found
 
 
 def end_screen(
     match: Match, mine: Score, known: list[Score], notes: list[str], signs: Signs
 ) -> TextScreen:
-    """The result of a game and the table of scores.
-
-    Args:
-        match: the game.
-        mine: its row of the table.
-        known: all rows, the best first.
-        notes: messages for the player.
-        signs: the characters that can be shown.
-    """
+    """The result of a game and the table of scores, the best first, with the row `mine` marked."""
     return TextScreen(
         _result(match, mine, known, notes, signs),
         " N new game   S save replay   Esc look at the board   q quit",
@@ -188,13 +167,11 @@ def end_screen(
 def _result(match: Match, mine: Score, known: list[Score], notes: list[str], signs: Signs) -> Text:
     said = {"won": "You have won!", "died": "You died."}.get(mine.end, f"The end: {mine.end}.")
     moves = "1 move" if mine.moves == 1 else f"{mine.moves} moves"
+    total = number(match.total_reward, signs)
     lines = [
         styled(""),
         styled(f"  {said}", STYLES["title"]),
-        styled(
-            f"  Score {mine.score}, stage {mine.stage}, {moves}, "
-            f"return {number(match.total_reward, signs)}"
-        ),
+        styled(f"  Score {mine.score}, stage {mine.stage}, {moves}, return {total}"),
         styled(""),
         *(styled(f"  {note}", STYLES["aim"]) for note in notes),
         styled("      score  stage  moves   return  end     date        help", STYLES["title"]),

@@ -1,25 +1,21 @@
 """A person plays in the terminal."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
 from rich.text import Text
-from textual.events import Key
-from textual.widget import Widget
 
 from hackmatrix_rl.errors import shortened
 from hackmatrix_rl.game import Action
-from hackmatrix_rl.view._keys import KEYS
-from hackmatrix_rl.view._reasons import why_not
+from hackmatrix_rl.view._actions import KEYS, why_not
 from hackmatrix_rl.view._signs import STYLES, Signs, styled
 from hackmatrix_rl.view.replays import Match, Mind, Opinion, Replay
 from hackmatrix_rl.view.terminal._app import TerminalApp
-from hackmatrix_rl.view.terminal._layout import GameView, Page
-from hackmatrix_rl.view.terminal._lines import move_line, opinion_line
-from hackmatrix_rl.view.terminal._pages import end_screen, help_screen
+from hackmatrix_rl.view.terminal._layout import Page, move_line, opinion_line
+from hackmatrix_rl.view.terminal._pages import end_screen
 from hackmatrix_rl.view.terminal._scores import Score, ScoreTable
 
 ARROWS = {"up": Action.UP, "down": Action.DOWN, "left": Action.LEFT, "right": Action.RIGHT}
@@ -66,21 +62,16 @@ class PlayApp(TerminalApp):
     """The game on the whole terminal."""
 
     def __init__(self, seat: Seat, signs: Signs) -> None:
-        super().__init__(signs)
+        super().__init__(signs, OWN_KEYS)
         self.seat = seat
         self.match: Match | None = None
         self.notes: list[str] = []
         self._mind: Mind | None = None
-        self._view = GameView(signs)
         self._message = Text()
         self._work = "Loading"
         self._since = time.monotonic()
         self._asked: Callable[[], None] | None = None
         self._help = seat.help
-
-    def compose(self) -> Iterator[Widget]:
-        """The game fills the screen."""
-        yield self._view
 
     def on_mount(self) -> None:
         """Begins the first game."""
@@ -132,30 +123,22 @@ class PlayApp(TerminalApp):
         self.push_screen(screen, self._after_the_end)
 
     def _after_the_end(self, answer: str | None) -> None:
-        if answer == "N":
-            self._again()
-        elif answer == "q":
-            self._leave()
-        elif answer == "S":
-            self._save()
+        acts = {"N": self._again, "q": self._leave, "S": self._save}
+        if answer in acts:
+            acts[answer]()
 
     # Keys.
 
-    def on_key(self, event: Key) -> None:
+    def pressed(self, said: str) -> None:
         """Plays, or does what else the key stands for."""
-        if len(self.screen_stack) > 1:
-            return
-        said = event.character if event.character and event.is_printable else event.key
         if self._asked is not None:
             asked, self._asked = self._asked, None
             self._say("")
             if said in ("y", "Y"):
                 asked()
             return
-        if said == "q":
-            self.action_leave()
-        elif said == "?":
-            self.push_screen(help_screen(self.signs, OWN_KEYS))
+        if said in ("q", "?"):
+            super().pressed(said)
         elif self.match is not None and not self._view.is_small:
             self._command(self.match, said)
 
@@ -265,17 +248,8 @@ class PlayApp(TerminalApp):
         if match is None:
             self._view.show(Page(None, None, message=said, keys=" ? rules  q quit"))
             return
-        earlier = [move_line(each, self.signs) for each in reversed(match.moments[-60:-1])]
-        self._view.show(
-            Page(
-                match.now.frame,
-                match.now.mask,
-                lines=(move_line(match.now, self.signs),),
-                message=said,
-                history=earlier,
-                keys=_KEYS,
-            )
-        )
+        newest, *earlier = [move_line(each, self.signs) for each in reversed(match.moments[-60:])]
+        self._view.show(Page(match.now.frame, match.now.mask, (newest,), said, earlier, _KEYS))
 
 
 def _free_name(match: Match) -> Path:

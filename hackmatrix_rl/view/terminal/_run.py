@@ -1,27 +1,49 @@
 """The ways into the terminal."""
 
+import os
+import shutil
 import sys
 
 from rich.console import Console
 
-from hackmatrix_rl.view._panel import panel_of
+from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.view._signs import Signs, signs_for, styled
-from hackmatrix_rl.view._text import text_of
+from hackmatrix_rl.view._text import panel_of, text_of
 from hackmatrix_rl.view.replays import Match, Mind
-from hackmatrix_rl.view.terminal._checks import is_terminal
-from hackmatrix_rl.view.terminal._lines import move_line
+from hackmatrix_rl.view.terminal._layout import LEAST_HEIGHT, LEAST_WIDTH, move_line
 from hackmatrix_rl.view.terminal._play import PlayApp, Seat
 from hackmatrix_rl.view.terminal._watch import WatchApp
 
 
+def is_terminal() -> bool:
+    """Whether a person sits in front of this process: it can show a game and take keys."""
+    # Textual draws on standard error.
+    streams = (sys.__stdin__, sys.__stdout__, sys.__stderr__)
+    on_terminal = all(each is not None and not each.closed and each.isatty() for each in streams)
+    return on_terminal and os.environ.get("TERM", "") not in ("", "dumb", "unknown")
+
+
+def check_terminal(command: str) -> None:
+    """Checks that a game can be played here, before anything else begins.
+
+    Raises:
+        ConfigError: there is no terminal, or it is too small; the message names the command.
+    """
+    if not is_terminal():
+        raise ConfigError(
+            f"{command} needs a terminal: standard input, output or error is a pipe or a file, or "
+            "TERM names a terminal without a cursor. Run it in a terminal window."
+        )
+    size = shutil.get_terminal_size()
+    if size.columns < LEAST_WIDTH or size.lines < LEAST_HEIGHT:
+        raise ConfigError(
+            f"{command} needs a terminal of {LEAST_WIDTH} x {LEAST_HEIGHT} characters; this one "
+            f"has {size.columns} x {size.lines}. Make the window larger or the font smaller."
+        )
+
+
 def play_in_terminal(seat: Seat) -> Match | None:
-    """Lets a person play until they quit. Call `check_terminal` before.
-
-    Args:
-        seat: what the person plays with.
-
-    Returns:
-        The last game, or `None` if it did not begin.
+    """Lets a person play until they quit, and returns the last game. Call `check_terminal` before.
 
     Raises:
         ConfigError: `seat.begin` or the agent raised it.
@@ -47,16 +69,9 @@ def watch_in_terminal(
     """Shows an agent play: the board, each move by name, its reward, and what the agent thinks.
 
     Space pauses, the left and right arrows step, + and - change the speed, q ends. Moves that the
-    game has already are shown first. Where there is no terminal, or the console is not one, each
-    move is printed as a line, and then the last board.
-
-    Args:
-        match: the game.
-        mind: the agent, which follows this game; `None` shows no thoughts.
-        name: the agent's name.
-        seconds_per_move: time between two moves.
-        plays: whether the agent plays the game on to its end.
-        console: takes the lines where there is no terminal; by default standard output.
+    game has already are shown first; with `plays`, the agent plays it on to its end. Without a mind
+    there are no thoughts. Where there is no terminal, or the console (by default standard output)
+    is not one, each move is printed as a line, and then the last board.
 
     Raises:
         ConfigError: the agent raised it.

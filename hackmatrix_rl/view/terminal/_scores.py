@@ -21,10 +21,6 @@ class Score:
     """A finished game.
 
     Attributes:
-        score: at the end.
-        stage: at the end.
-        end: how it ended.
-        moves: number of moves.
         total_reward: the game's own return.
         date: the day, as 2026-11-22.
         seed: the two words of the game's random key, as text.
@@ -40,20 +36,12 @@ class Score:
     seed: str
     help: str
 
-    @property
-    def rank(self) -> tuple[int, int, int]:
-        """The better game has the larger one: score, then stage, then fewer moves."""
-        return (self.score, self.stage, -self.moves)
-
 
 class ScoreTable:
-    """The table of scores in a file. Several processes may add to it at the same time.
+    """The table of scores in a file, whose folder is made. Several processes may add to it at once.
 
     A file that cannot be read is renamed, not overwritten. A file that cannot be written stops no
     game.
-
-    Args:
-        file: its place; the folder is made if it is missing.
     """
 
     def __init__(self, file: Path) -> None:
@@ -66,22 +54,20 @@ class ScoreTable:
         return Path(home) / "hackmatrix_rl" / "scores.json"
 
     def add(self, score: Score) -> tuple[list[Score], str]:
-        """Adds a game.
-
-        Returns:
-            All games, the best first, and a message for the player: empty if all went well.
-        """
+        """Adds a game. Returns all games, the best first, and what went wrong in words, or `""`."""
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True)
             with _locked(self._file.with_name(f"{self._file.name}.lock")):
                 known, said = self._read()
-                known = sorted([*known, score], key=lambda each: each.rank, reverse=True)[:MOST]
-                games = [asdict(each) for each in known]
+                # The better game has the larger key: score, then stage, then fewer moves.
+                known.append(score)
+                known.sort(key=lambda each: (each.score, each.stage, -each.moves), reverse=True)
+                games = [asdict(each) for each in known[:MOST]]
                 write_json(self._file, {"format": FORMAT, "games": games})
         except OSError as error:
             why = error.strerror or error
             return [score], f"This game is not in the table of scores: {self._file}: {why}."
-        return known, said
+        return known[:MOST], said
 
     def _read(self) -> tuple[list[Score], str]:
         try:

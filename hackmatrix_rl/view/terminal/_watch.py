@@ -1,18 +1,13 @@
 """A person watches an agent in the terminal."""
 
 import time
-from collections.abc import Iterator
 
 from rich.text import Text
-from textual.events import Key
-from textual.widget import Widget
 
 from hackmatrix_rl.view._signs import STYLES, Signs, styled
 from hackmatrix_rl.view.replays import Match, Mind, Moment, Opinion
 from hackmatrix_rl.view.terminal._app import TerminalApp
-from hackmatrix_rl.view.terminal._layout import GameView, Page
-from hackmatrix_rl.view.terminal._lines import move_line, opinion_line
-from hackmatrix_rl.view.terminal._pages import help_screen
+from hackmatrix_rl.view.terminal._layout import Page, move_line, opinion_line
 
 OWN_KEYS = (
     ("space", "pause, go on"),
@@ -39,35 +34,24 @@ class WatchApp(TerminalApp):
         *,
         plays: bool = True,
     ) -> None:
-        super().__init__(signs)
+        super().__init__(signs, OWN_KEYS, complete=True)
         self.match = match
         self.at = 0
         self.paused = False
         self.seconds = min(max(seconds_per_move, _FASTEST), _SLOWEST)
         self._mind, self._agent, self._plays = mind, name, plays and mind is not None
-        self._view = GameView(signs, complete=True)
         self._opinions: dict[int, Opinion] = {}
         self._since = self._drawn = time.monotonic()
-
-    def compose(self) -> Iterator[Widget]:
-        """The game fills the screen."""
-        yield self._view
 
     def on_mount(self) -> None:
         """Begins to play."""
         self.set_interval(_FASTEST, self._tick)
         self._arrive(0)
 
-    def on_key(self, event: Key) -> None:
+    def pressed(self, said: str) -> None:
         """Pauses, steps, changes the speed."""
-        if len(self.screen_stack) > 1:
-            return
-        said = event.character if event.character and event.is_printable else event.key
-        if said == "q":
-            self.action_leave()
-        elif said == "?":
-            self.push_screen(help_screen(self.signs, OWN_KEYS))
-        elif said == " ":
+        super().pressed(said)
+        if said == " ":
             self.paused = not self.paused
         elif said == "left":
             self.paused = True
@@ -82,10 +66,6 @@ class WatchApp(TerminalApp):
         elif said == "v":
             self._view.complete = not self._view.complete
         self._show()
-
-    def action_leave(self) -> None:
-        """Quits."""
-        self.exit()
 
     @property
     def _moment(self) -> Moment:
@@ -134,14 +114,7 @@ class WatchApp(TerminalApp):
     def _show(self) -> None:
         self._drawn = time.monotonic()
         state = "paused" if self.paused else f"{self.seconds:.2g} s"
-        earlier = reversed(self.match.moments[max(0, self.at - 60) : self.at])
-        self._view.show(
-            Page(
-                self._moment.frame,
-                self._moment.mask,
-                lines=(move_line(self._moment, self.signs),),
-                message=self._thoughts(),
-                history=[move_line(each, self.signs) for each in earlier],
-                keys=f"{_KEYS}  {state}",
-            )
-        )
+        shown, keys = self.match.moments[max(0, self.at - 60) : self.at + 1], f"{_KEYS}  {state}"
+        here, *earlier = [move_line(each, self.signs) for each in reversed(shown)]
+        now = self._moment
+        self._view.show(Page(now.frame, now.mask, (here,), self._thoughts(), earlier, keys))

@@ -1,12 +1,14 @@
-"""The server's answers: the page, and one address for each thing that it may ask."""
+"""The server's answers to the page that it sent, on this machine, and to nobody else."""
 
 import asyncio
 import inspect
 import json
 import logging
-from collections.abc import Callable
+import secrets
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from functools import partial
 from typing import Any
+from urllib.parse import parse_qs
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -15,14 +17,95 @@ from starlette.routing import Route
 
 from hackmatrix_rl.errors import ConfigError, first_line, printable
 from hackmatrix_rl.view.replays import Json, whole_page
-from hackmatrix_rl.view.ui._guard import MOST_BYTES, ASGIApp, Guard
-from hackmatrix_rl.view.ui._table import Table
-from hackmatrix_rl.view.ui._worker import Worker
+from hackmatrix_rl.view.ui._table import Table, Worker
+
+# Starlette's own names for these are spelled in ways that checkers of types warn of.
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+TOKEN_HEADER = "x-hackmatrix-token"
+MOST_BYTES = 1_000_000
+"""The longest body of a request: a replay of the most moves is a tenth of it."""
+
+_HEADERS = {
+    "cache-control": "no-store",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+}
 
 _log = logging.getLogger(__name__)
-
 _COUNT = 2**53
 _LONGEST_NAME = 500
+
+
+class Guard:
+    """Refuses requests without the token, for another host, or from another site.
+
+    A page of another site can make a browser send requests here. It does not know the token; its
+    origin is another one; and a name of its own that leads to 127.0.0.1 is not in `hosts`.
+    """
+
+    def __init__(self, app: ASGIApp, *, token: str, hosts: frozenset[str]) -> None:
+        self._app = app
+        self._token = token.encode()
+        self._hosts = hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers a request."""
+        if scope["type"] != "http":
+            return
+        refused = self._refusal(scope)
+        sending = _with_headers(send)
+        if refused is not None:
+            status, why = refused
+            await JSONResponse({"error": why}, status)(scope, receive, sending)
+        else:
+            await self._app(scope, receive, sending)
+
+    def _refusal(self, scope: Scope) -> tuple[int, str] | None:
+        headers = {
+            name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
+        }
+        if headers.get("host") not in self._hosts:
+            names = " and ".join(sorted(self._hosts))
+            return 403, f"this server answers at {names} only; with ssh -L, keep the port's number"
+        origin = headers.get("origin")
+        if origin is not None and origin.removeprefix("http://") not in self._hosts:
+            return 403, "a request from another site"
+        # The page itself may be opened from a link elsewhere, such as a terminal in a browser.
+        ours = headers.get("sec-fetch-site", "none") in ("none", "same-origin")
+        if not ours and not _is_page(scope):
+            return 403, "a request from another site"
+        if not secrets.compare_digest(self._given(scope, headers), self._token):
+            return 403, "the token is missing or wrong: open the URL that hackmatrix-rl ui printed"
+        return None
+
+    def _given(self, scope: Scope, headers: Mapping[str, str]) -> bytes:
+        if _is_page(scope):
+            fields = parse_qs(scope["query_string"].decode("latin-1"))
+            return fields.get("token", [""])[0].encode()
+        return headers.get(TOKEN_HEADER, "").encode()
+
+
+def _is_page(scope: Scope) -> bool:
+    return scope["path"] == "/" and scope["method"] == "GET"
+
+
+def _with_headers(send: Send) -> Send:
+    more = [(name.encode(), value.encode()) for name, value in _HEADERS.items()]
+
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message = {**message, "headers": [*message["headers"], *more]}
+        await send(message)
+
+    return sending
 
 
 class _BadRequestError(Exception):
@@ -32,17 +115,10 @@ class _BadRequestError(Exception):
 def make_app(
     table: Table, worker: Worker, *, token: str, hosts: frozenset[str], watch: bool = False
 ) -> ASGIApp:
-    """The whole server.
+    """The whole server; only the worker touches the table.
 
     What a person can put right (a move that is not legal, an unknown agent, a damaged replay) is
     an answer with a line under `error`; the page shows it. Other requests are refused by status.
-
-    Args:
-        table: the game. Only the worker touches it.
-        worker: does everything that may take long.
-        token: see `Guard`.
-        hosts: see `Guard`.
-        watch: whether the agent plays from the start.
     """
     page, policy = whole_page({"live": True, "title": "HackMatrix", "watch": watch}, live=True)
     policy += "; frame-ancestors 'none'"
@@ -67,21 +143,20 @@ def make_app(
             said = printable(f"a fault of hackmatrix-rl: {first_line(error)}")
             return JSONResponse({"error": said}, 500)
 
-    methods: dict[str, Callable[..., Json]] = {
-        "/state": table.state,
-        "/new": table.new,
-        "/play": table.play,
-        "/agent-move": table.agent_move,
-        "/think": table.think,
-        "/agent": table.agent,
-        "/branch": table.branch,
-        "/open": table.open,
-        "/replay": table.replay,
-    }
     routes = [Route("/", index), Route("/status", status)]
-    routes += [
-        Route(path, partial(answer, method), methods=["POST"]) for path, method in methods.items()
-    ]
+    for name in (
+        "state",
+        "new",
+        "play",
+        "agent_move",
+        "think",
+        "agent",
+        "branch",
+        "open",
+        "replay",
+    ):
+        asked = partial(answer, getattr(table, name))
+        routes.append(Route(f"/{name.replace('_', '-')}", asked, methods=["POST"]))
     return Guard(Starlette(routes=routes), token=token, hosts=hosts)
 
 

@@ -13,8 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from hackmatrix_rl.errors import ConfigError
-from hackmatrix_rl.view.ui._table import FindPlayer, Table
-from hackmatrix_rl.view.ui._worker import Worker
+from hackmatrix_rl.view.ui._table import FindPlayer, Table, Worker
 
 HOST = "127.0.0.1"
 PORT = 8337
@@ -23,14 +22,7 @@ GRACE_SECONDS = 1
 
 
 def open_socket(port: int) -> socket.socket:
-    """A listening socket on 127.0.0.1.
-
-    Args:
-        port: 0 takes any free one.
-
-    Raises:
-        ConfigError: the port is in use or not allowed.
-    """
+    """A listening socket on 127.0.0.1; port 0 takes any free one."""
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     # A port that a server has just left is free; one that a server listens on is not.
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -47,11 +39,7 @@ def open_socket(port: int) -> socket.socket:
 
 
 def check_installed() -> None:
-    """Checks that the libraries of the server are there.
-
-    Raises:
-        ConfigError: they are not.
-    """
+    """Checks that the libraries of the server are there."""
     missing = [name for name in ("starlette", "uvicorn") if find_spec(name) is None]
     if missing:
         raise ConfigError(
@@ -68,15 +56,10 @@ def serve(
     browser: bool = True,
     report: Callable[[str], None] = print,
 ) -> bool:
-    """Serves the page until Ctrl-C.
+    """Serves the page on 127.0.0.1 until Ctrl-C; port 0 takes any free one.
 
-    Args:
-        find_player: finds agents by name; a `ConfigError` says that there is none.
-        port: on 127.0.0.1; 0 takes any free one.
-        seed: of the first game; by default drawn.
-        agent: the name of an agent that plays from the start.
-        browser: whether to open the user's browser.
-        report: takes lines for the user.
+    `find_player` raises a ConfigError if it finds no agent of a name. The seed of the first game is
+    drawn by default; an `agent` plays from the start. `report` takes lines for the user.
 
     Returns:
         Whether nothing runs any more. Otherwise a thread compiles or plays, and the process has

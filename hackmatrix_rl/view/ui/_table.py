@@ -1,7 +1,9 @@
-"""A game that a person and an agent play in turn, and what the page has to know of it."""
+"""A game that a person and an agent play in turn, and the thread that plays it."""
 
 import secrets
+import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -13,18 +15,53 @@ from hackmatrix_rl.view.replays import Film, Json, Match, Mind, Replay, opinion_
 
 FindPlayer = Callable[[str], tuple[Agent | ActorCritic, HackMatrix]]
 """Finds a player by its name; a `ConfigError` says that there is none."""
-
 PERSON = "a person"
+
+
+class Worker:
+    """One thread for all jobs, so that none needs a lock."""
+
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="hackmatrix-rl ui")
+        self._doing = ""
+        self._since = 0.0
+        self._running = False
+
+    def submit(self, job: Callable[[], Any]) -> Future[Any]:
+        """Queues a job; the future has its result or its exception."""
+        return self._pool.submit(self._do, job)
+
+    def say(self, doing: str) -> None:
+        """Says what the running job does now, in words; empty for nothing."""
+        if doing.split(":")[0] != self._doing.split(":")[0]:
+            self._since = time.monotonic()
+        self._doing = doing
+
+    @property
+    def running(self) -> bool:
+        """Whether a job runs. The interpreter must not end then: compiled code calls it."""
+        return self._running
+
+    @property
+    def status(self) -> tuple[str, float]:
+        """The current activity, and its duration in seconds."""
+        doing = self._doing
+        return doing, time.monotonic() - self._since if doing else 0.0
+
+    def _do(self, job: Callable[[], Any]) -> Any:
+        self._running = True
+        try:
+            return job()
+        finally:
+            self._running = False
+            self.say("")
 
 
 class Table:
     """One game, and who sits at it. Its methods must not run at the same time.
 
-    Args:
-        find_player: finds agents by name.
-        seed: of the first game; by default drawn.
-        agent: the name of the agent at the start, or `None`.
-        say: told what takes long, in words.
+    They raise a ConfigError for what a person can put right: a move that is not legal, an unknown
+    agent, a damaged replay, a position that the game has left.
     """
 
     def __init__(
@@ -45,11 +82,7 @@ class Table:
         self._mind: Mind | None = None
 
     def load(self) -> None:
-        """Finds the agent of the start.
-
-        Raises:
-            ConfigError: there is no such agent.
-        """
+        """Finds the agent of the start."""
         if self._name is not None:
             self._player(self._name)
 
@@ -69,22 +102,14 @@ class Table:
         return self._news(have)
 
     def play(self, have: Mapping[str, int | None], *, number: int, action: int) -> Json:
-        """A person's move.
-
-        Raises:
-            ConfigError: it is not legal, or the game has gone on since.
-        """
+        """A person's move."""
         self._check_newest(number)
         self._say("Playing the move")
         self._played(PERSON, action)
         return self._news(have)
 
     def agent_move(self, have: Mapping[str, int | None], *, number: int) -> Json:
-        """The agent's move, and its opinion of the position after it.
-
-        Raises:
-            ConfigError: there is no agent, or the game has gone on since.
-        """
+        """The agent's move, and its opinion of the position after it."""
         self._check_newest(number)
         name, opinion = self._opinion(number)
         self._played(name, opinion["action"])
@@ -94,41 +119,25 @@ class Table:
         return self._news(have, opinions=opinions)
 
     def think(self, have: Mapping[str, int | None], *, number: int) -> Json:
-        """The agent's opinion of a position.
-
-        Raises:
-            ConfigError: there is no agent, or no such position.
-        """
+        """The agent's opinion of a position."""
         if not 0 <= number < len(self.match.moments):
             raise ConfigError(f"move {number} does not exist; the game has {self._moves} moves")
         name, opinion = self._opinion(number)
         return self._news(have, opinions=[[number, name, opinion]])
 
     def agent(self, have: Mapping[str, int | None], *, name: str) -> Json:
-        """Changes the agent.
-
-        Raises:
-            ConfigError: there is no such agent.
-        """
+        """Changes the agent."""
         self._player(name)
         self._name, self._mind = name, None
         return self._news(have)
 
     def branch(self, have: Mapping[str, int | None], *, number: int) -> Json:
-        """Takes back all moves after a position.
-
-        Raises:
-            ConfigError: there is no such position.
-        """
+        """Takes back all moves after a position."""
         self._sit_down(self.match.until(number), self._players[:number], self._seed)
         return self._news(have)
 
     def open(self, have: Mapping[str, int | None], *, replay: Mapping[str, Any]) -> Json:
-        """Goes on with a game from a file.
-
-        Raises:
-            ConfigError: it is not a replay that can be played again.
-        """
+        """Goes on with a game from a file."""
         recorded = Replay.from_dict(replay)
         self._say("Playing the replay")
         match = recorded.match(on_move=self._counted("Playing the replay"))
@@ -143,11 +152,7 @@ class Table:
 
     @property
     def match(self) -> Match:
-        """The game.
-
-        Raises:
-            ConfigError: it has not begun.
-        """
+        """The game, once it has begun."""
         if self._match is None:
             raise ConfigError("the game has not begun: reload the page")
         return self._match

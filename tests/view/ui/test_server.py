@@ -12,11 +12,9 @@ import pytest
 pytest.importorskip("starlette", reason="needs the extra ui")
 uvicorn = pytest.importorskip("uvicorn", reason="needs the extra ui")
 
-from hackmatrix_rl.view.ui import Table  # noqa: E402
-from hackmatrix_rl.view.ui._app import make_app  # noqa: E402
-from hackmatrix_rl.view.ui._guard import MOST_BYTES  # noqa: E402
+from hackmatrix_rl.view.ui._app import MOST_BYTES, make_app  # noqa: E402
 from hackmatrix_rl.view.ui._serve import open_socket  # noqa: E402
-from hackmatrix_rl.view.ui._worker import Worker  # noqa: E402
+from hackmatrix_rl.view.ui._table import Table, Worker  # noqa: E402
 
 from .test_table import find_player  # noqa: E402
 

@@ -5,7 +5,7 @@ import pytest
 from hackmatrix_rl.env import HackMatrix
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.evaluation import SCRIPTS
-from hackmatrix_rl.view.ui import Table
+from hackmatrix_rl.view.ui._table import Table
 
 NOTHING = {"game": None, "moments": 0, "shapes": 0}
 

@@ -1,23 +1,18 @@
-"""Environments of gymnax in this package."""
+"""Environments of gymnax and pgx in this package, and its games in gymnax."""
 
 from typing import Any, final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Int32, Key, PyTree
+from jaxtyping import Array, Bool, Int32, Key, PyTree
 
 from hackmatrix_rl.adapters._extras import as_they_expect, require
-from hackmatrix_rl.env import Batched, Played, SingleGame
+from hackmatrix_rl.env import Batched, HackMatrixGame, Played, SingleGame
 
 
 class GymnaxState(eqx.Module):
-    """The state of one gymnax game.
-
-    Attributes:
-        game: gymnax's own.
-        observation: what the latest step returned; it may be drawn, so it is kept.
-    """
+    """The state of one gymnax game, and the observation of its latest step, which may be drawn."""
 
     game: PyTree[Array]
     observation: PyTree[Array]
@@ -30,10 +25,6 @@ class GymnaxGame(SingleGame[GymnaxState]):
     A limit of steps truncates an episode; it does not terminate it.
 
     Source: Lange 2022, "gymnax: a JAX-based reinforcement learning environment library".
-
-    Attributes:
-        environment: a `gymnax.environments.environment.Environment`.
-        params: its parameters.
     """
 
     environment: Any = eqx.field(static=True)
@@ -125,3 +116,96 @@ def from_gymnax(
             "such as those of CartPole-v1"
         )
     return Batched(GymnaxGame(environment, _strong(params)), max_steps=max_steps)
+
+
+def to_gymnax(game: SingleGame[Any] | None = None) -> tuple[Any, Any]:
+    """A game for code that is written for gymnax 1.0, and its default parameters.
+
+    Observations are vectors of features; `info["action_mask"]` and the environment's
+    `action_mask(state)` tell which actions are legal.
+
+    Args:
+        game: the game; by default HackMatrix with the classic observation.
+
+    Returns:
+        What `gymnax.make` returns: an environment, and its parameters.
+
+    Raises:
+        ConfigError: gymnax is not installed.
+        TypeError: `game` is no `SingleGame`.
+    """
+    require("gymnax", extra="gymnax", caller="to_gymnax")
+    from hackmatrix_rl.adapters._gymnax_face import GymnaxFace
+
+    game = HackMatrixGame() if game is None else game
+    if not isinstance(game, SingleGame):
+        raise TypeError(f"game is {type(game).__name__}; expected an instance of hm.SingleGame")
+    face = GymnaxFace(game)
+    return face, face.default_params
+
+
+@final
+class PgxGame(SingleGame[Any]):
+    """A game of pgx for one player. Its state is pgx's own. An illegal action ends the game.
+
+    Source: Koyamada et al. 2023, "Pgx: hardware-accelerated parallel game simulators for
+    reinforcement learning".
+    """
+
+    game: Any = eqx.field(static=True)
+
+    @property
+    def num_actions(self) -> int:
+        """The number of actions of the pgx game."""
+        return int(self.game.num_actions)
+
+    @property
+    def truncates(self) -> bool:
+        """Always true: pgx does not say whether a game truncates."""
+        return True
+
+    def start(self, *, key: Key[Array, ""]) -> Any:
+        """A new game."""
+        with as_they_expect():
+            return self.game.init(key)
+
+    def observe(self, state: Any) -> PyTree[Array]:
+        """The observation of pgx."""
+        return state.observation
+
+    def legal(self, state: Any) -> Bool[Array, " num_actions"]:
+        """The legal actions; all at the end of a game."""
+        legal: Array = state.legal_action_mask
+        return legal
+
+    def play(self, state: Any, action: Int32[Array, ""], *, key: Key[Array, ""]) -> Played:
+        """One step of pgx."""
+        with as_they_expect():
+            after = self.game.step(state, action, key)
+        return Played(after, jnp.ravel(after.rewards)[0], after.terminated, after.truncated)
+
+
+def from_pgx(name: str | Any, *, max_steps: int | None = None) -> Batched[Any]:
+    """A game of pgx for one player as an `Environment` of this package.
+
+    Args:
+        name: for `pgx.make`, such as `"2048"` or `"minatar-breakout"`; or a `pgx.Env`.
+        max_steps: a limit of steps; `None` for none. Some games of MinAtar never end without one.
+
+    Raises:
+        ConfigError: pgx is not installed.
+        ValueError: there is no such game, or it has more than one player.
+    """
+    pgx = require("pgx", extra="compare", caller="from_pgx")
+    game: Any = name
+    if isinstance(name, str):
+        known = list(pgx.available_envs())
+        if name not in known:
+            raise ValueError(f"pgx has no game {name!r}; it has {', '.join(known)}")
+        game = pgx.make(name)
+    if game.num_players != 1:
+        raise ValueError(
+            f"{game.id} is a game of {game.num_players} players; from_pgx needs one for one "
+            "player, such as 2048"
+        )
+    return Batched(PgxGame(game), max_steps=max_steps)

@@ -1,18 +1,47 @@
-"""What people are told while the main thread is busy, and while a program compiles."""
+"""Calls with a time limit, and what people are told while the main thread is busy."""
 
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def within(seconds: float, act: Callable[[], T]) -> T:
+    """Returns or raises what a call does, if it ends in time.
+
+    The timeout of a socket limits a single read: a server that sends a byte now and then can
+    delay such a call for ever. A late call continues in a thread that does not delay the exit.
+
+    Raises:
+        TimeoutError: the call is late.
+    """
+    results: list[T] = []
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            results.append(act())
+        except BaseException as error:  # raised again below, in the caller's thread
+            errors.append(error)
+
+    thread = threading.Thread(target=work, name="within a deadline", daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if errors:
+        raise errors[0]
+    if not results:
+        raise TimeoutError(f"no answer within {seconds:g} s")
+    return results[0]
 
 
 @contextmanager
 def ticking(tick: Callable[[float], None], *, seconds: float = 1.0) -> Iterator[None]:
-    """Calls a function every second while the block runs, from a thread of its own.
+    """Calls a function, told the seconds so far, from another thread while the block runs.
 
-    Args:
-        tick: told the seconds since the block began. It must be quick and must not raise.
-        seconds: between two calls.
+    The function must be quick and must not raise.
     """
     over = threading.Event()
     began = time.monotonic()
@@ -37,12 +66,7 @@ def compiling(
     tick: Callable[[float], None] = lambda seconds: None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[Callable[[], None]]:
-    """Says that a program compiles, ticks meanwhile, and says how long that took.
-
-    Args:
-        say: takes one line before and one line after.
-        tick: told the seconds so far, every second, from another thread.
-        clock: seconds since some moment.
+    """Says that a program compiles, ticks every second meanwhile, and says how long that took.
 
     Yields:
         A function to call where compiling is over, if that is before the end of the block.
