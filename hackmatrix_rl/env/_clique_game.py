@@ -1,38 +1,37 @@
-"""The clique game, as the player to move sees it."""
+"""The clique game, as the player to move sees it, and its symmetries."""
 
 from typing import final
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Int32, Key
+from jaxtyping import Array, Bool, Int32, Key, PyTree
 
 from hackmatrix_rl.clique import (
     FIRST,
     CliqueConfig,
     State,
     colours,
+    edge_numbers,
+    edges,
     legal_actions,
     mover,
     new_game,
     play,
 )
 from hackmatrix_rl.env._single_game import Played, SingleGame
+from hackmatrix_rl.env._symmetries import Changed, Symmetry
 
 
 class CliqueObservation(eqx.Module):
     """A position from the view of the player to move.
 
     Both players see the board in the same way, so a network plays both without knowing colours.
-
-    Attributes:
-        own: the edges in the colour of the player to move.
-        other: the edges of the other player.
-        first: whether the player to move is the one who began.
     """
 
-    own: Bool[Array, "*batch num_edges"]
-    other: Bool[Array, "*batch num_edges"]
-    first: Bool[Array, "*batch"]
+    own: Bool[Array, "*batch num_edges"]  #: The edges in the colour of the player to move.
+    other: Bool[Array, "*batch num_edges"]  #: The edges of the other player.
+    first: Bool[Array, "*batch"]  #: Whether the player to move is the one who began.
 
 
 @final
@@ -41,12 +40,9 @@ class CliqueGame(SingleGame[State]):
 
     The reward of a move is that of the player who makes it: 1 if the move wins, -1 if it loses,
     else 0. An illegal move ends the episode without a reward, as in `HackMatrixGame`.
-
-    Attributes:
-        config: sizes and variant of the game.
     """
 
-    config: CliqueConfig = eqx.field(static=True)
+    config: CliqueConfig = eqx.field(static=True)  #: Sizes and variant of the game.
 
     @property
     def num_actions(self) -> int:
@@ -73,3 +69,29 @@ class CliqueGame(SingleGame[State]):
         """Colours an edge; the key is unused."""
         after, outcome = play(self.config, state, action)
         return Played(after, outcome.reward.astype(jnp.float32), outcome.over | ~outcome.legal)
+
+
+@final
+class VertexPermutations(Symmetry):
+    """Gives the vertices of a clique game other numbers, in a random order."""
+
+    vertices: int = eqx.field(static=True)  #: Number of vertices.
+
+    def __call__(self, observation: PyTree[Array], *, key: Key[Array, ""]) -> Changed:
+        """The position on renumbered vertices: the edges change places, and the moves with them.
+
+        Raises:
+            TypeError: the observation is not that of a clique game.
+        """
+        if not isinstance(observation, CliqueObservation):
+            raise TypeError(
+                f"observation is a {type(observation).__name__}; VertexPermutations changes only "
+                "a CliqueObservation, as CliqueGame makes it"
+            )
+        order = jax.random.permutation(key, self.vertices)
+        ends = order[edges(self.vertices)]
+        was = jnp.asarray(edge_numbers(self.vertices))[ends[:, 0], ends[:, 1]]
+        seen = CliqueObservation(
+            own=observation.own[was], other=observation.other[was], first=observation.first
+        )
+        return Changed(seen, was)

@@ -58,15 +58,10 @@ def distance(a: Int32[Array, "*shape"], b: Int32[Array, "*shape"]) -> Int32[Arra
 
 
 class CellSet(eqx.Module):
-    """A set of cells.
+    """A set of cells."""
 
-    Attributes:
-        low: cells 0 to 17 (rows 0 to 2), one bit each.
-        high: cells 18 to 35 (rows 3 to 5).
-    """
-
-    low: UInt32[Array, ""]
-    high: UInt32[Array, ""]
+    low: UInt32[Array, ""]  #: Cells 0 to 17 (rows 0 to 2), one bit each.
+    high: UInt32[Array, ""]  #: Cells 18 to 35 (rows 3 to 5).
 
     @staticmethod
     def empty() -> "CellSet":
@@ -302,15 +297,9 @@ def path_length(
 
 
 def first_steps(start: Int32[Array, ""], goal: CellSet, free: CellSet) -> CellSet:
-    """The neighbours of `start` with which the shortest orthogonal paths to `goal` begin.
+    """The neighbours of `start` with which the shortest orthogonal paths over `free` cells begin.
 
-    Args:
-        start: where the paths begin; need not be free.
-        goal: where they end: a set of at most one cell, empty if no enemy may enter it.
-        free: the cells that a path may use.
-
-    Returns:
-        The neighbours; the empty set if there is no path of at least one step.
+    They end at `goal`, a set of at most one cell. There is none without a path of some step.
     """
     # The search grows from the goal and stops at the wave that first touches a neighbour of
     # `start`. All neighbours that it has reached then are equally near.
@@ -321,16 +310,9 @@ def first_steps(start: Int32[Array, ""], goal: CellSet, free: CellSet) -> CellSe
 def flood(
     start: CellSet, free: CellSet, *, until: CellSet, barrier: CellSet | None = None
 ) -> CellSet:
-    """Spreads from `start` over free cells, one step at a time, until it touches `until`.
+    """The cells reached from `start` over free cells, by as many steps as lead to one of `until`.
 
-    Args:
-        start: where the search begins.
-        free: the cells that it may enter.
-        until: the cells that end it.
-        barrier: cells that it may enter but not leave; none by default.
-
-    Returns:
-        The cells reached.
+    The search may enter the cells of `barrier` but not leave them.
     """
 
     def spread(carry: tuple[CellSet, CellSet]) -> tuple[CellSet, CellSet]:
