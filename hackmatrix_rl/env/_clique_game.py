@@ -7,18 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int32, Key, PyTree
 
-from hackmatrix_rl.clique import (
-    FIRST,
-    CliqueConfig,
-    State,
-    colours,
-    edge_numbers,
-    edges,
-    legal_actions,
-    mover,
-    new_game,
-    play,
-)
+from hackmatrix_rl import clique
 from hackmatrix_rl.env._single_game import Played, SingleGame
 from hackmatrix_rl.env._symmetries import Changed, Symmetry
 
@@ -35,39 +24,39 @@ class CliqueObservation(eqx.Module):
 
 
 @final
-class CliqueGame(SingleGame[State]):
+class CliqueGame(SingleGame[clique.State]):
     """The clique game between two players, who move in turn.
 
     The reward of a move is that of the player who makes it: 1 if the move wins, -1 if it loses,
     else 0. An illegal move ends the episode without a reward, as in `HackMatrixGame`.
     """
 
-    config: CliqueConfig = eqx.field(static=True)  #: Sizes and variant of the game.
+    config: clique.CliqueConfig = eqx.field(static=True)  #: Sizes and variant of the game.
 
     @property
     def num_actions(self) -> int:
         """The number of actions: one for each edge."""
         return self.config.num_edges
 
-    def start(self, *, key: Key[Array, ""]) -> State:
+    def start(self, *, key: Key[Array, ""]) -> clique.State:
         """The empty board, for every key."""
-        return new_game(self.config)
+        return clique.new_game(self.config)
 
-    def observe(self, state: State) -> CliqueObservation:
+    def observe(self, state: clique.State) -> CliqueObservation:
         """The position from the view of the player to move."""
-        coloured = colours(self.config, state)
-        player = mover(state)
+        coloured = clique.colours(self.config, state)
+        player = clique.mover(state)
         return CliqueObservation(
-            own=coloured[player], other=coloured[1 - player], first=player == FIRST
+            own=coloured[player], other=coloured[1 - player], first=player == clique.FIRST
         )
 
-    def legal(self, state: State) -> Bool[Array, " num_actions"]:
+    def legal(self, state: clique.State) -> Bool[Array, " num_actions"]:
         """The edges without a colour; none after the end."""
-        return legal_actions(self.config, state)
+        return clique.legal_actions(self.config, state)
 
-    def play(self, state: State, action: Int32[Array, ""], *, key: Key[Array, ""]) -> Played:
+    def play(self, state: clique.State, action: Int32[Array, ""], *, key: Key[Array, ""]) -> Played:
         """Colours an edge; the key is unused."""
-        after, outcome = play(self.config, state, action)
+        after, outcome = clique.play(self.config, state, action)
         return Played(after, outcome.reward.astype(jnp.float32), outcome.over | ~outcome.legal)
 
 
@@ -89,8 +78,8 @@ class VertexPermutations(Symmetry):
                 "a CliqueObservation, as CliqueGame makes it"
             )
         order = jax.random.permutation(key, self.vertices)
-        ends = order[edges(self.vertices)]
-        was = jnp.asarray(edge_numbers(self.vertices))[ends[:, 0], ends[:, 1]]
+        ends = order[clique.edges(self.vertices)]
+        was = jnp.asarray(clique.edge_numbers(self.vertices))[ends[:, 0], ends[:, 1]]
         seen = CliqueObservation(
             own=observation.own[was], other=observation.other[was], first=observation.first
         )

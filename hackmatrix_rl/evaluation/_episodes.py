@@ -59,7 +59,9 @@ def play_episodes(
 ) -> tuple[EpisodeStatistics, np.ndarray, np.ndarray | None]:
     """Plays each environment's first episode with each player.
 
-    The compiled loop is left every now and then, to tell how far it is. That changes no result.
+    The compiled loop is left every now and then, to tell `on_progress` which episodes have ended,
+    first when nothing is played yet. That changes no result. Returns the totals and whether the
+    episode ended, both by player and environment, and the actions by step, player and environment.
     """
     shape = (len(players), keys.shape[0])
     play = _begin(players, environment, keys)

@@ -256,15 +256,11 @@ def _told(
     of_type = (enemies.type[None, :] == types[:, None]) & beside[None, :]
     spawns = jnp.sum(was.board.spawn_count) - jnp.sum(now.board.spawn_count)
     nothing = jnp.float32(jnp.nan)
+    before_it = ("hp", "credits", "energy", "data_siphons", "score", "attack_damage")
     return dict(
+        **{name: getattr(was.player, name) for name in before_it},
         stage=was.stage,
         turn=was.turn,
-        hp=was.player.hp,
-        credits=was.player.credits,
-        energy=was.player.energy,
-        data_siphons=was.player.data_siphons,
-        score=was.player.score,
-        attack_damage=was.player.attack_damage,
         crowd=was.enemies.count + was.transmissions.count,
         programs=was.programs,
         new_stage=new_stage,

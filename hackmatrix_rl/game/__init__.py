@@ -14,10 +14,12 @@ from hackmatrix_rl.game._board import (
     NUM_DIRECTIONS,
     SIZE,
     STEPS,
+    UNREACHED,
     CellSet,
     Direction,
     col_of,
     distance,
+    distances,
     flood,
     line_of_sight,
     rays,
@@ -37,15 +39,7 @@ from hackmatrix_rl.game._rewards import (
     RewardTerms,
     reward_terms,
 )
-from hackmatrix_rl.game._siphon import (
-    UNREACHED,
-    Yields,
-    cell_yields,
-    crosses,
-    distances,
-    siphon_yields,
-    yields_of,
-)
+from hackmatrix_rl.game._siphon import Yields, cell_yields, crosses, siphon_yields, yields_of
 from hackmatrix_rl.game._stage import (
     FIRST_INTERVAL,
     blank_position,

@@ -129,54 +129,6 @@ def program_bit(board: Board) -> UInt32[Array, "36"]:
     return jnp.uint32(1) << board.value.astype(jnp.uint32)
 
 
-_DIGITS = 6
-UNREACHED = (1 << _DIGITS) - 1
-"""The distance of a cell to which no path leads; longer than any path."""
-
-_WAVES = 3
-"""Steps of a search between two checks of whether it is over."""
-
-
-def distances(
-    start: CellSet, free: CellSet, *, barrier: CellSet | None = None
-) -> Int32[Array, "36"]:
-    """Steps of a shortest orthogonal path from `start` to each cell; `UNREACHED` without a path.
-
-    The cells that are reached by the same step are added to the binary digits of their distance,
-    which are sets of cells: a step costs a few words, not 36 numbers. A path uses `free` cells, of
-    which `start` need not be one, and must end at a cell of `barrier`.
-    """
-    Digits = tuple[CellSet, ...]
-    Carry = tuple[CellSet, CellSet, Int32[Array, ""], Digits]
-
-    def spread(carry: Carry) -> Carry:
-        reached, wave, steps, digits = carry
-        for _ in range(_WAVES):
-            source = wave if barrier is None else wave - barrier
-            wave = (source.neighbours() & free) - reached
-            reached = reached | wave
-            steps = steps + 1
-            digits = tuple(
-                digit | wave.where(((steps >> place) & 1) != 0)
-                for place, digit in enumerate(digits)
-            )
-        return reached, wave, steps, digits
-
-    # The first wave starts on its barrier too.
-    first = (start.neighbours() & free) - start
-    digits = (first, *(CellSet.empty(),) * (_DIGITS - 1))
-    reached, _, _, digits = lax.while_loop(
-        lambda carry: carry[1].any(), spread, (start | first, first, jnp.int32(1), digits)
-    )
-    return functools.reduce(
-        operator.or_,
-        (
-            (digit | ~reached).to_array().astype(jnp.int32) << place
-            for place, digit in enumerate(digits)
-        ),
-    )
-
-
 class Yields(eqx.Module):
     """The yield of a siphon, for each cell."""
 

@@ -1,7 +1,6 @@
 """What memory tasks have in common, and trials in periods with one choice of two at the end."""
 
 import math
-import numbers
 from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, TypeVar, final
@@ -12,7 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
 
 from hackmatrix_rl.env import Played, SingleGame
-from hackmatrix_rl.errors import described, whole
+from hackmatrix_rl.errors import described, number, whole
 
 
 def check_steps(config: Any, least: Mapping[str, int]) -> None:
@@ -33,12 +32,11 @@ def check_number(name: str, value: Any, *, most: float = math.inf) -> float:
         TypeError: it is no number.
         ValueError: it is negative, too large or not finite.
     """
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise TypeError(f"{name} is {described(value)}; expected a number")
-    if not (0 <= float(value) <= most and math.isfinite(value)):
+    found = number(name, value)
+    if not (0 <= found <= most and math.isfinite(found)):
         bounds = "0 or more" if math.isinf(most) else f"a number from 0 to {most:g}"
-        raise ValueError(f"{name} is {float(value):g}; expected {bounds}")
-    return float(value)
+        raise ValueError(f"{name} is {found:g}; expected {bounds}")
+    return found
 
 
 def check_coherences(values: Any) -> tuple[float, ...]:
