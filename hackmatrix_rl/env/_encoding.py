@@ -178,6 +178,8 @@ def features_from_compact(observation: CompactObservation) -> Features:
     return Features(flat=flat, grid=grid)
 
 
+# The static features are what does not move on the board: 34 of the 48 channels, which change about
+# once in 20 steps. Enemies and transmissions are sparse: a board has about one of them.
 _FIELDS = {"content", "value", "spawn_count", "credits", "energy", "siphoned", "siphon_center"}
 _BITS = np.uint32(sum(CELL[name].mask for name in _FIELDS))
 _CHANNELS = CLASSIC_CHANNELS + SCREEN_CHANNELS

@@ -158,9 +158,9 @@ class _Known(eqx.Module):
     around: tuple[UInt32[Array, "5"], UInt32[Array, "5"]]
     targets: UInt32[Array, "4"]
     contacts: Int32[Array, "4"]
-    ready: Bool[Array, " num_programs"]
+    ready: Bool[Array, " num_programs"]  # would be usable if owned
     owned: UInt32[Array, ""]
-    to_take: UInt32[Array, ""]
+    to_take: UInt32[Array, ""]  # by a siphon from here
 
     @staticmethod
     def of(observation: TacticalObservation) -> "_Known":
@@ -254,6 +254,7 @@ def _straight(cell: Int32[Array, ""]) -> Int32[Array, "36"]:
 
 def _turns_to_contact(position: Position, steps: Int32[Array, "36"]) -> Int32[Array, "36"]:
     """Enemy turns until an enemy on each cell attacks, if nothing but blocks is in its way."""
+    # Enemy number N stands on cell N: `seen_position`.
     straight, enemies = _straight(position.player.cell), position.enemies
     # An enemy that was pushed onto a block steps off it; no path around blocks leads there.
     direct = (enemies.type == EnemyType.GLITCH) | position.board.blocks.to_array()

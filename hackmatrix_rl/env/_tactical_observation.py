@@ -1,4 +1,8 @@
-"""The knowledge of a player who remembers the game, besides the screen."""
+"""The knowledge of a player who remembers the game, besides the screen.
+
+`TacticalObservation` adds a few integers to the compact observation: what UNDO would bring back,
+and the clock of the enemies to come. `env/_tactical_encoding.py` computes a network's input.
+"""
 
 from enum import IntEnum
 

@@ -1,4 +1,7 @@
-"""Siphoning (rules, section 4, and `siphon_quality` of section 9), and what it yields."""
+"""Siphoning (rules, section 4, and `siphon_quality` of section 9), and what it yields.
+
+The yields are computed from planes of 36 cells, which a position and an observation of it have.
+"""
 
 import functools
 import operator
