@@ -2,9 +2,12 @@
 
 from hackmatrix_rl.checkpoints._complaints import Complaints
 from hackmatrix_rl.checkpoints._finder import (
+    CARD,
+    PRETRAINED,
     Report,
     checkpoints_in,
     find_checkpoint,
+    in_league,
     run_of,
     whole_checkpoint,
 )
@@ -15,13 +18,10 @@ from hackmatrix_rl.checkpoints._metadata import (
     check_playable,
     check_resumable,
     read_metadata,
+    valid_names,
 )
-from hackmatrix_rl.checkpoints._names import valid_names
-from hackmatrix_rl.checkpoints._policy_file import save
 from hackmatrix_rl.checkpoints._reader import Loaded, load, read_arrays, restore, to_device
-from hackmatrix_rl.checkpoints._shipped import CARD, PRETRAINED, in_league
-from hackmatrix_rl.checkpoints._trim import trim_checkpoint
-from hackmatrix_rl.checkpoints._writer import CheckpointWriter, SaveResult
+from hackmatrix_rl.checkpoints._writer import CheckpointWriter, SaveResult, save, trim_checkpoint
 from hackmatrix_rl.training import Stored
 
 __all__ = [

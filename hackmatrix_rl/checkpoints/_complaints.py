@@ -6,7 +6,6 @@ import re
 import sys
 import threading
 import traceback
-from types import TracebackType
 from typing import Any
 
 _LOGGERS = ("absl", "asyncio", "concurrent.futures")
@@ -35,12 +34,7 @@ class Complaints:
             logging.getLogger(name).addFilter(self._keep)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         if self._kept_any:
             gc.collect()  # failed tasks are reported when they are collected
             return
@@ -75,9 +69,8 @@ class Complaints:
             self._before[0](raised)
 
     def _from_thread(self, raised: threading.ExceptHookArgs) -> None:
-        text = "".join(
-            traceback.format_exception(raised.exc_type, raised.exc_value, raised.exc_traceback)
-        )
+        trace = raised.exc_type, raised.exc_value, raised.exc_traceback
+        text = "".join(traceback.format_exception(*trace))
         if "orbax" in text:
             self._add(text)
         else:

@@ -1,4 +1,4 @@
-"""Finds the newest or the best whole checkpoint of a run."""
+"""Finds the newest or the best whole checkpoint of a run, or an agent of the package."""
 
 import re
 import warnings
@@ -10,11 +10,30 @@ from etils import epath
 
 from hackmatrix_rl.checkpoints._manifest import NAME as MANIFEST
 from hackmatrix_rl.checkpoints._manifest import damage, not_plain
-from hackmatrix_rl.checkpoints._metadata import METADATA, METADATA_1, metadata_file
-from hackmatrix_rl.checkpoints._names import valid_names
-from hackmatrix_rl.checkpoints._shipped import shipped_checkpoint
+from hackmatrix_rl.checkpoints._metadata import METADATA, METADATA_1, metadata_file, valid_names
 from hackmatrix_rl.errors import ConfigError, DamagedFileError, NoCheckpointError
+from hackmatrix_rl.game import LEAGUES
 from hackmatrix_rl.system import read_json, storage_path
+
+PRETRAINED = "pretrained"
+"""The name of the package's agent; its league may follow: `pretrained/no-rewind`."""
+
+CARD = "card.json"
+"""The file beside the checkpoint of such an agent that says how it was trained."""
+
+_FOLDER = Path(__file__).parent.parent / PRETRAINED
+
+
+def in_league(name: str, league: str | None) -> str:
+    """The full name of an agent: `pretrained` is that of the league, the first one by default."""
+    return f"{PRETRAINED}/{league or LEAGUES[0]}" if name == PRETRAINED else name
+
+
+def shipped_checkpoint(name: str) -> Path | None:
+    """The checkpoint of an agent of the package; `None` for any other name."""
+    kind, _, league = in_league(name, None).partition("/")
+    return _FOLDER / league if kind == PRETRAINED and league in LEAGUES else None
+
 
 _UPDATE = re.compile("0|[1-9][0-9]*")  # names of checkpoints
 
@@ -24,12 +43,9 @@ Report = Callable[[str], None]
 def find_checkpoint(
     run: str | Path, *, best: bool = False, report: Report = warnings.warn
 ) -> epath.Path:
-    """The folder of the newest whole checkpoint under a path or a run's name.
+    """The folder of the newest (or best) whole checkpoint of a run, which is given as to `load`.
 
-    Args:
-        run: a run as for `load`.
-        best: takes the checkpoint with the highest mean return instead.
-        report: takes a message about each skipped checkpoint.
+    `report` gets a message about each skipped checkpoint.
 
     Raises:
         NoCheckpointError: the checkpoint does not exist.
@@ -79,11 +95,8 @@ def whole_checkpoint(
 ) -> epath.Path | None:
     """The newest (or best) checkpoint in a folder that is neither incomplete nor damaged.
 
-    Args:
-        folder: folder of the checkpoints.
-        best: takes the checkpoint with the highest mean return instead.
-        report: takes a message about each skipped checkpoint.
-        of: wandb id of the run, if known; checkpoints of other runs are skipped.
+    `report` gets a message about each skipped checkpoint. Checkpoints of other runs than `of`, a
+    wandb id, are skipped, too.
     """
     candidates = checkpoints_in(folder)[::-1]
     if best:
@@ -109,11 +122,15 @@ def run_of(folder: epath.Path) -> dict[str, str]:
 
     `read_metadata` reports invalid names. Empty if the checkpoint has none.
     """
+    return valid_names(_metadata(folder).get("run"))
+
+
+def _metadata(folder: epath.Path) -> dict[str, Any]:
+    """The metadata, unchecked; empty if they cannot be read, which their use reports."""
     try:
-        content = read_json(metadata_file(folder)) or {}
-    except DamagedFileError:  # reported when the checkpoint is used
+        return read_json(metadata_file(folder)) or {}
+    except DamagedFileError:
         return {}
-    return valid_names(content.get("run"))
 
 
 def _wandb_id(folder: epath.Path) -> str:
@@ -127,10 +144,7 @@ def _of_another_run(folder: epath.Path, of: str | None) -> str | None:
 
 def mean_return(folder: epath.Path) -> float | None:
     """The mean return in a checkpoint's metadata, if any."""
-    try:
-        counters = (read_json(metadata_file(folder)) or {}).get("counters")
-    except DamagedFileError:  # reported when the checkpoint is used
-        return None
+    counters = _metadata(folder).get("counters")
     score = counters.get("mean_return") if isinstance(counters, dict) else None
     return score if isinstance(score, int | float) else None
 

@@ -1,7 +1,6 @@
 """`--init`: the weights that a new training starts from."""
 
 import warnings
-from dataclasses import Field
 from typing import Any
 
 import equinox as eqx
@@ -15,10 +14,9 @@ from hackmatrix_rl.agent.networks import (
     add_auxiliary_head,
     with_value_head,
 )
-from hackmatrix_rl.checkpoints._finder import Report, find_checkpoint
+from hackmatrix_rl.checkpoints._finder import Report, find_checkpoint, in_league
 from hackmatrix_rl.checkpoints._metadata import check_playable, hackmatrix_config, read_metadata
 from hackmatrix_rl.checkpoints._reader import load
-from hackmatrix_rl.checkpoints._shipped import in_league
 from hackmatrix_rl.config import TrainConfig, check_alike, check_trusted, options_of
 from hackmatrix_rl.errors import ConfigError, same_structure
 
@@ -28,11 +26,8 @@ def initial_settings(
 ) -> dict[str, Any]:
     """The settings that a training must share with the one that it starts from, by name.
 
-    Args:
-        init: the run or the checkpoint.
-        league: of the new training; `None`: the original one.
-        trust_code: whether the network among them may be code, which the new training imports.
-        report: takes a message about each skipped checkpoint.
+    `league` is that of the new training. With `trust_code`, the network among the settings may be
+    code, which the new training imports.
 
     Raises:
         ConfigError: there is no such checkpoint, it is of another game, or its network is custom
@@ -43,27 +38,22 @@ def initial_settings(
         check_trusted(other, folder, trust_code=trust_code)
     except ConfigError as error:
         raise ConfigError(f"--init {init}: {error}") from error
+    # They decide what the weights mean; rules and actions have an identity besides. The league is
+    # not among them: what an agent learned in one is a start for the other.
+    alike = [each.name for each in options_of(type(other)) if each.metadata["alike"]]
     every = {each.name for each in options_of(TrainConfig)}  # whatever the new training learns by
-    return {each.name: getattr(other, each.name) for each in _alike(other) if each.name in every}
+    return {name: getattr(other, name) for name in alike if name in every}
 
 
 def initial_weights(
     config: TrainConfig, policy: ActorCritic, *, report: Report = warnings.warn
 ) -> tuple[ActorCritic, ValueScale | None]:
-    """The weights of `config.init`, and the units of their value.
+    """The weights of `config.init`, and the units of their value; `None` where these begin anew.
 
     The value head comes along with its units, if both trainings have the same kind of units.
     Optimizer and counters begin anew, and so does a head for the value or for the auxiliary loss
     where the other training had none of its kind. The code that the other run names is not
-    imported.
-
-    Args:
-        config: the settings of the new training.
-        policy: its network; only its shapes matter.
-        report: takes a message about each skipped checkpoint.
-
-    Returns:
-        The network with the weights, and the units; `None` where they begin anew.
+    imported. Of the new training's network, only the shapes matter.
 
     Raises:
         ConfigError: there is no such checkpoint, or it is of another game, observation, action
@@ -121,11 +111,3 @@ def _start(init: str, league: str | None, report: Report) -> tuple[epath.Path, T
     metadata = read_metadata(folder)
     check_playable(folder, metadata)
     return folder, hackmatrix_config(folder, metadata)
-
-
-def _alike(config: TrainConfig) -> "list[Field[Any]]":
-    """The settings that decide what the weights mean; rules and actions have an identity besides.
-
-    The league is not among them: what an agent learned in one is a start for the other.
-    """
-    return [each for each in options_of(type(config)) if each.metadata["alike"]]

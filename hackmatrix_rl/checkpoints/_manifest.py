@@ -18,14 +18,7 @@ _CHUNK = 1 << 20
 
 
 def write_manifest(folder: epath.Path) -> int:
-    """Writes the sums of all files in a checkpoint's folder.
-
-    Args:
-        folder: folder of a checkpoint with all other files, also remote.
-
-    Returns:
-        The size of the files in bytes.
-    """
+    """Writes the sums of all files in a checkpoint's folder, and returns their size in bytes."""
     sums = {name: _sha256(path) for name, path in _files(folder)}
     size = sum(path.stat().length for _, path in _files(folder))
     write_json(folder / NAME, {"sha256": sums}, indent=1)
@@ -33,11 +26,7 @@ def write_manifest(folder: epath.Path) -> int:
 
 
 def damage(folder: epath.Path) -> str | None:
-    """The fault of a checkpoint's files, in words, or `None`.
-
-    Args:
-        folder: folder of the checkpoint, also remote.
-    """
+    """The fault of a checkpoint's files, in words, or `None`."""
     if not folder.is_dir():
         return "no folder"
     try:
@@ -71,9 +60,6 @@ def not_plain(folder: epath.Path) -> str | None:
     """The first entry of a checkpoint's folder that is not a plain file, in words, or `None`.
 
     A link could lead anywhere.
-
-    Args:
-        folder: folder of the checkpoint, also remote.
     """
     here = [(name, folder / name) for name in (NAME, NAME + ".part") if (folder / name).exists()]
     for name, path in (*here, *_files(folder)):

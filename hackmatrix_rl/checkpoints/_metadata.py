@@ -4,17 +4,50 @@ The file may come from anywhere. Its values become settings (which check themsel
 and names. No value becomes code, and no name becomes a path out of the folder.
 """
 
+import os
 import re
 from collections.abc import Mapping
 from typing import Any
 
 from etils import epath
 
-from hackmatrix_rl.checkpoints._names import LONGEST_ID, name_trouble
 from hackmatrix_rl.config import TrainConfig, algorithms, baseline_algorithm, config_from_dict
 from hackmatrix_rl.env import GameIdentity
 from hackmatrix_rl.errors import ConfigError, DamagedFileError, shortened
 from hackmatrix_rl.system import read_json
+
+LONGEST = 255
+"""Most bytes of a file's name."""
+LONGEST_ID = LONGEST + 9
+"""Most bytes of a run's id: the name of its folder, a separator and eight digits."""
+
+
+def name_trouble(name: object, *, longest: int = LONGEST) -> str | None:
+    """Why a value cannot name one file or folder, in words."""
+    if not isinstance(name, str):
+        return f"must be text, not {type(name).__name__}"
+    shown = repr(name if len(name) <= 60 else f"{name[:60]}...")
+    if not name or name in (".", ".."):
+        return f"{shown} is not the name of a folder"
+    if any(sign in "/\\" or ord(sign) < 32 for sign in name):
+        return f"{shown} holds a separator or a control character: it must be a plain name"
+    try:
+        size = len(os.fsencode(name))
+    except UnicodeEncodeError:
+        return f"{shown} cannot be the name of a file"
+    return f"{shown} has {size} bytes, more than {longest}" if size > longest else None
+
+
+def valid_names(run: object) -> dict[str, str]:
+    """The id and aliases of a run, as a file has them, without invalid names."""
+    pairs = run.items() if isinstance(run, dict) else ()
+    longest = {"wandb_id": LONGEST_ID}
+    return {
+        name: value
+        for name, value in pairs
+        if name_trouble(value, longest=longest.get(name, LONGEST)) is None
+    }
+
 
 FORMAT = 4
 """The format of new checkpoints.
@@ -52,9 +85,8 @@ def read_metadata(folder: epath.Path) -> dict[str, Any]:
     if metadata.get("format") not in PLAYABLE_FORMATS:
         raise ConfigError(
             f"{folder}: checkpoint format {shortened(metadata.get('format'))}, written by "
-            f"hackmatrix-rl "
-            f"{_writer(metadata)}, but this version reads formats up to {FORMAT}. Use the "
-            "version that wrote it, or a later one."
+            f"hackmatrix-rl {_writer(metadata)}, but this version reads formats up to {FORMAT}. "
+            "Use the version that wrote it, or a later one."
         )
     for name, trouble in _troubles(metadata).items():
         if trouble is not None:
@@ -118,15 +150,7 @@ def identity_of(config: Mapping[str, Any]) -> GameIdentity:
 
 
 def hackmatrix_config(folder: epath.Path, metadata: Mapping[str, Any]) -> TrainConfig:
-    """The settings of a checkpoint of a training on HackMatrix.
-
-    Args:
-        folder: folder of the checkpoint.
-        metadata: the result of `read_metadata`.
-
-    Raises:
-        ConfigError: it is of another game, or a setting cannot work.
-    """
+    """The settings of a training on HackMatrix, or a ConfigError for those of another game."""
     try:
         config = config_from_dict(metadata["config"])
     except ConfigError as error:
@@ -144,10 +168,6 @@ def check_playable(folder: epath.Path, metadata: Mapping[str, Any]) -> None:
     """Raises a ConfigError if a checkpoint is for another game than this version's.
 
     Formats up to 3 do not name their game; they load if their arrays fit.
-
-    Args:
-        folder: folder of the checkpoint.
-        metadata: the result of `read_metadata`.
     """
     if "game" not in metadata:
         return
@@ -165,12 +185,7 @@ def check_playable(folder: epath.Path, metadata: Mapping[str, Any]) -> None:
 
 
 def check_resumable(folder: epath.Path, metadata: Mapping[str, Any]) -> None:
-    """Raises a ConfigError unless training can resume from this format and game.
-
-    Args:
-        folder: folder of the checkpoint.
-        metadata: the result of `read_metadata`.
-    """
+    """Raises a ConfigError unless training can resume from this format and game."""
     if metadata["format"] not in RESUMABLE_FORMATS:
         raise ConfigError(
             f"{folder}: checkpoint format {metadata['format']}, written by hackmatrix-rl "

@@ -33,10 +33,13 @@ from etils import epath
 
 from hackmatrix_rl.agent import ValueScale, check_is_policy, ends_of
 from hackmatrix_rl.agent.networks import ActorCritic
-from hackmatrix_rl.checkpoints._finder import Report, find_checkpoint
-from hackmatrix_rl.checkpoints._metadata import check_playable, hackmatrix_config, read_metadata
-from hackmatrix_rl.checkpoints._policy_file import POLICY
-from hackmatrix_rl.checkpoints._shipped import CARD
+from hackmatrix_rl.checkpoints._finder import CARD, Report, find_checkpoint
+from hackmatrix_rl.checkpoints._metadata import (
+    PARTS,
+    check_playable,
+    hackmatrix_config,
+    read_metadata,
+)
 from hackmatrix_rl.config import TrainConfig, check_trusted, schedule_of
 from hackmatrix_rl.env import HackMatrix
 from hackmatrix_rl.errors import ConfigError, DamagedFileError
@@ -47,27 +50,22 @@ from hackmatrix_rl.training import Stored, Tree, is_tree_file, leaves_by_path, r
 Module = TypeVar("Module", bound=eqx.Module)
 Policy = TypeVar("Policy", bound=ActorCritic)
 
+POLICY = "policy"
+"""The kind of file that `save` writes."""
+
 VALUE_SCALE = ".learner.value_scale"
 """Its place in the training state."""
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """A trained policy with its environment and config.
+    """A trained policy with its environment and config."""
 
-    Attributes:
-        policy: the policy, ready to act.
-        environment: the environment of its training.
-        config: the config of its training.
-        folder: folder of the checkpoint.
-        metadata: the stored metadata: `update`, `counters`, `versions` ...
-    """
-
-    policy: ActorCritic
-    environment: HackMatrix
-    config: TrainConfig
-    folder: epath.Path
-    metadata: Mapping[str, Any]
+    policy: ActorCritic  #: The policy, ready to act.
+    environment: HackMatrix  #: The environment of its training.
+    config: TrainConfig  #: The config of its training.
+    folder: epath.Path  #: Folder of the checkpoint.
+    metadata: Mapping[str, Any]  #: The stored metadata: `update`, `counters`, `versions` ...
 
     def value_scale(self) -> ValueScale | None:
         """The units of the policy's value, read from the checkpoint; `None` if it has none.
@@ -185,19 +183,16 @@ def load(
                 "network of the same sizes: hm.load(path, like=network)"
             )
         stored = read_tree(run, POLICY)
-        if (
-            wrong := stored.mismatch(like, stored="the file", here="the network's layers")
-        ) is not None:
+        wrong = stored.mismatch(like, stored="the file", here="the network's layers")
+        if wrong is not None:
             raise ConfigError(f"{run}: does not fit the network: {wrong}.")
         _check_finite(run, stored)
         return to_device(stored.fill(like))
-    if like is not None:
-        folder = find_checkpoint(run, best=best, report=report)
-        check_playable(folder, read_metadata(folder))
-        return to_device(restore(folder, "policy", like))
     folder = find_checkpoint(run, best=best, report=report)
     metadata = read_metadata(folder)
     check_playable(folder, metadata)
+    if like is not None:
+        return to_device(restore(folder, "policy", like))
     config = hackmatrix_config(folder, metadata)
     if network is not None:
         config = dataclasses.replace(config, network=network)
@@ -216,22 +211,15 @@ def load(
 
 def to_device(module: Module) -> Module:
     """A module with JAX arrays, as its code expects."""
-    moved: Module = jax.tree.map(
-        lambda leaf: jnp.asarray(leaf) if isinstance(leaf, np.ndarray) else leaf, module
-    )
+    arrays, rest = eqx.partition(module, lambda leaf: isinstance(leaf, np.ndarray))
+    moved: Module = eqx.combine(jax.tree.map(jnp.asarray, arrays), rest)
     return moved
 
 
 def restore(folder: epath.Path, part: str, like: Tree) -> Tree:
-    """A part of a checkpoint as a tree.
+    """A part of a checkpoint, `policy` or `training`, as a tree with arrays in host memory.
 
-    Args:
-        folder: folder of the checkpoint.
-        part: `policy` or `training`.
-        like: a tree of the same structure; all leaves that are not arrays come from it.
-
-    Returns:
-        The tree with arrays in host memory; JAX moves them to the device on use.
+    Structure and all leaves that are not arrays come from `like`.
 
     Raises:
         ConfigError: the checkpoint's arrays do not fit the tree, or those of a policy are not
@@ -255,21 +243,15 @@ def _check_finite(source: epath.PathLike, policy: Stored) -> None:
 
 
 def read_arrays(folder: epath.Path, part: str, *, under: str = "") -> Stored:
-    """The arrays of a part, in host memory, from any kind of device.
+    """The arrays of a part, `policy` or `training`, in host memory, from any kind of device.
 
-    Args:
-        folder: folder of the checkpoint.
-        part: `policy` or `training`.
-        under: reads only the arrays whose names begin so; by default all.
+    Reads only the arrays whose names begin with `under`.
 
     Raises:
         ConfigError: the arrays cannot be read.
     """
-    keys = {
-        name: generator
-        for name, generator in read_metadata(folder)["random_keys"][part].items()
-        if name.startswith(under)
-    }
+    generators = read_metadata(folder)["random_keys"][part]
+    keys = {name: each for name, each in generators.items() if name.startswith(under)}
     place = absolute(folder)
     try:
         arrays = _restored(place, part, under)
@@ -284,7 +266,8 @@ def read_arrays(folder: epath.Path, part: str, *, under: str = "") -> Stored:
 def _restored(folder: epath.Path, part: str, under: str) -> dict[str, np.ndarray]:
     """The arrays of a part whose names begin so, by name; random keys as their raw words."""
     _check_array_names(folder / part / "_METADATA")
-    with _reader() as reader:
+    handlers = {name: ocp.PyTreeCheckpointHandler() for name in PARTS}
+    with ocp.Checkpointer(ocp.CompositeCheckpointHandler(**handlers)) as reader:
         described = reader.metadata(folder).item_metadata[part].tree
         wanted = {name: each for name, each in described.items() if name.startswith(under)}
         if not wanted:
@@ -307,14 +290,6 @@ def _check_array_names(file: epath.Path) -> None:
         name = ".".join(str(each["key"]) for each in entry["key_metadata"])
         if name.startswith("/") or ".." in name.split("/"):
             raise ValueError(f"the name {name!r} of an array leads out of the checkpoint")
-
-
-def _reader() -> ocp.Checkpointer:
-    return ocp.Checkpointer(
-        ocp.CompositeCheckpointHandler(
-            policy=ocp.PyTreeCheckpointHandler(), training=ocp.PyTreeCheckpointHandler()
-        )
-    )
 
 
 def absolute(folder: epath.PathLike) -> epath.Path:

@@ -1,4 +1,4 @@
-"""Writes checkpoints during training, and reports a failure at once."""
+"""Writes checkpoints and policies."""
 
 import errno
 import os
@@ -7,23 +7,24 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
-from types import TracebackType
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import orbax.checkpoint as ocp
 from etils import epath
 from jaxtyping import PyTree
 
+from hackmatrix_rl.agent import check_is_policy
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.checkpoints._finder import checkpoints_in, mean_return, run_of
 from hackmatrix_rl.checkpoints._manifest import NAME as MANIFEST
 from hackmatrix_rl.checkpoints._manifest import write_manifest
-from hackmatrix_rl.checkpoints._metadata import FORMAT, METADATA, identity_of
-from hackmatrix_rl.checkpoints._reader import absolute
+from hackmatrix_rl.checkpoints._metadata import FORMAT, METADATA, identity_of, read_metadata
+from hackmatrix_rl.checkpoints._reader import POLICY, VALUE_SCALE, absolute, read_arrays
 from hackmatrix_rl.config import RunConfig
 from hackmatrix_rl.system import describe_device, set_aside, write_json
-from hackmatrix_rl.training import arrays_to_store, random_keys
+from hackmatrix_rl.training import arrays_to_store, random_keys, write_tree
 
 _UNFINISHED = ".orbax-checkpoint-tmp"
 _TIMEOUT_SECONDS = 300  # how long processes wait for one another at the end of a save
@@ -31,19 +32,12 @@ _TIMEOUT_SECONDS = 300  # how long processes wait for one another at the end of 
 
 @dataclass(frozen=True)
 class SaveResult:
-    """The result of one save.
+    """The result of one save."""
 
-    Attributes:
-        update: the number of the update.
-        seconds: duration of the save; training continued meanwhile.
-        size: bytes of the checkpoint; 0 if another process measured it.
-        error: why it failed, or `None`.
-    """
-
-    update: int
-    seconds: float
-    size: int
-    error: Exception | None
+    update: int  #: The number of the update.
+    seconds: float  #: Duration of the save; training continued meanwhile.
+    size: int  #: Bytes of the checkpoint; 0 if another process measured it.
+    error: Exception | None  #: Why it failed, or `None`.
 
 
 class CheckpointWriter:
@@ -100,12 +94,7 @@ class CheckpointWriter:
     def __enter__(self) -> "CheckpointWriter":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
     @property
@@ -251,3 +240,54 @@ class CheckpointWriter:
                 # The manifest goes first: after a kill halfway the rest counts as incomplete.
                 (path / MANIFEST).unlink()
                 path.rmtree()
+
+
+def save(policy: ActorCritic, path: epath.PathLike) -> None:
+    """Writes the arrays of a policy into one file, for `load(path, like=policy)`.
+
+    The file does not hold the network: build a network of the same sizes before you load it. The
+    checkpoints of a run also hold the settings, so `load` builds their network itself. An existing
+    file is replaced only after all is written.
+
+    Raises:
+        TypeError: `policy` is not an `ActorCritic`.
+        OSError: the file cannot be written.
+    """
+    check_is_policy(policy)
+    write_tree(path, POLICY, policy)
+
+
+_PRIVATE = ("run_dir", "checkpoint_dir")
+"""Settings that are paths on the machine of the training."""
+
+
+def trim_checkpoint(source: epath.PathLike, target: epath.PathLike) -> int:
+    """Copies a checkpoint without what only a resume needs (optimizer, environments, paths).
+
+    Returns the size of the copy in bytes.
+
+    Raises:
+        ConfigError: the checkpoint cannot be read.
+        ValueError: the target exists.
+    """
+    there, place = epath.Path(source), absolute(target)
+    metadata = read_metadata(there)
+    parts = {"policy": "", "training": VALUE_SCALE}
+    stored = {name: read_arrays(there, name, under=under) for name, under in parts.items()}
+    handlers = {name: ocp.StandardCheckpointHandler() for name in stored}
+    with ocp.Checkpointer(ocp.CompositeCheckpointHandler(**handlers)) as checkpointer:
+        items = {
+            name: ocp.args.StandardSave(jax.tree.map(jnp.asarray, dict(part.arrays)))
+            for name, part in stored.items()
+        }
+        checkpointer.save(place, ocp.args.Composite(**items))
+    metadata["random_keys"] = {name: dict(part.keys) for name, part in stored.items()}
+    metadata["config"] |= dict.fromkeys(_PRIVATE)
+    if metadata["config"].get("init") is not None:  # a training with a teacher must have one
+        metadata["config"]["init"] = epath.Path(metadata["config"]["init"]).name
+    metadata["run"] = {}
+    write_json(place / METADATA, metadata)
+    # Orbax notes in these where it saved to. They are read from cloud storage alone.
+    for folder in ("", *stored):
+        (place / folder / "commit_success.txt").unlink(missing_ok=True)
+    return write_manifest(place)

@@ -6,34 +6,21 @@ import numpy as np
 from jaxtyping import Array, Bool, Int, Int32, UInt32
 
 from hackmatrix_rl.batching import at_place, has_any, select
-from hackmatrix_rl.clique._config import CliqueConfig
-from hackmatrix_rl.clique._edges import edges
-from hackmatrix_rl.clique._state import NOBODY, SECOND, State, colours, mover
+from hackmatrix_rl.clique._state import NOBODY, SECOND, CliqueConfig, State, colours, edges, mover
 
 
 class Outcome(eqx.Module):
-    """The results of a move, besides the new state.
+    """The results of a move, besides the new state."""
 
-    Attributes:
-        reward: of the player who moved: 1 if they have won with this move, -1 if the other has,
-            else 0.
-        legal: whether the move was legal. If not, nothing changed.
-        over: whether the game is over after the move.
-        winner: `FIRST`, `SECOND`, or `NOBODY`.
-    """
-
+    #: Of the player who moved: 1 if they have won with this move, -1 if the other has, else 0.
     reward: Int32[Array, "*batch"]
-    legal: Bool[Array, "*batch"]
-    over: Bool[Array, "*batch"]
-    winner: Int32[Array, "*batch"]
+    legal: Bool[Array, "*batch"]  #: Whether the move was legal. If not, nothing changed.
+    over: Bool[Array, "*batch"]  #: Whether the game is over after the move.
+    winner: Int32[Array, "*batch"]  #: `FIRST`, `SECOND`, or `NOBODY`.
 
 
 def new_game(config: CliqueConfig) -> State:
-    """The empty board. The first player moves.
-
-    Args:
-        config: sizes of the game.
-    """
+    """The empty board. The first player moves."""
     return State(
         adjacency=jnp.zeros((2, config.vertices), jnp.uint32),
         moves=jnp.int32(0),
@@ -43,12 +30,7 @@ def new_game(config: CliqueConfig) -> State:
 
 
 def legal_actions(config: CliqueConfig, state: State) -> Bool[Array, " num_edges"]:
-    """The edges without a colour; none if the game is over.
-
-    Args:
-        config: sizes of the game.
-        state: one game.
-    """
+    """The edges without a colour; none if the game is over."""
     first, second = colours(config, state)
     return ~(first | second | state.over)
 
@@ -56,14 +38,8 @@ def legal_actions(config: CliqueConfig, state: State) -> Bool[Array, " num_edges
 def play(config: CliqueConfig, state: State, action: Int[Array, ""] | int) -> tuple[State, Outcome]:
     """Colours one edge of one game. It works under `jax.vmap` and `jax.jit`.
 
-    Args:
-        config: sizes and variant of the game.
-        state: one game.
-        action: number of an edge (see `edges`). An edge that has a colour, any other number and
-            any move after the end are illegal: the state stays as it is, and `legal` is false.
-
-    Returns:
-        The game after the move, and the results of the move.
+    The action is the number of an edge (see `edges`). An edge that has a colour, any other number
+    and any move after the end are illegal: the state stays as it is, and `legal` is false.
     """
     action = jnp.asarray(action).astype(jnp.int32)
     numbers = np.arange(config.num_edges, dtype=np.int32)
@@ -93,15 +69,9 @@ def completes_clique(
     one: Int32[Array, ""],
     other: Int32[Array, ""],
 ) -> Bool[Array, ""]:
-    """Whether an edge is in a clique of its colour.
+    """Whether the edge from `one` to `other` is in a clique of its colour, whose edges hold it.
 
     Only common neighbours of its two ends can be in such a clique.
-
-    Args:
-        config: size of the clique.
-        adjacency: the edges of this colour, with the one asked for.
-        one: an end of the edge.
-        other: the other end.
     """
     common = adjacency[one] & adjacency[other]
     return _has_clique(adjacency, common, config.clique_size - 2)
@@ -110,13 +80,7 @@ def completes_clique(
 def _has_clique(
     adjacency: UInt32[Array, " vertices"], among: UInt32[Array, "*shape"], size: int
 ) -> Bool[Array, "*shape"]:
-    """Whether a set of vertices holds a clique.
-
-    Args:
-        adjacency: the edges of one colour.
-        among: sets of vertices, each a word.
-        size: number of vertices of the clique, at least 1.
-    """
+    """Whether a set of vertices holds a clique."""
     if size == 1:
         return has_any(among)
     vertices = jnp.arange(adjacency.shape[0], dtype=jnp.int32)

@@ -7,10 +7,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int8, Int32
 
-from hackmatrix_rl.clique._config import CliqueConfig
-from hackmatrix_rl.clique._edges import edge_numbers
 from hackmatrix_rl.clique._play import legal_actions
-from hackmatrix_rl.clique._state import FIRST, SECOND, State, colours, mover
+from hackmatrix_rl.clique._state import (
+    FIRST,
+    SECOND,
+    CliqueConfig,
+    State,
+    colours,
+    edge_numbers,
+    mover,
+)
 
 MAX_EDGES = 15
 """The table of 6 vertices has 3^15 positions: 14 MB. One vertex more has 729 times as many."""
@@ -19,16 +25,12 @@ _LOST, _NONE = -1, -2
 
 
 class Solution(eqx.Module):
-    """The values of all positions of a clique game under perfect play.
+    """The values of all positions of a clique game under perfect play."""
 
-    Attributes:
-        config: of the game.
-        values: by the code of a position, its value for the player to move: 1 won, 0 drawn, -1
-            lost. The code has one base-3 digit for each edge: 0 free, 1 the first player's, 2 the
-            second's. Codes of positions that no game reaches mean nothing.
-    """
-
-    config: CliqueConfig = eqx.field(static=True)
+    config: CliqueConfig = eqx.field(static=True)  #: Of the game.
+    #: By the code of a position, its value for the player to move: 1 won, 0 drawn, -1 lost. The
+    #: code has one base-3 digit for each edge: 0 free, 1 the first player's, 2 the second's. Codes
+    #: of positions that no game reaches mean nothing.
     values: Int8[Array, " codes"]
 
     def value(self, state: State) -> Int32[Array, ""]:
@@ -54,12 +56,9 @@ class Solution(eqx.Module):
 
 
 def solve(config: CliqueConfig) -> Solution:
-    """Solves a game exactly: all positions, from full boards back to the empty one.
+    """Solves a game of at most 6 vertices exactly: from full boards back to the empty one.
 
     Six vertices take some seconds and 150 MB.
-
-    Args:
-        config: of a game with at most 6 vertices.
 
     Raises:
         ValueError: the board is too large.

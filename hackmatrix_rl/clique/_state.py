@@ -1,34 +1,115 @@
-"""The state of a clique game."""
+"""The sizes, the edges and the state of a clique game."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar, Literal, get_args
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int32, UInt32
 
-from hackmatrix_rl.clique._config import CliqueConfig
-from hackmatrix_rl.clique._edges import edges
+from hackmatrix_rl.errors import ArgumentError
+
+FullBoard = Literal["draw", "second-wins"]
+"""What a full board without a clique means."""
+
+FULL_BOARDS: tuple[FullBoard, ...] = get_args(FullBoard)
+
+
+@dataclass(frozen=True)
+class CliqueConfig:
+    """The sizes of a clique game, and its variant.
+
+    Two players colour the edges of the complete graph in turn. Who first has a clique of
+    `clique_size` vertices with all its edges in their own colour wins. The variants differ in what
+    a full board without such a clique means:
+
+    - `draw`: nobody wins. This is the *strong game* (also Maker-Maker, or strong Ramsey game).
+      By strategy stealing, the second player cannot win it under perfect play. The literature
+      asks with it who wins, and how fast; few boards are solved.
+    - `second-wins`: the second player wins, who only has to stop the first: a *Maker-Breaker game*,
+      with one rule more. Here a clique of the second player ends the game at once. In the
+      literature's Maker-Breaker game it means nothing, so Maker may win some more positions there.
+      The literature uses this kind for thresholds: how large a board must be, or how unequal the
+      players, for Maker to win.
+
+    A board of at least R(k, k) vertices has no draw: R(3, 3) = 6, R(4, 4) = 18.
+
+    Source: Erdős and Selfridge 1973, "On a combinatorial game"; Beck 2008, "Combinatorial games:
+    tic-tac-toe theory"; Hefetz, Krivelevich, Stojaković and Szabó 2014, "Positional games".
+
+    Attributes:
+        vertices: number of vertices of the complete graph, 3 to 14.
+        clique_size: number of vertices of the clique that wins, 3 to 5; at most `vertices`.
+        full_board: `draw` or `second-wins`.
+
+    Raises:
+        ValueError: a size is out of range or no integer, or there is no such variant.
+    """
+
+    SMALLEST: ClassVar[int] = 3
+    MAX_VERTICES: ClassVar[int] = 14
+    MAX_CLIQUE: ClassVar[int] = 5
+
+    vertices: int
+    clique_size: int
+    full_board: FullBoard = "draw"
+
+    def __post_init__(self) -> None:
+        for name, most in (("vertices", self.MAX_VERTICES), ("clique_size", self.MAX_CLIQUE)):
+            size = getattr(self, name)
+            is_whole = isinstance(size, int) and not isinstance(size, bool)
+            if not is_whole or not self.SMALLEST <= size <= most:
+                raise ValueError(
+                    f"{name} must be a whole number from {self.SMALLEST} to {most}, not {size!r}"
+                )
+        if self.clique_size > self.vertices:
+            raise ArgumentError(
+                f"{{clique_size}} is more than the {self.vertices} vertices of the board; use "
+                f"{{clique_size:={self.vertices}}} or less, or more vertices",
+                clique_size=self.clique_size,
+            )
+        if self.full_board not in FULL_BOARDS:
+            raise ValueError(
+                f"full_board must be one of {', '.join(FULL_BOARDS)}, not {self.full_board!r}"
+            )
+
+    @property
+    def num_edges(self) -> int:
+        """Number of edges of the board. It is the number of actions, and the most moves."""
+        return self.vertices * (self.vertices - 1) // 2
+
+
+@lru_cache
+def edges(vertices: int) -> Int32[np.ndarray, "num_edges 2"]:
+    """The two vertices of each edge, the smaller one first; edges in lexicographic order."""
+    return np.stack(np.triu_indices(vertices, 1), axis=1).astype(np.int32)
+
+
+@lru_cache
+def edge_numbers(vertices: int) -> Int32[np.ndarray, "vertices vertices"]:
+    """The number of the edge between two vertices; -1 on the diagonal."""
+    numbers = np.full((vertices, vertices), -1, np.int32)
+    for number, (one, other) in enumerate(edges(vertices)):
+        numbers[one, other] = numbers[other, one] = number
+    return numbers
+
 
 FIRST, SECOND, NOBODY = 0, 1, -1
 """The players by number, and who has won while nobody has."""
 
 
 class State(eqx.Module):
-    """One clique game.
+    """One clique game."""
 
-    Attributes:
-        adjacency: for each player and vertex one word. Its bit v is set if the player has coloured
-            the edge from the vertex to v.
-        moves: number of edges that are coloured.
-        over: whether the game is over.
-        winner: `FIRST`, `SECOND`, or `NOBODY` in a draw and before the end.
-    """
-
+    #: For each player and vertex one word. Its bit v is set if the player has coloured the edge
+    #: from the vertex to v.
     adjacency: UInt32[Array, "*batch 2 vertices"]
-    moves: Int32[Array, "*batch"]
-    over: Bool[Array, "*batch"]
-    winner: Int32[Array, "*batch"]
+    moves: Int32[Array, "*batch"]  #: Number of edges that are coloured.
+    over: Bool[Array, "*batch"]  #: Whether the game is over.
+    winner: Int32[Array, "*batch"]  #: `FIRST`, `SECOND`, or `NOBODY` in a draw and before the end.
 
 
 def mover(state: State) -> Int32[Array, "*batch"]:
@@ -37,24 +118,16 @@ def mover(state: State) -> Int32[Array, "*batch"]:
 
 
 def colours(config: CliqueConfig, state: State) -> Bool[Array, "2 num_edges"]:
-    """The edges that each player has coloured.
-
-    Args:
-        config: sizes of the game.
-        state: one game.
-    """
+    """The edges that each player has coloured."""
     ends = edges(config.vertices)
     words = state.adjacency[:, ends[:, 0]]
     return ((words >> ends[None, :, 1].astype(np.uint32)) & 1) != 0
 
 
 def from_edges(config: CliqueConfig, first: Iterable[int], second: Iterable[int]) -> State:
-    """The position with these edges, before the end of the game. It checks no rule.
+    """The position with these edges of both players, before the end of the game.
 
-    Args:
-        config: sizes of the game.
-        first: numbers of the edges of the first player.
-        second: numbers of the edges of the second player.
+    It checks no rule.
     """
     words = np.zeros((2, config.vertices), np.uint32)
     moves = 0

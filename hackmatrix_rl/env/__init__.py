@@ -1,9 +1,8 @@
 """Environments for reinforcement learning: HackMatrix, CartPole, and what both have in common."""
 
-from hackmatrix_rl.env._action_features import ActionFeatures
 from hackmatrix_rl.env._cartpole import CartPole
 from hackmatrix_rl.env._check import check_environment
-from hackmatrix_rl.env._clique_game import CliqueGame, CliqueObservation
+from hackmatrix_rl.env._clique_game import CliqueGame, CliqueObservation, VertexPermutations
 from hackmatrix_rl.env._contract import check_is_environment, check_shapes, check_spec
 from hackmatrix_rl.env._encoding import (
     CLASSIC_CHANNELS,
@@ -26,10 +25,10 @@ from hackmatrix_rl.env._environment import (
     env_keys,
     flat_features,
 )
+from hackmatrix_rl.env._features import ActionFeatures, FeatureSplit
 from hackmatrix_rl.env._forms import KINDS, Kind
 from hackmatrix_rl.env._frontier import BLOCK, Frontier, whole_games
-from hackmatrix_rl.env._hackmatrix import HackMatrix, HackMatrixState
-from hackmatrix_rl.env._hackmatrix_game import HackMatrixGame
+from hackmatrix_rl.env._hackmatrix import HackMatrix, HackMatrixGame, HackMatrixState
 from hackmatrix_rl.env._identity import GameIdentity, clique_identity, game_identity
 from hackmatrix_rl.env._observation import (
     CELL,
@@ -38,14 +37,17 @@ from hackmatrix_rl.env._observation import (
     Sight,
     compact_observation,
 )
-from hackmatrix_rl.env._seen_position import seen_position
 from hackmatrix_rl.env._single_game import Batched, BatchedState, Played, SingleGame, board_features
-from hackmatrix_rl.env._split import FeatureSplit
-from hackmatrix_rl.env._symmetries import NUM_SYMMETRIES, BoardSymmetries, SeenBoard, turn
-from hackmatrix_rl.env._symmetry import Changed, Symmetry
+from hackmatrix_rl.env._symmetries import (
+    NUM_SYMMETRIES,
+    BoardSymmetries,
+    Changed,
+    SeenBoard,
+    Symmetry,
+    turn,
+)
 from hackmatrix_rl.env._tactical_encoding import TACTICAL_PLANES, features_from_tactical
-from hackmatrix_rl.env._tactical_observation import Memory, TacticalObservation
-from hackmatrix_rl.env._vertex_permutations import VertexPermutations
+from hackmatrix_rl.env._tactical_observation import Memory, TacticalObservation, seen_position
 
 __all__ = [
     "BLOCK",

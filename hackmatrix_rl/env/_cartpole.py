@@ -27,12 +27,7 @@ MAX_POSITION = 2.4
 
 
 class CartPoleState(eqx.Module):
-    """The state of a batch of carts.
-
-    Attributes:
-        physics: position (m), speed (m/s), angle (rad), angular speed (rad/s).
-        length: number of steps in the current episode.
-    """
+    """The state of a batch of carts."""
 
     physics: Float32[Array, "num_envs 4"]
     length: Int32[Array, " num_envs"]

@@ -1,9 +1,8 @@
 """Checks an environment by playing it: what shapes and dtypes cannot show."""
 
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -73,16 +72,11 @@ class _Program:
         def with_features(state: Any, timestep: Timestep) -> tuple[Any, Timestep, Any]:
             return state, timestep, jax.vmap(spec.encode)(timestep.observation)
 
-        self.reset: Callable[..., Any] = jax.jit(
-            lambda keys: with_features(*environment.reset(keys))
-        )
-        self.step: Callable[..., Any] = jax.jit(
-            lambda *given: with_features(*environment.step(*given))
-        )
+        self.reset: Any = jax.jit(lambda keys: with_features(*environment.reset(keys)))
+        self.step: Any = jax.jit(lambda *given: with_features(*environment.step(*given)))
 
 
-@dataclass(frozen=True)
-class _Moment:
+class _Moment(NamedTuple):
     """The actions of one step (`None` for the reset) and the timestep they led to, on the host."""
 
     actions: Any
@@ -98,19 +92,7 @@ def _play(
     actions: list[_Moment] | None = None,
     fixed: int | None = None,
 ) -> list[_Moment]:
-    """Plays some steps with random legal actions or with given ones.
-
-    Args:
-        program: the compiled environment.
-        keys: one key for each game.
-        steps: number of steps.
-        inspect: checks each timestep.
-        actions: moments whose actions are repeated. Play stops after the last one.
-        fixed: number of games (the first ones) that repeat these actions; `None` for all.
-
-    Returns:
-        The reset and the first `REPLAYED` steps.
-    """
+    """Plays some steps with random legal actions or with given ones."""
     draw = np.random.default_rng(0)
     fold = jax.vmap(jax.random.fold_in, in_axes=(0, None))
     state, timestep, features = program.reset(fold(keys, 0))
@@ -135,12 +117,7 @@ def _play(
 
 
 class _Inspector:
-    """Checks one timestep after another and adds up the steps and rewards of each episode.
-
-    Args:
-        environment: the environment that is played.
-        num_envs: number of games in the batch.
-    """
+    """Checks one timestep after another and adds up the steps and rewards of each episode."""
 
     def __init__(self, environment: Environment, num_envs: int) -> None:
         self._environment = environment
@@ -220,23 +197,17 @@ class _Inspector:
             "mask": (timestep.mask, timestep.last_mask),
         }
         for name, (now, last) in pairs.items():
-            for (path, one), other in zip(
-                jax.tree.leaves_with_path(now), jax.tree.leaves(last), strict=True
-            ):
-                self._refuse(
-                    ~done & _differs(one, other),
-                    f"last_{path_in_words(name, path)} is not {path_in_words(name, path)}; "
-                    "expected the same where no episode ended",
-                )
+            for path, one, other in _pairs(now, last):
+                what = path_in_words(name, path)
+                said = f"last_{what} is not {what}; expected the same where no episode ended"
+                self._refuse(~done & _differs(one, other), said)
 
     def _check_finite(self, name: str, tree: Any) -> None:
         for path, leaf in jax.tree.leaves_with_path(tree):
             if jax.numpy.issubdtype(leaf.dtype, jax.numpy.inexact):
-                odd = ~np.isfinite(leaf).reshape(leaf.shape[0], -1)
+                odd = ~np.isfinite(leaf).reshape(leaf.shape[0], -1).all(axis=1)
                 value = "NaN" if np.isnan(leaf).any() else "infinite"
-                self._refuse(
-                    odd.any(axis=1), f"{path_in_words(name, path)} is {value}; expected numbers"
-                )
+                self._refuse(odd, f"{path_in_words(name, path)} is {value}; expected numbers")
 
     def _check_statistics(self, timestep: Any, done: np.ndarray) -> None:
         episode = timestep.episode
@@ -259,17 +230,10 @@ class _Inspector:
             told,
             self._total,
         )
-        self._refuse(
-            done & ~np.isfinite(episode.total_reward),
-            "episode.total_reward is {}; expected a number",
-            episode.total_reward,
-        )
-        for name, values in episode.extra.items():
-            self._refuse(
-                done & ~np.isfinite(values),
-                f"episode.extra[{name!r}] is {{}}; expected a number",
-                values,
-            )
+        numbers = {f"extra[{name!r}]": values for name, values in episode.extra.items()}
+        for name, values in {"total_reward": episode.total_reward, **numbers}.items():
+            said = f"episode.{name} is {{}}; expected a number"
+            self._refuse(done & ~np.isfinite(values), said, values)
 
     def _refuse(self, where: np.ndarray, said: str, *values: np.ndarray) -> None:
         """Raises a ValueError with the values of the first game in which `where` is true."""
@@ -288,14 +252,19 @@ def _differs(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     return ~same.reshape(one.shape[0], -1).all(axis=1)
 
 
+def _pairs(one: Any, other: Any) -> Iterator[tuple[Any, np.ndarray, np.ndarray]]:
+    """The leaves of two trees of one structure, each with its path."""
+    for (path, leaf), beside in zip(
+        jax.tree.leaves_with_path(one), jax.tree.leaves(other), strict=True
+    ):
+        yield path, leaf, beside
+
+
 def _compare(
     environment: Environment, how: str, first: list[_Moment], second: list[_Moment], games: int
 ) -> None:
     for number, (one, other) in enumerate(zip(first, second, strict=True)):
-        pairs = zip(
-            jax.tree.leaves_with_path(one.timestep), jax.tree.leaves(other.timestep), strict=True
-        )
-        for (path, leaf), again in pairs:
+        for path, leaf, again in _pairs(one.timestep, other.timestep):
             differs = _differs(leaf[:games], again[:games])
             if differs.any():
                 method = "step" if number else "reset"

@@ -1,75 +1,86 @@
-"""The clique game, as the player to move sees it."""
+"""The clique game, as the player to move sees it, and its symmetries."""
 
 from typing import final
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Int32, Key
+from jaxtyping import Array, Bool, Int32, Key, PyTree
 
-from hackmatrix_rl.clique import (
-    FIRST,
-    CliqueConfig,
-    State,
-    colours,
-    legal_actions,
-    mover,
-    new_game,
-    play,
-)
+from hackmatrix_rl import clique
 from hackmatrix_rl.env._single_game import Played, SingleGame
+from hackmatrix_rl.env._symmetries import Changed, Symmetry
 
 
 class CliqueObservation(eqx.Module):
     """A position from the view of the player to move.
 
     Both players see the board in the same way, so a network plays both without knowing colours.
-
-    Attributes:
-        own: the edges in the colour of the player to move.
-        other: the edges of the other player.
-        first: whether the player to move is the one who began.
     """
 
-    own: Bool[Array, "*batch num_edges"]
-    other: Bool[Array, "*batch num_edges"]
-    first: Bool[Array, "*batch"]
+    own: Bool[Array, "*batch num_edges"]  #: The edges in the colour of the player to move.
+    other: Bool[Array, "*batch num_edges"]  #: The edges of the other player.
+    first: Bool[Array, "*batch"]  #: Whether the player to move is the one who began.
 
 
 @final
-class CliqueGame(SingleGame[State]):
+class CliqueGame(SingleGame[clique.State]):
     """The clique game between two players, who move in turn.
 
     The reward of a move is that of the player who makes it: 1 if the move wins, -1 if it loses,
     else 0. An illegal move ends the episode without a reward, as in `HackMatrixGame`.
-
-    Attributes:
-        config: sizes and variant of the game.
     """
 
-    config: CliqueConfig = eqx.field(static=True)
+    config: clique.CliqueConfig = eqx.field(static=True)  #: Sizes and variant of the game.
 
     @property
     def num_actions(self) -> int:
         """The number of actions: one for each edge."""
         return self.config.num_edges
 
-    def start(self, *, key: Key[Array, ""]) -> State:
+    def start(self, *, key: Key[Array, ""]) -> clique.State:
         """The empty board, for every key."""
-        return new_game(self.config)
+        return clique.new_game(self.config)
 
-    def observe(self, state: State) -> CliqueObservation:
+    def observe(self, state: clique.State) -> CliqueObservation:
         """The position from the view of the player to move."""
-        coloured = colours(self.config, state)
-        player = mover(state)
+        coloured = clique.colours(self.config, state)
+        player = clique.mover(state)
         return CliqueObservation(
-            own=coloured[player], other=coloured[1 - player], first=player == FIRST
+            own=coloured[player], other=coloured[1 - player], first=player == clique.FIRST
         )
 
-    def legal(self, state: State) -> Bool[Array, " num_actions"]:
+    def legal(self, state: clique.State) -> Bool[Array, " num_actions"]:
         """The edges without a colour; none after the end."""
-        return legal_actions(self.config, state)
+        return clique.legal_actions(self.config, state)
 
-    def play(self, state: State, action: Int32[Array, ""], *, key: Key[Array, ""]) -> Played:
+    def play(self, state: clique.State, action: Int32[Array, ""], *, key: Key[Array, ""]) -> Played:
         """Colours an edge; the key is unused."""
-        after, outcome = play(self.config, state, action)
+        after, outcome = clique.play(self.config, state, action)
         return Played(after, outcome.reward.astype(jnp.float32), outcome.over | ~outcome.legal)
+
+
+@final
+class VertexPermutations(Symmetry):
+    """Gives the vertices of a clique game other numbers, in a random order."""
+
+    vertices: int = eqx.field(static=True)  #: Number of vertices.
+
+    def __call__(self, observation: PyTree[Array], *, key: Key[Array, ""]) -> Changed:
+        """The position on renumbered vertices: the edges change places, and the moves with them.
+
+        Raises:
+            TypeError: the observation is not that of a clique game.
+        """
+        if not isinstance(observation, CliqueObservation):
+            raise TypeError(
+                f"observation is a {type(observation).__name__}; VertexPermutations changes only "
+                "a CliqueObservation, as CliqueGame makes it"
+            )
+        order = jax.random.permutation(key, self.vertices)
+        ends = order[clique.edges(self.vertices)]
+        was = jnp.asarray(clique.edge_numbers(self.vertices))[ends[:, 0], ends[:, 1]]
+        seen = CliqueObservation(
+            own=observation.own[was], other=observation.other[was], first=observation.first
+        )
+        return Changed(seen, was)

@@ -60,11 +60,7 @@ def check_is_environment(environment: Any) -> None:
 
 
 def check_spec(spec: Any, owner: str = "spec") -> None:
-    """Raises unless a spec is complete and consistent.
-
-    Args:
-        spec: the spec to check.
-        owner: what the message calls the spec, for instance `MyEnv.spec`.
+    """Raises unless a spec is complete and consistent; `owner` is its name in messages.
 
     Raises:
         TypeError: a field has the wrong type.
@@ -145,9 +141,6 @@ def check_shapes(environment: Any) -> None:
     """Raises unless the shapes and dtypes of an environment's spec, `reset` and `step` agree.
 
     It traces `reset` and `step` once. It compiles nothing and draws no random numbers.
-
-    Args:
-        environment: the environment to check.
 
     Raises:
         TypeError: a value has the wrong type.

@@ -1,7 +1,4 @@
-"""Float encodings of an observation: the classic one (rules, section 10) and the default one.
-
-Both are computed from `CompactObservation` when they are needed.
-"""
+"""Float encodings of an observation: the classic one (rules, section 10) and the default one."""
 
 from dataclasses import dataclass
 
@@ -10,10 +7,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import DTypeLike
-from jaxtyping import Array, Float32, UInt32
+from jaxtyping import Array, Bool, Float32, Int32, UInt32
 
 from hackmatrix_rl.batching import BitField, bits_of
 from hackmatrix_rl.env._environment import Features
+from hackmatrix_rl.env._features import ActionFeatures, Columns, FeatureSplit
 from hackmatrix_rl.env._observation import (
     CELL,
     CompactObservation,
@@ -21,30 +19,29 @@ from hackmatrix_rl.env._observation import (
     Sight,
     compact_observation,
 )
-from hackmatrix_rl.game import NUM_CELLS, NUM_ENEMY_TYPES, NUM_PROGRAMS, SIZE, GameConfig, State
+from hackmatrix_rl.game import (
+    NUM_CELLS,
+    NUM_ENEMY_TYPES,
+    NUM_PROGRAMS,
+    SIZE,
+    SPECS,
+    GameConfig,
+    Program,
+    State,
+)
 
 
 class Observation(eqx.Module):
-    """The classic encoding of one observation.
+    """The classic encoding of one observation."""
 
-    Attributes:
-        player: numbers of the player, scaled to about [0, 1].
-        programs: 1 for each owned program.
-        grid: the channels of each cell, in the order of `CLASSIC_CHANNELS`.
-    """
-
-    player: Float32[Array, "10"]
-    programs: Float32[Array, " num_programs"]
+    player: Float32[Array, "10"]  #: Numbers of the player, scaled to about [0, 1].
+    programs: Float32[Array, " num_programs"]  #: 1 for each owned program.
+    #: The channels of each cell, in the order of `CLASSIC_CHANNELS`.
     grid: Float32[Array, "6 6 channels"]
 
 
 def observe(config: GameConfig, state: State) -> Observation:
-    """The classic encoding of one game.
-
-    Args:
-        config: sizes of the game.
-        state: one game; use `jax.vmap` for several.
-    """
+    """The classic encoding of one game; use `jax.vmap` for several."""
     return classic_from_compact(compact_observation(state.position))
 
 
@@ -53,19 +50,13 @@ class Channel:
     """How to compute one channel of the encoding from the word of a cell.
 
     The channel is `min(number / scale, cap)` if the condition `when` holds, and 0 otherwise.
-
-    Attributes:
-        field: the field of `CELL` that gives the number. `None`: the channel is 1 where `when`
-            holds.
-        scale: the number is divided by this.
-        cap: upper bound of the channel.
-        when: pairs of a field and the number that it must have.
     """
 
+    #: The field of `CELL` that gives the number. `None`: the channel is 1 where `when` holds.
     field: str | None = None
-    scale: float = 1.0
-    cap: float = np.inf
-    when: tuple[tuple[str, int], ...] = ()
+    scale: float = 1.0  #: The number is divided by this.
+    cap: float = np.inf  #: Upper bound of the channel.
+    when: tuple[tuple[str, int], ...] = ()  #: Pairs of a field and the number that it must have.
 
 
 def _one_hot(field: str, *numbers: int, **when: int) -> list[Channel]:
@@ -185,3 +176,81 @@ def features_from_compact(observation: CompactObservation) -> Features:
     player = jax.nn.one_hot(cell, NUM_CELLS, dtype=jnp.float32)[:, None]
     grid = jnp.concatenate([shown, player], axis=-1).reshape(SIZE, SIZE, -1)
     return Features(flat=flat, grid=grid)
+
+
+# The static features are what does not move on the board: 34 of the 48 channels, which change about
+# once in 20 steps. Enemies and transmissions are sparse: a board has about one of them.
+_FIELDS = {"content", "value", "spawn_count", "credits", "energy", "siphoned", "siphon_center"}
+_BITS = np.uint32(sum(CELL[name].mask for name in _FIELDS))
+_CHANNELS = CLASSIC_CHANNELS + SCREEN_CHANNELS
+_IS_STATIC = tuple(
+    {name for name, _ in channel.when} | {channel.field} - {None} <= _FIELDS
+    for channel in _CHANNELS
+)
+_STATIC = tuple(each for each, static in zip(_CHANNELS, _IS_STATIC, strict=True) if static)
+_SPARSE = tuple(each for each, static in zip(_CHANNELS, _IS_STATIC, strict=True) if not static)
+
+
+def _others(observation: CompactObservation) -> Float32[Array, " others"]:
+    features = features_from_compact(observation)
+    assert features.grid is not None
+    # The last channel is the player's cell.
+    return jnp.concatenate([features.grid[..., -1].ravel(), features.flat])
+
+
+def _columns(observation: CompactObservation) -> Columns:
+    features = jax.eval_shape(features_from_compact, observation)
+    assert features.grid is not None
+    every = np.arange(features.grid.size + features.flat.size)
+    grid = every[: features.grid.size].reshape(-1, len(_CHANNELS) + 1)
+    static = np.array(_IS_STATIC)
+    return Columns(
+        static=grid[:, :-1][:, static].ravel(),
+        sparse=grid[:, :-1][:, ~static].ravel(),
+        others=np.concatenate([grid[:, -1], every[features.grid.size :]]),
+    )
+
+
+COMPACT_SPLIT = FeatureSplit(
+    encode=features_from_compact,
+    seen=lambda observation: observation.grid & _BITS,
+    static=lambda observation: encode_cells(observation.grid, _STATIC).ravel(),
+    sparse=lambda observation: observation.grid & ~_BITS,
+    show=lambda words: encode_cells(words, _SPARSE),
+    others=_others,
+    columns=_columns,
+)
+"""The split of the features that `features_from_compact` makes."""
+
+
+def action_cells(seen: CompactObservation) -> Int32[Array, "5"]:
+    """The neighbouring cell of each direction, and the player's own cell for siphon."""
+    row, col = seen.numbers[Number.ROW], seen.numbers[Number.COL]
+    rows = row + np.array([1, -1, 0, 0, 0], np.int32)
+    cols = col + np.array([0, 0, -1, 1, 0], np.int32)
+    on_board = (rows >= 0) & (rows < SIZE) & (cols >= 0) & (cols < SIZE)
+    return jnp.where(on_board, rows * SIZE + cols, -1)
+
+
+_CREDITS = np.array([SPECS[program].credits for program in Program], np.int32)
+_ENERGY = np.array([SPECS[program].energy for program in Program], np.int32)
+_COSTS = np.stack([_CREDITS, _ENERGY], axis=-1).astype(np.float32) / 5
+
+
+def affordable(seen: CompactObservation) -> Bool[Array, " num_programs"]:
+    """Whether the player can pay for each program, owned or not."""
+    credits_, energy = seen.numbers[Number.CREDITS], seen.numbers[Number.ENERGY]
+    return (credits_ >= _CREDITS) & (energy >= _ENERGY)
+
+
+def program_numbers(
+    seen: CompactObservation, *further: Bool[Array, " num_programs"]
+) -> Float32[Array, "num_programs numbers"]:
+    """Of each program: owned, affordable, what `further` says, and its costs."""
+    flags = [bits_of(seen.programs, NUM_PROGRAMS), affordable(seen), *further]
+    known = jnp.stack(flags, axis=-1).astype(jnp.float32)
+    return jnp.concatenate([known, _COSTS], axis=-1)
+
+
+COMPACT_ACTIONS = ActionFeatures(cells=action_cells, numbers=program_numbers)
+"""The actions as the compact observation shows them."""

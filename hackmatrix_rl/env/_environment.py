@@ -12,8 +12,7 @@ import numpy as np
 from jax.typing import DTypeLike
 from jaxtyping import Array, Bool, Float, Float32, Int32, Key, PyTree
 
-from hackmatrix_rl.env._action_features import ActionFeatures
-from hackmatrix_rl.env._split import FeatureSplit
+from hackmatrix_rl.env._features import ActionFeatures, FeatureSplit
 from hackmatrix_rl.errors import shortened, whole
 
 

@@ -1,20 +1,20 @@
 """The kinds of observation of HackMatrix, by name: how to see, and how to encode."""
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Literal, get_args
 
 import jax
 from jaxtyping import Array, Int32
 
-from hackmatrix_rl.env._compact_split import COMPACT_SPLIT
 from hackmatrix_rl.env._encoding import (
+    COMPACT_ACTIONS,
+    COMPACT_SPLIT,
     Observation,
     classic_from_compact,
     features_from_classic,
     features_from_compact,
 )
 from hackmatrix_rl.env._environment import EnvSpec
-from hackmatrix_rl.env._hackmatrix_actions import COMPACT_ACTIONS
 from hackmatrix_rl.env._observation import CompactObservation, compact_observation
 from hackmatrix_rl.env._tactical_encoding import TACTICAL_ACTIONS, features_from_tactical
 from hackmatrix_rl.env._tactical_observation import (
@@ -48,14 +48,7 @@ def supposed(position: Position, config: GameConfig, kind: Kind) -> Int32[Array,
 def see(
     position: Position, recalled: Int32[Array, "7"] | None, kind: Kind, *, is_rare: bool = False
 ) -> Seen:
-    """The observation of one position.
-
-    Args:
-        position: one position.
-        recalled: the result of `remembered` for its history.
-        kind: the kind of the observation.
-        is_rare: see `compact_observation`.
-    """
+    """The observation of one position."""
     if recalled is not None:
         return tactical_observation(position, recalled, is_rare=is_rare)
     compact = compact_observation(position, is_rare=is_rare)
@@ -64,21 +57,12 @@ def see(
 
 def spec_of(config: GameConfig, kind: Kind) -> EnvSpec:
     """The spec of HackMatrix with this kind of observation."""
-    shape = _shape(config, kind)
+    spec = partial(EnvSpec, NUM_ACTIONS, _shape(config, kind), terms=TERM_NAMES)
     if kind == "classic":
-        return EnvSpec(NUM_ACTIONS, shape, features_from_classic, TERM_NAMES)
+        return spec(features_from_classic)
     if kind == "tactical":
-        return EnvSpec(
-            NUM_ACTIONS, shape, features_from_tactical, TERM_NAMES, actions=TACTICAL_ACTIONS
-        )
-    return EnvSpec(
-        NUM_ACTIONS,
-        shape,
-        features_from_compact,
-        TERM_NAMES,
-        COMPACT_SPLIT,
-        actions=COMPACT_ACTIONS,
-    )
+        return spec(features_from_tactical, actions=TACTICAL_ACTIONS)
+    return spec(features_from_compact, split=COMPACT_SPLIT, actions=COMPACT_ACTIONS)
 
 
 @lru_cache

@@ -22,13 +22,7 @@ BLOCK = 8
 
 
 class Saved(eqx.Module):
-    """A start position, with its observation.
-
-    Attributes:
-        game: the game.
-        mask: its legal actions.
-        observation: its observation.
-    """
+    """A start position, with its observation."""
 
     game: State
     mask: Bool[Array, "*batch num_actions"]
@@ -36,24 +30,14 @@ class Saved(eqx.Module):
 
 
 class Bank(eqx.Module):
-    """The saved positions of each block of environments; each leaf begins with an axis of blocks.
-
-    Attributes:
-        saved: one position of each kind.
-        filled: which kinds there are.
-        reached: how often each kind was reached.
-    """
+    """The saved positions of each block of environments: `reached` counts how often, by kind."""
 
     saved: Saved
     filled: Bool[Array, "blocks kinds"]
     reached: Int32[Array, "blocks kinds"]
 
     def draw(self, word: UInt32[Array, " blocks"]) -> Int32[Array, " blocks"]:
-        """A kind for each block, by how rarely it was reached.
-
-        Args:
-            word: a random word for each block.
-        """
+        """A kind for each block, by how rarely it was reached."""
         weight = jnp.where(self.filled, 1.0 / (1.0 + self.reached.astype(jnp.float32)), 0.0)
         below = jnp.cumsum(weight, axis=1)
         place = _uniform(word)[:, None] * below[:, -1:]
@@ -62,13 +46,7 @@ class Bank(eqx.Module):
 
 
 class FrontierState(eqx.Module):
-    """The state of the environments, and of the banks.
-
-    Attributes:
-        inner: the games.
-        is_new_game: whether the present episode began as a new game.
-        bank: the saved positions.
-    """
+    """The state of the environments, and of the banks."""
 
     inner: HackMatrixState
     is_new_game: Bool[Array, " num_envs"]

@@ -1,13 +1,14 @@
 """HackMatrix as an environment: many games at once. A game that ends is reset."""
 
-from typing import Any
+from typing import Any, final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float32, Int32, Key
+from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
 
 from hackmatrix_rl.batching import Chance, materialize, one_round_loop, select
+from hackmatrix_rl.env._encoding import observe
 from hackmatrix_rl.env._environment import (
     LEARNED_RETURN,
     Environment,
@@ -17,9 +18,11 @@ from hackmatrix_rl.env._environment import (
     check_max_steps,
 )
 from hackmatrix_rl.env._forms import KINDS, Kind, Seen, remembered, see, spec_of, supposed
+from hackmatrix_rl.env._single_game import Played, SingleGame
 from hackmatrix_rl.errors import check_actions, described
 from hackmatrix_rl.game import (
     FIRST_PROGRAM,
+    NUM_ACTIONS,
     SIPHON,
     TERM_NAMES,
     GameConfig,
@@ -35,6 +38,7 @@ from hackmatrix_rl.game import (
     forget,
     legal_actions,
     new_game,
+    play,
     set_up_stage,
 )
 
@@ -42,21 +46,18 @@ UNDO = FIRST_PROGRAM + Program.UNDO
 """The action."""
 
 
-class Tally(eqx.Module):
-    """Totals of the current episode.
+_Shown = tuple[Seen, Bool[Array, " num_actions"]]
+"""An observation, and the mask."""
 
-    Attributes:
-        total_reward: return by the game's own reward.
-        length: number of steps.
-        siphons: number of siphons.
-        programs: number of programs played (the lower 16 bits), and of those that were UNDO (the
-            upper ones). One word: stored states have no second.
-        learned_reward: return by the reward to learn from; `None` if that is the game's own.
-    """
+
+class Tally(eqx.Module):
+    """Totals of the current episode."""
 
     total_reward: Float32[Array, "*batch"]
     length: Int32[Array, "*batch"]
     siphons: Int32[Array, "*batch"]
+    #: Number of programs played (the lower 16 bits), and of those that were UNDO (the upper ones).
+    #: One word: stored states have no second.
     programs: Int32[Array, "*batch"]
     learned_reward: Float32[Array, "*batch"] | None = None
 
@@ -73,17 +74,11 @@ class Tally(eqx.Module):
 
 
 class HackMatrixState(eqx.Module):
-    """The state of a batch of games.
+    """The state of a batch of games."""
 
-    Attributes:
-        games: the games; each leaf has a leading `num_envs` axis.
-        mask: the legal actions of each game.
-        tally: totals of the current episodes.
-    """
-
-    games: State
-    mask: Bool[Array, "*batch num_actions"]
-    tally: Tally
+    games: State  #: The games; each leaf has a leading `num_envs` axis.
+    mask: Bool[Array, "*batch num_actions"]  #: The legal actions of each game.
+    tally: Tally  #: Totals of the current episodes.
 
 
 class HackMatrix(Environment):
@@ -167,22 +162,11 @@ class HackMatrix(Environment):
     @eqx.filter_jit  # traced once, however many programs contain it
     def _begin(self, game: State) -> tuple[HackMatrixState, Timestep]:
         mask = legal_actions(self.config, game)
-        observation = self._see(game)
         zero, no = jnp.float32(0), jnp.bool_(False)
         outcome = Outcome(RewardTerms(*[zero] * len(TERM_NAMES)), no, no, no, no)
-        timestep = self._timestep(
-            observation,
-            mask,
-            observation,
-            mask,
-            game.position,
-            outcome,
-            zero,
-            no,
-            no,
-            Tally.start(self.reward),
-        )
-        return HackMatrixState(game, mask, Tally.start(self.reward)), timestep
+        shown, tally = (self._see(game), mask), Tally.start(self.reward)
+        timestep = self._timestep(shown, shown, game.position, outcome, zero, no, no, tally)
+        return HackMatrixState(game, mask, tally), timestep
 
     @eqx.filter_jit  # traced once, however many programs contain it
     def _step(
@@ -212,46 +196,29 @@ class HackMatrix(Environment):
             truncated = ~terminated & (tally.length >= self.max_steps)
         done = terminated | truncated
 
-        position, last_observation, last_mask = self._go_on(
-            after, completed, done, chance=chance.fold_in(1)
-        )
+        position, last = self._go_on(after, completed, done, chance=chance.fold_in(1))
         game = State(position, forget(after.history, done))
         mask = legal_actions(self.config, game)
-        observation = self._see(game)
-        timestep = self._timestep(
-            observation,
-            mask,
-            select(done, last_observation, observation),
-            select(done, last_mask, mask),
-            after.position,
-            outcome,
-            learned,
-            terminated,
-            truncated,
-            tally,
-        )
+        shown = self._see(game), mask
+        last, at = select(done, last, shown), after.position
+        timestep = self._timestep(shown, last, at, outcome, learned, terminated, truncated, tally)
         return HackMatrixState(game, mask, select(done, Tally.start(self.reward), tally)), timestep
 
     def _go_on(
         self, game: State, completed: Bool[Array, ""], done: Bool[Array, ""], *, chance: Chance
-    ) -> tuple[Position, Seen, Bool[Array, " num_actions"]]:
+    ) -> tuple[Position, _Shown]:
         """Sets up the next stage after a completed stage, and a new game after an ended episode.
 
         An action that completes a stage at the step limit needs both: the last observation of
-        its episode shows the next stage.
-
-        Returns:
-            The position of the next action; the observation and mask before the reset, which
-            mean something only where `done`.
+        its episode shows the next stage. What was shown before the reset means something only
+        where `done`.
         """
         past = game.history.count > 0, remembered(game.history, self.observation)
 
         def seen(position: Position, past: Any) -> Any:
             can_undo, recalled = past
-            return (
-                see(position, recalled, self.observation, is_rare=True),
-                allowed(position, can_undo=can_undo),
-            )
+            shown = see(position, recalled, self.observation, is_rare=True)
+            return shown, allowed(position, can_undo=can_undo)
 
         def one(carry: Any, given: Any) -> Any:
             next_stage, new_game, position, last = carry
@@ -268,22 +235,20 @@ class HackMatrix(Environment):
             lambda leaf: jnp.zeros(leaf.shape, leaf.dtype),
             jax.eval_shape(seen, game.position, past),
         )
-        _, _, position, (observation, mask) = one_round_loop(
+        _, _, position, last = one_round_loop(
             lambda carry, _: carry[0] | carry[1],
             one,
             (completed, done, game.position, nothing),
             (past, chance),
             share=8,
         )
-        return position, observation, mask
+        return position, last
 
     def _timestep(
         self,
-        observation: Seen,
-        mask: Bool[Array, " num_actions"],
-        last_observation: Seen,
-        last_mask: Bool[Array, " num_actions"],
-        last: Position,
+        shown: _Shown,
+        last: _Shown,
+        at: Position,
         outcome: Outcome,
         reward: Float32[Array, ""],
         terminated: Bool[Array, ""],
@@ -291,25 +256,25 @@ class HackMatrix(Environment):
         tally: Tally,
     ) -> Timestep:
         extra: dict[str, Array] = {
-            "stage": last.stage,
-            "score": last.player.score,
+            "stage": at.stage,
+            "score": at.player.score,
             "won": outcome.won,
             "siphons": tally.siphons,
             "programs": tally.programs & 0xFFFF,
             "undos": tally.undos,
-            "owns_undo": (last.programs >> jnp.uint32(Program.UNDO)) & jnp.uint32(1),
-            "dropped": last.dropped,
+            "owns_undo": (at.programs >> jnp.uint32(Program.UNDO)) & jnp.uint32(1),
+            "dropped": at.dropped,
         }
         if tally.learned_reward is not None:
             extra[LEARNED_RETURN] = tally.learned_reward
         return Timestep(
-            observation=observation,
-            mask=mask,
+            observation=shown[0],
+            mask=shown[1],
             reward=reward,
             terminated=terminated,
             truncated=truncated,
-            last_observation=last_observation,
-            last_mask=last_mask,
+            last_observation=last[0],
+            last_mask=last[1],
             terms=outcome.terms.as_dict(),
             episode=EpisodeStatistics(
                 total_reward=tally.total_reward,
@@ -320,3 +285,41 @@ class HackMatrix(Environment):
 
     def _see(self, game: State) -> Seen:
         return see(game.position, remembered(game.history, self.observation), self.observation)
+
+
+@final
+class HackMatrixGame(SingleGame[State]):
+    """One game with the classic observation (rules, section 10). It has no limit of steps.
+
+    `HackMatrix` plays thousands of games many times as fast.
+
+    Attributes:
+        config: sizes and league of the game.
+        reward: weights of the parts of the reward.
+    """
+
+    config: GameConfig = eqx.field(static=True, default=GameConfig())
+    reward: RewardConfig = eqx.field(static=True, default=RewardConfig())
+
+    @property
+    def num_actions(self) -> int:
+        """Four directions, the siphon, and 23 programs."""
+        return NUM_ACTIONS
+
+    def start(self, *, key: Key[Array, ""]) -> State:
+        """A new game."""
+        return new_game(self.config, key=key)
+
+    def observe(self, state: State) -> PyTree[Array]:
+        """The classic observation."""
+        return observe(self.config, state)
+
+    def legal(self, state: State) -> Bool[Array, " num_actions"]:
+        """The legal actions."""
+        return legal_actions(self.config, state)
+
+    def play(self, state: State, action: Int32[Array, ""], *, key: Key[Array, ""]) -> Played:
+        """One action. By the rules, an illegal one ends the episode."""
+        after, outcome = play(self.config, state, action, key=key)
+        over = ~outcome.legal | outcome.died | outcome.won
+        return Played(after, self.reward.weigh(outcome.terms), over)

@@ -32,17 +32,11 @@ CLIQUE_VERSION = 1
 
 @dataclass(frozen=True)
 class GameIdentity:
-    """The version of the game that a policy was trained for.
+    """The version of the game that a policy was trained for."""
 
-    Attributes:
-        rules: `RULES_VERSION`.
-        observation: the kind of the observation, and a hash of its arrays, layout and encoding.
-        actions: the number of actions, and a hash of their names in order.
-    """
-
-    rules: str
-    observation: str
-    actions: str
+    rules: str  #: `RULES_VERSION`.
+    observation: str  #: The kind of the observation, and a hash of its arrays, layout and encoding.
+    actions: str  #: The number of actions, and a hash of their names in order.
 
     def __str__(self) -> str:
         return ", ".join(f"{name}={value}" for name, value in self.as_dict().items())
@@ -71,12 +65,9 @@ class GameIdentity:
 
 @lru_cache
 def game_identity(observation: Kind = "compact") -> GameIdentity:
-    """The identity of the game in this version of the package.
+    """The identity of the game in this version of the package, by the kind of its observation.
 
     It does not depend on the sizes and limits in a config.
-
-    Args:
-        observation: see `HackMatrix`.
     """
     return GameIdentity(
         rules=str(RULES_VERSION),
@@ -104,6 +95,10 @@ def _seen(environment: HackMatrix) -> list[str]:
     """Everything that defines an observation and its encoding, as lines of text."""
     spec = environment.spec
     fed = jax.eval_shape(spec.encode, spec.observation)
+    tactical = [
+        *(f"memory {each.name} {each.value}" for each in Memory),
+        *(f"plane {name} {scale:g}" for name, scale in TACTICAL_PLANES.items()),
+    ]
     return [
         f"version {OBSERVATION_VERSION}",
         *(f"{path} {text}" for path, text in _arrays(spec.observation)),
@@ -113,23 +108,13 @@ def _seen(environment: HackMatrix) -> list[str]:
         *(f"cell {name} {field.shift} {field.width}" for name, field in CELL.items()),
         *(f"fed {path} {text}" for path, text in _arrays(fed)),
         *(_channel(each) for each in CLASSIC_CHANNELS + SCREEN_CHANNELS),
-        *(_remembered() if environment.observation == "tactical" else ()),
-    ]
-
-
-def _remembered() -> list[str]:
-    """What defines the tactical observation beside the compact one."""
-    return [
-        *(f"memory {each.name} {each.value}" for each in Memory),
-        *(f"plane {name} {scale:g}" for name, scale in TACTICAL_PLANES.items()),
+        *(tactical if environment.observation == "tactical" else ()),
     ]
 
 
 def _arrays(tree: Any) -> list[tuple[str, str]]:
-    leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
-    return [
-        (jax.tree_util.keystr(path), f"{leaf.dtype}{list(leaf.shape)}") for path, leaf in leaves
-    ]
+    leaves = jax.tree.leaves_with_path(tree)
+    return [(jax.tree_util.keystr(path), f"{x.dtype}{list(x.shape)}") for path, x in leaves]
 
 
 def _channel(channel: Channel) -> str:

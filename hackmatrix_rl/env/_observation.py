@@ -82,17 +82,11 @@ The words of `Board` have the same fields at the same bits.
 
 
 class CompactObservation(eqx.Module):
-    """Everything that the screen of the original game shows, as integers.
+    """Everything that the screen of the original game shows, as integers."""
 
-    Attributes:
-        numbers: one unscaled number for each `Number`.
-        programs: the owned programs, one bit for each.
-        grid: one word for each cell, see `CELL`; cell = row * 6 + col.
-    """
-
-    numbers: Int32[Array, "*batch numbers"]
-    programs: UInt32[Array, "*batch"]
-    grid: UInt32[Array, "*batch 36"]
+    numbers: Int32[Array, "*batch numbers"]  #: One unscaled number for each `Number`.
+    programs: UInt32[Array, "*batch"]  #: The owned programs, one bit for each.
+    grid: UInt32[Array, "*batch 36"]  #: One word for each cell, see `CELL`; cell = row * 6 + col.
 
     def plane(self, name: str) -> Int32[Array, "*batch 36"]:
         """One field of `CELL`, for every cell."""
@@ -102,11 +96,9 @@ class CompactObservation(eqx.Module):
 def compact_observation(position: Position, *, is_rare: bool = False) -> CompactObservation:
     """The compact observation of one position.
 
-    Args:
-        position: one position.
-        is_rare: whether only a few games of a batch need the observation. Both values give the
-            same observation by different programs: `True` reads all slots at once and compiles
-            faster, `False` runs faster.
+    `is_rare` says whether only a few games of a batch need it. Both values give the same
+    observation by different programs: `True` reads all slots at once and compiles faster, `False`
+    runs faster.
     """
     player, board = position.player, position.board
     numbers = {
@@ -151,12 +143,8 @@ _FEW = 6
 
 def _things(position: Position, *, is_rare: bool) -> UInt32[Array, "36"]:
     """The fields of the visible enemies and transmissions."""
-    given = (
-        position.enemies,
-        position.transmissions,
-        position.player.cell,
-        position.show_activated,
-    )
+    enemies, transmissions = position.enemies, position.transmissions
+    given = (enemies, transmissions, position.player.cell, position.show_activated)
 
     def look(some: int | None, given: Things) -> UInt32[Array, "36"]:
         enemies, transmissions, player_cell, show = given
@@ -166,7 +154,7 @@ def _things(position: Position, *, is_rare: bool) -> UInt32[Array, "36"]:
 
     if is_rare:
         return look(None, given)
-    crowded = position.enemies.present[_FEW:].any() | position.transmissions.present[_FEW:].any()
+    crowded = enemies.present[_FEW:].any() | transmissions.present[_FEW:].any()
     return sparse_cond(
         crowded, lambda _, given: look(None, given), look(_FEW, given), given, share=8
     )

@@ -25,19 +25,12 @@ GameState = TypeVar("GameState")
 
 
 class Played(NamedTuple):
-    """The result of an action.
+    """The result of an action."""
 
-    Attributes:
-        state: after it; at the end of an episode the last position.
-        reward: of the action.
-        terminated: the rules ended the episode.
-        truncated: a limit that is not one of the rules cut it.
-    """
-
-    state: PyTree[Array]
-    reward: Float32[Array, ""]
-    terminated: Bool[Array, ""]
-    truncated: Bool[Array, ""] | bool = False
+    state: PyTree[Array]  #: After it; at the end of an episode the last position.
+    reward: Float32[Array, ""]  #: Of the action.
+    terminated: Bool[Array, ""]  #: The rules ended the episode.
+    truncated: Bool[Array, ""] | bool = False  #: A limit that is not one of the rules cut it.
 
 
 class SingleGame(eqx.Module, Generic[GameState]):
@@ -99,17 +92,11 @@ def board_features(observation: PyTree) -> Features:
 
 
 class BatchedState(eqx.Module, Generic[GameState]):
-    """The state of a batch of games.
+    """The state of a batch of games."""
 
-    Attributes:
-        games: the games; each leaf has a leading `num_envs` axis.
-        total_reward: of the current episodes.
-        length: steps of the current episodes.
-    """
-
-    games: GameState
-    total_reward: Float32[Array, "*num_envs"]
-    length: Int32[Array, "*num_envs"]
+    games: GameState  #: The games; each leaf has a leading `num_envs` axis.
+    total_reward: Float32[Array, "*num_envs"]  #: Of the current episodes.
+    length: Int32[Array, "*num_envs"]  #: Steps of the current episodes.
 
 
 @final
@@ -191,15 +178,7 @@ class Batched(Environment, Generic[GameState]):
         terminated: Bool[Array, ""],
         truncated: Bool[Array, ""],
     ) -> Timestep:
-        """The timestep of one game.
-
-        Args:
-            shown: after a reset, where the episode ended.
-            last: before it.
-            reward: of the action.
-            terminated: whether the rules ended the episode.
-            truncated: whether a limit cut it.
-        """
+        """The timestep of one game."""
         return Timestep(
             observation=self.game.observe(shown.games),
             mask=self.game.legal(shown.games),

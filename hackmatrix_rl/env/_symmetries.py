@@ -5,16 +5,17 @@ of cells depend on the numbers of the cells. The programs ROW and COL exchange t
 rows become columns. So a turned game goes on as the original one, turned, but for ties and draws.
 """
 
+from abc import abstractmethod
 from dataclasses import replace
 from typing import Any, Protocol, final, runtime_checkable
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int32, Key, PyTree, UInt32
+from jaxtyping import Array, Int32, Key, PyTree, Shaped, UInt32
 
 from hackmatrix_rl.env._observation import CELL, Number, Sight
-from hackmatrix_rl.env._symmetry import Changed, Symmetry
 from hackmatrix_rl.game import (
     FIRST_PROGRAM,
     NUM_ACTIONS,
@@ -24,6 +25,33 @@ from hackmatrix_rl.game import (
     STEPS,
     Program,
 )
+
+
+class Changed(eqx.Module):
+    """A position in another view, in which its actions have other numbers."""
+
+    observation: PyTree[Array]  #: What is seen.
+    was: Int32[Array, " num_actions"]  #: By action, the number that it had before.
+
+    def of_each(self, before: Shaped[Array, " num_actions"]) -> Shaped[Array, " num_actions"]:
+        """Values of each action, such as the mask, in the order of the new numbers."""
+        return before[self.was]
+
+    def action(self, before: Int32[Array, ""]) -> Int32[Array, ""]:
+        """The new number of an action."""
+        return jnp.argmax(self.was == before).astype(jnp.int32)
+
+
+class Symmetry(eqx.Module):
+    """Transforms a position without changing the values of its actions.
+
+    Learning from the changed positions, too, multiplies what there is to learn from.
+    """
+
+    @abstractmethod
+    def __call__(self, observation: PyTree[Array], *, key: Key[Array, ""]) -> Changed:
+        """The position in another view."""
+
 
 NUM_SYMMETRIES = 8
 """Symmetry `s` turns the board by `s % 4` quarters counter-clockwise, and then mirrors left and

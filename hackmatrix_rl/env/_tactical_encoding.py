@@ -15,13 +15,21 @@ from jax.typing import DTypeLike
 from jaxtyping import Array, Bool, Float32, Int32, UInt32
 
 from hackmatrix_rl.batching import BitField, bits_of, computed_once, fields, union
-from hackmatrix_rl.env._action_features import ActionFeatures
-from hackmatrix_rl.env._encoding import features_from_compact
+from hackmatrix_rl.env._encoding import (
+    action_cells,
+    affordable,
+    features_from_compact,
+    program_numbers,
+)
 from hackmatrix_rl.env._environment import Features
-from hackmatrix_rl.env._hackmatrix_actions import action_cells, affordable, program_numbers
+from hackmatrix_rl.env._features import ActionFeatures
 from hackmatrix_rl.env._observation import Number
-from hackmatrix_rl.env._seen_position import seen_position
-from hackmatrix_rl.env._tactical_observation import MOST_SNAPSHOTS, Memory, TacticalObservation
+from hackmatrix_rl.env._tactical_observation import (
+    MOST_SNAPSHOTS,
+    Memory,
+    TacticalObservation,
+    seen_position,
+)
 from hackmatrix_rl.game import (
     ENEMY_SPEED,
     MAX_HP,
@@ -144,25 +152,15 @@ def features_from_tactical(observation: TacticalObservation) -> Features:
 
 
 class _Known(eqx.Module):
-    """Everything that is computed from an observation, in few words.
-
-    Attributes:
-        cells: the planes.
-        around: the planes at the cells of `_around`.
-        targets: what the player attacks in each direction.
-        contacts: numbers of enemies by their turns to contact.
-        ready: the programs that would be usable if owned, one bit each.
-        owned: the programs that the player owns.
-        to_take: the programs that a siphon from here takes.
-    """
+    """Everything that is computed from an observation, in few words."""
 
     cells: tuple[UInt32[Array, "36"], UInt32[Array, "36"]]
     around: tuple[UInt32[Array, "5"], UInt32[Array, "5"]]
     targets: UInt32[Array, "4"]
     contacts: Int32[Array, "4"]
-    ready: Bool[Array, " num_programs"]
+    ready: Bool[Array, " num_programs"]  # would be usable if owned
     owned: UInt32[Array, ""]
-    to_take: UInt32[Array, ""]
+    to_take: UInt32[Array, ""]  # by a siphon from here
 
     @staticmethod
     def of(observation: TacticalObservation) -> "_Known":
@@ -208,8 +206,7 @@ _Words = tuple[Array, Array]
 
 def _planes(words: _Words) -> Float32[Array, "cells planes"]:
     """`TACTICAL_PLANES` of some cells from their words, all in one expression."""
-    tables = [*_WAYS.values()], [*_SIPHONS.values()]
-    table = [*tables[0], *tables[1]]
+    table = [*_WAYS.values(), *_SIPHONS.values()]
 
     def row(values: list[Any], dtype: DTypeLike) -> np.ndarray:
         return np.array([values], dtype)
@@ -256,12 +253,8 @@ def _straight(cell: Int32[Array, ""]) -> Int32[Array, "36"]:
 
 
 def _turns_to_contact(position: Position, steps: Int32[Array, "36"]) -> Int32[Array, "36"]:
-    """Enemy turns until an enemy on each cell attacks, if nothing but blocks is in its way.
-
-    Args:
-        position: the position as `seen_position` gives it: enemy number N stands on cell N.
-        steps: from the player to each cell, around blocks.
-    """
+    """Enemy turns until an enemy on each cell attacks, if nothing but blocks is in its way."""
+    # Enemy number N stands on cell N: `seen_position`.
     straight, enemies = _straight(position.player.cell), position.enemies
     # An enemy that was pushed onto a block steps off it; no path around blocks leads there.
     direct = (enemies.type == EnemyType.GLITCH) | position.board.blocks.to_array()
@@ -279,13 +272,7 @@ def _contacts(position: Position, turns: Int32[Array, "36"]) -> Int32[Array, "4"
 
 
 def _siphons(position: Position, taken: Yields, new: UInt32[Array, "36"]) -> UInt32[Array, "36"]:
-    """The planes from `points` on; 0 on blocks, where nobody siphons.
-
-    Args:
-        position: the position.
-        taken: what a siphon at each cell takes.
-        new: the programs of it that the player does not own.
-    """
+    """The planes from `points` on; 0 on blocks, where nobody siphons."""
     word = _word(
         _SIPHONS,
         points=taken.points,

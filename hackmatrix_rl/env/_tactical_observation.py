@@ -7,10 +7,29 @@ and the clock of the enemies to come. `env/_tactical_encoding.py` computes a net
 from enum import IntEnum
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Int32
 
-from hackmatrix_rl.env._observation import CompactObservation, compact_observation
-from hackmatrix_rl.game import History, Position, Program, recall
+from hackmatrix_rl.env._observation import (
+    CELL,
+    CompactObservation,
+    Number,
+    Sight,
+    compact_observation,
+)
+from hackmatrix_rl.game import (
+    NUM_CELLS,
+    SIZE,
+    Board,
+    CellSet,
+    Enemies,
+    History,
+    Player,
+    Position,
+    Program,
+    Transmissions,
+    recall,
+)
 
 MOST_SNAPSHOTS = 15
 """`Memory.SNAPSHOTS` counts no further."""
@@ -39,13 +58,9 @@ class Memory(IntEnum):
 
 
 class TacticalObservation(CompactObservation):
-    """The compact observation, and what a player remembers.
+    """The compact observation, and what a player remembers."""
 
-    Attributes:
-        memory: one unscaled number for each `Memory`.
-    """
-
-    memory: Int32[Array, "*batch memories"]
+    memory: Int32[Array, "*batch memories"]  #: One unscaled number for each `Memory`.
 
 
 def recollection(history: History) -> Int32[Array, "7"]:
@@ -59,12 +74,7 @@ def recollection(history: History) -> Int32[Array, "7"]:
 
 
 def supposed_recollection(position: Position, *, rewind_across_stages: bool) -> Int32[Array, "7"]:
-    """`recollection` where no history is known: both newest snapshots show what the player has.
-
-    Args:
-        position: one position.
-        rewind_across_stages: whether snapshots of the stage before still count at its start.
-    """
+    """`recollection` where no history is known: both newest snapshots show what the player has."""
     player, owned = position.player, ((position.programs >> Program.UNDO) & 1).astype(jnp.int32)
     past = [player.hp, player.credits, owned]
     some = jnp.stack([*past, *past, jnp.int32(2)])
@@ -74,13 +84,7 @@ def supposed_recollection(position: Position, *, rewind_across_stages: bool) -> 
 def tactical_observation(
     position: Position, recalled: Int32[Array, "7"], *, is_rare: bool = False
 ) -> TacticalObservation:
-    """The tactical observation of one position.
-
-    Args:
-        position: one position.
-        recalled: the result of `recollection` of its history.
-        is_rare: see `compact_observation`.
-    """
+    """The tactical observation of one position."""
     seen = compact_observation(position, is_rare=is_rare)
     clock = [
         position.next_scheduled_task_turn - position.turn,
@@ -94,4 +98,83 @@ def tactical_observation(
         programs=seen.programs,
         grid=seen.grid,
         memory=jnp.concatenate([recalled, jnp.stack(clock)]),
+    )
+
+
+_BOARD = np.uint32(sum(field.mask for field in Board.FIELDS.values()))
+
+
+def seen_position(seen: TacticalObservation) -> Position:
+    """The position that one observation shows.
+
+    What a player does not see is missing or a guess: hidden cryptogs, and all but the first enemy
+    of a cell, are missing. A question block is a hidden data block without points and with one
+    spawn. A transmission of unknown type is a virus. No enemy is disabled. The slots are the cells:
+    the enemies stand in the order of cells, not of arrival.
+    """
+    number = dict(zip(Number, seen.numbers, strict=True))
+    memory = dict(zip(Memory, seen.memory, strict=True))
+    player = Player(
+        cell=number[Number.ROW] * SIZE + number[Number.COL],
+        hp=number[Number.HP],
+        credits=number[Number.CREDITS],
+        energy=number[Number.ENERGY],
+        data_siphons=number[Number.DATA_SIPHONS],
+        score=number[Number.SCORE],
+        attack_damage=number[Number.ATTACK_DAMAGE],
+    )
+    exit_cell = jnp.argmax(seen.plane("content") == Sight.EXIT).astype(jnp.int32)
+    return Position(
+        player=player,
+        board=_board(seen),
+        enemies=_enemies(seen),
+        transmissions=_transmissions(seen),
+        programs=seen.programs,
+        stage=number[Number.STAGE],
+        turn=number[Number.TURN],
+        exit_cell=exit_cell,
+        show_activated=number[Number.SHOW_ACTIVATED] > 0,
+        scheduled_tasks_disabled=number[Number.SCHEDULED_TASKS_DISABLED] > 0,
+        step_active=memory[Memory.STEP_ACTIVE] > 0,
+        atk_plus_uses_this_stage=memory[Memory.ATK_PLUS_USES],
+        scheduled_task_interval=memory[Memory.TASK_INTERVAL],
+        next_scheduled_task_turn=number[Number.TURN] + memory[Memory.TURNS_TO_TASK],
+        pending_siphon_transmissions=memory[Memory.PENDING_TRANSMISSIONS],
+        dropped=jnp.int32(0),
+    )
+
+
+def _board(seen: TacticalObservation) -> Board:
+    sight = seen.plane("content")
+    # A `Sight` has one number for both kinds of question block, a `Content` two.
+    content = jnp.where(sight > Sight.QUESTION, sight + 1, sight)
+    board = Board(seen.grid & _BOARD)
+    # The screen marks only blocks as siphoned. But each siphon reached the cross of its center.
+    centers = CellSet.from_array(board.siphon_center)
+    siphoned = board.siphoned | (centers | centers.neighbours()).to_array()
+    board = board.replace(content=content, siphoned=siphoned)
+    return board.replace(sight == Sight.QUESTION, spawn_count=1)
+
+
+_CELLS = np.arange(NUM_CELLS, dtype=np.int32)
+
+
+def _enemies(seen: TacticalObservation) -> Enemies:
+    kind = seen.plane("enemy")
+    present = kind > 0
+    return Enemies.of(
+        type=jnp.where(present, kind - 1, 0),
+        cell=_CELLS,
+        hp=seen.plane("enemy_hp"),
+        stunned=seen.plane("enemy_stunned"),
+        last_known=_CELLS,
+        spawned_from_siphon=seen.plane("enemy_from_siphon"),
+        present=present,
+    )
+
+
+def _transmissions(seen: TacticalObservation) -> Transmissions:
+    turns, kind = CELL["transmission"].read(seen.grid), seen.plane("transmission_type")
+    return Transmissions.of(
+        type=jnp.maximum(kind - 1, 0), cell=_CELLS, turns_remaining=turns, present=turns > 0
     )

@@ -1,10 +1,15 @@
 """How well a policy plays, and scripted players to compare it with."""
 
-from hackmatrix_rl.evaluation._baselines import SCRIPTS, RandomAgent, Runner
 from hackmatrix_rl.evaluation._contract import check_player
-from hackmatrix_rl.evaluation._divergence import policy_divergence
-from hackmatrix_rl.evaluation._estimate import Estimate, mean_of, rate_of
-from hackmatrix_rl.evaluation._evaluate import Evaluation, OnProgress, evaluate, evaluate_all
+from hackmatrix_rl.evaluation._episodes import start_key, step_keys
+from hackmatrix_rl.evaluation._estimate import Estimate, Judgement, Verdict, judge, mean_of, rate_of
+from hackmatrix_rl.evaluation._evaluate import (
+    Evaluation,
+    OnProgress,
+    evaluate,
+    evaluate_all,
+    policy_divergence,
+)
 from hackmatrix_rl.evaluation._findings import (
     AFTERMATH,
     BINS,
@@ -18,18 +23,19 @@ from hackmatrix_rl.evaluation._findings import (
     find,
 )
 from hackmatrix_rl.evaluation._journal import Journal, Moves, keep_journal
-from hackmatrix_rl.evaluation._keys import start_key, step_keys
 from hackmatrix_rl.evaluation._player import (
+    SCRIPTS,
     Agent,
     GameAgent,
     PolicyAgent,
+    RandomAgent,
+    Runner,
     StateAgent,
     ThinkingAgent,
     Thought,
     consult,
     read_by,
 )
-from hackmatrix_rl.evaluation._verdict import Judgement, Verdict, judge
 
 __all__ = [
     "AFTERMATH",

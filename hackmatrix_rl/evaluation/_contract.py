@@ -34,10 +34,6 @@ from hackmatrix_rl.evaluation._player import Agent, PolicyAgent, StateAgent
 def check_environment_and_players(environment: Any, players: Any) -> None:
     """Raises unless each player's shapes fit the environment.
 
-    Args:
-        environment: the environment to play in.
-        players: networks and scripted players.
-
     Raises:
         TypeError: an argument has the wrong type.
         ValueError: an array has the wrong shape or dtype, or a player holds a NaN.

@@ -7,11 +7,25 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int32, Key, PyTree
+from jaxtyping import Array, Bool, Int, Int32, Key, PyTree
 
+from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.env import Environment, EpisodeStatistics, Timestep
-from hackmatrix_rl.evaluation._keys import start_key, step_keys
 from hackmatrix_rl.evaluation._player import Agent, read_by
+
+
+def start_key(key: Key[Array, ""]) -> Key[Array, ""]:
+    """The key of the first position of a game."""
+    return jax.random.fold_in(key, 0)
+
+
+def step_keys(
+    key: Key[Array, ""], step: Int[Array, ""] | int
+) -> tuple[Key[Array, ""], Key[Array, ""]]:
+    """The key of the player's choice, and the key of the environment, after so many steps."""
+    act, play = jax.random.split(jax.random.fold_in(key, step + 1))
+    return act, play
+
 
 MOST_STEPS = 256
 """Most steps in one call of the compiled loop."""
@@ -23,14 +37,6 @@ class Play(eqx.Module):
     """A batch of environments, each until its first episode ends.
 
     The players stand one after another in the batch.
-
-    Attributes:
-        state: of the environments.
-        timestep: the newest one.
-        carries: the memories of each player.
-        totals: of each environment's first episode so far.
-        done: whether that episode has ended.
-        step: number of steps so far.
     """
 
     state: PyTree[Array]
@@ -53,21 +59,9 @@ def play_episodes(
 ) -> tuple[EpisodeStatistics, np.ndarray, np.ndarray | None]:
     """Plays each environment's first episode with each player.
 
-    The compiled loop is left every now and then, to tell how far it is. That changes no result.
-
-    Args:
-        players: they play the same games.
-        environment: the environment to play in.
-        keys: of the games.
-        max_steps: step limit of an episode.
-        record: whether to return the actions.
-        avoid: actions that are offered only where no other one is legal.
-        on_progress: told whether each episode has ended, by player; first when everything is
-            compiled and nothing is played.
-
-    Returns:
-        The totals and whether the episode ended, both by player and environment, and the actions
-        by step, player and environment if they were asked for.
+    The compiled loop is left every now and then, to tell `on_progress` which episodes have ended,
+    first when nothing is played yet. That changes no result. Returns the totals and whether the
+    episode ended, both by player and environment, and the actions by step, player and environment.
     """
     shape = (len(players), keys.shape[0])
     play = _begin(players, environment, keys)
@@ -113,7 +107,7 @@ def _begin(
     return Play(
         state=state,
         timestep=timestep,
-        carries=tuple(_carries(player, num_envs) for player in players),
+        carries=tuple(start_carries(player, num_envs) for player in players),
         totals=timestep.episode,
         done=jnp.zeros(all_keys.shape[0], bool),
         step=jnp.zeros((), jnp.int32),
@@ -130,11 +124,7 @@ def _advance(
     record: bool,
     avoid: tuple[int, ...],
 ) -> tuple[Play, Int32[Array, "most_steps all_envs"] | None]:
-    """Plays on, up to a number of steps, or until all episodes have ended.
-
-    Returns:
-        The next play, and the actions of these steps if they are to be recorded.
-    """
+    """Plays on, up to a number of steps, or until all episodes have ended."""
     num_envs = keys.shape[0]
     all_keys = jnp.tile(keys, len(players))
     first = play.step
@@ -144,7 +134,8 @@ def _advance(
         """Each player acts in its own part of the batch."""
         masks = _without(avoid, play.timestep.mask)
         # In an episode that has ended there is nothing to choose: a search has nothing to do.
-        masks = jnp.where(play.done[:, None], _first(masks), masks)
+        first = masks & (jnp.cumsum(masks, axis=1, dtype=jnp.int32) == 1)
+        masks = jnp.where(play.done[:, None], first, masks)
         chosen = []
         for place, (player, carry) in enumerate(zip(players, play.carries, strict=True)):
             own = slice(place * num_envs, (place + 1) * num_envs)
@@ -181,11 +172,6 @@ def _advance(
     return jax.lax.while_loop(unfinished, step, (play, recorded))
 
 
-def _first(masks: Bool[Array, "all_envs num_actions"]) -> Bool[Array, "all_envs num_actions"]:
-    """Only the first legal action of each."""
-    return masks & (jnp.cumsum(masks, axis=1, dtype=jnp.int32) == 1)
-
-
 def _without(
     avoid: tuple[int, ...], masks: Bool[Array, "all_envs num_actions"]
 ) -> Bool[Array, "all_envs num_actions"]:
@@ -199,7 +185,8 @@ def _act(player: Agent) -> Callable[..., tuple[Array, PyTree[Array]]]:
     return lambda observation, mask, carry, key: player.act(observation, mask, carry, key=key)
 
 
-def _carries(player: Agent, num_envs: int) -> PyTree[Array]:
+def start_carries(player: Agent | ActorCritic, num_envs: int) -> PyTree[Array]:
+    """The memory of a player at the start of each game."""
     return jax.tree.map(
         lambda leaf: jnp.broadcast_to(leaf, (num_envs, *leaf.shape)), player.initial_carry()
     )

@@ -1,7 +1,10 @@
-"""Means with their uncertainty."""
+"""Means with their uncertainty, and what they say about two ways of training."""
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,17 +15,11 @@ Z = 1.959964
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean and its 95% confidence interval.
+    """A mean and its 95% confidence interval."""
 
-    Attributes:
-        mean: the mean of the sample.
-        low: lower end of the interval; NaN for a single value.
-        high: upper end; NaN for a single value.
-    """
-
-    mean: float
-    low: float
-    high: float
+    mean: float  #: The mean of the sample.
+    low: float  #: Lower end of the interval; NaN for a single value.
+    high: float  #: Upper end; NaN for a single value.
 
     def as_dict(self) -> dict[str, object]:
         """The form of `eval --json`; an unknown end is null."""
@@ -37,12 +34,7 @@ def mean_of(values: ArrayLike) -> Estimate:
     If few large values make up most of the sum (rare victories), it is too narrow until there
     are many of them.
     """
-    numbers = np.asarray(values, np.float64)
-    mean = float(numbers.mean())
-    if len(numbers) < 2:
-        return Estimate(mean, math.nan, math.nan)
-    error = Z * float(numbers.std(ddof=1)) / math.sqrt(len(numbers))
-    return Estimate(mean, mean - error, mean + error)
+    return _mean_within(values, lambda count: Z)
 
 
 def rate_of(happened: ArrayLike) -> Estimate:
@@ -60,3 +52,135 @@ def rate_of(happened: ArrayLike) -> Estimate:
     low = 0.0 if rate == 0 else centre - half
     high = 1.0 if rate == 1 else centre + half
     return Estimate(rate, low, high)
+
+
+MOST_SEEDS = 1000
+
+
+class Verdict(StrEnum):
+    """The result of a comparison."""
+
+    WITHIN = "within"
+    WORSE = "worse"
+    NOT_SHOWN = "not shown"
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A verdict and its evidence."""
+
+    verdict: Verdict  #: Whether the candidate is within the tolerance of the baseline.
+    tolerance: float  #: Share of the baseline's return that the candidate may lose.
+    baseline: Estimate  #: Mean return of the baseline.
+    candidate: Estimate  #: Mean return of the candidate.
+    difference: Estimate  #: Candidate minus baseline, seed by seed.
+    seeds: int  #: Number of seeds.
+    reason: str  #: The verdict in words.
+    #: About how many seeds would show that the candidate is within the tolerance, with the same
+    #: mean and spread; `None` if the verdict is clear, or if no number of seeds would show it.
+    seeds_wanted: int | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The form of `compare --json`."""
+        return {
+            "verdict": str(self.verdict),
+            "tolerance": self.tolerance,
+            "difference": self.difference.as_dict(),
+            "reason": self.reason,
+            "seeds_wanted": self.seeds_wanted,
+        }
+
+
+def mean_over_seeds(means: ArrayLike) -> Estimate:
+    """The mean over training runs, with Student's interval, which is wide for few runs."""
+    return _mean_within(means, _quantile)
+
+
+def _mean_within(values: ArrayLike, quantile: Callable[[int], float]) -> Estimate:
+    """The mean, plus and minus its standard error times a quantile for the number of values."""
+    numbers = np.asarray(values, np.float64)
+    mean, count = float(numbers.mean()), len(numbers)
+    if count < 2:
+        return Estimate(mean, math.nan, math.nan)
+    half = quantile(count) * float(numbers.std(ddof=1)) / math.sqrt(count)
+    return Estimate(mean, mean - half, mean + half)
+
+
+def judge(
+    baseline: Sequence[ArrayLike], candidate: Sequence[ArrayLike], *, tolerance: float = 0.03
+) -> Judgement:
+    """Decides whether the candidate's return is within a tolerance of the baseline's.
+
+    The verdict depends on the 95% interval of `candidate - baseline + tolerance * |baseline|`:
+    within if the whole interval lies at or above 0, worse if it lies below 0, otherwise not
+    shown. A higher return is always within. If the sign of the baseline's return is not clear
+    (seeds differ in sign; for one seed, its interval contains 0), the verdict must hold for
+    either sign, because a share of such a return is no tolerance.
+
+    With two or more seeds, each seed is one observation (its mean return), paired between
+    baseline and candidate, and the interval is Student's. With one seed, episodes are the
+    observations, paired by their starts, and the verdict holds for that seed only.
+
+    Args:
+        baseline: for each seed, the returns of its episodes.
+        candidate: the same for the candidate: the same seeds, and episodes with the same starts.
+        tolerance: share of the baseline's return, at least 0.
+
+    Raises:
+        ValueError: seeds or episodes do not pair up.
+    """
+    one, other = ([np.asarray(x, np.float64) for x in side] for side in (baseline, candidate))
+    if not one or [x.shape for x in one] != [x.shape for x in other]:
+        raise ValueError("baseline and candidate must have the same seeds and episodes")
+    if tolerance < 0:
+        raise ValueError(f"tolerance must not be negative, but is {tolerance}")
+    mean: Callable[[ArrayLike], Estimate]
+    if len(one) > 1:
+        one_each, other_each = (np.array([x.mean() for x in side]) for side in (one, other))
+        mean, unit = mean_over_seeds, f"over {len(one)} seeds"
+        signs = [sign for sign in (1, -1) if (sign * one_each >= 0).any()]
+    else:
+        one_each, other_each = one[0], other[0]
+        mean, unit = mean_of, "for this one seed"
+        ends = mean(one_each)
+        signs = [sign for sign in (1, -1) if not max(sign * ends.low, sign * ends.high) < 0]
+    difference = mean(other_each - one_each)
+    # The unused tolerance, one number for each observation.
+    left = [other_each - one_each + tolerance * sign * one_each for sign in signs]
+    estimates = [mean(values) for values in left]
+    if difference.low >= 0 or all(estimate.low >= 0 for estimate in estimates):
+        verdict, said = Verdict.WITHIN, "is"
+    elif all(estimate.high < 0 for estimate in estimates):
+        verdict, said = Verdict.WORSE, "is not"
+    else:
+        verdict, said = Verdict.NOT_SHOWN, "was not shown to be"
+    reason = f"the candidate {said} within {tolerance:.0%} of the baseline's return, {unit}"
+    if len(estimates) > 1:
+        reason += "; that return may be 0, so a share of it is no tolerance"
+    wanted = _seeds_wanted(left) if verdict is Verdict.NOT_SHOWN and len(one) > 1 else None
+    return Judgement(
+        verdict=verdict,
+        tolerance=tolerance,
+        baseline=mean(one_each),
+        candidate=mean(other_each),
+        difference=difference,
+        seeds=len(one),
+        reason=reason,
+        seeds_wanted=wanted,
+    )
+
+
+def _seeds_wanted(left: list[np.ndarray]) -> int | None:
+    """The least number of seeds that would show `within`, with these means and spreads."""
+    for count in range(2, MOST_SEEDS + 1):
+        half = _quantile(count) / math.sqrt(count)
+        if all(values.mean() >= half * values.std(ddof=1) for values in left):
+            return count
+    return None
+
+
+def _quantile(count: int) -> float:
+    """The 97.5% point of Student's distribution for a mean of `count` numbers."""
+    from scipy.special import stdtrit  # a tenth of the package's time to import
+
+    return float(stdtrit(count - 1, 0.975))

@@ -4,15 +4,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Key
+from jaxtyping import Array, Float32, Key, PyTree
 
-from hackmatrix_rl.agent.networks import ActorCritic
+from hackmatrix_rl.agent import MaskedCategorical, RolloutCollector, start_collector
+from hackmatrix_rl.agent.networks import ActorCritic, evaluator_of
 from hackmatrix_rl.env import Environment, EpisodeStatistics, env_keys
 from hackmatrix_rl.errors import check_key, whole
 from hackmatrix_rl.evaluation._contract import check_environment_and_players
-from hackmatrix_rl.evaluation._episodes import play_episodes
+from hackmatrix_rl.evaluation._episodes import play_episodes, start_carries
 from hackmatrix_rl.evaluation._estimate import Estimate, mean_of, rate_of
 from hackmatrix_rl.evaluation._player import Agent, PolicyAgent
 
@@ -22,20 +25,15 @@ OnProgress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The results of some episodes.
+    """The results of some episodes."""
 
-    Attributes:
-        episodes: number of episodes.
-        values: by name, one number for each episode: `return`, `length`, and the
-            environment's own (`stage`, `score`, `won` ...).
-        unfinished: number of episodes that the step limit ended; their numbers are those at the
-            limit.
-        actions: the actions of each episode; `None` if they were not recorded.
-    """
-
-    episodes: int
+    episodes: int  #: Number of episodes.
+    #: By name, one number for each episode: `return`, `length`, and the environment's own (`stage`,
+    #: `score`, `won` ...).
     values: Mapping[str, np.ndarray]
+    #: Number of episodes that the step limit ended; their numbers are those at the limit.
     unfinished: int
+    #: The actions of each episode; `None` if they were not recorded.
     actions: tuple[np.ndarray, ...] | None = None
 
     def estimate(self, name: str) -> Estimate:
@@ -129,30 +127,9 @@ def evaluate_all(
 ) -> dict[str, Evaluation]:
     """Evaluates several policies at once, on games with the same starts.
 
-    The environment is compiled once for all of them.
-
-    Args:
-        policies: networks or scripted players by name.
-        environment: the environment to play in.
-        episodes: number of episodes for each policy, at least 1.
-        key: decides all games and all draws.
-        num_envs: number of games at the same time, for each policy.
-        greedy: networks take their likeliest action.
-        max_steps: step limit of an episode; see `Evaluation.unfinished`.
-        record: whether to keep the actions; see `Evaluation.actions`. A game then needs some
-            bytes of memory for each action.
-        avoid: numbers of actions that are taken only where no other one is legal, such as UNDO's.
-        on_progress: told the number of finished episodes and of all episodes, those of all
-            policies together: first with 0 when everything is compiled, then every second or
-            so. An exception in it ends the evaluation.
-
-    Returns:
-        The results by name.
-
-    Raises:
-        TypeError: an argument has the wrong type.
-        ValueError: a count is below 1, there is no such action to avoid, or policy and
-            environment do not fit together.
+    The environment is compiled once for all of them. Policies and results have names; `episodes`
+    and `num_envs` count for each policy. The other arguments and the errors are those of
+    `evaluate`.
     """
     for name, value in {"episodes": episodes, "num_envs": num_envs, "max_steps": max_steps}.items():
         whole(name, value)
@@ -216,3 +193,39 @@ def _player(policy: ActorCritic | Agent, greedy: bool) -> Agent:
     if greedy and isinstance(policy, PolicyAgent):
         return replace(policy, greedy=True)
     return policy
+
+
+def policy_divergence(
+    policy: ActorCritic,
+    other: ActorCritic,
+    environment: Environment,
+    *,
+    key: Key[Array, ""],
+    num_envs: int = 128,
+    num_steps: int = 64,
+) -> float:
+    """Mean KL(policy || other) in nats over the observations of `policy`, at least 0.
+
+    `policy` plays `num_steps` in each environment, from the start of new episodes. Then both
+    policies compute their probabilities on its observations, in float32 and under the same masks.
+    """
+    actors = start_collector(environment, policy, env_keys(key, num_envs))
+    return float(_mean_divergence(policy, other, environment, actors, RolloutCollector(num_steps)))
+
+
+@eqx.filter_jit
+def _mean_divergence(
+    policy: ActorCritic,
+    other: ActorCritic,
+    environment: Environment,
+    actors: PyTree[Array],
+    collect: RolloutCollector,
+) -> Float32[Array, ""]:
+    rollout, _ = collect(policy, environment, actors)
+
+    def chances(each: ActorCritic) -> MaskedCategorical:
+        first = start_carries(each, rollout.done.shape[1])
+        logits, _ = evaluator_of(each).unroll(rollout.observation, first, rollout.done)
+        return MaskedCategorical(logits, rollout.mask)
+
+    return jnp.mean(chances(policy).divergence_from(chances(other)))

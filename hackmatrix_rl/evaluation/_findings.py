@@ -18,159 +18,92 @@ BINS = 10
 
 @dataclass(frozen=True)
 class Stage:
-    """Survival statistics of a stage.
+    """Survival statistics of a stage."""
 
-    Attributes:
-        stage: 1 to 8.
-        reached: number of games that reached it.
-        completed: share of these that completed it, with its interval.
-        hp: mean hp at its start.
-        moves: mean number of moves in it.
-        deaths: number of games that ended in it by death.
-    """
-
-    stage: int
-    reached: int
-    completed: Estimate
-    hp: float
-    moves: float
-    deaths: int
+    stage: int  #: 1 to 8.
+    reached: int  #: Number of games that reached it.
+    completed: Estimate  #: Share of these that completed it, with its interval.
+    hp: float  #: Mean hp at its start.
+    moves: float  #: Mean number of moves in it.
+    deaths: int  #: Number of games that ended in it by death.
 
 
 @dataclass(frozen=True)
 class Cause:
-    """A cause of death.
+    """A cause of death."""
 
-    Attributes:
-        attackers: the types of the enemies beside the player at the end, in words.
-        deaths: number of games.
-        share: of all deaths.
-        stage: mean stage of these deaths.
-        after_siphon: share of them in the stage and within `AFTERMATH` moves of a siphon.
-        from_siphon: share of them with an attacker that a siphon had brought.
-    """
-
-    attackers: str
-    deaths: int
-    share: float
-    stage: float
-    after_siphon: float
-    from_siphon: float
+    attackers: str  #: The types of the enemies beside the player at the end, in words.
+    deaths: int  #: Number of games.
+    share: float  #: Of all deaths.
+    stage: float  #: Mean stage of these deaths.
+    after_siphon: float  #: Share of them in the stage and within `AFTERMATH` moves of a siphon.
+    from_siphon: float  #: Share of them with an attacker that a siphon had brought.
 
 
 @dataclass(frozen=True)
 class Tool:
-    """The effects of siphons or of one program.
+    """The effects of siphons or of one program."""
 
-    Attributes:
-        name: of the action.
-        a_game: mean number of uses a game.
-        games: share of the games that used it at all.
-        won_if_used: share of the games won among those that used it; NaN if none did.
-        won_if_not: likewise among the others.
-        hp_after: mean change of hp over the move and the next `AFTERMATH`.
-        kills_after: mean kills over the same moves.
-        died_after: share of the uses after which the player died within them.
-    """
-
-    name: str
-    a_game: float
-    games: float
-    won_if_used: float
-    won_if_not: float
-    hp_after: float
-    kills_after: float
-    died_after: float
+    name: str  #: Of the action.
+    a_game: float  #: Mean number of uses a game.
+    games: float  #: Share of the games that used it at all.
+    won_if_used: float  #: Share of the games won among those that used it; NaN if none did.
+    won_if_not: float  #: Likewise among the others.
+    hp_after: float  #: Mean change of hp over the move and the next `AFTERMATH`.
+    kills_after: float  #: Mean kills over the same moves.
+    died_after: float  #: Share of the uses after which the player died within them.
 
 
 @dataclass(frozen=True)
 class Siphons:
-    """The yields of siphons in one stage.
+    """The yields of siphons in one stage."""
 
-    Attributes:
-        stage: 1 to 8.
-        a_game: mean number a game among those that reached the stage.
-        points: mean score of one.
-        credits: mean credits of one.
-        energy: mean energy of one.
-        programs: mean number of new programs of one.
-        called: mean number of transmissions that one called.
-        died_after: share after which the player died within `AFTERMATH` moves.
-    """
-
-    stage: int
-    a_game: float
-    points: float
-    credits: float
-    energy: float
-    programs: float
-    called: float
-    died_after: float
+    stage: int  #: 1 to 8.
+    a_game: float  #: Mean number a game among those that reached the stage.
+    points: float  #: Mean score of one.
+    credits: float  #: Mean credits of one.
+    energy: float  #: Mean energy of one.
+    programs: float  #: Mean number of new programs of one.
+    called: float  #: Mean number of transmissions that one called.
+    died_after: float  #: Share after which the player died within `AFTERMATH` moves.
 
 
 @dataclass(frozen=True)
 class Undo:
-    """The ownership and use of UNDO.
+    """The ownership and use of UNDO."""
 
-    Attributes:
-        owned: share of the games that owned it at some time.
-        a_game: mean number of uses a game.
-        after_stage_change: share of the uses right after a stage change.
-        won_if_owned: share of the games won among those that owned it; NaN if none did.
-        won_if_not: likewise among the others.
-    """
-
-    owned: float
-    a_game: float
-    after_stage_change: float
-    won_if_owned: float
-    won_if_not: float
+    owned: float  #: Share of the games that owned it at some time.
+    a_game: float  #: Mean number of uses a game.
+    after_stage_change: float  #: Share of the uses right after a stage change.
+    won_if_owned: float  #: Share of the games won among those that owned it; NaN if none did.
+    won_if_not: float  #: Likewise among the others.
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """Predictions against outcomes, over groups of moves with similar predictions.
+    """Predictions against outcomes, over groups of moves with similar predictions."""
 
-    Attributes:
-        told: mean prediction of each group.
-        happened: mean of what happened in it.
-        moves: number of moves in each group.
-    """
-
-    told: tuple[float, ...]
-    happened: tuple[float, ...]
-    moves: tuple[int, ...]
+    told: tuple[float, ...]  #: Mean prediction of each group.
+    happened: tuple[float, ...]  #: Mean of what happened in it.
+    moves: tuple[int, ...]  #: Number of moves in each group.
 
 
 @dataclass(frozen=True)
 class Findings:
-    """The results of an analysis.
+    """The results of an analysis."""
 
-    Attributes:
-        games: number of games.
-        won: share of the games won.
-        total_reward: mean return.
-        stages: one for each stage that was reached.
-        causes: of death, the most frequent first.
-        tools: siphon and each program that was used.
-        siphons: one for each stage with a siphon.
-        taken: how many games took each program, by name.
-        undo: about UNDO.
-        value: calibration of the value against the discounted return; `None` without a value.
-        win_probability: calibration against victories; `None` without one.
-    """
-
-    games: int
-    won: Estimate
-    total_reward: Estimate
-    stages: tuple[Stage, ...]
-    causes: tuple[Cause, ...]
-    tools: tuple[Tool, ...]
-    siphons: tuple[Siphons, ...]
-    taken: Mapping[str, int]
-    undo: Undo
+    games: int  #: Number of games.
+    won: Estimate  #: Share of the games won.
+    total_reward: Estimate  #: Mean return.
+    stages: tuple[Stage, ...]  #: One for each stage that was reached.
+    causes: tuple[Cause, ...]  #: Of death, the most frequent first.
+    tools: tuple[Tool, ...]  #: Siphon and each program that was used.
+    siphons: tuple[Siphons, ...]  #: One for each stage with a siphon.
+    taken: Mapping[str, int]  #: How many games took each program, by name.
+    undo: Undo  #: About UNDO.
+    #: Calibration of the value against the discounted return; `None` without a value.
     value: Calibration | None
-    win_probability: Calibration | None
+    win_probability: Calibration | None  #: Calibration against victories; `None` without one.
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON; what is unknown is null."""
@@ -180,9 +113,7 @@ class Findings:
 def find(journal: Journal, *, gamma: float = 1.0) -> Findings:
     """Computes the findings from the moves of a journal.
 
-    Args:
-        journal: of any number of games.
-        gamma: discount of the return that values are compared with: that of the training.
+    Values are compared with the return that `gamma` discounts: it should be that of the training.
     """
     moves = journal.moves
     by_game = np.bincount(journal.game, weights=moves.reward, minlength=journal.games)
@@ -244,11 +175,8 @@ def _causes(journal: Journal) -> Iterator[Cause]:
 
 def _in_words(attackers: np.ndarray) -> str:
     """Such as "2 virus, daemon"."""
-    parts = [
-        kind.name.lower() if count == 1 else f"{count} {kind.name.lower()}"
-        for kind, count in zip(EnemyType, attackers.tolist(), strict=True)
-        if count
-    ]
+    counts = zip(EnemyType, attackers.tolist(), strict=True)
+    parts = [f"{n} {kind.name.lower()}".removeprefix("1 ") for kind, n in counts if n]
     return ", ".join(parts) or "nobody beside"
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -13,7 +14,7 @@ from jaxtyping import Array, Bool, Int32, Key, PyTree
 from hackmatrix_rl.env import HackMatrix, env_keys
 from hackmatrix_rl.errors import check_key, whole
 from hackmatrix_rl.evaluation._contract import check_environment_and_players
-from hackmatrix_rl.evaluation._keys import start_key, step_keys
+from hackmatrix_rl.evaluation._episodes import start_carries, start_key, step_keys
 from hackmatrix_rl.evaluation._player import Agent, ThinkingAgent, Thought, read_by
 from hackmatrix_rl.game import (
     KILL_REWARD,
@@ -29,6 +30,7 @@ from hackmatrix_rl.game import (
 )
 
 _Columns = dict[str, np.ndarray]
+"""The arrays of `Moves` by name."""
 
 STEPS_AT_ONCE = 64
 """Moves of each game between two looks at which games go on."""
@@ -36,84 +38,48 @@ STEPS_AT_ONCE = 64
 
 @dataclass(frozen=True)
 class Moves:
-    """Moves, each with the position before it and its result: one row for each.
+    """Moves, each with the position before it and its result: one row for each."""
 
-    Attributes:
-        stage: 1 to 8, before the move.
-        turn: of the stage.
-        hp: before the move.
-        credits: before the move.
-        energy: before the move.
-        data_siphons: before the move.
-        score: before the move.
-        attack_damage: before the move.
-        crowd: enemies and transmissions on the board before the move.
-        programs: owned before the move, one bit each.
-        new_stage: whether it is the first move after a stage change.
-        action: the move.
-        reward: of the move, by the game.
-        learned_reward: of the move, by the weights of the environment: what a value predicts.
-        kills: enemies that it killed, those that count.
-        hp_change: what it did to the hp, by damage and by completing a stage.
-        points: score that it brought.
-        credits_change: what it did to the credits.
-        energy_change: likewise.
-        taken: programs that it brought, one bit each.
-        called: transmissions that a siphon called.
-        completed: whether it completed the stage.
-        won: whether it won the game.
-        died: whether it was the last one.
-        attackers: enemies of each type beside the player after it; a column for each type.
-        from_siphon: how many of the attackers a siphon had brought.
-        value: the value that the player told before it; NaN if it has none.
-        win_probability: likewise.
-    """
-
-    stage: np.ndarray
-    turn: np.ndarray
-    hp: np.ndarray
-    credits: np.ndarray
-    energy: np.ndarray
-    data_siphons: np.ndarray
-    score: np.ndarray
-    attack_damage: np.ndarray
-    crowd: np.ndarray
-    programs: np.ndarray
-    new_stage: np.ndarray
-    action: np.ndarray
-    reward: np.ndarray
+    stage: np.ndarray  #: 1 to 8, before the move.
+    turn: np.ndarray  #: Of the stage.
+    hp: np.ndarray  #: Before the move.
+    credits: np.ndarray  #: Before the move.
+    energy: np.ndarray  #: Before the move.
+    data_siphons: np.ndarray  #: Before the move.
+    score: np.ndarray  #: Before the move.
+    attack_damage: np.ndarray  #: Before the move.
+    crowd: np.ndarray  #: Enemies and transmissions on the board before the move.
+    programs: np.ndarray  #: Owned before the move, one bit each.
+    new_stage: np.ndarray  #: Whether it is the first move after a stage change.
+    action: np.ndarray  #: The move.
+    reward: np.ndarray  #: Of the move, by the game.
+    #: Of the move, by the weights of the environment: what a value predicts.
     learned_reward: np.ndarray
-    kills: np.ndarray
-    hp_change: np.ndarray
-    points: np.ndarray
-    credits_change: np.ndarray
-    energy_change: np.ndarray
-    taken: np.ndarray
-    called: np.ndarray
-    completed: np.ndarray
-    won: np.ndarray
-    died: np.ndarray
+    kills: np.ndarray  #: Enemies that it killed, those that count.
+    hp_change: np.ndarray  #: What it did to the hp, by damage and by completing a stage.
+    points: np.ndarray  #: Score that it brought.
+    credits_change: np.ndarray  #: What it did to the credits.
+    energy_change: np.ndarray  #: Likewise.
+    taken: np.ndarray  #: Programs that it brought, one bit each.
+    called: np.ndarray  #: Transmissions that a siphon called.
+    completed: np.ndarray  #: Whether it completed the stage.
+    won: np.ndarray  #: Whether it won the game.
+    died: np.ndarray  #: Whether it was the last one.
+    #: Enemies of each type beside the player after it; a column for each type.
     attackers: np.ndarray
-    from_siphon: np.ndarray
-    value: np.ndarray
-    win_probability: np.ndarray
+    from_siphon: np.ndarray  #: How many of the attackers a siphon had brought.
+    value: np.ndarray  #: The value that the player told before it; NaN if it has none.
+    win_probability: np.ndarray  #: Likewise.
 
 
 @dataclass(frozen=True)
 class Journal:
-    """All moves of some games.
+    """All moves of some games."""
 
-    Attributes:
-        games: number of games.
-        moves: the moves, game after game, each game's in order.
-        game: the number of each move's game.
-        last: where the last move of each game stands.
-    """
-
-    games: int
-    moves: Moves
-    game: np.ndarray
-    last: np.ndarray
+    games: int  #: Number of games.
+    moves: Moves  #: The moves, game after game, each game's in order.
+    game: np.ndarray  #: The number of each move's game.
+    last: np.ndarray  #: Where the last move of each game stands.
 
     @property
     def won(self) -> np.ndarray:
@@ -137,15 +103,9 @@ def keep_journal(
 ) -> Journal:
     """Plays the games of `evaluate` with the same key, and keeps every move.
 
-    A network that draws its actions draws the same ones as there.
-
-    Args:
-        player: the player.
-        environment: the game and its step limit.
-        games: number of games, at least 1.
-        key: decides all games and all draws.
-        num_envs: number of games at the same time; each needs some 100 bytes a move.
-        on_progress: told the numbers of finished games and of all games.
+    A network that draws its actions draws the same ones as there. Each of `num_envs` games at the
+    same time needs some 100 bytes a move. `on_progress` is told the numbers of finished games and
+    of all games.
 
     Raises:
         TypeError: an argument has the wrong type.
@@ -168,11 +128,10 @@ def keep_journal(
         # The last batch may play too many games.
         parts.append(_in_a_row(moves, lengths[:needed]))
     on_progress(games, games)
-    batches, counts = zip(*parts, strict=True)
-    lengths = np.concatenate(counts)
+    moves, lengths = _joined(parts)
     return Journal(
         games=games,
-        moves=Moves(**_joined(batches)),
+        moves=Moves(**moves),
         game=np.repeat(np.arange(games), lengths),
         last=np.cumsum(lengths) - 1,
     )
@@ -184,7 +143,7 @@ def _in_a_row(moves: _Columns, lengths: np.ndarray) -> tuple[_Columns, np.ndarra
     def flat(leaf: np.ndarray) -> np.ndarray:
         return np.concatenate([leaf[:length, game] for game, length in enumerate(lengths)])
 
-    return {name: flat(values) for name, values in moves.items()}, lengths
+    return jax.tree.map(flat, moves), lengths
 
 
 class _Table(eqx.Module):
@@ -204,11 +163,7 @@ def _play(
     keys: Key[Array, " num_envs"],
     tell: Callable[[np.ndarray], None],
 ) -> tuple[_Columns, np.ndarray]:
-    """Plays a batch of games to their ends, and tells now and then which ones have ended.
-
-    Returns:
-        The moves by step and game, and the number of moves of each game.
-    """
+    """The moves of a batch of games by step and game, and the number of moves of each game."""
     table = _begin(player, environment, keys)
     chunks = []
     step = 0
@@ -216,27 +171,25 @@ def _play(
     while not done.all():
         tell(done)
         table, moves = _advance(player, environment, keys, table, jnp.int32(step))
-        chunks.append({name: np.asarray(values) for name, values in moves.items()})
+        chunks.append(jax.device_get(moves))
         done = np.asarray(table.done)
         step += STEPS_AT_ONCE
     return _joined(chunks), np.asarray(table.lengths)
 
 
-def _joined(parts: Sequence[_Columns]) -> _Columns:
-    return {name: np.concatenate([each[name] for each in parts]) for name in parts[0]}
+def _joined(parts: Sequence[Any]) -> Any:
+    """The arrays of all parts, one after another."""
+    return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
 
 
 @eqx.filter_jit
 def _begin(player: Agent, environment: HackMatrix, keys: Key[Array, " num_envs"]) -> _Table:
     games = jax.vmap(lambda key: new_game(environment.config, key=start_key(key)))(keys)
     count = keys.shape[0]
-    carry = jax.tree.map(
-        lambda leaf: jnp.broadcast_to(leaf, (count, *leaf.shape)), player.initial_carry()
-    )
     return _Table(
         games=games,
         mask=jax.vmap(partial(legal_actions, environment.config))(games),
-        carry=carry,
+        carry=start_carries(player, count),
         new_stage=jnp.zeros(count, bool),
         done=jnp.zeros(count, bool),
         lengths=jnp.zeros(count, jnp.int32),
@@ -303,15 +256,11 @@ def _told(
     of_type = (enemies.type[None, :] == types[:, None]) & beside[None, :]
     spawns = jnp.sum(was.board.spawn_count) - jnp.sum(now.board.spawn_count)
     nothing = jnp.float32(jnp.nan)
+    before_it = ("hp", "credits", "energy", "data_siphons", "score", "attack_damage")
     return dict(
+        **{name: getattr(was.player, name) for name in before_it},
         stage=was.stage,
         turn=was.turn,
-        hp=was.player.hp,
-        credits=was.player.credits,
-        energy=was.player.energy,
-        data_siphons=was.player.data_siphons,
-        score=was.player.score,
-        attack_damage=was.player.attack_damage,
         crowd=was.enemies.count + was.transmissions.count,
         programs=was.programs,
         new_stage=new_stage,
@@ -331,5 +280,5 @@ def _told(
         attackers=jnp.sum(of_type, axis=1, dtype=jnp.int32),
         from_siphon=jnp.sum(beside & enemies.spawned_from_siphon, dtype=jnp.int32),
         value=nothing if thought.value is None else thought.value,
-        win_probability=(nothing if thought.win_probability is None else thought.win_probability),
+        win_probability=nothing if thought.win_probability is None else thought.win_probability,
     )

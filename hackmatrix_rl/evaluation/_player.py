@@ -1,17 +1,19 @@
 """Players: a network or a script that chooses actions."""
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
 
 from hackmatrix_rl.agent import MaskedCategorical, ValueScale
 from hackmatrix_rl.agent.networks import ActorCritic, WithAuxiliaryHead
-from hackmatrix_rl.env import Environment, HackMatrix
-from hackmatrix_rl.game import GameConfig
+from hackmatrix_rl.env import CompactObservation, Environment, HackMatrix, Number, Sight
+from hackmatrix_rl.game import NUM_DIRECTIONS, SIZE, STEPS, CellSet, GameConfig, flood
 
 
 class Agent(eqx.Module):
@@ -30,34 +32,27 @@ class Agent(eqx.Module):
         *,
         key: Key[Array, ""],
     ) -> tuple[Int32[Array, ""], PyTree[Array]]:
-        """Chooses an action.
+        """The action for one observation, and the next carry.
 
         Args:
             observation: one observation.
             mask: the legal actions.
             carry: the carry of the last call, or `initial_carry()`.
             key: randomness of the choice.
-
-        Returns:
-            The action and the next carry.
         """
 
 
 class Thought(eqx.Module):
-    """A player's assessment of a position; `None` for values that it does not have.
+    """A player's assessment of a position; `None` for values that it does not have."""
 
-    Attributes:
-        probabilities: of each action; illegal ones have 0.
-        value: the discounted return that it expects from here, in units of reward.
-        win_probability: how likely it thinks a victory is.
-        search_values: what its search found for each action; NaN for actions not searched.
-        search_visits: how often its search tried each action.
-    """
-
+    #: Of each action; illegal ones have 0.
     probabilities: Float32[Array, " num_actions"] | None = None
+    #: The discounted return that it expects from here, in units of reward.
     value: Float32[Array, ""] | None = None
-    win_probability: Float32[Array, ""] | None = None
+    win_probability: Float32[Array, ""] | None = None  #: How likely it thinks a victory is.
+    #: What its search found for each action; NaN for actions not searched.
     search_values: Float32[Array, " num_actions"] | None = None
+    #: How often its search tried each action.
     search_visits: Int32[Array, " num_actions"] | None = None
 
 
@@ -78,17 +73,7 @@ class ThinkingAgent(Agent):
         *,
         key: Key[Array, ""],
     ) -> tuple[Int32[Array, ""], PyTree[Array], Thought]:
-        """Chooses an action like `act`, and also returns its thought.
-
-        Args:
-            observation: one observation.
-            mask: the legal actions.
-            carry: the carry of the last call, or `initial_carry()`.
-            key: randomness of the choice.
-
-        Returns:
-            The action and the next carry, the same as from `act`, and the thought.
-        """
+        """What `act` returns, and the thought that led to it."""
 
     def act(
         self,
@@ -116,13 +101,9 @@ class StateAgent(ThinkingAgent):
 
 
 class GameAgent(StateAgent):
-    """A player of HackMatrix that is handed the `State` of one game.
+    """A player of HackMatrix that is handed the `State` of one game."""
 
-    Attributes:
-        config: sizes and league of the game that it plays.
-    """
-
-    config: eqx.AbstractVar[GameConfig]
+    config: eqx.AbstractVar[GameConfig]  #: Sizes and league of the game that it plays.
 
     def mismatch(self, environment: Environment) -> str | None:
         """The mismatch if the environment is another game or has another config."""
@@ -140,29 +121,22 @@ class GameAgent(StateAgent):
 def read_by(
     player: Agent, observation: PyTree[Array], games: Callable[[], PyTree[Array]]
 ) -> PyTree[Array]:
-    """The input of a player: the observation, or the state of the game.
+    """The input of a player: the observation, or what `games` gives, the state of the game.
 
-    Args:
-        player: the player.
-        observation: of one game or of a batch.
-        games: gives the state of the game or of the batch of games.
+    Both are of one game or of a batch.
     """
     return games() if isinstance(player, StateAgent) else observation
 
 
 class PolicyAgent(ThinkingAgent):
-    """Plays with a network.
+    """Plays with a network."""
 
-    Attributes:
-        policy: the network.
-        greedy: takes the likeliest action instead of drawing one as in training.
-        value_scale: the units of the network's value. Only the thought reads it.
-        gamma: discount of the return that the value predicts; `None` if unknown.
-    """
-
-    policy: ActorCritic
+    policy: ActorCritic  #: The network.
+    #: Takes the likeliest action instead of drawing one as in training.
     greedy: bool = eqx.field(static=True, default=False)
+    #: The units of the network's value. Only the thought reads it.
     value_scale: ValueScale | None = None
+    #: Discount of the return that the value predicts; `None` if unknown.
     gamma: float | None = eqx.field(static=True, default=None)
 
     @property
@@ -191,15 +165,12 @@ class PolicyAgent(ThinkingAgent):
         chances = MaskedCategorical(logits, mask)
         action: Array = chances.mode() if self.greedy else chances.sample(key)
         scale = self.value_scale
-        return (
-            action,
-            carry,
-            Thought(
-                probabilities=jnp.where(mask, chances.probs, 0.0),
-                value=None if scale is None else scale.denormalize(value.astype(jnp.float32)),
-                win_probability=None if win is None else jax.nn.sigmoid(win),
-            ),
+        thought = Thought(
+            probabilities=jnp.where(mask, chances.probs, 0.0),
+            value=None if scale is None else scale.denormalize(value.astype(jnp.float32)),
+            win_probability=None if win is None else jax.nn.sigmoid(win),
         )
+        return action, carry, thought
 
 
 def consult(
@@ -208,11 +179,6 @@ def consult(
     Float32[Array, " num_actions"], Float32[Array, ""], PyTree[Array], Float32[Array, ""] | None
 ]:
     """Asks a network about one observation.
-
-    Args:
-        policy: the network.
-        observation: one observation.
-        carry: the network's memory.
 
     Returns:
         The logits, the value in the network's units, the next carry, and the logit of a victory,
@@ -223,3 +189,87 @@ def consult(
     hidden, carry = policy.trunk(observation, carry)
     logits, value = policy.heads(hidden)
     return logits, value, carry, policy.auxiliary.win_logit(hidden)
+
+
+WHIM = 0.15
+"""Probability that the runner takes a random action."""
+
+
+class RandomAgent(Agent):
+    """Takes a uniformly random legal action; works in any environment."""
+
+    def act(
+        self,
+        observation: PyTree[Array],
+        mask: Bool[Array, " num_actions"],
+        carry: PyTree[Array],
+        *,
+        key: Key[Array, ""],
+    ) -> tuple[Int32[Array, ""], PyTree[Array]]:
+        """A uniformly random legal action; action 0 if none is legal."""
+        return any_of(mask, key=key), carry
+
+
+class Runner(Agent):
+    """Runs to the exit and hits enemies in the way; plays only HackMatrix.
+
+    It takes the first of these that applies:
+
+    1. with probability 0.15 a uniformly random legal action;
+    2. the first legal direction, in direction order, with an enemy on the neighbouring cell;
+    3. the legal direction with the shortest path around blocks to the exit, ties uniformly;
+    4. a uniformly random legal action.
+    """
+
+    def act(
+        self,
+        observation: PyTree[Array],
+        mask: Bool[Array, " num_actions"],
+        carry: PyTree[Array],
+        *,
+        key: Key[Array, ""],
+    ) -> tuple[Int32[Array, ""], PyTree[Array]]:
+        """The next action.
+
+        Raises:
+            ValueError: the observation is not HackMatrix's compact one.
+        """
+        if not isinstance(observation, CompactObservation):
+            raise ValueError(
+                "the runner reads HackMatrix(observation='compact'), "
+                f"not a {type(observation).__name__}"
+            )
+        whim_key, legal_key, way_key = jax.random.split(key, 3)
+        row, col = observation.numbers[Number.ROW], observation.numbers[Number.COL]
+        cells = row * SIZE + col + np.array(STEPS, np.int32)
+        directions = mask[:NUM_DIRECTIONS]
+
+        # A cryptog beside the player is visible, so the observation shows all enemies there.
+        enemies = CellSet.from_array(observation.plane("enemy") != 0)
+        fights = directions & enemies.has(cells)
+        content = observation.plane("content")
+        open_ = (content == Sight.EMPTY) | (content == Sight.PICKUP) | (content == Sight.EXIT)
+
+        # The search spreads from the exit and stops at the first cell next to the player. All
+        # such cells that it has reached by then are equally near.
+        reached = flood(
+            CellSet.from_array(content == Sight.EXIT),
+            CellSet.from_array(open_),
+            until=CellSet.of_cells(cells, directions),
+        )
+        ways = directions & reached.has(cells)
+
+        action = jnp.where(ways.any(), any_of(ways, key=way_key), any_of(mask, key=legal_key))
+        action = jnp.where(fights.any(), jnp.argmax(fights).astype(jnp.int32), action)
+        whim: Float32[Array, ""] = jax.random.uniform(whim_key)
+        return jnp.where(whim < WHIM, any_of(mask, key=legal_key), action), carry
+
+
+def any_of(choices: Bool[Array, " n"], *, key: Key[Array, ""]) -> Int32[Array, ""]:
+    """One of the choices, uniformly; 0 if there is none."""
+    lots = (jax.random.bits(key, choices.shape, jnp.uint32) >> 1).astype(jnp.int32)
+    return jnp.argmax(jnp.where(choices, lots, np.int32(-1))).astype(jnp.int32)
+
+
+SCRIPTS: Mapping[str, type[Agent]] = MappingProxyType({"random": RandomAgent, "runner": Runner})
+"""The scripted players by name."""

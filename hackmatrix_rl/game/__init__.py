@@ -1,31 +1,45 @@
 """The rules of HackMatrix: pure functions of the state of one game."""
 
-from hackmatrix_rl.game._action_names import Action
-from hackmatrix_rl.game._actions import FIRST_PROGRAM, NUM_ACTIONS, SIPHON, allowed, legal_actions
+from hackmatrix_rl.game._actions import (
+    FIRST_PROGRAM,
+    NUM_ACTIONS,
+    SIPHON,
+    Action,
+    allowed,
+    legal_actions,
+)
 from hackmatrix_rl.game._arrays import from_arrays, to_arrays
 from hackmatrix_rl.game._board import (
     NUM_CELLS,
     NUM_DIRECTIONS,
     SIZE,
     STEPS,
+    UNREACHED,
     CellSet,
     Direction,
     col_of,
     distance,
+    distances,
     flood,
     line_of_sight,
     rays,
     row_and_column,
     row_of,
 )
-from hackmatrix_rl.game._config import LEAGUES, GameConfig, League
+from hackmatrix_rl.game._config import LEAGUES, RULES_VERSION, GameConfig, League
+from hackmatrix_rl.game._effects import View
 from hackmatrix_rl.game._history import Past, empty_history, forget, recall
 from hackmatrix_rl.game._play import Outcome, act, attempt, play, stage_chance
 from hackmatrix_rl.game._programs import SPECS
-from hackmatrix_rl.game._reward_config import RewardConfig
-from hackmatrix_rl.game._rewards import KILL_REWARD, TERM_NAMES, Event, RewardTerms, reward_terms
-from hackmatrix_rl.game._rules import RULES_VERSION
-from hackmatrix_rl.game._siphon import crosses
+from hackmatrix_rl.game._rewards import (
+    KILL_REWARD,
+    TERM_NAMES,
+    Event,
+    RewardConfig,
+    RewardTerms,
+    reward_terms,
+)
+from hackmatrix_rl.game._siphon import Yields, cell_yields, crosses, siphon_yields, yields_of
 from hackmatrix_rl.game._stage import (
     FIRST_INTERVAL,
     blank_position,
@@ -56,16 +70,7 @@ from hackmatrix_rl.game._state import (
     by_type,
     is_block,
 )
-from hackmatrix_rl.game._tactics import (
-    UNREACHED,
-    Yields,
-    cell_yields,
-    distances,
-    siphon_yields,
-    yields_of,
-)
 from hackmatrix_rl.game._validation import COLUMNS
-from hackmatrix_rl.game._view import View
 
 __all__ = [
     "ALL_PROGRAMS",

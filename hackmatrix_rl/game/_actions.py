@@ -1,6 +1,7 @@
 """The player's actions (rules, section 4)."""
 
 from dataclasses import replace
+from enum import IntEnum
 
 import jax.numpy as jnp
 import numpy as np
@@ -9,11 +10,12 @@ from jaxtyping import Array, Bool, Float32, Int32, UInt32
 from hackmatrix_rl.batching import Chance, bits_of, materialize, pick, select, sparse_cond
 from hackmatrix_rl.game._board import NUM_CELLS, NUM_DIRECTIONS, SIZE, CellSet, Direction, step_from
 from hackmatrix_rl.game._config import GameConfig
-from hackmatrix_rl.game._damage import cut, strike
+from hackmatrix_rl.game._effects import View
 from hackmatrix_rl.game._history import newest
 from hackmatrix_rl.game._programs import run_program, usable_programs
 from hackmatrix_rl.game._rewards import Event
 from hackmatrix_rl.game._siphon import siphon, siphon_quality
+from hackmatrix_rl.game._slots import cut, strike
 from hackmatrix_rl.game._state import (
     LAST_STAGE,
     MAX_HP,
@@ -24,7 +26,49 @@ from hackmatrix_rl.game._state import (
     State,
 )
 from hackmatrix_rl.game._validation import check_sizes
-from hackmatrix_rl.game._view import View
+
+
+class Action(IntEnum):
+    """The 28 actions in the order of the mask: four moves, the siphon, the 23 programs.
+
+    The programs have their names from the rules, section 6. Names with a sign are spelled as
+    identifiers: `SIPH_PLUS` for SIPH+, `ANTI_V` for ANTI-V, `ATK_PLUS` for ATK+.
+    """
+
+    UP = 0
+    DOWN = 1
+    LEFT = 2
+    RIGHT = 3
+    SIPHON = 4
+    PUSH = 5
+    PULL = 6
+    CRASH = 7
+    WARP = 8
+    POLY = 9
+    WAIT = 10
+    DEBUG = 11
+    ROW = 12
+    COL = 13
+    UNDO = 14
+    STEP = 15
+    SIPH_PLUS = 16
+    EXCH = 17
+    SHOW = 18
+    RESET = 19
+    CALM = 20
+    D_BOM = 21
+    DELAY = 22
+    ANTI_V = 23
+    SCORE = 24
+    REDUC = 25
+    ATK_PLUS = 26
+    HACK = 27
+
+    @property
+    def label(self) -> str:
+        """The name as the rules spell it: `SIPH+`, `ANTI-V`, `ATK+`."""
+        return self.name.replace("_PLUS", "+").replace("ANTI_V", "ANTI-V")
+
 
 Result = tuple[Position, Int32[Array, ""], Float32[Array, ""]]
 """A position, the kills that count, and the term siphon_quality."""
@@ -38,11 +82,7 @@ PROGRAM_WASTE = -0.3
 
 
 def legal_actions(config: GameConfig, state: State) -> Bool[Array, " num_actions"]:
-    """The mask: whether each action is legal.
-
-    Args:
-        config: the game's capacities.
-        state: one game; use `jax.vmap` for a batch.
+    """The mask of one game: whether each action is legal. Use `jax.vmap` for a batch.
 
     Raises:
         ValueError: the game has other sizes than `config`.
@@ -79,13 +119,8 @@ def apply_action(
 ) -> tuple[Position, Event]:
     """The effect of the action itself, before enemy turn and stage set-up (sections 4 and 6).
 
-    Args:
-        state: one game.
-        action: 0 to `NUM_ACTIONS` - 1.
-        legal: whether it is legal; if not, the result means nothing.
-        chance: source of random words.
-        share: siphons and programs of a batch are carried out in buffers of the batch size
-            divided by this; in most play they are rare.
+    In most play siphons and programs are rare: a batch carries them out in buffers of its size
+    divided by `share`. The result of an illegal action means nothing.
     """
     position = state.position
     moves = legal & (action < SIPHON)
@@ -141,9 +176,7 @@ def move(
 ) -> tuple[Position, Int32[Array, ""], Bool[Array, ""], Bool[Array, ""]]:
     """A move: an attack along the line, or a step. Nothing changes unless it takes place.
 
-    Returns:
-        The position after, the kills that count, whether the player collected a pickup, and
-        whether the player stepped onto the exit.
+    Also returns the kills that count, and whether the player collected a pickup or is at the exit.
     """
     player, enemies, transmissions = position.player, position.enemies, position.transmissions
     target, at_transmission = look(position, direction)
@@ -174,11 +207,7 @@ def move(
 def look(
     position: Position, direction: Int32[Array, ""]
 ) -> tuple[Int32[Array, ""], Bool[Array, ""]]:
-    """The first enemy or transmission along a direction.
-
-    Returns:
-        Its cell (-1 if there is none), and whether it is a transmission.
-    """
+    """The cell of what is hit first in a direction, or -1, and whether it is a transmission."""
     transmissions = position.transmissions.cells
     targets = transmissions | position.enemies.cells
     blocks = position.board.blocks

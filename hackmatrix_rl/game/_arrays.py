@@ -71,7 +71,7 @@ def from_arrays(config: GameConfig, arrays: Mapping[str, Any]) -> State:
     if any(f"top_{name}" in arrays for name in NAMES):
         records = len(given["player"])
         top = checked(read(arrays, "top_", batched=batched, records=records), "top_", config)
-    states = _build(config, _to_device(now), _to_device(top))
+    states: State = _build(config, now, top)
     return states if batched else jax.tree.map(lambda x: x[0], states)
 
 
@@ -164,10 +164,6 @@ def _listed(table: np.ndarray, present: np.ndarray) -> np.ndarray:
     return np.pad(table, ((0, 0), (0, missing), (0, 0)))
 
 
-def _to_device(arrays: dict[str, np.ndarray]) -> dict[str, Array]:
-    return {name: jnp.asarray(array) for name, array in arrays.items()}
-
-
 @partial(jax.jit, static_argnums=0)
 def _build(config: GameConfig, now: dict[str, Array], top: dict[str, Array]) -> State:
     def one(now: dict[str, Array], top: dict[str, Array]) -> State:
@@ -184,12 +180,7 @@ def _build(config: GameConfig, now: dict[str, Array], top: dict[str, Array]) -> 
 
 
 def _position(arrays: dict[str, Array], game: dict[str, Array]) -> Position:
-    """The position of one record.
-
-    Args:
-        arrays: from `checked`.
-        game: the fields of the array `game`.
-    """
+    """The position of one record."""
 
     def present(name: str) -> Bool[Array, " n"]:
         return jnp.arange(arrays[name].shape[0]) < arrays[f"num_{name}"]

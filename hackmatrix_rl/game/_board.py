@@ -4,6 +4,8 @@ A set of cells is two words of 18 bits, three rows each. One wave of a search ov
 board takes a few shifts, for any number of games at once.
 """
 
+import functools
+import operator
 from enum import IntEnum
 
 import equinox as eqx
@@ -58,15 +60,10 @@ def distance(a: Int32[Array, "*shape"], b: Int32[Array, "*shape"]) -> Int32[Arra
 
 
 class CellSet(eqx.Module):
-    """A set of cells.
+    """A set of cells."""
 
-    Attributes:
-        low: cells 0 to 17 (rows 0 to 2), one bit each.
-        high: cells 18 to 35 (rows 3 to 5).
-    """
-
-    low: UInt32[Array, ""]
-    high: UInt32[Array, ""]
+    low: UInt32[Array, ""]  #: Cells 0 to 17 (rows 0 to 2), one bit each.
+    high: UInt32[Array, ""]  #: Cells 18 to 35 (rows 3 to 5).
 
     @staticmethod
     def empty() -> "CellSet":
@@ -302,15 +299,9 @@ def path_length(
 
 
 def first_steps(start: Int32[Array, ""], goal: CellSet, free: CellSet) -> CellSet:
-    """The neighbours of `start` with which the shortest orthogonal paths to `goal` begin.
+    """The neighbours of `start` with which the shortest orthogonal paths over `free` cells begin.
 
-    Args:
-        start: where the paths begin; need not be free.
-        goal: where they end: a set of at most one cell, empty if no enemy may enter it.
-        free: the cells that a path may use.
-
-    Returns:
-        The neighbours; the empty set if there is no path of at least one step.
+    They end at `goal`, a set of at most one cell. There is none without a path of some step.
     """
     # The search grows from the goal and stops at the wave that first touches a neighbour of
     # `start`. All neighbours that it has reached then are equally near.
@@ -321,16 +312,9 @@ def first_steps(start: Int32[Array, ""], goal: CellSet, free: CellSet) -> CellSe
 def flood(
     start: CellSet, free: CellSet, *, until: CellSet, barrier: CellSet | None = None
 ) -> CellSet:
-    """Spreads from `start` over free cells, one step at a time, until it touches `until`.
+    """The cells reached from `start` over free cells, by as many steps as lead to one of `until`.
 
-    Args:
-        start: where the search begins.
-        free: the cells that it may enter.
-        until: the cells that end it.
-        barrier: cells that it may enter but not leave; none by default.
-
-    Returns:
-        The cells reached.
+    The search may enter the cells of `barrier` but not leave them.
     """
 
     def spread(carry: tuple[CellSet, CellSet]) -> tuple[CellSet, CellSet]:
@@ -348,3 +332,48 @@ def flood(
 def _grows(reached: CellSet, before: CellSet, until: CellSet) -> Bool[Array, ""]:
     """Whether the last waves reached new cells, but none of `until`."""
     return (reached - before).any() & ~(reached & until).any()
+
+
+_DIGITS = 6
+UNREACHED = (1 << _DIGITS) - 1
+"""The distance of a cell to which no path leads; longer than any path."""
+
+
+def distances(
+    start: CellSet, free: CellSet, *, barrier: CellSet | None = None
+) -> Int32[Array, "36"]:
+    """Steps of a shortest orthogonal path from `start` to each cell; `UNREACHED` without a path.
+
+    The cells that are reached by the same step are added to the binary digits of their distance,
+    which are sets of cells: a step costs a few words, not 36 numbers. A path uses `free` cells, of
+    which `start` need not be one, and must end at a cell of `barrier`.
+    """
+    Digits = tuple[CellSet, ...]
+    Carry = tuple[CellSet, CellSet, Int32[Array, ""], Digits]
+
+    def spread(carry: Carry) -> Carry:
+        reached, wave, steps, digits = carry
+        for _ in range(_WAVES):
+            source = wave if barrier is None else wave - barrier
+            wave = (source.neighbours() & free) - reached
+            reached = reached | wave
+            steps = steps + 1
+            digits = tuple(
+                digit | wave.where(((steps >> place) & 1) != 0)
+                for place, digit in enumerate(digits)
+            )
+        return reached, wave, steps, digits
+
+    # The first wave starts on its barrier too.
+    first = (start.neighbours() & free) - start
+    digits = (first, *(CellSet.empty(),) * (_DIGITS - 1))
+    reached, _, _, digits = lax.while_loop(
+        lambda carry: carry[1].any(), spread, (start | first, first, jnp.int32(1), digits)
+    )
+    return functools.reduce(
+        operator.or_,
+        (
+            (digit | ~reached).to_array().astype(jnp.int32) << place
+            for place, digit in enumerate(digits)
+        ),
+    )

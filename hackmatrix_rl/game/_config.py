@@ -1,4 +1,4 @@
-"""The static configuration of a game: its sizes and its league."""
+"""The static configuration of a game: its sizes and its league; and the version of the rules."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal, get_args
@@ -72,3 +72,12 @@ class GameConfig:
     def league(self) -> League:
         """The league by name: players of one league do not compare with those of the other."""
         return "original" if self.rewind_across_stages else "no-rewind"
+
+
+RULES_VERSION = 1
+"""Raised by hand with every change of what happens in a game or of the reward.
+
+Such a change concerns what an action does, when it is legal, what is random and with which
+probability, or a term of the reward. A faster implementation of the same game does not raise it.
+A policy or recording made under one version is not used under another.
+"""

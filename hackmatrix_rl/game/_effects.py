@@ -1,4 +1,4 @@
-"""The effects of programs other than damage (rules, section 6)."""
+"""The effects of programs other than damage (rules, section 6), and what they are computed from."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Int32, UInt32
 
 from hackmatrix_rl.batching import Chance, below, pick
-from hackmatrix_rl.game._board import SIZE, CellSet, col_of, row_of
+from hackmatrix_rl.game._board import SIZE, CellSet, col_of, row_and_column, row_of
 from hackmatrix_rl.game._history import restore
 from hackmatrix_rl.game._state import (
     ENEMY_HP,
@@ -23,33 +23,59 @@ from hackmatrix_rl.game._state import (
     by_type,
     is_block,
 )
-from hackmatrix_rl.game._view import View
 
 
-class Target(eqx.Module):
-    """A random enemy or transmission.
+class View(eqx.Module):
+    """A position as seen from the player's cell."""
 
-    Attributes:
-        cell: where it is; 0 if there is none.
-        is_enemy: whether it is an enemy.
-    """
+    position: Position  #: The position.
+    can_undo: Bool[Array, ""]  #: Whether the history holds a snapshot.
+    enemies: CellSet  #: The cells with an enemy.
+    transmissions: CellSet  #: The cells with a transmission.
+    blocks: CellSet  #: The cells with a block.
+    around: CellSet  #: The 8 cells around it.
+    row: CellSet  #: The cells of the player's row.
+    column: CellSet  #: The cells of the player's column.
 
-    cell: Int32[Array, ""]
-    is_enemy: Bool[Array, ""]
+    @staticmethod
+    def of(position: Position, *, can_undo: Bool[Array, ""]) -> "View":
+        """The view of a position; `can_undo` says whether its history holds a snapshot."""
+        cell = position.player.cell
+        here = CellSet.of(cell)
+        row, column = row_and_column(cell)
+        return View(
+            position=position,
+            can_undo=can_undo,
+            enemies=position.enemies.cells,
+            transmissions=position.transmissions.cells,
+            blocks=position.board.blocks,
+            around=here.surroundings() - here,
+            row=row,
+            column=column,
+        )
+
+    def any_of_type(self, kind: EnemyType) -> Bool[Array, ""]:
+        """Whether an enemy of that type exists."""
+        return self.of_type(kind).any()
+
+    def of_type(self, kind: EnemyType) -> Bool[Array, " max_enemies"]:
+        """The enemies of that type."""
+        enemies = self.position.enemies
+        return enemies.present & (enemies.type == kind)
+
+    def standing_on(self, cells: CellSet) -> Bool[Array, " max_enemies"]:
+        """The enemies that stand on one of the cells."""
+        enemies = self.position.enemies
+        return enemies.present & cells.has(enemies.cell)
 
 
 class Given(eqx.Module):
-    """The inputs of an effect besides the position.
-
-    Attributes:
-        chance: source of random words.
-        snapshot: the newest one of the history.
-        target: a random enemy or transmission.
-    """
+    """The inputs of an effect besides the position."""
 
     chance: Chance
-    snapshot: UInt32[Array, " snapshot_words"]
-    target: Target
+    snapshot: UInt32[Array, " snapshot_words"]  #: The newest one of the history.
+    target: Int32[Array, ""]  #: The cell of a random enemy or transmission; 0 if there is none.
+    is_enemy: Bool[Array, ""]  #: Whether the target is an enemy.
 
 
 Effect: TypeAlias = Callable[[View, Given], tuple[Position, Int32[Array, ""]]]
@@ -90,8 +116,10 @@ def crash(position: Position) -> Position:
     return replace(position, board=board)
 
 
-def random_target(position: Position, *, chance: Chance) -> Target:
-    """One of all enemies and transmissions, each equally likely."""
+def random_target(
+    position: Position, *, chance: Chance
+) -> tuple[Int32[Array, ""], Bool[Array, ""]]:
+    """The cell of one of all enemies and transmissions, equally likely; whether it is an enemy."""
     enemies, transmissions = position.enemies, position.transmissions
     present = jnp.concatenate([enemies.present, transmissions.present])
     cells = jnp.concatenate([enemies.cell, transmissions.cell])
@@ -100,19 +128,19 @@ def random_target(position: Position, *, chance: Chance) -> Target:
     lots = ((chance.words(present.size) >> 7) << 7) | numbers
     lots = jnp.where(present, lots, jnp.uint32(0))
     target = present & (lots == jnp.max(lots))
-    return Target(cell=pick(target, cells), is_enemy=target[: enemies.size].any())
+    return pick(target, cells), target[: enemies.size].any()
 
 
 def warp(view: View, given: Given) -> tuple[Position, Int32[Array, ""]]:
     """Moves the player onto the target."""
-    player = replace(view.position.player, cell=given.target.cell)
+    player = replace(view.position.player, cell=given.target)
     return replace(view.position, player=player), jnp.int32(0)
 
 
 def warp_destroys(view: View, given: Given) -> tuple[CellSet, CellSet]:
     """The target's cell: enemies there if the target is one, else transmissions."""
-    there = CellSet.of(given.target.cell)
-    return there.where(given.target.is_enemy), there.where(~given.target.is_enemy)
+    there = CellSet.of(given.target)
+    return there.where(given.is_enemy), there.where(~given.is_enemy)
 
 
 def poly(view: View, given: Given) -> tuple[Position, Int32[Array, ""]]:

@@ -19,8 +19,7 @@ from hackmatrix_rl.game._board import (
     first_steps,
     row_of,
 )
-from hackmatrix_rl.game._slots import next_slot, put, with_room
-from hackmatrix_rl.game._spawning import spawn_transmissions
+from hackmatrix_rl.game._slots import next_slot, put, spawn_transmissions, with_room
 from hackmatrix_rl.game._state import (
     ENEMY_HP,
     ENEMY_SPEED,
@@ -151,15 +150,7 @@ def walk(
     blocks: CellSet,
     transmissions: CellSet,
 ) -> Enemies:
-    """Moves each walker by one cell, one after another.
-
-    Args:
-        enemies: the enemies before.
-        turns: the order, from `walking_order`.
-        goal: the player's cell.
-        blocks: the cells with a block.
-        transmissions: the cells with a transmission.
-    """
+    """Moves each walker of `turns` (see `walking_order`) by one cell, one after another."""
     Carry = tuple[UInt32[Array, ""], Enemies]
     Given = tuple[UInt32[Array, " max_enemies"], Int32[Array, ""], CellSet, CellSet]
 
@@ -177,7 +168,7 @@ def walk(
         shows = (kind == EnemyType.CRYPTOG) & (target != cell) & seen
         last_known = jnp.where(shows, target, enemies.last_known)
         enemies = enemies.replace(mover, cell=target, last_known=last_known)
-        return next_turn(turns, now), enemies
+        return jnp.max(jnp.where(turns < now, turns, jnp.uint32(0))), enemies
 
     _, enemies = sparse_while_loop(
         lambda carry, _: carry[0] != 0,
@@ -187,11 +178,6 @@ def walk(
         shares=(1, 8),
     )
     return enemies
-
-
-def next_turn(turns: UInt32[Array, " n"], now: UInt32[Array, ""]) -> UInt32[Array, ""]:
-    """The word of the next walker: the largest below `now`; 0 if there is none."""
-    return jnp.max(jnp.where(turns < now, turns, jnp.uint32(0)))
 
 
 def next_cell(

@@ -90,26 +90,15 @@ def newest(history: History) -> UInt32[Array, " snapshot_words"]:
 
 
 class Past(eqx.Module):
-    """A part of a snapshot: what a player remembers of an earlier turn.
+    """A part of a snapshot: what a player remembers of an earlier turn."""
 
-    Attributes:
-        held: whether there is such a snapshot; if not, all other numbers are 0.
-        player: the player then.
-        programs: the programs owned then, one bit each.
-    """
-
-    held: Bool[Array, ""]
-    player: Player
-    programs: UInt32[Array, ""]
+    held: Bool[Array, ""]  #: Whether there is such a snapshot; if not, all other numbers are 0.
+    player: Player  #: The player then.
+    programs: UInt32[Array, ""]  #: The programs owned then, one bit each.
 
 
 def recall(history: History, *, back: int = 0) -> Past:
-    """A part of one snapshot; cheap, since only these words are read.
-
-    Args:
-        history: the snapshots of one game.
-        back: 0 for the newest snapshot, 1 for the one before it, and so on.
-    """
+    """A part of one snapshot, of the newest for `back` 0; cheap, since only its words are read."""
     size = history.ring.shape[0]
     held = history.count > back
     slot = jnp.remainder(history.next_slot - 1 - back, size)

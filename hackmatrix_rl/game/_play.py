@@ -19,21 +19,14 @@ from hackmatrix_rl.game._validation import as_action
 
 
 class Outcome(eqx.Module):
-    """The results of an action, besides the new state.
+    """The results of an action, besides the new state."""
 
-    Attributes:
-        terms: the terms of the reward; `terms.total()` is the reward.
-        legal: whether the action was legal. If not, nothing changed and the episode is over.
-        died: whether the player's hp is 0; then the episode is over.
-        won: whether the action completed stage 8; then the episode is over.
-        completed: whether the action completed a stage.
-    """
-
-    terms: RewardTerms
+    terms: RewardTerms  #: The terms of the reward; `terms.total()` is the reward.
+    #: Whether the action was legal. If not, nothing changed and the episode is over.
     legal: Bool[Array, "*batch"]
-    died: Bool[Array, "*batch"]
-    won: Bool[Array, "*batch"]
-    completed: Bool[Array, "*batch"]
+    died: Bool[Array, "*batch"]  #: Whether the player's hp is 0; then the episode is over.
+    won: Bool[Array, "*batch"]  #: Whether the action completed stage 8; then the episode is over.
+    completed: Bool[Array, "*batch"]  #: Whether the action completed a stage.
 
 
 def play(
@@ -47,9 +40,6 @@ def play(
         action: an `Action`, or its number, 0 to `NUM_ACTIONS` - 1; any other number is an illegal
             action.
         key: source of randomness.
-
-    Returns:
-        The game after the action, and the results of the action.
 
     Raises:
         TypeError: the action is not one whole number.
@@ -83,12 +73,7 @@ def act(
 ) -> tuple[State, Outcome]:
     """`play` without the set-up of the next stage, which the caller does if one was completed.
 
-    Args:
-        config: sizes and league of the game.
-        state: one game.
-        action: 0 to `NUM_ACTIONS` - 1; any other number is an illegal action.
-        mask: `legal_actions` of `state`.
-        chance: source of random words.
+    `mask` are the `legal_actions` of `state`.
     """
     action = action.astype(jnp.int32)
     legal = is_legal(mask, action)
@@ -114,15 +99,9 @@ def act(
 def attempt(
     position: Position, action: Int32[Array, ""], *, chance: Chance
 ) -> tuple[Position, Event]:
-    """Simulates an action: `act` without history and reward.
+    """Simulates an action that is not UNDO: `act` without history and reward.
 
-    Args:
-        position: one game without its history.
-        action: an action that is not UNDO. It is carried out whether it is legal or not.
-        chance: source of random words.
-
-    Returns:
-        The position after it, without the set-up of a next stage, and what happened.
+    It is carried out whether it is legal or not. The set-up of a next stage is left out.
     """
     state = State(position, empty_history(_NO_HISTORY, position))
     after, event, _ = _carry_out(state, action, jnp.bool_(True), chance=chance, share=_TRIED)

@@ -14,8 +14,8 @@ from jaxtyping import Array, Bool, Int32, UInt32
 from hackmatrix_rl.batching import Chance, only_first
 from hackmatrix_rl.game import _effects as effects
 from hackmatrix_rl.game._board import CellSet, distance
-from hackmatrix_rl.game._damage import destroy, hit
-from hackmatrix_rl.game._effects import Effect, Given
+from hackmatrix_rl.game._effects import Effect, Given, View
+from hackmatrix_rl.game._slots import destroy, hit
 from hackmatrix_rl.game._state import (
     LAST_STAGE,
     MAX_HP,
@@ -25,7 +25,6 @@ from hackmatrix_rl.game._state import (
     Program,
     is_block,
 )
-from hackmatrix_rl.game._view import View
 
 Damage = Callable[[View], Int32[Array, " max_enemies"]]
 Motion = Callable[[View], Int32[Array, " max_enemies"]]
@@ -36,33 +35,23 @@ Destruction = Callable[[View, Given], tuple[CellSet, CellSet]]
 class Spec:
     """One program.
 
-    Attributes:
-        credits: cost in credits.
-        energy: cost in energy.
-        spawn_cost: spawn_count of a block that holds it.
-        needs: its condition in words, after "needs"; empty if it has none.
-        does: what it does, in a few words.
-        usable: its condition, apart from being owned and affordable.
-        damage: hp that it takes from each enemy. All programs with damage share the code that
-            applies it. The same holds for `destroys` and `moves`.
-        destroys: the cells whose enemies, and the cells whose transmissions, it destroys.
-        moves: the cell that each enemy wants to go to.
-        effect: everything else it does.
-
     Raises:
         ValueError: `spawn_cost` does not fit in a block's spawn_count.
     """
 
     credits: int
     energy: int
-    spawn_cost: int
-    needs: str
-    does: str
-    usable: Callable[[View], Bool[Array, ""]]
+    spawn_cost: int  #: spawn_count of a block that holds it.
+    needs: str  #: Its condition in words, after "needs"; empty if it has none.
+    does: str  #: What it does, in a few words.
+    usable: Callable[[View], Bool[Array, ""]]  #: Apart from being owned and affordable.
+    #: Hp that it takes from each enemy. All programs with damage share the code that applies it.
+    #: The same holds for `destroys` and `moves`.
     damage: Damage | None = None
+    #: The cells whose enemies, and the cells whose transmissions, it destroys.
     destroys: Destruction | None = None
-    moves: Motion | None = None
-    effect: Effect | None = None
+    moves: Motion | None = None  #: The cell that each enemy wants to go to.
+    effect: Effect | None = None  #: Everything else it does.
 
     def __post_init__(self) -> None:
         largest = Board.FIELDS["spawn_count"].largest
@@ -226,18 +215,7 @@ def run_program(
     *,
     chance: Chance,
 ) -> tuple[Position, Int32[Array, ""]]:
-    """Pays for a program and applies its effect.
-
-    Args:
-        position: before.
-        program: a `Program`; the position must allow it.
-        snapshot: the newest one of the history.
-        chance: source of random words.
-
-    Returns:
-        The position after and the kills that count. The caller plays the enemy turn after WAIT
-        and completes the stage after WARP.
-    """
+    """Pays for a program and applies its effect."""
     player = position.player
     position = _with_player(
         position,
@@ -245,7 +223,7 @@ def run_program(
         energy=player.energy - jnp.asarray(ENERGY)[program],
     )
     view = View.of(position, can_undo=jnp.bool_(True))
-    given = Given(chance, snapshot, effects.random_target(position, chance=chance))
+    given = Given(chance, snapshot, *effects.random_target(position, chance=chance))
 
     damage = jnp.zeros_like(position.enemies.hp)
     wanted = position.enemies.cell
@@ -278,10 +256,9 @@ def _overlay(
     runs: Bool[Array, ""], before: Position, changed: Position, after: Position
 ) -> Position:
     """`changed` if it runs, else `after`; a leaf that the effect does not change costs nothing."""
+
     # Only one program runs. If it is this one, `after` still equals `before`.
-    return jax.tree.map(
-        lambda old, new, kept: kept if new is old else jnp.where(runs, new, kept),
-        before,
-        changed,
-        after,
-    )
+    def one(old: Array, new: Array, kept: Array) -> Array:
+        return kept if new is old else jnp.where(runs, new, kept)
+
+    return jax.tree.map(one, before, changed, after)

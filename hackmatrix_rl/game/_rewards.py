@@ -1,6 +1,9 @@
-"""The reward (rules, section 9)."""
+"""The reward (rules, section 9), and the weights with which an agent learns from it."""
 
-from dataclasses import fields
+import math
+from dataclasses import dataclass, fields
+from numbers import Real
+from typing import no_type_check
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -55,29 +58,17 @@ TERM_NAMES = tuple(field.name for field in fields(RewardTerms))
 
 
 class Event(eqx.Module):
-    """The results of an action, besides the new position.
+    """The results of an action, besides the new position."""
 
-    Attributes:
-        kills: number of kills that count.
-        collected: whether the player walked onto a data-siphon pickup.
-        completed: whether the stage was completed.
-        won: whether it was the last stage.
-        died: whether hp is 0 at the end of the action.
-        ends_turn: whether the enemy turn follows.
-        popped: whether UNDO took a snapshot off the history.
-        quality: the term siphon_quality.
-        waste: the term program_waste.
-    """
-
-    kills: Int32[Array, ""]
-    collected: Bool[Array, ""]
-    completed: Bool[Array, ""]
-    won: Bool[Array, ""]
-    died: Bool[Array, ""]
-    ends_turn: Bool[Array, ""]
-    popped: Bool[Array, ""]
-    quality: Float32[Array, ""]
-    waste: Float32[Array, ""]
+    kills: Int32[Array, ""]  #: Number of kills that count.
+    collected: Bool[Array, ""]  #: Whether the player walked onto a data-siphon pickup.
+    completed: Bool[Array, ""]  #: Whether the stage was completed.
+    won: Bool[Array, ""]  #: Whether it was the last stage.
+    died: Bool[Array, ""]  #: Whether hp is 0 at the end of the action.
+    ends_turn: Bool[Array, ""]  #: Whether the enemy turn follows.
+    popped: Bool[Array, ""]  #: Whether UNDO took a snapshot off the history.
+    quality: Float32[Array, ""]  #: The term siphon_quality.
+    waste: Float32[Array, ""]  #: The term program_waste.
 
 
 def reward_terms(before: Position, after: Position, event: Event) -> RewardTerms:
@@ -119,3 +110,72 @@ def reward_terms(before: Position, after: Position, event: Event) -> RewardTerms
 def distance_to_exit(position: Position) -> Int32[Array, ""]:
     """Steps from the player to the exit around blocks; 0 if there is no path."""
     return path_length(position.player.cell, position.exit_cell, position.board.blocks)
+
+
+MOST_WEIGHT = 1e6
+"""The largest absolute value of a weight. With it, returns stay far below float32's largest."""
+
+
+@no_type_check  # no check at run time: the class checks its types, with messages for users
+@dataclass(frozen=True, kw_only=True)
+class RewardConfig:
+    """A weight for each of the 15 terms of the reward (rules, section 9).
+
+    The agent learns from the weighted sum of the terms. The reported return stays the game's own,
+    in which every weight is 1. Each field is the weight of the term with its name, by default 1.
+
+    Raises:
+        TypeError: a weight is not a number.
+        ValueError: a weight is not finite, or its absolute value is above 1,000,000.
+    """
+
+    step_penalty: float = 1.0
+    stage_completion: float = 1.0
+    score_gain: float = 1.0
+    kills: float = 1.0
+    data_siphon: float = 1.0
+    distance_shaping: float = 1.0
+    victory: float = 1.0
+    death_penalty: float = 1.0
+    resource_gain: float = 1.0
+    resource_holding: float = 1.0
+    damage_penalty: float = 1.0
+    hp_recovery: float = 1.0
+    siphon_quality: float = 1.0
+    program_waste: float = 1.0
+    siphon_death_penalty: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name in TERM_NAMES:
+            given = getattr(self, name)
+            if isinstance(given, bool) or not isinstance(given, Real):
+                raise TypeError(f"{name} must be a number, such as 0.5, not {given!r}")
+            weight = float(given)
+            if not math.isfinite(weight) or abs(weight) > MOST_WEIGHT:
+                raise ValueError(
+                    f"{name} must be a number from {-MOST_WEIGHT:.0f} to {MOST_WEIGHT:.0f}, not "
+                    f"{weight}"
+                )
+            object.__setattr__(self, name, weight)
+
+    @property
+    def is_the_games(self) -> bool:
+        """Whether every weight is 1, so the learned reward is the game's own."""
+        return self == RewardConfig()
+
+    def changed(self) -> dict[str, float]:
+        """The weights that are not 1, by name of the term, in the order of the rules."""
+        weights = {name: getattr(self, name) for name in TERM_NAMES}
+        return {name: weight for name, weight in weights.items() if weight != 1}
+
+    def weigh(self, terms: RewardTerms) -> Float32[Array, "*batch"]:
+        """The reward to learn from: the weighted sum of the terms, of one action or of a batch.
+
+        The sum leaves out a term with weight 0.
+        """
+        total = jnp.zeros_like(terms.step_penalty)
+        for name, term in terms.as_dict().items():
+            weight = getattr(self, name)
+            if weight:
+                total = total + (term if weight == 1 else jnp.float32(weight) * term)
+        return total

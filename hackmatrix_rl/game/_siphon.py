@@ -1,16 +1,21 @@
-"""Siphoning (rules, section 4, and `siphon_quality` of section 9)."""
+"""Siphoning (rules, section 4, and `siphon_quality` of section 9), and what it yields.
+
+The yields are computed from planes of 36 cells, which a position and an observation of it have.
+"""
 
 import functools
 import operator
 from dataclasses import replace
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jaxtyping import Array, Bool, Float32, Int32, Shaped, UInt32
 
 from hackmatrix_rl.batching import fields, pick, union
 from hackmatrix_rl.game._board import NUM_CELLS, SIZE, CellSet
-from hackmatrix_rl.game._state import Board, Content, Position, holds_data, holds_program
+from hackmatrix_rl.game._state import Board, Content, Position, holds_data, holds_program, is_block
 
 SHORTEST_INTERVAL = 4
 RESPITE = 5
@@ -125,3 +130,73 @@ def crosses(values: Shaped[Array, "36"]) -> Shaped[Array, "5 36"]:
 def program_bit(board: Board) -> UInt32[Array, "36"]:
     """The bit of each cell's program; it means nothing if the cell has none."""
     return jnp.uint32(1) << board.value.astype(jnp.uint32)
+
+
+class Yields(eqx.Module):
+    """The yield of a siphon, for each cell."""
+
+    points: Int32[Array, "36"]  #: Of data blocks.
+    programs: UInt32[Array, "36"]  #: The programs of program blocks, one bit each, owned ones too.
+    credits: Int32[Array, "36"]  #: Credits of cells without a block.
+    energy: Int32[Array, "36"]  #: Energy of cells without a block.
+    spawns: Int32[Array, "36"]  #: Transmissions that the known blocks call.
+    questions: Int32[Array, "36"]  #: Question blocks; what they hold is in no other number.
+
+
+def cell_yields(
+    *,
+    data: Bool[Array, "36"],
+    program: Bool[Array, "36"],
+    question: Bool[Array, "36"],
+    siphoned: Bool[Array, "36"],
+    value: Int32[Array, "36"],
+    spawn_count: Int32[Array, "36"],
+    credits: Int32[Array, "36"],
+    energy: Int32[Array, "36"],
+) -> Yields:
+    """The yield of each cell to a siphon that reaches it, by the planes of a board.
+
+    The planes of a `CompactObservation` have the same names; its `siphoned` is set only on
+    blocks, which gives the same result: a siphoned cell without a block holds no resource.
+    `data` and `program` are known blocks, `question` are those that are not revealed yet.
+    """
+    bit = jnp.uint32(1) << value.astype(jnp.uint32)
+    loose = ~(data | program | question | siphoned)
+    data, program, question = (each & ~siphoned for each in (data, program, question))
+    return Yields(
+        points=jnp.where(data, value, 0),
+        programs=jnp.where(program, bit, jnp.uint32(0)),
+        credits=jnp.where(loose, credits, 0),
+        energy=jnp.where(loose, energy, 0),
+        spawns=jnp.where(data | program, spawn_count, 0),
+        questions=question.astype(jnp.int32),
+    )
+
+
+def yields_of(board: Board) -> Yields:
+    """`cell_yields` of a board, as the player sees it."""
+    content = board.content
+    return cell_yields(
+        data=content == Content.DATA,
+        program=content == Content.PROGRAM,
+        question=is_block(content) & (content >= Content.HIDDEN_DATA),
+        siphoned=board.siphoned,
+        value=board.value,
+        spawn_count=board.spawn_count,
+        credits=board.credits,
+        energy=board.energy,
+    )
+
+
+_SUMS = fields(points=7, credits=4, energy=4, spawns=7, questions=3)
+"""The sums over a cross, in one word."""
+
+
+def siphon_yields(cells: Yields) -> Yields:
+    """The yield of a siphon at each cell: a sum over its cross, a union of the programs."""
+    packed = [field.placed(getattr(cells, name)) for name, field in _SUMS.items()]
+    sums = jnp.sum(crosses(functools.reduce(operator.or_, packed)), axis=0, dtype=jnp.uint32)
+    return Yields(
+        programs=lax.reduce(crosses(cells.programs), np.uint32(0), lax.bitwise_or, (0,)),
+        **{name: field.read(sums) for name, field in _SUMS.items()},
+    )

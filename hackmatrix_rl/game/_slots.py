@@ -1,13 +1,15 @@
-"""Arrivals go to the end of the order (rules, section 1)."""
+"""Enemies and transmissions: arrival, damage, removal and kills (rules, sections 1, 5 and 6)."""
 
 from typing import TypeVar
 
+import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int32, UInt32
+from jaxtyping import Array, Bool, Int32, UInt32
 
-from hackmatrix_rl.batching import ranks
-from hackmatrix_rl.game._state import Slots
+from hackmatrix_rl.batching import Chance, ranks
+from hackmatrix_rl.game._board import NUM_CELLS, CellSet, line_of_sight
+from hackmatrix_rl.game._state import NUM_ENEMY_TYPES, Enemies, Slots, Transmissions
 
 SomeSlots = TypeVar("SomeSlots", bound=Slots)
 
@@ -47,3 +49,110 @@ def put(slots: SomeSlots, slot: Int32[Array, ""], word: UInt32[Array, ""]) -> So
     """The slots with another word in one of them; unchanged if there is no such slot."""
     here = np.arange(slots.size, dtype=np.int32) == slot
     return type(slots)(jnp.where(here, word, slots.words))
+
+
+def spawn_transmissions(
+    slots: Transmissions,
+    player_cell: Int32[Array, ""],
+    stops: CellSet,
+    *,
+    scheduled: Bool[Array, ""],
+    from_siphon: Int32[Array, ""],
+    unflagged: Int32[Array, ""],
+    chance: Chance,
+) -> tuple[Transmissions, Int32[Array, ""]]:
+    """Spawns transmissions, and counts those that found no room.
+
+    First one of a scheduled task, then those that siphons called, then those without a flag.
+    `stops` are the cells with an enemy or a block.
+    """
+    before_siphon = scheduled.astype(jnp.int32)
+    before_unflagged = before_siphon + from_siphon
+    # A cell takes only one new transmission, so there are never more than cells.
+    total = jnp.minimum(before_unflagged + unflagged, NUM_CELLS)
+    taken = stops | CellSet.of(player_cell) | slots.cells
+    seen = line_of_sight(player_cell, stops)
+
+    Carry = tuple[Int32[Array, ""], CellSet, Int32[Array, ""], Transmissions]
+
+    def one(carry: Carry) -> Carry:
+        index, taken, slot, slots = carry
+        free = ~taken
+        out_of_fire = free - seen
+        hidden = out_of_fire.any()
+        choices = CellSet(
+            jnp.where(hidden, out_of_fire.low, free.low),
+            jnp.where(hidden, out_of_fire.high, free.high),
+        )
+        cell = choices.choose(chance.bits(2 * index))
+        word = Transmissions.word(
+            present=1,
+            type=(chance.bits(2 * index + 1) >> 30).astype(jnp.int32),
+            cell=cell,
+            turns_remaining=1,
+            from_scheduled_task=index < before_siphon,
+            spawned_from_siphon=(index >= before_siphon) & (index < before_unflagged),
+        )
+        found = choices.any()
+        slots = put(slots, jnp.where(found, slot, slots.size), word)
+        taken = taken | CellSet.of(cell).where(found)
+        return index + 1, taken, slot + found.astype(jnp.int32), slots
+
+    assert NUM_ENEMY_TYPES == 4  # two random bits are a type
+    slots = with_room(slots, total)
+    start = (jnp.int32(0), taken, next_slot(slots), slots)
+    _, _, slot, slots = jax.lax.while_loop(lambda carry: carry[0] < total, one, start)
+    return slots, jnp.maximum(slot - slots.size, 0)
+
+
+def hit(enemies: Enemies, damage: Int32[Array, " max_enemies"]) -> tuple[Enemies, Int32[Array, ""]]:
+    """Damages enemies. Survivors are stunned, the others are removed; counts the kills."""
+    struck = enemies.present & (damage > 0)
+    hp = jnp.where(struck, enemies.hp - jnp.minimum(damage, enemies.hp), enemies.hp)
+    dead = struck & (hp <= 0)
+    kills = jnp.sum(dead & ~enemies.from_scheduled_task, dtype=jnp.int32)
+    stunned = enemies.stunned | (struck & ~dead)
+    return enemies.replace(present=enemies.present & ~dead, hp=hp, stunned=stunned), kills
+
+
+def strike(
+    enemies: Enemies, cell: Int32[Array, ""], damage: Int32[Array, ""]
+) -> tuple[Enemies, Int32[Array, ""]]:
+    """`hit` for only the first enemy on a cell; cell -1 hits none."""
+    slot = first_at(enemies, cell)
+    victim = Enemies(word_at(enemies, slot))
+    left = victim.hp - jnp.minimum(damage, victim.hp)
+    dead = left <= 0
+    struck = victim.replace(present=~dead, hp=left, stunned=victim.stunned | ~dead)
+    counts = (slot < enemies.size) & dead & ~victim.from_scheduled_task
+    return put(enemies, slot, struck.words), counts.astype(jnp.int32)
+
+
+def cut(
+    transmissions: Transmissions, cell: Int32[Array, ""]
+) -> tuple[Transmissions, Int32[Array, ""]]:
+    """Destroys the first transmission on a cell (-1: none); also returns the kills that count."""
+    slot = first_at(transmissions, cell)
+    gone = Transmissions(word_at(transmissions, slot))
+    counts = (slot < transmissions.size) & ~gone.from_scheduled_task
+    return put(transmissions, slot, gone.replace(present=0).words), counts.astype(jnp.int32)
+
+
+def destroy(slots: SomeSlots, cells: CellSet) -> tuple[SomeSlots, Int32[Array, ""]]:
+    """Removes all enemies, or all transmissions, on some cells; also returns the kills that count.
+
+    There is at most one for each cell, decided by the first one there.
+    """
+    gone = slots.present & cells.has(slots.cell)
+    kills = _kills_by_cell(gone, slots.cell, slots.from_scheduled_task)
+    return slots.replace(present=slots.present & ~gone), kills
+
+
+def _kills_by_cell(
+    gone: Bool[Array, " n"], cell: Int32[Array, " n"], scheduled: Bool[Array, " n"]
+) -> Int32[Array, ""]:
+    slots = jnp.arange(gone.size)
+    earlier = slots[None, :] < slots[:, None]
+    together = (cell[None, :] == cell[:, None]) & gone[None, :] & earlier
+    leads = gone & ~together.any(axis=1)
+    return jnp.sum(leads & ~scheduled, dtype=jnp.int32)

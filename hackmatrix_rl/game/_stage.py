@@ -29,18 +29,18 @@ from hackmatrix_rl.game._board import (
 from hackmatrix_rl.game._config import GameConfig
 from hackmatrix_rl.game._history import empty_history
 from hackmatrix_rl.game._programs import SPAWN_COSTS
-from hackmatrix_rl.game._spawning import spawn_transmissions
+from hackmatrix_rl.game._slots import spawn_transmissions
 from hackmatrix_rl.game._state import (
     ALL_PROGRAMS,
     MAX_HP,
     MAX_POINTS,
     Board,
     Content,
+    Enemies,
     Player,
     Position,
     State,
-    no_enemies,
-    no_transmissions,
+    Transmissions,
 )
 
 FIRST_INTERVAL = 12
@@ -53,16 +53,10 @@ AT_ONCE = 8
 
 @eqx.filter_jit  # traced once, however many programs contain it
 def new_game(config: GameConfig, *, key: Key[Array, ""]) -> State:
-    """A new game in stage 1.
-
-    Args:
-        config: the game's capacities.
-        key: source of the starting corner, the bonus and the first stage.
-    """
+    """A new game in stage 1; the key draws the starting corner, the bonus and the stage."""
     chance = Chance.of(key)
-    position = set_up_stage(
-        blank_position(config, chance=chance.fold_in(0)), chance=chance.fold_in(1)
-    )
+    blank = blank_position(config, chance=chance.fold_in(0))
+    position = set_up_stage(blank, chance=chance.fold_in(1))
     return State(position=position, history=empty_history(config, position))
 
 
@@ -82,8 +76,8 @@ def blank_position(config: GameConfig, *, chance: Chance) -> Position:
     return Position(
         player=player,
         board=Board(jnp.zeros(NUM_CELLS, jnp.uint32)),
-        enemies=no_enemies(config),
-        transmissions=no_transmissions(config),
+        enemies=Enemies(jnp.zeros(config.max_enemies, jnp.uint32)),
+        transmissions=Transmissions(jnp.zeros(config.max_transmissions, jnp.uint32)),
         programs=jnp.uint32(0),
         stage=jnp.int32(1),
         turn=zero,
@@ -156,7 +150,6 @@ def draw_layout(
     number = jnp.minimum(number, allowed.size())
 
     Carry = tuple[Int32[Array, ""], Bool[Array, ""], CellSet]
-
     Given = tuple[CellSet, Int32[Array, ""], Int32[Array, ""], Int32[Array, ""], Chance]
 
     def draw(index: Int32[Array, ""], given: Given) -> tuple[Bool[Array, ""], CellSet]:
@@ -188,11 +181,8 @@ def draw_cells(
     """`number` distinct cells among the allowed ones that are not corners, uniformly.
 
     Cells are drawn one by one. A cell that is not allowed or was drawn before is ignored. This
-    treats all cells alike, so every complete layout is equally likely.
-
-    Returns:
-        The cells, and whether 24 draws found `number` of them. For 11 of all 32 cells they nearly
-        always do.
+    treats all cells alike, so every complete layout is equally likely. Also returns whether 24
+    draws found so many; for 11 of all 32 cells they nearly always do.
     """
     open_ = inner_bits(allowed)
 
@@ -252,10 +242,7 @@ def distinct_programs(
 ) -> Board:
     """Distinct random programs, with their spawn_count, on the wanted cells.
 
-    Args:
-        wanted: the cells.
-        chance: source of random words.
-        unused: the programs to choose from, one bit each; all by default.
+    They are chosen from `unused`, one bit each; from all by default.
     """
     Carry = tuple[Int32[Array, ""], CellSet, UInt32[Array, ""], UInt32[Array, "36"]]
 

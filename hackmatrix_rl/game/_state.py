@@ -8,7 +8,6 @@ from jaxtyping import Array, Bool, Int32, UInt32
 
 from hackmatrix_rl.batching import Packed, bits_of, fields
 from hackmatrix_rl.game._board import CellSet
-from hackmatrix_rl.game._config import GameConfig
 
 LAST_STAGE = 8
 MAX_HP = 3
@@ -243,42 +242,24 @@ LONGEST_WAIT = Transmissions.FIELDS["turns_remaining"].largest
 
 
 class Position(eqx.Module):
-    """The present state of a game, without its history.
-
-    Attributes:
-        player: the player's cell and numbers.
-        board: the contents of the cells.
-        enemies: the enemies on the board.
-        transmissions: the enemies that will appear.
-        programs: the programs that the player owns, one bit each; see `owned`.
-        stage: 1 to 8.
-        turn: turns played in this stage.
-        exit_cell: the cell of the exit.
-        show_activated: whether SHOW is active.
-        scheduled_tasks_disabled: whether CALM is active.
-        step_active: whether STEP skips the next enemy turn.
-        atk_plus_uses_this_stage: how often ATK+ was played in this stage.
-        scheduled_task_interval: turns between scheduled tasks.
-        next_scheduled_task_turn: the turn of the next scheduled task.
-        pending_siphon_transmissions: transmissions that siphons have called.
-        dropped: spawns that found no room in `GameConfig`'s capacities, over the whole game.
-    """
+    """The present state of a game, without its history."""
 
     player: Player
-    board: Board
-    enemies: Enemies
-    transmissions: Transmissions
-    programs: UInt32[Array, ""]
-    stage: Int32[Array, ""]
-    turn: Int32[Array, ""]
+    board: Board  #: The contents of the cells.
+    enemies: Enemies  #: The enemies on the board.
+    transmissions: Transmissions  #: The enemies that will appear.
+    programs: UInt32[Array, ""]  #: The programs that the player owns, one bit each; see `owned`.
+    stage: Int32[Array, ""]  #: 1 to 8.
+    turn: Int32[Array, ""]  #: Turns played in this stage.
     exit_cell: Int32[Array, ""]
-    show_activated: Bool[Array, ""]
-    scheduled_tasks_disabled: Bool[Array, ""]
-    step_active: Bool[Array, ""]
-    atk_plus_uses_this_stage: Int32[Array, ""]
-    scheduled_task_interval: Int32[Array, ""]
-    next_scheduled_task_turn: Int32[Array, ""]
-    pending_siphon_transmissions: Int32[Array, ""]
+    show_activated: Bool[Array, ""]  #: Whether SHOW is active.
+    scheduled_tasks_disabled: Bool[Array, ""]  #: Whether CALM is active.
+    step_active: Bool[Array, ""]  #: Whether STEP skips the next enemy turn.
+    atk_plus_uses_this_stage: Int32[Array, ""]  #: How often ATK+ was played in this stage.
+    scheduled_task_interval: Int32[Array, ""]  #: Turns between scheduled tasks.
+    next_scheduled_task_turn: Int32[Array, ""]  #: The turn of the next scheduled task.
+    pending_siphon_transmissions: Int32[Array, ""]  #: Transmissions that siphons have called.
+    #: Spawns that found no room in `GameConfig`'s capacities, over the whole game.
     dropped: Int32[Array, ""]
 
     @property
@@ -288,17 +269,11 @@ class Position(eqx.Module):
 
 
 class History(eqx.Module):
-    """Snapshots for UNDO in a ring buffer (`game/_history.py`).
+    """Snapshots for UNDO in a ring buffer (`game/_history.py`)."""
 
-    Attributes:
-        ring: one snapshot for each row.
-        next_slot: the row of the next snapshot.
-        count: number of snapshots held.
-    """
-
-    ring: UInt32[Array, "history snapshot_words"]
-    next_slot: Int32[Array, ""]
-    count: Int32[Array, ""]
+    ring: UInt32[Array, "history snapshot_words"]  #: One snapshot for each row.
+    next_slot: Int32[Array, ""]  #: The row of the next snapshot.
+    count: Int32[Array, ""]  #: Number of snapshots held.
 
 
 class State(eqx.Module):
@@ -329,13 +304,3 @@ def by_type(
     """The entry of each type in a table of the four; no gather. Entries must be below 256."""
     word = sum(entry << (8 * each) for each, entry in enumerate(table))
     return ((jnp.uint32(word) >> (8 * kind).astype(jnp.uint32)) & 255).astype(jnp.int32)
-
-
-def no_enemies(config: GameConfig) -> Enemies:
-    """Empty slots for enemies."""
-    return Enemies(jnp.zeros(config.max_enemies, jnp.uint32))
-
-
-def no_transmissions(config: GameConfig) -> Transmissions:
-    """Empty slots for transmissions."""
-    return Transmissions(jnp.zeros(config.max_transmissions, jnp.uint32))

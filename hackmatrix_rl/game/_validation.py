@@ -114,12 +114,6 @@ def read(
 ) -> dict[str, np.ndarray]:
     """The arrays of one position with a batch axis, checked to be integers of the right shapes.
 
-    Args:
-        arrays: the arrays given to `from_arrays`.
-        prefix: prefix of the names of this position's arrays.
-        batched: whether the arrays have a batch axis.
-        records: the required number of records; by default the number in `player`.
-
     Raises:
         ValueError: an array is missing or has the wrong shape or dtype; the message names it.
     """
@@ -133,11 +127,9 @@ def read(
     for name in NAMES:
         array = as_array(arrays, prefix + name)
         want = ("records", *shapes[name]) if batched else shapes[name]
-        fits = array.ndim == len(want) and all(
-            isinstance(size, str) or size == have
-            for size, have in zip(want, array.shape, strict=True)
-        )
-        if not fits:
+        sizes = zip(want, array.shape, strict=False)
+        fits = all(isinstance(size, str) or size == have for size, have in sizes)
+        if array.ndim != len(want) or not fits:
             shape = f"({', '.join(map(str, want))})"
             raise ValueError(f"{prefix}{name} has shape {array.shape}, not {shape}")
         if array.dtype.kind not in "iub":
@@ -170,29 +162,16 @@ def checked(
 ) -> dict[str, np.ndarray]:
     """One position as int32, checked to be possible and within the capacities.
 
-    Args:
-        arrays: from `read`.
-        prefix: prefix of the names of this position's arrays, for messages.
-        config: the capacities.
-
-    Returns:
-        The arrays. Tables have as many rows as the capacity; unused rows are 0.
-
     Raises:
         ValueError: a value is not allowed. The message names the record, the field, its value
             and what is allowed.
     """
+    capacities = {"enemies": config.max_enemies, "transmissions": config.max_transmissions}
     used = {
         name: _used_rows(prefix + name, arrays[name], arrays[f"num_{name}"], capacity)
-        for name, capacity in _capacities(config).items()
+        for name, capacity in capacities.items()
     }
-    for name, columns in (
-        ("player", PLAYER),
-        ("game", TOP_GAME if prefix else GAME),
-        ("enemies", ENEMY),
-        ("transmissions", TRANSMISSION),
-        ("cells", CELL),
-    ):
+    for name, columns in (COLUMNS | ({"game": TOP_GAME} if prefix else {})).items():
         for number, column in enumerate(columns):
             values = arrays[name][..., number]
             key = f"cell {column}" if name == "cells" else column
@@ -212,15 +191,11 @@ def checked(
     out = {}
     for name, array in arrays.items():
         if name in used:
-            array = np.where(used[name][..., None], array, 0)[:, : _capacities(config)[name]]
-            missing = _capacities(config)[name] - array.shape[1]
+            array = np.where(used[name][..., None], array, 0)[:, : capacities[name]]
+            missing = capacities[name] - array.shape[1]
             array = np.pad(array, ((0, 0), (0, missing), (0, 0)))
         out[name] = array.astype(np.int32)
     return out
-
-
-def _capacities(config: GameConfig) -> dict[str, int]:
-    return {"enemies": config.max_enemies, "transmissions": config.max_transmissions}
 
 
 def _used_rows(name: str, table: np.ndarray, number: np.ndarray, capacity: int) -> np.ndarray:

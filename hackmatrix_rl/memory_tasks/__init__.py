@@ -1,19 +1,18 @@
 """Tasks that need memory, each with its known best return and what a player without memory gets."""
 
-from hackmatrix_rl.memory_tasks._choice_task import ABORTED, ChoiceTask, TrialState
-from hackmatrix_rl.memory_tasks._context_decision import (
+from hackmatrix_rl.memory_tasks._choice_task import ABORTED, ChoiceTask, MemoryTask, TrialState
+from hackmatrix_rl.memory_tasks._decisions import (
     ContextConfig,
     ContextDecision,
     ContextTrial,
-)
-from hackmatrix_rl.memory_tasks._delayed_match import DelayedMatch, DelayedMatchConfig, MatchTrial
-from hackmatrix_rl.memory_tasks._memory_task import MemoryTask
-from hackmatrix_rl.memory_tasks._n_back import NBack, NBackConfig, NBackState
-from hackmatrix_rl.memory_tasks._perceptual_decision import (
+    DelayedMatch,
+    DelayedMatchConfig,
+    MatchTrial,
     PerceptualConfig,
     PerceptualDecision,
     PerceptualTrial,
 )
+from hackmatrix_rl.memory_tasks._n_back import NBack, NBackConfig, NBackState
 from hackmatrix_rl.memory_tasks._t_maze import FORWARD, LEFT, RIGHT, TMaze, TMazeConfig, TMazeState
 
 __all__ = [

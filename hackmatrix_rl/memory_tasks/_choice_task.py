@@ -1,32 +1,88 @@
-"""Tasks in periods, with one choice of two at the end."""
+"""What memory tasks have in common, and trials in periods with one choice of two at the end."""
 
 import math
 from abc import abstractmethod
-from typing import Any, final
+from collections.abc import Mapping
+from typing import Any, TypeVar, final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
 
-from hackmatrix_rl.env import Played
-from hackmatrix_rl.memory_tasks._memory_task import MemoryTask
+from hackmatrix_rl.env import Played, SingleGame
+from hackmatrix_rl.errors import described, number, whole
+
+
+def check_steps(config: Any, least: Mapping[str, int]) -> None:
+    """Raises unless these fields are whole numbers, and sets them to plain integers.
+
+    Raises:
+        TypeError: a field is no whole number.
+        ValueError: a field is too small.
+    """
+    for name, minimum in least.items():
+        object.__setattr__(config, name, whole(name, getattr(config, name), minimum))
+
+
+def check_number(name: str, value: Any, *, most: float = math.inf) -> float:
+    """The argument as a float.
+
+    Raises:
+        TypeError: it is no number.
+        ValueError: it is negative, too large or not finite.
+    """
+    found = number(name, value)
+    if not (0 <= found <= most and math.isfinite(found)):
+        bounds = "0 or more" if math.isinf(most) else f"a number from 0 to {most:g}"
+        raise ValueError(f"{name} is {found:g}; expected {bounds}")
+    return found
+
+
+def check_coherences(values: Any) -> tuple[float, ...]:
+    """The coherences as a tuple of floats.
+
+    Raises:
+        TypeError: they are no tuple of numbers.
+        ValueError: there is none, or one is not in 0 to 100.
+    """
+    if not isinstance(values, tuple | list):
+        raise TypeError(f"coherences is {described(values)}; expected a tuple of numbers")
+    if not values:
+        raise ValueError("coherences is empty; expected one number or more, such as (51.2,)")
+    return tuple(check_number("coherences", each, most=100) for each in values)
+
+
+GameState = TypeVar("GameState")
+
+
+class MemoryTask(SingleGame[GameState]):
+    """A game of one trial that needs memory, with known returns.
+
+    An episode is one trial. All returns are undiscounted.
+    """
+
+    @property
+    @abstractmethod
+    def best_return(self) -> float:
+        """The best mean return of any policy; exact."""
+
+    @property
+    @abstractmethod
+    def memoryless_return(self) -> float:
+        """The best mean return of a memoryless policy; exact."""
+
 
 ABORTED = -0.1
 """Reward of a choice while the player should fixate."""
 
 
 class TrialState(eqx.Module):
-    """A trial between two actions.
+    """A trial between two actions."""
 
-    Attributes:
-        trial: what was drawn for it.
-        step: number of actions since it began.
-        noise: standard normal numbers, one for each number that is seen.
-    """
-
-    trial: PyTree[Array]
-    step: Int32[Array, "*batch"]
+    trial: PyTree[Array]  #: What was drawn for it.
+    step: Int32[Array, "*batch"]  #: Number of actions since it began.
+    #: Standard normal numbers, one for each number that is seen.
     noise: Float32[Array, "*batch seen"]
 
 
@@ -72,9 +128,7 @@ class ChoiceTask(MemoryTask[TrialState]):
     ) -> tuple[Float32[Array, " seen"], Bool[Array, " seen"]]:
         """The observation in a period without noise, and which of its numbers have noise.
 
-        Args:
-            trial: what was drawn.
-            period: number of the period, from 0; the number of periods after the last.
+        Periods count from 0; after the last one, it is the number of periods.
         """
 
     @abstractmethod
@@ -139,11 +193,6 @@ def chance_to_see(difference: float, steps: int, noise: float) -> float:
 
     The best guess adds up what is seen. Both numbers have noise, so a step's difference has the
     variance of both.
-
-    Args:
-        difference: between the means of the numbers, 0 or more.
-        steps: how often they are seen.
-        noise: standard deviation of the noise on each.
     """
     if difference == 0:
         return 0.5

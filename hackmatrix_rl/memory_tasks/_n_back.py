@@ -9,26 +9,21 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float32, Int32, Key
 
 from hackmatrix_rl.env import Played
-from hackmatrix_rl.memory_tasks._checks import check_steps
-from hackmatrix_rl.memory_tasks._memory_task import MemoryTask
+from hackmatrix_rl.memory_tasks._choice_task import MemoryTask, check_steps
 
 
 @dataclass(frozen=True)
 class NBackConfig:
     """The sizes of n-back.
 
-    Attributes:
-        back: how many steps ago, 1 or more.
-        symbols: number of symbols, 2 or more.
-        scored: number of answers that count, 1 or more. As many steps as `back` come before.
-
     Raises:
         TypeError: a field is no whole number.
         ValueError: a field is too small.
     """
 
-    back: int = 2
-    symbols: int = 4
+    back: int = 2  #: How many steps ago, 1 or more.
+    symbols: int = 4  #: Number of symbols, 2 or more.
+    #: Number of answers that count, 1 or more. As many steps as `back` come before.
     scored: int = 18
 
     def __post_init__(self) -> None:
@@ -36,15 +31,11 @@ class NBackConfig:
 
 
 class NBackState(eqx.Module):
-    """An episode between two answers.
+    """An episode between two answers."""
 
-    Attributes:
-        shown: the last symbols; the first of them is the one to compare with, the last is seen.
-        step: number of answers given.
-    """
-
+    #: The last symbols; the first of them is the one to compare with, the last is seen.
     shown: Int32[Array, "*batch newest"]
-    step: Int32[Array, "*batch"]
+    step: Int32[Array, "*batch"]  #: Number of answers given.
 
 
 @final
@@ -57,11 +48,9 @@ class NBack(MemoryTask[NBackState]):
 
     Source: Kirchner 1958, "Age differences in short-term retention of rapidly changing
     information".
-
-    Attributes:
-        config: the sizes.
     """
 
+    #: The sizes.
     config: NBackConfig = eqx.field(static=True, default=NBackConfig())
 
     @property

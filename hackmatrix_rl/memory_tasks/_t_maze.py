@@ -9,9 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, Int32, Key
 
 from hackmatrix_rl.env import Played
-from hackmatrix_rl.memory_tasks._checks import check_steps
-from hackmatrix_rl.memory_tasks._choice_task import ABORTED
-from hackmatrix_rl.memory_tasks._memory_task import MemoryTask
+from hackmatrix_rl.memory_tasks._choice_task import ABORTED, MemoryTask, check_steps
 
 FORWARD, LEFT, RIGHT = 0, 1, 2
 """The actions."""
@@ -36,15 +34,11 @@ class TMazeConfig:
 
 
 class TMazeState(eqx.Module):
-    """Where the player is, and where the goal is.
+    """Where the player is, and where the goal is."""
 
-    Attributes:
-        cell: number of the cell, from 0 at the sign; `corridor` at the junction.
-        right: whether the goal is on the right.
-    """
-
+    #: Number of the cell, from 0 at the sign; `corridor` at the junction.
     cell: Int32[Array, "*batch"]
-    right: Bool[Array, "*batch"]
+    right: Bool[Array, "*batch"]  #: Whether the goal is on the right.
 
 
 @final
@@ -59,11 +53,9 @@ class TMaze(MemoryTask[TMazeState]):
 
     Source: Bakker 2002, "Reinforcement learning with long short-term memory", here with a goal of 1
     instead of 4.
-
-    Attributes:
-        config: the size.
     """
 
+    #: The sizes.
     config: TMazeConfig = eqx.field(static=True, default=TMazeConfig())
 
     @property

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hackmatrix_rl.evaluation import Verdict, judge
-from hackmatrix_rl.evaluation._verdict import mean_over_seeds
+from hackmatrix_rl.evaluation._estimate import mean_over_seeds
 
 
 def seeds(*means, spread=0.0, episodes=4):

@@ -21,7 +21,7 @@ from game.statistics import deviations
 from hackmatrix_rl.batching import Chance, below
 from hackmatrix_rl.game import NUM_CELLS, CellSet, EnemyType, from_arrays, to_arrays
 from hackmatrix_rl.game import _enemy_turn as turns
-from hackmatrix_rl.game import _spawning as spawning
+from hackmatrix_rl.game import _slots as spawning
 
 DRAWS = 110
 WAIT = 10

@@ -25,7 +25,7 @@ from hackmatrix_rl.checkpoints import (
     read_arrays,
 )
 from hackmatrix_rl.checkpoints._manifest import damage
-from hackmatrix_rl.checkpoints._names import LONGEST
+from hackmatrix_rl.checkpoints._metadata import LONGEST
 from hackmatrix_rl.cli._main import _COMMANDS
 from hackmatrix_rl.config import make_config
 from hackmatrix_rl.env import clique_identity

@@ -1,0 +1,296 @@
+"""NeuroGym's tasks: two decisions about noisy stimuli, and a delayed match to sample."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float32, Int32, Key
+
+from hackmatrix_rl.memory_tasks._choice_task import (
+    ChoiceTask,
+    chance_to_see,
+    check_coherences,
+    check_number,
+    check_steps,
+)
+
+
+class _PeriodsTask(ChoiceTask):
+    """A task whose periods and noise are fields of its config."""
+
+    PERIODS: ClassVar[tuple[str, ...]]
+
+    config: eqx.AbstractVar[Any]
+
+    @final
+    @property
+    def periods(self) -> tuple[int, ...]:
+        """The steps of each period of `PERIODS`."""
+        return tuple(getattr(self.config, name) for name in self.PERIODS)
+
+    @final
+    @property
+    def noise(self) -> float:
+        """The noise of the config."""
+        return float(self.config.noise)
+
+
+@dataclass(frozen=True)
+class PerceptualConfig:
+    """The periods of perceptual decision making, in steps, and how hard it is.
+
+    The defaults are NeuroGym's at 100 ms a step, without its noise of 0.1.
+
+    Raises:
+        TypeError: a field has the wrong type.
+        ValueError: a field is out of range.
+    """
+
+    fixation: int = 1  #: Nothing is shown, 1 or more.
+    stimulus: int = 20  #: The stimuli are shown, 1 or more.
+    delay: int = 0  #: Nothing is shown, 0 or more.
+    decision: int = 1  #: The player chooses, 1 or more.
+    #: How far the stimuli are apart, in percent; each trial draws one of them.
+    coherences: tuple[float, ...] = (0.0, 6.4, 12.8, 25.6, 51.2)
+    noise: float = 0.0  #: Standard deviation on each stimulus, in each step; 0 or more.
+
+    def __post_init__(self) -> None:
+        check_steps(self, {"fixation": 1, "stimulus": 1, "delay": 0, "decision": 1})
+        object.__setattr__(self, "coherences", check_coherences(self.coherences))
+        object.__setattr__(self, "noise", check_number("noise", self.noise))
+
+
+class PerceptualTrial(eqx.Module):
+    """The random variables of a trial."""
+
+    stronger: Int32[Array, "*batch"]  #: Number of the stronger stimulus, 0 or 1.
+    coherence: Float32[Array, "*batch"]  #: How far the stimuli are apart, in percent.
+
+
+@final
+class PerceptualDecision(_PeriodsTask):
+    """Two stimuli with noise: choice 1 says that the first is stronger, 2 the second.
+
+    Seen are whether to fixate, which ends with the decision, and the stimuli, which are 0.5 plus
+    and minus half the coherence.
+
+    Source: Britten et al. 1992, "The analysis of visual motion: a comparison of neuronal and
+    psychophysical performance"; NeuroGym's `PerceptualDecisionMaking-v0`.
+    """
+
+    PERIODS = ("fixation", "stimulus", "delay", "decision")
+
+    #: Periods, coherences, noise.
+    config: PerceptualConfig = eqx.field(static=True, default=PerceptualConfig())
+
+    @property
+    def seen(self) -> int:
+        """The length of the observation: fixation, and two stimuli."""
+        return 3
+
+    @property
+    def best_return(self) -> float:
+        """The probability of seeing the stronger stimulus, a mean over the coherences."""
+        return mean_chance_to_see(self.config.coherences, self.config.stimulus, self.noise)
+
+    def draw(self, *, key: Key[Array, ""]) -> PerceptualTrial:
+        """A trial with a uniform stronger stimulus and a uniform coherence."""
+        stronger_key, coherence_key = jax.random.split(key)
+        return PerceptualTrial(
+            jax.random.randint(stronger_key, (), 0, 2),
+            jax.random.choice(coherence_key, jnp.asarray(self.config.coherences, jnp.float32)),
+        )
+
+    def show(
+        self, trial: PerceptualTrial, period: Int32[Array, ""]
+    ) -> tuple[Float32[Array, " seen"], Bool[Array, " seen"]]:
+        """The stimuli in their period, with noise on them."""
+        shows = period == 1
+        stimuli = jnp.where(shows, two_stimuli(trial.stronger, trial.coherence), 0.0)
+        fixate = (period < 3).astype(jnp.float32)
+        return jnp.concatenate([fixate[None], stimuli]), shows & jnp.asarray([False, True, True])
+
+    def answer(self, trial: PerceptualTrial) -> Int32[Array, ""]:
+        """The number of the stronger stimulus, from 1."""
+        return trial.stronger + 1
+
+
+def two_stimuli(
+    stronger: Int32[Array, ""], coherence: Float32[Array, ""]
+) -> Float32[Array, " two"]:
+    """Two stimuli without noise."""
+    return 0.5 + jnp.where(jnp.arange(2) == stronger, coherence, -coherence) / 200.0
+
+
+def mean_chance_to_see(coherences: tuple[float, ...], steps: int, noise: float) -> float:
+    """The probability of seeing which of two stimuli is stronger, a mean over coherences."""
+    chances = [chance_to_see(each / 100, steps, noise) for each in coherences]
+    return sum(chances) / len(chances)
+
+
+@dataclass(frozen=True)
+class ContextConfig(PerceptualConfig):
+    """The periods of context-dependent decision making, in steps, and how hard it is.
+
+    The fields are those of `PerceptualConfig`. The cue is always shown; each pair of a trial draws
+    one of the coherences. The defaults are NeuroGym's at 100 ms a step, without its noise of 0.1.
+    Its delay is random: 600 ms are the mean before bounds.
+    """
+
+    fixation: int = 3
+    stimulus: int = 7
+    delay: int = 6
+    coherences: tuple[float, ...] = (5.0, 15.0, 50.0)
+
+
+class ContextTrial(eqx.Module):
+    """The random variables of a trial."""
+
+    context: Int32[Array, "*batch"]  #: Number of the pair that counts, 0 or 1.
+    stronger: Int32[Array, "*batch two"]  #: Number of the stronger stimulus of each pair, 0 or 1.
+    #: How far the stimuli of each pair are apart, in percent.
+    coherence: Float32[Array, "*batch two"]
+
+
+@final
+class ContextDecision(_PeriodsTask):
+    """Two pairs of stimuli, and a cue: which stimulus of the pair that counts is stronger?
+
+    Choice 1 says the first of them, 2 the second.
+
+    Seen are whether to fixate, which ends with the decision, the first pair, the second pair, and
+    the cue: two numbers, one of which is 1 during the whole trial. Only the pairs have noise.
+
+    Source: Mante et al. 2013, "Context-dependent computation by recurrent dynamics in prefrontal
+    cortex"; NeuroGym's `ContextDecisionMaking-v0`.
+    """
+
+    PERIODS = ("fixation", "stimulus", "delay", "decision")
+
+    #: Periods, coherences, noise.
+    config: ContextConfig = eqx.field(static=True, default=ContextConfig())
+
+    @property
+    def seen(self) -> int:
+        """The length of the observation: fixation, two pairs, and the cue."""
+        return 7
+
+    @property
+    def best_return(self) -> float:
+        """The probability of seeing the stronger stimulus, a mean over the coherences."""
+        return mean_chance_to_see(self.config.coherences, self.config.stimulus, self.noise)
+
+    def draw(self, *, key: Key[Array, ""]) -> ContextTrial:
+        """A trial with independent, uniform variables."""
+        context_key, stronger_key, coherence_key = jax.random.split(key, 3)
+        choices = jnp.asarray(self.config.coherences, jnp.float32)
+        return ContextTrial(
+            jax.random.randint(context_key, (), 0, 2),
+            jax.random.randint(stronger_key, (2,), 0, 2),
+            jax.random.choice(coherence_key, choices, (2,)),
+        )
+
+    def show(
+        self, trial: ContextTrial, period: Int32[Array, ""]
+    ) -> tuple[Float32[Array, " seen"], Bool[Array, " seen"]]:
+        """The cue always, the stimuli in their period, with noise on them."""
+        shows = period == 1
+        pairs = jax.vmap(two_stimuli)(trial.stronger, trial.coherence).ravel()
+        shown = jnp.concatenate(
+            [
+                (period < 3).astype(jnp.float32)[None],
+                jnp.where(shows, pairs, 0.0),
+                (jnp.arange(2) == trial.context).astype(jnp.float32),
+            ]
+        )
+        return shown, shows & (jnp.arange(7) > 0) & (jnp.arange(7) < 5)
+
+    def answer(self, trial: ContextTrial) -> Int32[Array, ""]:
+        """The number of the stronger stimulus of the pair that counts, from 1."""
+        return trial.stronger[trial.context] + 1
+
+
+@dataclass(frozen=True)
+class DelayedMatchConfig:
+    """The periods of a delayed match to sample, in steps, and its noise.
+
+    The defaults are NeuroGym's at 100 ms a step, without its noise of 0.1.
+
+    Raises:
+        TypeError: a field has the wrong type.
+        ValueError: a field is out of range.
+    """
+
+    fixation: int = 3  #: Nothing is shown, 1 or more.
+    sample: int = 5  #: The sample is shown, 1 or more.
+    delay: int = 10  #: Nothing is shown, 0 or more.
+    test: int = 5  #: The test is shown, 1 or more.
+    decision: int = 9  #: The player chooses, 1 or more.
+    #: Standard deviation on each stimulus, in each step of sample and test; 0 or more.
+    noise: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_steps(self, {"fixation": 1, "sample": 1, "delay": 0, "test": 1, "decision": 1})
+        object.__setattr__(self, "noise", check_number("noise", self.noise))
+
+
+class MatchTrial(eqx.Module):
+    """The random variables of a trial."""
+
+    sample: Int32[Array, "*batch"]  #: Number of the stimulus, 0 or 1.
+    matches: Bool[Array, "*batch"]  #: Whether the test is the same stimulus.
+
+
+@final
+class DelayedMatch(_PeriodsTask):
+    """A sample, a delay, a test: choice 1 says that they are the same, 2 that they are not.
+
+    Seen are whether to fixate, and two stimuli, one of which is 1.
+
+    Source: Miller, Erickson and Desimone 1996, "Neural mechanisms of visual working memory in
+    prefrontal cortex of the macaque"; NeuroGym's `DelayMatchSample-v0`.
+    """
+
+    PERIODS = ("fixation", "sample", "delay", "test", "decision")
+
+    #: Periods, noise.
+    config: DelayedMatchConfig = eqx.field(static=True, default=DelayedMatchConfig())
+
+    @property
+    def seen(self) -> int:
+        """The length of the observation: fixation, and two stimuli."""
+        return 3
+
+    @property
+    def best_return(self) -> float:
+        """The probability of being right about both stimuli, or wrong about both."""
+        sample, test = (
+            chance_to_see(1.0, steps, self.noise)
+            for steps in (self.config.sample, self.config.test)
+        )
+        return sample * test + (1 - sample) * (1 - test)
+
+    def draw(self, *, key: Key[Array, ""]) -> MatchTrial:
+        """A trial with a uniform sample and a match with probability 1/2."""
+        sample_key, match_key = jax.random.split(key)
+        return MatchTrial(
+            jax.random.randint(sample_key, (), 0, 2), jax.random.bernoulli(match_key, 0.5)
+        )
+
+    def show(
+        self, trial: MatchTrial, period: Int32[Array, ""]
+    ) -> tuple[Float32[Array, " seen"], Bool[Array, " seen"]]:
+        """The stimuli in the periods of sample and test, with noise on them."""
+        tested = jnp.where(trial.matches, trial.sample, 1 - trial.sample)
+        shows = (period == 1) | (period == 3)
+        which = jnp.where(period == 1, trial.sample, tested)
+        stimuli = shows & (jnp.arange(2) == which)
+        fixate = period < 4
+        shown = jnp.concatenate([fixate[None], stimuli]).astype(jnp.float32)
+        return shown, shows & jnp.asarray([False, True, True])
+
+    def answer(self, trial: MatchTrial) -> Int32[Array, ""]:
+        """1 for a match, 2 for none."""
+        return jnp.where(trial.matches, jnp.int32(1), jnp.int32(2))
