@@ -14,17 +14,16 @@ from hackmatrix_rl.runs._folder import (
 )
 from hackmatrix_rl.runs._launch import Launch, launch
 from hackmatrix_rl.runs._lock import RunLock
-from hackmatrix_rl.runs._memory_estimate import estimate_memory
+from hackmatrix_rl.runs._open_sinks import send_summary
 from hackmatrix_rl.runs._plan import make_plan
 from hackmatrix_rl.runs._players import find_player
-from hackmatrix_rl.runs._preflight import check_played, preflight
+from hackmatrix_rl.runs._preflight import check_played, estimate_memory, preflight
 from hackmatrix_rl.runs._replaying import ReplayWriter
 from hackmatrix_rl.runs._report import report_of
 from hackmatrix_rl.runs._resume import ResumableRun, find_resumable_run
 from hackmatrix_rl.runs._run import RunResult, run
 from hackmatrix_rl.runs._verify_resume import ProofError, ResumeProof, verify_resume
 from hackmatrix_rl.runs._versions import versions
-from hackmatrix_rl.runs._wandb_summary import send_summary
 
 __all__ = [
     "Comparison",

@@ -10,7 +10,7 @@ from hackmatrix_rl.agent import CollectorState, Constant, Schedule, ValueScale, 
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.algorithms.imitation._buffer import Buffer, Labelled
 from hackmatrix_rl.algorithms.imitation._labelling import Labelling, Teaching
-from hackmatrix_rl.algorithms.imitation._metrics import (
+from hackmatrix_rl.algorithms.imitation._loss import (
     Agreement,
     ImitationMetrics,
     Kinds,

@@ -14,6 +14,8 @@ from hackmatrix_rl.agent import (
     AdvantageEstimator,
     Batch,
     Collector,
+    CollectorState,
+    LossMetrics,
     Schedule,
     ValueScale,
     at,
@@ -33,14 +35,13 @@ from hackmatrix_rl.algorithms.ppo._arguments import (
     target_kl_of,
 )
 from hackmatrix_rl.algorithms.ppo._learning_only import empty_rollout
-from hackmatrix_rl.algorithms.ppo._metrics import auxiliary_means
-from hackmatrix_rl.algorithms.ppo._state import PPOState
 from hackmatrix_rl.algorithms.ppo._teacher import check_teacher, teacher_log_probs
 from hackmatrix_rl.env import Environment, check_is_environment, check_shapes, env_keys
 from hackmatrix_rl.errors import is_ours
 from hackmatrix_rl.system import bytes_of
 from hackmatrix_rl.training import (
     Algorithm,
+    AlgorithmState,
     CompiledEnvironment,
     Counter,
     Dispatch,
@@ -57,6 +58,44 @@ from hackmatrix_rl.training import (
     state_shardings,
 )
 from hackmatrix_rl.training.sharding import ShardedCollector
+
+
+class PPOState(AlgorithmState):
+    """The training state of PPO.
+
+    Attributes:
+        learner: the policy and everything that changes with it.
+        actors: the environments, between two rollouts.
+        key: constant; every draw of the learner is a function of it and of `update`.
+        update: number of updates done.
+        env_steps: number of environment steps taken, over all environments.
+        teacher: the policy that the KL term of the loss holds on to: the one that training began
+            with. It never changes. `None` without such a term.
+    """
+
+    learner: Learner
+    actors: CollectorState
+    key: Key[Array, ""]
+    update: Int32[Array, ""]
+    env_steps: Counter
+    teacher: ActorCritic | None = None
+
+
+def auxiliary_means(losses: LossMetrics) -> dict[str, float]:
+    """The parts of the auxiliary loss, averaged over the minibatches that compute them.
+
+    Args:
+        losses: sums over minibatches, on the host.
+    """
+    auxiliary = losses.auxiliary
+    if auxiliary is None or not float(auxiliary.due):
+        return {}
+    parts = {
+        "aux_terms_loss": auxiliary.terms,
+        "aux_end_loss": auxiliary.terminated,
+        **({} if auxiliary.won is None else {"aux_win_loss": auxiliary.won}),
+    }
+    return {name: float(total) / float(auxiliary.due) for name, total in parts.items()}
 
 
 class PPO(Algorithm[PPOState]):

@@ -1,4 +1,4 @@
-"""The gradient steps of an update of Q-learning."""
+"""How R2D2 learns: the loss of sequences, and the gradient steps of an update."""
 
 from dataclasses import replace
 from typing import Any
@@ -6,15 +6,137 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float32, Int32, Key
+from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
 
-from hackmatrix_rl.agent.networks import ActorCritic
+from hackmatrix_rl.agent import QLosses, ValueScale, value_of
+from hackmatrix_rl.agent.networks import ActorCritic, Evaluator, evaluator_of
+from hackmatrix_rl.algorithms.r2d2._acting import Steps
 from hackmatrix_rl.algorithms.r2d2._buffer import Buffer, Sample, with_priorities
-from hackmatrix_rl.algorithms.r2d2._loss import SequenceLoss
+from hackmatrix_rl.algorithms.r2d2._q_values import double_q, memory_after, n_step_returns, unroll_q
 from hackmatrix_rl.algorithms.r2d2._sampling import Sampling
 from hackmatrix_rl.algorithms.r2d2._sizes import Sizes
-from hackmatrix_rl.training import GradientStep, Learner, StepReport, scan_and_sum
+from hackmatrix_rl.training import GradientStep, Learner, StepReport, mean_weights, scan_and_sum
 from hackmatrix_rl.training.sharding import on_each_device
+
+
+class SequenceLoss(eqx.Module):
+    """Squared errors of Q-values over whole sequences, all of them at once.
+
+    Source: Kapturowski et al. 2019, "Recurrent experience replay in distributed reinforcement
+    learning".
+
+    Attributes:
+        sampling: makes priorities of the errors.
+        gamma: discount of a step.
+        n_step: number of rewards in a target.
+        burn_in: steps at the start of a sequence that only make the memory.
+        dueling: see `q_values`.
+    """
+
+    sampling: Sampling
+    gamma: float = eqx.field(static=True)
+    n_step: int = eqx.field(static=True)
+    burn_in: int = eqx.field(static=True)
+    dueling: bool = eqx.field(static=True)
+
+    def prepare(self, sample: Sample) -> tuple["SequenceLoss", Sample]:
+        """Weights over the whole sample: the largest is 1, and the mean is over what is valid."""
+        weight = jnp.where(sample.valid > 0, sample.weight, 0.0)
+        largest = jnp.max(weight)
+        weight = weight / jnp.where(largest > 0, largest, 1.0)
+        return self, replace(sample, weight=weight, valid=mean_weights(sample.valid))
+
+    def __call__(
+        self,
+        policy: ActorCritic | Evaluator,
+        sample: Sample,
+        target: ActorCritic,
+        scale: ValueScale,
+    ) -> tuple[Float32[Array, ""], QLosses, Float32[Array, " sequences"] | None]:
+        """The weighted mean over the sequences; one that is not valid adds nothing.
+
+        Args:
+            policy: the network that learns.
+            sample: sequences of `burn_in` steps, those to learn from, and `n_step` more.
+            target: the target network.
+            scale: the units of both.
+
+        Returns:
+            The mean, the metrics, and the new priority of each sequence.
+        """
+        steps: Steps = jax.tree.map(lambda leaf: jnp.swapaxes(leaf, 0, 1), sample.steps)
+        error, value, wanted = self.errors(policy, target, scale, steps, sample.carry)
+        losses = QLosses(
+            q_loss=0.5 * jnp.mean(error**2, axis=0),
+            td_error=jnp.mean(jnp.abs(error), axis=0),
+            q_value=jnp.mean(scale.denormalize(value), axis=0),
+            q_target=jnp.mean(wanted, axis=0),
+        )
+        mean = jnp.mean(sample.valid * sample.weight * losses.q_loss)
+        means = jax.tree.map(lambda leaf: jnp.mean(sample.valid * leaf), losses)
+        return mean, means, self.sampling.priority(error)
+
+    def errors(
+        self,
+        policy: ActorCritic | Evaluator,
+        target: ActorCritic,
+        scale: ValueScale,
+        steps: Steps,
+        carry: PyTree[Array],
+    ) -> tuple[
+        Float32[Array, "time sequences"],
+        Float32[Array, "time sequences"],
+        Float32[Array, "time sequences"],
+    ]:
+        """The TD errors after burn-in.
+
+        Args:
+            policy: the network that learns.
+            target: the target network.
+            scale: the units of both.
+            steps: each leaf `[window, sequences, ...]`.
+            carry: the memory before the first step; each leaf `[sequences, ...]`.
+
+        Returns:
+            The errors and the Q-values of the actions that were taken, in units of the network;
+            and the targets, in units of reward.
+        """
+        before: Steps = jax.tree.map(lambda leaf: leaf[: self.burn_in], steps)
+        here: Steps = jax.tree.map(lambda leaf: leaf[self.burn_in :], steps)
+        last = None if here.last is None else here.last.observation
+
+        def look(network: ActorCritic | Evaluator) -> tuple[Array, Array | None]:
+            # Each network makes a memory of its own of the same steps.
+            evaluator = evaluator_of(network)
+            memory = memory_after(evaluator.policy, before.observation, carry, before.done)
+            return unroll_q(
+                evaluator.policy,
+                here.observation,
+                last,
+                memory,
+                here.done,
+                dueling=self.dueling,
+                recompute=getattr(evaluator, "recompute", False),
+            )
+
+        (online, online_last), (other, other_last) = look(policy), look(target)
+        last_value = None
+        if here.last is not None and online_last is not None and other_last is not None:
+            last_value = double_q(online_last, other_last, here.last.mask, scale)
+        wanted = jax.lax.stop_gradient(
+            n_step_returns(
+                here.reward,
+                here.terminated,
+                here.truncated,
+                double_q(online, other, here.mask, scale),
+                last_value,
+                gamma=self.gamma,
+                n_step=self.n_step,
+            )
+        )
+        learned = wanted.shape[0]
+        value = value_of(online[:learned], here.action[:learned])
+        return scale.normalize(wanted) - value, value, wanted
 
 
 class LearnerState(eqx.Module):

@@ -1,5 +1,6 @@
-"""Q-values of a network, over one step or over whole sequences."""
+"""Q-values: their units, their targets, and those of a network over sequences."""
 
+import math
 from typing import Any
 
 import equinox as eqx
@@ -7,12 +8,112 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, PyTree
 
+from hackmatrix_rl.agent import ValueScale, best_action, value_of
 from hackmatrix_rl.agent.networks import (
     ActorCritic,
     RecurrentActorCritic,
     reset_carry,
     unroll_steps,
 )
+from hackmatrix_rl.errors import number
+
+
+class SquareRootScale(ValueScale):
+    """Nearly a square root: `sign(x) (sqrt(|x| + 1) - 1) + epsilon x`.
+
+    Large returns change the network less, and nothing has to be known of their size.
+
+    Source: Pohlen et al. 2018, "Observe and look further: achieving consistent performance on
+    Atari".
+
+    Attributes:
+        epsilon: the part that stays linear, 0 or more. It keeps the inverse from growing fast.
+
+    Raises:
+        TypeError: `epsilon` is no number.
+        ValueError: `epsilon` is negative or not finite.
+    """
+
+    epsilon: float = eqx.field(static=True, default=1e-3)
+
+    def __check_init__(self) -> None:
+        number("epsilon", self.epsilon)
+        if not (self.epsilon >= 0 and math.isfinite(self.epsilon)):
+            raise ValueError(f"epsilon must be 0 or more, not {self.epsilon}")
+
+    def normalize(self, value: Float32[Array, "*shape"]) -> Float32[Array, "*shape"]:
+        """From units of reward to units of the network."""
+        root = jnp.sign(value) * (jnp.sqrt(jnp.abs(value) + 1.0) - 1.0)
+        return root + self.epsilon * value
+
+    def denormalize(self, value: Float32[Array, "*shape"]) -> Float32[Array, "*shape"]:
+        """From units of the network to units of reward."""
+        shifted = jnp.abs(value) + 1.0 + self.epsilon
+        # The usual form, (sqrt(1 + 4 epsilon shifted) - 1) / (2 epsilon), loses most digits in
+        # float32: its difference is of two numbers that are nearly 1.
+        root = 2.0 * shifted / (jnp.sqrt(1.0 + 4.0 * self.epsilon * shifted) + 1.0)
+        return jnp.sign(value) * (root - 1.0) * (root + 1.0)
+
+    def update(self, targets: Float32[Array, "*shape"]) -> "SquareRootScale":
+        """The same scale: it has no statistics."""
+        return self
+
+
+def double_q(
+    online: Float32[Array, "time batch num_actions"],
+    target: Float32[Array, "time batch num_actions"],
+    mask: Bool[Array, "time batch num_actions"],
+    scale: ValueScale,
+) -> Float32[Array, "time batch"]:
+    """Double-Q values of positions, in units of reward.
+
+    Source: van Hasselt et al. 2016, "Deep reinforcement learning with double Q-learning".
+
+    Args:
+        online: Q-values of the network that learns; it chooses among the legal actions.
+        target: Q-values of the target network; it judges the choice.
+        mask: the legal actions.
+        scale: the units of both.
+    """
+    return scale.denormalize(value_of(target, best_action(online, mask)))
+
+
+def n_step_returns(
+    reward: Float32[Array, "time batch"],
+    terminated: Bool[Array, "time batch"],
+    truncated: Bool[Array, "time batch"],
+    value: Float32[Array, "time batch"],
+    last_value: Float32[Array, "time batch"] | None,
+    *,
+    gamma: float,
+    n_step: int,
+) -> Float32[Array, "fewer batch"]:
+    """N-step returns: discounted rewards of `n_step` steps, and a bootstrap value.
+
+    Within an episode, the value is that of the position `n_step` later. Where a limit cuts the
+    episode before, it is that of the episode's last position. Where the rules end it, nothing
+    follows. Nothing comes from the next episode.
+
+    Args:
+        reward: of each step.
+        terminated: the rules ended the episode with this step.
+        truncated: a limit cut the episode after this step.
+        value: of each step's position, in units of reward.
+        last_value: of the position that each step led to, before any reset; `None` if no episode
+            is truncated.
+        gamma: discount.
+        n_step: number of rewards.
+
+    Returns:
+        The returns of all steps but the last `n_step`.
+    """
+    cut = jnp.zeros_like(value) if last_value is None else last_value
+    found = value
+    for _ in range(n_step):
+        some = found.shape[0] - 1
+        onwards = jnp.where(truncated[:some], cut[:some], found[1:])
+        found = reward[:some] + gamma * jnp.where(terminated[:some], 0.0, onwards)
+    return found
 
 
 def q_values(

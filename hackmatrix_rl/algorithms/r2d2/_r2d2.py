@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import optax
 from jax.sharding import Mesh, NamedSharding
-from jaxtyping import Array, Key, PyTree
+from jaxtyping import Array, Int32, Key, PyTree
 
 from hackmatrix_rl.agent import (
     CollectorState,
@@ -24,26 +24,60 @@ from hackmatrix_rl.agent.networks import ActorCritic, rematerialized
 from hackmatrix_rl.agent.precision import FLOAT32, PrecisionPolicy
 from hackmatrix_rl.algorithms.r2d2._acting import EpsilonGreedy, NewSteps, play_steps
 from hackmatrix_rl.algorithms.r2d2._buffer import Buffer
-from hackmatrix_rl.algorithms.r2d2._learning import LearnerState, LearnFromSequences
-from hackmatrix_rl.algorithms.r2d2._loss import SequenceLoss
+from hackmatrix_rl.algorithms.r2d2._learning import LearnerState, LearnFromSequences, SequenceLoss
+from hackmatrix_rl.algorithms.r2d2._q_values import SquareRootScale
 from hackmatrix_rl.algorithms.r2d2._sampling import Sampling, Uniform
 from hackmatrix_rl.algorithms.r2d2._sizes import Sizes
-from hackmatrix_rl.algorithms.r2d2._state import ActorsAndSteps, R2D2State
-from hackmatrix_rl.algorithms.r2d2._value_scale import SquareRootScale
 from hackmatrix_rl.env import Environment, check_shapes, env_keys
 from hackmatrix_rl.errors import ArgumentError, instance, number, truth
 from hackmatrix_rl.system import available_memory, bytes_of, format_bytes
 from hackmatrix_rl.training import (
     Algorithm,
+    AlgorithmState,
     Counter,
     Dispatch,
     GradientStep,
+    Learner,
     Metrics,
     UpdateReport,
     optimizer_of,
     state_shardings,
 )
 from hackmatrix_rl.training.sharding import BY_ENVIRONMENT, on_each_device, specs_of
+
+
+class ActorsAndSteps(eqx.Module):
+    """The environments between two updates, and their newest steps.
+
+    Attributes:
+        collector: the environments, and the memory of the network in each.
+        buffer: their steps.
+    """
+
+    collector: CollectorState
+    buffer: Buffer
+
+
+class R2D2State(AlgorithmState):
+    """The training state of R2D2.
+
+    Attributes:
+        learner: the network and everything that changes with it.
+        target: the target network: what the network was some gradient steps ago.
+        actors: the environments and the buffer.
+        gradient_steps: number of gradient steps taken.
+        key: constant; every draw of the learner is a function of it and of `update`.
+        update: number of updates done.
+        env_steps: number of environment steps taken, over all environments.
+    """
+
+    learner: Learner
+    target: ActorCritic
+    actors: ActorsAndSteps
+    gradient_steps: Int32[Array, ""]
+    key: Key[Array, ""]
+    update: Int32[Array, ""]
+    env_steps: Counter
 
 
 class R2D2(Algorithm[R2D2State]):

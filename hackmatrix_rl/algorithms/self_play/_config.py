@@ -12,10 +12,9 @@ from jaxtyping import Array, Key
 from hackmatrix_rl.agent import Schedule, ValueScale
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.agent.precision import PrecisionPolicy
-from hackmatrix_rl.algorithms.self_play._loss import SearchLoss
+from hackmatrix_rl.algorithms.self_play._learning import SearchLoss, Sizes
 from hackmatrix_rl.algorithms.self_play._search import Search
 from hackmatrix_rl.algorithms.self_play._self_play import SelfPlay
-from hackmatrix_rl.algorithms.self_play._sizes import Sizes
 from hackmatrix_rl.clique import FULL_BOARDS, CliqueConfig, FullBoard
 from hackmatrix_rl.config import (
     COUNTED,

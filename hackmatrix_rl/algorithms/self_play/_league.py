@@ -1,18 +1,91 @@
-"""A league: everyone plays everyone."""
+"""A league, in which everyone plays everyone, and its Elo ratings."""
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
 import jax
+import numpy as np
 from jaxtyping import Array, Key
 
-from hackmatrix_rl.algorithms.self_play._elo import ratings
-from hackmatrix_rl.algorithms.self_play._match import MatchResult, match
-from hackmatrix_rl.algorithms.self_play._players import BoardPlayer
+from hackmatrix_rl.algorithms.self_play._match import BoardPlayer, MatchResult, match
 from hackmatrix_rl.env import SingleGame
 from hackmatrix_rl.evaluation import Estimate
+
+SCALE = 400 / math.log(10)
+"""Elo points of one unit in the logarithm of the odds."""
+_Z = 1.959964  # two-sided 95%
+_ROUNDS = 100
+
+
+def ratings(
+    results: Mapping[tuple[str, str], MatchResult], *, prior_games: float = 1.0
+) -> dict[str, Estimate]:
+    """The most likely Elo rating of each player, with a 95% interval; their mean is 0.
+
+    The expected score of a player is `1 / (1 + 10^(-d/400))` with d the difference of the ratings.
+    A draw counts as half a win and half a loss. The interval follows from the curvature of the
+    likelihood, so it knows nothing of players who beat each other in a circle.
+
+    Source: Elo 1978, "The rating of chessplayers, past and present"; Bradley and Terry 1952, "Rank
+    analysis of incomplete block designs".
+
+    Args:
+        results: by the names of two players, the result for the first.
+        prior_games: drawn games that are added to each match. They keep the ratings finite where
+            a player won every game.
+
+    Raises:
+        ValueError: there are no results, a match has no games, or some players have no match that
+            links them with the others.
+    """
+    names = sorted({name for pair in results for name in pair})
+    points, games = _tables(names, results, prior_games)
+    strength = np.zeros(len(names))
+    for _ in range(_ROUNDS):
+        expected, information = _model(strength, games)
+        change = np.linalg.pinv(information) @ (points - games * expected).sum(axis=1)
+        # A full Newton step may overshoot far from the maximum.
+        strength = strength + change / max(1.0, float(np.abs(change).max()))
+        strength -= strength.mean()
+    _, information = _model(strength, games)
+    errors = _Z * np.sqrt(np.diag(np.linalg.pinv(information)))
+    return {
+        name: Estimate(float(SCALE * s), float(SCALE * (s - e)), float(SCALE * (s + e)))
+        for name, s, e in zip(names, strength, errors, strict=True)
+    }
+
+
+def _tables(
+    names: Sequence[str], results: Mapping[tuple[str, str], MatchResult], prior_games: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """For each pair of players, the points of the first, and the number of games."""
+    points = np.zeros((len(names), len(names)))
+    games = np.zeros_like(points)
+    for (one, other), result in results.items():
+        if not result.games:
+            raise ValueError(f"the match of {one} and {other} has no games; play some")
+        i, j = names.index(one), names.index(other)
+        won = result.wins + 0.5 * result.draws + 0.5 * prior_games
+        count = result.games + prior_games
+        points[i, j] += won
+        points[j, i] += count - won
+        games[i, j] += count
+        games[j, i] += count
+    linked = np.linalg.matrix_power((games > 0) + np.eye(len(names)), max(len(names), 1)) > 0
+    if not names or not linked.all():
+        apart = [name for name, row in zip(names, linked, strict=True) if not row.all()]
+        raise ValueError(f"no match links {', '.join(apart) or 'anyone'} with all the others")
+    return points, games
+
+
+def _model(strength: np.ndarray, games: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The expected score of each pair, and Fisher's information about the strengths."""
+    expected = 1 / (1 + np.exp(strength[None, :] - strength[:, None]))
+    weight = games * expected * (1 - expected)
+    return expected, np.diag(weight.sum(axis=1)) - weight
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from etils import epath
 
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.algorithms.self_play._config import SelfPlayConfig
-from hackmatrix_rl.algorithms.self_play._players import SearchPlayer
+from hackmatrix_rl.algorithms.self_play._match import SearchPlayer
 from hackmatrix_rl.checkpoints import (
     Report,
     check_playable,

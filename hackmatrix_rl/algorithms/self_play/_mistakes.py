@@ -9,12 +9,12 @@ from jaxtyping import Array, Int32, Key
 
 from hackmatrix_rl.algorithms.self_play._match import (
     NO_MOVE,
+    BoardPlayer,
     MatchResult,
     Record,
     half_of,
     play_games,
 )
-from hackmatrix_rl.algorithms.self_play._players import BoardPlayer
 from hackmatrix_rl.clique import FIRST, SECOND, Solution, State, new_game, play
 from hackmatrix_rl.env import CliqueGame, env_keys
 

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import optax
 from jax.sharding import Mesh, NamedSharding
-from jaxtyping import Array, Key, PyTree
+from jaxtyping import Array, Int32, Key, PyTree
 
 from hackmatrix_rl.agent import (
     IDENTITY_SCALE,
@@ -21,25 +21,56 @@ from hackmatrix_rl.agent.networks import ActorCritic, rematerialized
 from hackmatrix_rl.agent.precision import FLOAT32, PrecisionPolicy
 from hackmatrix_rl.algorithms.self_play._buffer import Buffer
 from hackmatrix_rl.algorithms.self_play._games import Games, Moves, Results, play_moves
-from hackmatrix_rl.algorithms.self_play._learning import LearnFromBuffer
-from hackmatrix_rl.algorithms.self_play._loss import SearchLoss
+from hackmatrix_rl.algorithms.self_play._learning import LearnFromBuffer, SearchLoss, Sizes
 from hackmatrix_rl.algorithms.self_play._search import Search
-from hackmatrix_rl.algorithms.self_play._sizes import Sizes
-from hackmatrix_rl.algorithms.self_play._state import GamesAndMoves, SelfPlayState
 from hackmatrix_rl.env import Batched, Environment, SingleGame, Symmetry, env_keys
 from hackmatrix_rl.errors import ArgumentError, instance, whole
 from hackmatrix_rl.system import bytes_of
 from hackmatrix_rl.training import (
     Algorithm,
+    AlgorithmState,
     Counter,
     Dispatch,
     GradientStep,
+    Learner,
     Metrics,
     UpdateReport,
     optimizer_of,
     state_shardings,
 )
 from hackmatrix_rl.training.sharding import on_each_device
+
+
+class GamesAndMoves(eqx.Module):
+    """The games between two updates, and their newest moves.
+
+    Attributes:
+        games: the games.
+        buffer: their moves.
+    """
+
+    games: Games
+    buffer: Buffer
+
+
+class SelfPlayState(AlgorithmState):
+    """The training state of self-play.
+
+    Attributes:
+        learner: the network and everything that changes with it.
+        actors: the games and the buffer.
+        key: constant; every draw of the learner is a function of it and of `update`.
+        update: number of updates done.
+        env_steps: number of moves played, over all games.
+        games: number of games that ended.
+    """
+
+    learner: Learner
+    actors: GamesAndMoves
+    key: Key[Array, ""]
+    update: Int32[Array, ""]
+    env_steps: Counter
+    games: Counter
 
 
 class SelfPlay(Algorithm[SelfPlayState]):

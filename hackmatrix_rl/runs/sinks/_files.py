@@ -1,13 +1,51 @@
-"""Metrics as a file with one JSON object a line."""
+"""A run's metrics and log as files."""
 
 import json
 import math
+from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from hackmatrix_rl.runs.sinks._appended import AppendedFile
+from hackmatrix_rl.errors import printable
+from hackmatrix_rl.runs.sinks._columns import Length, one_line
 from hackmatrix_rl.runs.sinks._sink import Row, Sink
 from hackmatrix_rl.system import open_regular, write_whole
+
+
+class AppendedFile:
+    """Appends at once. Data that the disk refuses waits in memory for the next call.
+
+    Args:
+        path: the file, made if it is missing, continued otherwise.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._waiting = b""
+        path.open("ab").close()
+
+    def append(self, data: bytes) -> None:
+        """Appends.
+
+        Raises:
+            OSError: the data could not be written yet.
+        """
+        self._waiting += data
+        # Opened each time, because a network disk may come back under another handle. Unbuffered:
+        # this object keeps the data that could not be written.
+        with self._path.open("ab", buffering=0) as file:
+            while self._waiting:
+                self._waiting = self._waiting[file.write(self._waiting) :]
+
+    def flush(self) -> None:
+        """Writes the waiting data, if any.
+
+        Raises:
+            OSError: something could not be written.
+        """
+        if self._waiting:
+            self.append(b"")
 
 
 class JsonLines(Sink):
@@ -100,3 +138,46 @@ def _row(line: bytes) -> dict[str, Any] | None:
         return None
     numbers = (value is None or isinstance(value, int | float) for value in row.values())
     return row if all(numbers) else None
+
+
+class LogFile(Sink):
+    """Appends messages and one line for each row to a text file.
+
+    Args:
+        path: the file, continued if it exists.
+        length: of the run, for the progress.
+        now: the time; tests pass their own.
+    """
+
+    def __init__(
+        self, path: Path, *, length: Length, now: Callable[[], datetime] = datetime.now
+    ) -> None:
+        self._file = AppendedFile(path)
+        self._length = length
+        self._now = now
+
+    def write(self, row: Row) -> None:
+        """Appends the row as a line."""
+        self.note(one_line(row, self._length))
+
+    def note(self, message: str) -> None:
+        """Appends the message.
+
+        Raises:
+            OSError: the message could not be written yet.
+        """
+        time = self._now().isoformat(sep=" ", timespec="seconds")
+        lines = "".join(f"{time}  {printable(line)}\n" for line in message.splitlines())
+        self._file.append(lines.encode())
+
+    def detail(self, message: str) -> None:
+        """Appends the message."""
+        self.note(message)
+
+    def close(self) -> None:
+        """Writes the lines that wait.
+
+        Raises:
+            OSError: some lines could not be written.
+        """
+        self._file.flush()
