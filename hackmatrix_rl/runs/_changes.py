@@ -16,13 +16,8 @@ def check_unchanged(run: object, stored: RunConfig, changes: Mapping[str, Any]) 
 
     The arrays of a checkpoint fit many settings, so nothing else notices most of these changes.
 
-    Args:
-        run: its folder, or what to call it.
-        stored: its settings.
-        changes: settings that are to differ from them.
-
     Raises:
-        ConfigError: one of them may not. The message names its flag.
+        ConfigError: a setting may not change. The message names its flag.
     """
     if changes.get("algorithm", stored.algorithm) != stored.algorithm:
         raise ConfigError(
@@ -41,16 +36,6 @@ def check_network(
     """Refuses changed settings that make another network than a checkpoint's.
 
     A width that is the network's default may be written out: only the arrays decide.
-
-    Args:
-        run: the folder of the run.
-        checkpoint: that it goes on from.
-        stored: the settings of the run.
-        config: the same with the changes.
-        policy: the network of `config`.
-
-    Raises:
-        ConfigError: the arrays do not fit. The message names the flags.
     """
     changed = [
         each.name

@@ -32,13 +32,10 @@ LITTLE_MEMORY = 2 << 30
 
 @dataclass(frozen=True)
 class Finding:
-    """What was found about one part of an installation.
+    """What was found about one part of an installation, in one line.
 
-    Attributes:
-        part: its name.
-        judgement: `ok`; `note`, if it works but could be better; `fails`.
-        found: in one line.
-        remedy: what to do; empty if there is nothing to do.
+    `note` is the judgement of what works but could be better. `remedy` is empty if there is nothing
+    to do.
     """
 
     part: str

@@ -41,10 +41,8 @@ NAMES = ("siphons", "programs", "undos", "owns_undo", "length")
 class Habit:
     """Something that an agent should not unlearn.
 
-    Attributes:
-        mean: how much of it there is in a mean game.
-        notable: the mean from which there is something to lose.
-        sign: the message when little is left: `now`, after `peak`.
+    `mean` is how much of it there is in a mean game, and `notable` that from which there is
+    something to lose. `sign` is the message when little is left: `now`, after `peak`.
     """
 
     mean: Callable[[Mapping[str, float]], float]
@@ -77,11 +75,7 @@ HABITS: Mapping[str, Habit] = MappingProxyType(
 
 
 class Habits:
-    """Looks at means over whole windows of games; each sign is told once.
-
-    Args:
-        max_steps: the limit of an episode's length; `None` without one.
-    """
+    """Looks at means over whole windows of games; each sign is told once."""
 
     def __init__(self, max_steps: int | None = None) -> None:
         self._max_steps = max_steps
@@ -91,11 +85,7 @@ class Habits:
         self._told: set[str] = set()
 
     def recall(self, rows: Iterable[Mapping[str, float | None]]) -> None:
-        """Takes in what was logged before a resume: peaks, and which signs were told.
-
-        Args:
-            rows: of `Metrics.as_dict`, the oldest first; a number that was not finite is `None`.
-        """
+        """Takes in the rows that were logged before a resume, the oldest first."""
         for row in rows:
             numbers = {
                 name: float(value)
@@ -153,12 +143,10 @@ ENTROPY_PATIENCE = 10
 
 @dataclass(frozen=True)
 class Finding:
-    """A message about a sign.
+    """A message about a sign, in one line, with what may help.
 
-    Attributes:
-        kind: `nonfinite`, `entropy`, `kl`, `dropped`, a habit (`HABITS`) or `undo`.
-        message: one line with the sign and what may help.
-        stop: whether training must end here, without another checkpoint.
+    `kind` is `nonfinite`, `entropy`, `kl`, `dropped`, a habit (`HABITS`) or `undo`. A finding with
+    `stop` ends training without another checkpoint.
     """
 
     kind: str
@@ -170,16 +158,8 @@ class Health:
     """Checks the metrics of each dispatch, without clock, file or device.
 
     A warning comes at its 1st, 2nd, 4th, 8th ... occurrence: it is visible and does not flood
-    the log. A dispatch counts as its number of updates.
-
-    Args:
-        stop_after_nonfinite: training stops after this many updates in a row without anything
-            finite; `None`: never.
-        entropy_floor: entropy in nats; `None`: no floor.
-        kl_alarm: KL of an update in nats; `None`: no alarm.
-        stop_after_kl: training stops after this many updates in a row beyond the alarm; `None`:
-            never.
-        max_steps: the limit of an episode's length; `None` without one.
+    the log. A dispatch counts as its number of updates. Limits are in updates in a row and in nats;
+    `None` switches one off.
     """
 
     def __init__(

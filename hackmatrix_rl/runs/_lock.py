@@ -135,16 +135,9 @@ def unwritable(option: str, folder: epath.PathLike, error: OSError) -> ConfigErr
 
 
 def _lock(folder: Path, made: list[Path], *, new: bool = False) -> tuple[int, bool]:
-    """The descriptor of a folder's lock file, and whether it is locked.
+    """The descriptor of a folder's lock file, and whether it is locked; makes what is missing.
 
-    Args:
-        folder: the folder, made if it is missing.
-        made: takes the folders that were made, outermost first.
-        new: the folder must not exist.
-
-    Raises:
-        BlockingIOError: another process holds the folder; `strerror` names it.
-        FileExistsError: the folder exists, but must be new.
+    Raises a BlockingIOError, whose `strerror` names the other process, if that holds the folder.
     """
     for _ in range(_ATTEMPTS):
         missing = [each for each in (folder, *folder.parents) if not each.exists()]

@@ -20,12 +20,7 @@ class Profiler:
     """Records some updates with JAX's profiler.
 
     It skips the first dispatch, which touches memory and fills caches. Then it records whole
-    dispatches until it has enough updates, or to the end of the run.
-
-    Args:
-        updates: number of updates to record; `None`: no recording.
-        folder: folder of the trace, for TensorBoard's profiler, xprof or Perfetto.
-        report: takes a line when the trace is written.
+    dispatches until it has enough updates, or to the end of the run. `None`: no recording.
     """
 
     def __init__(self, updates: int | None, folder: Path, *, report: Callable[[str], None]) -> None:
@@ -68,14 +63,8 @@ class RunMonitor:
     """Logs each dispatch with the use of the machine, and reports signs of trouble.
 
     On entry, at the start of a run, it records software and hardware, and reads what the run logged
-    before it was resumed.
-
-    Args:
-        config: thresholds, and what to profile.
-        folder: the run's folder.
-        sink: takes rows and messages.
-        reports: findings of the checks inside the program (`--debug`); any finding is a stop.
-        usage: use of the machine; tests pass their own.
+    before it was resumed. Any of the `reports` of the checks inside the program (`--debug`) is a
+    stop.
     """
 
     def __init__(
@@ -119,11 +108,7 @@ class RunMonitor:
         self._leave.close()
 
     def begin(self, config: RunConfig) -> None:
-        """Takes the limits of the next stage.
-
-        Args:
-            config: its settings.
-        """
+        """Takes the limits of the next stage."""
         self._health = Health.of(config)
 
     @property
@@ -132,11 +117,7 @@ class RunMonitor:
         return self._health.sound and not self._stopped
 
     def look(self, metrics: Metrics) -> bool:
-        """Logs and checks the metrics of a dispatch.
-
-        Returns:
-            Whether training must stop here, without another checkpoint.
-        """
+        """Logs and checks a dispatch; whether training must stop, without another checkpoint."""
         self._sink.write({**metrics.as_dict(), **self._usage.read()})
         self._profiler.look(metrics)
         for finding in self._health.look(metrics):

@@ -22,17 +22,9 @@ from hackmatrix_rl.view.replays import Replay
 
 
 def open_sinks(config: RunConfig, folder: RunFolder, displays: Sequence[Sink] = ()) -> Fanout:
-    """Opens the run's files, and the services that its settings ask for.
+    """Opens the run's files, and the services that its settings ask for, as one sink.
 
-    With several processes, all except process 0 have only a log.
-
-    Args:
-        config: the settings.
-        folder: the run's folder.
-        displays: further sinks, which come first.
-
-    Returns:
-        All sinks as one.
+    With several processes, all except process 0 have only a log. The `displays` come first.
 
     Raises:
         ConfigError: a service refuses.
@@ -49,15 +41,7 @@ def open_sinks(config: RunConfig, folder: RunFolder, displays: Sequence[Sink] = 
 
 
 def open_wandb(config: RunConfig, folder: RunFolder) -> WeightsAndBiases:
-    """Opens the run on Weights & Biases; one that is there goes on.
-
-    Args:
-        config: the settings.
-        folder: the run's folder.
-
-    Raises:
-        ConfigError: the service refuses.
-    """
+    """Opens the run on Weights & Biases; one that is there goes on."""
     return WeightsAndBiases(
         project=config.wandb_project,
         run_id=folder.wandb_id,
@@ -89,12 +73,6 @@ def send_summary(
 
     The run has ended well without it, so what fails is told in one line. Offline, nothing is sent:
     the library would begin a second folder, without curves.
-
-    Args:
-        config: the settings of the run.
-        folder: its folder, which gets the GIF.
-        evaluations: of each player.
-        note: takes a line for people.
     """
     if config.wandb_mode == "offline":
         note(
@@ -114,11 +92,7 @@ def send_summary(
 
 
 def rows_of(evaluations: Mapping[str, Evaluation]) -> list[dict[str, str | float]]:
-    """A row for each player: its name, and each number with the ends of its 95% interval.
-
-    Args:
-        evaluations: by player, of one environment.
-    """
+    """A row for each player: its name, and each number with the ends of its 95% interval."""
     rows = []
     for player, evaluation in evaluations.items():
         row: dict[str, str | float] = {"player": player, "episodes": evaluation.episodes}

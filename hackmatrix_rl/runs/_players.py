@@ -120,11 +120,7 @@ def find_player(
 
 
 def _listed(ready: Sequence[str]) -> str:
-    """The players that there are, in words.
-
-    Args:
-        ready: those without training.
-    """
+    """The players that there are, in words."""
     runs = [str(folder) for folder in run_folders()]
     more = "" if len(runs) <= _SHOWN else f" ({len(runs) - _SHOWN} more)"
     found = [*ready, *runs[-_SHOWN:]]
@@ -132,11 +128,7 @@ def _listed(ready: Sequence[str]) -> str:
 
 
 def _check_simulations(name: str, simulations: int, flag: str) -> None:
-    """Refuses a tree search that cannot be, before anything is loaded.
-
-    Raises:
-        ConfigError: the player has no network, searches already, or the number is out of range.
-    """
+    """Refuses a tree search that cannot be, before anything is loaded."""
     said = f"{flag} {simulations}"
     if name in (*SCRIPTS, EXPERT):
         raise ConfigError(
@@ -156,11 +148,7 @@ def _check_simulations(name: str, simulations: int, flag: str) -> None:
 
 
 def _searcher(said: str, agent: PolicyAgent, environment: HackMatrix, simulations: int) -> Searcher:
-    """A policy that searches in trees.
-
-    Raises:
-        ConfigError: it cannot.
-    """
+    """A policy that searches in trees."""
     if agent.value_scale is None:
         raise ConfigError(
             f"{said}: its checkpoint does not hold the units of the network's value, which a "
@@ -173,11 +161,7 @@ def _searcher(said: str, agent: PolicyAgent, environment: HackMatrix, simulation
 
 
 def _search(name: str) -> tuple[str, int] | None:
-    """Who plays the imagined games of a search, and how many; `None` for another kind of name.
-
-    Raises:
-        ConfigError: it is the name of a search, but of none that there is.
-    """
+    """Who plays the imagined games of a search, and how many; `None` for another kind of name."""
     if not re.match(rf"{SEARCH}\s*(\(|$)", name):
         return None
     parts = re.fullmatch(rf"{SEARCH}\s*\(([^(),]*)(?:,([^(),]*))?\)", name)

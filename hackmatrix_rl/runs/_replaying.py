@@ -20,14 +20,8 @@ _CHOICE = "median:1"  # how the agent usually plays; the best game is mostly luc
 class ReplayWriter:
     """Writes games of a run down: each as a small file, the newest also as a page.
 
-    Nothing here stops a training: what fails is told once, until something succeeds again.
-
-    Args:
-        folder: of the run.
-        environment: of the training.
-        most: number of replays to keep, beside the one with the highest return.
-        note: takes a line for people.
-        show: takes the page, when it is written anew.
+    Nothing here stops a training: what fails is told once, until something succeeds again. The
+    `most` newest replays stay, beside the one with the highest return.
     """
 
     def __init__(
@@ -69,14 +63,7 @@ class ReplayWriter:
         update: int,
         agent: PolicyAgent | None = None,
     ) -> None:
-        """Keeps the game with the median return of an evaluation.
-
-        Args:
-            found: the evaluation, with its actions.
-            key: of the evaluation.
-            update: number of updates of the policy that played.
-            agent: who played; the page shows its thoughts.
-        """
+        """Keeps the game with the median return of an evaluation."""
 
         def game() -> Match:
             games = replays_of(found, self._environment, key=key, choice=_CHOICE)
@@ -85,13 +72,7 @@ class ReplayWriter:
         self._attempt(game, update, agent)
 
     def play(self, agent: PolicyAgent, key: Key[Array, ""], *, update: int) -> None:
-        """Plays a game with an agent, and keeps it.
-
-        Args:
-            agent: who plays.
-            key: of an evaluation; this is its first game.
-            update: number of updates of the agent's policy.
-        """
+        """Plays the first game of an evaluation's key with an agent, and keeps it."""
 
         def game() -> Match:
             match = self._match(key)

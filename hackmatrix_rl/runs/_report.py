@@ -38,17 +38,11 @@ _NEWEST = (
 
 
 def report_of(run: str) -> tuple[str, Path]:
-    """A run as one self-contained HTML page.
+    """A run as one self-contained HTML page, and the run's folder.
 
-    It has the learning curves, the evaluation, replays, warnings, settings and versions, as far
-    as the run's folder has them, and says what is missing. The newest replay is played again: no
-    page of the folder is shown, since its script may be anybody's.
-
-    Args:
-        run: the run's folder, its name under `runs/`, or its wandb id.
-
-    Returns:
-        The page, and the run's folder.
+    The page has the learning curves, the evaluation, replays, warnings, settings and versions, as
+    far as the run's folder has them, and says what is missing. The newest replay is played again:
+    no page of the folder is shown, since its script may be anybody's.
 
     Raises:
         ConfigError: there is no such run.

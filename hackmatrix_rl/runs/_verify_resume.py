@@ -43,8 +43,6 @@ class ResumeProof:
         size: their size in bytes.
         updates: number of updates of each run.
         killed_at: the update of the checkpoint before the kill.
-        device: the device in words.
-        versions: versions of the libraries, in words.
     """
 
     differences: dict[str, str | None]
@@ -76,16 +74,9 @@ def verify_resume(
 ) -> ResumeProof:
     """Trains with and without a stop, each in its own process, and compares the final states.
 
-    Args:
-        config: the settings; this function sets length, folders and save intervals.
-        updates: number of updates before the kill, and again after it.
-        folder: an empty folder for all files.
-        report: takes messages about progress.
-        train: the command that trains; by default that of the config.
-        timeout: time limit of each process in seconds.
-
-    Returns:
-        The result of the comparison.
+    The kill comes after `updates` updates, and as many follow it. `folder` is an empty one for all
+    files; this function sets length, folders and save intervals. `train` is the command that
+    trains, by default that of the config, and `timeout` the limit of each process in seconds.
 
     Raises:
         ConfigError: the settings give up the same bits.
@@ -208,12 +199,7 @@ def _end(run: Path, *, least: int) -> Stored:
 
 
 def first_difference(one: Stored, other: Stored) -> str | None:
-    """The first difference between two training states in their bits, in words, or `None`.
-
-    Args:
-        one: arrays of one state.
-        other: arrays of the other state.
-    """
+    """The first difference between two training states in their bits, in words, or `None`."""
     if one.arrays.keys() != other.arrays.keys():
         odd = sorted(one.arrays.keys() ^ other.arrays.keys())[0]
         return f"{odd} is in one of them only"

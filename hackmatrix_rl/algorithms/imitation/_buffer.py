@@ -19,13 +19,9 @@ from hackmatrix_rl.training.sharding import BY_ENVIRONMENT, BY_STEP_AND_ENVIRONM
 class Labelled(eqx.Module):
     """Positions with what a teacher does there.
 
-    Attributes:
-        observation: the observations; each leaf has the axes of the other fields, then its own.
-        mask: the legal actions.
-        action: what the teacher does.
-        done: whether the episode ended with the next action.
-        value_target: the return that followed, in units of reward (see `Targets`).
-        probabilities: of each action under the teacher; `None` if only its action counts.
+    `observation` has the axes of the other fields, then its own. `done` is whether the episode
+    ended with the next action, `value_target` the return that followed, in units of reward.
+    `probabilities` are the teacher's; `None` if only its action counts.
     """
 
     observation: PyTree[Array]
@@ -39,13 +35,7 @@ class Labelled(eqx.Module):
     def of(
         cls, rollout: Rollout, label: Label, value_target: Float32[Array, "num_steps num_envs"]
     ) -> "Labelled":
-        """The positions of a rollout.
-
-        Args:
-            rollout: the rollout.
-            label: the teacher's actions, and perhaps their probabilities.
-            value_target: the values to learn, in units of reward.
-        """
+        """The positions of a rollout."""
         return cls(
             rollout.observation,
             rollout.mask,
@@ -83,16 +73,7 @@ class Buffer(eqx.Module):
         slots: int,
         soft: bool = False,
     ) -> "Buffer":
-        """A buffer without positions.
-
-        Args:
-            spec: of the environment.
-            policy: the student.
-            num_envs: number of environments.
-            num_steps: steps of a rollout.
-            slots: number of rollouts to keep.
-            soft: keeps the teacher's probabilities, too.
-        """
+        """A buffer without positions."""
 
         def zeros(length: int, leaf: Any) -> Array:
             return jnp.zeros((num_envs, length, *leaf.shape), leaf.dtype)
@@ -112,9 +93,7 @@ class Buffer(eqx.Module):
     def write(self, positions: Labelled, carry: PyTree[Array]) -> "Buffer":
         """The buffer with a new rollout in place of the oldest.
 
-        Args:
-            positions: each leaf `[num_steps, num_envs, ...]`.
-            carry: the student's memory before them; each leaf `[num_envs, ...]`.
+        `positions` are `[num_steps, num_envs, ...]`; `carry` is the student's memory before them.
         """
         num_steps, slots = positions.action.shape[0], self.slots(positions.action.shape[0])
         slot = (self.written % slots).astype(jnp.int32)
@@ -151,13 +130,6 @@ class Buffer(eqx.Module):
 
         A student without memory gets single positions. One with memory gets whole rollouts, each
         with the memory that the student had before it.
-
-        Args:
-            num_steps: steps of a rollout.
-            mesh: the devices that share the environments.
-            augment: changes each position; `None`: they stay as they are.
-            value_scale: the units in which the student learns values.
-            key: decides what is drawn.
         """
         num_envs = self.positions.action.shape[0]
         filled = jnp.minimum(self.written, self.slots(num_steps)).astype(jnp.int32)

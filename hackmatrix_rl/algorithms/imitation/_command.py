@@ -102,18 +102,7 @@ def save_demonstrations(
     trust_code: bool = False,
     on_progress: Callable[[int, int], None],
 ) -> DemonstrationsHeader:
-    """Writes games of a config's teacher; see `record_demonstrations`.
-
-    Args:
-        config: the settings; seed, game, teacher, random actions and games at once count.
-        folder: a new or empty folder.
-        games: number of games.
-        trust_code: whether code that the teacher's run names may be imported.
-        on_progress: told the number of games written, and of all games.
-
-    Raises:
-        ConfigError: the teacher does not exist or does not fit, or the folder is not empty.
-    """
+    """Writes games of a config's teacher; see `record_demonstrations`."""
     teacher = config.find_teacher(trust_code=trust_code)
     assert config.teacher is not None
     try:

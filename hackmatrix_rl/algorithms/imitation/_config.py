@@ -44,10 +44,7 @@ _WIDE: Mapping[str, Any] = {
 @no_type_check  # of beartype at run time: the class checks its own types, with clear messages
 @dataclass(frozen=True, kw_only=True)
 class ImitationConfig(ActorCriticConfig):
-    """The settings of a training that imitates a teacher on HackMatrix.
-
-    Each field is a flag and a key of a TOML file, and explains itself in its help text. `None`
-    switches a field off that may be `None` (`none` on the command line).
+    """The settings of a training that imitates a teacher on HackMatrix; see `PPOConfig`.
 
     Raises:
         ConfigError: if a value cannot work, before anything is compiled.
@@ -185,9 +182,6 @@ class ImitationConfig(ActorCriticConfig):
 
     def find_teacher(self, *, trust_code: bool = False) -> Agent:
         """The player that `teacher` names.
-
-        Args:
-            trust_code: whether code that the teacher's run names may be imported.
 
         Raises:
             ConfigError: there is no such player, or it plays another game than the student.

@@ -171,19 +171,14 @@ class DemonstrationsHeader:
 
 
 class DemonstrationsWriter:
-    """Writes demonstrations into a folder, file by file; the header comes last.
+    """Writes demonstrations into a new or empty folder, file by file; the header comes last.
 
         with DemonstrationsWriter(folder, header) as writer:
             writer.add(demonstrations)
 
-    Args:
-        folder: a new or empty folder.
-        header: what they are of. The writer counts the positions.
-        shard_positions: positions in a file, at most `MOST_SHARD_POSITIONS`.
-
     Raises:
         ConfigError: the folder holds something already.
-        ValueError: `shard_positions` is out of range.
+        ValueError: `shard_positions` is not within 1..`MOST_SHARD_POSITIONS`.
     """
 
     def __init__(
@@ -236,23 +231,14 @@ class DemonstrationsWriter:
 
 @dataclass(frozen=True)
 class StoredDemonstrations:
-    """Demonstrations in a folder that fit an environment.
-
-    Attributes:
-        folder: where they are.
-        header: what they are of.
-        environment: that they fit.
-    """
+    """Demonstrations in a folder that fit an environment."""
 
     folder: Path
     header: DemonstrationsHeader
     environment: HackMatrix
 
     def shard(self, number: int) -> Demonstrations:
-        """The positions of one file.
-
-        What the file says of an array is compared with what the header and the environment say,
-        before the array is read.
+        """The positions of one file, whose description of an array is checked before that is read.
 
         Raises:
             ConfigError: the file is missing, damaged or of another game, or holds something else
@@ -302,11 +288,7 @@ class StoredDemonstrations:
 
 
 def read_demonstrations(folder: Path | str, environment: HackMatrix) -> StoredDemonstrations:
-    """Opens demonstrations.
-
-    Args:
-        folder: where they are.
-        environment: of the student; rules, observation and league must be the same.
+    """Opens demonstrations of the environment's rules, observation and league.
 
     Raises:
         ConfigError: there are none, they are damaged, or of another game.
@@ -340,15 +322,7 @@ class _Wrong(Exception):
 
 
 def _read_arrays(archive: zipfile.ZipFile, like: Demonstrations) -> Demonstrations:
-    """The arrays of an archive of NumPy.
-
-    Args:
-        archive: the archive.
-        like: arrays of the same dtypes and shapes.
-
-    Raises:
-        _Wrong: the archive holds other arrays; those are not read.
-    """
+    """The arrays of an archive of NumPy."""
     wanted = {f"{name}.npy": leaf for name, leaf in _named(like).items()}
     found = archive.namelist()
     if others := set(found) - wanted.keys():

@@ -41,14 +41,9 @@ KINDS: Kinds = (("siphons", SIPHON, FIRST_PROGRAM), ("programs", FIRST_PROGRAM, 
 
 
 class TaughtGames(eqx.Module):
-    """The environments between two updates, and the buffer of labelled positions.
+    """The environments between two updates, who plays them, and the labelled positions.
 
     Every array has a leading axis of environments, but for counters.
-
-    Attributes:
-        games: the environments.
-        teaching: who plays them, and the teacher's memory.
-        buffer: the newest labelled positions.
     """
 
     games: CollectorState
@@ -57,15 +52,7 @@ class TaughtGames(eqx.Module):
 
 
 class ImitationState(AlgorithmState):
-    """The training state of imitation.
-
-    Attributes:
-        learner: the student and everything that changes with it.
-        actors: the environments and the buffer.
-        key: constant; every draw of the learner is a function of it and of `update`.
-        update: number of updates done.
-        env_steps: number of environment steps taken, over all environments.
-    """
+    """The training state of imitation."""
 
     learner: Learner
     actors: TaughtGames
@@ -84,15 +71,6 @@ class Imitation(Algorithm[ImitationState]):
 
     Source: Ross et al. 2011, "A reduction of imitation learning and structured prediction to
     no-regret online learning" (DAgger).
-
-    Attributes:
-        ppo: what is the same in both algorithms.
-        teacher: the player to learn from. A resumed run must get the same one.
-        beta: probability that the teacher plays an episode, by the steps done when it begins.
-        random_share: share of the steps with a random legal action.
-        slots: number of rollouts that the buffer holds.
-        augment: changes the positions drawn from the buffer; `None`: they stay as they are.
-        soft_labels: the student learns the teacher's probabilities instead of its actions.
     """
 
     ppo: PPO
@@ -121,13 +99,15 @@ class Imitation(Algorithm[ImitationState]):
 
         Args:
             ppo: has the environment, the student (its policy) and a `CloneLoss`.
-            teacher: the player to learn from.
-            beta: see the class; by default 1: the teacher plays all games.
-            random_share: see the class.
+            teacher: the player to learn from. A resumed run must get the same one.
+            beta: probability that the teacher plays an episode, by the steps done when it begins;
+                by default 1: the teacher plays all games.
+            random_share: share of the steps with a random legal action.
             buffer_size: labelled positions to keep, over all environments; at least those of an
                 update, and rounded down to whole updates.
-            augment: see the class; only for a student without memory.
-            soft_labels: see the class; for a network or a `Searcher`, which tell them.
+            augment: changes the positions drawn from the buffer; only for a student without memory.
+            soft_labels: learn the teacher's probabilities instead of its actions; for a network
+                or a `Searcher`, which tell them.
 
         Raises:
             TypeError: an argument has the wrong type, or the teacher is no player.

@@ -17,14 +17,11 @@ class CloneLoss(eqx.Module):
     """Cross-entropy of the student's distribution over the legal actions to the teacher's action.
 
     Where the batch has the teacher's probabilities (`Batch.teacher_log_probs`), they are what is
-    learned instead of the action.
-
-    The value learns the targets of the batch, which belong to whoever played.
+    learned instead. The value learns the targets of the batch, which belong to whoever played.
 
     Attributes:
         vf_coef: weight of the value loss.
         special_from: actions from this number on have `special_weight`; `None`: all weigh 1.
-        special_weight: their weight.
     """
 
     vf_coef: float = eqx.field(static=True, default=0.5)
@@ -48,10 +45,6 @@ class CloneLoss(eqx.Module):
 
         `LossMetrics.policy_loss` is the cross-entropy, each label with its weight. What compares
         the policy with the one that acted is 0.
-
-        Args:
-            policy: the network, or an evaluator of it.
-            batch: the batch.
         """
         found = Unrolled.of(evaluator_of(policy), batch)
         chances = MaskedCategorical(found.logits, batch.mask)
@@ -88,15 +81,9 @@ _OF_PPO = ("policy_loss", "approx_kl", "clip_fraction")
 class Agreement(eqx.Module):
     """How well the student knew the teacher's actions, before it learned from these positions.
 
-    Every field is a sum over the positions of an update.
-
-    Attributes:
-        count: number of positions.
-        agreed: how often the student's likeliest action was the teacher's.
-        surprise: cross-entropy in nats.
-        taught: how often the teacher's action was played.
-        of_kind: by kind of the teacher's action, number of positions and how often the student
-            agreed.
+    Every field is a sum over the positions of an update: their number, how often the student's
+    likeliest action was the teacher's, its cross-entropy in nats, and how often the teacher's
+    action was played. `of_kind` has the number and the agreement by kind of the teacher's action.
     """
 
     count: Float32[Array, ""]
@@ -107,12 +94,7 @@ class Agreement(eqx.Module):
 
     @classmethod
     def of(cls, labels: Label, kinds: Kinds) -> "Agreement":
-        """The sums of a rollout.
-
-        Args:
-            labels: of the rollout.
-            kinds: what is counted apart.
-        """
+        """The sums of a rollout."""
 
         def count(where: Bool[Array, "num_steps num_envs"]) -> Float32[Array, ""]:
             return jnp.sum(where.astype(jnp.float32))
@@ -147,25 +129,14 @@ class Agreement(eqx.Module):
 
 
 class ImitationMetrics(eqx.Module):
-    """The report of an update.
-
-    Attributes:
-        update: episodes, gradient steps and scales, as PPO reports them.
-        agreement: of student and teacher.
-    """
+    """The report of an update: as PPO reports it, and the agreement with the teacher."""
 
     update: UpdateReport
     agreement: Agreement
 
 
 def read_imitation(sums: ImitationMetrics, dispatch: Dispatch, *, batch: int) -> Metrics:
-    """Computes the metrics of a dispatch from sums over its updates.
-
-    Args:
-        sums: reports of the updates, each leaf a scalar on the host summed over the dispatch.
-        dispatch: number and position of these updates.
-        batch: environment steps of one update.
-    """
+    """The metrics of a dispatch, from sums over its updates on the host."""
     metrics = sums.update.metrics(dispatch, batch=batch)
     learning = dict(metrics.learning)
     if "policy_loss" in learning:

@@ -68,9 +68,6 @@ def record_demonstrations(
         max_steps: a game that is longer is left out from there on.
         on_progress: told the number of games written, and of all games.
 
-    Returns:
-        The header that was written.
-
     Raises:
         ConfigError: the folder holds something already.
         ValueError: an argument is out of range, or teacher and environment do not fit together.
@@ -101,10 +98,7 @@ def record_demonstrations(
 def _games(
     choice: Labelling, environment: HackMatrix, keys: Array, max_steps: int
 ) -> tuple[dict[str, Any], Label]:
-    """The fields of a rollout of whole games, on the host, and its labels.
-
-    Where a game ended, others follow.
-    """
+    """The fields of a rollout of whole games, on the host, and its labels; more games follow."""
     nobody = _Nobody(environment.spec.num_actions)
     actors, teaching = _begin(choice, nobody, environment, keys)
     ended = np.zeros(keys.shape[0], bool)

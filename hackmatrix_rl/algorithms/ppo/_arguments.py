@@ -34,12 +34,7 @@ NUM_STEPS = 128
 
 
 def num_steps_of(given: Any, collector: Any) -> Any:
-    """`num_steps`; where it is `None`, that of the collector, or this package's default.
-
-    Raises:
-        TypeError: the collector has the wrong type.
-        ValueError: the collector takes another number of steps.
-    """
+    """`num_steps`; where it is `None`, that of the collector, or this package's default."""
     if collector is None:
         return NUM_STEPS if given is None else given
     instance("collector", collector, Collector, "RolloutCollector(128)")
@@ -52,11 +47,7 @@ def num_steps_of(given: Any, collector: Any) -> Any:
 
 
 def losses_of(loss: Any, gae: Any, value_scale: Any) -> tuple[Any, AdvantageEstimator, ValueScale]:
-    """Loss, advantage estimator and value scale; this package's default for each `None`.
-
-    Raises:
-        TypeError: an argument has the wrong type.
-    """
+    """Loss, advantage estimator and value scale; this package's default for each `None`."""
     loss = PPOLoss() if loss is None else loss
     gae = GAE() if gae is None else gae
     value_scale = RunningScale() if value_scale is None else value_scale
@@ -106,18 +97,7 @@ def check_loss(loss: Any) -> None:
 def collector_of(
     given: Collector | None, num_steps: int, loss: Any, spec: EnvSpec, mesh: Mesh
 ) -> Collector:
-    """The collector, or this package's for `None`; a `RolloutCollector` on each device.
-
-    Args:
-        given: the argument.
-        num_steps: steps of a rollout.
-        loss: says what of a rollout it needs.
-        spec: of the environment.
-        mesh: the devices that share the environments.
-
-    Raises:
-        ValueError: the collector does not keep what the loss needs.
-    """
+    """The collector, or this package's for `None`; a `RolloutCollector` on each device."""
     # Only an auxiliary loss needs the parts of the reward of each step.
     terms = spec.terms if getattr(loss, "auxiliary", None) is not None else ()
     keep_log_probs = bool(getattr(loss, "needs_old_log_probs", False))
@@ -144,19 +124,7 @@ def check_losses(
     precision: PrecisionPolicy,
     sizes: tuple[int, int],
 ) -> None:
-    """Checks what a loss returns for a batch of shapes.
-
-    Args:
-        loss: from a policy and a `Batch` to a scalar and `LossMetrics`.
-        policy: the policy to train.
-        spec: of its environment.
-        precision: the precision of the policy.
-        sizes: the number of steps and of environments in a call of the loss.
-
-    Raises:
-        TypeError: the loss returns something of the wrong type.
-        ValueError: it fails, or returns an array of the wrong shape or dtype.
-    """
+    """Checks what a loss returns for a batch of shapes: `sizes` are its steps and environments."""
     terms = getattr(loss, "auxiliary", None) is not None
     log_probs = bool(getattr(loss, "needs_old_log_probs", False))
     teacher = bool(getattr(loss, "needs_teacher", False))

@@ -82,11 +82,7 @@ class PPOState(AlgorithmState):
 
 
 def auxiliary_means(losses: LossMetrics) -> dict[str, float]:
-    """The parts of the auxiliary loss, averaged over the minibatches that compute them.
-
-    Args:
-        losses: sums over minibatches, on the host.
-    """
+    """The parts of the auxiliary loss, averaged over the minibatches that compute them."""
     auxiliary = losses.auxiliary
     if auxiliary is None or not float(auxiliary.due):
         return {}
@@ -102,30 +98,6 @@ class PPO(Algorithm[PPOState]):
     """Proximal policy optimization: one update collects, estimates and learns.
 
     Source: Schulman et al. 2017, "Proximal policy optimization algorithms".
-
-    Attributes:
-        environment: to act in.
-        collect: lets the policy act.
-        estimate: says how good each action was. It may hold schedules, as the loss may (see
-            `hackmatrix_rl.agent.at`).
-        loss: what to descend.
-        precision: in which dtype the network computes.
-        optimizer: turns gradients into changes of the parameters.
-        learning_rate: factor on these changes.
-        batches: how a rollout is cut up.
-        mesh: the devices that share the work. Where the state's arrays lie decides which
-            device does what.
-        target_kl: the first minibatch whose `LossMetrics.divergence` exceeds it ends the update:
-            neither it nor a later one is learned from. `None`: no limit.
-        grad_accum: parts of a minibatch whose gradients are computed one after another.
-        remat: what is computed again in the backward pass (see `rematerialized`).
-        offload: whether the optimizer's state comes from the host's memory for each gradient
-            step, and goes back there.
-        num_envs: number of environments, over all devices.
-        value_scale: the units of the network's value before the first update.
-        teaches: whether the policy at the start stays as the teacher of the loss.
-        critic_warmup: environment steps from the start in which only the value head learns.
-        initial_policy: the policy to start from.
     """
 
     environment: Environment
@@ -249,15 +221,7 @@ class PPO(Algorithm[PPOState]):
         _ = self.step  # raises unless the devices can offload
 
     def check(self, policy: ActorCritic) -> None:
-        """Traces a custom loss on a minibatch of shapes; see `Algorithm.check`.
-
-        Args:
-            policy: the policy to start from.
-
-        Raises:
-            TypeError: the loss returns something of the wrong type.
-            ValueError: it fails, or returns an array of the wrong shape or dtype.
-        """
+        """Traces a custom loss on a minibatch of shapes; see `Algorithm.check`."""
         if is_ours(self.loss):  # tests check it
             return
         at_once = self.num_envs // (self.batches.num_minibatches * self.grad_accum)

@@ -14,10 +14,7 @@ from hackmatrix_rl.training.sharding import BY_STEP_AND_ENVIRONMENT, REPLICATED
 
 
 def check_teacher(policy: ActorCritic) -> None:
-    """Raises a ValueError if a network cannot be a teacher.
-
-    A rollout keeps the memory of the policy that acts, which is not the teacher's.
-    """
+    """Raises a ValueError if a network has memory: a rollout keeps the acting policy's."""
     if jax.tree.leaves(jax.eval_shape(policy.initial_carry)):
         raise ValueError(
             f"the KL to a teacher needs a network without memory; {type(policy).__name__} has one"
@@ -31,12 +28,6 @@ def teacher_log_probs(
 
     Each device asks the teacher about its own environments, one step after another: that takes
     no more memory than acting does.
-
-    Args:
-        teacher: a policy without memory.
-        rollout: the positions.
-        precision: the dtypes in which the teacher computes.
-        mesh: the devices that share the environments.
     """
     arrays, code = eqx.partition(precision.cast_to_compute(teacher), eqx.is_array)
 

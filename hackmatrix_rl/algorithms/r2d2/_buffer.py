@@ -18,8 +18,7 @@ class Sample(eqx.Module):
 
     Attributes:
         steps: each leaf `[sequences, window, ...]`.
-        carry: the memory of the network that acted, before the first step; each leaf
-            `[sequences, ...]`.
+        carry: the memory of the network that acted, before the first step.
         environment: the number of each sequence's environment on its device.
         start: where in the ring each begins, in updates.
         weight: how much each counts in the loss, up to a common factor.
@@ -41,8 +40,7 @@ class Buffer(eqx.Module):
 
     Attributes:
         steps: each leaf `[num_envs, length, ...]`.
-        carry: the memory before the first step of each update; each leaf
-            `[num_envs, starts, ...]`.
+        carry: the memory before each update; each leaf `[num_envs, starts, ...]`.
         priority: of the sequence that begins there; `None` without priorities.
         slot: where the next step goes.
         filled: number of steps of each environment in the ring.
@@ -65,16 +63,7 @@ class Buffer(eqx.Module):
         train_freq: int,
         priorities: bool,
     ) -> "Buffer":
-        """A buffer without steps.
-
-        Args:
-            environment: what is played.
-            policy: the network, whose memory is kept.
-            num_envs: number of environments.
-            length: steps of each to keep; whole updates.
-            train_freq: steps of an update.
-            priorities: whether to keep priorities.
-        """
+        """A buffer without steps, for `length` steps of each environment: whole updates."""
         shape, starts = (num_envs, length), (num_envs, length // train_freq)
         spec = environment.spec
 
@@ -97,13 +86,9 @@ class Buffer(eqx.Module):
         return cls(steps, carry, priority, jnp.int32(0), jnp.int32(0))
 
     def write(self, steps: Steps, carry: PyTree[Array]) -> "Buffer":
-        """The buffer with the steps of an update in place of the oldest.
+        """The buffer with the steps of an update, `[num_envs, train_freq, ...]`, for the oldest.
 
         A new sequence has the largest priority of its environment, so that it is drawn soon.
-
-        Args:
-            steps: each leaf `[num_envs, train_freq, ...]`.
-            carry: the memory before the first of them; each leaf `[num_envs, ...]`.
         """
         length, count = self.steps.reward.shape[1], steps.reward.shape[1]
 
@@ -127,12 +112,7 @@ class Buffer(eqx.Module):
         )
 
     def valid_starts(self, starts: int, window: int) -> Bool[Array, " starts"]:
-        """Where in the ring a whole sequence begins; the same for all environments.
-
-        Args:
-            starts: number of places where one may begin.
-            window: steps of a sequence.
-        """
+        """Where in the ring a whole sequence begins; the same for all environments."""
         length = self.steps.reward.shape[1]
         train_freq = length // starts
         oldest = jnp.where(self.filled == length, self.slot, 0) // train_freq
@@ -148,17 +128,10 @@ class Buffer(eqx.Module):
         window: int,
         keys: Key[Array, " blocks"],
     ) -> Sample:
-        """Sequences at random.
+        """Sequences at random, `count` of each block.
 
-        The environments are cut into blocks of neighbours, one for each key, and each block gives
-        as many sequences. So what a block gives depends on nothing else.
-
-        Args:
-            sampling: decides which sequences.
-            count: number of sequences of each block.
-            starts: number of places in the ring where a sequence may begin.
-            window: steps of a sequence.
-            keys: one for each block.
+        The environments are cut into blocks of neighbours, one for each key. What a block gives
+        depends on nothing else.
         """
         num_envs, length = self.steps.reward.shape
         blocks = keys.shape[0]
@@ -190,13 +163,7 @@ class Buffer(eqx.Module):
 def with_priorities(
     priority: Float32[Array, "num_envs starts"], sample: Sample, new: Float32[Array, " sequences"]
 ) -> Float32[Array, "num_envs starts"]:
-    """The priorities with new ones for the valid sequences of a sample.
-
-    Args:
-        priority: of all sequences.
-        sample: some of them.
-        new: their priorities.
-    """
+    """The priorities with new ones for the valid sequences of a sample."""
     where = (sample.environment, sample.start)
     kept = jnp.where(sample.valid > 0, new, priority[where])
     # A sequence may be drawn twice. The largest of its numbers is the same in any order.

@@ -37,10 +37,7 @@ _UNITS = "its Q-values would mean something else"
 @no_type_check  # of beartype at run time: the class checks its own types, with clear messages
 @dataclass(frozen=True, kw_only=True)
 class R2D2Config(TrainConfig):
-    """The settings of a training by R2D2 on HackMatrix.
-
-    Each field is a flag and a key of a TOML file, and explains itself in its help text. `None`
-    switches a field off that may be `None` (`none` on the command line).
+    """The settings of a training by R2D2 on HackMatrix; see `PPOConfig`.
 
     Raises:
         ConfigError: if a value cannot work, before anything is compiled.

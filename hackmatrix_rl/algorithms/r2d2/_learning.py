@@ -24,13 +24,6 @@ class SequenceLoss(eqx.Module):
 
     Source: Kapturowski et al. 2019, "Recurrent experience replay in distributed reinforcement
     learning".
-
-    Attributes:
-        sampling: makes priorities of the errors.
-        gamma: discount of a step.
-        n_step: number of rewards in a target.
-        burn_in: steps at the start of a sequence that only make the memory.
-        dueling: see `q_values`.
     """
 
     sampling: Sampling
@@ -53,16 +46,10 @@ class SequenceLoss(eqx.Module):
         target: ActorCritic,
         scale: ValueScale,
     ) -> tuple[Float32[Array, ""], QLosses, Float32[Array, " sequences"] | None]:
-        """The weighted mean over the sequences; one that is not valid adds nothing.
+        """The weighted mean over the sequences, the metrics, and the new priority of each.
 
-        Args:
-            policy: the network that learns.
-            sample: sequences of `burn_in` steps, those to learn from, and `n_step` more.
-            target: the target network.
-            scale: the units of both.
-
-        Returns:
-            The mean, the metrics, and the new priority of each sequence.
+        `sample` has sequences of `burn_in` steps, those to learn from, and `n_step` more. One that
+        is not valid adds nothing. `scale` has the units of the network and of the target network.
         """
         steps: Steps = jax.tree.map(lambda leaf: jnp.swapaxes(leaf, 0, 1), sample.steps)
         error, value, wanted = self.errors(policy, target, scale, steps, sample.carry)
@@ -88,14 +75,7 @@ class SequenceLoss(eqx.Module):
         Float32[Array, "time sequences"],
         Float32[Array, "time sequences"],
     ]:
-        """The TD errors after burn-in.
-
-        Args:
-            policy: the network that learns.
-            target: the target network.
-            scale: the units of both.
-            steps: each leaf `[window, sequences, ...]`.
-            carry: the memory before the first step; each leaf `[sequences, ...]`.
+        """The TD errors after burn-in, of steps `[window, sequences, ...]`.
 
         Returns:
             The errors and the Q-values of the actions that were taken, in units of the network;
@@ -140,14 +120,7 @@ class SequenceLoss(eqx.Module):
 
 
 class LearnerState(eqx.Module):
-    """What gradient steps change.
-
-    Attributes:
-        learner: the network and everything that changes with it.
-        target: the target network.
-        priority: of the sequences in the buffer; `None` without priorities.
-        gradient_steps: number of gradient steps taken.
-    """
+    """What gradient steps change; `priority` is `None` without priorities."""
 
     learner: Learner
     target: ActorCritic
@@ -156,13 +129,7 @@ class LearnerState(eqx.Module):
 
 
 class LearnFromSequences(eqx.Module):
-    """Takes gradient steps on sequences from the buffer, each device on its own environments'.
-
-    Attributes:
-        loss: what to descend.
-        step: the gradient step.
-        sizes: of an update.
-    """
+    """Takes gradient steps on sequences from the buffer, each device on its own environments'."""
 
     loss: SequenceLoss
     step: GradientStep
@@ -171,14 +138,7 @@ class LearnFromSequences(eqx.Module):
     def __call__(
         self, state: LearnerState, buffer: Buffer, rate: Float32[Array, ""], key: Key[Array, ""]
     ) -> tuple[LearnerState, StepReport]:
-        """The state after the gradient steps of an update, and what happened in them.
-
-        Args:
-            state: before them.
-            buffer: the steps of the environments.
-            rate: factor on the optimizer's changes.
-            key: decides what is drawn.
-        """
+        """The state after the gradient steps of an update, and what happened in them."""
         enough = buffer.filled * self.sizes.num_envs >= self.sizes.learning_starts
 
         def descend(state: LearnerState, number: Int32[Array, ""]) -> tuple[LearnerState, Any]:

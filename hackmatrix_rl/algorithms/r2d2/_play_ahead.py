@@ -92,15 +92,7 @@ def _train(
 
 
 class _Player:
-    """The thread that plays.
-
-    Args:
-        algorithm: says how.
-        state: where the environments begin.
-        updates: number of updates to play for.
-        ahead: how many of them the network may be old.
-        plays_on: the device that chooses the actions.
-    """
+    """The thread that plays, with a network that may be `ahead` updates old."""
 
     def __init__(
         self,

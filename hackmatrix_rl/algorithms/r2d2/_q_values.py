@@ -21,13 +21,11 @@ from hackmatrix_rl.errors import number
 class SquareRootScale(ValueScale):
     """Nearly a square root: `sign(x) (sqrt(|x| + 1) - 1) + epsilon x`.
 
-    Large returns change the network less, and nothing has to be known of their size.
+    Large returns change the network less, and nothing has to be known of their size. The linear
+    part, `epsilon`, keeps the inverse from growing fast.
 
     Source: Pohlen et al. 2018, "Observe and look further: achieving consistent performance on
     Atari".
-
-    Attributes:
-        epsilon: the part that stays linear, 0 or more. It keeps the inverse from growing fast.
 
     Raises:
         TypeError: `epsilon` is no number.
@@ -67,13 +65,9 @@ def double_q(
 ) -> Float32[Array, "time batch"]:
     """Double-Q values of positions, in units of reward.
 
-    Source: van Hasselt et al. 2016, "Deep reinforcement learning with double Q-learning".
+    The network that learns, `online`, chooses among the legal actions; `target` judges the choice.
 
-    Args:
-        online: Q-values of the network that learns; it chooses among the legal actions.
-        target: Q-values of the target network; it judges the choice.
-        mask: the legal actions.
-        scale: the units of both.
+    Source: van Hasselt et al. 2016, "Deep reinforcement learning with double Q-learning".
     """
     return scale.denormalize(value_of(target, best_action(online, mask)))
 
@@ -91,18 +85,8 @@ def n_step_returns(
     """N-step returns: discounted rewards of `n_step` steps, and a bootstrap value.
 
     Within an episode, the value is that of the position `n_step` later. Where a limit cuts the
-    episode before, it is that of the episode's last position. Where the rules end it, nothing
-    follows. Nothing comes from the next episode.
-
-    Args:
-        reward: of each step.
-        terminated: the rules ended the episode with this step.
-        truncated: a limit cut the episode after this step.
-        value: of each step's position, in units of reward.
-        last_value: of the position that each step led to, before any reset; `None` if no episode
-            is truncated.
-        gamma: discount.
-        n_step: number of rewards.
+    episode before, it is `last_value`, of the position that the step led to (`None` if no episode
+    is truncated). Where the rules end it, nothing follows. Nothing comes from the next episode.
 
     Returns:
         The returns of all steps but the last `n_step`.
@@ -121,12 +105,10 @@ def q_values(
 ) -> Float32[Array, "*axes num_actions"]:
     """Q-values from a network's logits and value, in units of the network.
 
-    Source: Wang et al. 2016, "Dueling network architectures for deep reinforcement learning".
+    The logits are the Q-values themselves. With `dueling` they are the advantages, up to a
+    constant, and the value is the mean of the Q-values over all actions.
 
-    Args:
-        logits: the Q-values themselves; with `dueling` the advantages, up to a constant.
-        value: with `dueling` the mean of the Q-values over all actions; else it is not read.
-        dueling: whether value and advantages are learned apart.
+    Source: Wang et al. 2016, "Dueling network architectures for deep reinforcement learning".
     """
     if not dueling:
         return logits
@@ -147,14 +129,9 @@ def unroll_q(
 ]:
     """Q-values of whole sequences, all of them at once.
 
-    Args:
-        policy: the network.
-        observation: each leaf `[time, batch, ...]`.
-        last: what was seen after each step, before any reset; `None` if nobody asks for it.
-        carry: the memory before the first step; each leaf `[batch, ...]`.
-        done: whether an episode ended with a step. The memory starts anew after it.
-        dueling: see `q_values`.
-        recompute: keep only the input of each step for the gradient.
+    `last` is what was seen after each step, before any reset; `None` if nobody asks for it. The
+    memory starts anew after a step that is `done`. `recompute` keeps only the input of each step
+    for the gradient.
 
     Returns:
         The Q-values of the observations, and those of `last`, each with the memory that belongs
@@ -183,14 +160,7 @@ def memory_after(
     carry: PyTree[Array],
     done: Bool[Array, "time batch"],
 ) -> PyTree[Array]:
-    """The memory after some steps; gradients do not go back through it.
-
-    Args:
-        policy: the network.
-        observation: each leaf `[time, batch, ...]`.
-        carry: the memory before the first step.
-        done: see `unroll_q`.
-    """
+    """The memory after some steps; gradients do not go back through it."""
     if not done.shape[0]:
         return carry
     initial = policy.initial_carry()

@@ -47,12 +47,7 @@ from hackmatrix_rl.training.sharding import BY_ENVIRONMENT, on_each_device, spec
 
 
 class ActorsAndSteps(eqx.Module):
-    """The environments between two updates, and their newest steps.
-
-    Attributes:
-        collector: the environments, and the memory of the network in each.
-        buffer: their steps.
-    """
+    """The environments between two updates, and their newest steps."""
 
     collector: CollectorState
     buffer: Buffer
@@ -61,14 +56,8 @@ class ActorsAndSteps(eqx.Module):
 class R2D2State(AlgorithmState):
     """The training state of R2D2.
 
-    Attributes:
-        learner: the network and everything that changes with it.
-        target: the target network: what the network was some gradient steps ago.
-        actors: the environments and the buffer.
-        gradient_steps: number of gradient steps taken.
-        key: constant; every draw of the learner is a function of it and of `update`.
-        update: number of updates done.
-        env_steps: number of environment steps taken, over all environments.
+    `target` is the target network: what the network was some gradient steps ago. Every draw of the
+    learner is a function of `key`, which is constant, and of `update`.
     """
 
     learner: Learner
@@ -94,18 +83,6 @@ class R2D2(Algorithm[R2D2State]):
 
     Source: Kapturowski et al. 2019, "Recurrent experience replay in distributed reinforcement
     learning".
-
-    Attributes:
-        environment: to act in.
-        explore: chooses the actions.
-        learn: takes the gradient steps.
-        learning_rate: factor on their changes.
-        value_scale: the units of Q-values.
-        sizes: of an update.
-        mesh: the devices that share the environments.
-        keep_buffer: whether checkpoints hold the buffer. A run that is resumed without it fills it
-            again before it learns on, and does not end in the same bits.
-        initial_policy: the network to start from.
     """
 
     environment: Environment
@@ -153,35 +130,22 @@ class R2D2(Algorithm[R2D2State]):
             policy = hm.GRUActorCritic(environment.spec, key=key)
             trainer = hm.Trainer(hm.R2D2(environment, policy))
 
-        Args:
-            environment: see the class.
-            policy: the network to start from; one with memory.
-            gamma: discount of a step, from 0 to 1.
-            n_step: rewards in a target, before the target network's value.
-            dueling: whether value and advantages are learned apart.
-            sampling: which sequences are learned from; by default `Uniform()`, all alike.
-            explore: see the class; by default `EpsilonGreedy()`.
-            value_scale: see the class; by default `SquareRootScale()`, or `IdentityScale()`.
-            num_envs: number of environments.
-            train_freq: steps of each environment in an update.
-            buffer_size: steps to keep, over all environments; rounded down to whole updates.
-            sequence_length: steps of a sequence that are learned from.
-            burn_in: steps before them that only make the memory.
-            sequence_batch_size: sequences of a gradient step. It must divide `num_envs`, or be
-                divided by it.
-            train_steps: gradient steps of an update.
-            grad_accum: parts of a gradient step's sequences. They go through the network one after
-                another to save memory, and their gradients are added. It must divide the
-                sequences of each device.
-            remat: see `PPO`; `none` or `full`.
-            offload_optimizer: see `PPO`.
-            learning_starts: steps to play before the first gradient step, over all environments.
-            target_update: gradient steps after which the target network is renewed.
-            optimizer: see `PPO`.
-            learning_rate: see `PPO`.
-            precision: the dtype in which the network computes: a policy, or its name (`bf16`).
-            mesh: the devices to train on, as for `PPO`.
-            keep_buffer: see the class.
+        `gamma` is the discount of a step, and `n_step` the number of rewards in a target before the
+        target network's value. With `dueling`, value and advantages are learned apart. `sampling`
+        says which sequences are learned from, by default `Uniform()`; `explore` chooses the
+        actions, by default `EpsilonGreedy()`; `value_scale` is `SquareRootScale()` by default, or
+        `IdentityScale()`.
+
+        An update plays `train_freq` steps in each environment. The buffer keeps `buffer_size` steps
+        over all environments, rounded down to whole updates. Then come `train_steps` gradient
+        steps, each on `sequence_batch_size` sequences, which must divide `num_envs` or be divided
+        by it. The first `burn_in` steps of a sequence only make the memory, and `sequence_length`
+        are learned from. Learning begins after `learning_starts` steps over all environments. The
+        target network is renewed after each `target_update` gradient steps.
+
+        `grad_accum` must divide the sequences of each device. `remat` is `none` or `full`. Without
+        `keep_buffer`, checkpoints lack the buffer: a resumed run fills it again before it learns
+        on, and does not end in the same bits. The other arguments are those of `PPO`.
 
         Raises:
             TypeError: an argument has the wrong type.
@@ -303,12 +267,7 @@ class R2D2(Algorithm[R2D2State]):
         return self.learn_from(state, self.play(state.learner.policy, state.actors.collector))
 
     def learn_from(self, state: R2D2State, new: NewSteps) -> tuple[R2D2State, UpdateReport]:
-        """Writes the steps of an update, and learns.
-
-        Args:
-            state: before the update. What its environments have come to is that of `new` then.
-            new: what `play` has played.
-        """
+        """Writes the steps of an update, as `play` returns them, and learns."""
         buffer = state.actors.buffer.write(new.steps, new.memory)
         rate = self.learning_rate(state.env_steps.as_float())
         learned, steps = self.learn(
@@ -340,10 +299,8 @@ class R2D2(Algorithm[R2D2State]):
     ) -> NewSteps:
         """Plays the steps of an update, each device in its own environments. See `play_steps`.
 
-        Args:
-            policy: the network.
-            collector: the environments, and the memory of the network in each.
-            mesh: the devices that play, which hold both; without it, those that learn.
+        `mesh` has the devices that play, which hold policy and environments; by default those that
+        learn.
         """
 
         def on_one(

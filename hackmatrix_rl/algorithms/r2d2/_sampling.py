@@ -50,11 +50,9 @@ class Sampling(eqx.Module):
     def weight(
         self, probability: Float32[Array, " sequences"], number: Float32[Array, ""]
     ) -> Float32[Array, " sequences"]:
-        """The importance weight of each sampled sequence, up to a common factor.
+        """The importance weight of each sampled sequence, up to a common factor; by default equal.
 
-        Args:
-            probability: of each draw.
-            number: of the sequences that there are.
+        `probability` is that of each draw, `number` that of the sequences that there are.
         """
 
     @abstractmethod

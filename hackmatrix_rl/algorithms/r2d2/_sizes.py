@@ -10,21 +10,9 @@ FROM_ZERO = ("burn_in", "learning_starts")
 
 @dataclass(frozen=True)
 class Sizes:
-    """The sizes of an update. Each is a whole number, 1 or more unless it says otherwise.
+    """The sizes of an update, as `R2D2` describes them: whole numbers, 1 or more.
 
-    Attributes:
-        num_envs: number of environments.
-        train_freq: steps of each environment in an update.
-        buffer_size: steps to keep, over all environments.
-        sequence_length: steps of a sequence that are learned from.
-        burn_in: steps before them that only make the memory; 0 or more.
-        n_step: rewards in a target, and as many steps after a sequence.
-        sequence_batch_size: sequences of a gradient step.
-        train_steps: gradient steps of an update.
-        grad_accum: parts of a gradient step's sequences that go through the network one after
-            another.
-        learning_starts: steps to play before the first of them, over all environments; 0 or more.
-        target_update: gradient steps after which the target network is renewed.
+    `burn_in` and `learning_starts` may be 0.
 
     Raises:
         TypeError: a size is no whole number.

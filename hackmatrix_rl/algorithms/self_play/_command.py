@@ -68,15 +68,6 @@ def play_league(
 
     Each plays with the search of the training, without noise. Games begin with two random moves,
     so that not all of them are one game.
-
-    Args:
-        config: of the run.
-        folder: of the run.
-        policy: the newest network.
-        on_progress: told the number of matches that are over, and of all.
-
-    Raises:
-        ConfigError: a kept network is damaged.
     """
     kept = LeagueFolder.of(folder.path, size=config.league_size, goal=config.num_games).read(policy)
     newest = f"{config.num_games:,} games"
@@ -96,12 +87,7 @@ def play_league(
 
 
 def play_perfect(config: SelfPlayConfig, policy: ActorCritic) -> JudgedMatch | None:
-    """Plays a network against the perfect player; `None` on a board that is too large to solve.
-
-    Args:
-        config: of the run.
-        policy: the network; it plays with the search of the training, without noise.
-    """
+    """Plays a network against the perfect player; `None` on a board that is too large to solve."""
     if config.vertices > MOST_SOLVED:
         return None
     solution, game = solve(config.game()), CliqueGame(config.game())
@@ -116,12 +102,7 @@ def play_perfect(config: SelfPlayConfig, policy: ActorCritic) -> JudgedMatch | N
 
 
 def standings_as_dict(standings: Standings, games: int) -> dict[str, Any]:
-    """The ratings by player, as a run's summary holds them.
-
-    Args:
-        standings: of the league.
-        games: number of games of each match.
-    """
+    """The ratings by player, as a run's summary holds them."""
 
     def one(estimate: Estimate) -> dict[str, Any]:
         return {"mean": estimate.mean, "ci95": [estimate.low, estimate.high]}
@@ -237,11 +218,7 @@ def advice(config: SelfPlayConfig, folder: RunFolder, result: RunResult) -> list
 def summarize(
     config: SelfPlayConfig, folder: RunFolder, result: RunResult, console: Console
 ) -> ExitCode:
-    """Plays the league of the run, shows it and writes it down.
-
-    Returns:
-        How the run ended: `UNSAVED` if the summary could not be written.
-    """
+    """Plays the league of the run, shows it and writes it down; `UNSAVED` if that fails."""
     if not config.league_games:
         return result.exit_code
     with Working("playing the league") as work:

@@ -114,19 +114,11 @@ def league(
 
     Earlier policies of a training are players such as
     `{"update 100": SearchPlayer(policy, Search(64))}`. Players of the same structure share a
-    compiled program.
-
-    Args:
-        players: by name, at least two.
-        game: the rules.
-        games: number of games of each match; see `match`.
-        key: source of all randomness.
-        opening: number of random moves at the start of each game; players that play without
-            chance need some, or all games of a match are one game.
-        on_progress: told the number of matches that are over, and of all.
+    compiled program. Players that play without chance need some `opening` moves, which are random,
+    or all games of a match are one game.
 
     Raises:
-        ValueError: there are fewer than two players, or `games` is not even.
+        ValueError: there are fewer than two players, or `games` of a match is not even.
     """
     if len(players) < 2:
         raise ValueError(f"a league needs at least 2 players, not {len(players)}")

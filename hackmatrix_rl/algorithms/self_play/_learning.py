@@ -20,16 +20,7 @@ from hackmatrix_rl.training.sharding import Blocks, on_each_device
 
 @dataclass(frozen=True)
 class Sizes:
-    """The sizes of an update. Each is a whole number, 1 or more.
-
-    Attributes:
-        game_batch_size: number of games at once.
-        moves_per_update: moves of each game in an update.
-        buffer_size: positions to keep, over all games.
-        training_batch_size: positions of a gradient step.
-        train_steps: gradient steps of an update.
-        grad_accum: parts of a gradient step's positions that go through the network one after
-            another.
+    """The sizes of an update, as `SelfPlay` describes them: whole numbers, 1 or more.
 
     Raises:
         TypeError: a size is no whole number.
@@ -88,11 +79,8 @@ _SMALLEST = float(np.finfo(np.float32).tiny)
 class Losses(eqx.Module):
     """Means over the valid positions.
 
-    Attributes:
-        policy_loss: cross-entropy of the network's policy to the search's weights, in nats.
-        value_loss: squared error of the value.
-        entropy: of the network's policy, in nats.
-        search_entropy: of the search's weights, in nats.
+    The policy loss is the cross-entropy of the network's policy to the search's weights; it and the
+    entropies are in nats. The value loss is a squared error.
     """
 
     policy_loss: Float32[Array, "*steps"]
@@ -102,13 +90,10 @@ class Losses(eqx.Module):
 
 
 class SearchLoss(eqx.Module):
-    """Cross-entropy to the policy that the search found, and the squared error of the value.
+    """Cross-entropy to the search's policy, and `vf_coef` times the squared error of the value.
 
     Source: Silver et al. 2018, "A general reinforcement learning algorithm that masters chess,
     shogi, and Go through self-play".
-
-    Attributes:
-        vf_coef: weight of the value loss.
     """
 
     vf_coef: float = eqx.field(static=True, default=1.0)
@@ -124,12 +109,7 @@ class SearchLoss(eqx.Module):
     def __call__(
         self, policy: ActorCritic | Evaluator, sample: Sample
     ) -> tuple[Float32[Array, ""], Losses]:
-        """The mean over all positions; one that is not valid adds nothing.
-
-        Args:
-            policy: the network, or an evaluator of it.
-            sample: what to learn from.
-        """
+        """The mean over all positions; one that is not valid adds nothing."""
         evaluator = evaluator_of(policy)
         one_step = jax.tree.map(lambda leaf: leaf[None], sample.observation)
         carry, done = evaluator.policy.initial_carry(), jnp.zeros((1, sample.value.size), bool)
@@ -154,11 +134,7 @@ def _logarithm(weights: Float32[Array, "*shape"]) -> Float32[Array, "*shape"]:
 class LearnFromBuffer(eqx.Module):
     """Takes gradient steps on positions from the buffer, each device on those of its own games.
 
-    Attributes:
-        loss: what to descend.
-        symmetry: changes the positions that are learned from; `None`: they stay as they are.
-        step: the gradient step.
-        sizes: of an update.
+    `symmetry` changes the positions that are learned from; `None`: they stay as they are.
     """
 
     loss: SearchLoss
@@ -169,14 +145,7 @@ class LearnFromBuffer(eqx.Module):
     def __call__(
         self, learner: Learner, buffer: Buffer, rate: Float32[Array, ""], key: Key[Array, ""]
     ) -> tuple[Learner, StepReport]:
-        """The learner after the gradient steps of an update, and what happened in them.
-
-        Args:
-            learner: to improve.
-            buffer: the positions.
-            rate: factor on the optimizer's changes.
-            key: decides what is drawn.
-        """
+        """The learner after the gradient steps of an update, and what happened in them."""
         mesh, sizes = self.step.mesh, self.sizes
         outcomes = on_each_device(mesh, lambda buffer: buffer.outcomes(), (), buffer)
 

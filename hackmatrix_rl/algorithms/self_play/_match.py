@@ -49,23 +49,13 @@ class RandomPlayer(BoardPlayer):
 
 @final
 class SearchPlayer(BoardPlayer):
-    """Plays the best move of a search with a network, without noise.
-
-    Attributes:
-        policy: the network.
-        search: the search.
-    """
+    """Plays the best move of a search with a network, without noise."""
 
     policy: ActorCritic
     search: Search
 
     def __init__(self, policy: ActorCritic, search: Search) -> None:
-        """Takes a search as it trains, and leaves its noise out.
-
-        Args:
-            policy: the network.
-            search: the search; its `gumbel_scale` is set to 0.
-        """
+        """Takes a search as it trains, and leaves its noise out (`gumbel_scale`)."""
         self.policy = policy
         self.search = replace(search, gumbel_scale=0.0)
 
@@ -82,9 +72,6 @@ class PerfectPlayer(BoardPlayer):
 
     Among moves of the same value it plays one at random: it never gives a won game away, but does
     not win as fast as it can.
-
-    Attributes:
-        solution: of the game that is played.
     """
 
     solution: Solution
@@ -114,9 +101,8 @@ NO_MOVE = -1
 class Record(eqx.Module):
     """Games that were played to the end.
 
-    Attributes:
-        moves: of each game; `NO_MOVE` after its end.
-        result: for the player who began: 1 won, 0 drawn, -1 lost.
+    `moves` are those of each game, `NO_MOVE` after its end; `result` is for the player who began: 1
+    won, 0 drawn, -1 lost.
     """
 
     moves: Int32[Array, "games most_moves"]
@@ -125,13 +111,7 @@ class Record(eqx.Module):
 
 @dataclass(frozen=True)
 class MatchResult:
-    """The result of a match, for the first of the two named players.
-
-    Attributes:
-        wins: games won.
-        draws: games drawn.
-        losses: games lost.
-    """
+    """The result of a match, for the first of the two named players."""
 
     wins: int
     draws: int
@@ -180,16 +160,9 @@ def play_games(
     *,
     opening: int = 0,
 ) -> Record:
-    """Plays one game for each key.
+    """Plays one game for each key; `first` begins, and `opening` moves are random.
 
     A game has at most as many moves as there are actions: each is played once.
-
-    Args:
-        first: begins in each game.
-        second: the other player.
-        game: the rules.
-        keys: one for each game.
-        opening: number of random moves at the start of each game.
     """
 
     def move(player: BoardPlayer, board: _Board) -> _Board:
@@ -235,7 +208,7 @@ def match(
     key: Key[Array, ""],
     opening: int = 0,
 ) -> MatchResult:
-    """Plays a match of two players; each begins half of the games.
+    """Plays a match of two players, who begin half of the games each; the result is for `one`.
 
     Args:
         one: the player whose result it is.
@@ -258,12 +231,7 @@ def match(
 
 
 def half_of(games: int) -> int:
-    """Half of the games of a match, which one of the players begins.
-
-    Raises:
-        TypeError: `games` is no whole number.
-        ValueError: `games` is not even, or less than 2.
-    """
+    """Half of the games of a match, which one of the players begins."""
     if whole("games", games, 2) % 2:
         raise ValueError(f"games must be even, not {games}: each player begins half of them")
     return games // 2

@@ -37,14 +37,7 @@ class Mistakes:
 
 
 def mistakes(solution: Solution, record: Record, player: int, *, opening: int = 0) -> Mistakes:
-    """Judges the moves of one player.
-
-    Args:
-        solution: of the game that was played.
-        record: the games.
-        player: `FIRST` or `SECOND`: who is judged.
-        opening: number of moves at the start that are left out.
-    """
+    """Judges the moves of one player, `FIRST` or `SECOND`, after the first `opening` moves."""
     before, after = (np.asarray(each) for each in _values(solution, record.moves))
     turn = np.arange(before.shape[1])
     judged = (np.asarray(record.moves) != NO_MOVE) & (turn % 2 == player) & (turn >= opening)
@@ -61,10 +54,7 @@ def mistakes(solution: Solution, record: Record, player: int, *, opening: int = 
 class JudgedMatch:
     """A match of a player, and the mistakes of the player.
 
-    Attributes:
-        result: for the player.
-        judged: the player's moves.
-        different: number of games that differ from each other, by who begins.
+    `different` is the number of games that differ from each other, by who begins.
     """
 
     result: MatchResult
@@ -83,13 +73,8 @@ def judged_match(
 ) -> JudgedMatch:
     """Lets a player play half of the games with each side, and judges the player's moves.
 
-    Args:
-        player: who is judged.
-        other: the other player, such as `PerfectPlayer(solution)`.
-        solution: of the game that they play.
-        games: number of games; an even number.
-        key: source of all randomness.
-        opening: number of random moves at the start of each game, which are not judged.
+    The other player may be `PerfectPlayer(solution)`. The first `opening` moves of each game are
+    random and not judged.
 
     Raises:
         ValueError: `games` is not even, or less than 2.

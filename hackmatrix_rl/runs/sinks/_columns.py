@@ -53,12 +53,7 @@ def shown(row: Row) -> list[tuple[str, str]]:
 
 @dataclass(frozen=True)
 class Length:
-    """The length of a run, for its progress.
-
-    Attributes:
-        goal: where it ends.
-        counts: the number in a row that says how near that is.
-    """
+    """The length of a run: its goal, and the name of the number in a row that counts to it."""
 
     goal: int
     counts: str = "env_steps"

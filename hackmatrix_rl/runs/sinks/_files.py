@@ -14,11 +14,7 @@ from hackmatrix_rl.system import open_regular, write_whole
 
 
 class AppendedFile:
-    """Appends at once. Data that the disk refuses waits in memory for the next call.
-
-    Args:
-        path: the file, made if it is missing, continued otherwise.
-    """
+    """A file that is appended to at once. Data that the disk refuses waits for the next call."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -26,11 +22,7 @@ class AppendedFile:
         path.open("ab").close()
 
     def append(self, data: bytes) -> None:
-        """Appends.
-
-        Raises:
-            OSError: the data could not be written yet.
-        """
+        """Appends."""
         self._waiting += data
         # Opened each time, because a network disk may come back under another handle. Unbuffered:
         # this object keeps the data that could not be written.
@@ -39,11 +31,7 @@ class AppendedFile:
                 self._waiting = self._waiting[file.write(self._waiting) :]
 
     def flush(self) -> None:
-        """Writes the waiting data, if any.
-
-        Raises:
-            OSError: something could not be written.
-        """
+        """Writes the waiting data, if any."""
         if self._waiting:
             self.append(b"")
 
@@ -53,20 +41,13 @@ class JsonLines(Sink):
 
     NaN and infinities become null, because JSON has no such numbers. Messages are not kept. Rows
     that a full disk refuses wait in memory for a later row.
-
-    Args:
-        path: the file, made if it is missing, continued otherwise.
     """
 
     def __init__(self, path: Path) -> None:
         self._file = AppendedFile(path)
 
     def write(self, row: Row) -> None:
-        """Appends one line.
-
-        Raises:
-            OSError: the line could not be written yet.
-        """
+        """Appends one line; an OSError if it could not be written yet."""
         numbers = {name: value if math.isfinite(value) else None for name, value in row.items()}
         self._file.append(json.dumps(numbers, allow_nan=False).encode() + b"\n")
 
@@ -75,33 +56,19 @@ class JsonLines(Sink):
         self._file.flush()
 
     def close(self) -> None:
-        """Writes the rows that wait.
-
-        Raises:
-            OSError: some rows could not be written.
-        """
+        """Writes the rows that wait."""
         self._file.flush()
 
 
 def read_json_lines(path: Path) -> list[dict[str, Any]]:
-    """The rows of a file of `JsonLines`.
-
-    Lines that are not rows are left out, also a last line that a crash cut short.
-    """
+    """The rows of a file of `JsonLines`, without lines that are damaged or cut short."""
     return rows_and_damage(path)[0]
 
 
 def forget_rows_after(path: Path, update: int) -> list[str]:
-    """Removes the rows of later updates from a file, because a resumed run writes them again.
+    """Removes the rows of later updates, which a resumed run writes again, and damaged lines.
 
-    Damaged lines are removed, too.
-
-    Args:
-        path: a file of `JsonLines`; it may be missing.
-        update: the last update with a row that stays.
-
-    Returns:
-        Messages for people.
+    Returns messages for people.
     """
     if not path.exists():
         return [f"{path}: is missing; earlier rows are lost"] if update else []
@@ -141,13 +108,7 @@ def _row(line: bytes) -> dict[str, Any] | None:
 
 
 class LogFile(Sink):
-    """Appends messages and one line for each row to a text file.
-
-    Args:
-        path: the file, continued if it exists.
-        length: of the run, for the progress.
-        now: the time; tests pass their own.
-    """
+    """Appends messages and one line for each row to a text file, with the time of day."""
 
     def __init__(
         self, path: Path, *, length: Length, now: Callable[[], datetime] = datetime.now
@@ -161,11 +122,7 @@ class LogFile(Sink):
         self.note(one_line(row, self._length))
 
     def note(self, message: str) -> None:
-        """Appends the message.
-
-        Raises:
-            OSError: the message could not be written yet.
-        """
+        """Appends the message; an OSError if it could not be written yet."""
         time = self._now().isoformat(sep=" ", timespec="seconds")
         lines = "".join(f"{time}  {printable(line)}\n" for line in message.splitlines())
         self._file.append(lines.encode())
@@ -175,9 +132,5 @@ class LogFile(Sink):
         self.note(message)
 
     def close(self) -> None:
-        """Writes the lines that wait.
-
-        Raises:
-            OSError: some lines could not be written.
-        """
+        """Writes the lines that wait."""
         self._file.flush()

@@ -38,13 +38,10 @@ class Sink(ABC):
 
 
 class Fanout(Sink):
-    """Several sinks as one.
+    """Several sinks as one; each gets everything, in this order.
 
     A sink that cannot write to its disk does not stop the others or the training. The others
     get a message when this starts and when it ends.
-
-    Args:
-        sinks: the sinks; each gets everything, in this order.
     """
 
     def __init__(self, sinks: Sequence[Sink]) -> None:

@@ -27,12 +27,7 @@ def terminal(console: Console, *, length: Length) -> Sink:
 
 
 class PlainTerminal(Sink):
-    """One line for each row: for files, pipes and build logs.
-
-    Args:
-        console: the output.
-        length: of the run, for progress and time left.
-    """
+    """One line for each row: for files, pipes and build logs."""
 
     def __init__(self, console: Console, *, length: Length) -> None:
         self._console = console
@@ -63,10 +58,6 @@ class LiveTerminal(Sink):
     """A progress bar with the time left, and the newest row below it.
 
     It appears with the first row or message.
-
-    Args:
-        console: a terminal.
-        length: of the run.
     """
 
     def __init__(self, console: Console, *, length: Length) -> None:
