@@ -154,6 +154,7 @@ class Finding:
     stop: bool = False
 
 
+@dataclass(kw_only=True)
 class Health:
     """Checks the metrics of each dispatch, without clock, file or device.
 
@@ -162,23 +163,17 @@ class Health:
     `None` switches one off.
     """
 
-    def __init__(
-        self,
-        *,
-        stop_after_nonfinite: int | None = 20,
-        entropy_floor: float | None = 0.02,
-        kl_alarm: float | None = 0.2,
-        stop_after_kl: int | None = None,
-        max_steps: int | None = None,
-    ) -> None:
-        self._stop_after_nonfinite = stop_after_nonfinite
-        self._entropy_floor = entropy_floor
-        self._kl_alarm = kl_alarm
-        self._stop_after_kl = stop_after_kl
+    stop_after_nonfinite: int | None = 20
+    entropy_floor: float | None = 0.02
+    kl_alarm: float | None = 0.2
+    stop_after_kl: int | None = None
+    max_steps: int | None = None
+
+    def __post_init__(self) -> None:
         self._seen: Counter[str] = Counter()
         self._in_a_row: Counter[str] = Counter()
         self._updates: int | None = None
-        self._habits = Habits(max_steps)
+        self._habits = Habits(self.max_steps)
 
     @classmethod
     def of(cls, config: RunConfig) -> "Health":
@@ -227,7 +222,7 @@ class Health:
         if odd:
             what = f"{', '.join(odd[:3])} not finite" + (f"; {what}" if skipped else "")
         where = f"update {metrics.updates:,}"
-        limit = self._stop_after_nonfinite
+        limit = self.stop_after_nonfinite
         if limit is not None and row >= limit:
             return Finding(
                 "nonfinite",
@@ -238,7 +233,7 @@ class Health:
         return self._warning("nonfinite", f"{where}: {what}. --debug nans shows where.")
 
     def _entropy(self, metrics: Metrics, updates: int) -> Finding | None:
-        entropy, floor = metrics.learning.get("entropy"), self._entropy_floor
+        entropy, floor = metrics.learning.get("entropy"), self.entropy_floor
         # Without a step there is no entropy.
         if floor is None or entropy is None or not metrics.learning.get("gradient_steps", 1):
             return None
@@ -251,14 +246,14 @@ class Health:
         )
 
     def _kl(self, metrics: Metrics, updates: int) -> Finding | None:
-        moved, alarm = metrics.learning.get("approx_kl"), self._kl_alarm
+        moved, alarm = metrics.learning.get("approx_kl"), self.kl_alarm
         if alarm is None or moved is None:
             return None
         row = self._count("kl", moved > alarm, updates)
         if not row:
             return None
         what = f"update {metrics.updates:,}: the policy moved by {moved:.2g}, beyond {alarm:g}"
-        if self._stop_after_kl is not None and row >= self._stop_after_kl:
+        if self.stop_after_kl is not None and row >= self.stop_after_kl:
             return Finding(
                 "kl",
                 f"{what}, for {row} updates in a row. Stopping; the last good checkpoint is "

@@ -6,7 +6,6 @@ import fcntl
 import os
 import socket
 from pathlib import Path
-from types import TracebackType
 
 from etils import epath
 
@@ -39,12 +38,7 @@ class RunLock:
     def __enter__(self) -> "RunLock":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         if isinstance(error, ConfigError):
             self.withdraw()
         else:

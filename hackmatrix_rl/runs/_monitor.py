@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 
 import jax
 
@@ -33,12 +32,7 @@ class Profiler:
     def __enter__(self) -> "Profiler":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._began is not None:
             self._stop(self._began)
 
@@ -99,12 +93,7 @@ class RunMonitor:
         self._leave.enter_context(self._profiler)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._leave.close()
 
     def begin(self, config: RunConfig) -> None:

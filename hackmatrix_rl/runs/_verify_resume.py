@@ -163,9 +163,7 @@ def _finish(process: "subprocess.Popen[bytes]", timeout: float, run: Path) -> No
     try:
         status = process.wait(timeout)
     except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-        raise ProofError(f"{run.name} took longer than {timeout:.0f} s") from None
+        raise _too_long(process, timeout, run) from None
     if status != 0:
         raise ProofError(f"{run.name} ended with exit status {status}; see {_output(run)}")
 
@@ -180,13 +178,18 @@ def _kill_after(process: "subprocess.Popen[bytes]", sign: Path, timeout: float, 
                 f"see {_output(run)}"
             )
         if time.monotonic() > end:
-            process.kill()
-            process.wait()
-            raise ProofError(f"{run.name} took longer than {timeout:.0f} s")
+            raise _too_long(process, timeout, run)
         time.sleep(_LOOK_SECONDS)
     process.kill()
     if process.wait() != -signal.SIGKILL:
         raise ProofError(f"{run.name} had ended before it could be killed; use more --updates")
+
+
+def _too_long(process: "subprocess.Popen[bytes]", timeout: float, run: Path) -> ProofError:
+    """Kills a process, and says why."""
+    process.kill()
+    process.wait()
+    return ProofError(f"{run.name} took longer than {timeout:.0f} s")
 
 
 def _end(run: Path, *, least: int) -> Stored:
@@ -213,19 +216,12 @@ def first_difference(one: Stored, other: Stored) -> str | None:
                 f"{against.dtype}{list(against.shape)}"
             )
         # Compare bits, not values: a NaN equals itself, and -0 is not 0.
-        bits, against_bits = (np.ascontiguousarray(x).view(np.uint8) for x in (array, against))
-        if not np.array_equal(bits, against_bits):
-            where = np.argmax(np.ravel(_differs(array, against)))
-            index = np.unravel_index(int(where), array.shape)
+        bits, others = (
+            np.ascontiguousarray(x).reshape(-1).view(np.uint8).reshape(-1, array.dtype.itemsize)
+            for x in (array, against)
+        )
+        differs = np.any(bits != others, axis=1)
+        if differs.any():
+            index = np.unravel_index(int(np.argmax(differs)), array.shape)
             return f"{name}{list(map(int, index))}: {array[index]} against {against[index]}"
     return None
-
-
-def _differs(array: np.ndarray, against: np.ndarray) -> np.ndarray:
-    """For each number of two arrays, whether their bits differ."""
-    size = array.dtype.itemsize
-    bits, others = (
-        np.ascontiguousarray(x).reshape(-1).view(np.uint8).reshape(-1, size)
-        for x in (array, against)
-    )
-    return np.any(bits != others, axis=1)

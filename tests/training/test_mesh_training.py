@@ -79,7 +79,7 @@ def first_rollout(trainer: Trainer):
 
     def program(key, weights):
         policy = eqx.combine(weights, rest)
-        collect, keys = update.collect, env_keys(key, trainer.algorithm.num_envs)
+        collect, keys = update.collect, env_keys(key, trainer.algorithm.sizes.num_envs)
         actors = collect.start(policy, update.environment, keys)
         rollout, after, *_ = collect.collect_parts(DRAWN, (), policy, update.environment, actors)
         return rollout, after

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, final, no_type_check
 
 from jax.sharding import Mesh
 
-from hackmatrix_rl.agent import GAE, Schedule, ValueScale
+from hackmatrix_rl.agent import GAE, ValueScale
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.agent.precision import PrecisionPolicy
 from hackmatrix_rl.algorithms.imitation._imitation import Imitation
@@ -38,6 +38,8 @@ _WIDE: Mapping[str, Any] = {
     "total_timesteps": 24_000_000,
     "buffer_size": 2_097_152,
 }
+
+_OF_PPO = ("num_envs", "num_steps", "update_epochs", "grad_accum", "remat")
 
 
 @final
@@ -146,20 +148,16 @@ class ImitationConfig(ActorCriticConfig):
             learning_rate=self.rate(),
             precision=precision,
             value_scale=value_scale,
-            num_envs=self.num_envs,
-            num_steps=self.num_steps,
             num_minibatches=self.minibatches,
-            update_epochs=self.update_epochs,
-            grad_accum=self.grad_accum,
-            remat=self.remat,
             offload_optimizer=self.offload_optimizer,
             mesh=mesh,
+            **{name: getattr(self, name) for name in _OF_PPO},
         )
         try:
             return Imitation(
                 ppo,
                 teacher,
-                beta=self._beta(),
+                beta=self.over_time(self.teacher_games),
                 random_share=self.random_actions,
                 buffer_size=self.buffer_size,
                 augment=BoardSymmetries() if self.symmetries else None,
@@ -218,6 +216,3 @@ class ImitationConfig(ActorCriticConfig):
     def advice(self, run: str) -> list[str]:
         """How to continue with PPO, in a line."""
         return [f"Go on by PPO:  hackmatrix-rl train --algorithm ppo --init {run}"]
-
-    def _beta(self) -> Schedule:
-        return self.over_time(self.teacher_games)

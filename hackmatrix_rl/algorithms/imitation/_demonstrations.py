@@ -6,7 +6,6 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import equinox as eqx
@@ -57,14 +56,12 @@ class Demonstrations(eqx.Module):
 
     def select(self, places: Any) -> "Demonstrations":
         """The positions at some places: numbers, or a slice."""
-        chosen: Demonstrations = jax.tree.map(lambda leaf: leaf[places], self)
-        return chosen
+        return jax.tree.map(lambda leaf: leaf[places], self)
 
     @staticmethod
     def join(parts: "list[Demonstrations]") -> "Demonstrations":
         """The positions of all parts, one after another."""
-        joined: Demonstrations = jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
-        return joined
+        return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
 
 
 @dataclass(frozen=True)
@@ -208,12 +205,7 @@ class DemonstrationsWriter:
     def __enter__(self) -> "DemonstrationsWriter":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         if kind is not None:
             return  # without a header nobody takes the files for whole
         rest = sum(map(len, self._waiting))
@@ -333,8 +325,7 @@ def _read_arrays(archive: zipfile.ZipFile, like: Demonstrations) -> Demonstratio
         missing = wanted.keys() - set(found)
         raise _Wrong(f"{min(missing)} is missing" if missing else "holds an array twice")
     arrays = [_read_array(archive.getinfo(name), archive, leaf) for name, leaf in wanted.items()]
-    read: Demonstrations = jax.tree.unflatten(jax.tree.structure(like), arrays)
-    return read
+    return jax.tree.unflatten(jax.tree.structure(like), arrays)
 
 
 def _read_array(member: zipfile.ZipInfo, archive: zipfile.ZipFile, like: np.ndarray) -> np.ndarray:

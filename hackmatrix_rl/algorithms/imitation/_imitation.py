@@ -4,9 +4,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh, NamedSharding
-from jaxtyping import Array, Float32, Int32, Key, PyTree, UInt32
+from jaxtyping import Array, Float32, Key, PyTree, UInt32
 
-from hackmatrix_rl.agent import CollectorState, Constant, Schedule, ValueScale, at, scheduled_at
+from hackmatrix_rl.agent import CollectorState, Constant, Schedule, at, scheduled_at
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.algorithms.imitation._buffer import Buffer, Labelled
 from hackmatrix_rl.algorithms.imitation._labelling import Labelling, Teaching
@@ -22,14 +22,14 @@ from hackmatrix_rl.errors import ArgumentError, instance
 from hackmatrix_rl.evaluation import Agent, ThinkingAgent, check_player
 from hackmatrix_rl.game import FIRST_PROGRAM, NUM_ACTIONS, SIPHON
 from hackmatrix_rl.training import (
-    Algorithm,
-    AlgorithmState,
     Counter,
     Dispatch,
     Learner,
+    LearnerAlgorithm,
     Metrics,
     Minibatches,
     StepReport,
+    TrainState,
     UpdateReport,
     scan_and_sum,
     state_shardings,
@@ -51,17 +51,13 @@ class TaughtGames(eqx.Module):
     buffer: Buffer
 
 
-class ImitationState(AlgorithmState):
+class ImitationState(TrainState):
     """The training state of imitation."""
 
-    learner: Learner
     actors: TaughtGames
-    key: Key[Array, ""]
-    update: Int32[Array, ""]
-    env_steps: Counter
 
 
-class Imitation(Algorithm[ImitationState]):
+class Imitation(LearnerAlgorithm[ImitationState]):
     """DAgger: one update plays, queries the teacher, and learns from the newest labels.
 
     In every step the teacher says what it would do, and that is the label of the position. At
@@ -170,11 +166,6 @@ class Imitation(Algorithm[ImitationState]):
         """Environment steps of one rollout, over all environments."""
         return self.ppo.steps_per_update
 
-    @property
-    def resettable(self) -> tuple[str, ...]:
-        """The environments and the buffer: a resume reinitializes them if their sizes change."""
-        return ("actors",)
-
     def check(self, policy: ActorCritic) -> None:
         """Traces a custom loss; see `PPO.check`."""
         self.ppo.check(policy)
@@ -182,37 +173,22 @@ class Imitation(Algorithm[ImitationState]):
     def init(self, key: Key[Array, ""], policy: ActorCritic) -> ImitationState:
         """The state before the first update."""
         plain = self.ppo.init(key, policy)
-        labelling = self._labelling(plain.env_steps)
-        return ImitationState(
-            learner=plain.learner,
-            actors=TaughtGames(
-                games=plain.actors,
-                teaching=labelling.start(plain.actors.keys),
-                buffer=Buffer.empty(
-                    self.environment.spec,
-                    policy,
-                    num_envs=self.ppo.num_envs,
-                    num_steps=self.ppo.collect.num_steps,
-                    slots=self.slots,
-                    soft=self.soft_labels,
-                ),
-            ),
-            key=plain.key,
-            update=plain.update,
-            env_steps=plain.env_steps,
+        teaching = self._labelling(plain.env_steps).start(plain.actors.keys)
+        buffer = Buffer.empty(
+            self.environment.spec,
+            policy,
+            num_envs=self.ppo.sizes.num_envs,
+            num_steps=self.ppo.collect.num_steps,
+            slots=self.slots,
+            soft=self.soft_labels,
         )
-
-    def policy(self, state: ImitationState) -> ActorCritic:
-        """The student."""
-        return state.learner.policy
-
-    def value_scale_of(self, state: ImitationState) -> ValueScale:
-        """The scale of the learner."""
-        return state.learner.value_scale
+        actors = TaughtGames(plain.actors, teaching, buffer)
+        shared = {name: part for name, part in vars(plain).items() if name != "teacher"}
+        return ImitationState(**{**shared, "actors": actors})
 
     def shardings(self, state: ImitationState) -> PyTree[NamedSharding]:
         """Shards the learner along `fsdp`, the environments and the buffer along `data`."""
-        return state_shardings(self.mesh, state, offload=self.ppo.offload)
+        return state_shardings(self.mesh, state, offload=self.ppo.step.offload)
 
     def metrics(self, report: ImitationMetrics, dispatch: Dispatch) -> Metrics:
         """Means of the losses, the agreement with the teacher, and the episodes that ended."""
@@ -242,13 +218,7 @@ class Imitation(Algorithm[ImitationState]):
         rate = self.ppo.learning_rate(now)
         key = jax.random.fold_in(state.key, state.update)
         learner, steps = self._learn(learner, buffer, rate, key)
-        after = ImitationState(
-            learner=learner,
-            actors=TaughtGames(games=games, teaching=teaching, buffer=buffer),
-            key=state.key,
-            update=state.update + 1,
-            env_steps=state.env_steps.add(self.steps_per_update),
-        )
+        after = self.advance(state, learner, TaughtGames(games, teaching, buffer))
         return after, ImitationMetrics(
             update=UpdateReport(
                 episodes=rollout.episodes,
@@ -274,19 +244,14 @@ class Imitation(Algorithm[ImitationState]):
         self, learner: Learner, buffer: Buffer, rate: Float32[Array, ""], key: Key[Array, ""]
     ) -> tuple[Learner, StepReport]:
         """Gradient steps on positions from the buffer, each epoch on as many as a rollout has."""
-        once = Minibatches(self.ppo.batches.num_minibatches, 1)
+        once = Minibatches(self.ppo.sizes.num_minibatches, 1)
 
         def epoch(learner: Learner, number: UInt32[Array, ""]) -> tuple[Learner, StepReport]:
             draw_key, order_key = jax.random.split(jax.random.fold_in(key, number))
-            batch = buffer.draw(
-                self.ppo.collect.num_steps,
-                self.mesh,
-                self.augment,
-                learner.value_scale,
-                key=draw_key,
-            )
-            order = once(self.ppo.num_envs, key=order_key)
+            num_steps, scale = self.ppo.collect.num_steps, learner.value_scale
+            batch = buffer.draw(num_steps, self.mesh, self.augment, scale, key=draw_key)
+            order = once(self.ppo.sizes.num_envs, key=order_key)
             return self.ppo.learn(learner, batch, order, rate)
 
-        epochs = jnp.arange(self.ppo.batches.update_epochs, dtype=jnp.uint32)
+        epochs = jnp.arange(self.ppo.sizes.update_epochs, dtype=jnp.uint32)
         return scan_and_sum(epoch, learner, epochs)

@@ -10,14 +10,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float32, PyTree
 
-from hackmatrix_rl.agent import CollectorState, Rollout, RolloutCollector, start_collector
+from hackmatrix_rl.agent import RolloutCollector, start_collector
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.algorithms.imitation._demonstrations import (
     Demonstrations,
     DemonstrationsHeader,
     DemonstrationsWriter,
 )
-from hackmatrix_rl.algorithms.imitation._labelling import Label, Labelling, Teaching
+from hackmatrix_rl.algorithms.imitation._labelling import Label, Labelling
 from hackmatrix_rl.env import HackMatrix, env_keys, game_identity
 from hackmatrix_rl.errors import whole
 from hackmatrix_rl.evaluation import Agent, check_player
@@ -100,35 +100,17 @@ def _games(
 ) -> tuple[dict[str, Any], Label]:
     """The fields of a rollout of whole games, on the host, and its labels; more games follow."""
     nobody = _Nobody(environment.spec.num_actions)
-    actors, teaching = _begin(choice, nobody, environment, keys)
+    play_on = eqx.filter_jit(RolloutCollector(_STEPS).collect_with)
+    actors = eqx.filter_jit(start_collector)(environment, nobody, keys)
+    teaching = eqx.filter_jit(choice.start)(keys)
     ended = np.zeros(keys.shape[0], bool)
     parts: list[Any] = []
     while not ended.all() and len(parts) * _STEPS < max_steps:
-        rollout, actors, teaching, labels = _play_on(choice, nobody, environment, actors, teaching)
+        rollout, actors, teaching, labels = play_on(choice, teaching, nobody, environment, actors)
         kept = {name: getattr(rollout, name) for name in _KEPT}
         parts.append(jax.device_get((kept, labels)))
         ended |= np.asarray(rollout.done).any(axis=0)
-    joined: Any = jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
-    return joined
-
-
-@eqx.filter_jit
-def _begin(
-    choice: Labelling, nobody: ActorCritic, environment: HackMatrix, keys: Array
-) -> tuple[CollectorState, Teaching]:
-    return start_collector(environment, nobody, keys), choice.start(keys)
-
-
-@eqx.filter_jit
-def _play_on(
-    choice: Labelling,
-    nobody: ActorCritic,
-    environment: HackMatrix,
-    actors: CollectorState,
-    teaching: Teaching,
-) -> tuple[Rollout, CollectorState, Teaching, Label]:
-    collect = RolloutCollector(_STEPS)
-    return collect.collect_with(choice, teaching, nobody, environment, actors)
+    return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
 
 
 def _of_one_game(some: tuple[dict[str, Any], Label], place: int, number: int) -> Demonstrations:

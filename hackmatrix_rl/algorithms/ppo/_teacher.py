@@ -36,23 +36,17 @@ def teacher_log_probs(
     ) -> Float32[Array, "num_steps some num_actions"]:
         policy = eqx.combine(arrays, code)
 
-        def one(
-            step: tuple[PyTree[Array], Bool[Array, "some num_actions"]],
-        ) -> Float32[Array, "some num_actions"]:
+        def one(step: tuple[Any, Any]) -> Float32[Array, "some num_actions"]:
             observation, mask = step
             logits, _, _ = jax.vmap(lambda seen: policy(seen, policy.initial_carry()))(observation)
             return MaskedCategorical(logits, mask).log_probs
 
-        log_probs: Float32[Array, "num_steps some num_actions"] = jax.lax.map(
-            one, (observations, masks)
-        )
-        return log_probs
+        return jax.lax.map(one, (observations, masks))
 
-    asked: Float32[Array, "num_steps num_envs num_actions"] = jax.shard_map(
+    return jax.shard_map(
         on_one,
         mesh=mesh,
         in_specs=(REPLICATED, BY_STEP_AND_ENVIRONMENT, BY_STEP_AND_ENVIRONMENT),
         out_specs=BY_STEP_AND_ENVIRONMENT,
         check_vma=False,  # the specs say what varies over devices
     )(arrays, rollout.observation, rollout.mask)
-    return asked

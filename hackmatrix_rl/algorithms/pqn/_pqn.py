@@ -32,15 +32,13 @@ from hackmatrix_rl.agent.precision import FLOAT32, PrecisionPolicy
 from hackmatrix_rl.env import Environment, check_is_environment, check_shapes, env_keys
 from hackmatrix_rl.errors import finite, instance, is_ours
 from hackmatrix_rl.training import (
-    Algorithm,
-    AlgorithmState,
     Counter,
-    Dispatch,
     GradientStep,
     Learner,
-    Metrics,
+    LearnerAlgorithm,
     RolloutSizes,
     StepReport,
+    TrainState,
     UpdateReport,
     optimizer_of,
     scan_and_sum,
@@ -82,17 +80,7 @@ EPSILON = Linear(1.0, 0.05, over=100_000)
 """The probability of a random action by default."""
 
 
-class PQNState(AlgorithmState):
-    """Everything that PQN continues from; the fields are those of `PPOState`."""
-
-    learner: Learner
-    actors: CollectorState
-    key: Key[Array, ""]
-    update: Int32[Array, ""]
-    env_steps: Counter
-
-
-class PQN(Algorithm[PQNState]):
+class PQN(LearnerAlgorithm[TrainState]):
     """Q-learning on rollouts of many environments, without a replay buffer or a target network.
 
     An update collects a rollout by epsilon-greedy actions, computes the lambda-returns of its
@@ -189,20 +177,15 @@ class PQN(Algorithm[PQNState]):
         return self.sizes.num_envs * self.sizes.num_steps
 
     @property
-    def resettable(self) -> tuple[str, ...]:
-        """The environments: fresh episodes begin where their number or sizes change."""
-        return ("actors",)
-
-    @property
     def greedy(self) -> bool:
         """True: the likeliest action is the one of the largest Q-value."""
         return True
 
-    def init(self, key: Key[Array, ""], policy: ActorCritic) -> PQNState:
+    def init(self, key: Key[Array, ""], policy: ActorCritic) -> TrainState:
         """The state before the first update."""
         actors_key, learner_key = jax.random.split(key)
         keys = env_keys(actors_key, self.sizes.num_envs)
-        return PQNState(
+        return TrainState(
             learner=self.step.init(policy, self.value_scale),
             actors=self.collect.start(policy, self.environment, keys),
             key=learner_key,
@@ -210,22 +193,14 @@ class PQN(Algorithm[PQNState]):
             env_steps=Counter.of(0),
         )
 
-    def policy(self, state: PQNState) -> ActorCritic:
-        """The network."""
-        return state.learner.policy
-
-    def value_scale_of(self, state: PQNState) -> None:
+    def value_scale_of(self, state: TrainState) -> None:
         """`None`: the network's value is not trained."""
 
-    def shardings(self, state: PQNState) -> PyTree[NamedSharding]:
+    def shardings(self, state: TrainState) -> PyTree[NamedSharding]:
         """The learner is cut along `fsdp`, the environments along `data`."""
         return state_shardings(self.mesh, state, offload=self.step.offload)
 
-    def metrics(self, report: UpdateReport, dispatch: Dispatch) -> Metrics:
-        """Means over the updates, and over the episodes that ended."""
-        return report.metrics(dispatch, batch=self.steps_per_update)
-
-    def __call__(self, state: PQNState) -> tuple[PQNState, UpdateReport]:
+    def __call__(self, state: TrainState) -> tuple[TrainState, UpdateReport]:
         """The state after one update, and what happened in it."""
         rollout, targets, actors = self.play(state)
         now = state.env_steps.as_float()
@@ -234,19 +209,22 @@ class PQN(Algorithm[PQNState]):
         learner = eqx.tree_at(lambda x: x.value_scale, state.learner, scale)
         key = jax.random.fold_in(state.key, state.update)
         order = self.sizes.minibatches(self.sizes.num_envs, key=key)
-        rate, batch = means["learning_rate"], Batch.of(rollout, targets, scale)
-        learner, learned = self._learn(learner, batch, order, rate)
-        after = PQNState(
-            learner=learner,
-            actors=actors,
-            key=state.key,
-            update=state.update + 1,
-            env_steps=state.env_steps.add(self.steps_per_update),
-        )
-        means |= self.step.precision.report(learner.scaling)
-        return after, UpdateReport(rollout.episodes, learned, means)
+        loss, batch = QLoss(scale), Batch.of(rollout, targets, scale)
+        rate, always = means["learning_rate"], jnp.array(True)
 
-    def play(self, state: PQNState) -> tuple[Rollout, Targets, CollectorState]:
+        def descend(
+            learner: Learner, environments: Int32[Array, " environments"]
+        ) -> tuple[Learner, StepReport]:
+            minibatch = batch.select_from_blocks(environments)
+            gradient, metrics, _ = self.step.gradient(learner, loss, minibatch)
+            return self.step.apply(learner, gradient, metrics, rate, active=always)
+
+        learner, learned = scan_and_sum(descend, learner, order)
+        means |= self.step.precision.report(learner.scaling)
+        report = UpdateReport(rollout.episodes, learned, means)
+        return self.advance(state, learner, actors), report
+
+    def play(self, state: TrainState) -> tuple[Rollout, Targets, CollectorState]:
         """A rollout by epsilon-greedy actions, its lambda-returns, and the state after it."""
         now = state.env_steps.as_float()
         rollout, actors, _, _ = self.collect.collect_with(
@@ -258,22 +236,3 @@ class PQN(Algorithm[PQNState]):
             precision=self.step.precision,
         )
         return rollout, at(self.estimate, now)(rollout, state.learner.value_scale), actors
-
-    def _learn(
-        self,
-        learner: Learner,
-        batch: Batch,
-        order: Int32[Array, "minibatches environments"],
-        rate: Float32[Array, ""],
-    ) -> tuple[Learner, StepReport]:
-        """Takes a gradient step on each minibatch: on these environments of a rollout."""
-        loss, always = QLoss(learner.value_scale), jnp.array(True)
-
-        def descend(
-            learner: Learner, environments: Int32[Array, " environments"]
-        ) -> tuple[Learner, StepReport]:
-            minibatch = batch.select_from_blocks(environments)
-            gradient, metrics, _ = self.step.gradient(learner, loss, minibatch)
-            return self.step.apply(learner, gradient, metrics, rate, active=always)
-
-        return scan_and_sum(descend, learner, order)

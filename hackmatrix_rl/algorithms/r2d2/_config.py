@@ -1,7 +1,7 @@
 """The settings of R2D2: its fields are its flags."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from types import MappingProxyType
 from typing import Any, ClassVar, final, no_type_check
 
@@ -176,19 +176,7 @@ class R2D2Config(TrainConfig):
 
     def sizes(self) -> Sizes:
         """The sizes of an update."""
-        return Sizes(
-            num_envs=self.num_envs,
-            train_freq=self.train_freq,
-            buffer_size=self.buffer_size,
-            sequence_length=self.sequence_length,
-            burn_in=self.burn_in,
-            n_step=self.n_step,
-            sequence_batch_size=self.sequence_batch_size,
-            train_steps=self.train_steps,
-            grad_accum=self.grad_accum,
-            learning_starts=self.learning_starts,
-            target_update=self.target_update,
-        )
+        return Sizes(**{each.name: getattr(self, each.name) for each in fields(Sizes)})
 
     @property
     def at_once(self) -> int:
@@ -220,28 +208,18 @@ class R2D2Config(TrainConfig):
             self.environment(),
             policy,
             gamma=self.gamma,
-            n_step=self.n_step,
             dueling=self.dueling,
             sampling=Prioritized() if self.prioritized else Uniform(),
             explore=EpsilonGreedy(self.epsilon),
             value_scale=value_scale,
-            num_envs=self.num_envs,
-            train_freq=self.train_freq,
-            buffer_size=self.buffer_size,
-            sequence_length=self.sequence_length,
-            burn_in=self.burn_in,
-            sequence_batch_size=self.sequence_batch_size,
-            train_steps=self.train_steps,
-            grad_accum=self.grad_accum,
             remat=self.remat,
             offload_optimizer=self.offload_optimizer,
-            learning_starts=self.learning_starts,
-            target_update=self.target_update,
             optimizer=adam(self.max_grad_norm),
             learning_rate=self.rate(),
             precision=precision,
             mesh=mesh,
             keep_buffer=self.keep_buffer,
+            **asdict(self.sizes()),
         )
 
     @property

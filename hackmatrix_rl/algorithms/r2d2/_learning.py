@@ -176,10 +176,7 @@ class LearnFromSequences(eqx.Module):
             )
 
         keys = jax.random.split(key, sizes.blocks)
-        sample: Sample = on_each_device(
-            self.step.mesh, on_one, (self.loss.sampling,), (buffer, keys)
-        )
-        return sample
+        return on_each_device(self.step.mesh, on_one, (self.loss.sampling,), (buffer, keys))
 
     def _priorities(
         self,
@@ -202,5 +199,4 @@ def sync_target(target: ActorCritic, policy: ActorCritic, due: Bool[Array, ""]) 
     arrays, code = eqx.partition(target, eqx.is_array)
     newest = eqx.filter(policy, eqx.is_array)
     chosen = jax.tree.map(lambda old, new: jnp.where(due, new, old), arrays, newest)
-    synced: ActorCritic = eqx.combine(chosen, code)
-    return synced
+    return eqx.combine(chosen, code)

@@ -160,15 +160,13 @@ def _player_of(learns_on: jax.Device) -> jax.Device:
 
 def _copied(tree: T) -> T:
     """The same arrays in memory of their own."""
-    copied: T = jax.tree.map(lambda leaf: jnp.copy(leaf) if eqx.is_array(leaf) else leaf, tree)
-    return copied
+    return jax.tree.map(lambda leaf: jnp.copy(leaf) if eqx.is_array(leaf) else leaf, tree)
 
 
 def _put(tree: T, device: jax.Device) -> T:
     """The same arrays on a device, without a copy if they are there."""
     arrays, rest = eqx.partition(tree, eqx.is_array)
-    put: T = eqx.combine(jax.device_put(arrays, device), rest)
-    return put
+    return eqx.combine(jax.device_put(arrays, device), rest)
 
 
 class _EndedError(Exception):

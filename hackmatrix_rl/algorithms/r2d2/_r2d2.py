@@ -32,13 +32,10 @@ from hackmatrix_rl.env import Environment, check_shapes, env_keys
 from hackmatrix_rl.errors import ArgumentError, instance, number, truth
 from hackmatrix_rl.system import available_memory, bytes_of, format_bytes
 from hackmatrix_rl.training import (
-    Algorithm,
-    AlgorithmState,
     Counter,
-    Dispatch,
     GradientStep,
-    Learner,
-    Metrics,
+    LearnerAlgorithm,
+    TrainState,
     UpdateReport,
     optimizer_of,
     state_shardings,
@@ -53,23 +50,15 @@ class ActorsAndSteps(eqx.Module):
     buffer: Buffer
 
 
-class R2D2State(AlgorithmState):
-    """The training state of R2D2.
+class R2D2State(TrainState):
+    """The training state of R2D2; `target` is what the network was some gradient steps ago."""
 
-    `target` is the target network: what the network was some gradient steps ago. Every draw of the
-    learner is a function of `key`, which is constant, and of `update`.
-    """
-
-    learner: Learner
-    target: ActorCritic
     actors: ActorsAndSteps
+    target: ActorCritic
     gradient_steps: Int32[Array, ""]
-    key: Key[Array, ""]
-    update: Int32[Array, ""]
-    env_steps: Counter
 
 
-class R2D2(Algorithm[R2D2State]):
+class R2D2(LearnerAlgorithm[R2D2State]):
     """Recurrent Q-learning with sequence replay.
 
     An update takes some steps in all environments, which explore each by its own epsilon. The
@@ -245,10 +234,6 @@ class R2D2(Algorithm[R2D2State]):
             env_steps=Counter.of(0),
         )
 
-    def policy(self, state: R2D2State) -> ActorCritic:
-        """The network. Its likeliest action is the one of the largest Q-value."""
-        return state.learner.policy
-
     def value_scale_of(self, state: R2D2State) -> ValueScale | None:
         """The units of Q-values with `dueling`; `None` without it: the value is unused."""
         return state.learner.value_scale if self.learn.loss.dueling else None
@@ -257,10 +242,6 @@ class R2D2(Algorithm[R2D2State]):
         """Shards networks along `fsdp`, environments and buffer along `data`."""
         offload = self.learn.step.offload
         return state_shardings(self.mesh, state, networks=("target",), offload=offload)
-
-    def metrics(self, report: UpdateReport, dispatch: Dispatch) -> Metrics:
-        """Means over the episodes that ended, and of the losses."""
-        return report.metrics(dispatch, batch=self.steps_per_update)
 
     def __call__(self, state: R2D2State) -> tuple[R2D2State, UpdateReport]:
         """The state after one update, and its report."""
@@ -276,23 +257,11 @@ class R2D2(Algorithm[R2D2State]):
             rate,
             jax.random.fold_in(state.key, state.update),
         )
-        after = R2D2State(
-            learner=learned.learner,
-            target=learned.target,
-            actors=ActorsAndSteps(new.collector, replace(buffer, priority=learned.priority)),
-            gradient_steps=learned.gradient_steps,
-            key=state.key,
-            update=state.update + 1,
-            env_steps=state.env_steps.add(self.steps_per_update),
-        )
-        return after, UpdateReport(
-            episodes=new.episodes,
-            steps=steps,
-            means={
-                "learning_rate": rate,
-                **self.learn.step.precision.report(learned.learner.scaling),
-            },
-        )
+        actors = ActorsAndSteps(new.collector, replace(buffer, priority=learned.priority))
+        own = {"target": learned.target, "gradient_steps": learned.gradient_steps}
+        scaling = self.learn.step.precision.report(learned.learner.scaling)
+        report = UpdateReport(new.episodes, steps, {"learning_rate": rate, **scaling})
+        return self.advance(state, learned.learner, actors, **own), report
 
     def play(
         self, policy: ActorCritic, collector: CollectorState, *, mesh: Mesh | None = None

@@ -21,9 +21,9 @@ class Sampling(eqx.Module):
     """Draws sequences from a block of environments."""
 
     @property
-    @abstractmethod
     def uses_priorities(self) -> bool:
         """Whether the buffer keeps a priority for each sequence."""
+        return False
 
     @abstractmethod
     def draw(
@@ -46,7 +46,6 @@ class Sampling(eqx.Module):
             Numbers of the sequences, environment by environment, and the probability of each.
         """
 
-    @abstractmethod
     def weight(
         self, probability: Float32[Array, " sequences"], number: Float32[Array, ""]
     ) -> Float32[Array, " sequences"]:
@@ -54,22 +53,18 @@ class Sampling(eqx.Module):
 
         `probability` is that of each draw, `number` that of the sequences that there are.
         """
+        return jnp.ones_like(probability)
 
-    @abstractmethod
     def priority(
         self, td_error: Float32[Array, "time sequences"]
     ) -> Float32[Array, " sequences"] | None:
         """The priorities of sequences with these errors; `None` unless `uses_priorities`."""
+        return None
 
 
 @final
 class Uniform(Sampling):
     """Samples all sequences with equal probability."""
-
-    @property
-    def uses_priorities(self) -> bool:
-        """False: it uses no priorities."""
-        return False
 
     def draw(
         self,
@@ -87,18 +82,6 @@ class Uniform(Sampling):
         found = jnp.searchsorted(jnp.cumsum(flat, dtype=jnp.int32), which, side="right")
         place = jnp.minimum(found.astype(jnp.int32), flat.size - 1)
         return place, jnp.full((count,), 1.0, jnp.float32) / number.astype(jnp.float32)
-
-    def weight(
-        self, probability: Float32[Array, " sequences"], number: Float32[Array, ""]
-    ) -> Float32[Array, " sequences"]:
-        """Equal weights."""
-        return jnp.ones_like(probability)
-
-    def priority(
-        self, td_error: Float32[Array, "time sequences"]
-    ) -> Float32[Array, " sequences"] | None:
-        """`None`: it keeps no priorities."""
-        return None
 
 
 @final
@@ -155,8 +138,7 @@ class Prioritized(Sampling):
     ) -> Float32[Array, " sequences"]:
         """Importance weights: a negative power of the probability, 1 at that of `Uniform`."""
         relative = jnp.maximum(probability * number, _TINY)
-        weight: Float32[Array, " sequences"] = relative**-self.correction
-        return weight
+        return relative**-self.correction
 
     def priority(
         self, td_error: Float32[Array, "time sequences"]

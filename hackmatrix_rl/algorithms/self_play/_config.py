@@ -2,14 +2,14 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from types import MappingProxyType
 from typing import Any, ClassVar, cast, final, no_type_check
 
 from jax.sharding import Mesh
 from jaxtyping import Array, Key
 
-from hackmatrix_rl.agent import Schedule, ValueScale
+from hackmatrix_rl.agent import ValueScale
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.agent.precision import PrecisionPolicy
 from hackmatrix_rl.algorithms.self_play._learning import SearchLoss, Sizes
@@ -273,14 +273,7 @@ class SelfPlayConfig(RunConfig):
 
     def sizes(self) -> Sizes:
         """The sizes of an update."""
-        return Sizes(
-            game_batch_size=self.game_batch_size,
-            moves_per_update=self.moves_per_update,
-            buffer_size=self.buffer_size,
-            training_batch_size=self.training_batch_size,
-            train_steps=self.train_steps,
-            grad_accum=self.grad_accum,
-        )
+        return Sizes(**{each.name: getattr(self, each.name) for each in fields(Sizes)})
 
     @property
     def at_once(self) -> int:
@@ -316,19 +309,14 @@ class SelfPlayConfig(RunConfig):
             search=self.search(),
             symmetry=VertexPermutations(self.vertices) if self.symmetries else None,
             loss=SearchLoss(self.vf_coef),
-            game_batch_size=self.game_batch_size,
-            moves_per_update=self.moves_per_update,
-            buffer_size=self.buffer_size,
-            training_batch_size=self.training_batch_size,
-            train_steps=self.train_steps,
-            grad_accum=self.grad_accum,
             remat=self.remat,
             offload_optimizer=self.offload_optimizer,
             opening=self.opening,
             optimizer=adam(self.max_grad_norm),
-            learning_rate=self._rate(),
+            learning_rate=always_schedule(self.learning_rate, steps=self.num_games),
             precision=precision,
             mesh=mesh,
+            **asdict(self.sizes()),
         )
 
     def check_algorithm(self, algorithm: Algorithm[Any], run: object) -> None:
@@ -373,6 +361,3 @@ class SelfPlayConfig(RunConfig):
             if isinstance(rate, str)
             else f"learning rate {rate:g} throughout",
         }
-
-    def _rate(self) -> Schedule:
-        return always_schedule(self.learning_rate, steps=self.num_games)

@@ -224,14 +224,22 @@ def match(
         ValueError: `games` is not even, or less than 2.
     """
     check_key(key)
-    keys = env_keys(key, half_of(games))
-    begun = play_games(one, other, game, keys, opening=opening)
-    answered = play_games(other, one, game, keys, opening=opening)
+    begun, answered = both_sides(one, other, game, games, key, opening)
     return MatchResult.of(begun.result, -answered.result)
 
 
-def half_of(games: int) -> int:
-    """Half of the games of a match, which one of the players begins."""
+def both_sides(
+    one: BoardPlayer,
+    other: BoardPlayer,
+    game: SingleGame[Any],
+    *,
+    games: int,
+    key: Array,
+    opening: int,
+) -> tuple[Record, Record]:
+    """The games of a match that `one` begins, and as many that `other` begins."""
     if whole("games", games, 2) % 2:
         raise ValueError(f"games must be even, not {games}: each player begins half of them")
-    return games // 2
+    keys = env_keys(key, games // 2)
+    begun = play_games(one, other, game, keys, opening=opening)
+    return begun, play_games(other, one, game, keys, opening=opening)

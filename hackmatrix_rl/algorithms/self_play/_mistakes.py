@@ -12,11 +12,10 @@ from hackmatrix_rl.algorithms.self_play._match import (
     BoardPlayer,
     MatchResult,
     Record,
-    half_of,
-    play_games,
+    both_sides,
 )
 from hackmatrix_rl.clique import FIRST, SECOND, Solution, State, new_game, play
-from hackmatrix_rl.env import CliqueGame, env_keys
+from hackmatrix_rl.env import CliqueGame
 
 
 @dataclass(frozen=True)
@@ -80,9 +79,7 @@ def judged_match(
         ValueError: `games` is not even, or less than 2.
     """
     game = CliqueGame(solution.config)
-    keys = env_keys(key, half_of(games))
-    first = play_games(player, other, game, keys, opening=opening)
-    second = play_games(other, player, game, keys, opening=opening)
+    first, second = both_sides(player, other, game, games, key, opening)
     both = [
         mistakes(solution, record, side, opening=opening)
         for record, side in ((first, FIRST), (second, SECOND))

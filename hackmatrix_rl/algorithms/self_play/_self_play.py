@@ -8,15 +8,9 @@ import jax
 import jax.numpy as jnp
 import optax
 from jax.sharding import Mesh, NamedSharding
-from jaxtyping import Array, Int32, Key, PyTree
+from jaxtyping import Array, Key, PyTree
 
-from hackmatrix_rl.agent import (
-    IDENTITY_SCALE,
-    Schedule,
-    ValueScale,
-    check_policy_shapes,
-    precision_of,
-)
+from hackmatrix_rl.agent import IDENTITY_SCALE, Schedule, check_policy_shapes, precision_of
 from hackmatrix_rl.agent.networks import ActorCritic, rematerialized
 from hackmatrix_rl.agent.precision import FLOAT32, PrecisionPolicy
 from hackmatrix_rl.algorithms.self_play._buffer import Buffer
@@ -27,13 +21,12 @@ from hackmatrix_rl.env import Batched, Environment, SingleGame, Symmetry, env_ke
 from hackmatrix_rl.errors import ArgumentError, instance, whole
 from hackmatrix_rl.system import bytes_of
 from hackmatrix_rl.training import (
-    Algorithm,
-    AlgorithmState,
     Counter,
     Dispatch,
     GradientStep,
-    Learner,
+    LearnerAlgorithm,
     Metrics,
+    TrainState,
     UpdateReport,
     optimizer_of,
     state_shardings,
@@ -48,21 +41,14 @@ class GamesAndMoves(eqx.Module):
     buffer: Buffer
 
 
-class SelfPlayState(AlgorithmState):
-    """The training state of self-play; `env_steps` counts moves, `games` those that ended.
+class SelfPlayState(TrainState):
+    """The training state of self-play; `env_steps` counts moves, `games` those that ended."""
 
-    Every draw of the learner is a function of `key`, which is constant, and of `update`.
-    """
-
-    learner: Learner
     actors: GamesAndMoves
-    key: Key[Array, ""]
-    update: Int32[Array, ""]
-    env_steps: Counter
     games: Counter
 
 
-class SelfPlay(Algorithm[SelfPlayState]):
+class SelfPlay(LearnerAlgorithm[SelfPlayState]):
     """Self-play as in AlphaZero: a network learns its search's policy, and the winner.
 
     An update plays some moves in many games at once. For each move it searches. The positions go
@@ -180,11 +166,6 @@ class SelfPlay(Algorithm[SelfPlayState]):
         """The number of games that ended."""
         return int(state.games)
 
-    @property
-    def resettable(self) -> tuple[str, ...]:
-        """The games and the buffer: a resume reinitializes them if their sizes change."""
-        return ("actors",)
-
     def init(self, key: Key[Array, ""], policy: ActorCritic) -> SelfPlayState:
         """The state before the first update."""
         actors_key, learner_key = jax.random.split(key)
@@ -201,22 +182,14 @@ class SelfPlay(Algorithm[SelfPlayState]):
             games=Counter.of(0),
         )
 
-    def policy(self, state: SelfPlayState) -> ActorCritic:
-        """The network, which plays without a search."""
-        return state.learner.policy
-
-    def value_scale_of(self, state: SelfPlayState) -> ValueScale:
-        """The units of the value: results of games, 1 won, 0 drawn, -1 lost."""
-        return state.learner.value_scale
-
     def shardings(self, state: SelfPlayState) -> PyTree[NamedSharding]:
         """Shards the learner along `fsdp`, the games and the buffer along `data`."""
         return state_shardings(self.mesh, state, offload=self.learn.step.offload)
 
     def metrics(self, report: UpdateReport, dispatch: Dispatch) -> Metrics:
         """Results of the games that ended, and means of the losses."""
-        metrics = report.metrics(dispatch, batch=self.steps_per_update)
-        return replace(metrics, extra={"games": float(dispatch.progress)})
+        extra = {"games": float(dispatch.progress)}
+        return replace(super().metrics(report, dispatch), extra=extra)
 
     def __call__(self, state: SelfPlayState) -> tuple[SelfPlayState, UpdateReport]:
         """The state after one update, and its report."""
@@ -225,19 +198,10 @@ class SelfPlay(Algorithm[SelfPlayState]):
         rate = self.learning_rate(state.games.as_float())
         key = jax.random.fold_in(state.key, state.update)
         learner, steps = self.learn(state.learner, buffer, rate, key)
-        after = SelfPlayState(
-            learner=learner,
-            actors=GamesAndMoves(games, buffer),
-            key=state.key,
-            update=state.update + 1,
-            env_steps=state.env_steps.add(self.steps_per_update),
-            games=state.games.add(results.games),
-        )
-        return after, UpdateReport(
-            episodes=results,
-            steps=steps,
-            means={"learning_rate": rate, **self.learn.step.precision.report(learner.scaling)},
-        )
+        ended = state.games.add(results.games)
+        means = {"learning_rate": rate, **self.learn.step.precision.report(learner.scaling)}
+        after = self.advance(state, learner, GamesAndMoves(games, buffer), games=ended)
+        return after, UpdateReport(results, steps, means)
 
     def play(self, state: SelfPlayState) -> tuple[Games, Moves, Results]:
         """Plays the moves of an update, each device in its own games. See `play_moves`."""

@@ -1,42 +1,24 @@
 """The metrics that people see during a run, and their formats."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from hackmatrix_rl.runs.sinks._sink import Row
 
-
-def _signed(value: float) -> str:
-    return f"{value:+.3f}"
-
-
-def _plain(value: float) -> str:
-    return f"{value:.3f}"
-
-
-def _small(value: float) -> str:
-    return f"{value:.4f}"
-
-
-def _whole(value: float) -> str:
-    return f"{value:,.0f}"
-
-
 # Label, name in the row, format.
-COLUMNS: tuple[tuple[str, str, Callable[[float], str]], ...] = (
-    ("steps/s", "steps_per_second", _whole),
-    ("return", "return", _signed),
-    ("length", "length", lambda value: f"{value:.1f}"),
-    ("stage", "stage", lambda value: f"{value:.2f}"),
-    ("first wins", "first_wins", lambda value: f"{value:.0%}"),
-    ("draws", "draws", lambda value: f"{value:.0%}"),
-    ("entropy", "entropy", _plain),
-    ("KL", "approx_kl", _small),
-    ("policy loss", "policy_loss", _small),
-    ("value loss", "value_loss", _small),
-    ("Q loss", "q_loss", _small),
-    ("gradient steps", "gradient_steps", _whole),
+COLUMNS = (
+    ("steps/s", "steps_per_second", ",.0f"),
+    ("return", "return", "+.3f"),
+    ("length", "length", ".1f"),
+    ("stage", "stage", ".2f"),
+    ("first wins", "first_wins", ".0%"),
+    ("draws", "draws", ".0%"),
+    ("entropy", "entropy", ".3f"),
+    ("KL", "approx_kl", ".4f"),
+    ("policy loss", "policy_loss", ".4f"),
+    ("value loss", "value_loss", ".4f"),
+    ("Q loss", "q_loss", ".4f"),
+    ("gradient steps", "gradient_steps", ",.0f"),
 )
 _LATE = "gradient_steps"
 """It starts late there, after steps that only fill the buffer. Elsewhere it says nothing new."""
@@ -45,8 +27,8 @@ _LATE = "gradient_steps"
 def shown(row: Row) -> list[tuple[str, str]]:
     """Labels and texts of the columns in the row; an unknown number is a dash."""
     return [
-        (label, write(row[name]) if math.isfinite(row[name]) else "-")
-        for label, name, write in COLUMNS
+        (label, format(row[name], form) if math.isfinite(row[name]) else "-")
+        for label, name, form in COLUMNS
         if name in row and (name != _LATE or "q_loss" in row)
     ]
 
