@@ -1,10 +1,8 @@
 """Training runs: from settings to a folder with everything in it, watched, saved, resumed."""
 
-from hackmatrix_rl.runs._changes import check_unchanged
 from hackmatrix_rl.runs._compare import Comparison, compare, contender
 from hackmatrix_rl.runs._compose import compose, make_mesh, run_keys
 from hackmatrix_rl.runs._curve import draw_curve
-from hackmatrix_rl.runs._devices import config_here, use_devices
 from hackmatrix_rl.runs._doctor import Finding, examine
 from hackmatrix_rl.runs._folder import (
     RunFolder,
@@ -22,6 +20,7 @@ from hackmatrix_rl.runs._replaying import ReplayWriter
 from hackmatrix_rl.runs._report import report_of
 from hackmatrix_rl.runs._resume import ResumableRun, find_resumable_run
 from hackmatrix_rl.runs._run import RunResult, run
+from hackmatrix_rl.runs._settings import check_unchanged, config_here, use_devices
 from hackmatrix_rl.runs._verify_resume import ProofError, ResumeProof, verify_resume
 from hackmatrix_rl.runs._versions import versions
 

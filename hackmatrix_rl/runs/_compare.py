@@ -160,16 +160,9 @@ def compare(
     slows both. Both train from the same seeds. Both policies play the same games of the
     baseline's environment and draw their actions in float32.
 
-    Args:
-        baseline: the reference.
-        candidate: the contender to judge.
-        seeds: seeds of the trainings; at least one.
-        episodes: number of games with each policy.
-        tolerance: share of the baseline's return that the candidate may lose.
-        note: takes messages about progress.
-        on_progress: told, between two messages, how much is done and how much there is: steps
-            of a training, or games.
-        clock: seconds since some moment.
+    `tolerance` is the share of the baseline's return that the candidate may lose. `on_progress` is
+    told, between two messages, how much is done and how much there is: steps of a training, or
+    games.
 
     Raises:
         ConfigError: the two environments have different observations or actions.

@@ -23,14 +23,10 @@ RUNS = Path("runs")
 
 @dataclass(frozen=True)
 class RunFolder:
-    """The folder of a run.
+    """The folder of a run, whose name is the run's id.
 
-    Attributes:
-        path: the folder; its name is the run's id.
-        checkpoints: folder of the checkpoints, inside `path` by default; also remote.
-        wandb_id: the run's id on Weights & Biases, unique over all machines.
-        process: number of this process; all processes except 0 write only a log.
-        notes: messages for people.
+    `checkpoints` is inside of it by default, and may be remote. `wandb_id` is unique over all
+    machines. All processes except 0 write only a log.
     """
 
     path: Path

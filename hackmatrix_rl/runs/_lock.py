@@ -45,12 +45,9 @@ class RunLock:
             self.close()
 
     def take(self, option: str, folder: epath.PathLike, *, new: bool = False) -> None:
-        """Locks a folder and makes it if it is missing. Does not wait.
+        """Locks a folder, which `option` named, and makes it if it is missing. Does not wait.
 
-        Args:
-            option: the flag that named the folder, for messages.
-            folder: the folder; a second call for the same folder does nothing.
-            new: the folder must not exist.
+        A second call for the same folder does nothing, unless it must be `new`.
 
         Raises:
             ConfigError: a live process holds the folder, or it cannot be written.

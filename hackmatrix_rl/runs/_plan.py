@@ -20,15 +20,9 @@ from hackmatrix_rl.training.sharding import bytes_per_device, describe_mesh
 class Plan:
     """The plan of a run. Bytes are those of one device.
 
-    Attributes:
-        memory_limit: memory of a device, if the backend has a figure.
-        parameters: number of the network's parameters.
-        observation: name, dtype and shape of each array of an observation.
-        learner_bytes: policy, optimizer state and the rest of the learner.
-        actors_bytes: environments, with the policy's memory in them.
-        program_bytes: memory of the compiled program, with the two above; `None` if the
-            compiler has no figure.
-        sent: collectives of one update.
+    `learner_bytes` are those of policy, optimizer state and the rest of the learner, `actors_bytes`
+    those of environments, and `program_bytes` those of the compiled program with both; `None` if
+    the compiler has no figure. `sent` are the collectives of one update.
     """
 
     config: RunConfig

@@ -45,21 +45,13 @@ def find_player(
     A trained policy plays under the limits of its training, a script under those of the default
     config. A policy's thoughts have a value if its run stored the units of the value.
 
-    Args:
-        name: a script (`random`, `runner`), `expert`, `pretrained`, a run, a checkpoint, or a
-            search with a number of imagined games for a move: `search(expert, 30)`,
-            `search(pretrained, 30)`.
-        network: as for `load`.
-        trust_code: whether code that the run names may be imported.
-        best: whether to use the checkpoint with the highest mean return.
-        league: the league to play in, one of `LEAGUES`; `None`: the one that a policy was trained
-            in, and the original one for a player without training.
-        game: sizes and league of the game that a player without training plays; `None`: the
-            default sizes in that league.
-        simulations: actions that a trained policy tries out for each move, in a tree search
-            (`Searcher`, `--search`); `None`: it moves at once.
-        simulations_flag: what a message calls them.
-        report: takes a message about each skipped checkpoint, or about what else is damaged.
+    `name` is a script (`random`, `runner`), `expert`, `pretrained`, a run, a checkpoint, or a
+    search with a number of imagined games for a move: `search(expert, 30)`, `search(pretrained,
+    30)`. `network`, `trust_code` and `best` are as for `load`. `league` is that to play in; `None`:
+    the one that a policy was trained in, and the original one for a player without training, whose
+    sizes are those of `game`. `simulations` are the actions that a trained policy tries out for
+    each move, in a tree search (`Searcher`); a message calls them `simulations_flag`. `report`
+    takes messages about what is skipped or damaged.
 
     Raises:
         ConfigError: there is no such player, its code is not trusted, it was trained in the

@@ -31,13 +31,9 @@ _WARNINGS = (
 class RunRecord:
     """What is known of a run, however much of it can be read.
 
-    Attributes:
-        starts: what `versions.json` says of each start.
-        summary: evaluation of each player, by name.
-        replays: name and replay, the newest first.
-        log: the lines of the log, with their times.
-        running: whether a process writes the folder now.
-        missing: what is missing or cannot be read, in lines.
+    `starts` is what `versions.json` says of each start. `summary` has the evaluation of each
+    player, and `replays` the newest first. The lines of the `log` have their times. `running` is
+    whether a process writes the folder now.
     """
 
     folder: RunFolder

@@ -11,7 +11,7 @@ from hackmatrix_rl.env import Environment, HackMatrix
 from hackmatrix_rl.evaluation import Evaluation, PolicyAgent
 from hackmatrix_rl.runs._folder import RunFolder
 from hackmatrix_rl.system import write_whole
-from hackmatrix_rl.view.replays import Match, Mind, Replay, page_of, replays_of
+from hackmatrix_rl.view.replays import Match, Mind, Replay, game_seed, page_of, replays_of
 
 MOST_MOVES = 5_000
 """Moves after which a game that is played only to be watched ends."""

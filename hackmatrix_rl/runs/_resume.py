@@ -127,14 +127,10 @@ def _changed(stored: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str,
 def find_resumable_run(
     run: str, checkpoint_dir: str | None = None, *, lock: RunLock | None = None
 ) -> ResumableRun:
-    """Finds a run and its newest whole checkpoint.
+    """Finds a run and its newest whole checkpoint; `checkpoint_dir` helps if its folder is missing.
 
-    A run that ended before its first checkpoint starts anew from its stored settings.
-
-    Args:
-        run: the run's folder, its name under `runs/`, or its wandb id.
-        checkpoint_dir: folder of its checkpoints, if the run's folder is missing.
-        lock: takes the locks of the run's folders, before a checkpoint is chosen.
+    A run that ended before its first checkpoint starts anew from its stored settings. `lock` takes
+    the locks of the run's folders, before a checkpoint is chosen.
 
     Raises:
         ConfigError: there is no such run or no usable checkpoint, or another process writes the

@@ -36,13 +36,9 @@ class ProofError(RuntimeError):
 class ResumeProof:
     """The result of the experiment.
 
-    Attributes:
-        differences: for each way of resuming, the first difference of its final state from the
-            run that never stopped, or `None`.
-        leaves: number of compared arrays.
-        size: their size in bytes.
-        updates: number of updates of each run.
-        killed_at: the update of the checkpoint before the kill.
+    `differences` has, for each way of resuming, the first difference of its final state from the
+    run that never stopped, or `None`. `leaves` counts the compared arrays, `size` their bytes, and
+    `killed_at` is the update of the checkpoint before the kill.
     """
 
     differences: dict[str, str | None]

@@ -33,14 +33,9 @@ _USE_ANOTHER = "Write the demonstrations again."
 class Demonstrations(eqx.Module):
     """Positions of a teacher's games, on the host; each array has a leading axis of positions.
 
-    Attributes:
-        observation: the observations.
-        mask: the legal actions.
-        action: what the teacher does: the label.
-        played: what was played: the same, but for random actions.
-        reward: of the played action.
-        done: whether the game ended with it.
-        game: number of the game. Positions of a game stand one after another.
+    `action` is what the teacher does: the label. `played` is the same, but for random actions, and
+    `reward` is that of the played action. `done` is whether the game ended with it. Positions of a
+    `game` stand one after another.
     """
 
     observation: PyTree[np.ndarray]
@@ -68,14 +63,8 @@ class Demonstrations(eqx.Module):
 class DemonstrationsHeader:
     """The description of a folder of demonstrations.
 
-    Attributes:
-        game: rules, observation and actions.
-        league: of the games.
-        teacher: the name of the player.
-        seed: of the games.
-        games: number of games.
-        random_share: share of random actions among the played ones.
-        shards: number of positions in each file.
+    `game` has rules, observation and actions, `random_share` is the share of random actions among
+    the played ones, and `shards` has the number of positions in each file.
     """
 
     game: GameIdentity
@@ -255,11 +244,7 @@ class StoredDemonstrations:
     ) -> Iterator[Demonstrations]:
         """Batches of positions in a random order; an incomplete last batch is dropped.
 
-        Args:
-            size: positions in a batch.
-            seed: decides the order.
-            epochs: how often each position comes.
-            mixed: files that are read and shuffled together, in a random order of the files.
+        The files come in a random order; `mixed` of them are read and shuffled together.
 
         Raises:
             ConfigError: a file cannot be read.

@@ -44,16 +44,11 @@ class Labelling(ActionChoice):
     The teacher plays an episode with probability `beta`, and the student plays the others. Who
     plays is drawn for a whole episode. If it were drawn for each step, the teacher would bring
     each game back on its way, and positions deep in the student's own games would come only when
-    `beta` is nearly 0.
+    `beta` is nearly 0. A share of the steps has a random legal action instead. With `soft`, the
+    teacher's probabilities are noted, too.
 
     Source: Ross et al. 2011, "A reduction of imitation learning and structured prediction to
     no-regret online learning" (DAgger).
-
-    Attributes:
-        teacher: a player that reads the observation, or the game.
-        beta: probability that the teacher plays an episode that begins now.
-        random_share: share of the steps with a random legal action instead.
-        soft: notes the teacher's probabilities, too.
     """
 
     teacher: Agent

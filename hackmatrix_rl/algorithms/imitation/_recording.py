@@ -56,17 +56,10 @@ def record_demonstrations(
 ) -> DemonstrationsHeader:
     """Writes the positions of whole games of a teacher; see `read_demonstrations`.
 
-    Args:
-        teacher: the player.
-        environment: to play in.
-        folder: a new or empty folder.
-        name: of the teacher, for the header.
-        games: number of games. They do not depend on `num_envs`.
-        seed: decides the games and all draws.
-        random_share: share of the steps with a random legal action.
-        num_envs: number of games at the same time. Their positions are in memory at once.
-        max_steps: a game that is longer is left out from there on.
-        on_progress: told the number of games written, and of all games.
+    The games do not depend on `num_envs`, the number of games at the same time, whose positions are
+    in memory at once. A game that is longer than `max_steps` is left out from there on.
+    `random_share` is the share of the steps with a random legal action. `on_progress` is told the
+    number of games written, and of all games.
 
     Raises:
         ConfigError: the folder holds something already.

@@ -317,14 +317,10 @@ class PPO(LearnerAlgorithm[PPOState]):
         *,
         critic_only: Bool[Array, ""] | None = None,
     ) -> tuple[Learner, StepReport]:
-        """Descends the loss on one minibatch after another.
+        """Descends the loss on one minibatch after another, on the environments in `order`.
 
-        Args:
-            learner: to improve.
-            batch: of the whole rollout; its number is that of the first minibatch.
-            order: the environments of each minibatch.
-            rate: factor on the optimizer's changes.
-            critic_only: whether only the value head learns; `None`: everything does.
+        The number of the batch, a whole rollout, is that of the first minibatch. `critic_only` is
+        whether only the value head learns; `None`: everything does.
         """
 
         def descend(

@@ -11,10 +11,10 @@ from hackmatrix_rl.agent import IdentityScale, ValueScale
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.agent.precision import PrecisionPolicy
 from hackmatrix_rl.algorithms.r2d2._acting import EpsilonGreedy
+from hackmatrix_rl.algorithms.r2d2._buffer import Prioritized, Uniform
+from hackmatrix_rl.algorithms.r2d2._learning import Sizes
 from hackmatrix_rl.algorithms.r2d2._q_values import SquareRootScale
 from hackmatrix_rl.algorithms.r2d2._r2d2 import R2D2
-from hackmatrix_rl.algorithms.r2d2._sampling import Prioritized, Uniform
-from hackmatrix_rl.algorithms.r2d2._sizes import Sizes
 from hackmatrix_rl.config import ACCELERATOR, CPU, DEBUG, TrainConfig, option, without_width
 from hackmatrix_rl.errors import ArgumentError, ConfigError
 from hackmatrix_rl.training import adam

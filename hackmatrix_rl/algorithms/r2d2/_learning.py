@@ -1,6 +1,6 @@
-"""How R2D2 learns: the loss of sequences, and the gradient steps of an update."""
+"""How R2D2 learns: the sizes of an update, the loss of sequences, and its gradient steps."""
 
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import equinox as eqx
@@ -11,12 +11,92 @@ from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
 from hackmatrix_rl.agent import QLosses, ValueScale, value_of
 from hackmatrix_rl.agent.networks import ActorCritic, Evaluator, evaluator_of
 from hackmatrix_rl.algorithms.r2d2._acting import Steps
-from hackmatrix_rl.algorithms.r2d2._buffer import Buffer, Sample, with_priorities
+from hackmatrix_rl.algorithms.r2d2._buffer import Buffer, Sample, Sampling, with_priorities
 from hackmatrix_rl.algorithms.r2d2._q_values import double_q, memory_after, n_step_returns, unroll_q
-from hackmatrix_rl.algorithms.r2d2._sampling import Sampling
-from hackmatrix_rl.algorithms.r2d2._sizes import Sizes
+from hackmatrix_rl.errors import ArgumentError, whole
 from hackmatrix_rl.training import GradientStep, Learner, StepReport, mean_weights, scan_and_sum
-from hackmatrix_rl.training.sharding import on_each_device
+from hackmatrix_rl.training.sharding import Blocks, on_each_device
+
+FROM_ZERO = ("burn_in", "learning_starts")
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The sizes of an update, as `R2D2` describes them: whole numbers, 1 or more.
+
+    `burn_in` and `learning_starts` may be 0.
+
+    Raises:
+        TypeError: a size is no whole number.
+        ValueError: the sizes do not fit together.
+    """
+
+    num_envs: int
+    train_freq: int
+    buffer_size: int
+    sequence_length: int
+    burn_in: int
+    n_step: int
+    sequence_batch_size: int
+    train_steps: int
+    grad_accum: int
+    learning_starts: int
+    target_update: int
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            least = 0 if each.name in FROM_ZERO else 1
+            object.__setattr__(self, each.name, whole(each.name, getattr(self, each.name), least))
+        if self.length < self.window:
+            updates = -(-self.window // self.train_freq)
+            raise ArgumentError(
+                f"{{buffer_size}} keeps {self.length} steps of each of the {self.num_envs} "
+                f"environments (whole updates of {self.train_freq}), but a sequence takes "
+                f"{self.window}: {{burn_in}} + {{sequence_length}} + {{n_step}}; use "
+                f"{{buffer_size:={updates * self.train_freq * self.num_envs}}} or more, or a "
+                "shorter sequence",
+                buffer_size=self.buffer_size,
+                burn_in=self.burn_in,
+                sequence_length=self.sequence_length,
+                n_step=self.n_step,
+            )
+        if self.learning_starts > self.length * self.num_envs:
+            raise ArgumentError(
+                f"{{learning_starts}} is more than the {self.length * self.num_envs} steps that "
+                "the buffer keeps; use that many or less",
+                learning_starts=self.learning_starts,
+            )
+        self.in_blocks.check(environments="environments", samples="sequences")
+
+    @property
+    def in_blocks(self) -> Blocks:
+        """The blocks of environments from which a batch is sampled."""
+        return Blocks("num_envs", self.num_envs, "sequence_batch_size", self.sequence_batch_size)
+
+    @property
+    def length(self) -> int:
+        """Steps of each environment in the buffer: whole updates."""
+        return self.buffer_size // (self.num_envs * self.train_freq) * self.train_freq
+
+    @property
+    def starts(self) -> int:
+        """Number of valid starts of a sequence in an environment's ring."""
+        return self.length // self.train_freq
+
+    @property
+    def window(self) -> int:
+        """Steps that are read for a sequence."""
+        return self.burn_in + self.sequence_length + self.n_step
+
+    @property
+    def blocks(self) -> int:
+        """Number of blocks of environments. Each gives as many sequences to a gradient step."""
+        return self.in_blocks.number
+
+    @property
+    def of_each(self) -> int:
+        """Sequences of a gradient step from each block."""
+        return self.in_blocks.of_each
 
 
 class SequenceLoss(eqx.Module):

@@ -38,17 +38,12 @@ def play_ahead(
     In `Trainer`, the device waits while such environments step. Here they step in a thread, for
     example those of `hm.from_gymnasium` or `hm.from_neurogym`, and the device learns from the steps
     before. Whatever takes longer, the result is the same: update `n` learns from steps that the
-    network after update `n - 1 - ahead` has played.
+    network after update `n - 1 - ahead` has played. Close the iterator, or use it up: then the
+    thread ends.
 
-    Close the iterator, or use it up: then the thread ends.
-
-    Args:
-        algorithm: on one device.
-        state: to continue from; `algorithm.init(key, policy)` at the start.
-        updates: number of updates, 1 or more.
-        ahead: updates to be ahead by, 0 or more; 0 plays and learns in turn, as `Trainer` does.
-        plays_on: the device that chooses the actions; without it, the CPU. An accelerator runs one
-            program after another, so one that waits for Python would hold up the learning.
+    The algorithm has one device. `plays_on` is the device that chooses the actions; by default the
+    CPU. An accelerator runs one program after another, so one that waits for Python would hold up
+    the learning.
 
     Yields:
         The state after each update, and its metrics. The next update overwrites the arrays of the

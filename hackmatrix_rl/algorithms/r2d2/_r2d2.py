@@ -23,11 +23,14 @@ from hackmatrix_rl.agent import (
 from hackmatrix_rl.agent.networks import ActorCritic, rematerialized
 from hackmatrix_rl.agent.precision import FLOAT32, PrecisionPolicy
 from hackmatrix_rl.algorithms.r2d2._acting import EpsilonGreedy, NewSteps, play_steps
-from hackmatrix_rl.algorithms.r2d2._buffer import Buffer
-from hackmatrix_rl.algorithms.r2d2._learning import LearnerState, LearnFromSequences, SequenceLoss
+from hackmatrix_rl.algorithms.r2d2._buffer import Buffer, Sampling, Uniform
+from hackmatrix_rl.algorithms.r2d2._learning import (
+    LearnerState,
+    LearnFromSequences,
+    SequenceLoss,
+    Sizes,
+)
 from hackmatrix_rl.algorithms.r2d2._q_values import SquareRootScale
-from hackmatrix_rl.algorithms.r2d2._sampling import Sampling, Uniform
-from hackmatrix_rl.algorithms.r2d2._sizes import Sizes
 from hackmatrix_rl.env import Environment, check_shapes, env_keys
 from hackmatrix_rl.errors import ArgumentError, instance, number, truth
 from hackmatrix_rl.system import available_memory, bytes_of, format_bytes

@@ -1,7 +1,15 @@
 """Self-play: a network and a search improve each other in games of two players."""
 
 from hackmatrix_rl.algorithms.self_play._config import SelfPlayConfig
-from hackmatrix_rl.algorithms.self_play._league import Standings, league, ratings
+from hackmatrix_rl.algorithms.self_play._league import (
+    JudgedMatch,
+    Mistakes,
+    Standings,
+    judged_match,
+    league,
+    mistakes,
+    ratings,
+)
 from hackmatrix_rl.algorithms.self_play._learning import SearchLoss
 from hackmatrix_rl.algorithms.self_play._load import LoadedSelfPlay, load_self_play
 from hackmatrix_rl.algorithms.self_play._match import (
@@ -11,12 +19,6 @@ from hackmatrix_rl.algorithms.self_play._match import (
     RandomPlayer,
     SearchPlayer,
     match,
-)
-from hackmatrix_rl.algorithms.self_play._mistakes import (
-    JudgedMatch,
-    Mistakes,
-    judged_match,
-    mistakes,
 )
 from hackmatrix_rl.algorithms.self_play._search import Search
 from hackmatrix_rl.algorithms.self_play._self_play import SelfPlay

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from hackmatrix_rl.agent.networks import ActorCritic, module_of
 from hackmatrix_rl.algorithms.self_play._config import SelfPlayConfig
-from hackmatrix_rl.algorithms.self_play._league import Standings, league
+from hackmatrix_rl.algorithms.self_play._league import JudgedMatch, Standings, judged_match, league
 from hackmatrix_rl.algorithms.self_play._league_folder import LeagueFolder
 from hackmatrix_rl.algorithms.self_play._load import load_self_play
 from hackmatrix_rl.algorithms.self_play._match import (
@@ -22,7 +22,6 @@ from hackmatrix_rl.algorithms.self_play._match import (
     RandomPlayer,
     SearchPlayer,
 )
-from hackmatrix_rl.algorithms.self_play._mistakes import JudgedMatch, judged_match
 from hackmatrix_rl.algorithms.self_play._show import show_game
 from hackmatrix_rl.cli import (
     GROUPS,

@@ -1,18 +1,117 @@
-"""A league, in which everyone plays everyone, and its Elo ratings."""
+"""How well players play: mistakes, Elo ratings, and a league of all."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from itertools import combinations
 from typing import Any
 
+import equinox as eqx
 import jax
 import numpy as np
-from jaxtyping import Array, Key
+from jaxtyping import Array, Int32, Key
 
-from hackmatrix_rl.algorithms.self_play._match import BoardPlayer, MatchResult, match
-from hackmatrix_rl.env import SingleGame
+from hackmatrix_rl.algorithms.self_play._match import (
+    NO_MOVE,
+    BoardPlayer,
+    MatchResult,
+    Record,
+    both_sides,
+    match,
+)
+from hackmatrix_rl.clique import FIRST, SECOND, Solution, State, new_game, play
+from hackmatrix_rl.env import CliqueGame, SingleGame
 from hackmatrix_rl.evaluation import Estimate
+
+
+@dataclass(frozen=True)
+class Mistakes:
+    """The moves of one player in some games, judged by the table of all positions.
+
+    Attributes:
+        moves: number of moves.
+        won: how many of them were made in a position that was won.
+        thrown_away: how many of those gave the win away.
+        mistakes: how many moves made the value worse: these, and draws that were lost.
+    """
+
+    moves: int
+    won: int
+    thrown_away: int
+    mistakes: int
+
+
+def mistakes(solution: Solution, record: Record, player: int, *, opening: int = 0) -> Mistakes:
+    """Judges the moves of one player, `FIRST` or `SECOND`, after the first `opening` moves."""
+    before, after = (np.asarray(each) for each in _values(solution, record.moves))
+    turn = np.arange(before.shape[1])
+    judged = (np.asarray(record.moves) != NO_MOVE) & (turn % 2 == player) & (turn >= opening)
+    worse = judged & (after < before)
+    return Mistakes(
+        moves=int(judged.sum()),
+        won=int((judged & (before == 1)).sum()),
+        thrown_away=int((worse & (before == 1)).sum()),
+        mistakes=int(worse.sum()),
+    )
+
+
+@dataclass(frozen=True)
+class JudgedMatch:
+    """A match of a player, and the mistakes of the player.
+
+    `different` is the number of games that differ from each other, by who begins.
+    """
+
+    result: MatchResult
+    judged: Mistakes
+    different: int
+
+
+def judged_match(
+    player: BoardPlayer,
+    other: BoardPlayer,
+    solution: Solution,
+    *,
+    games: int,
+    key: Key[Array, ""],
+    opening: int = 0,
+) -> JudgedMatch:
+    """Lets a player play half of the games with each side, and judges the player's moves.
+
+    The other player may be `PerfectPlayer(solution)`. The first `opening` moves of each game are
+    random and not judged.
+
+    Raises:
+        ValueError: `games` is not even, or less than 2.
+    """
+    game = CliqueGame(solution.config)
+    first, second = both_sides(player, other, game, games, key, opening)
+    both = [
+        mistakes(solution, record, side, opening=opening)
+        for record, side in ((first, FIRST), (second, SECOND))
+    ]
+    return JudgedMatch(
+        result=MatchResult.of(first.result, -second.result),
+        judged=Mistakes(*(sum(each) for each in zip(*map(astuple, both), strict=True))),
+        different=sum(len(np.unique(record.moves, axis=0)) for record in (first, second)),
+    )
+
+
+@eqx.filter_jit
+def _values(
+    solution: Solution, moves: Int32[Array, "games most_moves"]
+) -> tuple[Int32[Array, "games most_moves"], Int32[Array, "games most_moves"]]:
+    """The value of each position and of the move made in it, both for the player to move."""
+
+    def one(moves: Int32[Array, " most_moves"]) -> tuple[Array, Array]:
+        def step(state: State, move: Int32[Array, ""]) -> tuple[State, tuple[Array, Array]]:
+            after, _ = play(solution.config, state, move)
+            return after, (solution.value(state), -solution.value(after))
+
+        return jax.lax.scan(step, new_game(solution.config), moves)[1]
+
+    return jax.vmap(one)(moves)
+
 
 SCALE = 400 / math.log(10)
 """Elo points of one unit in the logarithm of the odds."""
@@ -26,16 +125,12 @@ def ratings(
     """The most likely Elo rating of each player, with a 95% interval; their mean is 0.
 
     The expected score of a player is `1 / (1 + 10^(-d/400))` with d the difference of the ratings.
-    A draw counts as half a win and half a loss. The interval follows from the curvature of the
-    likelihood, so it knows nothing of players who beat each other in a circle.
+    A draw counts as half a win and half a loss; `prior_games` drawn games are added to each match,
+    which keeps the ratings finite where a player won every game. The interval follows from the
+    curvature of the likelihood, so it knows nothing of players who beat each other in a circle.
 
     Source: Elo 1978, "The rating of chessplayers, past and present"; Bradley and Terry 1952, "Rank
     analysis of incomplete block designs".
-
-    Args:
-        results: by the names of two players, the result for the first.
-        prior_games: drawn games that are added to each match. They keep the ratings finite where
-            a player won every game.
 
     Raises:
         ValueError: there are no results, a match has no games, or some players have no match that
@@ -90,12 +185,7 @@ def _model(strength: np.ndarray, games: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 @dataclass(frozen=True)
 class Standings:
-    """The result of a league.
-
-    Attributes:
-        results: by the names of two players, the result for the first.
-        ratings: Elo ratings by name (see `ratings`), the best first.
-    """
+    """The result of each match, for the first of two names, and ratings, the best first."""
 
     results: Mapping[tuple[str, str], MatchResult]
     ratings: Mapping[str, Estimate]

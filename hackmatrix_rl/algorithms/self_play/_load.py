@@ -58,12 +58,8 @@ def load_self_play(
 ) -> LoadedSelfPlay:
     """Loads the newest network of a run of self-play, or that of one checkpoint.
 
-    Args:
-        run: a run's folder, its name under `runs/`, a folder of checkpoints (also remote), or one
-            checkpoint.
-        network: see `load`.
-        trust_code: see `load`.
-        report: takes a message about each skipped checkpoint.
+    `run` is a run's folder, its name under `runs/`, a folder of checkpoints (also remote), or one
+    checkpoint. The other arguments are those of `load`.
 
     Raises:
         ConfigError: there is no checkpoint; it is not one of self-play; its format or network does

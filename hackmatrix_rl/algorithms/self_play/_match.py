@@ -29,10 +29,7 @@ class BoardPlayer(eqx.Module):
     ) -> Int32[Array, " games"]:
         """A legal move in each position; any number where the game is over.
 
-        Args:
-            game: the rules.
-            states: positions in which this player moves; each leaf `[games, ...]`.
-            keys: one for each position; a move depends on nothing of the other positions.
+        Each position `[games, ...]` has its own key: a move depends on nothing of the others.
         """
 
 
@@ -210,14 +207,8 @@ def match(
 ) -> MatchResult:
     """Plays a match of two players, who begin half of the games each; the result is for `one`.
 
-    Args:
-        one: the player whose result it is.
-        other: the other player.
-        game: the rules.
-        games: number of games; an even number.
-        key: source of all randomness.
-        opening: number of random moves at the start of each game. Two games, one begun by each
-            player, have the same ones.
+    The first `opening` moves of a game are random. Two games, one begun by each player, have the
+    same ones.
 
     Raises:
         TypeError: an argument has the wrong type.
@@ -232,9 +223,8 @@ def both_sides(
     one: BoardPlayer,
     other: BoardPlayer,
     game: SingleGame[Any],
-    *,
     games: int,
-    key: Array,
+    key: Key[Array, ""],
     opening: int,
 ) -> tuple[Record, Record]:
     """The games of a match that `one` begins, and as many that `other` begins."""

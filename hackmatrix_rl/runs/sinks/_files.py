@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from hackmatrix_rl.errors import printable
-from hackmatrix_rl.runs.sinks._columns import Length, one_line
 from hackmatrix_rl.runs.sinks._sink import Row, Sink
+from hackmatrix_rl.runs.sinks._terminal import Length, one_line
 from hackmatrix_rl.system import open_regular, write_whole
 
 
