@@ -25,6 +25,14 @@ class LeagueFolder:
         marks = sorted({max(1, goal * number // size) for number in range(1, size + 1)})
         return cls(run / "league", tuple(marks))
 
+    def next_mark(self, games: int) -> int | None:
+        """The first mark that is not reached; `None` after the last."""
+        return next((mark for mark in self.marks if mark > games), None)
+
+    def passed(self, newest: int, games: int) -> list[int]:
+        """The marks that the newest games have passed, of all games."""
+        return [mark for mark in self.marks if games - newest < mark <= games]
+
     def write(self, mark: int, policy: ActorCritic) -> None:
         """Keeps a network."""
         self.path.mkdir(exist_ok=True)
@@ -61,16 +69,14 @@ class KeepForLeague(Hook):
     def updates_until_due(self, trainer: Trainer[Any]) -> int | None:
         """Updates until the next network is kept."""
         done = trainer.algorithm.progress(trainer.state)
-        mark = next((mark for mark in self._league.marks if mark > done), None)
+        mark = self._league.next_mark(done)
         return None if mark is None else trainer.algorithm.updates_until(trainer.state, mark)
 
     def after_dispatch(self, trainer: Trainer[Any], metrics: Metrics) -> None:
         """Keeps the network at the marks that the dispatch has passed."""
         # A dispatch ends where a mark may be passed, but one update may pass several.
-        games = int(metrics.extra["games"])
-        for mark in self._league.marks:
-            if games - metrics.episodes < mark <= games:
-                self._write(mark, trainer)
+        for mark in self._league.passed(metrics.episodes, int(metrics.extra["games"])):
+            self._write(mark, trainer)
 
     def _write(self, mark: int, trainer: Trainer[Any]) -> None:
         if not self._league.marks:
