@@ -101,8 +101,7 @@ def baselines(summary: Path | None) -> dict[str, dict[str, float]]:
     found: dict[str, dict[str, float]] = {}
     for player in ("random", "runner"):
         for name, _ in TrainConfig.panels:
-            estimate = _entry(_entry(content, player), name)
-            mean = number(_entry(estimate, "mean"))
+            mean = number(entry(entry(entry(content, player), name), "mean"))
             if not math.isnan(mean):
                 found.setdefault(name, {})[player] = mean
     return found
@@ -210,7 +209,8 @@ def _unit(most: float) -> tuple[float, str]:
     return 1.0, ""
 
 
-def _entry(content: object, name: str) -> object:
+def entry(content: object, name: str) -> Any:
+    """An entry of a file that anybody may have written; `None` if there is none."""
     return content.get(name) if isinstance(content, Mapping) else None
 
 

@@ -18,7 +18,6 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 
 from hackmatrix_rl.config import RunConfig
 from hackmatrix_rl.training import Metrics
@@ -50,27 +49,24 @@ class Habit:
     sign: str
 
 
-HABITS: Mapping[str, Habit] = MappingProxyType(
-    {
-        "siphons": Habit(
-            lambda means: means["siphons"],
-            0.2,
-            "{now:.2g} siphons a game, after {peak:.2g}: siphoning dies out, and with it the "
-            "programs",
-        ),
-        "programs": Habit(
-            lambda means: means["programs"] - means["undos"],
-            0.2,
-            "{now:.2g} programs a game beside UNDO, after {peak:.2g}: the use of programs dies out",
-        ),
-        "owns_undo": Habit(
-            lambda means: means["owns_undo"],
-            0.5,
-            "the player owns UNDO in {now:.0%} of the games, after {peak:.0%}: the agent no longer "
-            "takes it",
-        ),
-    }
-)
+HABITS: Mapping[str, Habit] = {
+    "siphons": Habit(
+        lambda means: means["siphons"],
+        0.2,
+        "{now:.2g} siphons a game, after {peak:.2g}: siphoning dies out, and with it the programs",
+    ),
+    "programs": Habit(
+        lambda means: means["programs"] - means["undos"],
+        0.2,
+        "{now:.2g} programs a game beside UNDO, after {peak:.2g}: the use of programs dies out",
+    ),
+    "owns_undo": Habit(
+        lambda means: means["owns_undo"],
+        0.5,
+        "the player owns UNDO in {now:.0%} of the games, after {peak:.0%}: the agent no longer "
+        "takes it",
+    ),
+}
 """Each kind of finding with its habit."""
 
 

@@ -9,9 +9,8 @@ import jax.numpy as jnp
 from jax.sharding import Mesh
 from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree, UInt32
 
-from hackmatrix_rl.agent import Batch, Rollout, ValueScale
+from hackmatrix_rl.agent import Batch, ValueScale
 from hackmatrix_rl.agent.networks import ActorCritic
-from hackmatrix_rl.algorithms.imitation._labelling import Label
 from hackmatrix_rl.env import EnvSpec, Symmetry
 from hackmatrix_rl.training.sharding import BY_ENVIRONMENT, BY_STEP_AND_ENVIRONMENT, on_each_device
 
@@ -30,20 +29,6 @@ class Labelled(eqx.Module):
     done: Bool[Array, "*axes"]
     value_target: Float32[Array, "*axes"]
     probabilities: Float32[Array, "*axes num_actions"] | None = None
-
-    @classmethod
-    def of(
-        cls, rollout: Rollout, label: Label, value_target: Float32[Array, "num_steps num_envs"]
-    ) -> "Labelled":
-        """The positions of a rollout."""
-        return cls(
-            rollout.observation,
-            rollout.mask,
-            label.action,
-            rollout.done,
-            value_target,
-            label.probabilities,
-        )
 
 
 class Buffer(eqx.Module):
@@ -133,18 +118,11 @@ class Buffer(eqx.Module):
         """
         num_envs = self.positions.action.shape[0]
         filled = jnp.minimum(self.written, self.slots(num_steps)).astype(jnp.int32)
-        pick = _rollout if jax.tree.leaves(self.carries) else _single
 
-        def on_one(
-            filled: Int32[Array, ""],
-            augment: Symmetry | None,
-            given: tuple[Labelled, PyTree[Array], Key[Array, " some"]],
-        ) -> tuple[Labelled, PyTree[Array]]:
-            def each(
-                positions: Labelled, carries: PyTree[Array], key: Array
-            ) -> tuple[Labelled, PyTree[Array]]:
+        def on_one(filled: Int32[Array, ""], augment: Symmetry | None, given: Any) -> Any:
+            def each(positions: Labelled, carries: PyTree[Array], key: Array) -> Any:
                 pick_key, change_key = jax.random.split(key)
-                some, carry = pick(positions, carries, filled, num_steps, pick_key)
+                some, carry = _picked(positions, carries, filled, num_steps, pick_key)
                 return _changed(some, augment, change_key), carry
 
             return jax.vmap(each, out_axes=(1, 0))(*given)
@@ -172,26 +150,17 @@ class Buffer(eqx.Module):
         )
 
 
-def _single(
+def _picked(
     positions: Labelled,
     carries: PyTree[Array],
     filled: Int32[Array, ""],
     num_steps: int,
     key: Key[Array, ""],
 ) -> tuple[Labelled, PyTree[Array]]:
-    """Single positions of one environment."""
-    places = jax.random.randint(key, (num_steps,), 0, filled * num_steps)
-    return jax.tree.map(lambda leaf: leaf[places], positions), carries
-
-
-def _rollout(
-    positions: Labelled,
-    carries: PyTree[Array],
-    filled: Int32[Array, ""],
-    num_steps: int,
-    key: Key[Array, ""],
-) -> tuple[Labelled, PyTree[Array]]:
-    """A whole rollout of one environment, and the memory before it."""
+    """Single positions of an environment; with memory a whole rollout, and the memory before it."""
+    if not jax.tree.leaves(carries):
+        places = jax.random.randint(key, (num_steps,), 0, filled * num_steps)
+        return jax.tree.map(lambda leaf: leaf[places], positions), carries
     slot = jax.random.randint(key, (), 0, filled)
     some = jax.tree.map(
         lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, slot * num_steps, num_steps), positions

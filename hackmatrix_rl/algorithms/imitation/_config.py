@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, ClassVar, final, no_type_check
 
 from jax.sharding import Mesh
@@ -55,14 +54,12 @@ class ImitationConfig(ActorCriticConfig):
     algorithm: ClassVar[str] = "imitation"
     summary: ClassVar[str] = "from a teacher"
     continues: ClassVar[bool] = True
-    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
-        {
-            "cpu": {**CPU, **_TAUGHT},  # some minutes on two cores
-            "gpu": {**_WIDE, "device": "gpu"},
-            "tpu": {**_WIDE, "device": "tpu"},
-            "debug": {**DEBUG, "num_steps": 16, "num_minibatches": 2, "update_epochs": 2},
-        }
-    )
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "cpu": {**CPU, **_TAUGHT},  # some minutes on two cores
+        "gpu": {**_WIDE, "device": "gpu"},
+        "tpu": {**_WIDE, "device": "tpu"},
+        "debug": {**DEBUG, "num_steps": 16, "num_minibatches": 2, "update_epochs": 2},
+    }
 
     # Imitation
     teacher: str | None = option(

@@ -10,12 +10,7 @@ from hackmatrix_rl.agent import CollectorState, Constant, Schedule, at, schedule
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.algorithms.imitation._buffer import Buffer, Labelled
 from hackmatrix_rl.algorithms.imitation._labelling import Labelling, Teaching
-from hackmatrix_rl.algorithms.imitation._loss import (
-    Agreement,
-    ImitationMetrics,
-    Kinds,
-    read_imitation,
-)
+from hackmatrix_rl.algorithms.imitation._loss import Agreement, ImitationMetrics, Kinds
 from hackmatrix_rl.algorithms.ppo import PPO
 from hackmatrix_rl.env import Environment, HackMatrix, Symmetry, whole_games
 from hackmatrix_rl.errors import ArgumentError, instance
@@ -23,10 +18,8 @@ from hackmatrix_rl.evaluation import Agent, ThinkingAgent, check_player
 from hackmatrix_rl.game import FIRST_PROGRAM, NUM_ACTIONS, SIPHON
 from hackmatrix_rl.training import (
     Counter,
-    Dispatch,
     Learner,
     LearnerAlgorithm,
-    Metrics,
     Minibatches,
     StepReport,
     TrainState,
@@ -190,10 +183,6 @@ class Imitation(LearnerAlgorithm[ImitationState]):
         """Shards the learner along `fsdp`, the environments and the buffer along `data`."""
         return state_shardings(self.mesh, state, offload=self.ppo.step.offload)
 
-    def metrics(self, report: ImitationMetrics, dispatch: Dispatch) -> Metrics:
-        """Means of the losses, the agreement with the teacher, and the episodes that ended."""
-        return read_imitation(report, dispatch, batch=self.steps_per_update)
-
     def __call__(self, state: ImitationState) -> tuple[ImitationState, ImitationMetrics]:
         """The state after one update, and its report."""
         learner, before = state.learner, state.actors
@@ -211,29 +200,23 @@ class Imitation(LearnerAlgorithm[ImitationState]):
         targets = at(self.ppo.estimate, now)(rollout, learner.value_scale)
         scale = learner.value_scale.update(targets.value_target)
         learner = eqx.tree_at(lambda x: x.value_scale, learner, scale)
-        buffer = before.buffer.write(
-            Labelled.of(rollout, labels, targets.value_target), rollout.initial_carry
-        )
+        seen = rollout.observation, rollout.mask, labels.action, rollout.done
+        positions = Labelled(*seen, targets.value_target, labels.probabilities)
+        buffer = before.buffer.write(positions, rollout.initial_carry)
 
         rate = self.ppo.learning_rate(now)
         key = jax.random.fold_in(state.key, state.update)
         learner, steps = self._learn(learner, buffer, rate, key)
         after = self.advance(state, learner, TaughtGames(games, teaching, buffer))
-        return after, ImitationMetrics(
-            update=UpdateReport(
-                episodes=rollout.episodes,
-                steps=steps,
-                means={
-                    "explained_variance": targets.explained_variance(),
-                    "learning_rate": rate,
-                    **self.ppo.precision.report(learner.scaling),
-                    **scheduled_at(self.ppo.estimate, now),
-                },
-            ),
-            agreement=Agreement.of(
-                labels, KINDS if isinstance(whole_games(self.environment), HackMatrix) else ()
-            ),
-        )
+        means = {
+            "explained_variance": targets.explained_variance(),
+            "learning_rate": rate,
+            **self.ppo.precision.report(learner.scaling),
+            **scheduled_at(self.ppo.estimate, now),
+        }
+        kinds = KINDS if isinstance(whole_games(self.environment), HackMatrix) else ()
+        report = UpdateReport(rollout.episodes, steps, means)
+        return after, ImitationMetrics(report, Agreement.of(labels, kinds))
 
     def _labelling(self, env_steps: Counter) -> Labelling:
         return Labelling(

@@ -134,13 +134,12 @@ class ImitationMetrics(eqx.Module):
     update: UpdateReport
     agreement: Agreement
 
-
-def read_imitation(sums: ImitationMetrics, dispatch: Dispatch, *, batch: int) -> Metrics:
-    """The metrics of a dispatch, from sums over its updates on the host."""
-    metrics = sums.update.metrics(dispatch, batch=batch)
-    learning = dict(metrics.learning)
-    if "policy_loss" in learning:
-        learning["cross_entropy"] = learning["policy_loss"]
-    for name in _OF_PPO:
-        learning.pop(name, None)
-    return replace(metrics, learning={**sums.agreement.read(), **learning})
+    def metrics(self, dispatch: Dispatch, *, batch: int) -> Metrics:
+        """The metrics of a dispatch, from sums over its updates on the host."""
+        metrics = self.update.metrics(dispatch, batch=batch)
+        learning = dict(metrics.learning)
+        if "policy_loss" in learning:
+            learning["cross_entropy"] = learning["policy_loss"]
+        for name in _OF_PPO:
+            learning.pop(name, None)
+        return replace(metrics, learning={**self.agreement.read(), **learning})

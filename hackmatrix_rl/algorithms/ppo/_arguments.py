@@ -125,14 +125,11 @@ def check_losses(
     sizes: tuple[int, int],
 ) -> None:
     """Checks what a loss returns for a batch of shapes: `sizes` are its steps and environments."""
-    terms = getattr(loss, "auxiliary", None) is not None
-    log_probs = bool(getattr(loss, "needs_old_log_probs", False))
-    teacher = bool(getattr(loss, "needs_teacher", False))
     said = f"loss: {place(loss, '__call__')}"
 
     def evaluate(loss: Any, policy: ActorCritic) -> Any:
         # The batch exists only while tracing and takes no memory.
-        batch = _zeros(policy, spec, *sizes, terms=terms, log_probs=log_probs, teacher=teacher)
+        batch = _zeros(policy, spec, *sizes, loss)
         loss = at(loss, jnp.float32(0))
         return loss(evaluator_of(precision.cast_to_compute(policy)), batch)
 
@@ -162,17 +159,8 @@ def check_losses(
             check_array(f"{said} returns LossMetrics whose {name} is", leaf, "float32", ())
 
 
-def _zeros(
-    policy: ActorCritic,
-    spec: EnvSpec,
-    num_steps: int,
-    num_games: int,
-    *,
-    terms: bool,
-    log_probs: bool,
-    teacher: bool,
-) -> Batch:
-    """A minibatch of zeros."""
+def _zeros(policy: ActorCritic, spec: EnvSpec, num_steps: int, num_games: int, loss: Any) -> Batch:
+    """A minibatch of zeros, with what the loss needs."""
 
     def array(dtype: Any, *more: int) -> Array:
         return jnp.zeros((num_steps, num_games, *more), dtype)
@@ -190,7 +178,7 @@ def _zeros(
         initial_carry=jax.tree.map(lambda leaf: jnp.stack([leaf] * num_games), carry),
         advantage=array(jnp.float32),
         value_target=array(jnp.float32),
-        auxiliary=auxiliary if terms else None,
-        log_probs=every_action if log_probs else None,
-        teacher_log_probs=every_action if teacher else None,
+        auxiliary=None if getattr(loss, "auxiliary", None) is None else auxiliary,
+        log_probs=every_action if getattr(loss, "needs_old_log_probs", False) else None,
+        teacher_log_probs=every_action if getattr(loss, "needs_teacher", False) else None,
     )

@@ -280,16 +280,14 @@ class PPO(LearnerAlgorithm[PPOState]):
         now_learning = eqx.tree_at(lambda ppo: ppo.loss, self, loss)
         learner, steps = now_learning.learn(learner, batch, order, rate, critic_only=critic_only)
 
-        return self.advance(state, learner, actors), UpdateReport(
-            episodes=rollout.episodes,
-            steps=steps,
-            means={
-                "explained_variance": targets.explained_variance(),
-                "learning_rate": rate,
-                **self.precision.report(learner.scaling),
-                **scheduled_at((self.loss, self.estimate), now),
-            },
-        )
+        means = {
+            "explained_variance": targets.explained_variance(),
+            "learning_rate": rate,
+            **self.precision.report(learner.scaling),
+            **scheduled_at((self.loss, self.estimate), now),
+        }
+        report = UpdateReport(rollout.episodes, steps, means)
+        return self.advance(state, learner, actors), report
 
     def learning_only(self, state: PPOState) -> "PPO":
         """A copy that learns from a rollout of zeros.

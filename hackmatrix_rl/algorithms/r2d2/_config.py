@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from types import MappingProxyType
 from typing import Any, ClassVar, final, no_type_check
 
 from jax.sharding import Mesh
@@ -54,25 +53,23 @@ class R2D2Config(TrainConfig):
         ("q_value", "mean Q-value (reward)"),
         ("q_loss", "loss of the Q-values"),
     )
-    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
-        {
-            "cpu": {**CPU, **_REPLAYED},
-            "gpu": {**ACCELERATOR, **_REPLAYED, "device": "gpu"},
-            "tpu": {**ACCELERATOR, **_REPLAYED, "device": "tpu"},
-            "debug": {
-                **DEBUG,
-                "network": "gru",
-                "buffer_size": 1024,
-                "sequence_batch_size": 16,
-                "sequence_length": 4,
-                "learning_starts": 0,
-            },
-            # On whatever device there is.
-            "fast": {**_REPLAYED, "cpu_devices": 2, "sequence_batch_size": 64, "train_freq": 4},
-            "max": {**_REPLAYED, "cpu_devices": 2, "sequence_batch_size": 128, "train_freq": 8},
-            "quality": {**_REPLAYED, "cpu_devices": 2, "sequence_batch_size": 32, "train_freq": 1},
-        }
-    )
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "cpu": {**CPU, **_REPLAYED},
+        "gpu": {**ACCELERATOR, **_REPLAYED, "device": "gpu"},
+        "tpu": {**ACCELERATOR, **_REPLAYED, "device": "tpu"},
+        "debug": {
+            **DEBUG,
+            "network": "gru",
+            "buffer_size": 1024,
+            "sequence_batch_size": 16,
+            "sequence_length": 4,
+            "learning_starts": 0,
+        },
+        # On whatever device there is.
+        "fast": {**_REPLAYED, "cpu_devices": 2, "sequence_batch_size": 64, "train_freq": 4},
+        "max": {**_REPLAYED, "cpu_devices": 2, "sequence_batch_size": 128, "train_freq": 8},
+        "quality": {**_REPLAYED, "cpu_devices": 2, "sequence_batch_size": 32, "train_freq": 1},
+    }
 
     # Q-learning
     buffer_size: int = option(
@@ -181,7 +178,7 @@ class R2D2Config(TrainConfig):
     @property
     def at_once(self) -> int:
         """Number of blocks of games; each gives as many sequences to a gradient step."""
-        return self.sizes().blocks
+        return self.sizes().in_blocks.number
 
     def initial_scale(self) -> ValueScale | None:
         """The initial value scale: the units of Q-values."""

@@ -88,16 +88,6 @@ class Sizes:
         """Steps that are read for a sequence."""
         return self.burn_in + self.sequence_length + self.n_step
 
-    @property
-    def blocks(self) -> int:
-        """Number of blocks of environments. Each gives as many sequences to a gradient step."""
-        return self.in_blocks.number
-
-    @property
-    def of_each(self) -> int:
-        """Sequences of a gradient step from each block."""
-        return self.in_blocks.of_each
-
 
 class SequenceLoss(eqx.Module):
     """Squared errors of Q-values over whole sequences, all of them at once.
@@ -251,11 +241,10 @@ class LearnFromSequences(eqx.Module):
 
         def on_one(sampling: Sampling, given: tuple[Buffer, Any]) -> Sample:
             buffer, keys = given
-            return buffer.draw(
-                sampling, sizes.of_each, starts=sizes.starts, window=sizes.window, keys=keys
-            )
+            where = {"starts": sizes.starts, "window": sizes.window}
+            return buffer.draw(sampling, sizes.in_blocks.of_each, keys=keys, **where)
 
-        keys = jax.random.split(key, sizes.blocks)
+        keys = jax.random.split(key, sizes.in_blocks.number)
         return on_each_device(self.step.mesh, on_one, (self.loss.sampling,), (buffer, keys))
 
     def _priorities(

@@ -98,7 +98,9 @@ class _Player:
         plays_on: jax.Device | None,
     ) -> None:
         (self._learns_on,) = algorithm.mesh.devices.flat
-        self._plays_on = _player_of(self._learns_on) if plays_on is None else plays_on
+        if plays_on is None and self._learns_on.platform == "cpu":
+            plays_on = self._learns_on
+        self._plays_on = jax.local_devices(backend="cpu")[0] if plays_on is None else plays_on
         axes = algorithm.mesh.axis_names
         mesh = Mesh(np.full([1] * len(axes), self._plays_on), axes)
         self._play = eqx.filter_jit(partial(algorithm.play, mesh=mesh))
@@ -146,11 +148,6 @@ class _Player:
             except queue.Empty:
                 continue
         raise _EndedError
-
-
-def _player_of(learns_on: jax.Device) -> jax.Device:
-    """The device itself if it is a CPU, else this process's CPU."""
-    return learns_on if learns_on.platform == "cpu" else jax.local_devices(backend="cpu")[0]
 
 
 def _copied(tree: T) -> T:

@@ -1,6 +1,5 @@
 """The newest moves of each game, in a ring on the device."""
 
-from functools import partial
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -116,7 +115,12 @@ class Buffer(eqx.Module):
         moves: Moves = jax.tree.map(lambda leaf: leaf[game, place], self.moves)
         seen = (moves.observation, moves.mask, moves.weights)
         if symmetry is not None:
-            seen = jax.vmap(partial(_changed, symmetry))(*seen, change_keys)
+
+            def change(observation: PyTree[Array], mask: Array, weights: Array, key: Array) -> Any:
+                changed = symmetry(observation, key=key)
+                return changed.observation, changed.of_each(mask), changed.of_each(weights)
+
+            seen = jax.vmap(change)(*seen, change_keys)
         return Sample(
             *seen,
             value=outcomes.value[game, time],
@@ -126,18 +130,6 @@ class Buffer(eqx.Module):
     def _oldest(self) -> Int32[Array, ""]:
         """The place of the oldest move."""
         return jnp.where(self.filled == self.moves.reward.shape[1], self.slot, 0)
-
-
-def _changed(
-    symmetry: Symmetry,
-    observation: PyTree[Array],
-    mask: Bool[Array, " num_actions"],
-    weights: Float32[Array, " num_actions"],
-    key: Key[Array, ""],
-) -> tuple[PyTree[Array], Bool[Array, " num_actions"], Float32[Array, " num_actions"]]:
-    """A position in another view."""
-    changed = symmetry(observation, key=key)
-    return changed.observation, changed.of_each(mask), changed.of_each(weights)
 
 
 def outcomes_of(

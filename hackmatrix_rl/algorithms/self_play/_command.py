@@ -38,7 +38,6 @@ from hackmatrix_rl.clique import solve
 from hackmatrix_rl.config import config_class
 from hackmatrix_rl.env import CliqueGame
 from hackmatrix_rl.errors import ConfigError
-from hackmatrix_rl.evaluation import Estimate
 from hackmatrix_rl.runs import (
     RunFolder,
     RunResult,
@@ -102,14 +101,10 @@ def play_perfect(config: SelfPlayConfig, policy: ActorCritic) -> JudgedMatch | N
 
 def standings_as_dict(standings: Standings, games: int) -> dict[str, Any]:
     """The ratings by player, as a run's summary holds them."""
-
-    def one(estimate: Estimate) -> dict[str, Any]:
-        return {"mean": estimate.mean, "ci95": [estimate.low, estimate.high]}
-
-    matches = len(standings.ratings) - 1
+    episodes = games * (len(standings.ratings) - 1)
     return {
-        name: {"episodes": games * matches, "elo": one(estimate)}
-        for name, estimate in standings.ratings.items()
+        name: {"episodes": episodes, "elo": {"mean": found.mean, "ci95": [found.low, found.high]}}
+        for name, found in standings.ratings.items()
     }
 
 

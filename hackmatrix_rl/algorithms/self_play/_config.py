@@ -3,7 +3,6 @@
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
-from types import MappingProxyType
 from typing import Any, ClassVar, cast, final, no_type_check
 
 from jax.sharding import Mesh
@@ -40,7 +39,7 @@ from hackmatrix_rl.errors import ArgumentError, ConfigError
 from hackmatrix_rl.training import Algorithm, Hook, adam
 from hackmatrix_rl.training.sharding import Blocks
 
-SETTINGS: Mapping[str, str] = MappingProxyType({"clique_size": "k"})
+SETTINGS: Mapping[str, str] = {"clique_size": "k"}
 """Settings that have other names than the arguments in Python, by argument."""
 _BOARD = "what it learned is of that board"
 
@@ -58,35 +57,31 @@ class SelfPlayConfig(RunConfig):
     algorithm: ClassVar[str] = "self-play"
     command: ClassVar[str] = "selfplay"
     summary: ClassVar[str] = "the clique game, by a search"
-    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
-        {
-            "debug": {
-                "vertices": 4,
-                "opening": 1,
-                "width": 16,
-                "num_simulations": 4,
-                "game_batch_size": 8,
-                "moves_per_update": 4,
-                "training_batch_size": 16,
-                "train_steps": 2,
-                "buffer_size": 96,
-            }
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "debug": {
+            "vertices": 4,
+            "opening": 1,
+            "width": 16,
+            "num_simulations": 4,
+            "game_batch_size": 8,
+            "moves_per_update": 4,
+            "training_batch_size": 16,
+            "train_steps": 2,
+            "buffer_size": 96,
         }
-    )
+    }
     panels: ClassVar[tuple[tuple[str, str], ...]] = (
         ("first_wins", "share won by who begins"),
         ("length", "moves of a game"),
         ("policy_loss", "policy loss (nats)"),
         ("value_loss", "value loss"),
     )
-    synonyms: ClassVar[Mapping[str, str]] = MappingProxyType(
-        {
-            "--minibatch-size": "--training-batch-size",
-            "--num-envs": "--game-batch-size",
-            "--num-steps": "--moves-per-update",
-            "--total-timesteps": "--num-games",
-        }
-    )
+    synonyms: ClassVar[Mapping[str, str]] = {
+        "--minibatch-size": "--training-batch-size",
+        "--num-envs": "--game-batch-size",
+        "--num-steps": "--moves-per-update",
+        "--total-timesteps": "--num-games",
+    }
     loader: ClassVar[str] = "hm.load_self_play"
     memory: ClassVar[tuple[str, ...]] = ("game_batch_size", "num_simulations", "buffer_size")
 
@@ -278,7 +273,7 @@ class SelfPlayConfig(RunConfig):
     @property
     def at_once(self) -> int:
         """Number of blocks of games; each gives as many positions to a gradient step."""
-        return self.sizes().blocks
+        return self.sizes().in_blocks.number
 
     @classmethod
     def game_identity(cls, settings: Mapping[str, Any]) -> GameIdentity:

@@ -62,16 +62,6 @@ class Sizes:
             * self.moves_per_update
         )
 
-    @property
-    def blocks(self) -> int:
-        """Number of blocks of games. Each gives one game to a gradient step."""
-        return self.in_blocks.number
-
-    @property
-    def of_each(self) -> int:
-        """Positions of a gradient step from each block."""
-        return self.in_blocks.of_each
-
 
 _SMALLEST = float(np.finfo(np.float32).tiny)
 
@@ -151,10 +141,10 @@ class LearnFromBuffer(eqx.Module):
 
         def draw(symmetry: Symmetry | None, given: tuple[Buffer, Outcomes, Any]) -> Sample:
             buffer, outcomes, keys = given
-            return buffer.draw(outcomes, sizes.of_each, symmetry, keys=keys)
+            return buffer.draw(outcomes, sizes.in_blocks.of_each, symmetry, keys=keys)
 
         def descend(learner: Learner, number: Int32[Array, ""]) -> tuple[Learner, StepReport]:
-            keys = jax.random.split(jax.random.fold_in(key, number), sizes.blocks)
+            keys = jax.random.split(jax.random.fold_in(key, number), sizes.in_blocks.number)
             sample = on_each_device(mesh, draw, (self.symmetry,), (buffer, outcomes, keys))
             gradient, losses, _ = self.step.gradient(learner, self.loss, sample)
             active = jnp.any(sample.valid > 0)
