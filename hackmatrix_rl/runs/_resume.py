@@ -33,16 +33,11 @@ from hackmatrix_rl.training import Trainer
 
 @dataclass(frozen=True)
 class ResumableRun:
-    """A run that can resume.
+    """A run that can resume; its folder, `path`, may be missing.
 
-    Attributes:
-        path: the run's folder; it may be missing.
-        checkpoints: folder of its checkpoints.
-        checkpoint: the newest whole checkpoint; `None` if the run ended before its first one, and
-            starts anew.
-        damaged: newer checkpoints that cannot be used.
-        metadata: metadata of the checkpoint; without one, the settings and the run's names.
-        notes: messages for people.
+    `checkpoint` is the newest whole one; `None` if the run ended before its first one, and starts
+    anew. `damaged` are newer ones that cannot be used. `metadata` is that of the checkpoint;
+    without one, the settings and the run's names.
     """
 
     path: Path

@@ -16,19 +16,8 @@ from hackmatrix_rl.errors import DamagedFileError
 from hackmatrix_rl.system import chosen_devices, read_json, write_json
 
 PACKAGES = (
-    "hackmatrix-rl",
-    "jax",
-    "jaxlib",
-    "equinox",
-    "optax",
-    "orbax-checkpoint",
-    "jmp",
-    "numpy",
-    "pgx",
-    "wandb",
-    "tensorboardX",
-    "libtpu",
-    "jax-cuda13-plugin",
+    *("hackmatrix-rl", "jax", "jaxlib", "equinox", "optax", "orbax-checkpoint", "jmp", "numpy"),
+    *("pgx", "wandb", "tensorboardX", "libtpu", "jax-cuda13-plugin"),
 )
 
 

@@ -11,8 +11,10 @@ from hackmatrix_rl.algorithms.imitation._demonstrations import (
 from hackmatrix_rl.algorithms.imitation._imitation import Imitation
 from hackmatrix_rl.algorithms.imitation._loss import CloneLoss
 from hackmatrix_rl.algorithms.imitation._recording import record_demonstrations
+from hackmatrix_rl.env import BoardSymmetries
 
 __all__ = [
+    "BoardSymmetries",
     "CloneLoss",
     "Demonstrations",
     "DemonstrationsHeader",
