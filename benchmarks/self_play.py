@@ -24,15 +24,14 @@ import numpy as np
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.algorithms.self_play import (
-    Games,
     PerfectPlayer,
     RandomPlayer,
     Search,
     SelfPlay,
     VertexPermutations,
     judged_match,
-    play_moves,
 )
+from hackmatrix_rl.algorithms.self_play._games import Games, play_moves
 from hackmatrix_rl.clique import CliqueConfig, solve
 from hackmatrix_rl.env import CliqueGame, Played, SingleGame, env_keys
 from hackmatrix_rl.system import describe_device

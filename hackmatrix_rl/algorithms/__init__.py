@@ -6,33 +6,28 @@ commands and runs read this registry.
 """
 
 from collections.abc import Mapping
-from types import MappingProxyType
 
-ALGORITHMS: Mapping[str, str] = MappingProxyType(
-    {
-        "ppo": "hackmatrix_rl.algorithms.ppo:PPOConfig",
-        "imitation": "hackmatrix_rl.algorithms.imitation:ImitationConfig",
-        "r2d2": "hackmatrix_rl.algorithms.r2d2:R2D2Config",
-        "pqn": "hackmatrix_rl.algorithms.pqn:PQNConfig",
-        "self-play": "hackmatrix_rl.algorithms.self_play:SelfPlayConfig",
-    }
-)
+ALGORITHMS: Mapping[str, str] = {
+    "ppo": "hackmatrix_rl.algorithms.ppo:PPOConfig",
+    "imitation": "hackmatrix_rl.algorithms.imitation:ImitationConfig",
+    "r2d2": "hackmatrix_rl.algorithms.r2d2:R2D2Config",
+    "pqn": "hackmatrix_rl.algorithms.pqn:PQNConfig",
+    "self-play": "hackmatrix_rl.algorithms.self_play:SelfPlayConfig",
+}
 """The config class of each algorithm, by the name that `--algorithm` takes."""
 
-COMMANDS: Mapping[str, tuple[str, str, str]] = MappingProxyType(
-    {
-        "imitate": (
-            "hackmatrix_rl.algorithms.imitation._command:imitate",
-            "",
-            "train an agent to do what a teacher does",
-        ),
-        "selfplay": (
-            "hackmatrix_rl.algorithms.self_play._command:selfplay",
-            "",
-            "learn the clique game by playing against itself",
-        ),
-    }
-)
+COMMANDS: Mapping[str, tuple[str, str, str]] = {
+    "imitate": (
+        "hackmatrix_rl.algorithms.imitation._command:imitate",
+        "",
+        "train an agent to do what a teacher does",
+    ),
+    "selfplay": (
+        "hackmatrix_rl.algorithms.self_play._command:selfplay",
+        "",
+        "learn the clique game by playing against itself",
+    ),
+}
 """The commands that algorithms add: where each is, its arguments, and what it does."""
 
 DEFAULT = "imitation"

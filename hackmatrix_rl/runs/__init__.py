@@ -1,10 +1,8 @@
 """Training runs: from settings to a folder with everything in it, watched, saved, resumed."""
 
-from hackmatrix_rl.runs._changes import check_unchanged
 from hackmatrix_rl.runs._compare import Comparison, compare, contender
 from hackmatrix_rl.runs._compose import compose, make_mesh, run_keys
 from hackmatrix_rl.runs._curve import draw_curve
-from hackmatrix_rl.runs._devices import config_here, use_devices
 from hackmatrix_rl.runs._doctor import Finding, examine
 from hackmatrix_rl.runs._folder import (
     RunFolder,
@@ -15,18 +13,18 @@ from hackmatrix_rl.runs._folder import (
 from hackmatrix_rl.runs._health import Health
 from hackmatrix_rl.runs._launch import Launch, launch
 from hackmatrix_rl.runs._lock import RunLock
-from hackmatrix_rl.runs._memory_estimate import estimate_memory
+from hackmatrix_rl.runs._open_sinks import send_summary
 from hackmatrix_rl.runs._plan import make_plan
 from hackmatrix_rl.runs._players import find_player
-from hackmatrix_rl.runs._preflight import check_played, preflight
+from hackmatrix_rl.runs._preflight import check_played, estimate_memory, preflight
 from hackmatrix_rl.runs._replaying import ReplayWriter
 from hackmatrix_rl.runs._report import report_of
 from hackmatrix_rl.runs._resume import ResumableRun, find_resumable_run
 from hackmatrix_rl.runs._run import RunResult, run
 from hackmatrix_rl.runs._save_run import SaveRun
+from hackmatrix_rl.runs._settings import check_unchanged, config_here, use_devices
 from hackmatrix_rl.runs._verify_resume import ProofError, ResumeProof, verify_resume
 from hackmatrix_rl.runs._versions import versions
-from hackmatrix_rl.runs._wandb_summary import send_summary
 
 __all__ = [
     "Comparison",

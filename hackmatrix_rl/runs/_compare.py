@@ -25,14 +25,7 @@ SECONDS_BETWEEN_NOTES = 60
 
 @dataclass(frozen=True)
 class Contender:
-    """One of two ways of training.
-
-    Attributes:
-        name: its name in messages.
-        trainer: the trainer, compiled once for all seeds.
-        network: makes an untrained network from a key.
-        total_timesteps: length of the training in environment steps.
-    """
+    """One of two ways of training; its trainer is compiled once for all seeds."""
 
     name: str
     trainer: Trainer[Any]
@@ -63,13 +56,8 @@ class Contender:
 class Measured:
     """The results of one contender, over all seeds.
 
-    Attributes:
-        compile_seconds: time to trace and compile its program.
-        memory_bytes: memory of its program; see `Trainer.program_memory`.
-        steps_per_second: speed of each dispatch.
-        skipped: gradient steps skipped because they were not finite.
-        returns: for each seed, the returns of its evaluation's episodes.
-        policies: for each seed, the trained policy.
+    `steps_per_second` is by dispatch, `returns` (of its evaluation's episodes) and `policies` are
+    by seed, and `skipped` counts gradient steps that were not finite.
     """
 
     compile_seconds: float
@@ -98,7 +86,6 @@ class Comparison:
         divergence_of_seeds: the same between the baselines of neighbouring seeds: the part of
             chance. Empty for one seed.
         peak_bytes: peak memory of both contenders together; see `system.peak_memory`.
-        device: the device in words.
     """
 
     names: tuple[str, str]
@@ -173,19 +160,9 @@ def compare(
     slows both. Both train from the same seeds. Both policies play the same games of the
     baseline's environment and draw their actions in float32.
 
-    Args:
-        baseline: the reference.
-        candidate: the contender to judge.
-        seeds: seeds of the trainings; at least one.
-        episodes: number of games with each policy.
-        tolerance: share of the baseline's return that the candidate may lose.
-        note: takes messages about progress.
-        on_progress: told, between two messages, how much is done and how much there is: steps
-            of a training, or games.
-        clock: seconds since some moment.
-
-    Returns:
-        The measurements and the verdict.
+    `tolerance` is the share of the baseline's return that the candidate may lose. `on_progress` is
+    told, between two messages, how much is done and how much there is: steps of a training, or
+    games.
 
     Raises:
         ConfigError: the two environments have different observations or actions.

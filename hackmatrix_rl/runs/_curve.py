@@ -41,16 +41,10 @@ INKS = Inks()
 
 
 def draw_curve(metrics: Path, picture: Path, *, title: str, summary: Path | None = None) -> bool:
-    """Draws the metrics of a run over its environment steps.
+    """Draws the metrics of a run over its environment steps; returns whether there are any.
 
-    Args:
-        metrics: a file of `JsonLines`.
-        picture: path of the picture; its ending decides the format.
-        title: title above the picture.
-        summary: `summary.json` of the run: random and runner become lines, if it is there.
-
-    Returns:
-        Whether the file has anything to draw.
+    The ending of `picture` decides its format. Random and runner become lines, if the run's
+    `summary` is there.
     """
     from matplotlib.figure import Figure  # slow to import, and only the end needs it
 
@@ -69,11 +63,7 @@ def draw_curve(metrics: Path, picture: Path, *, title: str, summary: Path | None
 
 
 def panels_of(rows: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, str], ...]:
-    """The numbers that a run's curves show, with the labels of their axes.
-
-    Args:
-        rows: of the metrics. They decide whose panels these are, even without settings.
-    """
+    """The numbers that a run's curves show, with the labels of their axes."""
     there = {name for row in rows for name in row}
     every = [kind.panels for kind in algorithms().values()]
     return max(every, key=lambda panels: sum(name in there for name, _ in panels))
@@ -84,15 +74,9 @@ def panels_as_svg(
     levels: Mapping[str, Mapping[str, float]],
     inks: Mapping[str, str],
 ) -> list[tuple[str, str]]:
-    """Each panel as an SVG element for a page, with its label.
+    """Each panel that has something to draw, as its label and an SVG element for a page.
 
-    Args:
-        rows: of the metrics.
-        levels: as `baselines` returns them.
-        inks: what each colour of `INKS` becomes, by its name: `var(--text)`.
-
-    Returns:
-        Label and SVG of the panels that have something to draw.
+    Each colour of `INKS` becomes what `inks` has for it: `var(--text)`.
     """
     import matplotlib
     from matplotlib.figure import Figure
@@ -109,10 +93,7 @@ def panels_as_svg(
 
 
 def baselines(summary: Path | None) -> dict[str, dict[str, float]]:
-    """The means of random and runner in a run's summary, by metric and player.
-
-    They are empty without a summary that can be read.
-    """
+    """The means of random and runner in a summary that can be read, by metric and player."""
     try:
         content = None if summary is None else read_json(summary)
     except DamagedFileError:
@@ -120,8 +101,7 @@ def baselines(summary: Path | None) -> dict[str, dict[str, float]]:
     found: dict[str, dict[str, float]] = {}
     for player in ("random", "runner"):
         for name, _ in TrainConfig.panels:
-            estimate = _entry(_entry(content, player), name)
-            mean = number(_entry(estimate, "mean"))
+            mean = number(entry(entry(entry(content, player), name), "mean"))
             if not math.isnan(mean):
                 found.setdefault(name, {})[player] = mean
     return found
@@ -136,15 +116,7 @@ def draw_panel(
 ) -> bool:
     """Draws one number over the environment steps: as it is, smoothed, and as it was evaluated.
 
-    Args:
-        axes: where.
-        rows: of the metrics.
-        name: of the number.
-        label: of its axis.
-        levels: what players without training reach, by name.
-
-    Returns:
-        Whether there is anything to draw.
+    `levels` are what players without training reach. Returns whether there is anything to draw.
     """
     from matplotlib.ticker import MaxNLocator
 
@@ -237,7 +209,8 @@ def _unit(most: float) -> tuple[float, str]:
     return 1.0, ""
 
 
-def _entry(content: object, name: str) -> object:
+def entry(content: object, name: str) -> Any:
+    """An entry of a file that anybody may have written; `None` if there is none."""
     return content.get(name) if isinstance(content, Mapping) else None
 
 

@@ -4,7 +4,7 @@ import os
 import platform
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -26,19 +26,17 @@ from hackmatrix_rl.system import (
 )
 
 Judgement = Literal["ok", "note", "fails"]
+_Look = tuple[Judgement, str, str]  # the rest of a `Finding`
 LITTLE_MEMORY = 2 << 30
 """Bytes below which the default training of a CPU does not fit beside other programs."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What was found about one part of an installation.
+    """What was found about one part of an installation, in one line.
 
-    Attributes:
-        part: its name.
-        judgement: `ok`; `note`, if it works but could be better; `fails`.
-        found: in one line.
-        remedy: what to do; empty if there is nothing to do.
+    `note` is the judgement of what works but could be better. `remedy` is empty if there is nothing
+    to do.
     """
 
     part: str
@@ -49,90 +47,78 @@ class Finding:
 
 def examine() -> Iterator[Finding]:
     """Looks at each part in turn; what fails does not keep the rest from being looked at."""
-    parts: dict[str, Callable[[], Finding]] = {
-        "versions": _versions,
-        "devices": _devices,
-        "memory": _memory,
-        "cache": _cache,
-        "training": _training,
-        "wandb": _wandb,
-    }
-    for part, look in parts.items():
+    parts = (_versions, _devices, _memory, _cache, _training, _wandb)
+    for look in parts:
+        part = look.__name__.removeprefix("_")
         try:
-            yield look()
+            yield Finding(part, *look())
         except Exception as error:  # whatever it is: it is told, and the next part is looked at
             yield Finding(
                 part, "fails", first_line(error), "Install the package anew: pip install ."
             )
 
 
-def _versions() -> Finding:
+def _versions() -> _Look:
     found = versions()
     named = ", ".join(f"{name} {found[name]}" for name in ("python", "jax", "jaxlib", "equinox"))
     untested = untested_version()
     if untested:
-        return Finding("versions", "note", f"{named}; {untested}", "It works, perhaps slower.")
-    return Finding("versions", "ok", named)
+        return "note", f"{named}; {untested}", "It works, perhaps slower."
+    return "ok", named, ""
 
 
-def _devices() -> Finding:
+def _devices() -> _Look:
     unseen = unseen_accelerator(jax.default_backend())
     cores = f"{usable_cores()} cores, {platform.machine()}"
-    found = f"{describe_device()}; {cores}"
-    if unseen:
-        return Finding("devices", "note", found, unseen)
-    return Finding("devices", "ok", found)
+    return "note" if unseen else "ok", f"{describe_device()}; {cores}", unseen or ""
 
 
-def _memory() -> Finding:
+def _memory() -> _Look:
     memory = available_memory()
     if memory is None:
-        return Finding("memory", "note", "unknown", "Nothing checks whether a run fits.")
+        return "note", "unknown", "Nothing checks whether a run fits."
     size, kind = memory
     found = f"{format_bytes(size)} of {kind} for each device"
     if size < LITTLE_MEMORY:
-        remedy = "Close other programs, or train with a smaller --num-envs."
-        return Finding("memory", "note", found, remedy)
-    return Finding("memory", "ok", found)
+        return "note", found, "Close other programs, or train with a smaller --num-envs."
+    return "ok", found, ""
 
 
-def _cache() -> Finding:
+def _cache() -> _Look:
     folder = enable_compilation_cache()
     if folder is None:
         remedy = "Set JAX_COMPILATION_CACHE_DIR to a folder that you can write to."
-        return Finding("cache", "note", "none: every start compiles anew", remedy)
+        return "note", "none: every start compiles anew", remedy
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
         remedy = f"Make {folder} writable, or set JAX_COMPILATION_CACHE_DIR to another folder."
-        return Finding("cache", "fails", f"{folder}: {error.strerror}", remedy)
+        return "fails", f"{folder}: {error.strerror}", remedy
     size = sum(file.stat().st_size for file in Path(folder).glob("*") if file.is_file())
-    return Finding("cache", "ok", f"{folder}, {format_bytes(size)}")
+    return "ok", f"{folder}, {format_bytes(size)}", ""
 
 
-def _training() -> Finding:
+def _training() -> _Look:
     """One small update, compiled and run as `train` does it."""
     config = make_config("debug", {"num_envs": 8, "num_steps": 4, "width": 8, "num_minibatches": 2})
     began = time.perf_counter()
     trainer = compose(config, key=jax.random.key(0))
     *_, metrics = trainer.train(1, key=jax.random.key(1))
     seconds = time.perf_counter() - began
-    return Finding(
-        "training", "ok", f"an update of {metrics.env_steps} steps, compiled in {seconds:.0f} s"
-    )
+    return "ok", f"an update of {metrics.env_steps} steps, compiled in {seconds:.0f} s", ""
 
 
-def _wandb() -> Finding:
+def _wandb() -> _Look:
     import wandb
 
     mode = os.environ.get("WANDB_MODE", "online")
     found = f"{wandb.__version__}, mode {mode}"
     if mode == "online" and not _logged_in():
         remedy = "For train --wandb: wandb login, or WANDB_MODE=offline."
-        return Finding("wandb", "note", f"{found}, not logged in", remedy)
-    return Finding("wandb", "ok", found)
+        return "note", f"{found}, not logged in", remedy
+    return "ok", found, ""
 
 
 def _logged_in() -> bool:

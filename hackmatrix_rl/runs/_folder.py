@@ -25,14 +25,10 @@ RUNS = Path("runs")
 
 @dataclass(frozen=True)
 class RunFolder:
-    """The folder of a run.
+    """The folder of a run, whose name is the run's id.
 
-    Attributes:
-        path: the folder; its name is the run's id.
-        checkpoints: folder of the checkpoints, inside `path` by default; also remote.
-        wandb_id: the run's id on Weights & Biases, unique over all machines.
-        process: number of this process; all processes except 0 write only a log.
-        notes: messages for people.
+    `checkpoints` is inside of it by default, and may be remote. `wandb_id` is unique over all
+    machines. All processes except 0 write only a log.
     """
 
     path: Path
@@ -125,12 +121,7 @@ class RunFolder:
 
     @classmethod
     def seen_by(cls, process: int, fields: Mapping[str, Any]) -> "RunFolder":
-        """The folder in one of the run's processes, made if it is missing.
-
-        Args:
-            process: number of the process.
-            fields: `as_dict` of process 0.
-        """
+        """The folder in one of the processes, from `as_dict` of process 0; made if missing."""
         folder = cls(
             path=Path(fields["path"]),
             checkpoints=epath.Path(fields["checkpoints"]),
@@ -147,14 +138,8 @@ def make_run_folder(
 ) -> RunFolder:
     """Makes the folder of a new run and writes its config.
 
-    Args:
-        config: the settings, perhaps with the folders' names.
-        lock: takes the locks of the folders before anything is written, and holds them until it
-            is closed. By default they are free again on return.
-        now: the time for the default name; tests pass their own.
-
-    Returns:
-        The folder.
+    `lock` takes the locks of the folders before anything is written, and holds them until it is
+    closed. By default they are free again on return.
 
     Raises:
         ConfigError: a folder cannot be written, or already holds a run. After
@@ -183,16 +168,7 @@ def reopen_run_folder(
     """Opens the folder of a resumed run and writes its config again.
 
     If the folder was lost with its machine and the checkpoints lie elsewhere, this makes it
-    again.
-
-    Args:
-        config: the settings of the resumed run.
-        path: the run's folder.
-        identity: the run's id and aliases, from a checkpoint.
-        lock: as for `make_run_folder`; it may hold the folders already.
-
-    Returns:
-        The folder.
+    again, with the id and aliases from a checkpoint. `lock` may hold the folders already.
 
     Raises:
         ConfigError: a folder, or one of the run's files, cannot be written.
@@ -211,14 +187,7 @@ def reopen_run_folder(
 
 
 def find_run_folder(run: str) -> Path | None:
-    """The folder of a run, by its path, its name under `runs/`, or its wandb id.
-
-    Args:
-        run: a path, name or id.
-
-    Raises:
-        ConfigError: no folder can have this name, or it cannot be read.
-    """
+    """The folder of a run, by its path, its name under `runs/`, or its wandb id."""
     check_path(run, "the run")
     for place in (Path(run), RUNS / run):
         try:
@@ -238,11 +207,7 @@ def run_folders() -> list[Path]:
 
 
 def stored_identity(path: Path) -> dict[str, str]:
-    """The id and aliases in a run's folder; empty without them.
-
-    Args:
-        path: the run's folder.
-    """
+    """The id and aliases in a run's folder; empty without them."""
     try:
         content = read_json(path / "run.json")
     except DamagedFileError:  # the checkpoints have them as well
@@ -251,19 +216,12 @@ def stored_identity(path: Path) -> dict[str, str]:
 
 
 def new_wandb_id(path: Path) -> str:
-    """A new id, unique over all machines.
-
-    Args:
-        path: the run's folder.
-    """
+    """A new id, unique over all machines."""
     return f"{_name(path)}-{secrets.token_hex(4)}"
 
 
 def check_run_folder(config: RunConfig) -> None:
     """Raises the errors of `make_run_folder` and leaves nothing behind.
-
-    Args:
-        config: the settings, perhaps with the folders' names.
 
     Raises:
         ConfigError: a folder cannot be written, or already holds a run.

@@ -14,13 +14,124 @@ A stop keeps the last good checkpoint and saves nothing more.
 """
 
 import math
+import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hackmatrix_rl.config import RunConfig
-from hackmatrix_rl.runs._habits import Habits
 from hackmatrix_rl.training import Metrics
+
+GAMES = 1000
+"""Games over which the means are taken: in fewer, siphons a game are chance."""
+LEFT = 0.25
+"""The share of a habit's peak so far below which the habit is dying out."""
+MANY_UNDOS = 50.0
+"""UNDOs a game above which an agent plays turns for ever.
+
+The default recipe ends with 5 to 18 UNDOs a game, and the agent of the package uses 31 in the
+league no-rewind, where it wins most games (benchmarks/learning.md).
+"""
+NAMES = ("siphons", "programs", "undos", "owns_undo", "length")
+"""The means that the signs are made of."""
+
+
+@dataclass(frozen=True)
+class Habit:
+    """Something that an agent should not unlearn.
+
+    `mean` is how much of it there is in a mean game, and `notable` that from which there is
+    something to lose. `sign` is the message when little is left: `now`, after `peak`.
+    """
+
+    mean: Callable[[Mapping[str, float]], float]
+    notable: float
+    sign: str
+
+
+HABITS: Mapping[str, Habit] = {
+    "siphons": Habit(
+        lambda means: means["siphons"],
+        0.2,
+        "{now:.2g} siphons a game, after {peak:.2g}: siphoning dies out, and with it the programs",
+    ),
+    "programs": Habit(
+        lambda means: means["programs"] - means["undos"],
+        0.2,
+        "{now:.2g} programs a game beside UNDO, after {peak:.2g}: the use of programs dies out",
+    ),
+    "owns_undo": Habit(
+        lambda means: means["owns_undo"],
+        0.5,
+        "the player owns UNDO in {now:.0%} of the games, after {peak:.0%}: the agent no longer "
+        "takes it",
+    ),
+}
+"""Each kind of finding with its habit."""
+
+
+class Habits:
+    """Looks at means over whole windows of games; each sign is told once."""
+
+    def __init__(self, max_steps: int | None = None) -> None:
+        self._max_steps = max_steps
+        self._games = 0.0
+        self._sums = dict.fromkeys(NAMES, 0.0)
+        self._peaks = dict.fromkeys(HABITS, 0.0)
+        self._told: set[str] = set()
+
+    def recall(self, rows: Iterable[Mapping[str, float | None]]) -> None:
+        """Takes in the rows that were logged before a resume, the oldest first."""
+        for row in rows:
+            numbers = {
+                name: float(value)
+                for name in (*NAMES, "episodes")
+                # A damaged file may hold whole numbers that no float can.
+                if (value := row.get(name)) is not None and abs(value) <= sys.float_info.max
+            }
+            self._take(numbers.get("episodes", 0.0), numbers)
+
+    def look(self, metrics: Metrics) -> Sequence[tuple[str, str]]:
+        """Kind and message of the signs that are new in a dispatch."""
+        return self._take(metrics.episodes, metrics.episode)
+
+    def _take(self, games: float, episode: Mapping[str, float]) -> Sequence[tuple[str, str]]:
+        if not games or not self._sums.keys() <= episode.keys():
+            return ()  # no game ended, or it is another game
+        self._games += games
+        for name in NAMES:
+            self._sums[name] += games * episode[name]
+        if self._games < GAMES:
+            return ()
+        means = {name: total / self._games for name, total in self._sums.items()}
+        self._games, self._sums = 0.0, dict.fromkeys(NAMES, 0.0)
+        signs = {kind: self._fading(kind, means) for kind in HABITS} | {"undo": self._undo(means)}
+        new = {kind: text for kind, text in signs.items() if text and kind not in self._told}
+        self._told |= new.keys()
+        return tuple(new.items())
+
+    def _fading(self, kind: str, means: Mapping[str, float]) -> str | None:
+        habit, peak = HABITS[kind], self._peaks[kind]
+        now = habit.mean(means)
+        self._peaks[kind] = max(peak, now)
+        if peak < habit.notable or not now < LEFT * peak:
+            return None
+        return (
+            f"{habit.sign.format(now=now, peak=peak)}. Start from an agent that has not unlearned "
+            "it (--init), with --teacher-kl."
+        )
+
+    def _undo(self, means: Mapping[str, float]) -> str | None:
+        undos, length = means["undos"], means["length"]
+        endless = self._max_steps is not None and length > 0.5 * self._max_steps
+        if not (undos > MANY_UNDOS or (endless and undos > 1)):
+            return None
+        return (
+            f"{undos:.2g} UNDOs a game of {length:.3g} moves: the agent plays turns again and "
+            "again. If it wins no more games by that, a reward may pay twice: give --reward "
+            "data_siphon=0,kills=0,distance_shaping=0. A lower --gamma means fewer UNDOs."
+        )
+
 
 ENTROPY_PATIENCE = 10
 """Updates in a row below the floor before a warning: a single one may be chance."""
@@ -28,12 +139,10 @@ ENTROPY_PATIENCE = 10
 
 @dataclass(frozen=True)
 class Finding:
-    """A message about a sign.
+    """A message about a sign, in one line, with what may help.
 
-    Attributes:
-        kind: `nonfinite`, `entropy`, `kl`, `dropped`, a habit (`HABITS`) or `undo`.
-        message: one line with the sign and what may help.
-        stop: whether training must end here, without another checkpoint.
+    `kind` is `nonfinite`, `entropy`, `kl`, `dropped`, a habit (`HABITS`) or `undo`. A finding with
+    `stop` ends training without another checkpoint.
     """
 
     kind: str
@@ -41,39 +150,26 @@ class Finding:
     stop: bool = False
 
 
+@dataclass(kw_only=True)
 class Health:
     """Checks the metrics of each dispatch, without clock, file or device.
 
     A warning comes at its 1st, 2nd, 4th, 8th ... occurrence: it is visible and does not flood
-    the log. A dispatch counts as its number of updates.
-
-    Args:
-        stop_after_nonfinite: training stops after this many updates in a row without anything
-            finite; `None`: never.
-        entropy_floor: entropy in nats; `None`: no floor.
-        kl_alarm: KL of an update in nats; `None`: no alarm.
-        stop_after_kl: training stops after this many updates in a row beyond the alarm; `None`:
-            never.
-        max_steps: the limit of an episode's length; `None` without one.
+    the log. A dispatch counts as its number of updates. Limits are in updates in a row and in nats;
+    `None` switches one off.
     """
 
-    def __init__(
-        self,
-        *,
-        stop_after_nonfinite: int | None = 20,
-        entropy_floor: float | None = 0.02,
-        kl_alarm: float | None = 0.2,
-        stop_after_kl: int | None = None,
-        max_steps: int | None = None,
-    ) -> None:
-        self._stop_after_nonfinite = stop_after_nonfinite
-        self._entropy_floor = entropy_floor
-        self._kl_alarm = kl_alarm
-        self._stop_after_kl = stop_after_kl
+    stop_after_nonfinite: int | None = 20
+    entropy_floor: float | None = 0.02
+    kl_alarm: float | None = 0.2
+    stop_after_kl: int | None = None
+    max_steps: int | None = None
+
+    def __post_init__(self) -> None:
         self._seen: Counter[str] = Counter()
         self._in_a_row: Counter[str] = Counter()
         self._updates: int | None = None
-        self._habits = Habits(max_steps)
+        self._habits = Habits(self.max_steps)
 
     @classmethod
     def of(cls, config: RunConfig) -> "Health":
@@ -122,7 +218,7 @@ class Health:
         if odd:
             what = f"{', '.join(odd[:3])} not finite" + (f"; {what}" if skipped else "")
         where = f"update {metrics.updates:,}"
-        limit = self._stop_after_nonfinite
+        limit = self.stop_after_nonfinite
         if limit is not None and row >= limit:
             return Finding(
                 "nonfinite",
@@ -133,7 +229,7 @@ class Health:
         return self._warning("nonfinite", f"{where}: {what}. --debug nans shows where.")
 
     def _entropy(self, metrics: Metrics, updates: int) -> Finding | None:
-        entropy, floor = metrics.learning.get("entropy"), self._entropy_floor
+        entropy, floor = metrics.learning.get("entropy"), self.entropy_floor
         # Without a step there is no entropy.
         if floor is None or entropy is None or not metrics.learning.get("gradient_steps", 1):
             return None
@@ -146,14 +242,14 @@ class Health:
         )
 
     def _kl(self, metrics: Metrics, updates: int) -> Finding | None:
-        moved, alarm = metrics.learning.get("approx_kl"), self._kl_alarm
+        moved, alarm = metrics.learning.get("approx_kl"), self.kl_alarm
         if alarm is None or moved is None:
             return None
         row = self._count("kl", moved > alarm, updates)
         if not row:
             return None
         what = f"update {metrics.updates:,}: the policy moved by {moved:.2g}, beyond {alarm:g}"
-        if self._stop_after_kl is not None and row >= self._stop_after_kl:
+        if self.stop_after_kl is not None and row >= self.stop_after_kl:
             return Finding(
                 "kl",
                 f"{what}, for {row} updates in a row. Stopping; the last good checkpoint is "

@@ -9,9 +9,7 @@ from typing import Any
 
 from hackmatrix_rl.config import RunConfig
 from hackmatrix_rl.errors import AgreedError, ConfigError
-from hackmatrix_rl.runs._changes import check_network, check_unchanged
 from hackmatrix_rl.runs._compose import compose, run_keys
-from hackmatrix_rl.runs._devices import use_devices
 from hackmatrix_rl.runs._folder import (
     RunFolder,
     check_run_folder,
@@ -23,6 +21,7 @@ from hackmatrix_rl.runs._plan import Plan, make_plan
 from hackmatrix_rl.runs._preflight import preflight
 from hackmatrix_rl.runs._resume import ResumableRun, find_resumable_run
 from hackmatrix_rl.runs._run import RunResult, run
+from hackmatrix_rl.runs._settings import check_network, check_unchanged, use_devices
 from hackmatrix_rl.runs.sinks import Sink
 from hackmatrix_rl.system import (
     any_process,

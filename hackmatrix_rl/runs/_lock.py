@@ -6,7 +6,6 @@ import fcntl
 import os
 import socket
 from pathlib import Path
-from types import TracebackType
 
 from etils import epath
 
@@ -39,24 +38,16 @@ class RunLock:
     def __enter__(self) -> "RunLock":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         if isinstance(error, ConfigError):
             self.withdraw()
         else:
             self.close()
 
     def take(self, option: str, folder: epath.PathLike, *, new: bool = False) -> None:
-        """Locks a folder and makes it if it is missing. Does not wait.
+        """Locks a folder, which `option` named, and makes it if it is missing. Does not wait.
 
-        Args:
-            option: the flag that named the folder, for messages.
-            folder: the folder; a second call for the same folder does nothing.
-            new: the folder must not exist.
+        A second call for the same folder does nothing, unless it must be `new`.
 
         Raises:
             ConfigError: a live process holds the folder, or it cannot be written.
@@ -135,16 +126,9 @@ def unwritable(option: str, folder: epath.PathLike, error: OSError) -> ConfigErr
 
 
 def _lock(folder: Path, made: list[Path], *, new: bool = False) -> tuple[int, bool]:
-    """The descriptor of a folder's lock file, and whether it is locked.
+    """The descriptor of a folder's lock file, and whether it is locked; makes what is missing.
 
-    Args:
-        folder: the folder, made if it is missing.
-        made: takes the folders that were made, outermost first.
-        new: the folder must not exist.
-
-    Raises:
-        BlockingIOError: another process holds the folder; `strerror` names it.
-        FileExistsError: the folder exists, but must be new.
+    Raises a BlockingIOError, whose `strerror` names the other process, if that holds the folder.
     """
     for _ in range(_ATTEMPTS):
         missing = [each for each in (folder, *folder.parents) if not each.exists()]

@@ -20,20 +20,9 @@ from hackmatrix_rl.training.sharding import bytes_per_device, describe_mesh
 class Plan:
     """The plan of a run. Bytes are those of one device.
 
-    Attributes:
-        config: the settings of the run.
-        mesh: the mesh in words.
-        device: kind of each device.
-        devices: number of devices.
-        memory_limit: memory of a device, if the backend has a figure.
-        parameters: number of the network's parameters.
-        observation: name, dtype and shape of each array of an observation.
-        learner_bytes: policy, optimizer state and the rest of the learner.
-        actors_bytes: environments, with the policy's memory in them.
-        program_bytes: memory of the compiled program, with the two above; `None` if the
-            compiler has no figure.
-        sent: collectives of one update.
-        compile_seconds: time to trace and compile.
+    `learner_bytes` are those of policy, optimizer state and the rest of the learner, `actors_bytes`
+    those of environments, and `program_bytes` those of the compiled program with both; `None` if
+    the compiler has no figure. `sent` are the collectives of one update.
     """
 
     config: RunConfig
@@ -89,13 +78,7 @@ class Plan:
 def make_plan(
     config: RunConfig, trainer: Trainer[Any], *, clock: Callable[[], float] = time.perf_counter
 ) -> Plan:
-    """Compiles a run's program and reads its plan. No environment starts.
-
-    Args:
-        config: the settings of the run.
-        trainer: the result of `compose` for this config.
-        clock: seconds since some moment.
-    """
+    """Compiles a run's program and reads its plan. No environment starts."""
     began = clock()
     compiled = trainer.lower().compile(compiler_options(trainer.mesh))
     seconds = clock() - began

@@ -45,21 +45,13 @@ def find_player(
     A trained policy plays under the limits of its training, a script under those of the default
     config. A policy's thoughts have a value if its run stored the units of the value.
 
-    Args:
-        name: a script (`random`, `runner`), `expert`, `pretrained`, a run, a checkpoint, or a
-            search with a number of imagined games for a move: `search(expert, 30)`,
-            `search(pretrained, 30)`.
-        network: as for `load`.
-        trust_code: whether code that the run names may be imported.
-        best: whether to use the checkpoint with the highest mean return.
-        league: the league to play in, one of `LEAGUES`; `None`: the one that a policy was trained
-            in, and the original one for a player without training.
-        game: sizes and league of the game that a player without training plays; `None`: the
-            default sizes in that league.
-        simulations: actions that a trained policy tries out for each move, in a tree search
-            (`Searcher`, `--search`); `None`: it moves at once.
-        simulations_flag: what a message calls them.
-        report: takes a message about each skipped checkpoint, or about what else is damaged.
+    `name` is a script (`random`, `runner`), `expert`, `pretrained`, a run, a checkpoint, or a
+    search with a number of imagined games for a move: `search(expert, 30)`, `search(pretrained,
+    30)`. `network`, `trust_code` and `best` are as for `load`. `league` is that to play in; `None`:
+    the one that a policy was trained in, and the original one for a player without training, whose
+    sizes are those of `game`. `simulations` are the actions that a trained policy tries out for
+    each move, in a tree search (`Searcher`); a message calls them `simulations_flag`. `report`
+    takes messages about what is skipped or damaged.
 
     Raises:
         ConfigError: there is no such player, its code is not trusted, it was trained in the
@@ -120,11 +112,7 @@ def find_player(
 
 
 def _listed(ready: Sequence[str]) -> str:
-    """The players that there are, in words.
-
-    Args:
-        ready: those without training.
-    """
+    """The players that there are, in words."""
     runs = [str(folder) for folder in run_folders()]
     more = "" if len(runs) <= _SHOWN else f" ({len(runs) - _SHOWN} more)"
     found = [*ready, *runs[-_SHOWN:]]
@@ -132,11 +120,7 @@ def _listed(ready: Sequence[str]) -> str:
 
 
 def _check_simulations(name: str, simulations: int, flag: str) -> None:
-    """Refuses a tree search that cannot be, before anything is loaded.
-
-    Raises:
-        ConfigError: the player has no network, searches already, or the number is out of range.
-    """
+    """Refuses a tree search that cannot be, before anything is loaded."""
     said = f"{flag} {simulations}"
     if name in (*SCRIPTS, EXPERT):
         raise ConfigError(
@@ -156,11 +140,7 @@ def _check_simulations(name: str, simulations: int, flag: str) -> None:
 
 
 def _searcher(said: str, agent: PolicyAgent, environment: HackMatrix, simulations: int) -> Searcher:
-    """A policy that searches in trees.
-
-    Raises:
-        ConfigError: it cannot.
-    """
+    """A policy that searches in trees."""
     if agent.value_scale is None:
         raise ConfigError(
             f"{said}: its checkpoint does not hold the units of the network's value, which a "
@@ -173,11 +153,7 @@ def _searcher(said: str, agent: PolicyAgent, environment: HackMatrix, simulation
 
 
 def _search(name: str) -> tuple[str, int] | None:
-    """Who plays the imagined games of a search, and how many; `None` for another kind of name.
-
-    Raises:
-        ConfigError: it is the name of a search, but of none that there is.
-    """
+    """Who plays the imagined games of a search, and how many; `None` for another kind of name."""
     if not re.match(rf"{SEARCH}\s*(\(|$)", name):
         return None
     parts = re.fullmatch(rf"{SEARCH}\s*\(([^(),]*)(?:,([^(),]*))?\)", name)

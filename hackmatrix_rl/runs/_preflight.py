@@ -7,6 +7,7 @@ import shutil
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,21 +15,56 @@ from typing import Any
 from hackmatrix_rl.config import RunConfig, TrainConfig
 from hackmatrix_rl.env import EnvSpec, HackMatrix
 from hackmatrix_rl.errors import ConfigError, as_given, flag
-from hackmatrix_rl.runs._memory_estimate import MemoryEstimate, estimate_memory, least_memory
+from hackmatrix_rl.game import GameConfig
 from hackmatrix_rl.runs.sinks import require_tensorboard
-from hackmatrix_rl.system import available_memory, format_bytes, within
+from hackmatrix_rl.system import available_memory, bytes_of, format_bytes, within
 from hackmatrix_rl.training import Trainer
+from hackmatrix_rl.training.sharding import bytes_per_device
+
+
+@dataclass(frozen=True)
+class MemoryEstimate:
+    """Bytes on the fullest device. The compiler's figure is more exact: see `--dry-run`.
+
+    `state` is the training state, `working` what an update surely needs beside it, and `checkpoint`
+    one checkpoint on disk before compression, over all devices.
+    """
+
+    state: int
+    working: int
+    checkpoint: int
+
+    @property
+    def sure(self) -> int:
+        """Bytes that every compiler needs."""
+        return self.state + self.working
+
+
+def estimate_memory(trainer: Trainer[Any]) -> MemoryEstimate:
+    """Estimates a trainer's memory from shapes. Tracing a reset takes seconds."""
+    state = trainer.abstract_state()
+    algorithm = trainer.algorithm
+    return MemoryEstimate(
+        state=bytes_per_device(state),
+        working=algorithm.working_bytes(state),
+        checkpoint=bytes_of(algorithm.to_store(state)) + bytes_of(algorithm.policy(state)),
+    )
+
+
+def least_memory(game: GameConfig, spec: EnvSpec, *, games: int, num_steps: int) -> MemoryEstimate:
+    """The least memory of some games, by arithmetic and without tracing."""
+    # Count only the snapshots, and in them one word for each enemy and transmission.
+    state = games * game.history * 4 * (game.max_enemies + game.max_transmissions)
+    # Of a rollout only what is seen and the legal actions.
+    rollout = games * num_steps * (bytes_of(spec.observation) + spec.num_actions)
+    return MemoryEstimate(state=state, working=rollout, checkpoint=state)
 
 
 def preflight(config: RunConfig, trainer: Trainer[Any], *, folder: str | None) -> list[str]:
     """Looks whether a run can work here: its services, its memory, its disk.
 
-    Other code checks the settings, and that the folders can be written.
-
-    Args:
-        config: the settings of the run.
-        trainer: a trainer from this config that has not started.
-        folder: folder of the checkpoints, which may not exist yet; `None` for the current folder.
+    Other code checks the settings, and that the folders can be written. `folder` is that of the
+    checkpoints, which may not exist yet; `None` is the current one.
 
     Returns:
         Lines to show: what the run will need, and what looks tight.
@@ -46,16 +82,7 @@ def preflight(config: RunConfig, trainer: Trainer[Any], *, folder: str | None) -
 
 
 def check_games(config: TrainConfig, spec: EnvSpec, *, devices: int) -> None:
-    """Refuses far too many games before tracing, because tracing needs memory too.
-
-    Args:
-        config: the settings of the run.
-        spec: spec of the environment.
-        devices: number of devices that share the games.
-
-    Raises:
-        ConfigError: the games cannot fit.
-    """
+    """Refuses far too many games before tracing, because tracing needs memory too."""
     games = math.ceil(config.num_envs / devices)
     needed = least_memory(config.game(), spec, games=games, num_steps=config.steps_of_each)
     check_memory(config, needed, available_memory())
@@ -63,10 +90,6 @@ def check_games(config: TrainConfig, spec: EnvSpec, *, devices: int) -> None:
 
 def check_played(environment: HackMatrix, games: int) -> None:
     """Refuses far too many games at the same time, without training.
-
-    Args:
-        environment: the environment to play in.
-        games: number of games (`--num-envs`).
 
     Raises:
         ConfigError: the games cannot fit.
@@ -83,19 +106,7 @@ def check_played(environment: HackMatrix, games: int) -> None:
 def check_memory(
     config: RunConfig, needed: MemoryEstimate, available: tuple[int, str] | None
 ) -> list[str]:
-    """Compares the memory that is surely needed with the available memory.
-
-    Args:
-        config: the settings, for the advice.
-        needed: memory on the fullest device.
-        available: free bytes and the kind of memory in words; `None` if unknown.
-
-    Returns:
-        One line to show.
-
-    Raises:
-        ConfigError: the run cannot fit.
-    """
+    """Compares the memory that is surely needed with the available memory; one line to show."""
     given = ", ".join(as_given(name, getattr(config, name)) for name in config.memory)
     update = f", an update {format_bytes(needed.working)}" if needed.working else ""
     line = f"Memory a device, at least: state {format_bytes(needed.state)}{update}"
@@ -117,20 +128,7 @@ def check_disk(
     folder: str,
     usage: Callable[[Path], Any] = shutil.disk_usage,
 ) -> list[str]:
-    """Checks that the disk has room for all kept checkpoints and one more during a save.
-
-    Args:
-        config: the settings, with the number of checkpoints to keep.
-        checkpoint: bytes of one checkpoint.
-        folder: folder of the checkpoints; a remote one (`gs://...`) is not checked.
-        usage: use of the disk that holds a folder.
-
-    Returns:
-        One line to show.
-
-    Raises:
-        ConfigError: the disk has not enough room.
-    """
+    """Checks that the disk has room for all kept checkpoints and one more during a save."""
     if "://" in folder:
         return []
     place = Path(folder).absolute()
@@ -154,14 +152,7 @@ def check_disk(
 
 
 def require_wandb(*, timeout: float = 10.0) -> None:
-    """Checks that Weights & Biases works: a login, and a service that answers.
-
-    Args:
-        timeout: seconds to wait for the whole answer of the service.
-
-    Raises:
-        ConfigError: there is no login or no answer.
-    """
+    """Checks that Weights & Biases works: a login, and a service that answers."""
     import wandb  # takes seconds to import, and few runs use it
 
     offline = "--wandb-mode offline keeps everything here for `wandb sync`."

@@ -29,18 +29,11 @@ _WARNINGS = (
 
 @dataclass(frozen=True)
 class RunRecord:
-    """What is known of a run.
+    """What is known of a run, however much of it can be read.
 
-    Attributes:
-        folder: of the run.
-        config: the settings by name; empty if they cannot be read.
-        starts: what `versions.json` says of each start.
-        rows: of the metrics.
-        summary: evaluation of each player, by name.
-        replays: name and replay, the newest first.
-        log: the lines of the log, with their times.
-        running: whether a process writes the folder now.
-        missing: what is missing or cannot be read, in lines.
+    `starts` is what `versions.json` says of each start. `summary` has the evaluation of each
+    player, and `replays` the newest first. The lines of the `log` have their times. `running` is
+    whether a process writes the folder now.
     """
 
     folder: RunFolder
@@ -92,10 +85,7 @@ class RunRecord:
         return options_of(self.kind)
 
     def changed(self) -> tuple[str, dict[str, Any]]:
-        """What the run is compared with, and the settings in which it differs from that.
-
-        It is the nearest preset of its algorithm, or the defaults where that has no presets.
-        """
+        """The nearest preset, or the defaults without one, and the settings that differ from it."""
         defaults = {each.name: each.default for each in self.fields}
         presets: dict[str, Mapping[str, Any]] = {
             f"the preset {name}, which is the nearest": settings
@@ -117,14 +107,7 @@ _OWN = ("run_dir", "checkpoint_dir", "device")  # of one run, not of a way to tr
 
 
 def read_run(run: str) -> RunRecord:
-    """What the folder of a run tells. Nothing in it is needed, and nothing is trusted.
-
-    Args:
-        run: its folder, its name under `runs/`, or its wandb id.
-
-    Raises:
-        ConfigError: there is no such run.
-    """
+    """What the folder of a run tells. Nothing in it is needed, and nothing is trusted."""
     path = find_run_folder(run)
     if path is None or not path.is_dir():
         raise ConfigError(

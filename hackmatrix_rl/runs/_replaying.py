@@ -1,7 +1,9 @@
 """Replays of evaluation games in a run's folder."""
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from jaxtyping import Array, Key
 
@@ -17,49 +19,29 @@ MOST_MOVES = 5_000
 _CHOICE = "median:1"  # how the agent usually plays; the best game is mostly luck
 
 
+@dataclass
 class ReplayWriter:
     """Writes games of a run down: each as a small file, the newest also as a page.
 
-    Nothing here stops a training: what fails is told once, until something succeeds again.
-
-    Args:
-        folder: of the run.
-        environment: of the training.
-        most: number of replays to keep, beside the one with the highest return.
-        note: takes a line for people.
-        show: takes the page, when it is written anew.
+    Nothing here stops a training: what fails is told once, until something succeeds again. The
+    `most` newest replays stay, beside the one with the highest return.
     """
 
-    def __init__(
-        self,
-        folder: RunFolder,
-        environment: HackMatrix,
-        *,
-        most: int,
-        note: Callable[[str], None],
-        show: Callable[[Path], None] = lambda page: None,
-    ) -> None:
-        self._folder = folder
-        self._environment = environment
-        self._most = most
-        self._note = note
-        self._show = show
-        self._failed = False
+    folder: RunFolder
+    environment: HackMatrix
+    most: int
+    note: Callable[[str], None]
+    show: Callable[[Path], None] = lambda page: None
+    _failed: bool = field(default=False, init=False)
 
     @classmethod
     def of(
-        cls,
-        folder: RunFolder,
-        environment: Environment,
-        *,
-        most: int,
-        note: Callable[[str], None],
-        show: Callable[[Path], None] = lambda page: None,
+        cls, folder: RunFolder, environment: Environment, *, most: int, **told: Any
     ) -> "ReplayWriter | None":
         """A writer, or `None` where nothing is written: another process or another game."""
         if folder.process or not most or not isinstance(environment, HackMatrix):
             return None
-        return cls(folder, environment, most=most, note=note, show=show)
+        return cls(folder, environment, most, **told)
 
     def keep(
         self,
@@ -69,42 +51,26 @@ class ReplayWriter:
         update: int,
         agent: PolicyAgent | None = None,
     ) -> None:
-        """Keeps the game with the median return of an evaluation.
-
-        Args:
-            found: the evaluation, with its actions.
-            key: of the evaluation.
-            update: number of updates of the policy that played.
-            agent: who played; the page shows its thoughts.
-        """
+        """Keeps the game with the median return of an evaluation."""
 
         def game() -> Match:
-            games = replays_of(found, self._environment, key=key, choice=_CHOICE)
+            games = replays_of(found, self.environment, key=key, choice=_CHOICE)
             return next(match for _, match, _ in games)
 
         self._attempt(game, update, agent)
 
     def play(self, agent: PolicyAgent, key: Key[Array, ""], *, update: int) -> None:
-        """Plays a game with an agent, and keeps it.
-
-        Args:
-            agent: who plays.
-            key: of an evaluation; this is its first game.
-            update: number of updates of the agent's policy.
-        """
+        """Plays the first game of an evaluation's key with an agent, and keeps it."""
 
         def game() -> Match:
-            match = self._match(key)
-            mind = Mind(agent, match, environment=self._environment)
+            config, steps = self.environment.config, self.environment.max_steps
+            match = Match(game_seed(key), config=config, max_steps=steps)
+            mind = Mind(agent, match, environment=self.environment)
             while match.now.end is None and match.now.number < MOST_MOVES:
                 match.play(mind.opinion().action)
             return match
 
         self._attempt(game, update, agent)
-
-    def _match(self, key: Key[Array, ""]) -> Match:
-        environment = self._environment
-        return Match(game_seed(key), config=environment.config, max_steps=environment.max_steps)
 
     def _attempt(self, game: Callable[[], Match], update: int, agent: PolicyAgent | None) -> None:
         try:
@@ -113,14 +79,14 @@ class ReplayWriter:
             if not self._failed:
                 self._failed = True
                 said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-                self._note(f"could not write a replay: {said}. Training goes on.")
+                self.note(f"could not write a replay: {said}. Training goes on.")
         else:
             self._failed = False
 
     def _write(self, match: Match, update: int, agent: PolicyAgent | None) -> None:
-        player = f"{self._folder.run_id}, update {update:,}"
+        player = f"{self.folder.run_id}, update {update:,}"
         replay = Replay.of(match, player=player)
-        folder = self._folder.replays
+        folder = self.folder.replays
         folder.mkdir(exist_ok=True)
         # A resumed run may come here again.
         for old in folder.glob(f"update-{update:08}_*.json"):
@@ -128,16 +94,14 @@ class ReplayWriter:
         name = f"update-{update:08}_return-{replay.total_reward:.2f}_stage-{replay.stage}"
         replay.save(folder / f"{name}.json")
         self._forget_the_oldest()
-        minds = {}
-        if agent is not None:
-            minds["agent"] = Mind(agent, match, environment=self._environment)
-        write_whole(self._folder.page, page_of(match, minds=minds, player=player))
-        self._show(self._folder.page)
+        minds = {"agent": Mind(agent, match, environment=self.environment)} if agent else {}
+        write_whole(self.folder.page, page_of(match, minds=minds, player=player))
+        self.show(self.folder.page)
 
     def _forget_the_oldest(self) -> None:
-        replays = sorted(self._folder.replays.glob("update-*_return-*.json"))
+        replays = sorted(self.folder.replays.glob("update-*_return-*.json"))
         best = max(replays, key=_return, default=None)
-        for path in replays[: -self._most]:
+        for path in replays[: -self.most]:
             if path != best:
                 path.unlink()
 

@@ -6,10 +6,9 @@ import html
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from hackmatrix_rl.errors import ConfigError
-from hackmatrix_rl.runs._curve import INKS, baselines, number, panels_as_svg
+from hackmatrix_rl.runs._curve import INKS, baselines, entry, number, panels_as_svg
 from hackmatrix_rl.runs._record import RunRecord, read_run
 from hackmatrix_rl.view import document, facts, table, text
 from hackmatrix_rl.view.replays import Replay, page_of, script_source
@@ -38,17 +37,11 @@ _NEWEST = (
 
 
 def report_of(run: str) -> tuple[str, Path]:
-    """A run as one self-contained HTML page.
+    """A run as one self-contained HTML page, and the run's folder.
 
-    It has the learning curves, the evaluation, replays, warnings, settings and versions, as far
-    as the run's folder has them, and says what is missing. The newest replay is played again: no
-    page of the folder is shown, since its script may be anybody's.
-
-    Args:
-        run: the run's folder, its name under `runs/`, or its wandb id.
-
-    Returns:
-        The page, and the run's folder.
+    The page has the learning curves, the evaluation, replays, warnings, settings and versions, as
+    far as the run's folder has them, and says what is missing. The newest replay is played again:
+    no page of the folder is shown, since its script may be anybody's.
 
     Raises:
         ConfigError: there is no such run.
@@ -76,7 +69,7 @@ def report_of(run: str) -> tuple[str, Path]:
 def _facts(record: RunRecord) -> str:
     last = record.rows[-1] if record.rows else {}
     config, start = record.config, record.starts[-1] if record.starts else {}
-    device = _get(start, "devices")
+    device = entry(start, "devices")
     found = {
         "environment steps": _count(last.get("env_steps"), config.get("total_timesteps")),
         "games": _count(last.get("games"), config.get("num_games")),
@@ -86,9 +79,9 @@ def _facts(record: RunRecord) -> str:
             str(config[name]) for name in ("network", "precision") if name in config
         ),
         "seed": str(config.get("seed", "")),
-        "device": f"{_get(device, 'kind')} x {_get(device, 'count')}" if device else "",
-        "begun": _minute(_get(record.starts[0], "started")) if record.starts else "",
-        "version": str(_get(_get(start, "versions"), "hackmatrix-rl") or ""),
+        "device": f"{entry(device, 'kind')} x {entry(device, 'count')}" if device else "",
+        "begun": _minute(entry(record.starts[0], "started")) if record.starts else "",
+        "version": str(entry(entry(start, "versions"), "hackmatrix-rl") or ""),
     }
     return facts(found)
 
@@ -97,23 +90,23 @@ def _evaluation(record: RunRecord) -> str:
     players = [name for name in record.summary if isinstance(record.summary[name], Mapping)]
     if not players:
         return ""
-    episodes = _get(record.summary[players[0]], "episodes")
+    episodes = entry(record.summary[players[0]], "episodes")
     rows = [
-        [label, *(_interval(_get(record.summary[each], name), name) for each in players)]
+        [label, *(_interval(entry(record.summary[each], name), name) for each in players)]
         for name, label in _RESULTS
-        if any(_get(record.summary[each], name) for each in players)
+        if any(entry(record.summary[each], name) for each in players)
     ]
     histograms = {
-        each: _get(_get(record.summary[each], "stage"), "histogram") or {} for each in players
+        each: entry(entry(record.summary[each], "stage"), "histogram") or {} for each in players
     }
     stages = {
         stage for found in histograms.values() if isinstance(found, Mapping) for stage in found
     }
     for stage in sorted(stages, key=lambda text: (len(text), text)):
-        counts = [_count(_get(histograms[each], stage) or 0) for each in players]
+        counts = [_count(entry(histograms[each], stage) or 0) for each in players]
         rows.append([f"ended in stage {text(stage)}", *counts])
     caption = f"{_count(episodes)} games with each player; means with 95% intervals."
-    if steps := _count(_get(record.summary.get("trained"), "env_steps")):
+    if steps := _count(entry(record.summary.get("trained"), "env_steps")):
         caption += f" The trained player is that of {steps} steps."
     return table(["", *players], rows, caption=caption, escaped=True)
 
@@ -212,9 +205,9 @@ def _settings(record: RunRecord) -> str:
 def _starts(record: RunRecord) -> str:
     parts = []
     for place, start in enumerate(record.starts):
-        versions = _get(start, "versions")
-        devices = _get(start, "devices")
-        environment = _get(start, "environment")
+        versions = entry(start, "versions")
+        devices = entry(start, "devices")
+        environment = entry(start, "environment")
         command = start.get("command")
         found = {
             "begun": start.get("started"),
@@ -236,8 +229,8 @@ def _list(lines: Sequence[str]) -> str:
 
 
 def _interval(estimate: object, name: str) -> str:
-    ends = _get(estimate, "ci95")
-    found = [_get(estimate, "mean"), *(ends if isinstance(ends, list) and len(ends) == 2 else ())]
+    ends = entry(estimate, "ci95")
+    found = [entry(estimate, "mean"), *(ends if isinstance(ends, list) and len(ends) == 2 else ())]
     rate = name == "win_rate"
     texts = [f"{100 * number(each):.1f}" if rate else f"{number(each):.2f}" for each in found]
     if texts[0] == "nan":
@@ -255,10 +248,6 @@ def _times(count: int) -> str:
 def _minute(time: object) -> str:
     """A time of `versions.json` up to the minute; it is in UTC."""
     return f"{time[:16].replace('T', ' ')} UTC" if isinstance(time, str) else ""
-
-
-def _get(content: object, name: str) -> Any:
-    return content.get(name) if isinstance(content, Mapping) else None
 
 
 def _pairs(content: object) -> str:

@@ -33,16 +33,11 @@ from hackmatrix_rl.training import Trainer
 
 @dataclass(frozen=True)
 class ResumableRun:
-    """A run that can resume.
+    """A run that can resume; its folder, `path`, may be missing.
 
-    Attributes:
-        path: the run's folder; it may be missing.
-        checkpoints: folder of its checkpoints.
-        checkpoint: the newest whole checkpoint; `None` if the run ended before its first one, and
-            starts anew.
-        damaged: newer checkpoints that cannot be used.
-        metadata: metadata of the checkpoint; without one, the settings and the run's names.
-        notes: messages for people.
+    `checkpoint` is the newest whole one; `None` if the run ended before its first one, and starts
+    anew. `damaged` are newer ones that cannot be used. `metadata` is that of the checkpoint;
+    without one, the settings and the run's names.
     """
 
     path: Path
@@ -57,26 +52,13 @@ class ResumableRun:
 
         New checkpoints go where the old ones were found, not where the stored settings say: a run
         from another person must not name one of the user's folders.
-
-        Args:
-            changes: fields of its config.
-
-        Raises:
-            ConfigError: a value cannot work.
         """
         inside = self.checkpoints == epath.Path(self.path / "checkpoints")
         place = {"checkpoint_dir": None if inside else str(self.checkpoints)}
         return config_from_dict(_changed(self.metadata["config"], {**place, **changes}))
 
     def check_command(self, command: str) -> None:
-        """Refuses a run of another command.
-
-        Args:
-            command: that resumes it.
-
-        Raises:
-            ConfigError: another one began it.
-        """
+        """Refuses a run that another command began."""
         other = self.config({}).command
         if other != command:
             raise ConfigError(
@@ -87,12 +69,7 @@ class ResumableRun:
     def check_trusted(self, changes: Mapping[str, Any], *, trust_code: bool) -> None:
         """Refuses to import code that the run names, unless the user trusts it.
 
-        Args:
-            changes: changed settings; the user's own `network` among them needs no trust.
-            trust_code: whether the user trusts the run.
-
-        Raises:
-            ConfigError: a resume would import such code without trust.
+        The user's own `network` among the changes needs no trust.
         """
         if "network" not in changes:
             source = self.checkpoint or self.path / "config.json"
@@ -145,14 +122,10 @@ def _changed(stored: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str,
 def find_resumable_run(
     run: str, checkpoint_dir: str | None = None, *, lock: RunLock | None = None
 ) -> ResumableRun:
-    """Finds a run and its newest whole checkpoint.
+    """Finds a run and its newest whole checkpoint; `checkpoint_dir` helps if its folder is missing.
 
-    A run that ended before its first checkpoint starts anew from its stored settings.
-
-    Args:
-        run: the run's folder, its name under `runs/`, or its wandb id.
-        checkpoint_dir: folder of its checkpoints, if the run's folder is missing.
-        lock: takes the locks of the run's folders, before a checkpoint is chosen.
+    A run that ended before its first checkpoint starts anew from its stored settings. `lock` takes
+    the locks of the run's folders, before a checkpoint is chosen.
 
     Raises:
         ConfigError: there is no such run or no usable checkpoint, or another process writes the
@@ -216,25 +189,12 @@ def restore_training(
     key: Key[Array, ""],
     other_rewards: bool = False,
 ) -> tuple[str, ...]:
-    """Restores a trainer's state from a checkpoint.
+    """Restores a trainer's state from a checkpoint; returns messages about what could not be.
 
     Parameters, optimizer and counters must fit. Games continue if their number and sizes are
     the same. Otherwise new games start, different from all earlier games of the run, and the
-    positions that `Frontier` saved are lost.
-
-    Args:
-        trainer: a trainer that has not started.
-        checkpoint: the checkpoint to resume from.
-        key: the key of the run's training; new games are drawn from it.
-        other_rewards: whether the stored rewards are not those of the trainer. What is learned
-            from later, such as a buffer, then begins anew.
-
-    Returns:
-        Messages about parts that could not be restored.
-
-    Raises:
-        ConfigError: the checkpoint's arrays do not fit the trainer's modules, or it is of another
-            game.
+    positions that `Frontier` saved are lost. With `other_rewards` than the stored ones, what is
+    learned from later, such as a buffer, begins anew.
     """
     metadata = read_metadata(checkpoint)
     config_from_dict(metadata["config"]).check_algorithm(trainer.algorithm, checkpoint)
@@ -311,11 +271,7 @@ def _checkpoints_of(path: Path | None, checkpoint_dir: str | None = None) -> epa
 def _settings_to_start_with(
     path: Path, checkpoints: epath.Path, run: str, notes: Sequence[str]
 ) -> dict[str, Any]:
-    """The stored settings of a run that ended before its first checkpoint.
-
-    Raises:
-        ConfigError: they cannot be read, or the run has trained: its checkpoints are lost.
-    """
+    """The stored settings of a run that ended before its first checkpoint and has not trained."""
     rows = path / "metrics.jsonl"
     # The checkpoint of update 0 is whole before the first row.
     trained = rows.exists() and rows.stat().st_size > 0
@@ -333,10 +289,7 @@ def _settings_to_start_with(
 
 
 def _check_links(path: Path, run: str, *, given: str | None) -> None:
-    """Refuses a run's folder with links that lead out of it: writing would write elsewhere.
-
-    A folder from another person may hold links to the user's files.
-    """
+    """Refuses links out of a run's folder: writing would follow them to the user's files."""
     inside = path.resolve()
     for entry in sorted(path.iterdir()):
         if given is not None and entry.name == "checkpoints":

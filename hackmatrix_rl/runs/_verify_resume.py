@@ -36,15 +36,9 @@ class ProofError(RuntimeError):
 class ResumeProof:
     """The result of the experiment.
 
-    Attributes:
-        differences: for each way of resuming, the first difference of its final state from the
-            run that never stopped, or `None`.
-        leaves: number of compared arrays.
-        size: their size in bytes.
-        updates: number of updates of each run.
-        killed_at: the update of the checkpoint before the kill.
-        device: the device in words.
-        versions: versions of the libraries, in words.
+    `differences` has, for each way of resuming, the first difference of its final state from the
+    run that never stopped, or `None`. `leaves` counts the compared arrays, `size` their bytes, and
+    `killed_at` is the update of the checkpoint before the kill.
     """
 
     differences: dict[str, str | None]
@@ -76,16 +70,9 @@ def verify_resume(
 ) -> ResumeProof:
     """Trains with and without a stop, each in its own process, and compares the final states.
 
-    Args:
-        config: the settings; this function sets length, folders and save intervals.
-        updates: number of updates before the kill, and again after it.
-        folder: an empty folder for all files.
-        report: takes messages about progress.
-        train: the command that trains; by default that of the config.
-        timeout: time limit of each process in seconds.
-
-    Returns:
-        The result of the comparison.
+    The kill comes after `updates` updates, and as many follow it. `folder` is an empty one for all
+    files; this function sets length, folders and save intervals. `train` is the command that
+    trains, by default that of the config, and `timeout` the limit of each process in seconds.
 
     Raises:
         ConfigError: the settings give up the same bits.
@@ -172,9 +159,7 @@ def _finish(process: "subprocess.Popen[bytes]", timeout: float, run: Path) -> No
     try:
         status = process.wait(timeout)
     except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-        raise ProofError(f"{run.name} took longer than {timeout:.0f} s") from None
+        raise _too_long(process, timeout, run) from None
     if status != 0:
         raise ProofError(f"{run.name} ended with exit status {status}; see {_output(run)}")
 
@@ -189,13 +174,18 @@ def _kill_after(process: "subprocess.Popen[bytes]", sign: Path, timeout: float, 
                 f"see {_output(run)}"
             )
         if time.monotonic() > end:
-            process.kill()
-            process.wait()
-            raise ProofError(f"{run.name} took longer than {timeout:.0f} s")
+            raise _too_long(process, timeout, run)
         time.sleep(_LOOK_SECONDS)
     process.kill()
     if process.wait() != -signal.SIGKILL:
         raise ProofError(f"{run.name} had ended before it could be killed; use more --updates")
+
+
+def _too_long(process: "subprocess.Popen[bytes]", timeout: float, run: Path) -> ProofError:
+    """Kills a process, and says why."""
+    process.kill()
+    process.wait()
+    return ProofError(f"{run.name} took longer than {timeout:.0f} s")
 
 
 def _end(run: Path, *, least: int) -> Stored:
@@ -208,12 +198,7 @@ def _end(run: Path, *, least: int) -> Stored:
 
 
 def first_difference(one: Stored, other: Stored) -> str | None:
-    """The first difference between two training states in their bits, in words, or `None`.
-
-    Args:
-        one: arrays of one state.
-        other: arrays of the other state.
-    """
+    """The first difference between two training states in their bits, in words, or `None`."""
     if one.arrays.keys() != other.arrays.keys():
         odd = sorted(one.arrays.keys() ^ other.arrays.keys())[0]
         return f"{odd} is in one of them only"
@@ -227,19 +212,12 @@ def first_difference(one: Stored, other: Stored) -> str | None:
                 f"{against.dtype}{list(against.shape)}"
             )
         # Compare bits, not values: a NaN equals itself, and -0 is not 0.
-        bits, against_bits = (np.ascontiguousarray(x).view(np.uint8) for x in (array, against))
-        if not np.array_equal(bits, against_bits):
-            where = np.argmax(np.ravel(_differs(array, against)))
-            index = np.unravel_index(int(where), array.shape)
+        bits, others = (
+            np.ascontiguousarray(x).reshape(-1).view(np.uint8).reshape(-1, array.dtype.itemsize)
+            for x in (array, against)
+        )
+        differs = np.any(bits != others, axis=1)
+        if differs.any():
+            index = np.unravel_index(int(np.argmax(differs)), array.shape)
             return f"{name}{list(map(int, index))}: {array[index]} against {against[index]}"
     return None
-
-
-def _differs(array: np.ndarray, against: np.ndarray) -> np.ndarray:
-    """For each number of two arrays, whether their bits differ."""
-    size = array.dtype.itemsize
-    bits, others = (
-        np.ascontiguousarray(x).reshape(-1).view(np.uint8).reshape(-1, size)
-        for x in (array, against)
-    )
-    return np.any(bits != others, axis=1)

@@ -16,19 +16,8 @@ from hackmatrix_rl.errors import DamagedFileError
 from hackmatrix_rl.system import chosen_devices, read_json, write_json
 
 PACKAGES = (
-    "hackmatrix-rl",
-    "jax",
-    "jaxlib",
-    "equinox",
-    "optax",
-    "orbax-checkpoint",
-    "jmp",
-    "numpy",
-    "pgx",
-    "wandb",
-    "tensorboardX",
-    "libtpu",
-    "jax-cuda13-plugin",
+    *("hackmatrix-rl", "jax", "jaxlib", "equinox", "optax", "orbax-checkpoint", "jmp", "numpy"),
+    *("pgx", "wandb", "tensorboardX", "libtpu", "jax-cuda13-plugin"),
 )
 
 
@@ -44,11 +33,7 @@ def versions() -> dict[str, str]:
 
 
 def describe_start(command: Sequence[str] | None = None) -> dict[str, Any]:
-    """Everything about a start that can change its results.
-
-    Args:
-        command: the command line; by default that of this process.
-    """
+    """Everything about a start that can change its results."""
     devices = chosen_devices()
     return {
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -74,10 +59,7 @@ def describe_start(command: Sequence[str] | None = None) -> dict[str, Any]:
 
 
 def commit(folder: Path) -> str | None:
-    """The commit of a folder's code, with a `+` if files have changed since.
-
-    `None` if the folder is not part of a checkout, or without git.
-    """
+    """The commit of a folder's code, with a `+` if files have changed since; `None` without git."""
 
     def git(*arguments: str) -> str:
         command = ["git", "-C", str(folder), *arguments]
@@ -93,15 +75,7 @@ def commit(folder: Path) -> str | None:
 
 
 def record_start(file: Path) -> list[str]:
-    """Adds this start to a run's list of starts.
-
-    Args:
-        file: `versions.json` of the run's folder; made at the first start.
-
-    Returns:
-        The changes since the last start, a line for each; empty at the first start. An
-        unreadable list begins anew, and a line says so.
-    """
+    """Adds this start to a run's list of starts; returns what changed since the last, in lines."""
     notes: list[str] = []
     try:
         starts = _starts_in(file)
@@ -114,11 +88,7 @@ def record_start(file: Path) -> list[str]:
 
 
 def _starts_in(file: Path) -> list[dict[str, Any]]:
-    """The recorded starts.
-
-    Raises:
-        DamagedFileError: the list cannot be read.
-    """
+    """The recorded starts."""
     content = read_json(file)
     if content is None:
         return []

@@ -8,6 +8,7 @@ from hackmatrix_rl.training._eager import CompiledEnvironment
 from hackmatrix_rl.training._evaluate_every import EVALUATION, EvaluateEvery, evaluation_metrics
 from hackmatrix_rl.training._gradient_step import GradientStep, Loss, mean_weights
 from hackmatrix_rl.training._hooks import Callback, Hook, StopTraining
+from hackmatrix_rl.training._learner_algorithm import LearnerAlgorithm, TrainState
 from hackmatrix_rl.training._metrics import Metrics
 from hackmatrix_rl.training._minibatches import Minibatches
 from hackmatrix_rl.training._optimizer import adam, optimizer_of
@@ -49,6 +50,7 @@ __all__ = [
     "GradientStep",
     "Hook",
     "Learner",
+    "LearnerAlgorithm",
     "Linear",
     "Loss",
     "Metrics",
@@ -59,6 +61,7 @@ __all__ = [
     "StepReport",
     "StopTraining",
     "Stored",
+    "TrainState",
     "Trainer",
     "Tree",
     "UpdateReport",

@@ -6,7 +6,7 @@ import jax
 import pytest
 
 from hackmatrix_rl.runs import find_resumable_run
-from hackmatrix_rl.runs._changes import check_network
+from hackmatrix_rl.runs._settings import check_network
 
 from .commands import assert_refused, invoke
 

@@ -44,7 +44,8 @@ def test_without_it_nothing_of_it_is_composed():
 def test_the_measures_reach_the_update():
     settings = {"network": "residual", "remat": "blocks", "grad_accum": 2, "minibatch_size": 64}
     update = compose(make_config("debug", settings), key=KEY).algorithm
-    assert (update.remat, update.grad_accum, update.batches.num_minibatches) == ("blocks", 2, 4)
+    step = update.step
+    assert (step.remat, step.grad_accum, update.sizes.num_minibatches) == ("blocks", 2, 4)
 
 
 class Closed(ActorCritic):

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from hackmatrix_rl.agent.networks import GRUActorCritic, MLPActorCritic
-from hackmatrix_rl.algorithms.imitation import Label
 from hackmatrix_rl.algorithms.imitation._imitation import KINDS
-from hackmatrix_rl.algorithms.imitation._metrics import Agreement
+from hackmatrix_rl.algorithms.imitation._labelling import Label
+from hackmatrix_rl.algorithms.imitation._loss import Agreement
 from hackmatrix_rl.algorithms.pqn import PQN
 from hackmatrix_rl.algorithms.r2d2 import R2D2
 from hackmatrix_rl.algorithms.self_play import Search, SelfPlay

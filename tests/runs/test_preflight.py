@@ -14,8 +14,7 @@ from hackmatrix_rl.config import algorithms, options_of
 from hackmatrix_rl.env import CartPole
 from hackmatrix_rl.errors import ConfigError, as_given
 from hackmatrix_rl.runs import estimate_memory, preflight
-from hackmatrix_rl.runs._memory_estimate import MemoryEstimate
-from hackmatrix_rl.runs._preflight import check_disk, check_memory, require_wandb
+from hackmatrix_rl.runs._preflight import MemoryEstimate, check_disk, check_memory, require_wandb
 from hackmatrix_rl.system import available_memory, format_bytes
 from hackmatrix_rl.system._usage import _free_ram
 from hackmatrix_rl.training import Trainer

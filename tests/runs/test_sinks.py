@@ -28,7 +28,7 @@ from hackmatrix_rl.runs.sinks import (
     read_json_lines,
     terminal,
 )
-from hackmatrix_rl.runs.sinks._columns import duration, one_line
+from hackmatrix_rl.runs.sinks._terminal import duration, one_line
 from hackmatrix_rl.view import draw, save_gif
 from hackmatrix_rl.view.replays import Match
 

@@ -12,7 +12,7 @@ import pytest
 import hackmatrix_rl
 from hackmatrix_rl.runs import _versions
 from hackmatrix_rl.runs._health import Health
-from hackmatrix_rl.runs._profile import Profiler
+from hackmatrix_rl.runs._monitor import Profiler
 from hackmatrix_rl.runs._versions import commit, describe_start, record_start
 from hackmatrix_rl.system import Usage
 from hackmatrix_rl.system._usage import gpu_utilization

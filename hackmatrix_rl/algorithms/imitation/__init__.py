@@ -1,6 +1,5 @@
 """Imitation: a student learns from a teacher, by the gradient steps of PPO."""
 
-from hackmatrix_rl.algorithms.imitation._buffer import Buffer, Labelled
 from hackmatrix_rl.algorithms.imitation._config import ImitationConfig
 from hackmatrix_rl.algorithms.imitation._demonstrations import (
     Demonstrations,
@@ -9,27 +8,20 @@ from hackmatrix_rl.algorithms.imitation._demonstrations import (
     StoredDemonstrations,
     read_demonstrations,
 )
-from hackmatrix_rl.algorithms.imitation._imitation import Imitation, ImitationState
-from hackmatrix_rl.algorithms.imitation._labelling import Label, Labelling, Teaching
+from hackmatrix_rl.algorithms.imitation._imitation import Imitation
 from hackmatrix_rl.algorithms.imitation._loss import CloneLoss
 from hackmatrix_rl.algorithms.imitation._recording import record_demonstrations
 from hackmatrix_rl.env import BoardSymmetries
 
 __all__ = [
     "BoardSymmetries",
-    "Buffer",
     "CloneLoss",
     "Demonstrations",
     "DemonstrationsHeader",
     "DemonstrationsWriter",
     "Imitation",
     "ImitationConfig",
-    "ImitationState",
-    "Label",
-    "Labelled",
-    "Labelling",
     "StoredDemonstrations",
-    "Teaching",
     "read_demonstrations",
     "record_demonstrations",
 ]

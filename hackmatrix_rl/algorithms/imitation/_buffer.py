@@ -9,9 +9,8 @@ import jax.numpy as jnp
 from jax.sharding import Mesh
 from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree, UInt32
 
-from hackmatrix_rl.agent import Batch, Rollout, ValueScale
+from hackmatrix_rl.agent import Batch, ValueScale
 from hackmatrix_rl.agent.networks import ActorCritic
-from hackmatrix_rl.algorithms.imitation._labelling import Label
 from hackmatrix_rl.env import EnvSpec, Symmetry
 from hackmatrix_rl.training.sharding import BY_ENVIRONMENT, BY_STEP_AND_ENVIRONMENT, on_each_device
 
@@ -19,13 +18,9 @@ from hackmatrix_rl.training.sharding import BY_ENVIRONMENT, BY_STEP_AND_ENVIRONM
 class Labelled(eqx.Module):
     """Positions with what a teacher does there.
 
-    Attributes:
-        observation: the observations; each leaf has the axes of the other fields, then its own.
-        mask: the legal actions.
-        action: what the teacher does.
-        done: whether the episode ended with the next action.
-        value_target: the return that followed, in units of reward (see `Targets`).
-        probabilities: of each action under the teacher; `None` if only its action counts.
+    `observation` has the axes of the other fields, then its own. `done` is whether the episode
+    ended with the next action, `value_target` the return that followed, in units of reward.
+    `probabilities` are the teacher's; `None` if only its action counts.
     """
 
     observation: PyTree[Array]
@@ -34,26 +29,6 @@ class Labelled(eqx.Module):
     done: Bool[Array, "*axes"]
     value_target: Float32[Array, "*axes"]
     probabilities: Float32[Array, "*axes num_actions"] | None = None
-
-    @classmethod
-    def of(
-        cls, rollout: Rollout, label: Label, value_target: Float32[Array, "num_steps num_envs"]
-    ) -> "Labelled":
-        """The positions of a rollout.
-
-        Args:
-            rollout: the rollout.
-            label: the teacher's actions, and perhaps their probabilities.
-            value_target: the values to learn, in units of reward.
-        """
-        return cls(
-            rollout.observation,
-            rollout.mask,
-            label.action,
-            rollout.done,
-            value_target,
-            label.probabilities,
-        )
 
 
 class Buffer(eqx.Module):
@@ -83,16 +58,7 @@ class Buffer(eqx.Module):
         slots: int,
         soft: bool = False,
     ) -> "Buffer":
-        """A buffer without positions.
-
-        Args:
-            spec: of the environment.
-            policy: the student.
-            num_envs: number of environments.
-            num_steps: steps of a rollout.
-            slots: number of rollouts to keep.
-            soft: keeps the teacher's probabilities, too.
-        """
+        """A buffer without positions."""
 
         def zeros(length: int, leaf: Any) -> Array:
             return jnp.zeros((num_envs, length, *leaf.shape), leaf.dtype)
@@ -112,9 +78,7 @@ class Buffer(eqx.Module):
     def write(self, positions: Labelled, carry: PyTree[Array]) -> "Buffer":
         """The buffer with a new rollout in place of the oldest.
 
-        Args:
-            positions: each leaf `[num_steps, num_envs, ...]`.
-            carry: the student's memory before them; each leaf `[num_envs, ...]`.
+        `positions` are `[num_steps, num_envs, ...]`; `carry` is the student's memory before them.
         """
         num_steps, slots = positions.action.shape[0], self.slots(positions.action.shape[0])
         slot = (self.written % slots).astype(jnp.int32)
@@ -151,28 +115,14 @@ class Buffer(eqx.Module):
 
         A student without memory gets single positions. One with memory gets whole rollouts, each
         with the memory that the student had before it.
-
-        Args:
-            num_steps: steps of a rollout.
-            mesh: the devices that share the environments.
-            augment: changes each position; `None`: they stay as they are.
-            value_scale: the units in which the student learns values.
-            key: decides what is drawn.
         """
         num_envs = self.positions.action.shape[0]
         filled = jnp.minimum(self.written, self.slots(num_steps)).astype(jnp.int32)
-        pick = _rollout if jax.tree.leaves(self.carries) else _single
 
-        def on_one(
-            filled: Int32[Array, ""],
-            augment: Symmetry | None,
-            given: tuple[Labelled, PyTree[Array], Key[Array, " some"]],
-        ) -> tuple[Labelled, PyTree[Array]]:
-            def each(
-                positions: Labelled, carries: PyTree[Array], key: Array
-            ) -> tuple[Labelled, PyTree[Array]]:
+        def on_one(filled: Int32[Array, ""], augment: Symmetry | None, given: Any) -> Any:
+            def each(positions: Labelled, carries: PyTree[Array], key: Array) -> Any:
                 pick_key, change_key = jax.random.split(key)
-                some, carry = pick(positions, carries, filled, num_steps, pick_key)
+                some, carry = _picked(positions, carries, filled, num_steps, pick_key)
                 return _changed(some, augment, change_key), carry
 
             return jax.vmap(each, out_axes=(1, 0))(*given)
@@ -200,26 +150,17 @@ class Buffer(eqx.Module):
         )
 
 
-def _single(
+def _picked(
     positions: Labelled,
     carries: PyTree[Array],
     filled: Int32[Array, ""],
     num_steps: int,
     key: Key[Array, ""],
 ) -> tuple[Labelled, PyTree[Array]]:
-    """Single positions of one environment."""
-    places = jax.random.randint(key, (num_steps,), 0, filled * num_steps)
-    return jax.tree.map(lambda leaf: leaf[places], positions), carries
-
-
-def _rollout(
-    positions: Labelled,
-    carries: PyTree[Array],
-    filled: Int32[Array, ""],
-    num_steps: int,
-    key: Key[Array, ""],
-) -> tuple[Labelled, PyTree[Array]]:
-    """A whole rollout of one environment, and the memory before it."""
+    """Single positions of an environment; with memory a whole rollout, and the memory before it."""
+    if not jax.tree.leaves(carries):
+        places = jax.random.randint(key, (num_steps,), 0, filled * num_steps)
+        return jax.tree.map(lambda leaf: leaf[places], positions), carries
     slot = jax.random.randint(key, (), 0, filled)
     some = jax.tree.map(
         lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, slot * num_steps, num_steps), positions

@@ -1,16 +1,14 @@
 """`hackmatrix-rl imitate`."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import click
 from click.core import ParameterSource
 
 from hackmatrix_rl.algorithms.imitation._config import ImitationConfig
-from hackmatrix_rl.algorithms.imitation._demonstrations import DemonstrationsHeader
 from hackmatrix_rl.algorithms.imitation._recording import record_demonstrations
 from hackmatrix_rl.cli import (
     GROUPS,
@@ -25,7 +23,7 @@ from hackmatrix_rl.cli import (
 from hackmatrix_rl.config import TrainConfig
 from hackmatrix_rl.errors import ConfigError
 
-_DEFAULTS = MappingProxyType({"algorithm": ImitationConfig.algorithm})
+_DEFAULTS = {"algorithm": ImitationConfig.algorithm}
 _SHOWN = ("total_timesteps", "seed", "device", "run_dir", "league", "num_envs", "network")
 _OWN = [
     each.name
@@ -80,58 +78,28 @@ def _save(context: click.Context, folder: Path, games: int, given: Mapping[str, 
     config = chosen_config(context, given["preset"], given["config"], _DEFAULTS)
     _check(config)
     assert isinstance(config, ImitationConfig)
-    with Working("playing") as work:
-        header = save_demonstrations(
-            config,
-            folder,
-            games=games,
-            trust_code=given["trust_code"],
-            on_progress=lambda done, all_: work.doing(f"playing: {done:,} of {all_:,} games"),
-        )
-    click.echo(
-        f"{header.games:,} games of {header.teacher}, {header.positions:,} positions in "
-        f"{len(header.shards)} files: {folder}"
-    )
-
-
-def save_demonstrations(
-    config: ImitationConfig,
-    folder: Path,
-    *,
-    games: int,
-    trust_code: bool = False,
-    on_progress: Callable[[int, int], None],
-) -> DemonstrationsHeader:
-    """Writes games of a config's teacher; see `record_demonstrations`.
-
-    Args:
-        config: the settings; seed, game, teacher, random actions and games at once count.
-        folder: a new or empty folder.
-        games: number of games.
-        trust_code: whether code that the teacher's run names may be imported.
-        on_progress: told the number of games written, and of all games.
-
-    Raises:
-        ConfigError: the teacher does not exist or does not fit, or the folder is not empty.
-    """
-    teacher = config.find_teacher(trust_code=trust_code)
     assert config.teacher is not None
     try:
-        return record_demonstrations(
-            teacher,
-            config.environment(),
-            folder,
-            name=config.teacher,
-            games=games,
-            seed=config.seed,
-            random_share=config.random_actions,
-            num_envs=config.num_envs,
-            on_progress=on_progress,
-        )
+        with Working("playing") as work:
+            header = record_demonstrations(
+                config.find_teacher(trust_code=given["trust_code"]),
+                config.environment(),
+                folder,
+                name=config.teacher,
+                games=games,
+                seed=config.seed,
+                random_share=config.random_actions,
+                num_envs=config.num_envs,
+                on_progress=lambda done, all_: work.doing(f"playing: {done:,} of {all_:,} games"),
+            )
     except OSError as error:
         raise ConfigError(
             f"--save-demonstrations {folder}: cannot be written ({error.strerror or error})."
         ) from error
+    click.echo(
+        f"{header.games:,} games of {header.teacher}, {header.positions:,} positions in "
+        f"{len(header.shards)} files: {folder}"
+    )
 
 
 def _check(config: TrainConfig) -> None:

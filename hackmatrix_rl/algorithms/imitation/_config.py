@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, ClassVar, final, no_type_check
 
 from jax.sharding import Mesh
 
-from hackmatrix_rl.agent import GAE, Schedule, ValueScale
+from hackmatrix_rl.agent import GAE, ValueScale
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.agent.precision import PrecisionPolicy
 from hackmatrix_rl.algorithms.imitation._imitation import Imitation
@@ -39,15 +38,14 @@ _WIDE: Mapping[str, Any] = {
     "buffer_size": 2_097_152,
 }
 
+_OF_PPO = ("num_envs", "num_steps", "update_epochs", "grad_accum", "remat")
+
 
 @final
 @no_type_check  # of beartype at run time: the class checks its own types, with clear messages
 @dataclass(frozen=True, kw_only=True)
 class ImitationConfig(ActorCriticConfig):
-    """The settings of a training that imitates a teacher on HackMatrix.
-
-    Each field is a flag and a key of a TOML file, and explains itself in its help text. `None`
-    switches a field off that may be `None` (`none` on the command line).
+    """The settings of a training that imitates a teacher on HackMatrix; see `PPOConfig`.
 
     Raises:
         ConfigError: if a value cannot work, before anything is compiled.
@@ -56,14 +54,12 @@ class ImitationConfig(ActorCriticConfig):
     algorithm: ClassVar[str] = "imitation"
     summary: ClassVar[str] = "from a teacher"
     continues: ClassVar[bool] = True
-    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
-        {
-            "cpu": {**CPU, **_TAUGHT},  # some minutes on two cores
-            "gpu": {**_WIDE, "device": "gpu"},
-            "tpu": {**_WIDE, "device": "tpu"},
-            "debug": {**DEBUG, "num_steps": 16, "num_minibatches": 2, "update_epochs": 2},
-        }
-    )
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "cpu": {**CPU, **_TAUGHT},  # some minutes on two cores
+        "gpu": {**_WIDE, "device": "gpu"},
+        "tpu": {**_WIDE, "device": "tpu"},
+        "debug": {**DEBUG, "num_steps": 16, "num_minibatches": 2, "update_epochs": 2},
+    }
 
     # Imitation
     teacher: str | None = option(
@@ -149,20 +145,16 @@ class ImitationConfig(ActorCriticConfig):
             learning_rate=self.rate(),
             precision=precision,
             value_scale=value_scale,
-            num_envs=self.num_envs,
-            num_steps=self.num_steps,
             num_minibatches=self.minibatches,
-            update_epochs=self.update_epochs,
-            grad_accum=self.grad_accum,
-            remat=self.remat,
             offload_optimizer=self.offload_optimizer,
             mesh=mesh,
+            **{name: getattr(self, name) for name in _OF_PPO},
         )
         try:
             return Imitation(
                 ppo,
                 teacher,
-                beta=self._beta(),
+                beta=self.over_time(self.teacher_games),
                 random_share=self.random_actions,
                 buffer_size=self.buffer_size,
                 augment=BoardSymmetries() if self.symmetries else None,
@@ -185,9 +177,6 @@ class ImitationConfig(ActorCriticConfig):
 
     def find_teacher(self, *, trust_code: bool = False) -> Agent:
         """The player that `teacher` names.
-
-        Args:
-            trust_code: whether code that the teacher's run names may be imported.
 
         Raises:
             ConfigError: there is no such player, or it plays another game than the student.
@@ -224,6 +213,3 @@ class ImitationConfig(ActorCriticConfig):
     def advice(self, run: str) -> list[str]:
         """How to continue with PPO, in a line."""
         return [f"Go on by PPO:  hackmatrix-rl train --algorithm ppo --init {run}"]
-
-    def _beta(self) -> Schedule:
-        return self.over_time(self.teacher_games)

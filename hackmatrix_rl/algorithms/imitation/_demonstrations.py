@@ -6,7 +6,6 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import equinox as eqx
@@ -34,14 +33,9 @@ _USE_ANOTHER = "Write the demonstrations again."
 class Demonstrations(eqx.Module):
     """Positions of a teacher's games, on the host; each array has a leading axis of positions.
 
-    Attributes:
-        observation: the observations.
-        mask: the legal actions.
-        action: what the teacher does: the label.
-        played: what was played: the same, but for random actions.
-        reward: of the played action.
-        done: whether the game ended with it.
-        game: number of the game. Positions of a game stand one after another.
+    `action` is what the teacher does: the label. `played` is the same, but for random actions, and
+    `reward` is that of the played action. `done` is whether the game ended with it. Positions of a
+    `game` stand one after another.
     """
 
     observation: PyTree[np.ndarray]
@@ -57,28 +51,20 @@ class Demonstrations(eqx.Module):
 
     def select(self, places: Any) -> "Demonstrations":
         """The positions at some places: numbers, or a slice."""
-        chosen: Demonstrations = jax.tree.map(lambda leaf: leaf[places], self)
-        return chosen
+        return jax.tree.map(lambda leaf: leaf[places], self)
 
     @staticmethod
     def join(parts: "list[Demonstrations]") -> "Demonstrations":
         """The positions of all parts, one after another."""
-        joined: Demonstrations = jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
-        return joined
+        return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
 
 
 @dataclass(frozen=True)
 class DemonstrationsHeader:
     """The description of a folder of demonstrations.
 
-    Attributes:
-        game: rules, observation and actions.
-        league: of the games.
-        teacher: the name of the player.
-        seed: of the games.
-        games: number of games.
-        random_share: share of random actions among the played ones.
-        shards: number of positions in each file.
+    `game` has rules, observation and actions, `random_share` is the share of random actions among
+    the played ones, and `shards` has the number of positions in each file.
     """
 
     game: GameIdentity
@@ -171,19 +157,14 @@ class DemonstrationsHeader:
 
 
 class DemonstrationsWriter:
-    """Writes demonstrations into a folder, file by file; the header comes last.
+    """Writes demonstrations into a new or empty folder, file by file; the header comes last.
 
         with DemonstrationsWriter(folder, header) as writer:
             writer.add(demonstrations)
 
-    Args:
-        folder: a new or empty folder.
-        header: what they are of. The writer counts the positions.
-        shard_positions: positions in a file, at most `MOST_SHARD_POSITIONS`.
-
     Raises:
         ConfigError: the folder holds something already.
-        ValueError: `shard_positions` is out of range.
+        ValueError: `shard_positions` is not within 1..`MOST_SHARD_POSITIONS`.
     """
 
     def __init__(
@@ -213,12 +194,7 @@ class DemonstrationsWriter:
     def __enter__(self) -> "DemonstrationsWriter":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         if kind is not None:
             return  # without a header nobody takes the files for whole
         rest = sum(map(len, self._waiting))
@@ -236,23 +212,14 @@ class DemonstrationsWriter:
 
 @dataclass(frozen=True)
 class StoredDemonstrations:
-    """Demonstrations in a folder that fit an environment.
-
-    Attributes:
-        folder: where they are.
-        header: what they are of.
-        environment: that they fit.
-    """
+    """Demonstrations in a folder that fit an environment."""
 
     folder: Path
     header: DemonstrationsHeader
     environment: HackMatrix
 
     def shard(self, number: int) -> Demonstrations:
-        """The positions of one file.
-
-        What the file says of an array is compared with what the header and the environment say,
-        before the array is read.
+        """The positions of one file, whose description of an array is checked before that is read.
 
         Raises:
             ConfigError: the file is missing, damaged or of another game, or holds something else
@@ -277,11 +244,7 @@ class StoredDemonstrations:
     ) -> Iterator[Demonstrations]:
         """Batches of positions in a random order; an incomplete last batch is dropped.
 
-        Args:
-            size: positions in a batch.
-            seed: decides the order.
-            epochs: how often each position comes.
-            mixed: files that are read and shuffled together, in a random order of the files.
+        The files come in a random order; `mixed` of them are read and shuffled together.
 
         Raises:
             ConfigError: a file cannot be read.
@@ -302,11 +265,7 @@ class StoredDemonstrations:
 
 
 def read_demonstrations(folder: Path | str, environment: HackMatrix) -> StoredDemonstrations:
-    """Opens demonstrations.
-
-    Args:
-        folder: where they are.
-        environment: of the student; rules, observation and league must be the same.
+    """Opens demonstrations of the environment's rules, observation and league.
 
     Raises:
         ConfigError: there are none, they are damaged, or of another game.
@@ -340,15 +299,7 @@ class _Wrong(Exception):
 
 
 def _read_arrays(archive: zipfile.ZipFile, like: Demonstrations) -> Demonstrations:
-    """The arrays of an archive of NumPy.
-
-    Args:
-        archive: the archive.
-        like: arrays of the same dtypes and shapes.
-
-    Raises:
-        _Wrong: the archive holds other arrays; those are not read.
-    """
+    """The arrays of an archive of NumPy."""
     wanted = {f"{name}.npy": leaf for name, leaf in _named(like).items()}
     found = archive.namelist()
     if others := set(found) - wanted.keys():
@@ -359,8 +310,7 @@ def _read_arrays(archive: zipfile.ZipFile, like: Demonstrations) -> Demonstratio
         missing = wanted.keys() - set(found)
         raise _Wrong(f"{min(missing)} is missing" if missing else "holds an array twice")
     arrays = [_read_array(archive.getinfo(name), archive, leaf) for name, leaf in wanted.items()]
-    read: Demonstrations = jax.tree.unflatten(jax.tree.structure(like), arrays)
-    return read
+    return jax.tree.unflatten(jax.tree.structure(like), arrays)
 
 
 def _read_array(member: zipfile.ZipInfo, archive: zipfile.ZipFile, like: np.ndarray) -> np.ndarray:

@@ -4,32 +4,25 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh, NamedSharding
-from jaxtyping import Array, Float32, Int32, Key, PyTree, UInt32
+from jaxtyping import Array, Float32, Key, PyTree, UInt32
 
-from hackmatrix_rl.agent import CollectorState, Constant, Schedule, ValueScale, at, scheduled_at
+from hackmatrix_rl.agent import CollectorState, Constant, Schedule, at, scheduled_at
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.algorithms.imitation._buffer import Buffer, Labelled
 from hackmatrix_rl.algorithms.imitation._labelling import Labelling, Teaching
-from hackmatrix_rl.algorithms.imitation._metrics import (
-    Agreement,
-    ImitationMetrics,
-    Kinds,
-    read_imitation,
-)
+from hackmatrix_rl.algorithms.imitation._loss import Agreement, ImitationMetrics, Kinds
 from hackmatrix_rl.algorithms.ppo import PPO
 from hackmatrix_rl.env import Environment, HackMatrix, Symmetry, whole_games
 from hackmatrix_rl.errors import ArgumentError, instance
 from hackmatrix_rl.evaluation import Agent, ThinkingAgent, check_player
 from hackmatrix_rl.game import FIRST_PROGRAM, NUM_ACTIONS, SIPHON
 from hackmatrix_rl.training import (
-    Algorithm,
-    AlgorithmState,
     Counter,
-    Dispatch,
     Learner,
-    Metrics,
+    LearnerAlgorithm,
     Minibatches,
     StepReport,
+    TrainState,
     UpdateReport,
     scan_and_sum,
     state_shardings,
@@ -41,14 +34,9 @@ KINDS: Kinds = (("siphons", SIPHON, FIRST_PROGRAM), ("programs", FIRST_PROGRAM, 
 
 
 class TaughtGames(eqx.Module):
-    """The environments between two updates, and the buffer of labelled positions.
+    """The environments between two updates, who plays them, and the labelled positions.
 
     Every array has a leading axis of environments, but for counters.
-
-    Attributes:
-        games: the environments.
-        teaching: who plays them, and the teacher's memory.
-        buffer: the newest labelled positions.
     """
 
     games: CollectorState
@@ -56,25 +44,13 @@ class TaughtGames(eqx.Module):
     buffer: Buffer
 
 
-class ImitationState(AlgorithmState):
-    """The training state of imitation.
+class ImitationState(TrainState):
+    """The training state of imitation."""
 
-    Attributes:
-        learner: the student and everything that changes with it.
-        actors: the environments and the buffer.
-        key: constant; every draw of the learner is a function of it and of `update`.
-        update: number of updates done.
-        env_steps: number of environment steps taken, over all environments.
-    """
-
-    learner: Learner
     actors: TaughtGames
-    key: Key[Array, ""]
-    update: Int32[Array, ""]
-    env_steps: Counter
 
 
-class Imitation(Algorithm[ImitationState]):
+class Imitation(LearnerAlgorithm[ImitationState]):
     """DAgger: one update plays, queries the teacher, and learns from the newest labels.
 
     In every step the teacher says what it would do, and that is the label of the position. At
@@ -84,15 +60,6 @@ class Imitation(Algorithm[ImitationState]):
 
     Source: Ross et al. 2011, "A reduction of imitation learning and structured prediction to
     no-regret online learning" (DAgger).
-
-    Attributes:
-        ppo: what is the same in both algorithms.
-        teacher: the player to learn from. A resumed run must get the same one.
-        beta: probability that the teacher plays an episode, by the steps done when it begins.
-        random_share: share of the steps with a random legal action.
-        slots: number of rollouts that the buffer holds.
-        augment: changes the positions drawn from the buffer; `None`: they stay as they are.
-        soft_labels: the student learns the teacher's probabilities instead of its actions.
     """
 
     ppo: PPO
@@ -121,13 +88,15 @@ class Imitation(Algorithm[ImitationState]):
 
         Args:
             ppo: has the environment, the student (its policy) and a `CloneLoss`.
-            teacher: the player to learn from.
-            beta: see the class; by default 1: the teacher plays all games.
-            random_share: see the class.
+            teacher: the player to learn from. A resumed run must get the same one.
+            beta: probability that the teacher plays an episode, by the steps done when it begins;
+                by default 1: the teacher plays all games.
+            random_share: share of the steps with a random legal action.
             buffer_size: labelled positions to keep, over all environments; at least those of an
                 update, and rounded down to whole updates.
-            augment: see the class; only for a student without memory.
-            soft_labels: see the class; for a network or a `Searcher`, which tell them.
+            augment: changes the positions drawn from the buffer; only for a student without memory.
+            soft_labels: learn the teacher's probabilities instead of its actions; for a network
+                or a `Searcher`, which tell them.
 
         Raises:
             TypeError: an argument has the wrong type, or the teacher is no player.
@@ -190,11 +159,6 @@ class Imitation(Algorithm[ImitationState]):
         """Environment steps of one rollout, over all environments."""
         return self.ppo.steps_per_update
 
-    @property
-    def resettable(self) -> tuple[str, ...]:
-        """The environments and the buffer: a resume reinitializes them if their sizes change."""
-        return ("actors",)
-
     def check(self, policy: ActorCritic) -> None:
         """Traces a custom loss; see `PPO.check`."""
         self.ppo.check(policy)
@@ -202,41 +166,22 @@ class Imitation(Algorithm[ImitationState]):
     def init(self, key: Key[Array, ""], policy: ActorCritic) -> ImitationState:
         """The state before the first update."""
         plain = self.ppo.init(key, policy)
-        labelling = self._labelling(plain.env_steps)
-        return ImitationState(
-            learner=plain.learner,
-            actors=TaughtGames(
-                games=plain.actors,
-                teaching=labelling.start(plain.actors.keys),
-                buffer=Buffer.empty(
-                    self.environment.spec,
-                    policy,
-                    num_envs=self.ppo.num_envs,
-                    num_steps=self.ppo.collect.num_steps,
-                    slots=self.slots,
-                    soft=self.soft_labels,
-                ),
-            ),
-            key=plain.key,
-            update=plain.update,
-            env_steps=plain.env_steps,
+        teaching = self._labelling(plain.env_steps).start(plain.actors.keys)
+        buffer = Buffer.empty(
+            self.environment.spec,
+            policy,
+            num_envs=self.ppo.sizes.num_envs,
+            num_steps=self.ppo.collect.num_steps,
+            slots=self.slots,
+            soft=self.soft_labels,
         )
-
-    def policy(self, state: ImitationState) -> ActorCritic:
-        """The student."""
-        return state.learner.policy
-
-    def value_scale_of(self, state: ImitationState) -> ValueScale:
-        """The scale of the learner."""
-        return state.learner.value_scale
+        actors = TaughtGames(plain.actors, teaching, buffer)
+        shared = {name: part for name, part in vars(plain).items() if name != "teacher"}
+        return ImitationState(**{**shared, "actors": actors})
 
     def shardings(self, state: ImitationState) -> PyTree[NamedSharding]:
         """Shards the learner along `fsdp`, the environments and the buffer along `data`."""
-        return state_shardings(self.mesh, state, offload=self.ppo.offload)
-
-    def metrics(self, report: ImitationMetrics, dispatch: Dispatch) -> Metrics:
-        """Means of the losses, the agreement with the teacher, and the episodes that ended."""
-        return read_imitation(report, dispatch, batch=self.steps_per_update)
+        return state_shardings(self.mesh, state, offload=self.ppo.step.offload)
 
     def __call__(self, state: ImitationState) -> tuple[ImitationState, ImitationMetrics]:
         """The state after one update, and its report."""
@@ -255,35 +200,23 @@ class Imitation(Algorithm[ImitationState]):
         targets = at(self.ppo.estimate, now)(rollout, learner.value_scale)
         scale = learner.value_scale.update(targets.value_target)
         learner = eqx.tree_at(lambda x: x.value_scale, learner, scale)
-        buffer = before.buffer.write(
-            Labelled.of(rollout, labels, targets.value_target), rollout.initial_carry
-        )
+        seen = rollout.observation, rollout.mask, labels.action, rollout.done
+        positions = Labelled(*seen, targets.value_target, labels.probabilities)
+        buffer = before.buffer.write(positions, rollout.initial_carry)
 
         rate = self.ppo.learning_rate(now)
         key = jax.random.fold_in(state.key, state.update)
         learner, steps = self._learn(learner, buffer, rate, key)
-        after = ImitationState(
-            learner=learner,
-            actors=TaughtGames(games=games, teaching=teaching, buffer=buffer),
-            key=state.key,
-            update=state.update + 1,
-            env_steps=state.env_steps.add(self.steps_per_update),
-        )
-        return after, ImitationMetrics(
-            update=UpdateReport(
-                episodes=rollout.episodes,
-                steps=steps,
-                means={
-                    "explained_variance": targets.explained_variance(),
-                    "learning_rate": rate,
-                    **self.ppo.precision.report(learner.scaling),
-                    **scheduled_at(self.ppo.estimate, now),
-                },
-            ),
-            agreement=Agreement.of(
-                labels, KINDS if isinstance(whole_games(self.environment), HackMatrix) else ()
-            ),
-        )
+        after = self.advance(state, learner, TaughtGames(games, teaching, buffer))
+        means = {
+            "explained_variance": targets.explained_variance(),
+            "learning_rate": rate,
+            **self.ppo.precision.report(learner.scaling),
+            **scheduled_at(self.ppo.estimate, now),
+        }
+        kinds = KINDS if isinstance(whole_games(self.environment), HackMatrix) else ()
+        report = UpdateReport(rollout.episodes, steps, means)
+        return after, ImitationMetrics(report, Agreement.of(labels, kinds))
 
     def _labelling(self, env_steps: Counter) -> Labelling:
         return Labelling(
@@ -294,19 +227,14 @@ class Imitation(Algorithm[ImitationState]):
         self, learner: Learner, buffer: Buffer, rate: Float32[Array, ""], key: Key[Array, ""]
     ) -> tuple[Learner, StepReport]:
         """Gradient steps on positions from the buffer, each epoch on as many as a rollout has."""
-        once = Minibatches(self.ppo.batches.num_minibatches, 1)
+        once = Minibatches(self.ppo.sizes.num_minibatches, 1)
 
         def epoch(learner: Learner, number: UInt32[Array, ""]) -> tuple[Learner, StepReport]:
             draw_key, order_key = jax.random.split(jax.random.fold_in(key, number))
-            batch = buffer.draw(
-                self.ppo.collect.num_steps,
-                self.mesh,
-                self.augment,
-                learner.value_scale,
-                key=draw_key,
-            )
-            order = once(self.ppo.num_envs, key=order_key)
+            num_steps, scale = self.ppo.collect.num_steps, learner.value_scale
+            batch = buffer.draw(num_steps, self.mesh, self.augment, scale, key=draw_key)
+            order = once(self.ppo.sizes.num_envs, key=order_key)
             return self.ppo.learn(learner, batch, order, rate)
 
-        epochs = jnp.arange(self.ppo.batches.update_epochs, dtype=jnp.uint32)
+        epochs = jnp.arange(self.ppo.sizes.update_epochs, dtype=jnp.uint32)
         return scan_and_sum(epoch, learner, epochs)

@@ -17,12 +17,7 @@ _AT_THE_START = np.uint32(2**32 - 1)
 
 
 class Teaching(eqx.Module):
-    """The memory of `Labelling`; each leaf has a leading axis of environments.
-
-    Attributes:
-        carry: memory of the teacher.
-        taught: whether the teacher plays this episode.
-    """
+    """The teacher's memory, and whether it plays each episode; by environment."""
 
     carry: PyTree[Array]
     taught: Bool[Array, " num_envs"]
@@ -31,12 +26,9 @@ class Teaching(eqx.Module):
 class Label(eqx.Module):
     """The note of `Labelling` for one step, or for all steps of a rollout.
 
-    Attributes:
-        action: what the teacher would do.
-        log_prob: log-probability of that action under the student.
-        mode: the student's likeliest action.
-        taught: whether the teacher's action was played.
-        probabilities: of each action under the teacher; `None` if only its action counts.
+    `action` is what the teacher would do and `log_prob` its log-probability under the student,
+    whose likeliest action is `mode`. `taught` is whether the teacher's action was played.
+    `probabilities` are the teacher's; `None` if only its action counts.
     """
 
     action: Int32[Array, "*steps num_envs"]
@@ -52,17 +44,11 @@ class Labelling(ActionChoice):
     The teacher plays an episode with probability `beta`, and the student plays the others. Who
     plays is drawn for a whole episode. If it were drawn for each step, the teacher would bring
     each game back on its way, and positions deep in the student's own games would come only when
-    `beta` is nearly 0. So the positions are those of whole games of both, and the rewards after a
-    position are those of one player.
+    `beta` is nearly 0. A share of the steps has a random legal action instead. With `soft`, the
+    teacher's probabilities are noted, too.
 
     Source: Ross et al. 2011, "A reduction of imitation learning and structured prediction to
     no-regret online learning" (DAgger).
-
-    Attributes:
-        teacher: a player that reads the observation, or the game.
-        beta: probability that the teacher plays an episode that begins now.
-        random_share: share of the steps with a random legal action instead.
-        soft: notes the teacher's probabilities, too.
     """
 
     teacher: Agent
@@ -71,11 +57,7 @@ class Labelling(ActionChoice):
     soft: bool = eqx.field(static=True, default=False)
 
     def start(self, keys: Key[Array, " num_envs"]) -> Teaching:
-        """The memory before the first step.
-
-        Args:
-            keys: those of the environments.
-        """
+        """The memory before the first step."""
         carry = jax.tree.map(
             lambda leaf: jnp.broadcast_to(leaf, (keys.shape[0], *leaf.shape)),
             self.teacher.initial_carry(),

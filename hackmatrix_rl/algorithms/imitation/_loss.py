@@ -1,25 +1,27 @@
-"""The loss of imitation: cross-entropy to what the teacher does, or would do."""
+"""The loss of imitation, and the metrics of its updates."""
+
+from collections.abc import Mapping
+from dataclasses import replace
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float32
+from jaxtyping import Array, Bool, Float32
 
 from hackmatrix_rl.agent import Batch, LossMetrics, MaskedCategorical, Unrolled
 from hackmatrix_rl.agent.networks import ActorCritic, Evaluator, evaluator_of
+from hackmatrix_rl.algorithms.imitation._labelling import Label
+from hackmatrix_rl.training import Dispatch, Metrics, UpdateReport
 
 
 class CloneLoss(eqx.Module):
     """Cross-entropy of the student's distribution over the legal actions to the teacher's action.
 
     Where the batch has the teacher's probabilities (`Batch.teacher_log_probs`), they are what is
-    learned instead of the action.
-
-    The value learns the targets of the batch, which belong to whoever played.
+    learned instead. The value learns the targets of the batch, which belong to whoever played.
 
     Attributes:
         vf_coef: weight of the value loss.
         special_from: actions from this number on have `special_weight`; `None`: all weigh 1.
-        special_weight: their weight.
     """
 
     vf_coef: float = eqx.field(static=True, default=0.5)
@@ -43,10 +45,6 @@ class CloneLoss(eqx.Module):
 
         `LossMetrics.policy_loss` is the cross-entropy, each label with its weight. What compares
         the policy with the one that acted is 0.
-
-        Args:
-            policy: the network, or an evaluator of it.
-            batch: the batch.
         """
         found = Unrolled.of(evaluator_of(policy), batch)
         chances = MaskedCategorical(found.logits, batch.mask)
@@ -72,3 +70,76 @@ def _surprise(chances: MaskedCategorical, batch: Batch) -> Float32[Array, "num_s
         return -chances.log_prob(batch.action)
     finite = jnp.where(chances.support, chances.log_probs, 0.0)
     return -jnp.sum(jnp.exp(batch.teacher_log_probs) * finite, axis=-1)
+
+
+Kinds = tuple[tuple[str, int, int], ...]
+"""Kinds of actions that are counted apart: a name, the first action, and the one after the last."""
+
+_OF_PPO = ("policy_loss", "approx_kl", "clip_fraction")
+
+
+class Agreement(eqx.Module):
+    """How well the student knew the teacher's actions, before it learned from these positions.
+
+    Every field is a sum over the positions of an update: their number, how often the student's
+    likeliest action was the teacher's, its cross-entropy in nats, and how often the teacher's
+    action was played. `of_kind` has the number and the agreement by kind of the teacher's action.
+    """
+
+    count: Float32[Array, ""]
+    agreed: Float32[Array, ""]
+    surprise: Float32[Array, ""]
+    taught: Float32[Array, ""]
+    of_kind: dict[str, tuple[Float32[Array, ""], Float32[Array, ""]]]
+
+    @classmethod
+    def of(cls, labels: Label, kinds: Kinds) -> "Agreement":
+        """The sums of a rollout."""
+
+        def count(where: Bool[Array, "num_steps num_envs"]) -> Float32[Array, ""]:
+            return jnp.sum(where.astype(jnp.float32))
+
+        agreed = labels.mode == labels.action
+        of_kind = {}
+        for name, first, end in kinds:
+            here = (labels.action >= first) & (labels.action < end)
+            of_kind[name] = count(here), count(here & agreed)
+        return cls(
+            count=count(jnp.ones_like(agreed)),
+            agreed=count(agreed),
+            surprise=-jnp.sum(labels.log_prob),
+            taught=count(labels.taught),
+            of_kind=of_kind,
+        )
+
+    def read(self) -> Mapping[str, float]:
+        """The metrics, on the host. A kind that the teacher never chose has no accuracy."""
+        count = float(self.count)
+        accuracies = {
+            f"accuracy_{name}": float(agreed) / float(here)
+            for name, (here, agreed) in self.of_kind.items()
+            if float(here)
+        }
+        return {
+            "accuracy": float(self.agreed) / count,
+            **accuracies,
+            "label_cross_entropy": float(self.surprise) / count,
+            "teacher_played": float(self.taught) / count,
+        }
+
+
+class ImitationMetrics(eqx.Module):
+    """The report of an update: as PPO reports it, and the agreement with the teacher."""
+
+    update: UpdateReport
+    agreement: Agreement
+
+    def metrics(self, dispatch: Dispatch, *, batch: int) -> Metrics:
+        """The metrics of a dispatch, from sums over its updates on the host."""
+        metrics = self.update.metrics(dispatch, batch=batch)
+        learning = dict(metrics.learning)
+        if "policy_loss" in learning:
+            learning["cross_entropy"] = learning["policy_loss"]
+        for name in _OF_PPO:
+            learning.pop(name, None)
+        return replace(metrics, learning={**self.agreement.read(), **learning})

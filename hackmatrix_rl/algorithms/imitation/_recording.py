@@ -10,14 +10,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float32, PyTree
 
-from hackmatrix_rl.agent import CollectorState, Rollout, RolloutCollector, start_collector
+from hackmatrix_rl.agent import RolloutCollector, start_collector
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.algorithms.imitation._demonstrations import (
     Demonstrations,
     DemonstrationsHeader,
     DemonstrationsWriter,
 )
-from hackmatrix_rl.algorithms.imitation._labelling import Label, Labelling, Teaching
+from hackmatrix_rl.algorithms.imitation._labelling import Label, Labelling
 from hackmatrix_rl.env import HackMatrix, env_keys, game_identity
 from hackmatrix_rl.errors import whole
 from hackmatrix_rl.evaluation import Agent, check_player
@@ -56,20 +56,10 @@ def record_demonstrations(
 ) -> DemonstrationsHeader:
     """Writes the positions of whole games of a teacher; see `read_demonstrations`.
 
-    Args:
-        teacher: the player.
-        environment: to play in.
-        folder: a new or empty folder.
-        name: of the teacher, for the header.
-        games: number of games. They do not depend on `num_envs`.
-        seed: decides the games and all draws.
-        random_share: share of the steps with a random legal action.
-        num_envs: number of games at the same time. Their positions are in memory at once.
-        max_steps: a game that is longer is left out from there on.
-        on_progress: told the number of games written, and of all games.
-
-    Returns:
-        The header that was written.
+    The games do not depend on `num_envs`, the number of games at the same time, whose positions are
+    in memory at once. A game that is longer than `max_steps` is left out from there on.
+    `random_share` is the share of the steps with a random legal action. `on_progress` is told the
+    number of games written, and of all games.
 
     Raises:
         ConfigError: the folder holds something already.
@@ -101,40 +91,19 @@ def record_demonstrations(
 def _games(
     choice: Labelling, environment: HackMatrix, keys: Array, max_steps: int
 ) -> tuple[dict[str, Any], Label]:
-    """The fields of a rollout of whole games, on the host, and its labels.
-
-    Where a game ended, others follow.
-    """
+    """The fields of a rollout of whole games, on the host, and its labels; more games follow."""
     nobody = _Nobody(environment.spec.num_actions)
-    actors, teaching = _begin(choice, nobody, environment, keys)
+    play_on = eqx.filter_jit(RolloutCollector(_STEPS).collect_with)
+    actors = eqx.filter_jit(start_collector)(environment, nobody, keys)
+    teaching = eqx.filter_jit(choice.start)(keys)
     ended = np.zeros(keys.shape[0], bool)
     parts: list[Any] = []
     while not ended.all() and len(parts) * _STEPS < max_steps:
-        rollout, actors, teaching, labels = _play_on(choice, nobody, environment, actors, teaching)
+        rollout, actors, teaching, labels = play_on(choice, teaching, nobody, environment, actors)
         kept = {name: getattr(rollout, name) for name in _KEPT}
         parts.append(jax.device_get((kept, labels)))
         ended |= np.asarray(rollout.done).any(axis=0)
-    joined: Any = jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
-    return joined
-
-
-@eqx.filter_jit
-def _begin(
-    choice: Labelling, nobody: ActorCritic, environment: HackMatrix, keys: Array
-) -> tuple[CollectorState, Teaching]:
-    return start_collector(environment, nobody, keys), choice.start(keys)
-
-
-@eqx.filter_jit
-def _play_on(
-    choice: Labelling,
-    nobody: ActorCritic,
-    environment: HackMatrix,
-    actors: CollectorState,
-    teaching: Teaching,
-) -> tuple[Rollout, CollectorState, Teaching, Label]:
-    collect = RolloutCollector(_STEPS)
-    return collect.collect_with(choice, teaching, nobody, environment, actors)
+    return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
 
 
 def _of_one_game(some: tuple[dict[str, Any], Label], place: int, number: int) -> Demonstrations:

@@ -34,12 +34,7 @@ NUM_STEPS = 128
 
 
 def num_steps_of(given: Any, collector: Any) -> Any:
-    """`num_steps`; where it is `None`, that of the collector, or this package's default.
-
-    Raises:
-        TypeError: the collector has the wrong type.
-        ValueError: the collector takes another number of steps.
-    """
+    """`num_steps`; where it is `None`, that of the collector, or this package's default."""
     if collector is None:
         return NUM_STEPS if given is None else given
     instance("collector", collector, Collector, "RolloutCollector(128)")
@@ -52,11 +47,7 @@ def num_steps_of(given: Any, collector: Any) -> Any:
 
 
 def losses_of(loss: Any, gae: Any, value_scale: Any) -> tuple[Any, AdvantageEstimator, ValueScale]:
-    """Loss, advantage estimator and value scale; this package's default for each `None`.
-
-    Raises:
-        TypeError: an argument has the wrong type.
-    """
+    """Loss, advantage estimator and value scale; this package's default for each `None`."""
     loss = PPOLoss() if loss is None else loss
     gae = GAE() if gae is None else gae
     value_scale = RunningScale() if value_scale is None else value_scale
@@ -106,18 +97,7 @@ def check_loss(loss: Any) -> None:
 def collector_of(
     given: Collector | None, num_steps: int, loss: Any, spec: EnvSpec, mesh: Mesh
 ) -> Collector:
-    """The collector, or this package's for `None`; a `RolloutCollector` on each device.
-
-    Args:
-        given: the argument.
-        num_steps: steps of a rollout.
-        loss: says what of a rollout it needs.
-        spec: of the environment.
-        mesh: the devices that share the environments.
-
-    Raises:
-        ValueError: the collector does not keep what the loss needs.
-    """
+    """The collector, or this package's for `None`; a `RolloutCollector` on each device."""
     # Only an auxiliary loss needs the parts of the reward of each step.
     terms = spec.terms if getattr(loss, "auxiliary", None) is not None else ()
     keep_log_probs = bool(getattr(loss, "needs_old_log_probs", False))
@@ -144,27 +124,12 @@ def check_losses(
     precision: PrecisionPolicy,
     sizes: tuple[int, int],
 ) -> None:
-    """Checks what a loss returns for a batch of shapes.
-
-    Args:
-        loss: from a policy and a `Batch` to a scalar and `LossMetrics`.
-        policy: the policy to train.
-        spec: of its environment.
-        precision: the precision of the policy.
-        sizes: the number of steps and of environments in a call of the loss.
-
-    Raises:
-        TypeError: the loss returns something of the wrong type.
-        ValueError: it fails, or returns an array of the wrong shape or dtype.
-    """
-    terms = getattr(loss, "auxiliary", None) is not None
-    log_probs = bool(getattr(loss, "needs_old_log_probs", False))
-    teacher = bool(getattr(loss, "needs_teacher", False))
+    """Checks what a loss returns for a batch of shapes: `sizes` are its steps and environments."""
     said = f"loss: {place(loss, '__call__')}"
 
     def evaluate(loss: Any, policy: ActorCritic) -> Any:
         # The batch exists only while tracing and takes no memory.
-        batch = _zeros(policy, spec, *sizes, terms=terms, log_probs=log_probs, teacher=teacher)
+        batch = _zeros(policy, spec, *sizes, loss)
         loss = at(loss, jnp.float32(0))
         return loss(evaluator_of(precision.cast_to_compute(policy)), batch)
 
@@ -194,17 +159,8 @@ def check_losses(
             check_array(f"{said} returns LossMetrics whose {name} is", leaf, "float32", ())
 
 
-def _zeros(
-    policy: ActorCritic,
-    spec: EnvSpec,
-    num_steps: int,
-    num_games: int,
-    *,
-    terms: bool,
-    log_probs: bool,
-    teacher: bool,
-) -> Batch:
-    """A minibatch of zeros."""
+def _zeros(policy: ActorCritic, spec: EnvSpec, num_steps: int, num_games: int, loss: Any) -> Batch:
+    """A minibatch of zeros, with what the loss needs."""
 
     def array(dtype: Any, *more: int) -> Array:
         return jnp.zeros((num_steps, num_games, *more), dtype)
@@ -222,7 +178,7 @@ def _zeros(
         initial_carry=jax.tree.map(lambda leaf: jnp.stack([leaf] * num_games), carry),
         advantage=array(jnp.float32),
         value_target=array(jnp.float32),
-        auxiliary=auxiliary if terms else None,
-        log_probs=every_action if log_probs else None,
-        teacher_log_probs=every_action if teacher else None,
+        auxiliary=None if getattr(loss, "auxiliary", None) is None else auxiliary,
+        log_probs=every_action if getattr(loss, "needs_old_log_probs", False) else None,
+        teacher_log_probs=every_action if getattr(loss, "needs_teacher", False) else None,
     )

@@ -45,15 +45,7 @@ class Replayed(Collector):
 def empty_rollout(
     collect: Collector, policy: ActorCritic, environment: Environment, actors: Any, mesh: Mesh
 ) -> Replayed:
-    """A collector with a rollout of zeros, in which every action is legal.
-
-    Args:
-        collect: whose rollouts have these shapes.
-        policy: that it collects with.
-        environment: that it collects in.
-        actors: its state.
-        mesh: the devices that share the environments.
-    """
+    """A collector with a rollout of zeros, in which every action is legal."""
     shapes = eqx.filter_eval_shape(collect, policy, environment, actors)
     rollout = Rollout(
         **{

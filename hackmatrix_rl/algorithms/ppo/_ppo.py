@@ -14,6 +14,8 @@ from hackmatrix_rl.agent import (
     AdvantageEstimator,
     Batch,
     Collector,
+    CollectorState,
+    LossMetrics,
     Schedule,
     ValueScale,
     at,
@@ -33,24 +35,22 @@ from hackmatrix_rl.algorithms.ppo._arguments import (
     target_kl_of,
 )
 from hackmatrix_rl.algorithms.ppo._learning_only import empty_rollout
-from hackmatrix_rl.algorithms.ppo._metrics import auxiliary_means
-from hackmatrix_rl.algorithms.ppo._state import PPOState
 from hackmatrix_rl.algorithms.ppo._teacher import check_teacher, teacher_log_probs
 from hackmatrix_rl.env import Environment, check_is_environment, check_shapes, env_keys
 from hackmatrix_rl.errors import is_ours
 from hackmatrix_rl.system import bytes_of
 from hackmatrix_rl.training import (
-    Algorithm,
     CompiledEnvironment,
     Counter,
     Dispatch,
     GradientStep,
     Learner,
+    LearnerAlgorithm,
     Loss,
     Metrics,
-    Minibatches,
     RolloutSizes,
     StepReport,
+    TrainState,
     UpdateReport,
     optimizer_of,
     scan_and_sum,
@@ -59,51 +59,46 @@ from hackmatrix_rl.training import (
 from hackmatrix_rl.training.sharding import ShardedCollector
 
 
-class PPO(Algorithm[PPOState]):
+class PPOState(TrainState):
+    """The training state of PPO.
+
+    `teacher` is the policy that the KL term of the loss holds on to: the one that training began
+    with. It never changes. It is `None` without such a term.
+    """
+
+    actors: CollectorState
+    teacher: ActorCritic | None = None
+
+
+def auxiliary_means(losses: LossMetrics) -> dict[str, float]:
+    """The parts of the auxiliary loss, averaged over the minibatches that compute them."""
+    auxiliary = losses.auxiliary
+    if auxiliary is None or not float(auxiliary.due):
+        return {}
+    parts = {
+        "aux_terms_loss": auxiliary.terms,
+        "aux_end_loss": auxiliary.terminated,
+        **({} if auxiliary.won is None else {"aux_win_loss": auxiliary.won}),
+    }
+    return {name: float(total) / float(auxiliary.due) for name, total in parts.items()}
+
+
+class PPO(LearnerAlgorithm[PPOState]):
     """Proximal policy optimization: one update collects, estimates and learns.
 
     Source: Schulman et al. 2017, "Proximal policy optimization algorithms".
-
-    Attributes:
-        environment: to act in.
-        collect: lets the policy act.
-        estimate: says how good each action was. It may hold schedules, as the loss may (see
-            `hackmatrix_rl.agent.at`).
-        loss: what to descend.
-        precision: in which dtype the network computes.
-        optimizer: turns gradients into changes of the parameters.
-        learning_rate: factor on these changes.
-        batches: how a rollout is cut up.
-        mesh: the devices that share the work. Where the state's arrays lie decides which
-            device does what.
-        target_kl: the first minibatch whose `LossMetrics.divergence` exceeds it ends the update:
-            neither it nor a later one is learned from. `None`: no limit.
-        grad_accum: parts of a minibatch whose gradients are computed one after another.
-        remat: what is computed again in the backward pass (see `rematerialized`).
-        offload: whether the optimizer's state comes from the host's memory for each gradient
-            step, and goes back there.
-        num_envs: number of environments, over all devices.
-        value_scale: the units of the network's value before the first update.
-        teaches: whether the policy at the start stays as the teacher of the loss.
-        critic_warmup: environment steps from the start in which only the value head learns.
-        initial_policy: the policy to start from.
     """
 
     environment: Environment
     collect: Collector
     estimate: AdvantageEstimator
     loss: Loss
-    precision: PrecisionPolicy
-    optimizer: optax.GradientTransformation = eqx.field(static=True)
+    step: GradientStep
     learning_rate: Schedule
-    batches: Minibatches
+    sizes: RolloutSizes = eqx.field(static=True)
     mesh: Mesh = eqx.field(static=True)
-    num_envs: int = eqx.field(static=True)
     value_scale: ValueScale
     target_kl: float | None = eqx.field(static=True)
-    grad_accum: int = eqx.field(static=True)
-    remat: str = eqx.field(static=True)
-    offload: bool = eqx.field(static=True)
     teaches: bool = eqx.field(static=True)
     critic_warmup: int = eqx.field(static=True)
     initial_policy: ActorCritic
@@ -184,12 +179,12 @@ class PPO(Algorithm[PPOState]):
         check_is_environment(environment)
         check_is_policy(policy)
         self.loss, self.estimate, self.value_scale = losses_of(loss, gae, value_scale)
-        self.optimizer, self.learning_rate = optimizer_of(optimizer, learning_rate)
-        self.precision = precision_of(precision)
+        optimizer, self.learning_rate = optimizer_of(optimizer, learning_rate)
+        precision = precision_of(precision)
         # Tests check the package's own environments. HackMatrix takes seconds to trace.
         if not is_ours(environment):
             check_shapes(environment)
-        check_policy_shapes(policy, environment.spec, precision=self.precision)
+        check_policy_shapes(policy, environment.spec, precision=precision)
         rematerialized(policy, remat)  # raises if the policy has no such remat
         self.mesh = sizes.mesh_for(mesh)
         self.teaches = bool(getattr(self.loss, "needs_teacher", False))
@@ -199,70 +194,46 @@ class PPO(Algorithm[PPOState]):
         self.collect = collector_of(
             collector, sizes.num_steps, self.loss, environment.spec, self.mesh
         )
-        self.batches = sizes.minibatches
-        self.num_envs = sizes.num_envs
+        self.sizes = sizes
         self.target_kl = target_kl_of(target_kl)
-        self.grad_accum = sizes.grad_accum
-        self.remat = remat
-        self.offload = offload_optimizer
         self.critic_warmup = critic_warmup_of(critic_warmup, policy)
         self.initial_policy = policy
-        _ = self.step  # raises unless the devices can offload
+        memory = sizes.grad_accum, remat, offload_optimizer
+        self.step = GradientStep(optimizer, precision, self.mesh, *memory)
 
     def check(self, policy: ActorCritic) -> None:
-        """Traces a custom loss on a minibatch of shapes; see `Algorithm.check`.
-
-        Args:
-            policy: the policy to start from.
-
-        Raises:
-            TypeError: the loss returns something of the wrong type.
-            ValueError: it fails, or returns an array of the wrong shape or dtype.
-        """
+        """Traces a custom loss on a minibatch of shapes; see `Algorithm.check`."""
         if is_ours(self.loss):  # tests check it
             return
-        at_once = self.num_envs // (self.batches.num_minibatches * self.grad_accum)
-        check_losses(
-            self.loss,
-            policy,
-            self.environment.spec,
-            self.precision,
-            (self.collect.num_steps, at_once),
-        )
+        at_once = self.sizes.num_envs // (self.sizes.num_minibatches * self.sizes.grad_accum)
+        sizes = self.collect.num_steps, at_once
+        check_losses(self.loss, policy, self.environment.spec, self.precision, sizes)
 
     def eager(self) -> "PPO":
         """A copy for `jax.disable_jit()`; see `Algorithm.eager`. Its collector is not sharded."""
         collect = self.collect
         if isinstance(collect, ShardedCollector):
             collect = collect.collect  # `shard_map` compiles what it maps
-        copy: PPO = eqx.tree_at(
+        return eqx.tree_at(
             lambda ppo: (ppo.environment, ppo.collect),
             self,
             (CompiledEnvironment(self.environment), collect),
         )
-        return copy
 
     @property
-    def step(self) -> GradientStep:
-        """The gradient step."""
-        return GradientStep(
-            self.optimizer, self.precision, self.mesh, self.grad_accum, self.remat, self.offload
-        )
+    def precision(self) -> PrecisionPolicy:
+        """The dtypes in which the network computes."""
+        return self.step.precision
 
     @property
     def steps_per_update(self) -> int:
         """Environment steps of one rollout, over all environments."""
-        return self.num_envs * self.collect.num_steps
-
-    @property
-    def resettable(self) -> tuple[str, ...]:
-        """The environments: a resume starts new games if their number or sizes change."""
-        return ("actors",)
+        return self.sizes.num_envs * self.collect.num_steps
 
     def init(self, key: Key[Array, ""], policy: ActorCritic) -> PPOState:
         """The state before the first update."""
         actors_key, learner_key = jax.random.split(key)
-        keys = env_keys(actors_key, self.num_envs)
+        keys = env_keys(actors_key, self.sizes.num_envs)
         return PPOState(
             learner=self.step.init(policy, self.value_scale),
             actors=self.collect.start(policy, self.environment, keys),
@@ -272,17 +243,9 @@ class PPO(Algorithm[PPOState]):
             teacher=policy if self.teaches else None,
         )
 
-    def policy(self, state: PPOState) -> ActorCritic:
-        """The network that acts and learns."""
-        return state.learner.policy
-
-    def value_scale_of(self, state: PPOState) -> ValueScale:
-        """The scale of the learner."""
-        return state.learner.value_scale
-
     def shardings(self, state: PPOState) -> PyTree[NamedSharding]:
         """Shards the learner along `fsdp`, the environments along `data`."""
-        return state_shardings(self.mesh, state, networks=("teacher",), offload=self.offload)
+        return state_shardings(self.mesh, state, networks=("teacher",), offload=self.step.offload)
 
     def metrics(self, report: UpdateReport, dispatch: Dispatch) -> Metrics:
         """Means of the losses over the minibatches, and of the episodes that ended."""
@@ -301,7 +264,8 @@ class PPO(Algorithm[PPOState]):
 
         targets = estimate(rollout, learner.value_scale)
         scale = learner.value_scale.update(targets.value_target)
-        first = state.update.astype(jnp.uint32) * jnp.uint32(self.batches.count)
+        batches = self.sizes.minibatches
+        first = state.update.astype(jnp.uint32) * jnp.uint32(batches.count)
         advice = None
         if state.teacher is not None:
             advice = teacher_log_probs(
@@ -309,32 +273,21 @@ class PPO(Algorithm[PPOState]):
             )
         batch = Batch.of(rollout, targets, scale, number=first, teacher_log_probs=advice)
 
-        num_steps, num_envs = rollout.reward.shape
-        order = self.batches(num_envs, key=jax.random.fold_in(state.key, state.update))
+        order = batches(self.sizes.num_envs, key=jax.random.fold_in(state.key, state.update))
         rate = self.learning_rate(now)
         critic_only = now < float(self.critic_warmup) if self.critic_warmup else None
         learner = eqx.tree_at(lambda x: x.value_scale, learner, scale)
         now_learning = eqx.tree_at(lambda ppo: ppo.loss, self, loss)
         learner, steps = now_learning.learn(learner, batch, order, rate, critic_only=critic_only)
 
-        after = PPOState(
-            learner=learner,
-            actors=actors,
-            key=state.key,
-            update=state.update + 1,
-            env_steps=state.env_steps.add(num_steps * num_envs),
-            teacher=state.teacher,
-        )
-        return after, UpdateReport(
-            episodes=rollout.episodes,
-            steps=steps,
-            means={
-                "explained_variance": targets.explained_variance(),
-                "learning_rate": rate,
-                **self.precision.report(learner.scaling),
-                **scheduled_at((self.loss, self.estimate), now),
-            },
-        )
+        means = {
+            "explained_variance": targets.explained_variance(),
+            "learning_rate": rate,
+            **self.precision.report(learner.scaling),
+            **scheduled_at((self.loss, self.estimate), now),
+        }
+        report = UpdateReport(rollout.episodes, steps, means)
+        return self.advance(state, learner, actors), report
 
     def learning_only(self, state: PPOState) -> "PPO":
         """A copy that learns from a rollout of zeros.
@@ -345,13 +298,12 @@ class PPO(Algorithm[PPOState]):
         replayed = empty_rollout(
             self.collect, state.learner.policy, self.environment, state.actors, self.mesh
         )
-        copy: PPO = eqx.tree_at(lambda ppo: ppo.collect, self, replayed)
-        return copy
+        return eqx.tree_at(lambda ppo: ppo.collect, self, replayed)
 
     def working_bytes(self, state: PPOState) -> int:
         """Bytes of observations and masks of a rollout on one device."""
         spec = self.environment.spec
-        games = math.ceil(self.num_envs / self.mesh.size)
+        games = math.ceil(self.sizes.num_envs / self.mesh.size)
         return games * self.collect.num_steps * (bytes_of(spec.observation) + spec.num_actions)
 
     def learn(
@@ -363,16 +315,11 @@ class PPO(Algorithm[PPOState]):
         *,
         critic_only: Bool[Array, ""] | None = None,
     ) -> tuple[Learner, StepReport]:
-        """Descends the loss on one minibatch after another.
+        """Descends the loss on one minibatch after another, on the environments in `order`.
 
-        Args:
-            learner: to improve.
-            batch: of the whole rollout; its number is that of the first minibatch.
-            order: the environments of each minibatch.
-            rate: factor on the optimizer's changes.
-            critic_only: whether only the value head learns; `None`: everything does.
+        The number of the batch, a whole rollout, is that of the first minibatch. `critic_only` is
+        whether only the value head learns; `None`: everything does.
         """
-        step = self.step
 
         def descend(
             carry: tuple[Learner, Bool[Array, ""]],
@@ -381,14 +328,14 @@ class PPO(Algorithm[PPOState]):
             learner, active = carry
             environments, number = inputs
             minibatch = replace(batch.select_from_blocks(environments), number=number)
-            gradient, losses, _ = step.gradient(learner, self.loss, minibatch)
+            grads, losses, _ = self.step.gradient(learner, self.loss, minibatch)
             include = active
             if self.target_kl is not None:
                 # NaN does not end the update: the step is skipped and counted.
                 active = active & ~(losses.divergence > self.target_kl)
-            learner, report = step.apply(
+            learner, report = self.step.apply(
                 learner,
-                gradient,
+                grads,
                 losses,
                 rate,
                 active=active,

@@ -14,10 +14,7 @@ from hackmatrix_rl.training.sharding import BY_STEP_AND_ENVIRONMENT, REPLICATED
 
 
 def check_teacher(policy: ActorCritic) -> None:
-    """Raises a ValueError if a network cannot be a teacher.
-
-    A rollout keeps the memory of the policy that acts, which is not the teacher's.
-    """
+    """Raises a ValueError if a network has memory: a rollout keeps the acting policy's."""
     if jax.tree.leaves(jax.eval_shape(policy.initial_carry)):
         raise ValueError(
             f"the KL to a teacher needs a network without memory; {type(policy).__name__} has one"
@@ -31,12 +28,6 @@ def teacher_log_probs(
 
     Each device asks the teacher about its own environments, one step after another: that takes
     no more memory than acting does.
-
-    Args:
-        teacher: a policy without memory.
-        rollout: the positions.
-        precision: the dtypes in which the teacher computes.
-        mesh: the devices that share the environments.
     """
     arrays, code = eqx.partition(precision.cast_to_compute(teacher), eqx.is_array)
 
@@ -45,23 +36,17 @@ def teacher_log_probs(
     ) -> Float32[Array, "num_steps some num_actions"]:
         policy = eqx.combine(arrays, code)
 
-        def one(
-            step: tuple[PyTree[Array], Bool[Array, "some num_actions"]],
-        ) -> Float32[Array, "some num_actions"]:
+        def one(step: tuple[Any, Any]) -> Float32[Array, "some num_actions"]:
             observation, mask = step
             logits, _, _ = jax.vmap(lambda seen: policy(seen, policy.initial_carry()))(observation)
             return MaskedCategorical(logits, mask).log_probs
 
-        log_probs: Float32[Array, "num_steps some num_actions"] = jax.lax.map(
-            one, (observations, masks)
-        )
-        return log_probs
+        return jax.lax.map(one, (observations, masks))
 
-    asked: Float32[Array, "num_steps num_envs num_actions"] = jax.shard_map(
+    return jax.shard_map(
         on_one,
         mesh=mesh,
         in_specs=(REPLICATED, BY_STEP_AND_ENVIRONMENT, BY_STEP_AND_ENVIRONMENT),
         out_specs=BY_STEP_AND_ENVIRONMENT,
         check_vma=False,  # the specs say what varies over devices
     )(arrays, rollout.observation, rollout.mask)
-    return asked

@@ -1,7 +1,6 @@
 """Q-learning on rollouts, without a replay buffer and without a target network."""
 
 from hackmatrix_rl.algorithms.pqn._config import PQNConfig
-from hackmatrix_rl.algorithms.pqn._loss import QLoss
-from hackmatrix_rl.algorithms.pqn._pqn import PQN, PQNState
+from hackmatrix_rl.algorithms.pqn._pqn import PQN
 
-__all__ = ["PQN", "PQNConfig", "PQNState", "QLoss"]
+__all__ = ["PQN", "PQNConfig"]

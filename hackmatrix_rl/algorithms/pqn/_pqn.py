@@ -14,6 +14,7 @@ from hackmatrix_rl.agent import (
     Constant,
     EpsilonGreedyChoice,
     Linear,
+    QLosses,
     Rollout,
     RolloutCollector,
     RunningScale,
@@ -24,22 +25,20 @@ from hackmatrix_rl.agent import (
     check_policy_shapes,
     ends_of,
     precision_of,
+    value_of,
 )
-from hackmatrix_rl.agent.networks import ActorCritic
+from hackmatrix_rl.agent.networks import ActorCritic, Evaluator, evaluator_of
 from hackmatrix_rl.agent.precision import FLOAT32, PrecisionPolicy
-from hackmatrix_rl.algorithms.pqn._loss import QLoss
 from hackmatrix_rl.env import Environment, check_is_environment, check_shapes, env_keys
 from hackmatrix_rl.errors import finite, instance, is_ours
 from hackmatrix_rl.training import (
-    Algorithm,
-    AlgorithmState,
     Counter,
-    Dispatch,
     GradientStep,
     Learner,
-    Metrics,
+    LearnerAlgorithm,
     RolloutSizes,
     StepReport,
+    TrainState,
     UpdateReport,
     optimizer_of,
     scan_and_sum,
@@ -47,21 +46,41 @@ from hackmatrix_rl.training import (
 )
 from hackmatrix_rl.training.sharding import ShardedCollector
 
+
+class QLoss(eqx.Module):
+    """Half the mean squared error of the Q-values of the actions taken.
+
+    The targets are `Batch.value_target`. They are data: no gradient flows through them. `scale` has
+    the units of Q-values, for the metrics.
+    """
+
+    scale: ValueScale
+
+    def prepare(self, batch: Batch) -> "tuple[QLoss, Batch]":
+        """The same loss and batch: the mean over equal parts is the loss of the whole."""
+        return self, batch
+
+    def __call__(
+        self, policy: Evaluator | ActorCritic, batch: Batch
+    ) -> tuple[Float32[Array, ""], QLosses]:
+        """The loss of a network on a batch, and its metrics."""
+        seen = batch.observation, batch.initial_carry, batch.done
+        q_value = value_of(evaluator_of(policy).unroll(*seen)[0], batch.action)
+        error = batch.value_target - q_value
+        loss = 0.5 * jnp.mean(error**2)
+        return loss, QLosses(
+            q_loss=loss,
+            td_error=jnp.mean(jnp.abs(error)),
+            q_value=jnp.mean(self.scale.denormalize(q_value)),
+            q_target=jnp.mean(self.scale.denormalize(batch.value_target)),
+        )
+
+
 EPSILON = Linear(1.0, 0.05, over=100_000)
 """The probability of a random action by default."""
 
 
-class PQNState(AlgorithmState):
-    """Everything that PQN continues from; the fields are those of `PPOState`."""
-
-    learner: Learner
-    actors: CollectorState
-    key: Key[Array, ""]
-    update: Int32[Array, ""]
-    env_steps: Counter
-
-
-class PQN(Algorithm[PQNState]):
+class PQN(LearnerAlgorithm[TrainState]):
     """Q-learning on rollouts of many environments, without a replay buffer or a target network.
 
     An update collects a rollout by epsilon-greedy actions, computes the lambda-returns of its
@@ -78,18 +97,6 @@ class PQN(Algorithm[PQNState]):
 
     Source: Gallici et al. 2024, "Simplifying deep temporal difference learning". The paper uses
     `optax.radam` and `IdentityScale`, and minibatches of single steps.
-
-    Attributes:
-        environment: to act in.
-        collect: plays the rollouts.
-        epsilon: the probability of a random action.
-        estimate: computes the returns.
-        step: the gradient step.
-        learning_rate: factor on the optimizer's changes.
-        value_scale: the units of Q-values before the first update.
-        sizes: of an update.
-        mesh: the devices that share the environments.
-        initial_policy: the network to start from.
     """
 
     environment: Environment
@@ -129,25 +136,11 @@ class PQN(Algorithm[PQNState]):
             policy = hm.ResidualActorCritic(environment.spec, key=key)
             trainer = hm.Trainer(hm.PQN(environment, policy, learning_rate=5e-4))
 
-        Args:
-            environment: the environment to train in.
-            policy: the network to start from, with or without memory; see the class.
-            gamma: discount of a step, in [0, 1].
-            q_lambda: weight between one-step targets (0) and whole returns (1).
-            epsilon: probability of a random action, in [0, 1]. The default falls linearly from 1
-                to 0.05 over the first 100,000 environment steps.
-            value_scale: units in which the network learns Q-values; by default `RunningScale()`.
-            num_envs: number of environments.
-            num_steps: steps of each environment in an update.
-            num_minibatches: number of minibatches in an epoch; must divide `num_envs`.
-            update_epochs: number of epochs over a rollout.
-            grad_accum: see `PPO`.
-            remat: see `PPO`.
-            offload_optimizer: see `PPO`.
-            optimizer: see `PPO`.
-            learning_rate: see `PPO`.
-            precision: the dtype in which the network computes: a policy, or its name (`bf16`).
-            mesh: see `PPO`.
+        `gamma` is the discount of a step. `q_lambda` weighs between one-step targets (0) and whole
+        returns (1). `epsilon` is the probability of a random action; by default it falls linearly
+        from 1 to 0.05 over the first 100,000 environment steps. `value_scale` has the units in
+        which the network learns Q-values; by default it is `RunningScale()`. The other arguments
+        are those of `PPO`.
 
         Raises:
             TypeError: an argument has the wrong type.
@@ -184,20 +177,15 @@ class PQN(Algorithm[PQNState]):
         return self.sizes.num_envs * self.sizes.num_steps
 
     @property
-    def resettable(self) -> tuple[str, ...]:
-        """The environments: fresh episodes begin where their number or sizes change."""
-        return ("actors",)
-
-    @property
     def greedy(self) -> bool:
         """True: the likeliest action is the one of the largest Q-value."""
         return True
 
-    def init(self, key: Key[Array, ""], policy: ActorCritic) -> PQNState:
+    def init(self, key: Key[Array, ""], policy: ActorCritic) -> TrainState:
         """The state before the first update."""
         actors_key, learner_key = jax.random.split(key)
         keys = env_keys(actors_key, self.sizes.num_envs)
-        return PQNState(
+        return TrainState(
             learner=self.step.init(policy, self.value_scale),
             actors=self.collect.start(policy, self.environment, keys),
             key=learner_key,
@@ -205,22 +193,14 @@ class PQN(Algorithm[PQNState]):
             env_steps=Counter.of(0),
         )
 
-    def policy(self, state: PQNState) -> ActorCritic:
-        """The network."""
-        return state.learner.policy
-
-    def value_scale_of(self, state: PQNState) -> None:
+    def value_scale_of(self, state: TrainState) -> None:
         """`None`: the network's value is not trained."""
 
-    def shardings(self, state: PQNState) -> PyTree[NamedSharding]:
+    def shardings(self, state: TrainState) -> PyTree[NamedSharding]:
         """The learner is cut along `fsdp`, the environments along `data`."""
         return state_shardings(self.mesh, state, offload=self.step.offload)
 
-    def metrics(self, report: UpdateReport, dispatch: Dispatch) -> Metrics:
-        """Means over the updates, and over the episodes that ended."""
-        return report.metrics(dispatch, batch=self.steps_per_update)
-
-    def __call__(self, state: PQNState) -> tuple[PQNState, UpdateReport]:
+    def __call__(self, state: TrainState) -> tuple[TrainState, UpdateReport]:
         """The state after one update, and what happened in it."""
         rollout, targets, actors = self.play(state)
         now = state.env_steps.as_float()
@@ -229,24 +209,23 @@ class PQN(Algorithm[PQNState]):
         learner = eqx.tree_at(lambda x: x.value_scale, state.learner, scale)
         key = jax.random.fold_in(state.key, state.update)
         order = self.sizes.minibatches(self.sizes.num_envs, key=key)
-        rate, batch = means["learning_rate"], Batch.of(rollout, targets, scale)
-        learner, learned = self._learn(learner, batch, order, rate)
-        after = PQNState(
-            learner=learner,
-            actors=actors,
-            key=state.key,
-            update=state.update + 1,
-            env_steps=state.env_steps.add(self.steps_per_update),
-        )
+        loss, batch = QLoss(scale), Batch.of(rollout, targets, scale)
+        rate, always = means["learning_rate"], jnp.array(True)
+
+        def descend(
+            learner: Learner, environments: Int32[Array, " environments"]
+        ) -> tuple[Learner, StepReport]:
+            minibatch = batch.select_from_blocks(environments)
+            gradient, metrics, _ = self.step.gradient(learner, loss, minibatch)
+            return self.step.apply(learner, gradient, metrics, rate, active=always)
+
+        learner, learned = scan_and_sum(descend, learner, order)
         means |= self.step.precision.report(learner.scaling)
-        return after, UpdateReport(rollout.episodes, learned, means)
+        report = UpdateReport(rollout.episodes, learned, means)
+        return self.advance(state, learner, actors), report
 
-    def play(self, state: PQNState) -> tuple[Rollout, Targets, CollectorState]:
-        """A rollout by epsilon-greedy actions, its lambda-returns, and the environments after it.
-
-        Args:
-            state: before the update.
-        """
+    def play(self, state: TrainState) -> tuple[Rollout, Targets, CollectorState]:
+        """A rollout by epsilon-greedy actions, its lambda-returns, and the state after it."""
         now = state.env_steps.as_float()
         rollout, actors, _, _ = self.collect.collect_with(
             EpsilonGreedyChoice(self.epsilon(now)),
@@ -257,22 +236,3 @@ class PQN(Algorithm[PQNState]):
             precision=self.step.precision,
         )
         return rollout, at(self.estimate, now)(rollout, state.learner.value_scale), actors
-
-    def _learn(
-        self,
-        learner: Learner,
-        batch: Batch,
-        order: Int32[Array, "minibatches environments"],
-        rate: Float32[Array, ""],
-    ) -> tuple[Learner, StepReport]:
-        """Takes a gradient step on each minibatch: on these environments of a rollout."""
-        loss, always = QLoss(learner.value_scale), jnp.array(True)
-
-        def descend(
-            learner: Learner, environments: Int32[Array, " environments"]
-        ) -> tuple[Learner, StepReport]:
-            minibatch = batch.select_from_blocks(environments)
-            gradient, metrics, _ = self.step.gradient(learner, loss, minibatch)
-            return self.step.apply(learner, gradient, metrics, rate, active=always)
-
-        return scan_and_sum(descend, learner, order)

@@ -24,13 +24,9 @@ class EpsilonGreedy(eqx.Module):
 
     Source: Horgan et al. 2018, "Distributed prioritized experience replay".
 
-    Attributes:
-        epsilon: the largest probability, from 0 to 1.
-        spread: 0 or more; 0 makes all environments alike.
-
     Raises:
         TypeError: one of them is no number.
-        ValueError: a number is out of range.
+        ValueError: `epsilon` is not from 0 to 1, or `spread` is negative.
     """
 
     epsilon: float = eqx.field(static=True, default=0.4)
@@ -57,24 +53,12 @@ class EpsilonGreedy(eqx.Module):
         *,
         key: Key[Array, ""],
     ) -> Int32[Array, ""]:
-        """An action.
-
-        Args:
-            values: of all actions.
-            mask: the legal ones.
-            epsilon: probability of a random one.
-            key: decides.
-        """
+        """A random legal action with probability `epsilon`, else one of the largest value."""
         return epsilon_greedy(MaskedCategorical(values, mask), epsilon, key=key)
 
 
 class LastPosition(eqx.Module):
-    """The position that an action led to, before any reset.
-
-    Attributes:
-        observation: what is seen there.
-        mask: the legal actions there.
-    """
+    """The observation and the legal actions to which an action led, before any reset."""
 
     observation: PyTree[Array]
     mask: Bool[Array, "*axes num_actions"]
@@ -83,15 +67,9 @@ class LastPosition(eqx.Module):
 class Steps(eqx.Module):
     """Transitions of some steps in some environments.
 
-    Attributes:
-        observation: what was seen; each leaf has the axes of the other fields, then its own.
-        mask: the legal actions.
-        action: the one that was taken.
-        reward: of the action.
-        terminated: the environment's rules ended the episode with this action.
-        truncated: a limit cut the episode after this action.
-        last: the position that the action led to; `None` in an environment that never truncates,
-            where the next step shows it or nothing follows.
+    `observation` has the axes of the other fields, then its own. `last` is the position that the
+    action led to; `None` in an environment that never truncates, where the next step shows it or
+    nothing follows.
     """
 
     observation: PyTree[Array]
@@ -111,11 +89,8 @@ class Steps(eqx.Module):
 class NewSteps(eqx.Module):
     """The results of the steps of an update.
 
-    Attributes:
-        memory: the network's memory before the first of them.
-        collector: the environments after the last one, and the memory then.
-        steps: as `play_steps` returns them.
-        episodes: sums over the episodes that ended.
+    `memory` is the network's before the first of them, `collector` has the environments after the
+    last one, `steps` is as `play_steps` returns it, and `episodes` sums over those that ended.
     """
 
     memory: PyTree[Array]
@@ -134,16 +109,7 @@ def play_steps(
     *,
     dueling: bool,
 ) -> tuple[CollectorState, Steps, EpisodeSums]:
-    """Takes some steps in each environment.
-
-    Args:
-        policy: the network, in the dtype in which it computes.
-        environment: the environments.
-        actors: their state.
-        explore: chooses the actions.
-        epsilons: its probability in each environment.
-        count: number of steps.
-        dueling: see `q_values`.
+    """Takes `count` steps in each environment, with the network in the dtype in which it computes.
 
     Returns:
         The state after the steps; the steps, each leaf `[num_envs, count, ...]`; and sums over

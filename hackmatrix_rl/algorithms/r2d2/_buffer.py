@@ -1,29 +1,159 @@
-"""The newest steps of each environment, in a ring on the device."""
+"""The newest steps of each environment, in a ring on the device, and how they are sampled."""
 
-from typing import Any
+from abc import abstractmethod
+from typing import Any, final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
 
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.algorithms.r2d2._acting import LastPosition, Steps
-from hackmatrix_rl.algorithms.r2d2._sampling import Sampling
 from hackmatrix_rl.env import Environment
+from hackmatrix_rl.errors import number
+
+SMALLEST_PRIORITY = 1e-6
+"""Added to each priority: a sequence without an error is drawn again some day."""
+
+_TINY = float(np.finfo(np.float32).tiny)
+
+
+class Sampling(eqx.Module):
+    """Draws sequences from a block of environments."""
+
+    @property
+    def uses_priorities(self) -> bool:
+        """Whether the buffer keeps a priority for each sequence."""
+        return False
+
+    @abstractmethod
+    def draw(
+        self,
+        there: Bool[Array, "environments starts"],
+        priority: Float32[Array, "environments starts"] | None,
+        count: int,
+        *,
+        key: Key[Array, ""],
+    ) -> tuple[Int32[Array, " count"], Float32[Array, " count"]]:
+        """A random sample of sequences: `count` draws from all that are `there`.
+
+        Returns:
+            Numbers of the sequences, environment by environment, and the probability of each; they
+            mean nothing where there is no sequence.
+        """
+
+    def weight(
+        self, probability: Float32[Array, " sequences"], number: Float32[Array, ""]
+    ) -> Float32[Array, " sequences"]:
+        """The importance weight of each sampled sequence, up to a common factor; by default equal.
+
+        `probability` is that of each draw, `number` that of the sequences that there are.
+        """
+        return jnp.ones_like(probability)
+
+    def priority(
+        self, td_error: Float32[Array, "time sequences"]
+    ) -> Float32[Array, " sequences"] | None:
+        """The priorities of sequences with these errors; `None` unless `uses_priorities`."""
+        return None
+
+
+@final
+class Uniform(Sampling):
+    """Samples all sequences with equal probability."""
+
+    def draw(
+        self,
+        there: Bool[Array, "environments starts"],
+        priority: Float32[Array, "environments starts"] | None,
+        count: int,
+        *,
+        key: Key[Array, ""],
+    ) -> tuple[Int32[Array, " count"], Float32[Array, " count"]]:
+        """Sequences at random, all with the same probability."""
+        flat = there.ravel()
+        number = jnp.maximum(jnp.sum(flat, dtype=jnp.int32), 1)
+        which = jax.random.randint(key, (count,), 0, number)
+        # The place of the n-th sequence that is there.
+        found = jnp.searchsorted(jnp.cumsum(flat, dtype=jnp.int32), which, side="right")
+        place = jnp.minimum(found.astype(jnp.int32), flat.size - 1)
+        return place, jnp.full((count,), 1.0, jnp.float32) / number.astype(jnp.float32)
+
+
+@final
+class Prioritized(Sampling):
+    """Samples sequences with large errors more often, with importance weights.
+
+    Source: Schaul et al. 2016, "Prioritized experience replay"; Kapturowski et al. 2019,
+    "Recurrent experience replay in distributed reinforcement learning" (the priority of a
+    sequence, and the defaults).
+
+    Attributes:
+        exponent: 0 draws as `Uniform` does, 1 in proportion to the priorities.
+        correction: 0 counts every draw alike, 1 as if it were drawn by `Uniform`.
+        largest: weight of a sequence's largest error in its priority; the rest is its mean error.
+
+    Raises:
+        TypeError: one of them is no number.
+        ValueError: a number is not from 0 to 1.
+    """
+
+    exponent: float = eqx.field(static=True, default=0.9)
+    correction: float = eqx.field(static=True, default=0.6)
+    largest: float = eqx.field(static=True, default=0.9)
+
+    def __check_init__(self) -> None:
+        for name in ("exponent", "correction", "largest"):
+            if not 0 <= number(name, getattr(self, name)) <= 1:
+                raise ValueError(f"{name} must be from 0 to 1, not {getattr(self, name)}")
+
+    @property
+    def uses_priorities(self) -> bool:
+        """True: it samples by priority."""
+        return True
+
+    def draw(
+        self,
+        there: Bool[Array, "environments starts"],
+        priority: Float32[Array, "environments starts"] | None,
+        count: int,
+        *,
+        key: Key[Array, ""],
+    ) -> tuple[Int32[Array, " count"], Float32[Array, " count"]]:
+        """Sequences at random, in proportion to a power of their priorities."""
+        assert priority is not None
+        mass = jnp.where(there, priority**self.exponent, 0.0).ravel()
+        sums = jnp.cumsum(mass)
+        lots = jax.random.uniform(key, (count,)) * sums[-1]
+        found = jnp.searchsorted(sums, lots, side="right").astype(jnp.int32)
+        place = jnp.minimum(found, mass.size - 1)
+        return place, mass[place] / jnp.maximum(sums[-1], _TINY)
+
+    def weight(
+        self, probability: Float32[Array, " sequences"], number: Float32[Array, ""]
+    ) -> Float32[Array, " sequences"]:
+        """Importance weights: a negative power of the probability, 1 at that of `Uniform`."""
+        relative = jnp.maximum(probability * number, _TINY)
+        return relative**-self.correction
+
+    def priority(
+        self, td_error: Float32[Array, "time sequences"]
+    ) -> Float32[Array, " sequences"] | None:
+        """The largest error of each sequence and its mean error, weighted; a little above 0."""
+        errors = jnp.abs(td_error)
+        mean, largest = jnp.mean(errors, axis=0), jnp.max(errors, axis=0)
+        return self.largest * largest + (1 - self.largest) * mean + SMALLEST_PRIORITY
 
 
 class Sample(eqx.Module):
-    """Sequences to learn from.
+    """Sequences to learn from, `[sequences, window, ...]`.
 
-    Attributes:
-        steps: each leaf `[sequences, window, ...]`.
-        carry: the memory of the network that acted, before the first step; each leaf
-            `[sequences, ...]`.
-        environment: the number of each sequence's environment on its device.
-        start: where in the ring each begins, in updates.
-        weight: how much each counts in the loss, up to a common factor.
-        valid: 1, or 0 where nothing could be drawn.
+    `carry` is the memory of the network that acted, before the first step, `environment` the number
+    of each sequence's environment on its device, and `start` where in the ring it begins, in
+    updates. `weight` is how much each counts in the loss, up to a common factor, and `valid` is 1,
+    or 0 where nothing could be drawn.
     """
 
     steps: Steps
@@ -41,8 +171,7 @@ class Buffer(eqx.Module):
 
     Attributes:
         steps: each leaf `[num_envs, length, ...]`.
-        carry: the memory before the first step of each update; each leaf
-            `[num_envs, starts, ...]`.
+        carry: the memory before each update; each leaf `[num_envs, starts, ...]`.
         priority: of the sequence that begins there; `None` without priorities.
         slot: where the next step goes.
         filled: number of steps of each environment in the ring.
@@ -65,16 +194,7 @@ class Buffer(eqx.Module):
         train_freq: int,
         priorities: bool,
     ) -> "Buffer":
-        """A buffer without steps.
-
-        Args:
-            environment: what is played.
-            policy: the network, whose memory is kept.
-            num_envs: number of environments.
-            length: steps of each to keep; whole updates.
-            train_freq: steps of an update.
-            priorities: whether to keep priorities.
-        """
+        """A buffer without steps, for `length` steps of each environment: whole updates."""
         shape, starts = (num_envs, length), (num_envs, length // train_freq)
         spec = environment.spec
 
@@ -97,13 +217,9 @@ class Buffer(eqx.Module):
         return cls(steps, carry, priority, jnp.int32(0), jnp.int32(0))
 
     def write(self, steps: Steps, carry: PyTree[Array]) -> "Buffer":
-        """The buffer with the steps of an update in place of the oldest.
+        """The buffer with the steps of an update, `[num_envs, train_freq, ...]`, for the oldest.
 
         A new sequence has the largest priority of its environment, so that it is drawn soon.
-
-        Args:
-            steps: each leaf `[num_envs, train_freq, ...]`.
-            carry: the memory before the first of them; each leaf `[num_envs, ...]`.
         """
         length, count = self.steps.reward.shape[1], steps.reward.shape[1]
 
@@ -127,12 +243,7 @@ class Buffer(eqx.Module):
         )
 
     def valid_starts(self, starts: int, window: int) -> Bool[Array, " starts"]:
-        """Where in the ring a whole sequence begins; the same for all environments.
-
-        Args:
-            starts: number of places where one may begin.
-            window: steps of a sequence.
-        """
+        """Where in the ring a whole sequence begins; the same for all environments."""
         length = self.steps.reward.shape[1]
         train_freq = length // starts
         oldest = jnp.where(self.filled == length, self.slot, 0) // train_freq
@@ -148,17 +259,10 @@ class Buffer(eqx.Module):
         window: int,
         keys: Key[Array, " blocks"],
     ) -> Sample:
-        """Sequences at random.
+        """Sequences at random, `count` of each block.
 
-        The environments are cut into blocks of neighbours, one for each key, and each block gives
-        as many sequences. So what a block gives depends on nothing else.
-
-        Args:
-            sampling: decides which sequences.
-            count: number of sequences of each block.
-            starts: number of places in the ring where a sequence may begin.
-            window: steps of a sequence.
-            keys: one for each block.
+        The environments are cut into blocks of neighbours, one for each key. What a block gives
+        depends on nothing else.
         """
         num_envs, length = self.steps.reward.shape
         blocks = keys.shape[0]
@@ -190,13 +294,7 @@ class Buffer(eqx.Module):
 def with_priorities(
     priority: Float32[Array, "num_envs starts"], sample: Sample, new: Float32[Array, " sequences"]
 ) -> Float32[Array, "num_envs starts"]:
-    """The priorities with new ones for the valid sequences of a sample.
-
-    Args:
-        priority: of all sequences.
-        sample: some of them.
-        new: their priorities.
-    """
+    """The priorities with new ones for the valid sequences of a sample."""
     where = (sample.environment, sample.start)
     kept = jnp.where(sample.valid > 0, new, priority[where])
     # A sequence may be drawn twice. The largest of its numbers is the same in any order.

@@ -1,8 +1,7 @@
 """The settings of R2D2: its fields are its flags."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from types import MappingProxyType
+from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar, final, no_type_check
 
 from jax.sharding import Mesh
@@ -11,10 +10,10 @@ from hackmatrix_rl.agent import IdentityScale, ValueScale
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.agent.precision import PrecisionPolicy
 from hackmatrix_rl.algorithms.r2d2._acting import EpsilonGreedy
+from hackmatrix_rl.algorithms.r2d2._buffer import Prioritized, Uniform
+from hackmatrix_rl.algorithms.r2d2._learning import Sizes
+from hackmatrix_rl.algorithms.r2d2._q_values import SquareRootScale
 from hackmatrix_rl.algorithms.r2d2._r2d2 import R2D2
-from hackmatrix_rl.algorithms.r2d2._sampling import Prioritized, Uniform
-from hackmatrix_rl.algorithms.r2d2._sizes import Sizes
-from hackmatrix_rl.algorithms.r2d2._value_scale import SquareRootScale
 from hackmatrix_rl.config import ACCELERATOR, CPU, DEBUG, TrainConfig, option, without_width
 from hackmatrix_rl.errors import ArgumentError, ConfigError
 from hackmatrix_rl.training import adam
@@ -37,10 +36,7 @@ _UNITS = "its Q-values would mean something else"
 @no_type_check  # of beartype at run time: the class checks its own types, with clear messages
 @dataclass(frozen=True, kw_only=True)
 class R2D2Config(TrainConfig):
-    """The settings of a training by R2D2 on HackMatrix.
-
-    Each field is a flag and a key of a TOML file, and explains itself in its help text. `None`
-    switches a field off that may be `None` (`none` on the command line).
+    """The settings of a training by R2D2 on HackMatrix; see `PPOConfig`.
 
     Raises:
         ConfigError: if a value cannot work, before anything is compiled.
@@ -57,25 +53,23 @@ class R2D2Config(TrainConfig):
         ("q_value", "mean Q-value (reward)"),
         ("q_loss", "loss of the Q-values"),
     )
-    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
-        {
-            "cpu": {**CPU, **_REPLAYED},
-            "gpu": {**ACCELERATOR, **_REPLAYED, "device": "gpu"},
-            "tpu": {**ACCELERATOR, **_REPLAYED, "device": "tpu"},
-            "debug": {
-                **DEBUG,
-                "network": "gru",
-                "buffer_size": 1024,
-                "sequence_batch_size": 16,
-                "sequence_length": 4,
-                "learning_starts": 0,
-            },
-            # On whatever device there is.
-            "fast": {**_REPLAYED, "cpu_devices": 2, "sequence_batch_size": 64, "train_freq": 4},
-            "max": {**_REPLAYED, "cpu_devices": 2, "sequence_batch_size": 128, "train_freq": 8},
-            "quality": {**_REPLAYED, "cpu_devices": 2, "sequence_batch_size": 32, "train_freq": 1},
-        }
-    )
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "cpu": {**CPU, **_REPLAYED},
+        "gpu": {**ACCELERATOR, **_REPLAYED, "device": "gpu"},
+        "tpu": {**ACCELERATOR, **_REPLAYED, "device": "tpu"},
+        "debug": {
+            **DEBUG,
+            "network": "gru",
+            "buffer_size": 1024,
+            "sequence_batch_size": 16,
+            "sequence_length": 4,
+            "learning_starts": 0,
+        },
+        # On whatever device there is.
+        "fast": {**_REPLAYED, "cpu_devices": 2, "sequence_batch_size": 64, "train_freq": 4},
+        "max": {**_REPLAYED, "cpu_devices": 2, "sequence_batch_size": 128, "train_freq": 8},
+        "quality": {**_REPLAYED, "cpu_devices": 2, "sequence_batch_size": 32, "train_freq": 1},
+    }
 
     # Q-learning
     buffer_size: int = option(
@@ -179,24 +173,12 @@ class R2D2Config(TrainConfig):
 
     def sizes(self) -> Sizes:
         """The sizes of an update."""
-        return Sizes(
-            num_envs=self.num_envs,
-            train_freq=self.train_freq,
-            buffer_size=self.buffer_size,
-            sequence_length=self.sequence_length,
-            burn_in=self.burn_in,
-            n_step=self.n_step,
-            sequence_batch_size=self.sequence_batch_size,
-            train_steps=self.train_steps,
-            grad_accum=self.grad_accum,
-            learning_starts=self.learning_starts,
-            target_update=self.target_update,
-        )
+        return Sizes(**{each.name: getattr(self, each.name) for each in fields(Sizes)})
 
     @property
     def at_once(self) -> int:
         """Number of blocks of games; each gives as many sequences to a gradient step."""
-        return self.sizes().blocks
+        return self.sizes().in_blocks.number
 
     def initial_scale(self) -> ValueScale | None:
         """The initial value scale: the units of Q-values."""
@@ -223,28 +205,18 @@ class R2D2Config(TrainConfig):
             self.environment(),
             policy,
             gamma=self.gamma,
-            n_step=self.n_step,
             dueling=self.dueling,
             sampling=Prioritized() if self.prioritized else Uniform(),
             explore=EpsilonGreedy(self.epsilon),
             value_scale=value_scale,
-            num_envs=self.num_envs,
-            train_freq=self.train_freq,
-            buffer_size=self.buffer_size,
-            sequence_length=self.sequence_length,
-            burn_in=self.burn_in,
-            sequence_batch_size=self.sequence_batch_size,
-            train_steps=self.train_steps,
-            grad_accum=self.grad_accum,
             remat=self.remat,
             offload_optimizer=self.offload_optimizer,
-            learning_starts=self.learning_starts,
-            target_update=self.target_update,
             optimizer=adam(self.max_grad_norm),
             learning_rate=self.rate(),
             precision=precision,
             mesh=mesh,
             keep_buffer=self.keep_buffer,
+            **asdict(self.sizes()),
         )
 
     @property

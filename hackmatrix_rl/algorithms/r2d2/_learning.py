@@ -1,31 +1,196 @@
-"""The gradient steps of an update of Q-learning."""
+"""How R2D2 learns: the sizes of an update, the loss of sequences, and its gradient steps."""
 
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float32, Int32, Key
+from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
 
-from hackmatrix_rl.agent.networks import ActorCritic
-from hackmatrix_rl.algorithms.r2d2._buffer import Buffer, Sample, with_priorities
-from hackmatrix_rl.algorithms.r2d2._loss import SequenceLoss
-from hackmatrix_rl.algorithms.r2d2._sampling import Sampling
-from hackmatrix_rl.algorithms.r2d2._sizes import Sizes
-from hackmatrix_rl.training import GradientStep, Learner, StepReport, scan_and_sum
-from hackmatrix_rl.training.sharding import on_each_device
+from hackmatrix_rl.agent import QLosses, ValueScale, value_of
+from hackmatrix_rl.agent.networks import ActorCritic, Evaluator, evaluator_of
+from hackmatrix_rl.algorithms.r2d2._acting import Steps
+from hackmatrix_rl.algorithms.r2d2._buffer import Buffer, Sample, Sampling, with_priorities
+from hackmatrix_rl.algorithms.r2d2._q_values import double_q, memory_after, n_step_returns, unroll_q
+from hackmatrix_rl.errors import ArgumentError, whole
+from hackmatrix_rl.training import GradientStep, Learner, StepReport, mean_weights, scan_and_sum
+from hackmatrix_rl.training.sharding import Blocks, on_each_device
+
+FROM_ZERO = ("burn_in", "learning_starts")
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The sizes of an update, as `R2D2` describes them: whole numbers, 1 or more.
+
+    `burn_in` and `learning_starts` may be 0.
+
+    Raises:
+        TypeError: a size is no whole number.
+        ValueError: the sizes do not fit together.
+    """
+
+    num_envs: int
+    train_freq: int
+    buffer_size: int
+    sequence_length: int
+    burn_in: int
+    n_step: int
+    sequence_batch_size: int
+    train_steps: int
+    grad_accum: int
+    learning_starts: int
+    target_update: int
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            least = 0 if each.name in FROM_ZERO else 1
+            object.__setattr__(self, each.name, whole(each.name, getattr(self, each.name), least))
+        if self.length < self.window:
+            updates = -(-self.window // self.train_freq)
+            raise ArgumentError(
+                f"{{buffer_size}} keeps {self.length} steps of each of the {self.num_envs} "
+                f"environments (whole updates of {self.train_freq}), but a sequence takes "
+                f"{self.window}: {{burn_in}} + {{sequence_length}} + {{n_step}}; use "
+                f"{{buffer_size:={updates * self.train_freq * self.num_envs}}} or more, or a "
+                "shorter sequence",
+                buffer_size=self.buffer_size,
+                burn_in=self.burn_in,
+                sequence_length=self.sequence_length,
+                n_step=self.n_step,
+            )
+        if self.learning_starts > self.length * self.num_envs:
+            raise ArgumentError(
+                f"{{learning_starts}} is more than the {self.length * self.num_envs} steps that "
+                "the buffer keeps; use that many or less",
+                learning_starts=self.learning_starts,
+            )
+        self.in_blocks.check(environments="environments", samples="sequences")
+
+    @property
+    def in_blocks(self) -> Blocks:
+        """The blocks of environments from which a batch is sampled."""
+        return Blocks("num_envs", self.num_envs, "sequence_batch_size", self.sequence_batch_size)
+
+    @property
+    def length(self) -> int:
+        """Steps of each environment in the buffer: whole updates."""
+        return self.buffer_size // (self.num_envs * self.train_freq) * self.train_freq
+
+    @property
+    def starts(self) -> int:
+        """Number of valid starts of a sequence in an environment's ring."""
+        return self.length // self.train_freq
+
+    @property
+    def window(self) -> int:
+        """Steps that are read for a sequence."""
+        return self.burn_in + self.sequence_length + self.n_step
+
+
+class SequenceLoss(eqx.Module):
+    """Squared errors of Q-values over whole sequences, all of them at once.
+
+    Source: Kapturowski et al. 2019, "Recurrent experience replay in distributed reinforcement
+    learning".
+    """
+
+    sampling: Sampling
+    gamma: float = eqx.field(static=True)
+    n_step: int = eqx.field(static=True)
+    burn_in: int = eqx.field(static=True)
+    dueling: bool = eqx.field(static=True)
+
+    def prepare(self, sample: Sample) -> tuple["SequenceLoss", Sample]:
+        """Weights over the whole sample: the largest is 1, and the mean is over what is valid."""
+        weight = jnp.where(sample.valid > 0, sample.weight, 0.0)
+        largest = jnp.max(weight)
+        weight = weight / jnp.where(largest > 0, largest, 1.0)
+        return self, replace(sample, weight=weight, valid=mean_weights(sample.valid))
+
+    def __call__(
+        self,
+        policy: ActorCritic | Evaluator,
+        sample: Sample,
+        target: ActorCritic,
+        scale: ValueScale,
+    ) -> tuple[Float32[Array, ""], QLosses, Float32[Array, " sequences"] | None]:
+        """The weighted mean over the sequences, the metrics, and the new priority of each.
+
+        `sample` has sequences of `burn_in` steps, those to learn from, and `n_step` more. One that
+        is not valid adds nothing. `scale` has the units of the network and of the target network.
+        """
+        steps: Steps = jax.tree.map(lambda leaf: jnp.swapaxes(leaf, 0, 1), sample.steps)
+        error, value, wanted = self.errors(policy, target, scale, steps, sample.carry)
+        losses = QLosses(
+            q_loss=0.5 * jnp.mean(error**2, axis=0),
+            td_error=jnp.mean(jnp.abs(error), axis=0),
+            q_value=jnp.mean(scale.denormalize(value), axis=0),
+            q_target=jnp.mean(wanted, axis=0),
+        )
+        mean = jnp.mean(sample.valid * sample.weight * losses.q_loss)
+        means = jax.tree.map(lambda leaf: jnp.mean(sample.valid * leaf), losses)
+        return mean, means, self.sampling.priority(error)
+
+    def errors(
+        self,
+        policy: ActorCritic | Evaluator,
+        target: ActorCritic,
+        scale: ValueScale,
+        steps: Steps,
+        carry: PyTree[Array],
+    ) -> tuple[
+        Float32[Array, "time sequences"],
+        Float32[Array, "time sequences"],
+        Float32[Array, "time sequences"],
+    ]:
+        """The TD errors after burn-in, of steps `[window, sequences, ...]`.
+
+        Returns:
+            The errors and the Q-values of the actions that were taken, in units of the network;
+            and the targets, in units of reward.
+        """
+        before: Steps = jax.tree.map(lambda leaf: leaf[: self.burn_in], steps)
+        here: Steps = jax.tree.map(lambda leaf: leaf[self.burn_in :], steps)
+        last = None if here.last is None else here.last.observation
+
+        def look(network: ActorCritic | Evaluator) -> tuple[Array, Array | None]:
+            # Each network makes a memory of its own of the same steps.
+            evaluator = evaluator_of(network)
+            memory = memory_after(evaluator.policy, before.observation, carry, before.done)
+            return unroll_q(
+                evaluator.policy,
+                here.observation,
+                last,
+                memory,
+                here.done,
+                dueling=self.dueling,
+                recompute=getattr(evaluator, "recompute", False),
+            )
+
+        (online, online_last), (other, other_last) = look(policy), look(target)
+        last_value = None
+        if here.last is not None and online_last is not None and other_last is not None:
+            last_value = double_q(online_last, other_last, here.last.mask, scale)
+        wanted = jax.lax.stop_gradient(
+            n_step_returns(
+                here.reward,
+                here.terminated,
+                here.truncated,
+                double_q(online, other, here.mask, scale),
+                last_value,
+                gamma=self.gamma,
+                n_step=self.n_step,
+            )
+        )
+        learned = wanted.shape[0]
+        value = value_of(online[:learned], here.action[:learned])
+        return scale.normalize(wanted) - value, value, wanted
 
 
 class LearnerState(eqx.Module):
-    """What gradient steps change.
-
-    Attributes:
-        learner: the network and everything that changes with it.
-        target: the target network.
-        priority: of the sequences in the buffer; `None` without priorities.
-        gradient_steps: number of gradient steps taken.
-    """
+    """What gradient steps change; `priority` is `None` without priorities."""
 
     learner: Learner
     target: ActorCritic
@@ -34,13 +199,7 @@ class LearnerState(eqx.Module):
 
 
 class LearnFromSequences(eqx.Module):
-    """Takes gradient steps on sequences from the buffer, each device on its own environments'.
-
-    Attributes:
-        loss: what to descend.
-        step: the gradient step.
-        sizes: of an update.
-    """
+    """Takes gradient steps on sequences from the buffer, each device on its own environments'."""
 
     loss: SequenceLoss
     step: GradientStep
@@ -49,14 +208,7 @@ class LearnFromSequences(eqx.Module):
     def __call__(
         self, state: LearnerState, buffer: Buffer, rate: Float32[Array, ""], key: Key[Array, ""]
     ) -> tuple[LearnerState, StepReport]:
-        """The state after the gradient steps of an update, and what happened in them.
-
-        Args:
-            state: before them.
-            buffer: the steps of the environments.
-            rate: factor on the optimizer's changes.
-            key: decides what is drawn.
-        """
+        """The state after the gradient steps of an update, and what happened in them."""
         enough = buffer.filled * self.sizes.num_envs >= self.sizes.learning_starts
 
         def descend(state: LearnerState, number: Int32[Array, ""]) -> tuple[LearnerState, Any]:
@@ -89,15 +241,11 @@ class LearnFromSequences(eqx.Module):
 
         def on_one(sampling: Sampling, given: tuple[Buffer, Any]) -> Sample:
             buffer, keys = given
-            return buffer.draw(
-                sampling, sizes.of_each, starts=sizes.starts, window=sizes.window, keys=keys
-            )
+            where = {"starts": sizes.starts, "window": sizes.window}
+            return buffer.draw(sampling, sizes.in_blocks.of_each, keys=keys, **where)
 
-        keys = jax.random.split(key, sizes.blocks)
-        sample: Sample = on_each_device(
-            self.step.mesh, on_one, (self.loss.sampling,), (buffer, keys)
-        )
-        return sample
+        keys = jax.random.split(key, sizes.in_blocks.number)
+        return on_each_device(self.step.mesh, on_one, (self.loss.sampling,), (buffer, keys))
 
     def _priorities(
         self,
@@ -120,5 +268,4 @@ def sync_target(target: ActorCritic, policy: ActorCritic, due: Bool[Array, ""]) 
     arrays, code = eqx.partition(target, eqx.is_array)
     newest = eqx.filter(policy, eqx.is_array)
     chosen = jax.tree.map(lambda old, new: jnp.where(due, new, old), arrays, newest)
-    synced: ActorCritic = eqx.combine(chosen, code)
-    return synced
+    return eqx.combine(chosen, code)

@@ -15,8 +15,7 @@ from jax.sharding import Mesh
 
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.algorithms.r2d2._acting import NewSteps
-from hackmatrix_rl.algorithms.r2d2._r2d2 import R2D2
-from hackmatrix_rl.algorithms.r2d2._state import R2D2State
+from hackmatrix_rl.algorithms.r2d2._r2d2 import R2D2, R2D2State
 from hackmatrix_rl.errors import instance, whole
 from hackmatrix_rl.training import Dispatch, Metrics
 
@@ -39,17 +38,12 @@ def play_ahead(
     In `Trainer`, the device waits while such environments step. Here they step in a thread, for
     example those of `hm.from_gymnasium` or `hm.from_neurogym`, and the device learns from the steps
     before. Whatever takes longer, the result is the same: update `n` learns from steps that the
-    network after update `n - 1 - ahead` has played.
+    network after update `n - 1 - ahead` has played. Close the iterator, or use it up: then the
+    thread ends.
 
-    Close the iterator, or use it up: then the thread ends.
-
-    Args:
-        algorithm: on one device.
-        state: to continue from; `algorithm.init(key, policy)` at the start.
-        updates: number of updates, 1 or more.
-        ahead: updates to be ahead by, 0 or more; 0 plays and learns in turn, as `Trainer` does.
-        plays_on: the device that chooses the actions; without it, the CPU. An accelerator runs one
-            program after another, so one that waits for Python would hold up the learning.
+    The algorithm has one device. `plays_on` is the device that chooses the actions; by default the
+    CPU. An accelerator runs one program after another, so one that waits for Python would hold up
+    the learning.
 
     Yields:
         The state after each update, and its metrics. The next update overwrites the arrays of the
@@ -93,15 +87,7 @@ def _train(
 
 
 class _Player:
-    """The thread that plays.
-
-    Args:
-        algorithm: says how.
-        state: where the environments begin.
-        updates: number of updates to play for.
-        ahead: how many of them the network may be old.
-        plays_on: the device that chooses the actions.
-    """
+    """The thread that plays, with a network that may be `ahead` updates old."""
 
     def __init__(
         self,
@@ -112,7 +98,9 @@ class _Player:
         plays_on: jax.Device | None,
     ) -> None:
         (self._learns_on,) = algorithm.mesh.devices.flat
-        self._plays_on = _player_of(self._learns_on) if plays_on is None else plays_on
+        if plays_on is None and self._learns_on.platform == "cpu":
+            plays_on = self._learns_on
+        self._plays_on = jax.local_devices(backend="cpu")[0] if plays_on is None else plays_on
         axes = algorithm.mesh.axis_names
         mesh = Mesh(np.full([1] * len(axes), self._plays_on), axes)
         self._play = eqx.filter_jit(partial(algorithm.play, mesh=mesh))
@@ -162,22 +150,15 @@ class _Player:
         raise _EndedError
 
 
-def _player_of(learns_on: jax.Device) -> jax.Device:
-    """The device itself if it is a CPU, else this process's CPU."""
-    return learns_on if learns_on.platform == "cpu" else jax.local_devices(backend="cpu")[0]
-
-
 def _copied(tree: T) -> T:
     """The same arrays in memory of their own."""
-    copied: T = jax.tree.map(lambda leaf: jnp.copy(leaf) if eqx.is_array(leaf) else leaf, tree)
-    return copied
+    return jax.tree.map(lambda leaf: jnp.copy(leaf) if eqx.is_array(leaf) else leaf, tree)
 
 
 def _put(tree: T, device: jax.Device) -> T:
     """The same arrays on a device, without a copy if they are there."""
     arrays, rest = eqx.partition(tree, eqx.is_array)
-    put: T = eqx.combine(jax.device_put(arrays, device), rest)
-    return put
+    return eqx.combine(jax.device_put(arrays, device), rest)
 
 
 class _EndedError(Exception):

@@ -1,5 +1,6 @@
-"""Q-values of a network, over one step or over whole sequences."""
+"""Q-values: their units, their targets, and those of a network over sequences."""
 
+import math
 from typing import Any
 
 import equinox as eqx
@@ -7,12 +8,96 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, PyTree
 
+from hackmatrix_rl.agent import ValueScale, best_action, value_of
 from hackmatrix_rl.agent.networks import (
     ActorCritic,
     RecurrentActorCritic,
     reset_carry,
     unroll_steps,
 )
+from hackmatrix_rl.errors import number
+
+
+class SquareRootScale(ValueScale):
+    """Nearly a square root: `sign(x) (sqrt(|x| + 1) - 1) + epsilon x`.
+
+    Large returns change the network less, and nothing has to be known of their size. The linear
+    part, `epsilon`, keeps the inverse from growing fast.
+
+    Source: Pohlen et al. 2018, "Observe and look further: achieving consistent performance on
+    Atari".
+
+    Raises:
+        TypeError: `epsilon` is no number.
+        ValueError: `epsilon` is negative or not finite.
+    """
+
+    epsilon: float = eqx.field(static=True, default=1e-3)
+
+    def __check_init__(self) -> None:
+        number("epsilon", self.epsilon)
+        if not (self.epsilon >= 0 and math.isfinite(self.epsilon)):
+            raise ValueError(f"epsilon must be 0 or more, not {self.epsilon}")
+
+    def normalize(self, value: Float32[Array, "*shape"]) -> Float32[Array, "*shape"]:
+        """From units of reward to units of the network."""
+        root = jnp.sign(value) * (jnp.sqrt(jnp.abs(value) + 1.0) - 1.0)
+        return root + self.epsilon * value
+
+    def denormalize(self, value: Float32[Array, "*shape"]) -> Float32[Array, "*shape"]:
+        """From units of the network to units of reward."""
+        shifted = jnp.abs(value) + 1.0 + self.epsilon
+        # The usual form, (sqrt(1 + 4 epsilon shifted) - 1) / (2 epsilon), loses most digits in
+        # float32: its difference is of two numbers that are nearly 1.
+        root = 2.0 * shifted / (jnp.sqrt(1.0 + 4.0 * self.epsilon * shifted) + 1.0)
+        return jnp.sign(value) * (root - 1.0) * (root + 1.0)
+
+    def update(self, targets: Float32[Array, "*shape"]) -> "SquareRootScale":
+        """The same scale: it has no statistics."""
+        return self
+
+
+def double_q(
+    online: Float32[Array, "time batch num_actions"],
+    target: Float32[Array, "time batch num_actions"],
+    mask: Bool[Array, "time batch num_actions"],
+    scale: ValueScale,
+) -> Float32[Array, "time batch"]:
+    """Double-Q values of positions, in units of reward.
+
+    The network that learns, `online`, chooses among the legal actions; `target` judges the choice.
+
+    Source: van Hasselt et al. 2016, "Deep reinforcement learning with double Q-learning".
+    """
+    return scale.denormalize(value_of(target, best_action(online, mask)))
+
+
+def n_step_returns(
+    reward: Float32[Array, "time batch"],
+    terminated: Bool[Array, "time batch"],
+    truncated: Bool[Array, "time batch"],
+    value: Float32[Array, "time batch"],
+    last_value: Float32[Array, "time batch"] | None,
+    *,
+    gamma: float,
+    n_step: int,
+) -> Float32[Array, "fewer batch"]:
+    """N-step returns: discounted rewards of `n_step` steps, and a bootstrap value.
+
+    Within an episode, the value is that of the position `n_step` later. Where a limit cuts the
+    episode before, it is `last_value`, of the position that the step led to (`None` if no episode
+    is truncated). Where the rules end it, nothing follows. Nothing comes from the next episode.
+
+    Returns:
+        The returns of all steps but the last `n_step`.
+    """
+    cut = jnp.zeros_like(value) if last_value is None else last_value
+    found = value
+    for _ in range(n_step):
+        some = found.shape[0] - 1
+        onwards = jnp.where(truncated[:some], cut[:some], found[1:])
+        found = reward[:some] + gamma * jnp.where(terminated[:some], 0.0, onwards)
+    return found
 
 
 def q_values(
@@ -20,12 +105,10 @@ def q_values(
 ) -> Float32[Array, "*axes num_actions"]:
     """Q-values from a network's logits and value, in units of the network.
 
-    Source: Wang et al. 2016, "Dueling network architectures for deep reinforcement learning".
+    The logits are the Q-values themselves. With `dueling` they are the advantages, up to a
+    constant, and the value is the mean of the Q-values over all actions.
 
-    Args:
-        logits: the Q-values themselves; with `dueling` the advantages, up to a constant.
-        value: with `dueling` the mean of the Q-values over all actions; else it is not read.
-        dueling: whether value and advantages are learned apart.
+    Source: Wang et al. 2016, "Dueling network architectures for deep reinforcement learning".
     """
     if not dueling:
         return logits
@@ -46,14 +129,9 @@ def unroll_q(
 ]:
     """Q-values of whole sequences, all of them at once.
 
-    Args:
-        policy: the network.
-        observation: each leaf `[time, batch, ...]`.
-        last: what was seen after each step, before any reset; `None` if nobody asks for it.
-        carry: the memory before the first step; each leaf `[batch, ...]`.
-        done: whether an episode ended with a step. The memory starts anew after it.
-        dueling: see `q_values`.
-        recompute: keep only the input of each step for the gradient.
+    `last` is what was seen after each step, before any reset; `None` if nobody asks for it. The
+    memory starts anew after a step that is `done`. `recompute` keeps only the input of each step
+    for the gradient.
 
     Returns:
         The Q-values of the observations, and those of `last`, each with the memory that belongs
@@ -82,14 +160,7 @@ def memory_after(
     carry: PyTree[Array],
     done: Bool[Array, "time batch"],
 ) -> PyTree[Array]:
-    """The memory after some steps; gradients do not go back through it.
-
-    Args:
-        policy: the network.
-        observation: each leaf `[time, batch, ...]`.
-        carry: the memory before the first step.
-        done: see `unroll_q`.
-    """
+    """The memory after some steps; gradients do not go back through it."""
     if not done.shape[0]:
         return carry
     initial = policy.initial_carry()

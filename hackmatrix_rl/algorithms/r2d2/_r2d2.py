@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import optax
 from jax.sharding import Mesh, NamedSharding
-from jaxtyping import Array, Key, PyTree
+from jaxtyping import Array, Int32, Key, PyTree
 
 from hackmatrix_rl.agent import (
     CollectorState,
@@ -23,22 +23,22 @@ from hackmatrix_rl.agent import (
 from hackmatrix_rl.agent.networks import ActorCritic, rematerialized
 from hackmatrix_rl.agent.precision import FLOAT32, PrecisionPolicy
 from hackmatrix_rl.algorithms.r2d2._acting import EpsilonGreedy, NewSteps, play_steps
-from hackmatrix_rl.algorithms.r2d2._buffer import Buffer
-from hackmatrix_rl.algorithms.r2d2._learning import LearnerState, LearnFromSequences
-from hackmatrix_rl.algorithms.r2d2._loss import SequenceLoss
-from hackmatrix_rl.algorithms.r2d2._sampling import Sampling, Uniform
-from hackmatrix_rl.algorithms.r2d2._sizes import Sizes
-from hackmatrix_rl.algorithms.r2d2._state import ActorsAndSteps, R2D2State
-from hackmatrix_rl.algorithms.r2d2._value_scale import SquareRootScale
+from hackmatrix_rl.algorithms.r2d2._buffer import Buffer, Sampling, Uniform
+from hackmatrix_rl.algorithms.r2d2._learning import (
+    LearnerState,
+    LearnFromSequences,
+    SequenceLoss,
+    Sizes,
+)
+from hackmatrix_rl.algorithms.r2d2._q_values import SquareRootScale
 from hackmatrix_rl.env import Environment, check_shapes, env_keys
 from hackmatrix_rl.errors import ArgumentError, instance, number, truth
 from hackmatrix_rl.system import available_memory, bytes_of, format_bytes
 from hackmatrix_rl.training import (
-    Algorithm,
     Counter,
-    Dispatch,
     GradientStep,
-    Metrics,
+    LearnerAlgorithm,
+    TrainState,
     UpdateReport,
     optimizer_of,
     state_shardings,
@@ -46,7 +46,22 @@ from hackmatrix_rl.training import (
 from hackmatrix_rl.training.sharding import BY_ENVIRONMENT, on_each_device, specs_of
 
 
-class R2D2(Algorithm[R2D2State]):
+class ActorsAndSteps(eqx.Module):
+    """The environments between two updates, and their newest steps."""
+
+    collector: CollectorState
+    buffer: Buffer
+
+
+class R2D2State(TrainState):
+    """The training state of R2D2; `target` is what the network was some gradient steps ago."""
+
+    actors: ActorsAndSteps
+    target: ActorCritic
+    gradient_steps: Int32[Array, ""]
+
+
+class R2D2(LearnerAlgorithm[R2D2State]):
     """Recurrent Q-learning with sequence replay.
 
     An update takes some steps in all environments, which explore each by its own epsilon. The
@@ -60,18 +75,6 @@ class R2D2(Algorithm[R2D2State]):
 
     Source: Kapturowski et al. 2019, "Recurrent experience replay in distributed reinforcement
     learning".
-
-    Attributes:
-        environment: to act in.
-        explore: chooses the actions.
-        learn: takes the gradient steps.
-        learning_rate: factor on their changes.
-        value_scale: the units of Q-values.
-        sizes: of an update.
-        mesh: the devices that share the environments.
-        keep_buffer: whether checkpoints hold the buffer. A run that is resumed without it fills it
-            again before it learns on, and does not end in the same bits.
-        initial_policy: the network to start from.
     """
 
     environment: Environment
@@ -119,35 +122,22 @@ class R2D2(Algorithm[R2D2State]):
             policy = hm.GRUActorCritic(environment.spec, key=key)
             trainer = hm.Trainer(hm.R2D2(environment, policy))
 
-        Args:
-            environment: see the class.
-            policy: the network to start from; one with memory.
-            gamma: discount of a step, from 0 to 1.
-            n_step: rewards in a target, before the target network's value.
-            dueling: whether value and advantages are learned apart.
-            sampling: which sequences are learned from; by default `Uniform()`, all alike.
-            explore: see the class; by default `EpsilonGreedy()`.
-            value_scale: see the class; by default `SquareRootScale()`, or `IdentityScale()`.
-            num_envs: number of environments.
-            train_freq: steps of each environment in an update.
-            buffer_size: steps to keep, over all environments; rounded down to whole updates.
-            sequence_length: steps of a sequence that are learned from.
-            burn_in: steps before them that only make the memory.
-            sequence_batch_size: sequences of a gradient step. It must divide `num_envs`, or be
-                divided by it.
-            train_steps: gradient steps of an update.
-            grad_accum: parts of a gradient step's sequences. They go through the network one after
-                another to save memory, and their gradients are added. It must divide the
-                sequences of each device.
-            remat: see `PPO`; `none` or `full`.
-            offload_optimizer: see `PPO`.
-            learning_starts: steps to play before the first gradient step, over all environments.
-            target_update: gradient steps after which the target network is renewed.
-            optimizer: see `PPO`.
-            learning_rate: see `PPO`.
-            precision: the dtype in which the network computes: a policy, or its name (`bf16`).
-            mesh: the devices to train on, as for `PPO`.
-            keep_buffer: see the class.
+        `gamma` is the discount of a step, and `n_step` the number of rewards in a target before the
+        target network's value. With `dueling`, value and advantages are learned apart. `sampling`
+        says which sequences are learned from, by default `Uniform()`; `explore` chooses the
+        actions, by default `EpsilonGreedy()`; `value_scale` is `SquareRootScale()` by default, or
+        `IdentityScale()`.
+
+        An update plays `train_freq` steps in each environment. The buffer keeps `buffer_size` steps
+        over all environments, rounded down to whole updates. Then come `train_steps` gradient
+        steps, each on `sequence_batch_size` sequences, which must divide `num_envs` or be divided
+        by it. The first `burn_in` steps of a sequence only make the memory, and `sequence_length`
+        are learned from. Learning begins after `learning_starts` steps over all environments. The
+        target network is renewed after each `target_update` gradient steps.
+
+        `grad_accum` must divide the sequences of each device. `remat` is `none` or `full`. Without
+        `keep_buffer`, checkpoints lack the buffer: a resumed run fills it again before it learns
+        on, and does not end in the same bits. The other arguments are those of `PPO`.
 
         Raises:
             TypeError: an argument has the wrong type.
@@ -247,10 +237,6 @@ class R2D2(Algorithm[R2D2State]):
             env_steps=Counter.of(0),
         )
 
-    def policy(self, state: R2D2State) -> ActorCritic:
-        """The network. Its likeliest action is the one of the largest Q-value."""
-        return state.learner.policy
-
     def value_scale_of(self, state: R2D2State) -> ValueScale | None:
         """The units of Q-values with `dueling`; `None` without it: the value is unused."""
         return state.learner.value_scale if self.learn.loss.dueling else None
@@ -260,21 +246,12 @@ class R2D2(Algorithm[R2D2State]):
         offload = self.learn.step.offload
         return state_shardings(self.mesh, state, networks=("target",), offload=offload)
 
-    def metrics(self, report: UpdateReport, dispatch: Dispatch) -> Metrics:
-        """Means over the episodes that ended, and of the losses."""
-        return report.metrics(dispatch, batch=self.steps_per_update)
-
     def __call__(self, state: R2D2State) -> tuple[R2D2State, UpdateReport]:
         """The state after one update, and its report."""
         return self.learn_from(state, self.play(state.learner.policy, state.actors.collector))
 
     def learn_from(self, state: R2D2State, new: NewSteps) -> tuple[R2D2State, UpdateReport]:
-        """Writes the steps of an update, and learns.
-
-        Args:
-            state: before the update. What its environments have come to is that of `new` then.
-            new: what `play` has played.
-        """
+        """Writes the steps of an update, as `play` returns them, and learns."""
         buffer = state.actors.buffer.write(new.steps, new.memory)
         rate = self.learning_rate(state.env_steps.as_float())
         learned, steps = self.learn(
@@ -283,33 +260,19 @@ class R2D2(Algorithm[R2D2State]):
             rate,
             jax.random.fold_in(state.key, state.update),
         )
-        after = R2D2State(
-            learner=learned.learner,
-            target=learned.target,
-            actors=ActorsAndSteps(new.collector, replace(buffer, priority=learned.priority)),
-            gradient_steps=learned.gradient_steps,
-            key=state.key,
-            update=state.update + 1,
-            env_steps=state.env_steps.add(self.steps_per_update),
-        )
-        return after, UpdateReport(
-            episodes=new.episodes,
-            steps=steps,
-            means={
-                "learning_rate": rate,
-                **self.learn.step.precision.report(learned.learner.scaling),
-            },
-        )
+        actors = ActorsAndSteps(new.collector, replace(buffer, priority=learned.priority))
+        own = {"target": learned.target, "gradient_steps": learned.gradient_steps}
+        scaling = self.learn.step.precision.report(learned.learner.scaling)
+        report = UpdateReport(new.episodes, steps, {"learning_rate": rate, **scaling})
+        return self.advance(state, learned.learner, actors, **own), report
 
     def play(
         self, policy: ActorCritic, collector: CollectorState, *, mesh: Mesh | None = None
     ) -> NewSteps:
         """Plays the steps of an update, each device in its own environments. See `play_steps`.
 
-        Args:
-            policy: the network.
-            collector: the environments, and the memory of the network in each.
-            mesh: the devices that play, which hold both; without it, those that learn.
+        `mesh` has the devices that play, which hold policy and environments; by default those that
+        learn.
         """
 
         def on_one(

@@ -1,6 +1,5 @@
 """The newest moves of each game, in a ring on the device."""
 
-from functools import partial
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -13,14 +12,10 @@ from hackmatrix_rl.env import EnvSpec, Symmetry
 
 
 class Sample(eqx.Module):
-    """Positions to learn from.
+    """Positions to learn from, each leaf `[positions, ...]`.
 
-    Attributes:
-        observation: each leaf `[positions, ...]`.
-        mask: the legal moves.
-        weights: the policy to learn.
-        value: the value to learn: how the game ended for the player to move.
-        valid: 1, or 0 where a game has no position yet whose end is known.
+    `weights` are the policy to learn, `value` is how the game ended for the player to move, and
+    `valid` is 1, or 0 where a game has no position yet whose end is known.
     """
 
     observation: PyTree[Array]
@@ -33,9 +28,8 @@ class Sample(eqx.Module):
 class Outcomes(NamedTuple):
     """How the games of a buffer ended, in the order of time.
 
-    Attributes:
-        value: the value to learn in each position.
-        known: number of the oldest positions of each game whose end is known.
+    `value` is to be learned in each position; `known` is the number of the oldest positions of each
+    game whose end is known.
     """
 
     value: Float32[Array, "games length"]
@@ -57,13 +51,7 @@ class Buffer(eqx.Module):
 
     @classmethod
     def empty(cls, spec: EnvSpec, *, games: int, length: int) -> "Buffer":
-        """A buffer without moves.
-
-        Args:
-            spec: of the game.
-            games: number of games.
-            length: moves of each game to keep.
-        """
+        """A buffer without moves."""
         shape = (games, length)
 
         def zeros(leaf: Any) -> Array:
@@ -79,11 +67,7 @@ class Buffer(eqx.Module):
         return cls(moves, jnp.int32(0), jnp.int32(0))
 
     def write(self, moves: Moves) -> "Buffer":
-        """The buffer with new moves in place of the oldest.
-
-        Args:
-            moves: each leaf `[games, count, ...]`; the count divides the length of the ring.
-        """
+        """The buffer with new moves, `[games, count, ...]`, in place of the oldest."""
         length, count = self.moves.reward.shape[1], moves.reward.shape[1]
 
         def put(ring: Array, new: Array) -> Array:
@@ -112,14 +96,8 @@ class Buffer(eqx.Module):
     ) -> Sample:
         """Positions at random whose end is known.
 
-        The games are cut into blocks of neighbours, one for each key, and each block gives one
-        game. So what a block gives depends on nothing else.
-
-        Args:
-            outcomes: of this buffer.
-            count: number of positions of each game that is drawn.
-            symmetry: changes each position; `None`: it stays as it is.
-            keys: one for each block.
+        The games are cut into blocks of neighbours, one for each key, and each block gives `count`
+        positions of one game. So what a block gives depends on nothing else.
         """
         games, length = self.moves.reward.shape
         size = games // keys.shape[0]
@@ -137,7 +115,12 @@ class Buffer(eqx.Module):
         moves: Moves = jax.tree.map(lambda leaf: leaf[game, place], self.moves)
         seen = (moves.observation, moves.mask, moves.weights)
         if symmetry is not None:
-            seen = jax.vmap(partial(_changed, symmetry))(*seen, change_keys)
+
+            def change(observation: PyTree[Array], mask: Array, weights: Array, key: Array) -> Any:
+                changed = symmetry(observation, key=key)
+                return changed.observation, changed.of_each(mask), changed.of_each(weights)
+
+            seen = jax.vmap(change)(*seen, change_keys)
         return Sample(
             *seen,
             value=outcomes.value[game, time],
@@ -149,28 +132,12 @@ class Buffer(eqx.Module):
         return jnp.where(self.filled == self.moves.reward.shape[1], self.slot, 0)
 
 
-def _changed(
-    symmetry: Symmetry,
-    observation: PyTree[Array],
-    mask: Bool[Array, " num_actions"],
-    weights: Float32[Array, " num_actions"],
-    key: Key[Array, ""],
-) -> tuple[PyTree[Array], Bool[Array, " num_actions"], Float32[Array, " num_actions"]]:
-    """A position in another view."""
-    changed = symmetry(observation, key=key)
-    return changed.observation, changed.of_each(mask), changed.of_each(weights)
-
-
 def outcomes_of(
     reward: Float32[Array, "games length"], ended: Bool[Array, "games length"]
 ) -> Outcomes:
-    """How games ended, from the rewards of their moves.
+    """How games ended, from the rewards of their moves, each for the player who made it.
 
     Back from the end of a game, the sign turns with each move, because the players move in turn.
-
-    Args:
-        reward: of each move, for the player who made it, in the order of time.
-        ended: whether the game ended with the move; the next move is then of another game.
     """
 
     def back(

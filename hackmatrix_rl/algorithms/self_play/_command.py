@@ -1,24 +1,27 @@
-"""`hackmatrix-rl selfplay`."""
+"""The command `hackmatrix-rl selfplay`, and the league at the end of its runs."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 import jax
+from jaxtyping import Array, Key
 from rich.console import Console
 from rich.table import Table
 
-from hackmatrix_rl.agent.networks import module_of
+from hackmatrix_rl.agent.networks import ActorCritic, module_of
 from hackmatrix_rl.algorithms.self_play._config import SelfPlayConfig
-from hackmatrix_rl.algorithms.self_play._final_league import (
-    play_league,
-    play_perfect,
-    standings_as_dict,
-)
-from hackmatrix_rl.algorithms.self_play._league import Standings
+from hackmatrix_rl.algorithms.self_play._league import JudgedMatch, Standings, judged_match, league
+from hackmatrix_rl.algorithms.self_play._league_folder import LeagueFolder
 from hackmatrix_rl.algorithms.self_play._load import load_self_play
-from hackmatrix_rl.algorithms.self_play._mistakes import JudgedMatch
+from hackmatrix_rl.algorithms.self_play._match import (
+    BoardPlayer,
+    PerfectPlayer,
+    RandomPlayer,
+    SearchPlayer,
+)
 from hackmatrix_rl.algorithms.self_play._show import show_game
 from hackmatrix_rl.cli import (
     GROUPS,
@@ -31,6 +34,7 @@ from hackmatrix_rl.cli import (
     run_options,
     run_task,
 )
+from hackmatrix_rl.clique import solve
 from hackmatrix_rl.config import config_class
 from hackmatrix_rl.env import CliqueGame
 from hackmatrix_rl.errors import ConfigError
@@ -44,6 +48,73 @@ from hackmatrix_rl.runs import (
     use_devices,
 )
 from hackmatrix_rl.system import ExitCode, describe_device, write_json
+
+RANDOM = "random"
+MOST_SOLVED = 6
+"""Vertices of the largest board whose every position is solved in seconds."""
+_LEAGUE_KEY, _PERFECT_KEY = 1, 2
+
+
+def play_league(
+    config: SelfPlayConfig,
+    folder: RunFolder,
+    policy: ActorCritic,
+    *,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Standings:
+    """Lets the networks that a run has kept play against each other and a random player.
+
+    Each plays with the search of the training, without noise. Games begin with two random moves,
+    so that not all of them are one game.
+    """
+    kept = LeagueFolder.of(folder.path, size=config.league_size, goal=config.num_games).read(policy)
+    newest = f"{config.num_games:,} games"
+    players: dict[str, BoardPlayer] = {
+        name: SearchPlayer(each, config.search()) for name, each in {**kept, newest: policy}.items()
+    }
+    players[RANDOM] = RandomPlayer()
+    game = CliqueGame(config.game())
+    return league(
+        players,
+        game,
+        games=config.league_games,
+        key=_key(config, _LEAGUE_KEY),
+        opening=_opening(game),
+        on_progress=on_progress,
+    )
+
+
+def play_perfect(config: SelfPlayConfig, policy: ActorCritic) -> JudgedMatch | None:
+    """Plays a network against the perfect player; `None` on a board that is too large to solve."""
+    if config.vertices > MOST_SOLVED:
+        return None
+    solution, game = solve(config.game()), CliqueGame(config.game())
+    return judged_match(
+        SearchPlayer(policy, config.search()),
+        PerfectPlayer(solution),
+        solution,
+        games=config.league_games,
+        key=_key(config, _PERFECT_KEY),
+        opening=_opening(game),
+    )
+
+
+def standings_as_dict(standings: Standings, games: int) -> dict[str, Any]:
+    """The ratings by player, as a run's summary holds them."""
+    episodes = games * (len(standings.ratings) - 1)
+    return {
+        name: {"episodes": episodes, "elo": {"mean": found.mean, "ci95": [found.low, found.high]}}
+        for name, found in standings.ratings.items()
+    }
+
+
+def _opening(game: CliqueGame) -> int:
+    """Random moves at the start of a game."""
+    return min(2, game.num_actions - 1)
+
+
+def _key(config: SelfPlayConfig, number: int) -> Key[Array, ""]:
+    return jax.random.fold_in(jax.random.key(config.seed), 2**31 + number)
 
 
 @click.command(cls=GroupedOptions)
@@ -141,11 +212,7 @@ def advice(config: SelfPlayConfig, folder: RunFolder, result: RunResult) -> list
 def summarize(
     config: SelfPlayConfig, folder: RunFolder, result: RunResult, console: Console
 ) -> ExitCode:
-    """Plays the league of the run, shows it and writes it down.
-
-    Returns:
-        How the run ended: `UNSAVED` if the summary could not be written.
-    """
+    """Plays the league of the run, shows it and writes it down; `UNSAVED` if that fails."""
     if not config.league_games:
         return result.exit_code
     with Working("playing the league") as work:

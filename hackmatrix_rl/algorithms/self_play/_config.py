@@ -2,20 +2,18 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
-from types import MappingProxyType
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, ClassVar, cast, final, no_type_check
 
 from jax.sharding import Mesh
 from jaxtyping import Array, Key
 
-from hackmatrix_rl.agent import Schedule, ValueScale
+from hackmatrix_rl.agent import ValueScale
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.agent.precision import PrecisionPolicy
-from hackmatrix_rl.algorithms.self_play._loss import SearchLoss
+from hackmatrix_rl.algorithms.self_play._learning import SearchLoss, Sizes
 from hackmatrix_rl.algorithms.self_play._search import Search
 from hackmatrix_rl.algorithms.self_play._self_play import SelfPlay
-from hackmatrix_rl.algorithms.self_play._sizes import Sizes
 from hackmatrix_rl.clique import FULL_BOARDS, CliqueConfig, FullBoard
 from hackmatrix_rl.config import (
     COUNTED,
@@ -41,7 +39,7 @@ from hackmatrix_rl.errors import ArgumentError, ConfigError
 from hackmatrix_rl.training import Algorithm, Hook, adam
 from hackmatrix_rl.training.sharding import Blocks
 
-SETTINGS: Mapping[str, str] = MappingProxyType({"clique_size": "k"})
+SETTINGS: Mapping[str, str] = {"clique_size": "k"}
 """Settings that have other names than the arguments in Python, by argument."""
 _BOARD = "what it learned is of that board"
 
@@ -50,10 +48,7 @@ _BOARD = "what it learned is of that board"
 @no_type_check  # of beartype at run time: the class checks its own types, with clear messages
 @dataclass(frozen=True, kw_only=True)
 class SelfPlayConfig(RunConfig):
-    """Everything that decides a run of self-play on the clique game.
-
-    Each field is a flag and a key of a TOML file, and explains itself in its help text. `None`
-    switches a field off that may be `None` (`none` on the command line).
+    """Everything that decides a run of self-play on the clique game; see `PPOConfig`.
 
     Raises:
         ConfigError: if a value cannot work, before anything is compiled.
@@ -62,35 +57,31 @@ class SelfPlayConfig(RunConfig):
     algorithm: ClassVar[str] = "self-play"
     command: ClassVar[str] = "selfplay"
     summary: ClassVar[str] = "the clique game, by a search"
-    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
-        {
-            "debug": {
-                "vertices": 4,
-                "opening": 1,
-                "width": 16,
-                "num_simulations": 4,
-                "game_batch_size": 8,
-                "moves_per_update": 4,
-                "training_batch_size": 16,
-                "train_steps": 2,
-                "buffer_size": 96,
-            }
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "debug": {
+            "vertices": 4,
+            "opening": 1,
+            "width": 16,
+            "num_simulations": 4,
+            "game_batch_size": 8,
+            "moves_per_update": 4,
+            "training_batch_size": 16,
+            "train_steps": 2,
+            "buffer_size": 96,
         }
-    )
+    }
     panels: ClassVar[tuple[tuple[str, str], ...]] = (
         ("first_wins", "share won by who begins"),
         ("length", "moves of a game"),
         ("policy_loss", "policy loss (nats)"),
         ("value_loss", "value loss"),
     )
-    synonyms: ClassVar[Mapping[str, str]] = MappingProxyType(
-        {
-            "--minibatch-size": "--training-batch-size",
-            "--num-envs": "--game-batch-size",
-            "--num-steps": "--moves-per-update",
-            "--total-timesteps": "--num-games",
-        }
-    )
+    synonyms: ClassVar[Mapping[str, str]] = {
+        "--minibatch-size": "--training-batch-size",
+        "--num-envs": "--game-batch-size",
+        "--num-steps": "--moves-per-update",
+        "--total-timesteps": "--num-games",
+    }
     loader: ClassVar[str] = "hm.load_self_play"
     memory: ClassVar[tuple[str, ...]] = ("game_batch_size", "num_simulations", "buffer_size")
 
@@ -277,19 +268,12 @@ class SelfPlayConfig(RunConfig):
 
     def sizes(self) -> Sizes:
         """The sizes of an update."""
-        return Sizes(
-            game_batch_size=self.game_batch_size,
-            moves_per_update=self.moves_per_update,
-            buffer_size=self.buffer_size,
-            training_batch_size=self.training_batch_size,
-            train_steps=self.train_steps,
-            grad_accum=self.grad_accum,
-        )
+        return Sizes(**{each.name: getattr(self, each.name) for each in fields(Sizes)})
 
     @property
     def at_once(self) -> int:
         """Number of blocks of games; each gives as many positions to a gradient step."""
-        return self.sizes().blocks
+        return self.sizes().in_blocks.number
 
     @classmethod
     def game_identity(cls, settings: Mapping[str, Any]) -> GameIdentity:
@@ -320,19 +304,14 @@ class SelfPlayConfig(RunConfig):
             search=self.search(),
             symmetry=VertexPermutations(self.vertices) if self.symmetries else None,
             loss=SearchLoss(self.vf_coef),
-            game_batch_size=self.game_batch_size,
-            moves_per_update=self.moves_per_update,
-            buffer_size=self.buffer_size,
-            training_batch_size=self.training_batch_size,
-            train_steps=self.train_steps,
-            grad_accum=self.grad_accum,
             remat=self.remat,
             offload_optimizer=self.offload_optimizer,
             opening=self.opening,
             optimizer=adam(self.max_grad_norm),
-            learning_rate=self._rate(),
+            learning_rate=always_schedule(self.learning_rate, steps=self.num_games),
             precision=precision,
             mesh=mesh,
+            **asdict(self.sizes()),
         )
 
     def check_algorithm(self, algorithm: Algorithm[Any], run: object) -> None:
@@ -377,6 +356,3 @@ class SelfPlayConfig(RunConfig):
             if isinstance(rate, str)
             else f"learning rate {rate:g} throughout",
         }
-
-    def _rate(self) -> Schedule:
-        return always_schedule(self.learning_rate, steps=self.num_games)

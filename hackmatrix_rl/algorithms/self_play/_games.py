@@ -17,10 +17,8 @@ from hackmatrix_rl.env import Played, SingleGame
 class Games(eqx.Module):
     """Games between two moves; each leaf has a leading axis of games.
 
-    Attributes:
-        states: the positions.
-        length: number of moves since the game began.
-        keys: constant; every draw of a game is a function of its key and of the number of the move.
+    `length` is the number of moves since the game began. The keys are constant: every draw of a
+    game is a function of its key and of the number of the move.
     """
 
     states: PyTree[Array]
@@ -31,13 +29,7 @@ class Games(eqx.Module):
     def start(
         cls, game: SingleGame[Any], keys: Key[Array, " games"], *, opening: int = 0
     ) -> "Games":
-        """New games.
-
-        Args:
-            game: the rules.
-            keys: one for each game.
-            opening: see `begin`.
-        """
+        """New games."""
         states, length = jax.vmap(lambda key: begin(game, opening, key))(keys)
         return cls(states, length, keys)
 
@@ -45,13 +37,8 @@ class Games(eqx.Module):
 class Moves(eqx.Module):
     """Positions with the search's policy, and the results of the moves.
 
-    Attributes:
-        observation: what the player to move saw; each leaf has the axes of the other fields, then
-            its own.
-        mask: the legal moves.
-        weights: the search's probabilities of the moves (see `Found`).
-        reward: of the move, for the player who made it.
-        ended: whether the game ended with the move.
+    `observation` is what the player to move saw; it has the axes of the other fields, then its own.
+    `weights` are the search's (see `Found`). `reward` is for the player who made the move.
     """
 
     observation: PyTree[Array]
@@ -62,14 +49,7 @@ class Moves(eqx.Module):
 
 
 class Results(eqx.Module):
-    """Sums over the games that ended.
-
-    Attributes:
-        games: their number.
-        moves: moves in them.
-        first_wins: how many the player won who began.
-        draws: how many nobody won.
-    """
+    """Sums over the games that ended; `first_wins` counts those won by who began."""
 
     games: Int32[Array, "*devices"]
     moves: Int32[Array, "*devices"]
@@ -83,13 +63,7 @@ class Results(eqx.Module):
         reward: Float32[Array, "*axes"],
         ended: Bool[Array, "*axes"],
     ) -> "Results":
-        """The results of games from their last moves.
-
-        Args:
-            length: number of moves of the game, with this one.
-            reward: of the player who made the move.
-            ended: whether the game ended with it.
-        """
+        """The results of games from their last moves; `length` counts the last one."""
         by_first = length % 2 == 1
         first_won = jnp.where(by_first, reward > 0, reward < 0)
 
@@ -125,16 +99,7 @@ def play_moves(
     *,
     opening: int = 0,
 ) -> tuple[Games, Moves, Results]:
-    """Plays some moves in each game, and resets finished games.
-
-    Args:
-        search: says what to play.
-        game: the rules.
-        policy: the network of the search.
-        games: before the moves.
-        update: number of the update, for the draws.
-        count: number of moves of each game.
-        opening: see `begin`.
+    """Plays `count` moves in each game, and resets finished games.
 
     Returns:
         The games after the moves; the moves, each leaf `[games, count, ...]`; and the results of
@@ -177,16 +142,11 @@ def _one(
 def begin(
     game: SingleGame[Any], opening: int, key: Key[Array, ""]
 ) -> tuple[PyTree[Array], Int32[Array, ""]]:
-    """A start position, and the number of moves that led to it.
+    """A start position, and the number of moves that led to it, at most `opening`.
 
     Games between good players see few kinds of positions. Random moves at the start show others,
-    and nothing is learned from these moves themselves.
-
-    Args:
-        game: the rules.
-        opening: the most random moves at the start; their number is drawn for each game. A game
-            that they would end begins without them.
-        key: decides the moves.
+    and nothing is learned from these moves themselves. A game that they would end begins without
+    them.
     """
     start_key, count_key, moves_key = jax.random.split(key, 3)
     fresh = game.start(key=start_key)

@@ -1,28 +1,191 @@
-"""A league: everyone plays everyone."""
+"""How well players play: mistakes, Elo ratings, and a league of all."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import astuple, dataclass
 from itertools import combinations
 from typing import Any
 
+import equinox as eqx
 import jax
-from jaxtyping import Array, Key
+import numpy as np
+from jaxtyping import Array, Int32, Key
 
-from hackmatrix_rl.algorithms.self_play._elo import ratings
-from hackmatrix_rl.algorithms.self_play._match import MatchResult, match
-from hackmatrix_rl.algorithms.self_play._players import BoardPlayer
-from hackmatrix_rl.env import SingleGame
+from hackmatrix_rl.algorithms.self_play._match import (
+    NO_MOVE,
+    BoardPlayer,
+    MatchResult,
+    Record,
+    both_sides,
+    match,
+)
+from hackmatrix_rl.clique import FIRST, SECOND, Solution, State, new_game, play
+from hackmatrix_rl.env import CliqueGame, SingleGame
 from hackmatrix_rl.evaluation import Estimate
 
 
 @dataclass(frozen=True)
-class Standings:
-    """The result of a league.
+class Mistakes:
+    """The moves of one player in some games, judged by the table of all positions.
 
     Attributes:
-        results: by the names of two players, the result for the first.
-        ratings: Elo ratings by name (see `ratings`), the best first.
+        moves: number of moves.
+        won: how many of them were made in a position that was won.
+        thrown_away: how many of those gave the win away.
+        mistakes: how many moves made the value worse: these, and draws that were lost.
     """
+
+    moves: int
+    won: int
+    thrown_away: int
+    mistakes: int
+
+
+def mistakes(solution: Solution, record: Record, player: int, *, opening: int = 0) -> Mistakes:
+    """Judges the moves of one player, `FIRST` or `SECOND`, after the first `opening` moves."""
+    before, after = (np.asarray(each) for each in _values(solution, record.moves))
+    turn = np.arange(before.shape[1])
+    judged = (np.asarray(record.moves) != NO_MOVE) & (turn % 2 == player) & (turn >= opening)
+    worse = judged & (after < before)
+    return Mistakes(
+        moves=int(judged.sum()),
+        won=int((judged & (before == 1)).sum()),
+        thrown_away=int((worse & (before == 1)).sum()),
+        mistakes=int(worse.sum()),
+    )
+
+
+@dataclass(frozen=True)
+class JudgedMatch:
+    """A match of a player, and the mistakes of the player.
+
+    `different` is the number of games that differ from each other, by who begins.
+    """
+
+    result: MatchResult
+    judged: Mistakes
+    different: int
+
+
+def judged_match(
+    player: BoardPlayer,
+    other: BoardPlayer,
+    solution: Solution,
+    *,
+    games: int,
+    key: Key[Array, ""],
+    opening: int = 0,
+) -> JudgedMatch:
+    """Lets a player play half of the games with each side, and judges the player's moves.
+
+    The other player may be `PerfectPlayer(solution)`. The first `opening` moves of each game are
+    random and not judged.
+
+    Raises:
+        ValueError: `games` is not even, or less than 2.
+    """
+    game = CliqueGame(solution.config)
+    first, second = both_sides(player, other, game, games, key, opening)
+    both = [
+        mistakes(solution, record, side, opening=opening)
+        for record, side in ((first, FIRST), (second, SECOND))
+    ]
+    return JudgedMatch(
+        result=MatchResult.of(first.result, -second.result),
+        judged=Mistakes(*(sum(each) for each in zip(*map(astuple, both), strict=True))),
+        different=sum(len(np.unique(record.moves, axis=0)) for record in (first, second)),
+    )
+
+
+@eqx.filter_jit
+def _values(
+    solution: Solution, moves: Int32[Array, "games most_moves"]
+) -> tuple[Int32[Array, "games most_moves"], Int32[Array, "games most_moves"]]:
+    """The value of each position and of the move made in it, both for the player to move."""
+
+    def one(moves: Int32[Array, " most_moves"]) -> tuple[Array, Array]:
+        def step(state: State, move: Int32[Array, ""]) -> tuple[State, tuple[Array, Array]]:
+            after, _ = play(solution.config, state, move)
+            return after, (solution.value(state), -solution.value(after))
+
+        return jax.lax.scan(step, new_game(solution.config), moves)[1]
+
+    return jax.vmap(one)(moves)
+
+
+SCALE = 400 / math.log(10)
+"""Elo points of one unit in the logarithm of the odds."""
+_Z = 1.959964  # two-sided 95%
+_ROUNDS = 100
+
+
+def ratings(
+    results: Mapping[tuple[str, str], MatchResult], *, prior_games: float = 1.0
+) -> dict[str, Estimate]:
+    """The most likely Elo rating of each player, with a 95% interval; their mean is 0.
+
+    The expected score of a player is `1 / (1 + 10^(-d/400))` with d the difference of the ratings.
+    A draw counts as half a win and half a loss; `prior_games` drawn games are added to each match,
+    which keeps the ratings finite where a player won every game. The interval follows from the
+    curvature of the likelihood, so it knows nothing of players who beat each other in a circle.
+
+    Source: Elo 1978, "The rating of chessplayers, past and present"; Bradley and Terry 1952, "Rank
+    analysis of incomplete block designs".
+
+    Raises:
+        ValueError: there are no results, a match has no games, or some players have no match that
+            links them with the others.
+    """
+    names = sorted({name for pair in results for name in pair})
+    points, games = _tables(names, results, prior_games)
+    strength = np.zeros(len(names))
+    for _ in range(_ROUNDS):
+        expected, information = _model(strength, games)
+        change = np.linalg.pinv(information) @ (points - games * expected).sum(axis=1)
+        # A full Newton step may overshoot far from the maximum.
+        strength = strength + change / max(1.0, float(np.abs(change).max()))
+        strength -= strength.mean()
+    _, information = _model(strength, games)
+    errors = _Z * np.sqrt(np.diag(np.linalg.pinv(information)))
+    return {
+        name: Estimate(float(SCALE * s), float(SCALE * (s - e)), float(SCALE * (s + e)))
+        for name, s, e in zip(names, strength, errors, strict=True)
+    }
+
+
+def _tables(
+    names: Sequence[str], results: Mapping[tuple[str, str], MatchResult], prior_games: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """For each pair of players, the points of the first, and the number of games."""
+    points = np.zeros((len(names), len(names)))
+    games = np.zeros_like(points)
+    for (one, other), result in results.items():
+        if not result.games:
+            raise ValueError(f"the match of {one} and {other} has no games; play some")
+        i, j = names.index(one), names.index(other)
+        won = result.wins + 0.5 * result.draws + 0.5 * prior_games
+        count = result.games + prior_games
+        points[i, j] += won
+        points[j, i] += count - won
+        games[i, j] += count
+        games[j, i] += count
+    linked = np.linalg.matrix_power((games > 0) + np.eye(len(names)), max(len(names), 1)) > 0
+    if not names or not linked.all():
+        apart = [name for name, row in zip(names, linked, strict=True) if not row.all()]
+        raise ValueError(f"no match links {', '.join(apart) or 'anyone'} with all the others")
+    return points, games
+
+
+def _model(strength: np.ndarray, games: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The expected score of each pair, and Fisher's information about the strengths."""
+    expected = 1 / (1 + np.exp(strength[None, :] - strength[:, None]))
+    weight = games * expected * (1 - expected)
+    return expected, np.diag(weight.sum(axis=1)) - weight
+
+
+@dataclass(frozen=True)
+class Standings:
+    """The result of each match, for the first of two names, and ratings, the best first."""
 
     results: Mapping[tuple[str, str], MatchResult]
     ratings: Mapping[str, Estimate]
@@ -41,19 +204,11 @@ def league(
 
     Earlier policies of a training are players such as
     `{"update 100": SearchPlayer(policy, Search(64))}`. Players of the same structure share a
-    compiled program.
-
-    Args:
-        players: by name, at least two.
-        game: the rules.
-        games: number of games of each match; see `match`.
-        key: source of all randomness.
-        opening: number of random moves at the start of each game; players that play without
-            chance need some, or all games of a match are one game.
-        on_progress: told the number of matches that are over, and of all.
+    compiled program. Players that play without chance need some `opening` moves, which are random,
+    or all games of a match are one game.
 
     Raises:
-        ValueError: there are fewer than two players, or `games` is not even.
+        ValueError: there are fewer than two players, or `games` of a match is not even.
     """
     if len(players) < 2:
         raise ValueError(f"a league needs at least 2 players, not {len(players)}")

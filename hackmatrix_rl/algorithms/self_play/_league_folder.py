@@ -14,25 +14,14 @@ _SUFFIX = ".policy"
 
 @dataclass(frozen=True)
 class LeagueFolder:
-    """The networks that a run keeps for its league.
-
-    Attributes:
-        path: the folder.
-        marks: numbers of games at which a network is kept, beside the one at the start.
-    """
+    """The networks that a run keeps for its league, at the start and at `marks`, in games."""
 
     path: Path
     marks: tuple[int, ...]
 
     @classmethod
     def of(cls, run: Path, *, size: int, goal: int) -> "LeagueFolder":
-        """The league folder inside a run's folder.
-
-        Args:
-            run: the folder of the run.
-            size: networks to keep, evenly over the run.
-            goal: games of the whole run.
-        """
+        """The league folder of a run, for `size` networks, evenly over `goal` games."""
         marks = sorted({max(1, goal * number // size) for number in range(1, size + 1)})
         return cls(run / "league", tuple(marks))
 
@@ -41,20 +30,11 @@ class LeagueFolder:
         return next((mark for mark in self.marks if mark > games), None)
 
     def passed(self, newest: int, games: int) -> list[int]:
-        """The marks that the newest games have passed.
-
-        Args:
-            newest: number of the newest games.
-            games: number of all games.
-        """
+        """The marks that the newest games have passed, of all games."""
         return [mark for mark in self.marks if games - newest < mark <= games]
 
     def write(self, mark: int, policy: ActorCritic) -> None:
-        """Keeps a network.
-
-        Raises:
-            OSError: it cannot be written.
-        """
+        """Keeps a network."""
         self.path.mkdir(exist_ok=True)
         save(policy, self.path / f"{mark:012}{_SUFFIX}")
 
@@ -62,12 +42,6 @@ class LeagueFolder:
         """The kept networks, by the number of games before them.
 
         A run that was made longer has kept more than it wants: they are then some, evenly.
-
-        Args:
-            like: a network of the same sizes.
-
-        Raises:
-            ConfigError: a file is damaged, or of another network.
         """
         kept = sorted(self.path.glob(f"*{_SUFFIX}"))
         most = len(self.marks) + 1
@@ -78,13 +52,7 @@ class LeagueFolder:
 
 @final
 class KeepForLeague(Hook):
-    """Keeps earlier networks of self-play for a league.
-
-    Args:
-        league: where they go.
-        writes: whether this process writes them.
-        note: takes messages.
-    """
+    """Keeps earlier networks of self-play for a league; only a process that `writes` does so."""
 
     def __init__(
         self, league: LeagueFolder, *, writes: bool, note: Callable[[str], object]

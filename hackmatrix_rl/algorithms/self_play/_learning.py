@@ -1,28 +1,130 @@
-"""The gradient steps of an update of self-play."""
+"""How self-play learns: the sizes of an update, its loss and its gradient steps."""
 
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float32, Int32, Key
 
+from hackmatrix_rl.agent import MaskedCategorical
+from hackmatrix_rl.agent.networks import ActorCritic, Evaluator, evaluator_of
 from hackmatrix_rl.algorithms.self_play._buffer import Buffer, Outcomes, Sample
-from hackmatrix_rl.algorithms.self_play._loss import SearchLoss
-from hackmatrix_rl.algorithms.self_play._sizes import Sizes
 from hackmatrix_rl.env import Symmetry
-from hackmatrix_rl.training import GradientStep, Learner, StepReport, scan_and_sum
-from hackmatrix_rl.training.sharding import on_each_device
+from hackmatrix_rl.errors import ArgumentError, whole
+from hackmatrix_rl.training import GradientStep, Learner, StepReport, mean_weights, scan_and_sum
+from hackmatrix_rl.training.sharding import Blocks, on_each_device
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The sizes of an update, as `SelfPlay` describes them: whole numbers, 1 or more.
+
+    Raises:
+        TypeError: a size is no whole number.
+        ValueError: the sizes do not fit together.
+    """
+
+    game_batch_size: int
+    moves_per_update: int
+    buffer_size: int
+    training_batch_size: int
+    train_steps: int
+    grad_accum: int = 1
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            object.__setattr__(self, each.name, whole(each.name, getattr(self, each.name)))
+        update = self.game_batch_size * self.moves_per_update
+        if self.buffer_size < update:
+            raise ArgumentError(
+                f"{{buffer_size}} is less than the {update} positions of an update; use that many "
+                "or more",
+                buffer_size=self.buffer_size,
+            )
+        self.in_blocks.check(environments="games", samples="positions")
+
+    @property
+    def in_blocks(self) -> Blocks:
+        """The blocks of games from which a batch is sampled."""
+        return Blocks(
+            "game_batch_size", self.game_batch_size, "training_batch_size", self.training_batch_size
+        )
+
+    @property
+    def length(self) -> int:
+        """Moves of each game in the buffer: whole updates."""
+        return (
+            self.buffer_size
+            // (self.game_batch_size * self.moves_per_update)
+            * self.moves_per_update
+        )
+
+
+_SMALLEST = float(np.finfo(np.float32).tiny)
+
+
+class Losses(eqx.Module):
+    """Means over the valid positions.
+
+    The policy loss is the cross-entropy of the network's policy to the search's weights; it and the
+    entropies are in nats. The value loss is a squared error.
+    """
+
+    policy_loss: Float32[Array, "*steps"]
+    value_loss: Float32[Array, "*steps"]
+    entropy: Float32[Array, "*steps"]
+    search_entropy: Float32[Array, "*steps"]
+
+
+class SearchLoss(eqx.Module):
+    """Cross-entropy to the search's policy, and `vf_coef` times the squared error of the value.
+
+    Source: Silver et al. 2018, "A general reinforcement learning algorithm that masters chess,
+    shogi, and Go through self-play".
+    """
+
+    vf_coef: float = eqx.field(static=True, default=1.0)
+
+    def __check_init__(self) -> None:
+        if not self.vf_coef >= 0:
+            raise ValueError(f"vf_coef must not be negative, but is {self.vf_coef}")
+
+    def prepare(self, sample: Sample) -> tuple["SearchLoss", Sample]:
+        """The same loss, and a sample whose mean is that over its valid positions."""
+        return self, replace(sample, valid=mean_weights(sample.valid))
+
+    def __call__(
+        self, policy: ActorCritic | Evaluator, sample: Sample
+    ) -> tuple[Float32[Array, ""], Losses]:
+        """The mean over all positions; one that is not valid adds nothing."""
+        evaluator = evaluator_of(policy)
+        one_step = jax.tree.map(lambda leaf: leaf[None], sample.observation)
+        carry, done = evaluator.policy.initial_carry(), jnp.zeros((1, sample.value.size), bool)
+        logits, value = (leaf[0] for leaf in evaluator.unroll(one_step, carry, done))
+        pi = MaskedCategorical(logits, sample.mask)
+        found = MaskedCategorical(_logarithm(sample.weights), sample.mask)
+        finite = jnp.where(pi.support, pi.log_probs, 0.0)
+        losses = Losses(
+            policy_loss=-jnp.sum(sample.weights * finite, axis=-1),
+            value_loss=(value - sample.value) ** 2,
+            entropy=pi.entropy(),
+            search_entropy=found.entropy(),
+        )
+        means = jax.tree.map(lambda leaf: jnp.mean(sample.valid * leaf), losses)
+        return means.policy_loss + self.vf_coef * means.value_loss, means
+
+
+def _logarithm(weights: Float32[Array, "*shape"]) -> Float32[Array, "*shape"]:
+    return jnp.log(jnp.maximum(weights, _SMALLEST))
 
 
 class LearnFromBuffer(eqx.Module):
     """Takes gradient steps on positions from the buffer, each device on those of its own games.
 
-    Attributes:
-        loss: what to descend.
-        symmetry: changes the positions that are learned from; `None`: they stay as they are.
-        step: the gradient step.
-        sizes: of an update.
+    `symmetry` changes the positions that are learned from; `None`: they stay as they are.
     """
 
     loss: SearchLoss
@@ -33,23 +135,16 @@ class LearnFromBuffer(eqx.Module):
     def __call__(
         self, learner: Learner, buffer: Buffer, rate: Float32[Array, ""], key: Key[Array, ""]
     ) -> tuple[Learner, StepReport]:
-        """The learner after the gradient steps of an update, and what happened in them.
-
-        Args:
-            learner: to improve.
-            buffer: the positions.
-            rate: factor on the optimizer's changes.
-            key: decides what is drawn.
-        """
+        """The learner after the gradient steps of an update, and what happened in them."""
         mesh, sizes = self.step.mesh, self.sizes
         outcomes = on_each_device(mesh, lambda buffer: buffer.outcomes(), (), buffer)
 
         def draw(symmetry: Symmetry | None, given: tuple[Buffer, Outcomes, Any]) -> Sample:
             buffer, outcomes, keys = given
-            return buffer.draw(outcomes, sizes.of_each, symmetry, keys=keys)
+            return buffer.draw(outcomes, sizes.in_blocks.of_each, symmetry, keys=keys)
 
         def descend(learner: Learner, number: Int32[Array, ""]) -> tuple[Learner, StepReport]:
-            keys = jax.random.split(jax.random.fold_in(key, number), sizes.blocks)
+            keys = jax.random.split(jax.random.fold_in(key, number), sizes.in_blocks.number)
             sample = on_each_device(mesh, draw, (self.symmetry,), (buffer, outcomes, keys))
             gradient, losses, _ = self.step.gradient(learner, self.loss, sample)
             active = jnp.any(sample.valid > 0)

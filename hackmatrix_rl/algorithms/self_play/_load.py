@@ -13,7 +13,7 @@ from etils import epath
 
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.algorithms.self_play._config import SelfPlayConfig
-from hackmatrix_rl.algorithms.self_play._players import SearchPlayer
+from hackmatrix_rl.algorithms.self_play._match import SearchPlayer
 from hackmatrix_rl.checkpoints import (
     Report,
     check_playable,
@@ -29,14 +29,10 @@ from hackmatrix_rl.errors import ConfigError
 
 @dataclass(frozen=True)
 class LoadedSelfPlay:
-    """A network of self-play with its game and config.
+    """A network of self-play, ready to act, with the game and the config of its training.
 
-    Attributes:
-        policy: the network, ready to act.
-        game: the game of its training.
-        config: the config of its training.
-        folder: folder of the checkpoint.
-        metadata: the stored metadata: `update`, `counters`, `versions` ...
+    `folder` is that of the checkpoint; `metadata` is what it stores: `update`, `counters`,
+    `versions`.
     """
 
     policy: ActorCritic
@@ -46,11 +42,7 @@ class LoadedSelfPlay:
     metadata: Mapping[str, Any]
 
     def player(self, num_simulations: int | None = None) -> SearchPlayer:
-        """The network with the search of its training.
-
-        Args:
-            num_simulations: positions to look at before each move; `None`: as in the training.
-        """
+        """The network with the search of its training, or with another number of simulations."""
         config = self.config
         if num_simulations is not None:
             config = dataclasses.replace(config, num_simulations=num_simulations)
@@ -66,12 +58,8 @@ def load_self_play(
 ) -> LoadedSelfPlay:
     """Loads the newest network of a run of self-play, or that of one checkpoint.
 
-    Args:
-        run: a run's folder, its name under `runs/`, a folder of checkpoints (also remote), or one
-            checkpoint.
-        network: see `load`.
-        trust_code: see `load`.
-        report: takes a message about each skipped checkpoint.
+    `run` is a run's folder, its name under `runs/`, a folder of checkpoints (also remote), or one
+    checkpoint. The other arguments are those of `load`.
 
     Raises:
         ConfigError: there is no checkpoint; it is not one of self-play; its format or network does

@@ -1,7 +1,8 @@
-"""Games of two players against each other."""
+"""Players of games of two, and games of them against each other."""
 
-from dataclasses import dataclass
-from typing import Any
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+from typing import Any, final
 
 import equinox as eqx
 import jax
@@ -9,11 +10,86 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
 
-from hackmatrix_rl.algorithms.self_play._players import BoardPlayer, RandomPlayer
+from hackmatrix_rl.agent import MaskedCategorical
+from hackmatrix_rl.agent.networks import ActorCritic
+from hackmatrix_rl.algorithms.self_play._search import Search
 from hackmatrix_rl.batching import select
+from hackmatrix_rl.clique import Solution
 from hackmatrix_rl.env import SingleGame, env_keys
 from hackmatrix_rl.errors import check_key, whole
 from hackmatrix_rl.evaluation import Estimate, rate_of
+
+
+class BoardPlayer(eqx.Module):
+    """Chooses moves in many positions at once."""
+
+    @abstractmethod
+    def choose(
+        self, game: SingleGame[Any], states: PyTree[Array], keys: Key[Array, " games"]
+    ) -> Int32[Array, " games"]:
+        """A legal move in each position; any number where the game is over.
+
+        Each position `[games, ...]` has its own key: a move depends on nothing of the others.
+        """
+
+
+@final
+class RandomPlayer(BoardPlayer):
+    """Plays a legal move at random."""
+
+    def choose(
+        self, game: SingleGame[Any], states: PyTree[Array], keys: Key[Array, " games"]
+    ) -> Int32[Array, " games"]:
+        """A uniformly random legal move in each position."""
+        return _any_of(jax.vmap(game.legal)(states), keys)
+
+
+@final
+class SearchPlayer(BoardPlayer):
+    """Plays the best move of a search with a network, without noise."""
+
+    policy: ActorCritic
+    search: Search
+
+    def __init__(self, policy: ActorCritic, search: Search) -> None:
+        """Takes a search as it trains, and leaves its noise out (`gumbel_scale`)."""
+        self.policy = policy
+        self.search = replace(search, gumbel_scale=0.0)
+
+    def choose(
+        self, game: SingleGame[Any], states: PyTree[Array], keys: Key[Array, " games"]
+    ) -> Int32[Array, " games"]:
+        """The search's move."""
+        return self.search(game, self.policy, states, keys).action
+
+
+@final
+class PerfectPlayer(BoardPlayer):
+    """Plays the clique game optimally, from the table of all its positions.
+
+    Among moves of the same value it plays one at random: it never gives a won game away, but does
+    not win as fast as it can.
+    """
+
+    solution: Solution
+
+    def choose(
+        self, game: SingleGame[Any], states: PyTree[Array], keys: Key[Array, " games"]
+    ) -> Int32[Array, " games"]:
+        """One of the moves that keep the value of the position."""
+        return _any_of(jax.vmap(self.solution.best_actions)(states), keys)
+
+
+def _any_of(
+    moves: Bool[Array, "games num_actions"], keys: Key[Array, " games"]
+) -> Int32[Array, " games"]:
+    """One of the flagged moves of each game; any move where none is flagged."""
+
+    def one(moves: Bool[Array, " num_actions"], key: Key[Array, ""]) -> Int32[Array, ""]:
+        return MaskedCategorical(jnp.zeros(moves.shape, jnp.float32), moves).sample(key)
+
+    return jax.vmap(one)(moves, keys)
+
 
 NO_MOVE = -1
 """In a record, a place after the end of the game."""
@@ -22,9 +98,8 @@ NO_MOVE = -1
 class Record(eqx.Module):
     """Games that were played to the end.
 
-    Attributes:
-        moves: of each game; `NO_MOVE` after its end.
-        result: for the player who began: 1 won, 0 drawn, -1 lost.
+    `moves` are those of each game, `NO_MOVE` after its end; `result` is for the player who began: 1
+    won, 0 drawn, -1 lost.
     """
 
     moves: Int32[Array, "games most_moves"]
@@ -33,13 +108,7 @@ class Record(eqx.Module):
 
 @dataclass(frozen=True)
 class MatchResult:
-    """The result of a match, for the first of the two named players.
-
-    Attributes:
-        wins: games won.
-        draws: games drawn.
-        losses: games lost.
-    """
+    """The result of a match, for the first of the two named players."""
 
     wins: int
     draws: int
@@ -88,16 +157,9 @@ def play_games(
     *,
     opening: int = 0,
 ) -> Record:
-    """Plays one game for each key.
+    """Plays one game for each key; `first` begins, and `opening` moves are random.
 
     A game has at most as many moves as there are actions: each is played once.
-
-    Args:
-        first: begins in each game.
-        second: the other player.
-        game: the rules.
-        keys: one for each game.
-        opening: number of random moves at the start of each game.
     """
 
     def move(player: BoardPlayer, board: _Board) -> _Board:
@@ -143,35 +205,31 @@ def match(
     key: Key[Array, ""],
     opening: int = 0,
 ) -> MatchResult:
-    """Plays a match of two players; each begins half of the games.
+    """Plays a match of two players, who begin half of the games each; the result is for `one`.
 
-    Args:
-        one: the player whose result it is.
-        other: the other player.
-        game: the rules.
-        games: number of games; an even number.
-        key: source of all randomness.
-        opening: number of random moves at the start of each game. Two games, one begun by each
-            player, have the same ones.
+    The first `opening` moves of a game are random. Two games, one begun by each player, have the
+    same ones.
 
     Raises:
         TypeError: an argument has the wrong type.
         ValueError: `games` is not even, or less than 2.
     """
     check_key(key)
-    keys = env_keys(key, half_of(games))
-    begun = play_games(one, other, game, keys, opening=opening)
-    answered = play_games(other, one, game, keys, opening=opening)
+    begun, answered = both_sides(one, other, game, games, key, opening)
     return MatchResult.of(begun.result, -answered.result)
 
 
-def half_of(games: int) -> int:
-    """Half of the games of a match, which one of the players begins.
-
-    Raises:
-        TypeError: `games` is no whole number.
-        ValueError: `games` is not even, or less than 2.
-    """
+def both_sides(
+    one: BoardPlayer,
+    other: BoardPlayer,
+    game: SingleGame[Any],
+    games: int,
+    key: Key[Array, ""],
+    opening: int,
+) -> tuple[Record, Record]:
+    """The games of a match that `one` begins, and as many that `other` begins."""
     if whole("games", games, 2) % 2:
         raise ValueError(f"games must be even, not {games}: each player begins half of them")
-    return games // 2
+    keys = env_keys(key, games // 2)
+    begun = play_games(one, other, game, keys, opening=opening)
+    return begun, play_games(other, one, game, keys, opening=opening)

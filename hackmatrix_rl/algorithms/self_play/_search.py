@@ -18,11 +18,9 @@ from hackmatrix_rl.search import Improvement, Roots, SingleGameModel, Trees, gum
 class Found(eqx.Module):
     """The results of a search in a batch of positions.
 
-    Attributes:
-        action: the move to play.
-        weights: how good the search thinks each move is, as probabilities: the policy to learn. 0
-            for illegal moves.
-        value: the value of the position for the player to move, -1 to 1.
+    `action` is the move to play. `weights` say how good the search thinks each move is, as
+    probabilities: the policy to learn, 0 for illegal moves. `value` is that of the position for the
+    player to move, -1 to 1.
     """
 
     action: Int32[Array, "*games"]
@@ -59,22 +57,12 @@ class Search(eqx.Module):
                 raise ValueError(f"{name} must not be negative, but is {getattr(self, name)}")
 
     def tree_bytes(self, position: int, num_actions: int) -> int:
-        """Bytes of the tree of one search, at least.
-
-        Args:
-            position: bytes of a position.
-            num_actions: number of actions of the game.
-        """
+        """Bytes of the tree of one search, at least, for a position of so many bytes."""
         # mctx keeps six numbers for each edge of the tree, and five for each position.
         return (self.num_simulations + 1) * (position + 4 * (6 * num_actions + 5))
 
     def trees(self, game: SingleGame[Any], policy: ActorCritic) -> Trees:
-        """The tree search of the training.
-
-        Args:
-            game: the rules, without chance.
-            policy: the network, without memory.
-        """
+        """The tree search in a game without chance, by a network without memory."""
         return Trees(
             model=SingleGameModel(game, in_turn=True),
             policy=policy,
@@ -91,14 +79,7 @@ class Search(eqx.Module):
         states: PyTree[Array],
         keys: Key[Array, " games"],
     ) -> Found:
-        """Searches each position of a batch.
-
-        Args:
-            game: the rules, without chance.
-            policy: the network, without memory.
-            states: positions; each leaf `[games, ...]`. In a game that is over, the move is 0.
-            keys: one for each position.
-        """
+        """Searches each position of a batch. In a game that is over, the move is 0."""
         found, _ = self.with_tree(game, policy, states, keys)
         return found
 
@@ -130,14 +111,7 @@ def to_learn(
     values: Float32[Array, " num_actions"],
     visits: Int32[Array, " num_actions"],
 ) -> Float32[Array, " num_actions"]:
-    """The policy target: the prior improved by the search, without root noise.
-
-    Args:
-        trees: how the tree grew.
-        root: where it began.
-        values: that it found for the moves.
-        visits: of the moves.
-    """
+    """The policy target: the prior improved by the search, without root noise."""
     worth = trees.improvement(values, visits, root.prior.logits, root.prior.value)
     return jnp.where(root.legal, jax.nn.softmax(root.prior.logits + worth), 0.0)
 

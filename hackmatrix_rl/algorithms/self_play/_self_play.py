@@ -10,31 +10,23 @@ import optax
 from jax.sharding import Mesh, NamedSharding
 from jaxtyping import Array, Key, PyTree
 
-from hackmatrix_rl.agent import (
-    IDENTITY_SCALE,
-    Schedule,
-    ValueScale,
-    check_policy_shapes,
-    precision_of,
-)
+from hackmatrix_rl.agent import IDENTITY_SCALE, Schedule, check_policy_shapes, precision_of
 from hackmatrix_rl.agent.networks import ActorCritic, rematerialized
 from hackmatrix_rl.agent.precision import FLOAT32, PrecisionPolicy
 from hackmatrix_rl.algorithms.self_play._buffer import Buffer
 from hackmatrix_rl.algorithms.self_play._games import Games, Moves, Results, play_moves
-from hackmatrix_rl.algorithms.self_play._learning import LearnFromBuffer
-from hackmatrix_rl.algorithms.self_play._loss import SearchLoss
+from hackmatrix_rl.algorithms.self_play._learning import LearnFromBuffer, SearchLoss, Sizes
 from hackmatrix_rl.algorithms.self_play._search import Search
-from hackmatrix_rl.algorithms.self_play._sizes import Sizes
-from hackmatrix_rl.algorithms.self_play._state import GamesAndMoves, SelfPlayState
 from hackmatrix_rl.env import Batched, Environment, SingleGame, Symmetry, env_keys
 from hackmatrix_rl.errors import ArgumentError, instance, whole
 from hackmatrix_rl.system import bytes_of
 from hackmatrix_rl.training import (
-    Algorithm,
     Counter,
     Dispatch,
     GradientStep,
+    LearnerAlgorithm,
     Metrics,
+    TrainState,
     UpdateReport,
     optimizer_of,
     state_shardings,
@@ -42,7 +34,21 @@ from hackmatrix_rl.training import (
 from hackmatrix_rl.training.sharding import on_each_device
 
 
-class SelfPlay(Algorithm[SelfPlayState]):
+class GamesAndMoves(eqx.Module):
+    """The games between two updates, and their newest moves."""
+
+    games: Games
+    buffer: Buffer
+
+
+class SelfPlayState(TrainState):
+    """The training state of self-play; `env_steps` counts moves, `games` those that ended."""
+
+    actors: GamesAndMoves
+    games: Counter
+
+
+class SelfPlay(LearnerAlgorithm[SelfPlayState]):
     """Self-play as in AlphaZero: a network learns its search's policy, and the winner.
 
     An update plays some moves in many games at once. For each move it searches. The positions go
@@ -53,16 +59,6 @@ class SelfPlay(Algorithm[SelfPlayState]):
     Source: Silver et al. 2018, "A general reinforcement learning algorithm that masters chess,
     shogi, and Go through self-play"; Danihelka et al. 2022, "Policy improvement by planning with
     Gumbel".
-
-    Attributes:
-        game: the rules, of two players who move in turn, without chance.
-        search: says what to play, and what to learn.
-        learn: takes the gradient steps.
-        learning_rate: factor on their changes; a schedule goes by the games that ended.
-        sizes: of an update.
-        opening: the most random moves at the start of a game (see `begin`).
-        mesh: the devices that share the games.
-        initial_policy: the network to start from.
     """
 
     game: SingleGame[Any]
@@ -103,28 +99,17 @@ class SelfPlay(Algorithm[SelfPlayState]):
             play = SelfPlay(game, policy, search=Search(64), symmetry=VertexPermutations(6))
             trainer = hm.Trainer(play)
 
-        Args:
-            game: see the class.
-            policy: the network to start from; one without memory.
-            search: see the class; by default 64 simulations.
-            symmetry: changes the positions that are learned from; `None`: they stay as they are.
-            loss: what to descend.
-            game_batch_size: number of games at once.
-            moves_per_update: moves of each game in an update.
-            buffer_size: positions to keep, over all games; rounded down to whole updates.
-            training_batch_size: positions of a gradient step. It must divide `game_batch_size`,
-                or be divided by it.
-            train_steps: gradient steps of an update.
-            grad_accum: parts of a gradient step's positions. They go through the network one after
-                another to save memory, and their gradients are averaged. It must divide the
-                positions of each device.
-            remat: see `PPO`.
-            offload_optimizer: see `PPO`.
-            opening: see the class.
-            optimizer: see `PPO`.
-            learning_rate: see `PPO`.
-            precision: the dtype in which the network computes: a policy, or its name (`bf16`).
-            mesh: the devices to train on, as for `PPO`.
+        The game has two players who move in turn, and no chance; the network has no memory.
+        `search` says what to play and what to learn, by default with 64 simulations. `symmetry`
+        changes the positions that are learned from; `None`: they stay as they are. `opening` is the
+        most random moves at the start of a game.
+
+        An update plays `moves_per_update` moves in each of `game_batch_size` games. The buffer
+        keeps `buffer_size` positions over all games, rounded down to whole updates. Then come
+        `train_steps` gradient steps, each on `training_batch_size` positions, which must divide
+        `game_batch_size` or be divided by it. `grad_accum` must divide the positions of each
+        device. A schedule of the `learning_rate` goes by the games that ended. The other arguments
+        are those of `PPO`.
 
         Raises:
             TypeError: an argument has the wrong type.
@@ -181,11 +166,6 @@ class SelfPlay(Algorithm[SelfPlayState]):
         """The number of games that ended."""
         return int(state.games)
 
-    @property
-    def resettable(self) -> tuple[str, ...]:
-        """The games and the buffer: a resume reinitializes them if their sizes change."""
-        return ("actors",)
-
     def init(self, key: Key[Array, ""], policy: ActorCritic) -> SelfPlayState:
         """The state before the first update."""
         actors_key, learner_key = jax.random.split(key)
@@ -202,22 +182,14 @@ class SelfPlay(Algorithm[SelfPlayState]):
             games=Counter.of(0),
         )
 
-    def policy(self, state: SelfPlayState) -> ActorCritic:
-        """The network, which plays without a search."""
-        return state.learner.policy
-
-    def value_scale_of(self, state: SelfPlayState) -> ValueScale:
-        """The units of the value: results of games, 1 won, 0 drawn, -1 lost."""
-        return state.learner.value_scale
-
     def shardings(self, state: SelfPlayState) -> PyTree[NamedSharding]:
         """Shards the learner along `fsdp`, the games and the buffer along `data`."""
         return state_shardings(self.mesh, state, offload=self.learn.step.offload)
 
     def metrics(self, report: UpdateReport, dispatch: Dispatch) -> Metrics:
         """Results of the games that ended, and means of the losses."""
-        metrics = report.metrics(dispatch, batch=self.steps_per_update)
-        return replace(metrics, extra={"games": float(dispatch.progress)})
+        extra = {"games": float(dispatch.progress)}
+        return replace(super().metrics(report, dispatch), extra=extra)
 
     def __call__(self, state: SelfPlayState) -> tuple[SelfPlayState, UpdateReport]:
         """The state after one update, and its report."""
@@ -226,19 +198,10 @@ class SelfPlay(Algorithm[SelfPlayState]):
         rate = self.learning_rate(state.games.as_float())
         key = jax.random.fold_in(state.key, state.update)
         learner, steps = self.learn(state.learner, buffer, rate, key)
-        after = SelfPlayState(
-            learner=learner,
-            actors=GamesAndMoves(games, buffer),
-            key=state.key,
-            update=state.update + 1,
-            env_steps=state.env_steps.add(self.steps_per_update),
-            games=state.games.add(results.games),
-        )
-        return after, UpdateReport(
-            episodes=results,
-            steps=steps,
-            means={"learning_rate": rate, **self.learn.step.precision.report(learner.scaling)},
-        )
+        ended = state.games.add(results.games)
+        means = {"learning_rate": rate, **self.learn.step.precision.report(learner.scaling)}
+        after = self.advance(state, learner, GamesAndMoves(games, buffer), games=ended)
+        return after, UpdateReport(results, steps, means)
 
     def play(self, state: SelfPlayState) -> tuple[Games, Moves, Results]:
         """Plays the moves of an update, each device in its own games. See `play_moves`."""

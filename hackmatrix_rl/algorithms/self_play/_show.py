@@ -26,17 +26,8 @@ def show_game(
 ) -> float:
     """Plays a game of the clique game against itself, and shows each move as it is made.
 
-    Nothing is compiled: breakpoints and `print` work in game, network and search.
-
-    Args:
-        search: chooses the moves.
-        game: the rules.
-        policy: the network.
-        key: source of all randomness.
-        show: takes the text of a move.
-
-    Returns:
-        The result for the player who began: 1 won, 0 drawn, -1 lost.
+    Nothing is compiled: breakpoints and `print` work in game, network and search. Returns the
+    result for the player who began: 1 won, 0 drawn, -1 lost.
     """
     names = [f"{a}-{b}" for a, b in edges(game.config.vertices)]
     board = [["." for _ in range(game.config.vertices)] for _ in range(game.config.vertices)]

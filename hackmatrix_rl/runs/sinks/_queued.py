@@ -13,12 +13,7 @@ class Queued(Sink):
 
     Rows and messages that do not fit into the queue are dropped and counted. One message comes
     at the first of them, one at the end. Errors of the sink are reported once and counted.
-
-    Args:
-        sink: the slow or broken sink. From now on only the thread uses it.
-        capacity: largest number of waiting rows and messages.
-        patience: seconds that `close` waits for the rest of the queue.
-        report: takes messages; called by the thread that writes and closes.
+    `patience` is the time, in seconds, that `close` waits for the rest of the queue.
     """
 
     def __init__(

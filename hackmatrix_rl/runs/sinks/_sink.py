@@ -2,7 +2,6 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 
 # One log interval: numbers by name. An unknown number is NaN.
@@ -38,13 +37,10 @@ class Sink(ABC):
 
 
 class Fanout(Sink):
-    """Several sinks as one.
+    """Several sinks as one; each gets everything, in this order.
 
     A sink that cannot write to its disk does not stop the others or the training. The others
     get a message when this starts and when it ends.
-
-    Args:
-        sinks: the sinks; each gets everything, in this order.
     """
 
     def __init__(self, sinks: Sequence[Sink]) -> None:
@@ -58,38 +54,37 @@ class Fanout(Sink):
 
     def write(self, row: Row) -> None:
         """Passes the row to each sink."""
-        for sink in self._sinks:
-            self._attempt(sink, partial(sink.write, row))
+        self._each(lambda sink: sink.write(row))
 
     def note(self, message: str) -> None:
         """Passes the line to each sink."""
-        for sink in self._sinks:
-            self._attempt(sink, partial(sink.note, message))
+        self._each(lambda sink: sink.note(message))
 
     def detail(self, message: str) -> None:
         """Passes the long message to each sink."""
-        for sink in self._sinks:
-            self._attempt(sink, partial(sink.detail, message))
+        self._each(lambda sink: sink.detail(message))
 
     def working(self, text: str, seconds: float) -> None:
         """Tells each sink."""
-        for sink in self._sinks:
-            self._attempt(sink, partial(sink.working, text, seconds))
+        self._each(lambda sink: sink.working(text, seconds))
 
     def show(self, page: Path) -> None:
         """Passes the page to each sink."""
-        for sink in self._sinks:
-            self._attempt(sink, partial(sink.show, page))
+        self._each(lambda sink: sink.show(page))
 
     def close(self) -> None:
         """Closes each sink, the last one first."""
         while self._sinks:
             sink = self._sinks.pop()
-            self._attempt(sink, sink.close)
+            self._attempt(sink, lambda sink: sink.close())
 
-    def _attempt(self, sink: Sink, act: Callable[[], None]) -> None:
+    def _each(self, act: Callable[[Sink], None]) -> None:
+        for sink in self._sinks:
+            self._attempt(sink, act)
+
+    def _attempt(self, sink: Sink, act: Callable[[Sink], None]) -> None:
         try:
-            act()
+            act(sink)
         except OSError as error:
             if sink not in self._failing:
                 self._failing.append(sink)
@@ -102,4 +97,4 @@ class Fanout(Sink):
     def _tell_others(self, sink: Sink, message: str) -> None:
         for other in self._sinks:
             if other is not sink and other not in self._failing:
-                self._attempt(other, partial(other.note, f"{type(sink).__name__} {message}"))
+                self._attempt(other, lambda each: each.note(f"{type(sink).__name__} {message}"))

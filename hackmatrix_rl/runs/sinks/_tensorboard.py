@@ -13,11 +13,7 @@ from hackmatrix_rl.runs.sinks._sink import Row, Sink
 
 
 def require_tensorboard() -> None:
-    """Checks that the package for events is installed.
-
-    Raises:
-        ConfigError: the package is missing.
-    """
+    """Raises a ConfigError unless the package for events is installed."""
     if find_spec("tensorboardX") is None:
         raise ConfigError(
             "--tensorboard needs the package tensorboardX, which is not installed. Install the "
@@ -30,10 +26,6 @@ class TensorBoard(Sink):
 
     Each start of a run writes its own file. The file names its first step, and TensorBoard then
     hides older events from that step on.
-
-    Args:
-        folder: folder of the event files, made if it is missing.
-        now: seconds since 1970.
 
     Raises:
         ConfigError: the package for events is missing.

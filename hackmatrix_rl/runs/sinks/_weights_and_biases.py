@@ -17,20 +17,11 @@ _SLACK = 10.0  # seconds for the library to start, and to end
 class WeightsAndBiases(Sink):
     """Logs each row, by environment steps. The constructor imports the library.
 
-    A run with the same id continues. Rows that a resumed run logs again do no harm: the service
-    draws them over environment steps, which may go back.
+    A run with the same id, unique in the project, continues. Rows that a resumed run logs again do
+    no harm: the service draws them over environment steps, which may go back.
 
-    Args:
-        project: name of the project.
-        run_id: id of the run, unique in the project.
-        name: name of the run, for people.
-        folder: folder of the library's files.
-        config: settings to store with the run.
-        group: name of a group of runs that belong together.
-        tags: words by which the run is found.
-        notes: a longer text about it.
-        mode: `online`, or `offline` to keep everything in the folder.
-        patience: seconds to wait for the service at the start, and again at the end.
+    The library's files lie in `folder`; `offline` keeps everything there. `patience` is in seconds:
+    to wait for the service at the start, and again at the end.
 
     Raises:
         ConfigError: the service refuses (no login, no network).
@@ -103,11 +94,7 @@ class WeightsAndBiases(Sink):
         self._run.log({file.name: wandb.Video(str(file), format="gif")})
 
     def table(self, name: str, rows: Sequence[Mapping[str, str | float]]) -> None:
-        """Logs a table.
-
-        Args:
-            name: under which it stands.
-            rows: numbers and texts by column; all have the same columns.
+        """Logs a table of numbers and texts by column; all rows have the same columns.
 
         Raises:
             TimeoutError: the library waits for the service. Old versions (0.18) ask it something

@@ -14,7 +14,9 @@ from training.test_algorithm import StopsAt
 
 from hackmatrix_rl.agent import IDENTITY_SCALE, Batch, MaskedCategorical, start_collector
 from hackmatrix_rl.agent.networks import MLPActorCritic
-from hackmatrix_rl.algorithms.imitation import Buffer, CloneLoss, Labelled, Labelling
+from hackmatrix_rl.algorithms.imitation import CloneLoss
+from hackmatrix_rl.algorithms.imitation._buffer import Buffer, Labelled
+from hackmatrix_rl.algorithms.imitation._labelling import Labelling
 from hackmatrix_rl.checkpoints import find_checkpoint
 from hackmatrix_rl.config import make_config
 from hackmatrix_rl.env import CartPole, env_keys

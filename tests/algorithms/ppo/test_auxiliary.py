@@ -10,7 +10,7 @@ from agent.probes import make_trainer
 
 from hackmatrix_rl.agent import AuxiliaryLoss, AuxiliaryMetrics, LossMetrics, PPOLoss
 from hackmatrix_rl.agent.networks import MLPActorCritic, add_auxiliary_head
-from hackmatrix_rl.algorithms.ppo._metrics import auxiliary_means
+from hackmatrix_rl.algorithms.ppo._ppo import auxiliary_means
 
 # Two programs are compared bit by bit.
 pytestmark = pytest.mark.usefixtures("optimized")

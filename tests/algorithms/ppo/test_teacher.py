@@ -20,7 +20,8 @@ from hackmatrix_rl.agent.networks import (
     add_auxiliary_head,
 )
 from hackmatrix_rl.agent.precision import parameter_paths
-from hackmatrix_rl.algorithms.ppo import PPO, critic_warmup_of
+from hackmatrix_rl.algorithms.ppo import PPO
+from hackmatrix_rl.algorithms.ppo._arguments import critic_warmup_of
 from hackmatrix_rl.checkpoints import find_checkpoint
 from hackmatrix_rl.env import CartPole
 from hackmatrix_rl.runs._resume import restore_training

@@ -10,7 +10,8 @@ from agent import probes
 import hackmatrix_rl as hm
 from hackmatrix_rl.agent import IdentityScale
 from hackmatrix_rl.agent.networks import ActorCritic
-from hackmatrix_rl.algorithms.r2d2 import EpsilonGreedy, q_values, unroll_q
+from hackmatrix_rl.algorithms.r2d2 import EpsilonGreedy
+from hackmatrix_rl.algorithms.r2d2._q_values import q_values, unroll_q
 
 SIZES: dict[str, Any] = {
     "num_envs": 8,

@@ -8,15 +8,9 @@ import pytest
 from agent import probes
 
 import hackmatrix_rl as hm
-from hackmatrix_rl.algorithms.r2d2 import (
-    Buffer,
-    LastPosition,
-    Prioritized,
-    Sample,
-    Steps,
-    Uniform,
-    with_priorities,
-)
+from hackmatrix_rl.algorithms.r2d2 import Prioritized, Uniform
+from hackmatrix_rl.algorithms.r2d2._acting import LastPosition, Steps
+from hackmatrix_rl.algorithms.r2d2._buffer import Buffer, Sample, with_priorities
 
 from .building import network
 

@@ -7,7 +7,8 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from hackmatrix_rl.algorithms.r2d2 import NewSteps, _learning, _loss, _r2d2
+from hackmatrix_rl.algorithms.r2d2 import _learning, _r2d2
+from hackmatrix_rl.algorithms.r2d2._acting import NewSteps
 
 from . import test_parts, test_r2d2
 
@@ -108,13 +109,18 @@ def stored_memory():
 
 
 MUTANTS = {
-    "no value beyond a limit": (_loss, "n_step_returns", ends_at_limits, loss_without_burn_in),
-    "a value of the next episode": (_loss, "n_step_returns", leaks_at_limits, loss_without_burn_in),
-    "a value beyond an end": (_loss, "n_step_returns", never_ends, loss_without_burn_in),
-    "illegal actions in the maximum": (_loss, "double_q", illegal_too, loss_without_burn_in),
-    "no burn-in": (_loss, "memory_after", no_burn_in, burn_in),
-    "one memory for both networks": (_loss, "memory_after", one_memory, loss),
-    "no target network": (_loss.SequenceLoss, "errors", judges_itself, loss_without_burn_in),
+    "no value beyond a limit": (_learning, "n_step_returns", ends_at_limits, loss_without_burn_in),
+    "a value of the next episode": (
+        _learning,
+        "n_step_returns",
+        leaks_at_limits,
+        loss_without_burn_in,
+    ),
+    "a value beyond an end": (_learning, "n_step_returns", never_ends, loss_without_burn_in),
+    "illegal actions in the maximum": (_learning, "double_q", illegal_too, loss_without_burn_in),
+    "no burn-in": (_learning, "memory_after", no_burn_in, burn_in),
+    "one memory for both networks": (_learning, "memory_after", one_memory, loss),
+    "no target network": (_learning.SequenceLoss, "errors", judges_itself, loss_without_burn_in),
     "a target that does not stay": (_learning, "sync_target", always_synced, target_network),
     "priorities that are not written": (
         _learning,

@@ -10,15 +10,11 @@ import pytest
 from agent import probes
 
 from hackmatrix_rl.agent import IdentityScale, best_action
-from hackmatrix_rl.algorithms.r2d2 import (
-    EpsilonGreedy,
-    LastPosition,
-    Prioritized,
-    Sample,
-    SequenceLoss,
-    SquareRootScale,
-    Steps,
-    Uniform,
+from hackmatrix_rl.algorithms.r2d2 import EpsilonGreedy, Prioritized, SquareRootScale, Uniform
+from hackmatrix_rl.algorithms.r2d2._acting import LastPosition, Steps
+from hackmatrix_rl.algorithms.r2d2._buffer import Sample
+from hackmatrix_rl.algorithms.r2d2._learning import SequenceLoss
+from hackmatrix_rl.algorithms.r2d2._q_values import (
     double_q,
     memory_after,
     n_step_returns,

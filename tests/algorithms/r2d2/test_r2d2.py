@@ -10,7 +10,8 @@ from training.states import arrays, assert_same
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.agent import RunningScale
-from hackmatrix_rl.algorithms.r2d2 import EpsilonGreedy, Prioritized, Sample, Sampling, Uniform
+from hackmatrix_rl.algorithms.r2d2 import EpsilonGreedy, Prioritized, Sampling, Uniform
+from hackmatrix_rl.algorithms.r2d2._buffer import Sample
 from hackmatrix_rl.memory_tasks import DelayedMatchConfig, NBackConfig
 from hackmatrix_rl.training import Dispatch
 

@@ -4,7 +4,8 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from hackmatrix_rl.algorithms.self_play import Games, Search, begin, play_moves
+from hackmatrix_rl.algorithms.self_play import Search
+from hackmatrix_rl.algorithms.self_play._games import Games, begin, play_moves
 
 from .building import FIVE, opinion
 

@@ -7,7 +7,6 @@ import pytest
 from clique.brute_force import minimax, result_of
 
 from hackmatrix_rl.algorithms.self_play import (
-    NO_MOVE,
     MatchResult,
     PerfectPlayer,
     RandomPlayer,
@@ -16,8 +15,8 @@ from hackmatrix_rl.algorithms.self_play import (
     league,
     match,
     mistakes,
-    play_games,
 )
+from hackmatrix_rl.algorithms.self_play._match import NO_MOVE, play_games
 from hackmatrix_rl.clique import FIRST, SECOND
 
 from .building import FIVE, FOUR, MAKER_BREAKER, opinion, solution

@@ -9,9 +9,10 @@ import jax.numpy as jnp
 import pytest
 from search import test_tree_search
 
-from hackmatrix_rl.algorithms.self_play import Results, SearchLoss
+from hackmatrix_rl.algorithms.self_play import SearchLoss
 from hackmatrix_rl.algorithms.self_play import _buffer as buffers
 from hackmatrix_rl.algorithms.self_play import _search as searches
+from hackmatrix_rl.algorithms.self_play._games import Results
 from hackmatrix_rl.clique import _play as rules
 from hackmatrix_rl.search import SingleGameModel, TreeSearch
 

@@ -13,14 +13,9 @@ from training.states import assert_same
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.agent import Linear
-from hackmatrix_rl.algorithms.self_play import (
-    Moves,
-    Sample,
-    Search,
-    SearchLoss,
-    SelfPlay,
-    VertexPermutations,
-)
+from hackmatrix_rl.algorithms.self_play import Search, SearchLoss, SelfPlay, VertexPermutations
+from hackmatrix_rl.algorithms.self_play._buffer import Sample
+from hackmatrix_rl.algorithms.self_play._games import Moves
 from hackmatrix_rl.training import Dispatch
 from hackmatrix_rl.training.sharding import Blocks
 

@@ -1,13 +1,39 @@
-"""Metrics as a file with one JSON object a line."""
+"""A run's metrics and log as files."""
 
 import json
 import math
+from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from hackmatrix_rl.runs.sinks._appended import AppendedFile
+from hackmatrix_rl.errors import printable
 from hackmatrix_rl.runs.sinks._sink import Row, Sink
+from hackmatrix_rl.runs.sinks._terminal import Length, one_line
 from hackmatrix_rl.system import open_regular, write_whole
+
+
+class AppendedFile:
+    """A file that is appended to at once. Data that the disk refuses waits for the next call."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._waiting = b""
+        path.open("ab").close()
+
+    def append(self, data: bytes) -> None:
+        """Appends."""
+        self._waiting += data
+        # Opened each time, because a network disk may come back under another handle. Unbuffered:
+        # this object keeps the data that could not be written.
+        with self._path.open("ab", buffering=0) as file:
+            while self._waiting:
+                self._waiting = self._waiting[file.write(self._waiting) :]
+
+    def flush(self) -> None:
+        """Writes the waiting data, if any."""
+        if self._waiting:
+            self.append(b"")
 
 
 class JsonLines(Sink):
@@ -15,20 +41,13 @@ class JsonLines(Sink):
 
     NaN and infinities become null, because JSON has no such numbers. Messages are not kept. Rows
     that a full disk refuses wait in memory for a later row.
-
-    Args:
-        path: the file, made if it is missing, continued otherwise.
     """
 
     def __init__(self, path: Path) -> None:
         self._file = AppendedFile(path)
 
     def write(self, row: Row) -> None:
-        """Appends one line.
-
-        Raises:
-            OSError: the line could not be written yet.
-        """
+        """Appends one line; an OSError if it could not be written yet."""
         numbers = {name: value if math.isfinite(value) else None for name, value in row.items()}
         self._file.append(json.dumps(numbers, allow_nan=False).encode() + b"\n")
 
@@ -37,33 +56,19 @@ class JsonLines(Sink):
         self._file.flush()
 
     def close(self) -> None:
-        """Writes the rows that wait.
-
-        Raises:
-            OSError: some rows could not be written.
-        """
+        """Writes the rows that wait."""
         self._file.flush()
 
 
 def read_json_lines(path: Path) -> list[dict[str, Any]]:
-    """The rows of a file of `JsonLines`.
-
-    Lines that are not rows are left out, also a last line that a crash cut short.
-    """
+    """The rows of a file of `JsonLines`, without lines that are damaged or cut short."""
     return rows_and_damage(path)[0]
 
 
 def forget_rows_after(path: Path, update: int) -> list[str]:
-    """Removes the rows of later updates from a file, because a resumed run writes them again.
+    """Removes the rows of later updates, which a resumed run writes again, and damaged lines.
 
-    Damaged lines are removed, too.
-
-    Args:
-        path: a file of `JsonLines`; it may be missing.
-        update: the last update with a row that stays.
-
-    Returns:
-        Messages for people.
+    Returns messages for people.
     """
     if not path.exists():
         return [f"{path}: is missing; earlier rows are lost"] if update else []
@@ -100,3 +105,36 @@ def _row(line: bytes) -> dict[str, Any] | None:
         return None
     numbers = (value is None or isinstance(value, int | float) for value in row.values())
     return row if all(numbers) else None
+
+
+class LogFile(Sink):
+    """Appends messages and one line for each row to a text file, with the time of day."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        length: Length | None = None,
+        now: Callable[[], datetime] = datetime.now,
+    ) -> None:
+        self._file = AppendedFile(path)
+        self._length = length
+        self._now = now
+
+    def write(self, row: Row) -> None:
+        """Appends the row as a line."""
+        self.note(one_line(row, self._length))
+
+    def note(self, message: str) -> None:
+        """Appends the message; an OSError if it could not be written yet."""
+        time = self._now().isoformat(sep=" ", timespec="seconds")
+        lines = "".join(f"{time}  {printable(line)}\n" for line in message.splitlines())
+        self._file.append(lines.encode())
+
+    def detail(self, message: str) -> None:
+        """Appends the message."""
+        self.note(message)
+
+    def close(self) -> None:
+        """Writes the lines that wait."""
+        self._file.flush()

@@ -1,0 +1,132 @@
+"""From settings to a config on this machine, and what a resumed run keeps of it."""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from etils import epath
+
+from hackmatrix_rl.agent.networks import ActorCritic
+from hackmatrix_rl.checkpoints import initial_settings, read_arrays
+from hackmatrix_rl.config import (
+    AUTO,
+    RunConfig,
+    check_settings,
+    cpu_devices,
+    default_algorithm,
+    make_config,
+    make_stages,
+    options_of,
+    preset_device,
+    preset_for,
+)
+from hackmatrix_rl.errors import ConfigError, as_given, flag
+from hackmatrix_rl.runs._compose import named_mesh
+from hackmatrix_rl.system import cut_cpu, make_deterministic, select_device
+
+
+def config_here(
+    preset: str | None,
+    settings: Mapping[str, Any],
+    *,
+    given: Mapping[str, Any] = MappingProxyType({}),
+    algorithm: str = "",
+    trust_code: bool = False,
+    note: Callable[[str], None] = lambda reason: None,
+) -> RunConfig:
+    """The config that a preset and some changes to it make on this machine.
+
+    A training that starts from another one's weights has its network and observation where the
+    changes do not say otherwise. What must be set before a device starts is set: determinism, and
+    the number of devices that a CPU counts as.
+
+    Without a `preset`, that of the settings counts, or else the device's. `given` are the settings
+    of the command line, which stages of a training must not override. `algorithm` counts where the
+    settings name none; empty: `default_algorithm`, whose reason `note` takes.
+
+    Raises:
+        ConfigError: if a setting cannot work here, or code that the run of `init` names as its
+            network is not trusted.
+    """
+    changes = dict(settings)
+    named = changes.pop("preset", AUTO)
+    preset = preset if preset is not None else named
+    # Before anything asks which devices there are:
+    if changes.get("deterministic"):
+        make_deterministic()
+    if (devices := cpu_devices(preset, changes)) is not None:
+        cut_cpu(devices)
+    if preset == AUTO:
+        preset = preset_for(select_device(changes.get("device", AUTO)))
+    if isinstance(mesh := changes.get("mesh"), str):
+        # Before sizes are checked on it: what divides over devices that do not exist is no help.
+        select_device(changes.get("device") or preset_device(preset))
+        named_mesh(mesh)
+    if changes.get("init") is not None:
+        trusted = trust_code or "network" in changes  # the user's own name for it
+        stored = initial_settings(changes["init"], changes.get("league"), trust_code=trusted)
+        changes = {**stored, **changes}
+    if (stages := changes.pop("stages", None)) is not None:
+        changes.pop("algorithm", None)
+        note(f"in {len(stages)} stages")
+        own = {name: value for name, value in given.items() if name in changes}
+        return make_stages(preset, changes, stages, own)
+    if changes.get("algorithm") is None and not algorithm:
+        note(default_algorithm(preset)[1])
+    return make_config(preset, changes, algorithm)
+
+
+def use_devices(config: RunConfig) -> None:
+    """Makes this process compute on the devices that a config names.
+
+    Raises:
+        ConfigError: if JAX does not see them here.
+    """
+    if config.deterministic:
+        make_deterministic()
+    if config.cpu_devices is not None:
+        cut_cpu(config.cpu_devices)
+    select_device(config.device)
+
+
+def check_unchanged(run: object, stored: RunConfig, changes: Mapping[str, Any]) -> None:
+    """Refuses changes of a run after which what it learned would mean something else.
+
+    The arrays of a checkpoint fit many settings, so nothing else notices most of these changes.
+
+    Raises:
+        ConfigError: a setting may not change. The message names its flag.
+    """
+    if changes.get("algorithm", stored.algorithm) != stored.algorithm:
+        raise ConfigError(
+            f"--algorithm {changes['algorithm']}: the run {run} is by --algorithm "
+            f"{stored.algorithm}, and a run cannot change its algorithm. Leave --algorithm "
+            "out, or begin a new run."
+        )
+    changes = {name: value for name, value in changes.items() if name != "algorithm"}
+    check_settings(type(stored), changes, f"as the run {run} is")
+    stored.check_changes(run, changes)
+
+
+def check_network(
+    run: object, checkpoint: epath.Path, stored: RunConfig, config: RunConfig, policy: ActorCritic
+) -> None:
+    """Refuses changed settings that make another network than a checkpoint's.
+
+    A width that is the network's default may be written out: only the arrays decide.
+    """
+    changed = [
+        each.name
+        for each in options_of(type(stored))
+        if each.metadata["arrays"] and getattr(config, each.name) != getattr(stored, each.name)
+    ]
+    if not changed or read_arrays(checkpoint, "policy").mismatch(policy) is None:
+        return
+    asked, was = (
+        ", ".join(as_given(name, getattr(settings, name)) for name in changed)
+        for settings in (config, stored)
+    )
+    raise ConfigError(
+        f"{asked}: the run {run} was trained with {was}, which makes another network. "
+        f"Leave {', '.join(map(flag, changed))} out, or begin a new run."
+    )
