@@ -141,7 +141,8 @@ class LSTMActorCritic(_CellActorCritic):
     cell: LSTMCell
 
     def initial_carry(self) -> LSTMMemory:
-        return LSTMMemory(shown=self._zeros(), kept=self._zeros())
+        zeros = self._zeros()
+        return LSTMMemory(shown=zeros, kept=zeros)
 
     def advance(
         self, driven: Float[Array, " gates"], carry: LSTMMemory
