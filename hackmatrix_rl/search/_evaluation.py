@@ -9,7 +9,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float32, Int32, UInt32
+from jaxtyping import Array, Bool, Float32, Int32, Shaped, UInt32
 
 from hackmatrix_rl.batching import bits_of
 from hackmatrix_rl.game import (
@@ -241,13 +241,13 @@ def siphon_values(position: Position, weights: EvaluationWeights) -> Float32[Arr
     return total + jnp.where(first_credit, weights["plan_first_credit"], 0.0)
 
 
-def _real(number: Int32[Array, "*shape"]) -> Float32[Array, "*shape"]:
+def _real(number: Shaped[Array, "*shape"]) -> Float32[Array, "*shape"]:
     return jnp.asarray(number).astype(jnp.float32)
 
 
 STARTED, UNFINISHED = 0.97, 0.85
 """With UNDO ready, which walks to victory: at the start of a stage, and within one."""
-_MOST_RESOURCES, _MOST_SIPHONS, _MOST_ATTACK = 15, 3, 3
+_MOST_OF_EACH, _MOST_SIPHONS = 15, 3
 
 
 def win_probability(
@@ -297,8 +297,8 @@ def win_terms(
     rows = [
         *(_real(stage == each) for each in range(1, LAST_STAGE + 1)),
         _real(hp) - 2.5,
-        _real(jnp.minimum(credits, _MOST_RESOURCES)) / 5,
-        _real(jnp.minimum(energy, _MOST_RESOURCES)) / 5,
+        _real(jnp.minimum(credits, _MOST_OF_EACH)) / 5,
+        _real(jnp.minimum(energy, _MOST_OF_EACH)) / 5,
         _real(jnp.minimum(data_siphons, _MOST_SIPHONS)),
         _real(jnp.minimum(attack_damage - 1, _MOST_ATTACK)),
         _real(crowd),
