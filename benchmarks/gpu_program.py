@@ -58,12 +58,12 @@ def main() -> None:
     import numpy as np
     from jax.experimental import topologies
     from jax.sharding import NamedSharding
+    from program_counts import copies_of, program_counts, updated_in_place
 
     from hackmatrix_rl.algorithms.ppo import PPOConfig
     from hackmatrix_rl.bench._environment_speed import RandomPlayState, play_program
     from hackmatrix_rl.env import env_keys
     from hackmatrix_rl.training.compiled import program_bytes
-    from hackmatrix_rl.training.compiled._counts import copies_of, program_counts, updated_in_place
     from hackmatrix_rl.training.sharding import BY_ENVIRONMENT, REPLICATED, mesh
 
     try:

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from program_counts import program_counts
 
 from hackmatrix_rl.algorithms.ppo import PPOConfig
 from hackmatrix_rl.batching import Chance
@@ -33,7 +34,6 @@ from hackmatrix_rl.game._rewards import reward_terms
 from hackmatrix_rl.game._stage import set_up_if
 from hackmatrix_rl.system import describe_device
 from hackmatrix_rl.training import compiler_options
-from hackmatrix_rl.training.compiled._counts import program_counts
 from hackmatrix_rl.training.sharding import single_device
 
 SECONDS = 0.05

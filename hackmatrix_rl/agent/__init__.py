@@ -3,7 +3,15 @@
 Each module here can be used alone, in a notebook; `hackmatrix_rl.algorithms` composes them.
 """
 
-from hackmatrix_rl.agent._action_choice import DRAWN, ActionChoice
+from hackmatrix_rl.agent._action_choice import (
+    DRAWN,
+    ActionChoice,
+    EpsilonGreedyChoice,
+    QLosses,
+    best_action,
+    epsilon_greedy,
+    value_of,
+)
 from hackmatrix_rl.agent._auxiliary import AuxiliaryLoss, AuxiliaryMetrics, AuxiliaryTargets
 from hackmatrix_rl.agent._batch import Batch
 from hackmatrix_rl.agent._collector_state import CollectorState, start_collector
@@ -16,13 +24,6 @@ from hackmatrix_rl.agent._contract import (
 from hackmatrix_rl.agent._distribution import MaskedCategorical
 from hackmatrix_rl.agent._gae import GAE, AdvantageEstimator, Targets
 from hackmatrix_rl.agent._loss import LossMetrics, PPOLoss, Unrolled
-from hackmatrix_rl.agent._q_values import (
-    EpsilonGreedyChoice,
-    QLosses,
-    best_action,
-    epsilon_greedy,
-    value_of,
-)
 from hackmatrix_rl.agent._rollout import Collector, EpisodeSums, Rollout, RolloutCollector
 from hackmatrix_rl.agent._schedules import (
     After,

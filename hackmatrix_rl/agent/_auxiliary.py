@@ -7,6 +7,10 @@ from jaxtyping import Array, Bool, Float, Float16, Float32, Int32, UInt32
 
 from hackmatrix_rl.agent.networks import AuxiliaryHead
 
+Hidden = Float[Array, "num_steps batch width"]
+PerStep = Float32[Array, "num_steps batch"]
+Flags = Bool[Array, "num_steps batch"]
+
 WIN_TRACE = 0.95
 """Weight between the prediction one step later (0) and the end of the episode (1)."""
 
@@ -21,7 +25,7 @@ class AuxiliaryTargets(eqx.Module):
     """
 
     terms: Float16[Array, "num_steps batch terms"]
-    terminated: Bool[Array, "num_steps batch"]
+    terminated: Flags
 
 
 class AuxiliaryMetrics(eqx.Module):
@@ -72,12 +76,12 @@ class AuxiliaryLoss(eqx.Module):
     def __call__(
         self,
         head: AuxiliaryHead,
-        hidden: Float[Array, "num_steps batch width"],
+        hidden: Hidden,
         action: Int32[Array, "num_steps batch"],
         auxiliary: AuxiliaryTargets,
         number: UInt32[Array, ""],
         *,
-        done: Bool[Array, "num_steps batch"] | None = None,
+        done: Flags | None = None,
     ) -> tuple[Float32[Array, ""], AuxiliaryMetrics]:
         """The weighted loss and its metrics.
 
@@ -113,11 +117,7 @@ class AuxiliaryLoss(eqx.Module):
         )
 
     def _win_loss(
-        self,
-        head: AuxiliaryHead,
-        hidden: Float[Array, "num_steps batch width"],
-        auxiliary: AuxiliaryTargets,
-        done: Bool[Array, "num_steps batch"] | None,
+        self, head: AuxiliaryHead, hidden: Hidden, auxiliary: AuxiliaryTargets, done: Flags | None
     ) -> Float32[Array, ""]:
         """Mean cross entropy of the probability of winning."""
         logit = jax.vmap(jax.vmap(head.win_logit))(hidden)
@@ -135,26 +135,14 @@ class AuxiliaryLoss(eqx.Module):
 
 
 def win_targets(
-    predicted: Float32[Array, "num_steps batch"],
-    won: Bool[Array, "num_steps batch"],
-    terminated: Bool[Array, "num_steps batch"],
-    done: Bool[Array, "num_steps batch"],
-    *,
-    trace: float = WIN_TRACE,
-) -> tuple[Float32[Array, "num_steps batch"], Bool[Array, "num_steps batch"]]:
+    predicted: PerStep, won: Flags, terminated: Flags, done: Flags, *, trace: float = WIN_TRACE
+) -> tuple[PerStep, Flags]:
     """Targets of the win prediction, from the later outcomes in the rollout.
 
     It is the TD(lambda) return of a reward of 1 for a victory, without discount. Where an episode
     ends by the rules, the target is known. Elsewhere it is a mean of the later predictions.
 
     Source: Sutton 1988, "Learning to predict by the methods of temporal differences".
-
-    Args:
-        predicted: probability of winning before each step.
-        won: whether the step won the episode.
-        terminated: whether the rules ended the episode with the step.
-        done: whether the episode ended with the step, by the rules or by a limit.
-        trace: weight between the next prediction (0) and the end (1).
 
     Returns:
         The targets, and whether each counts: the last step and a truncated one have nothing after
@@ -186,11 +174,7 @@ def symlog(x: Float32[Array, "*shape"]) -> Float32[Array, "*shape"]:
 def stacked_terms(
     terms: dict[str, Float32[Array, " num_envs"]], names: tuple[str, ...]
 ) -> Float16[Array, "num_envs terms"]:
-    """The parts of the reward of one step, in the form of `AuxiliaryTargets.terms`.
-
-    Args:
-        terms: the parts by name, as in a `Timestep`.
-        names: the names in order.
+    """The parts of the reward of one step by name, in the form of `AuxiliaryTargets.terms`.
 
     Raises:
         ValueError: `names` differ from the names of `terms`.

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, Int32, PyTree, UInt32
 
 from hackmatrix_rl.agent._auxiliary import AuxiliaryTargets
-from hackmatrix_rl.agent._axes import PER_ENVIRONMENT, SHARED, environment_axes
+from hackmatrix_rl.agent._collector_state import PER_ENVIRONMENT, SHARED, environment_axes
 from hackmatrix_rl.agent._gae import Targets
 from hackmatrix_rl.agent._rollout import Rollout
 from hackmatrix_rl.agent._value_scale import IDENTITY_SCALE, ValueScale
@@ -19,15 +19,10 @@ from hackmatrix_rl.agent._value_scale import IDENTITY_SCALE, ValueScale
 class Batch(eqx.Module):
     """The argument of a loss: whole sequences of some environments.
 
-    Values are in the units of the network (see `ValueScale`).
+    Values are in the units of the network (see `ValueScale`). `observation`, `mask`, `action`,
+    `log_prob`, `value` and `done` are those of a `Rollout`, each leaf `[num_steps, batch, ...]`.
 
     Attributes:
-        observation: the observation of each step; each leaf `[num_steps, batch, ...]`.
-        mask: the legal actions of the observation.
-        action: the action that the policy took.
-        log_prob: log-probability of the action under the policy that acted.
-        value: value of the observation by the policy that acted.
-        done: whether an episode ended with this action.
         initial_carry: memory of the policy before the first step; each leaf `[batch, ...]`.
         advantage: advantage of the action, in units of reward.
         value_target: the value to learn.
@@ -78,6 +73,9 @@ class Batch(eqx.Module):
             number: number of the minibatch; 0 by default.
             teacher_log_probs: log-probabilities of all actions under a teacher, if there is one.
         """
+        auxiliary = None
+        if rollout.terms is not None:
+            auxiliary = AuxiliaryTargets(terms=rollout.terms, terminated=rollout.terminated)
         return cls(
             observation=rollout.observation,
             mask=rollout.mask,
@@ -88,9 +86,7 @@ class Batch(eqx.Module):
             initial_carry=rollout.initial_carry,
             advantage=targets.advantage,
             value_target=value_scale.normalize(targets.value_target),
-            auxiliary=None
-            if rollout.terms is None
-            else AuxiliaryTargets(terms=rollout.terms, terminated=rollout.terminated),
+            auxiliary=auxiliary,
             log_probs=rollout.log_probs,
             teacher_log_probs=teacher_log_probs,
             number=jnp.zeros((), jnp.uint32) if number is None else number,
@@ -123,11 +119,7 @@ class Batch(eqx.Module):
         return self.along_environments(pick)
 
     def along_environments(self, change: Callable[..., Array]) -> "Batch":
-        """Applies a function to each array that has an axis of environments.
-
-        Args:
-            change: a function of an array and its `axis` of environments to a new array.
-        """
+        """Applies `change(array, axis)` to each array that has an axis of environments."""
         changed = {
             name: jax.tree.map(partial(change, axis=axis), getattr(self, name))
             for name, axis in self.environment_axes().items()

@@ -1,13 +1,26 @@
 """The state of a batch of environments between two rollouts."""
 
+import dataclasses
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Key, PyTree, UInt32
 
-from hackmatrix_rl.agent._axes import SHARED, environment_axes
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.env import Environment
+
+_AXIS = "environments"
+
+PER_ENVIRONMENT = {_AXIS: 0}
+"""Metadata of a field whose leaves are `[num_envs, ...]`."""
+SHARED = {_AXIS: None}
+"""Metadata of a field without an axis of environments."""
+
+
+def environment_axes(kind: type[eqx.Module], *, default: int) -> dict[str, int | None]:
+    """The axis of environments of each field, by default `default`; `None` for one without."""
+    return {each.name: each.metadata.get(_AXIS, default) for each in dataclasses.fields(kind)}
 
 
 class CollectorState(eqx.Module):

@@ -59,17 +59,8 @@ def check_policy_shapes(
 ) -> None:
     """Raises unless a network takes one observation and returns the shapes of the contract.
 
-    It only traces the network. It compiles and computes nothing. A network in which no product
-    has the compute dtype of the precision is refused: the precision would have no effect.
-
-    Args:
-        policy: the network to check.
-        spec: the spec of the environment.
-        precision: the precision of the network.
-
-    Raises:
-        TypeError: a value has the wrong type.
-        ValueError: an array has the wrong shape or dtype.
+    It only traces the network. A network in which no product has the compute dtype of the
+    precision is refused: the precision would have no effect.
     """
     check_is_policy(policy)
     precision.check(policy)
@@ -84,7 +75,8 @@ def check_policy_shapes(
         program, *made = eqx.filter_make_jaxpr(call)(policy, spec.observation, carry)
         found, dtype = eqx.combine(*made)
     except Exception as error:
-        if isinstance(error, RuntimeError) and _has_dropout(policy):
+        layers = jax.tree.leaves(policy, is_leaf=_drops_out)
+        if isinstance(error, RuntimeError) and any(map(_drops_out, layers)):
             raise ValueError(
                 f"{said} uses eqx.nn.Dropout, which needs a random key, and a network gets none: "
                 "learning compares its probabilities with those that it acted by. Leave the "
@@ -132,13 +124,8 @@ def check_policy_shapes(
         )
 
 
-def _has_dropout(policy: Any) -> bool:
-    """Whether a network has a layer that drops out."""
-
-    def drops(node: Any) -> bool:
-        return isinstance(node, eqx.nn.Dropout) and not node.inference
-
-    return any(map(drops, jax.tree.leaves(policy, is_leaf=drops)))
+def _drops_out(node: Any) -> bool:
+    return isinstance(node, eqx.nn.Dropout) and not node.inference
 
 
 def precision_of(given: Any) -> PrecisionPolicy:
@@ -149,8 +136,7 @@ def precision_of(given: Any) -> PrecisionPolicy:
         except ValueError as error:
             raise ValueError(f"precision {given!r}: {error}") from error
     instance("precision", given, PrecisionPolicy, 'hm.precision("bf16")')
-    policy: PrecisionPolicy = given
-    return policy
+    return given
 
 
 def _initial_carry(policy: ActorCritic) -> Any:
@@ -170,19 +156,6 @@ def _initial_carry(policy: ActorCritic) -> Any:
                 "whatever the network computes in: jnp.zeros(shape, jnp.float32)"
             )
     return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), carry)
-
-
-def _sequences(spec: EnvSpec, carry: Any) -> tuple[Any, Any, Any]:
-    """Shapes of what `Evaluator.unroll` takes."""
-
-    def several(leaf: Any, *axes: int) -> jax.ShapeDtypeStruct:
-        return jax.ShapeDtypeStruct((*axes, *leaf.shape), leaf.dtype)
-
-    return (
-        jax.tree.map(lambda leaf: several(leaf, STEPS, BATCH), spec.observation),
-        jax.tree.map(lambda leaf: several(leaf, BATCH), carry),
-        jax.ShapeDtypeStruct((STEPS, BATCH), jnp.bool_),
-    )
 
 
 def check_policy(
@@ -214,10 +187,8 @@ def check_policy(
     precision = precision_of(precision)
     check_policy_shapes(policy, spec, precision=precision)
     _check_parameters(policy)
-    carry = _initial_carry(policy)
     draw = np.random.default_rng(seed)
-    observations, carries, _ = _sequences(spec, carry)
-    observations = jax.tree.map(lambda leaf: _made_up(leaf, draw), observations)
+    observations = jax.tree.map(lambda leaf: _made_up(leaf, draw), spec.observation)
     first = policy.initial_carry()
     carries = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (BATCH, *leaf.shape)), first)
     done = jnp.asarray(np.arange(STEPS * BATCH).reshape(STEPS, BATCH) % 4 == 1)
@@ -228,7 +199,7 @@ def check_policy(
         if not np.isfinite(values).all():
             raise ValueError(
                 f"{said} returns {name} that is not finite for made-up observations: "
-                f"{_values(values)}; expected numbers"
+                f"{values[~np.isfinite(values)].flat[0]}; expected numbers"
             )
     _compare(said, "called again on the same observation", plain, again)
     _compare(said, "applied to a whole sequence by its evaluator", plain, own)
@@ -252,10 +223,11 @@ def _check_parameters(policy: ActorCritic) -> None:
 
 
 def _made_up(leaf: jax.ShapeDtypeStruct, draw: np.random.Generator) -> jax.Array:
-    """Small numbers, which any encoding can read."""
+    """A batch of sequences of small numbers, which any encoding can read."""
+    shape = STEPS, BATCH, *leaf.shape
     if jnp.issubdtype(leaf.dtype, jnp.inexact):
-        return jnp.asarray(draw.normal(size=leaf.shape), leaf.dtype)
-    return jnp.asarray(draw.integers(0, 2, leaf.shape), leaf.dtype)
+        return jnp.asarray(draw.normal(size=shape), leaf.dtype)
+    return jnp.asarray(draw.integers(0, 2, shape), leaf.dtype)
 
 
 @eqx.filter_jit
@@ -284,7 +256,3 @@ def _compare(said: str, way: str, plain: Any, other: Any) -> None:
                 f"{said}, {way}, gives other {name} than a call: {found[worst]:.6g} where the call "
                 f"gives {expected[worst]:.6g}; expected the same but for rounding"
             )
-
-
-def _values(values: np.ndarray) -> str:
-    return f"{values[~np.isfinite(values)].flat[0]}"

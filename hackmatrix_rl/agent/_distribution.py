@@ -33,10 +33,6 @@ class MaskedCategorical(eqx.Module):
     ) -> None:
         """Normalises the logits over the legal actions.
 
-        Args:
-            logits: unnormalised log-probabilities of all actions.
-            mask: the legal actions.
-
         Raises:
             TypeError: the mask is not an array.
             ValueError: the mask is not boolean, or its shape differs from that of the logits.

@@ -39,12 +39,7 @@ class AdvantageEstimator(eqx.Module):
 
     @abstractmethod
     def __call__(self, rollout: Rollout, value_scale: ValueScale = IDENTITY_SCALE) -> Targets:
-        """Advantages and value targets of a rollout.
-
-        Args:
-            rollout: the rollout; its values are in the units of `value_scale`.
-            value_scale: the units of the network's values.
-        """
+        """Advantages and value targets of a rollout with values in the units of `value_scale`."""
 
 
 class GAE(AdvantageEstimator):
@@ -72,12 +67,6 @@ class GAE(AdvantageEstimator):
                     raise ValueError(f"{name} must be in [0, 1], not {number}")
 
     def __call__(self, rollout: Rollout, value_scale: ValueScale = IDENTITY_SCALE) -> Targets:
-        """Advantages and value targets of a rollout.
-
-        Args:
-            rollout: the rollout; its values are in the units of `value_scale`.
-            value_scale: the units of the network's values.
-        """
         value = value_scale.denormalize(rollout.value)
         last_value = value_scale.denormalize(rollout.last_value)
         beyond = value_scale.denormalize(rollout.bootstrap_value)

@@ -73,12 +73,9 @@ class Unrolled(eqx.Module):
     def value_loss(self, batch: Batch, clip: float | None = None) -> Float32[Array, ""]:
         """The mean loss of the value: half the squared error, or that of the network's `ValueHead`.
 
-        Args:
-            batch: with the values to learn.
-            clip: see `PPOLoss.value_clip`.
-
         Raises:
-            ValueError: a clip is asked for, and the network's head has a loss of its own.
+            ValueError: a clip is asked for (see `PPOLoss.value_clip`), and the network's head has a
+                loss of its own.
         """
         if self.own_value_loss is not None:
             if clip is not None:
@@ -168,11 +165,7 @@ class PPOLoss(eqx.Module):
     def __call__(
         self, policy: Evaluator | ActorCritic, batch: Batch
     ) -> tuple[Float32[Array, ""], LossMetrics]:
-        """The loss of a policy on a batch, and its metrics.
-
-        Args:
-            policy: the network, or an evaluator of it.
-            batch: the batch.
+        """The loss of a policy, or of an evaluator of it, on a batch, and its metrics.
 
         Raises:
             ValueError: the auxiliary loss finds no head in the policy or no targets in the batch;
@@ -185,7 +178,8 @@ class PPOLoss(eqx.Module):
         chances = MaskedCategorical(found.logits, batch.mask)
         log_ratio = chances.log_prob(batch.action) - batch.log_prob
         ratio = jnp.exp(log_ratio)
-        policy_loss = self._policy_loss(ratio, batch.advantage)
+        clipped = jnp.clip(ratio, 1.0 - self.clip_coef, 1.0 + self.clip_coef)
+        policy_loss = -jnp.mean(jnp.minimum(ratio * batch.advantage, clipped * batch.advantage))
         value_loss = found.value_loss(batch, self.value_clip)
         entropy = jnp.mean(chances.entropy())
 
@@ -227,20 +221,8 @@ class PPOLoss(eqx.Module):
         if batch.auxiliary is None:
             raise ValueError("the auxiliary loss needs a rollout that keeps the reward's terms")
         assert found.hidden is not None  # a TrunkEvaluator shows it
-        return self.auxiliary(
-            policy.auxiliary,
-            found.hidden,
-            batch.action,
-            batch.auxiliary,
-            batch.number,
-            done=batch.done,
-        )
-
-    def _policy_loss(
-        self, ratio: Float32[Array, "num_steps batch"], advantage: Float32[Array, "num_steps batch"]
-    ) -> Float32[Array, ""]:
-        clipped = jnp.clip(ratio, 1.0 - self.clip_coef, 1.0 + self.clip_coef)
-        return -jnp.mean(jnp.minimum(ratio * advantage, clipped * advantage))
+        given = batch.action, batch.auxiliary, batch.number
+        return self.auxiliary(policy.auxiliary, found.hidden, *given, done=batch.done)
 
 
 def _needed(batch: Batch, field: str, argument: str) -> MaskedCategorical:

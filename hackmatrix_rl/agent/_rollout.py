@@ -10,12 +10,19 @@ from jaxtyping import Array, Bool, Float16, Float32, Int32, Key, PyTree
 
 from hackmatrix_rl.agent._action_choice import DRAWN, ActionChoice
 from hackmatrix_rl.agent._auxiliary import stacked_terms
-from hackmatrix_rl.agent._axes import PER_ENVIRONMENT, SHARED, environment_axes
-from hackmatrix_rl.agent._collector_state import CollectorState, start_collector
+from hackmatrix_rl.agent._collector_state import (
+    PER_ENVIRONMENT,
+    SHARED,
+    CollectorState,
+    environment_axes,
+    start_collector,
+)
 from hackmatrix_rl.agent._distribution import MaskedCategorical
 from hackmatrix_rl.agent.networks import ActorCritic, Evaluator, evaluator_of, reset_carry
 from hackmatrix_rl.agent.precision import FLOAT32, PrecisionPolicy
 from hackmatrix_rl.env import Environment, Timestep
+
+Fields = dict[str, PyTree[Array]]
 
 
 class EpisodeSums(eqx.Module):
@@ -129,22 +136,6 @@ class Rollout(eqx.Module):
         return self.terminated | self.truncated
 
 
-class Step(eqx.Module):
-    """One step of a rollout: the fields of `Rollout` that have an axis of steps."""
-
-    observation: PyTree[Array]
-    mask: Bool[Array, "num_envs num_actions"]
-    action: Int32[Array, " num_envs"]
-    log_prob: Float32[Array, " num_envs"]
-    value: Float32[Array, " num_envs"]
-    reward: Float32[Array, " num_envs"]
-    terminated: Bool[Array, " num_envs"]
-    truncated: Bool[Array, " num_envs"]
-    bootstrap_value: Float32[Array, " num_envs"]
-    terms: Float16[Array, "num_envs terms"] | None
-    log_probs: Float32[Array, "num_envs num_actions"] | None
-
-
 class Collector(eqx.Module):
     """Lets a policy act in an environment and records the steps.
 
@@ -187,13 +178,7 @@ class Collector(eqx.Module):
 
 
 class RolloutCollector(Collector):
-    """The collector for one device.
-
-    Attributes:
-        num_steps: steps of each environment in a rollout.
-        terms: as in `Collector`; none by default.
-        keep_log_probs: as in `Collector`; false by default.
-    """
+    """The collector for one device; by default it keeps neither terms nor log-probabilities."""
 
     num_steps: int = eqx.field(static=True)
     terms: tuple[str, ...] = eqx.field(static=True, default=(), kw_only=True)
@@ -206,7 +191,6 @@ class RolloutCollector(Collector):
     def start(
         self, policy: ActorCritic, environment: Environment, keys: Key[Array, " num_envs"]
     ) -> CollectorState:
-        """Starts one environment for each key; see `start_collector`."""
         return start_collector(environment, policy, keys)
 
     def __call__(
@@ -217,11 +201,7 @@ class RolloutCollector(Collector):
         *,
         precision: PrecisionPolicy = FLOAT32,
     ) -> tuple[Rollout, CollectorState]:
-        """Collects one rollout."""
-        rollout, actors, _, _ = self.collect_with(
-            DRAWN, (), policy, environment, actors, precision=precision
-        )
-        return rollout, actors
+        return self.collect_with(DRAWN, (), policy, environment, actors, precision=precision)[:2]
 
     def collect_with(
         self,
@@ -251,11 +231,7 @@ class RolloutCollector(Collector):
         initial = actors.carry
 
         def step(state: Any, _: None) -> tuple[Any, Any]:
-            actors, memory, cache = state
-            actors, memory, cache, *made = self._step(
-                choice, memory, evaluator, environment, actors, cache
-            )
-            return (actors, memory, cache), made
+            return self._step(choice, evaluator, environment, *state)
 
         start = actors, memory, evaluator.init_cache(actors.observation)
         (actors, memory, _), (steps, sums, notes) = jax.lax.scan(
@@ -263,7 +239,7 @@ class RolloutCollector(Collector):
         )
         logits, value, _ = jax.vmap(evaluator.policy)(actors.observation, actors.carry)
         rollout = Rollout(
-            **vars(steps),
+            **steps,
             initial_carry=initial,
             last_value=choice.state_value(logits, value, actors.mask),
             episodes=jax.tree.map(lambda leaf: jnp.sum(leaf, axis=0), sums),
@@ -273,12 +249,12 @@ class RolloutCollector(Collector):
     def _step(
         self,
         choice: ActionChoice,
-        memory: PyTree[Array],
         evaluator: Evaluator,
         environment: Environment,
         actors: CollectorState,
+        memory: PyTree[Array],
         cache: PyTree[Array],
-    ) -> tuple[CollectorState, PyTree[Array], PyTree[Array], Step, EpisodeSums, PyTree[Array]]:
+    ) -> tuple[tuple[Any, ...], tuple[Fields, EpisodeSums, PyTree[Array]]]:
         """Takes one action in each environment."""
         action_keys, environment_keys = actors.draw_keys()
 
@@ -287,7 +263,8 @@ class RolloutCollector(Collector):
         action, memory, note = choice.choose(actors, chances, memory, action_keys)
         state, timestep = environment.step(actors.environment, action, environment_keys)
 
-        happened = Step(
+        # The fields of a rollout that have an axis of steps.
+        happened = dict(
             observation=actors.observation,
             mask=actors.mask,
             action=action,
@@ -312,7 +289,7 @@ class RolloutCollector(Collector):
         )
         sums = EpisodeSums.of(timestep, choice.counts(memory))
         memory = choice.begin_anew(memory, timestep.done, action_keys)
-        return after, memory, cache, happened, sums, note
+        return (after, memory, cache), (happened, sums, note)
 
 
 def _bootstrap_value(
@@ -322,11 +299,9 @@ def _bootstrap_value(
     timestep: Timestep,
     carry: PyTree[Array],
 ) -> Float32[Array, " num_envs"]:
-    """Value of the position before the reset if the episode was truncated, else 0.
-
-    This is a second pass through the network. It runs only in a step in which some episode of
-    the batch is truncated. For an environment that never truncates, it is not compiled.
-    """
+    """Value of the position before the reset if the episode was truncated, else 0."""
+    # A second pass through the network, only in a step in which some episode is truncated; for an
+    # environment that never truncates, it is not compiled.
     nothing = jnp.zeros_like(timestep.reward)
     if not environment.truncates:
         return nothing
@@ -336,6 +311,4 @@ def _bootstrap_value(
         value = choice.state_value(logits, value, timestep.last_mask)
         return jnp.where(timestep.truncated, value, 0.0)
 
-    any_truncated = jnp.any(timestep.truncated)
-    values: Float32[Array, " num_envs"] = jax.lax.cond(any_truncated, evaluate, lambda: nothing)
-    return values
+    return jax.lax.cond(jnp.any(timestep.truncated), evaluate, lambda: nothing)

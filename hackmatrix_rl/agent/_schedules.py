@@ -30,20 +30,36 @@ Scheduled = float | Schedule | Float32[Array, ""]
 
 
 class Constant(Schedule):
-    """A constant number.
-
-    Attributes:
-        value: the number.
-    """
+    """A constant number."""
 
     value: float = eqx.field(static=True)
 
     def __call__(self, env_steps: Float32[Array, ""]) -> Float32[Array, ""]:
-        """The constant."""
         return jnp.full((), self.value, jnp.float32)
 
 
-class Linear(Schedule):
+class _Ramp(Schedule):
+    """From one number to another, constant after its end."""
+
+    initial: float = eqx.field(static=True)
+    final: float = eqx.field(static=True)
+    over: int = eqx.field(static=True)
+
+    def __check_init__(self) -> None:
+        if self.over < 1:
+            kind = type(self).__name__.lower()
+            raise ValueError(f"a {kind} schedule must go over at least 1 step, not {self.over}")
+
+    def __call__(self, env_steps: Float32[Array, ""]) -> Float32[Array, ""]:
+        part = self._progress(jnp.minimum(env_steps / float(self.over), 1.0))
+        return self.initial + (self.final - self.initial) * part
+
+    @abstractmethod
+    def _progress(self, part: Float32[Array, ""]) -> Float32[Array, ""]:
+        """The share of the way to the final number after a share of the steps."""
+
+
+class Linear(_Ramp):
     """A line from one number to another, constant after its end.
 
     Attributes:
@@ -52,44 +68,20 @@ class Linear(Schedule):
         over: length of the line in environment steps.
     """
 
-    initial: float = eqx.field(static=True)
-    final: float = eqx.field(static=True)
-    over: int = eqx.field(static=True)
-
-    def __check_init__(self) -> None:
-        if self.over < 1:
-            raise ValueError(f"a linear schedule must go over at least 1 step, not {self.over}")
-
-    def __call__(self, env_steps: Float32[Array, ""]) -> Float32[Array, ""]:
-        """The number after `env_steps` steps."""
-        part = jnp.minimum(env_steps / float(self.over), 1.0)
-        return self.initial + (self.final - self.initial) * part
+    def _progress(self, part: Float32[Array, ""]) -> Float32[Array, ""]:
+        return part
 
 
-class Cosine(Schedule):
+class Cosine(_Ramp):
     """Half a cosine wave from one number to another: flat at both ends, constant after its end.
 
-    Source: Loshchilov and Hutter 2017, "SGDR: stochastic gradient descent with warm restarts".
+    The fields are those of `Linear`.
 
-    Attributes:
-        initial: the number at the start.
-        final: the number from `over` steps on.
-        over: length of the half wave in environment steps.
+    Source: Loshchilov and Hutter 2017, "SGDR: stochastic gradient descent with warm restarts".
     """
 
-    initial: float = eqx.field(static=True)
-    final: float = eqx.field(static=True)
-    over: int = eqx.field(static=True)
-
-    def __check_init__(self) -> None:
-        if self.over < 1:
-            raise ValueError(f"a cosine schedule must go over at least 1 step, not {self.over}")
-
-    def __call__(self, env_steps: Float32[Array, ""]) -> Float32[Array, ""]:
-        """The number after `env_steps` steps."""
-        part = jnp.minimum(env_steps / float(self.over), 1.0)
-        gone = 0.5 - 0.5 * jnp.cos(math.pi * part)
-        return self.initial + (self.final - self.initial) * gone
+    def _progress(self, part: Float32[Array, ""]) -> Float32[Array, ""]:
+        return 0.5 - 0.5 * jnp.cos(math.pi * part)
 
 
 class After(Schedule):
@@ -104,7 +96,6 @@ class After(Schedule):
     steps: int = eqx.field(static=True)
 
     def __call__(self, env_steps: Float32[Array, ""]) -> Float32[Array, ""]:
-        """The number after `env_steps` steps."""
         return self.schedule(jnp.maximum(env_steps - float(self.steps), 0.0))
 
 
@@ -114,7 +105,7 @@ def ends_of(number: Any) -> tuple[float, ...]:
         return ends_of(number.schedule)
     if isinstance(number, Constant):
         return (number.value,)
-    if isinstance(number, Linear | Cosine):
+    if isinstance(number, _Ramp):
         return number.initial, number.final
     return (float(number),) if isinstance(number, numbers.Real) else ()
 
@@ -136,18 +127,14 @@ def number_of(number: Scheduled) -> float | Float32[Array, ""]:
 def at(module: T, env_steps: Float32[Array, ""]) -> T:
     """The module with each schedule replaced by its current value.
 
-    An algorithm calls this on its loss and its estimator before each update.
-
-    Args:
-        module: for instance a loss, or one that wraps another.
-        env_steps: environment steps since the start of training, over all environments.
+    An algorithm calls this on its loss and its estimator before each update. `env_steps` are
+    those since the start of training, over all environments.
     """
 
     def number(leaf: Any) -> Any:
         return leaf(env_steps) if isinstance(leaf, Schedule) else leaf
 
-    now: T = jax.tree.map(number, module, is_leaf=_is_schedule)
-    return now
+    return jax.tree.map(number, module, is_leaf=_is_schedule)
 
 
 def scheduled_at(module: Any, env_steps: Float32[Array, ""]) -> dict[str, Float32[Array, ""]]:

@@ -36,15 +36,12 @@ class IdentityScale(ValueScale):
     """Values in units of reward."""
 
     def normalize(self, value: Float32[Array, "*shape"]) -> Float32[Array, "*shape"]:
-        """The value itself."""
         return value
 
     def denormalize(self, value: Float32[Array, "*shape"]) -> Float32[Array, "*shape"]:
-        """The value itself."""
         return value
 
     def update(self, targets: Float32[Array, "*shape"]) -> "IdentityScale":
-        """The same scale: it has no statistics."""
         return self
 
 
@@ -89,11 +86,6 @@ class RunningScale(ValueScale):
     ) -> None:
         """Starts as the identity (or the bare compression).
 
-        Args:
-            decay: weight of the old average in an update, in [0, 1).
-            compress: whether to compress targets.
-            min_std: smallest standard deviation to divide by.
-
         Raises:
             ValueError: an argument is out of range.
         """
@@ -118,26 +110,23 @@ class RunningScale(ValueScale):
         return (self._compressed(value) - self.mean) / self.std
 
     def denormalize(self, value: Float32[Array, "*shape"]) -> Float32[Array, "*shape"]:
-        """The inverse of `normalize`."""
         plain = value * self.std + self.mean
         if not self.compress:
             return plain
         return plain * (jnp.abs(plain) + 2.0)
 
     def update(self, targets: Float32[Array, "*shape"]) -> "RunningScale":
-        """The scale with its statistics updated."""
         targets = self._compressed(targets)
         weight = self.decay * self.weight + (1.0 - self.decay)
         share = (1.0 - self.decay) / weight
         away = jnp.mean(targets) - self.mean
         # Variance of a mixture of two groups: the variance within them and between their means.
         variance = (1.0 - share) * (self.variance + share * away**2) + share * jnp.var(targets)
-        updated: RunningScale = eqx.tree_at(
+        return eqx.tree_at(
             lambda scale: (scale.mean, scale.variance, scale.weight),
             self,
             (self.mean + share * away, variance, weight),
         )
-        return updated
 
     def _compressed(self, value: Float32[Array, "*shape"]) -> Float32[Array, "*shape"]:
         if not self.compress:

@@ -9,19 +9,23 @@ from hackmatrix_rl.batching._bits import (
     masked,
     materialize,
     nth_bit,
+    only_first,
+    pick,
+    ranks,
     right,
+    select,
     size_of,
     union,
 )
-from hackmatrix_rl.batching._compaction import Chunk, for_each_chunk
 from hackmatrix_rl.batching._hashed_random import Chance, below, random_bit
 from hackmatrix_rl.batching._packed import BitField, Packed, fields
-from hackmatrix_rl.batching._select import only_first, pick, ranks, select
-from hackmatrix_rl.batching._side_by_side import side_by_side
 from hackmatrix_rl.batching._sparse import (
+    Chunk,
     first_indices,
     first_success,
+    for_each_chunk,
     one_round_loop,
+    side_by_side,
     sparse_cond,
     sparse_while_loop,
 )

@@ -1,7 +1,7 @@
-"""Bits of 32-bit words.
+"""Bits of 32-bit words, and selecting without a gather, which costs a batch many times as much.
 
-These functions call XLA's operations directly. The operators of arrays do the same, but JAX takes
-ten times as long to trace one, and a step of the game has thousands.
+The functions on words call XLA operations directly. The operators of arrays do the same, but JAX
+takes ten times as long to trace one, and a step of the game has thousands.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,34 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Bool, Int32, PyTree, UInt32
+from jaxtyping import Array, Bool, Int32, PyTree, Shaped, UInt32
+
+Tree = TypeVar("Tree", bound=PyTree)
+
+
+def select(condition: Bool[Array, ""], yes: Tree, no: Tree) -> Tree:
+    """`yes` if `condition` holds, else `no`; a leaf that both share costs nothing."""
+    return jax.tree.map(lambda a, b: a if a is b else jnp.where(condition, a, b), yes, no)
+
+
+def pick(chosen: Bool[Array, " n"], values: Shaped[Array, " n"]) -> Shaped[Array, ""]:
+    """The value of the one chosen entry, or 0 if none is chosen; no value may be negative."""
+    return jnp.max(jnp.where(chosen, values, jnp.zeros_like(values)))
+
+
+def only_first(flags: Bool[Array, " n"]) -> Bool[Array, " n"]:
+    """Only the first flag that is set."""
+    places = np.arange(flags.shape[-1], 0, -1, dtype=np.int32)
+    places_left = jnp.where(flags, places, 0)  # `argmax` takes several times as long on a CPU
+    return flags & (places_left == jnp.max(places_left))
+
+
+def ranks(flags: Bool[Array, " n"]) -> Int32[Array, " n"]:
+    """How many flags are set before each place."""
+    places = np.arange(flags.shape[-1])
+    earlier = places[None, :] < places[:, None]
+    return jnp.sum(flags[None, :] & earlier, axis=1, dtype=jnp.int32)
+
 
 Values = TypeVar("Values", bound=PyTree)
 
@@ -56,10 +83,7 @@ def bits_of(word: UInt32[Array, ""], count: int) -> Bool[Array, " count"]:
 def words_of_flags(
     flags: Bool[Array, " size"],
 ) -> tuple[UInt32[Array, " words"], Bool[Array, "words 32"]]:
-    """32 flags as one word, the first as its lowest bit; and the flags word by word.
-
-    The last word is filled up with False.
-    """
+    """32 flags as one word, the first as its lowest bit; and the flags, padded, by word."""
     by_word = jnp.pad(flags, (0, -flags.shape[0] % 32)).reshape(-1, 32)
     ones = jnp.where(by_word, ONE_BIT[None, :], np.uint32(0))
     return jnp.sum(ones, axis=1, dtype=jnp.uint32), by_word
@@ -71,11 +95,8 @@ def union(words: UInt32[Array, " n"]) -> UInt32[Array, ""]:
 
 
 def nth_bit(bits: UInt32[Array, "*shape"], index: Int32[Array, "*shape"]) -> Int32[Array, "*shape"]:
-    """The place of the set bit with this index, counted from the lowest; 32 if there is none.
-
-    A reduction counts the bits, because XLA computes a reduction once. XLA would repeat a binary
-    search in every loop that reads the place.
-    """
+    """The place of the set bit with this index, counted from the lowest; 32 if there is none."""
+    # XLA computes a reduction once, and would repeat a binary search in every loop that reads it.
     up_to = bits[..., None] & _UP_TO.reshape((1,) * bits.ndim + (-1,))
     return jnp.sum(size_of(up_to) <= index[..., None], axis=-1, dtype=jnp.int32)
 
@@ -93,8 +114,7 @@ def materialize(values: Values) -> Values:
     Otherwise XLA repeats a cheap computation, and all that leads to it, in every loop that reads
     the result. On CPU XLA removes the barrier after it has merged equal computations.
     """
-    stored: Values = lax.optimization_barrier(values)
-    return stored
+    return lax.optimization_barrier(values)
 
 
 def computed_once(compute: Callable[[Any], Any], given: Any) -> Any:
@@ -102,11 +122,7 @@ def computed_once(compute: Callable[[Any], Any], given: Any) -> Any:
 
     XLA fuses cheap computations into all that reads them, and repeats them there for every
     element; on CPU it removes the barrier of `materialize`. A loop is a barrier that it keeps: this
-    one makes a single round, which XLA cannot know.
-
-    Args:
-        compute: the computation.
-        given: a pytree of arrays, with at least one of integers.
+    one makes a single round, which XLA cannot know. `given` has at least one array of integers.
     """
     traced_once = jax.jit(compute)
     some = next(leaf for leaf in jax.tree.leaves(given) if jnp.issubdtype(leaf.dtype, jnp.integer))

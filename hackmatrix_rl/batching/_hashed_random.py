@@ -19,10 +19,6 @@ class Chance(eqx.Module):
     Word number n is a mixing hash of the source's bits and n. This takes a tenth of the time of
     JAX's generator, and a step of the game needs some 60 words. The key itself comes from JAX's
     generator and is new for every game and step.
-
-    Attributes:
-        low: the lower 32 bits.
-        high: the upper 32 bits.
     """
 
     low: UInt32[Array, ""]
@@ -72,10 +68,5 @@ def below(
 def random_bit(
     bits: UInt32[Array, "*shape"], random: UInt32[Array, "*shape"]
 ) -> Int32[Array, "*shape"]:
-    """The place of a random set bit, each equally likely; 32 if no bit is set.
-
-    Args:
-        bits: the words.
-        random: 32 random bits for each word.
-    """
+    """The place of a random set bit, each equally likely, by 32 random bits; 32 if none is set."""
     return nth_bit(bits, below(random, size_of(bits)))

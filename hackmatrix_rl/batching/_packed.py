@@ -19,12 +19,7 @@ Records = TypeVar("Records", bound="Packed")
 
 @dataclass(frozen=True)
 class BitField:
-    """The bits of a word that hold one number.
-
-    Attributes:
-        shift: place of the lowest bit.
-        width: number of bits.
-    """
+    """The bits of a word that hold one number: the place of the lowest one, and how many."""
 
     shift: int
     width: int
@@ -68,12 +63,7 @@ def fields(**widths: int) -> dict[str, BitField]:
 
 
 class Packed(eqx.Module):
-    """Records of one kind, one word each.
-
-    Attributes:
-        words: one word for each record.
-        FIELDS: by name, the bits of a word that hold each number.
-    """
+    """Records of one kind, one word each; `FIELDS` are the bits that hold each number, by name."""
 
     FIELDS: ClassVar[dict[str, BitField]]
 
@@ -96,9 +86,7 @@ class Packed(eqx.Module):
         self: Records, where: Bool[Array, "*n"] | bool = True, /, **values: ArrayLike
     ) -> Records:
         """The same records with other numbers in the named fields, where `where` holds."""
-        mask = 0
-        for name in values:
-            mask |= self.FIELDS[name].mask
+        mask = sum(self.FIELDS[name].mask for name in values)
         words = (self.words & ~jnp.uint32(mask)) | self.word(**values)
         return type(self)(words if where is True else jnp.where(where, words, self.words))
 

@@ -7,7 +7,8 @@ results back.
 """
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
@@ -16,12 +17,86 @@ import numpy as np
 from jax.custom_batching import custom_vmap
 from jaxtyping import Array, Bool, Int32, PyTree
 
-from hackmatrix_rl.batching._bits import ONE_BIT, materialize, size_of, words_of_flags
+from hackmatrix_rl.batching._bits import ONE_BIT, materialize, nth_bit, size_of, words_of_flags
 
 _MOST_PAIRED = 4096  # words to compare in pairs: 16 MB of pairs, 131,072 games
 
 Carry = TypeVar("Carry", bound=PyTree)
+Each = TypeVar("Each", bound=PyTree)
 Operands = TypeVar("Operands", bound=PyTree)
+Result = TypeVar("Result", bound=PyTree)
+Value = TypeVar("Value", bound=PyTree)
+
+
+class Chunk(NamedTuple):
+    """Some of the members, in order.
+
+    Attributes:
+        first: number of members before this chunk.
+        places: the places of this chunk's members; 0 after the last one.
+        valid: whether each of these is a member, and not a filler after the last one.
+    """
+
+    first: Int32[Array, ""]
+    places: Int32[Array, " chunk"]
+    valid: Bool[Array, " chunk"]
+
+
+def for_each_chunk(
+    members: Bool[Array, " size"], width: int, body: Callable[[Chunk, Value], Value], value: Value
+) -> Value:
+    """Hands the members (the places of true flags) to `body`, `width` of them at a time.
+
+    `body` takes a chunk and a value to the next value; the last one is returned. The time grows
+    with the number of members, not with the number of flags.
+    """
+    # `jnp.nonzero` takes ten times as long: it scatters every flag. Here 32 flags are a word. The
+    # loop finds the word of a member by the number of members up to each word, then its bit.
+    words, _ = words_of_flags(members)
+    in_word = size_of(words)
+    up_to = jnp.cumsum(in_word, dtype=jnp.int32)
+    count = up_to[-1]
+
+    def one(number: Int32[Array, ""], value: Value) -> Value:
+        first = number * width
+        nth = first + jnp.arange(width, dtype=jnp.int32)
+        valid = nth < count
+        nth = jnp.where(valid, nth, 0)
+        word = jnp.searchsorted(up_to, nth, side="right").astype(jnp.int32)
+        word = jnp.minimum(word, words.size - 1)  # without a member there is none to be found
+        place = 32 * word + nth_bit(words[word], nth - (up_to - in_word)[word])
+        return body(Chunk(first, jnp.where(valid, place, 0), valid), value)
+
+    return jax.lax.fori_loop(0, (count + width - 1) // width, one, value)
+
+
+def side_by_side(
+    function: Callable[[Each, Operands], Result], each: Each, shared: Operands
+) -> Result:
+    """`function(each[n], shared)` for every n, stacked along a first axis.
+
+    In a batch of games, the variants of all games become one batch. `jax.vmap` inside a game
+    would make them an inner axis, and the loops of `batching` would work on each game's few
+    variants by themselves. What all games share, too, is not copied.
+    """
+
+    @custom_vmap
+    def run(each: Each, shared: Operands) -> Result:
+        return jax.vmap(function, in_axes=(0, None))(each, shared)
+
+    @run.def_vmap
+    def run_batch(size: int, batched: PyTree, each: Each, shared: Operands) -> PyTree:
+        each = jax.tree.map(partial(_spread, size), each, batched[0])
+        count = jax.tree.leaves(each)[0].shape[1]
+        flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), each)
+        # What all games share, such as a network, is not copied for each variant.
+        own, common = eqx.partition(shared, batched[1])
+        repeated = jax.tree.map(lambda leaf: jnp.repeat(leaf, count, axis=0), own)
+        results = jax.vmap(lambda one, own: function(one, eqx.combine(own, common)))(flat, repeated)
+        results = jax.tree.map(lambda leaf: leaf.reshape(size, count, *leaf.shape[1:]), results)
+        return results, jax.tree.map(lambda _: True, results)
+
+    return run(each, shared)
 
 
 def sparse_while_loop(
@@ -34,18 +109,10 @@ def sparse_while_loop(
 ) -> Carry:
     """`jax.lax.while_loop` that in a batch does not compute rounds for finished games.
 
-    Args:
-        keep_going: whether one game needs another round.
-        body: one round of one game.
-        carry: the values that a round changes.
-        operands: the values that a round only reads.
-        shares: widths of the buffers as divisors of the batch. With `(1, 8)`, all games go
-            through rounds together until at most an eighth of them is left; these continue in a
-            buffer of an eighth of the width. The last width takes any number of games, one
-            bufferful after another.
-
-    Returns:
-        The carry after the last round.
+    A round changes the carry and only reads the operands. `shares` are widths of the buffers as
+    divisors of the batch. With `(1, 8)`, all games go through rounds together until at most an
+    eighth of them is left; these continue in a buffer of an eighth of the width. The last width
+    takes any number of games, one bufferful after another.
     """
 
     def batched(keep_going: Any, body: Any, carry: Carry, operands: Operands, size: int) -> Carry:
@@ -91,18 +158,9 @@ def one_round_loop(
 ) -> Carry:
     """`sparse_while_loop` for a loop that few games enter and that most leave after one round.
 
-    In a batch, each bufferful of games goes through one round and is written back.
-
-    Args:
-        keep_going: whether one game needs another round.
-        body: one round of one game.
-        carry: the values that a round changes.
-        operands: the values that a round only reads.
-        share: the buffer's width as a divisor of the batch.
-        least: width of a buffer below which a round takes hardly less time.
-
-    Returns:
-        The carry after the last round.
+    In a batch, each bufferful of games goes through one round and is written back. `share` is the
+    buffer's width as a divisor of the batch, `least` the width below which a round takes hardly
+    less time.
     """
 
     def batched(keep_going: Any, body: Any, carry: Carry, operands: Operands, size: int) -> Carry:
@@ -134,7 +192,7 @@ def _loop(
 
     @run.def_vmap
     def run_batch(size: int, in_batch: PyTree, carry: Carry, operands: Operands) -> PyTree:
-        carry = jax.tree.map(lambda x, own: _spread(size, x, own), carry, in_batch[0])
+        carry = jax.tree.map(partial(_spread, size), carry, in_batch[0])
         # What all games share, such as a network, is not copied for each of them.
         own, shared = eqx.partition(operands, in_batch[1])
         carry = batched(
@@ -154,21 +212,15 @@ def first_success(
     *,
     count: int,
 ) -> tuple[Bool[Array, ""], Carry]:
-    """Makes several attempts side by side and takes the first that succeeds.
+    """Makes `count` attempts side by side and takes the first that succeeds.
 
     In a batch, the attempts lie one after another along the axis of games. `jax.vmap` inside a
     game would make them the innermost axis. That axis is too short for a processor's vectors
-    and takes ten times as long.
-
-    Args:
-        attempt: from the number of an attempt to whether it succeeded, and its result.
-        first: number of the first attempt.
-        operands: the values that an attempt reads.
-        count: number of attempts.
+    and takes ten times as long. `attempt` is a function of its number, counted from `first`, and of
+    the operands.
 
     Returns:
-        Whether an attempt succeeded, and the result of the first one that did. If none did, the
-        result of the last one.
+        Whether an attempt succeeded, and the result of the first one that did, else of the last.
     """
 
     @custom_vmap
@@ -184,9 +236,8 @@ def first_success(
             return jnp.broadcast_to(each[None], lead).reshape(-1, *lead[2:])
 
         numbers = repeated(first, batched[0]) + jnp.repeat(jnp.arange(count), size)
-        results = jax.vmap(attempt)(
-            numbers.astype(jnp.int32), jax.tree.map(repeated, operands, batched[1])
-        )
+        given = jax.tree.map(repeated, operands, batched[1])
+        results = jax.vmap(attempt)(numbers.astype(jnp.int32), given)
         results = jax.tree.map(lambda x: x.reshape(count, size, *x.shape[1:]), results)
         found = _earliest(results, count)
         return found, jax.tree.map(lambda _: True, found)

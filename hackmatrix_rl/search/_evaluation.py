@@ -1,18 +1,20 @@
-"""The heuristic value of a position: a weighted sum of terms.
+"""The heuristic value of a position, a weighted sum of terms, and its win probability.
 
-The game is won by who lives through eight stages. So hp, stages and programs count, and threats
+To win, the player must live through eight stages. So hp, stages and programs count, and threats
 are counted by when they arrive; of the score almost nothing. Every number comes from one search
 for distances and a few sums over planes of the board.
 """
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float32, Int32
+from jaxtyping import Array, Bool, Float32, Int32, Shaped, UInt32
 
 from hackmatrix_rl.batching import bits_of
 from hackmatrix_rl.game import (
     ENEMY_SPEED,
+    LAST_STAGE,
     NUM_CELLS,
     NUM_ENEMY_TYPES,
     NUM_PROGRAMS,
@@ -33,7 +35,7 @@ from hackmatrix_rl.game import (
     line_of_sight,
     yields_of,
 )
-from hackmatrix_rl.search._weights import EvaluationWeights
+from hackmatrix_rl.search._weights import EvaluationWeights, WinWeights
 
 WON, DEAD = 1e6, -1000.0
 REWINDS_AHEAD = 1000.0
@@ -44,17 +46,11 @@ _MOST_RESOURCES, _MOST_ATTACK, _LATE = 20, 3, 20
 _NEVER = 6
 """Turns until an enemy attacks that finds no way."""
 
+Value = Float32[Array, ""]
 
-def evaluate(
-    config: GameConfig, position: Position, weights: EvaluationWeights
-) -> Float32[Array, ""]:
-    """The heuristic value of a position in the middle of a stage.
 
-    Args:
-        config: sizes and league of the game.
-        position: one position; use `jax.vmap` for a batch.
-        weights: of the terms.
-    """
+def evaluate(config: GameConfig, position: Position, weights: EvaluationWeights) -> Value:
+    """The heuristic value of a position in the middle of a stage; use `jax.vmap` for a batch."""
     where = Where.of(position)
     worth = _possessions(position, weights) + _dangers(position, where, weights)
     aims = jnp.where(
@@ -67,7 +63,7 @@ def evaluate(
 
 def evaluate_next_stage(
     config: GameConfig, position: Position, weights: EvaluationWeights
-) -> Float32[Array, ""]:
+) -> Value:
     """The heuristic value of a position that has just completed a stage."""
     along = _real(position.enemies.count + position.transmissions.count)
     worth = _possessions(position, weights) + weights["crowd"] * along
@@ -78,14 +74,10 @@ def evaluate_next_stage(
 
 def evaluate_result(
     config: GameConfig, position: Position, event: Event, weights: EvaluationWeights
-) -> Float32[Array, ""]:
+) -> Value:
     """The heuristic value of the result of an action.
 
-    Args:
-        config: sizes and league of the game.
-        position: after the action, without the set-up of a next stage.
-        event: what the action caused.
-        weights: of the terms.
+    `position` is that after the action, without the set-up of a next stage.
     """
     pending = _real(position.pending_siphon_transmissions)
     worth = evaluate(config, position, weights) - weights["spawn"] * pending
@@ -130,7 +122,7 @@ class Where(eqx.Module):
         )
 
 
-def _possessions(position: Position, weights: EvaluationWeights) -> Float32[Array, ""]:
+def _possessions(position: Position, weights: EvaluationWeights) -> Value:
     """The terms of the player alone, and of the stage."""
     player = position.player
     credits_, energy = _real(player.credits), _real(player.energy)
@@ -153,14 +145,14 @@ def _possessions(position: Position, weights: EvaluationWeights) -> Float32[Arra
     )
 
 
-def _dangers(position: Position, where: Where, weights: EvaluationWeights) -> Float32[Array, ""]:
+def _dangers(position: Position, where: Where, weights: EvaluationWeights) -> Value:
     """The terms of enemies, transmissions, and what holds them up."""
     player, enemies = position.player, position.enemies
     present = enemies.present
     turns = turns_to_contact(enemies, player.cell, where.steps)
     in_line = where.fire.has(enemies.cell)
 
-    def count(which: Bool[Array, " n"]) -> Float32[Array, ""]:
+    def count(which: Bool[Array, " n"]) -> Value:
         return _real(jnp.sum(which & present, dtype=jnp.int32))
 
     next_turn, two = count(turns <= 1), count(turns == 2)
@@ -193,13 +185,7 @@ def _dangers(position: Position, where: Where, weights: EvaluationWeights) -> Fl
 def turns_to_contact(
     enemies: Enemies, player_cell: Int32[Array, ""], steps: Int32[Array, "36"]
 ) -> Int32[Array, " n"]:
-    """Turns until each enemy can attack; `_NEVER` without a way to the player.
-
-    Args:
-        enemies: in their slots.
-        player_cell: the player's cell.
-        steps: from the player to each cell.
-    """
+    """Turns until each enemy can attack; `_NEVER` without a way to the player."""
     there = np.arange(NUM_CELLS)[None, :] == enemies.cell[:, None]
     around_blocks = jnp.max(jnp.where(there, steps[None, :], 0), axis=1)
     straight = distance(enemies.cell, jnp.full_like(enemies.cell, player_cell))
@@ -210,7 +196,7 @@ def turns_to_contact(
     return turns + held_up.astype(jnp.int32)
 
 
-def _aims(position: Position, where: Where, weights: EvaluationWeights) -> Float32[Array, ""]:
+def _aims(position: Position, where: Where, weights: EvaluationWeights) -> Value:
     """The terms of what lies ahead in this stage: pickups, the best siphon, the exit."""
     content, siphons = position.board.content, position.player.data_siphons
     pickups = content == Content.PICKUP
@@ -255,5 +241,70 @@ def siphon_values(position: Position, weights: EvaluationWeights) -> Float32[Arr
     return total + jnp.where(first_credit, weights["plan_first_credit"], 0.0)
 
 
-def _real(number: Int32[Array, "*shape"]) -> Float32[Array, "*shape"]:
-    return number.astype(jnp.float32)
+def _real(number: Shaped[Array, "*shape"]) -> Float32[Array, "*shape"]:
+    return jnp.asarray(number).astype(jnp.float32)
+
+
+STARTED, UNFINISHED = 0.97, 0.85
+"""With UNDO ready, which walks to victory: at the start of a stage, and within one."""
+_MOST_OF_EACH, _MOST_SIPHONS = 15, 3
+
+
+def win_probability(
+    config: GameConfig, position: Position, weights: WinWeights, *, started: Bool[Array, ""]
+) -> Value:
+    """The win probability: a logistic function of the player's resources.
+
+    It fits best where a stage is completed (`started`) and the next one is not set up yet.
+    """
+    player = position.player
+    terms = win_terms(
+        stage=position.stage,
+        hp=player.hp,
+        credits=player.credits,
+        energy=player.energy,
+        data_siphons=player.data_siphons,
+        attack_damage=player.attack_damage,
+        crowd=position.enemies.count + position.transmissions.count,
+        programs=position.programs,
+    )
+    by_undo = jnp.where(started, STARTED, UNFINISHED)
+    odds = jnp.sum(terms * weights.numbers)
+    chance: Array = jnp.where(walks_by_undo(config, position), by_undo, jax.nn.sigmoid(odds))
+    return jnp.where(player.hp <= 0, 0.0, chance)
+
+
+def win_terms(
+    *,
+    stage: Int32[Array, "*batch"],
+    hp: Int32[Array, "*batch"],
+    credits: Int32[Array, "*batch"],
+    energy: Int32[Array, "*batch"],
+    data_siphons: Int32[Array, "*batch"],
+    attack_damage: Int32[Array, "*batch"],
+    crowd: Int32[Array, "*batch"],
+    programs: UInt32[Array, "*batch"],
+) -> Float32[Array, "*batch rows"]:
+    """The inputs of `WinWeights`, in the order of its rows.
+
+    `stage` is 1 to 8, `crowd` counts the enemies and transmissions that come along from the stage
+    before, and `programs` has one bit for each owned program.
+    """
+
+    def owned(program: Program) -> Array:
+        return _real((jnp.asarray(programs) >> np.uint32(program)) & np.uint32(1))
+
+    rows = [
+        *(_real(stage == each) for each in range(1, LAST_STAGE + 1)),
+        _real(hp) - 2.5,
+        _real(jnp.minimum(credits, _MOST_OF_EACH)) / 5,
+        _real(jnp.minimum(energy, _MOST_OF_EACH)) / 5,
+        _real(jnp.minimum(data_siphons, _MOST_SIPHONS)),
+        _real(jnp.minimum(attack_damage - 1, _MOST_ATTACK)),
+        _real(crowd),
+        owned(Program.RESET),
+        owned(Program.CRASH),
+        owned(Program.ROW) + owned(Program.COL),
+        owned(Program.UNDO),
+    ]
+    return jnp.stack(rows, axis=-1)

@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Int32, Key, PyTree
 from hackmatrix_rl.batching import Chance, below
 from hackmatrix_rl.evaluation import GameAgent, Thought
 from hackmatrix_rl.game import FIRST_PROGRAM, NUM_ACTIONS, GameConfig, Past, Program, State, recall
-from hackmatrix_rl.search._imagined import deciding, imagine
+from hackmatrix_rl.search._imagined import Legal, deciding, imagine
 from hackmatrix_rl.search._unseen import draw_unseen
 from hackmatrix_rl.search._weights import EvaluationWeights
 
@@ -20,8 +20,8 @@ UNDO = FIRST_PROGRAM + Program.UNDO
 class Expert(GameAgent):
     """One-step lookahead: plays the action whose result has the best heuristic value.
 
-    It is fair: it tries them out on a position in which everything unseen is drawn anew. UNDO is
-    not tried out; two rules decide about it (`wants_undo`).
+    It is fair: it tries actions on a position in which everything unseen is drawn anew. UNDO is
+    not tried; two rules decide about it (`undoes`).
 
     Attributes:
         config: sizes and league of the game.
@@ -32,31 +32,14 @@ class Expert(GameAgent):
     weights: EvaluationWeights
 
     def __init__(self, config: GameConfig, weights: EvaluationWeights | None = None) -> None:
-        """A player of a game.
-
-        Args:
-            config: sizes and league of the game.
-            weights: by default the package's for that league.
-        """
+        """A player of a game; by default with the package's weights for its league."""
         self.config = config
         self.weights = EvaluationWeights.shipped(config.league) if weights is None else weights
 
     def think(
-        self,
-        observation: PyTree[Array],
-        mask: Bool[Array, " num_actions"],
-        carry: PyTree[Array],
-        *,
-        key: Key[Array, ""],
+        self, observation: PyTree[Array], mask: Legal, carry: PyTree[Array], *, key: Key[Array, ""]
     ) -> tuple[Int32[Array, ""], PyTree[Array], Thought]:
-        """Simulates the legal actions; the thought has the value of each.
-
-        Args:
-            observation: the `State` of one game.
-            mask: the legal actions.
-            carry: nothing.
-            key: of the unseen and of what is tried out.
-        """
+        """Simulates the legal actions of a `State`; the thought has the value of each."""
         chance = Chance.of(key)
         seen = draw_unseen(observation.position, chance=chance.fold_in(0))
         others = without_undo(mask)
@@ -67,14 +50,12 @@ class Expert(GameAgent):
         return jnp.where(undo, UNDO, found.choice), carry, Thought(search_values=values)
 
 
-def without_undo(mask: Bool[Array, " num_actions"]) -> Bool[Array, " num_actions"]:
+def without_undo(mask: Legal) -> Legal:
     """The legal actions without UNDO."""
     return mask & (jnp.arange(NUM_ACTIONS) != UNDO)
 
 
-def undoes(
-    config: GameConfig, state: State, mask: Bool[Array, " num_actions"], *, chance: Chance
-) -> Bool[Array, ""]:
+def undoes(config: GameConfig, state: State, mask: Legal, *, chance: Chance) -> Bool[Array, ""]:
     """Whether the player plays UNDO.
 
     It does, where UNDO is legal,
@@ -83,12 +64,6 @@ def undoes(
     - seven times in eight, if the newest snapshot or the one before it has more hp, and still
       UNDO and a credit, so that the damage is taken back;
     - if nothing else is legal.
-
-    Args:
-        config: sizes and league of the game.
-        state: one game.
-        mask: its legal actions.
-        chance: source of random words.
     """
     position, history = state.position, state.history
     latest, earlier = recall(history), recall(history, back=1)

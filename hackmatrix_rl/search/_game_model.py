@@ -8,10 +8,24 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
 
-from hackmatrix_rl.env import Batched, Environment, SingleGame
+from hackmatrix_rl.batching import Chance
+from hackmatrix_rl.env import Batched, Environment, HackMatrix, SingleGame
+from hackmatrix_rl.game import (
+    Position,
+    State,
+    allowed,
+    attempt,
+    reward_terms,
+    set_up_if,
+    stage_chance,
+)
+from hackmatrix_rl.search._expert import UNDO, undoes, without_undo
+from hackmatrix_rl.search._imagined import Legal
+from hackmatrix_rl.search._unseen import draw_unseen
 
 Game = TypeVar("Game")
 Imagined = TypeVar("Imagined")
+Action = Int32[Array, ""]
 
 
 class ImaginedStep(NamedTuple):
@@ -46,23 +60,19 @@ class GameModel(eqx.Module, Generic[Game, Imagined]):
     def observe(self, game: Game) -> PyTree[Array]:
         """The network's observation of the real state."""
 
-    @abstractmethod
-    def searched(self, mask: Bool[Array, " num_actions"]) -> Bool[Array, " num_actions"]:
-        """The actions among the legal ones that the search may choose."""
+    def searched(self, mask: Legal) -> Legal:
+        """The actions among the legal ones that the search may choose; by default all."""
+        return mask
 
-    @abstractmethod
-    def by_rule(
-        self, game: Game, mask: Bool[Array, " num_actions"], *, key: Key[Array, ""]
-    ) -> Int32[Array, ""]:
-        """The action that a rule takes in the real state; -1 leaves it to the search."""
+    def by_rule(self, game: Game, mask: Legal, *, key: Key[Array, ""]) -> Action:
+        """The action that a rule takes in the real state; -1 (the default): the search decides."""
+        return jnp.int32(-1)
 
     @abstractmethod
     def imagine(self, game: Game, *, key: Key[Array, ""]) -> Imagined:
         """A state that looks like the real one, with hidden information resampled.
 
-        Args:
-            game: the real state.
-            key: of what is drawn. The result depends on nothing else that the player cannot see.
+        The result depends on nothing but `key` that the player cannot see.
         """
 
     @abstractmethod
@@ -70,18 +80,12 @@ class GameModel(eqx.Module, Generic[Game, Imagined]):
         """The network's observation of an imagined state."""
 
     @abstractmethod
-    def legal(self, state: Imagined) -> Bool[Array, " num_actions"]:
+    def legal(self, state: Imagined) -> Legal:
         """The actions to simulate in an imagined state."""
 
     @abstractmethod
-    def play(
-        self, state: Imagined, action: Int32[Array, ""], *, key: Key[Array, ""]
-    ) -> ImaginedStep:
+    def play(self, state: Imagined, action: Action, *, key: Key[Array, ""]) -> ImaginedStep:
         """Takes an action in an imagined state, with `key` for all random numbers."""
-
-
-def _as_it_is(state: PyTree[Array], key: Key[Array, ""]) -> PyTree[Array]:
-    return state
 
 
 @final
@@ -99,46 +103,86 @@ class SingleGameModel(GameModel[PyTree[Array], PyTree[Array]]):
 
     game: SingleGame[PyTree[Array]]
     redraw: Callable[[PyTree[Array], Key[Array, ""]], PyTree[Array]] = eqx.field(
-        static=True, default=_as_it_is
+        static=True, default=lambda state, key: state
     )
     in_turn: bool = eqx.field(static=True, default=False)
 
     def mismatch(self, environment: Environment) -> str | None:
-        """The mismatch if the environment plays another game."""
         if isinstance(environment, Batched) and bool(eqx.tree_equal(environment.game, self.game)):
             return None
         return f"the search knows {type(self.game).__name__}, and the environment is another game"
 
     def observe(self, game: PyTree[Array]) -> PyTree[Array]:
-        """The game's observation."""
         return self.game.observe(game)
 
-    def searched(self, mask: Bool[Array, " num_actions"]) -> Bool[Array, " num_actions"]:
-        """All legal actions."""
-        return mask
-
-    def by_rule(
-        self, game: PyTree[Array], mask: Bool[Array, " num_actions"], *, key: Key[Array, ""]
-    ) -> Int32[Array, ""]:
-        """-1: there is no rule."""
-        return jnp.int32(-1)
-
     def imagine(self, game: PyTree[Array], *, key: Key[Array, ""]) -> PyTree[Array]:
-        """The state after `redraw`."""
         return self.redraw(game, key)
 
     def look(self, state: PyTree[Array]) -> PyTree[Array]:
-        """The game's observation."""
         return self.game.observe(state)
 
-    def legal(self, state: PyTree[Array]) -> Bool[Array, " num_actions"]:
-        """The game's legal actions."""
+    def legal(self, state: PyTree[Array]) -> Legal:
         return self.game.legal(state)
 
-    def play(
-        self, state: PyTree[Array], action: Int32[Array, ""], *, key: Key[Array, ""]
-    ) -> ImaginedStep:
+    def play(self, state: PyTree[Array], action: Action, *, key: Key[Array, ""]) -> ImaginedStep:
         """One action of the game. The search looks beyond a limit that cuts episodes."""
         played = self.game.play(state, action, key=key)
         reward = jnp.asarray(played.reward).astype(jnp.float32)
         return ImaginedStep(played.state, reward, jnp.asarray(played.terminated), self.in_turn)
+
+
+@final
+class HackMatrixModel(GameModel[State, Position]):
+    """The rules of HackMatrix on positions without a history.
+
+    Imagined games have no UNDO: its snapshots show what the player has not seen. In the real game,
+    the expert's rules decide about it (`undoes`). The reward is that of the environment, which the
+    network's value predicts.
+
+    Attributes:
+        environment: the one that the network was trained in.
+    """
+
+    environment: HackMatrix
+
+    def mismatch(self, environment: Environment) -> str | None:
+        if not isinstance(environment, HackMatrix):
+            return f"the search plays HackMatrix, not {type(environment).__name__}"
+        known = self.environment.config
+        if environment.config != known:
+            return (
+                f"the search plays the game {known}, but the environment's is "
+                f"{environment.config}; use Searcher(policy, environment)"
+            )
+        return None
+
+    def observe(self, game: State) -> PyTree[Array]:
+        return self.environment.observe(game)
+
+    def searched(self, mask: Legal) -> Legal:
+        """The legal actions without UNDO."""
+        return without_undo(mask)
+
+    def by_rule(self, game: State, mask: Legal, *, key: Key[Array, ""]) -> Action:
+        """UNDO where the expert plays it, else -1."""
+        undo = undoes(self.environment.config, game, mask, chance=Chance.of(key))
+        return jnp.where(undo, UNDO, -1)
+
+    def imagine(self, game: State, *, key: Key[Array, ""]) -> Position:
+        return draw_unseen(game.position, chance=Chance.of(key))
+
+    def look(self, state: Position) -> PyTree[Array]:
+        """The observation of a position whose last turns were like it."""
+        return self.environment.observe_position(state)
+
+    def legal(self, state: Position) -> Legal:
+        return allowed(state, can_undo=jnp.bool_(False))
+
+    def play(self, state: Position, action: Action, *, key: Key[Array, ""]) -> ImaginedStep:
+        """One action that is not UNDO, and the set-up of a next stage: as `play` of a game."""
+        chance = Chance.of(key)
+        after, event = attempt(state, action, chance=chance.fold_in(0))
+        reward = self.environment.reward.weigh(reward_terms(state, after, event))
+        goes_on = event.completed & ~event.won
+        after = set_up_if(goes_on, after, chance=stage_chance(chance))
+        return ImaginedStep(after, reward, event.died | event.won)

@@ -5,6 +5,8 @@ moves in turn. Both are one loop in which every game makes one attempt a round, 
 many legal actions, or long ones, keep no other waiting.
 """
 
+from dataclasses import replace
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -15,6 +17,9 @@ from hackmatrix_rl.batching import Chance, nth_bit, one_round_loop, select, unio
 from hackmatrix_rl.game import NUM_ACTIONS, Event, GameConfig, Position, allowed, attempt
 from hackmatrix_rl.search._evaluation import evaluate_result
 from hackmatrix_rl.search._weights import EvaluationWeights
+
+Legal = Bool[Array, " num_actions"]
+PerAction = Float32[Array, " num_actions"]
 
 NOTHING = np.float32(-1e9)
 """The value of an action that has not been tried; below that of every position."""
@@ -41,7 +46,7 @@ class Imagined(eqx.Module):
     untried: UInt32[Array, ""]
     choice: Int32[Array, ""]
     best: Float32[Array, ""]
-    values: Float32[Array, " num_actions"] | None
+    values: PerAction | None
     moves_left: Int32[Array, ""]
     moves: Int32[Array, ""]
     worth: Float32[Array, ""]
@@ -55,41 +60,33 @@ class Imagined(eqx.Module):
         return self.position.player.hp == 0
 
 
-def deciding(position: Position, legal: Bool[Array, " num_actions"]) -> Imagined:
+def deciding(position: Position, legal: Legal) -> Imagined:
     """A game in which one decision among some actions is to be made, and no move."""
-    return _begun(
-        position,
+    return replace(
+        playing(position, jnp.int32(0), jnp.int32(0)),
         untried=bits_of_actions(legal),
-        choice=jnp.int32(0),
-        moves_left=jnp.int32(0),
         values=jnp.full(NUM_ACTIONS, NOTHING),
     )
 
 
 def playing(position: Position, action: Int32[Array, ""], moves: Int32[Array, ""]) -> Imagined:
-    """A game that begins with an action.
+    """A game that begins with an action, not UNDO, and plays `moves` moves at most.
 
-    Args:
-        position: before it.
-        action: the first move; it may not be UNDO.
-        moves: how many moves are played at most, the first one included. A decision follows the
-            last of them. With 0 nothing happens at all.
+    The first move is one of them, and a decision follows the last. With 0 nothing happens at all.
     """
-    return _begun(position, untried=jnp.uint32(0), choice=action, moves_left=moves, values=None)
-
-
-def _begun(
-    position: Position,
-    *,
-    untried: UInt32[Array, ""],
-    choice: Int32[Array, ""],
-    moves_left: Int32[Array, ""],
-    values: Float32[Array, " num_actions"] | None,
-) -> Imagined:
-    no, zero = jnp.bool_(False), jnp.int32(0)
-    nothing = jnp.float32(NOTHING)
+    no, zero, nothing = jnp.bool_(False), jnp.int32(0), jnp.float32(NOTHING)
     return Imagined(
-        position, untried, choice, nothing, values, moves_left, zero, nothing, no, no, zero
+        position=position,
+        untried=jnp.uint32(0),
+        choice=action,
+        best=nothing,
+        values=None,
+        moves_left=moves,
+        moves=zero,
+        worth=nothing,
+        completed=no,
+        won=no,
+        attempts=zero,
     )
 
 
@@ -99,13 +96,9 @@ Given = tuple[EvaluationWeights, Chance]
 def imagine(
     config: GameConfig, game: Imagined, weights: EvaluationWeights, *, chance: Chance
 ) -> Imagined:
-    """Plays an imagined game until it ends or has no moves left.
+    """Plays an imagined game until it ends or has no moves left; use `jax.vmap` for a batch.
 
-    Args:
-        config: sizes and league of the game.
-        game: from `deciding` or `playing`; use `jax.vmap` for a batch.
-        weights: of the evaluation by which each move is chosen.
-        chance: source of random words; every attempt has its own.
+    `weights` choose each move. Every attempt has its own words of `chance`.
     """
 
     def goes_on(game: Imagined, given: Given) -> Bool[Array, ""]:
@@ -139,17 +132,12 @@ def _tried(game: Imagined, action: Int32[Array, ""], worth: Float32[Array, ""]) 
     values = game.values
     if values is not None:
         values = jnp.where(np.arange(NUM_ACTIONS) == action, worth, values)
-    return Imagined(
-        position=game.position,
+    return replace(
+        game,
         untried=game.untried & (game.untried - 1),
         choice=jnp.where(better, action, game.choice),
         best=jnp.maximum(worth, game.best),
         values=values,
-        moves_left=game.moves_left,
-        moves=game.moves,
-        worth=game.worth,
-        completed=game.completed,
-        won=game.won,
         attempts=game.attempts + 1,
     )
 
@@ -160,12 +148,11 @@ def _played(game: Imagined, after: Position, event: Event, worth: Float32[Array,
     legal = bits_of_actions(allowed(after, can_undo=jnp.bool_(False)))
     over = event.completed | event.died
     untried = jnp.where(over, jnp.uint32(0), legal)
-    return Imagined(
+    return replace(
+        game,
         position=after,
         untried=untried,
-        choice=game.choice,
         best=jnp.float32(NOTHING),
-        values=game.values,
         moves_left=jnp.where(untried == 0, 0, game.moves_left - 1),
         moves=game.moves + 1,
         worth=worth,
@@ -175,7 +162,7 @@ def _played(game: Imagined, after: Position, event: Event, worth: Float32[Array,
     )
 
 
-def bits_of_actions(legal: Bool[Array, " num_actions"]) -> UInt32[Array, ""]:
+def bits_of_actions(legal: Legal) -> UInt32[Array, ""]:
     """Actions as the bits of one word."""
     bits = np.uint32(1) << np.arange(NUM_ACTIONS, dtype=np.uint32)
     return union(jnp.where(legal, bits, jnp.uint32(0)))

@@ -1,18 +1,20 @@
 """A player that plays imagined games before each move."""
 
+from dataclasses import replace
 from typing import final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
+from jaxtyping import Array, Int32, Key, PyTree
 
 from hackmatrix_rl.batching import Chance, side_by_side
 from hackmatrix_rl.evaluation import GameAgent, Thought
 from hackmatrix_rl.game import NUM_ACTIONS, GameConfig, Position
 from hackmatrix_rl.search._expert import UNDO, Expert, undoes, without_undo
 from hackmatrix_rl.search._guide import ExpertGuide, Guide
+from hackmatrix_rl.search._imagined import Legal, PerAction
 from hackmatrix_rl.search._unseen import draw_unseen
 
 ARMS = 5
@@ -25,28 +27,22 @@ _FAR_BEHIND = 0.6
 
 
 class Arms(eqx.Module):
-    """The statistics of each action in a search.
+    """The statistics of each action in a search; the opinions are relative to the best action.
 
     Two rollouts of an action tell little: without the opinions beside their mean, a search with few
     of them plays worse than its own guide.
-
-    Attributes:
-        opinions: the guide's, at most 0: relative to the best action.
-        sums: of the results of all rollouts.
-        visits: number of rollouts.
-        kept: the actions that are still looked at.
     """
 
-    opinions: Float32[Array, " num_actions"]
-    sums: Float32[Array, " num_actions"]
+    opinions: PerAction
+    sums: PerAction
     visits: Int32[Array, " num_actions"]
-    kept: Bool[Array, " num_actions"]
+    kept: Legal
 
-    def means(self) -> Float32[Array, " num_actions"]:
+    def means(self) -> PerAction:
         """The mean result of each action; 0 without one."""
         return self.sums / jnp.maximum(self.visits, 1).astype(jnp.float32)
 
-    def ranking(self) -> Float32[Array, " num_actions"]:
+    def ranking(self) -> PerAction:
         """The mean result and a little of the opinion; -inf for actions that were dropped."""
         return jnp.where(self.kept, self.means() + self.opinions, -jnp.inf)
 
@@ -58,14 +54,14 @@ class Arms(eqx.Module):
             (ranking[None, :] == ranking[:, None]) & (places[None, :] < places[:, None])
         )
         rank = jnp.sum(before, axis=1, dtype=jnp.int32)
-        return eqx.tree_at(lambda arms: arms.kept, self, self.kept & (rank < number))
+        return replace(self, kept=self.kept & (rank < number))
 
 
 @final
 class RolloutSearch(GameAgent):
     """Compares the best few actions by imagined games to the end of the stage.
 
-    The best five by the guide's first opinion share the rollouts by sequential halving: after
+    The best five by the guide's prior share the rollouts by sequential halving: after
     each third of them, the better half goes on. Every imagined game draws the unseen anew, so the
     search is fair. UNDO follows the expert's rules.
 
@@ -73,11 +69,8 @@ class RolloutSearch(GameAgent):
 
     Attributes:
         config: sizes and league of the game.
-        guide: opinions, policy and leaf.
+        guide: prior, policy and leaf.
         rollouts: imagined games for one move, at least 15.
-
-    Raises:
-        ValueError: there are too few rollouts.
     """
 
     config: GameConfig = eqx.field(static=True)
@@ -85,11 +78,10 @@ class RolloutSearch(GameAgent):
     rollouts: int = eqx.field(static=True)
 
     def __init__(self, player: Expert | Guide, rollouts: int = 30) -> None:
-        """A search.
+        """A search guided by `player`; an `Expert` has the package's win probabilities.
 
-        Args:
-            player: what it is guided by; an `Expert` with the package's win probabilities.
-            rollouts: imagined games for one move.
+        Raises:
+            ValueError: there are too few rollouts.
         """
         if not isinstance(rollouts, int) or rollouts < LEAST_ROLLOUTS:
             raise ValueError(
@@ -100,21 +92,9 @@ class RolloutSearch(GameAgent):
         self.rollouts = rollouts
 
     def think(
-        self,
-        observation: PyTree[Array],
-        mask: Bool[Array, " num_actions"],
-        carry: PyTree[Array],
-        *,
-        key: Key[Array, ""],
+        self, observation: PyTree[Array], mask: Legal, carry: PyTree[Array], *, key: Key[Array, ""]
     ) -> tuple[Int32[Array, ""], PyTree[Array], Thought]:
-        """Searches; the thought has the mean result and the visits of each action.
-
-        Args:
-            observation: the `State` of one game.
-            mask: the legal actions.
-            carry: nothing.
-            key: of the unseen and of the imagined games.
-        """
+        """Searches a `State`; the thought has the mean result and the visits of each action."""
         chance = Chance.of(key)
         position = observation.position
         others = without_undo(mask)
@@ -133,22 +113,15 @@ class RolloutSearch(GameAgent):
         )
         return jnp.where(undo, UNDO, choice), carry, thought
 
-    def _opinions(
-        self, position: Position, legal: Bool[Array, " num_actions"], *, chance: Chance
-    ) -> Arms:
+    def _opinions(self, position: Position, legal: Legal, *, chance: Chance) -> Arms:
         """The arms before the first rollout."""
         seen = draw_unseen(position, chance=chance.fold_in(0))
         opinions = self.guide.prefer(seen, legal, chance=chance.fold_in(1))
         opinions = jnp.where(legal, opinions, -jnp.inf)
         behind = jnp.where(legal, opinions - jnp.max(opinions), -jnp.inf)
-        zero = jnp.zeros(NUM_ACTIONS, jnp.float32)
-        arms = Arms(
-            opinions=behind,
-            sums=zero,
-            visits=zero.astype(jnp.int32),
-            kept=legal & (behind >= -_FAR_BEHIND),
-        )
-        return arms.best(jnp.int32(ARMS))
+        sums, visits = jnp.zeros(NUM_ACTIONS, jnp.float32), jnp.zeros(NUM_ACTIONS, jnp.int32)
+        kept = legal & (behind >= -_FAR_BEHIND)
+        return Arms(behind, sums, visits, kept).best(jnp.int32(ARMS))
 
     def _halve(self, position: Position, arms: Arms, *, chance: Chance) -> Arms:
         """The arms after all rollouts."""
@@ -171,12 +144,8 @@ class RolloutSearch(GameAgent):
             shared = (self.guide, position, chance.fold_in(number))
             results = side_by_side(one, (rows, actions, wanted), shared)
             mine = (actions[:, None] == np.arange(NUM_ACTIONS)[None, :]) & wanted[:, None]
-            arms = Arms(
-                opinions=arms.opinions,
-                sums=arms.sums + jnp.sum(jnp.where(mine, results[:, None], 0.0), axis=0),
-                visits=arms.visits + jnp.sum(mine, axis=0, dtype=jnp.int32),
-                kept=arms.kept,
-            )
-            return arms.best((left + 1) // 2)
+            sums = arms.sums + jnp.sum(jnp.where(mine, results[:, None], 0.0), axis=0)
+            visits = arms.visits + jnp.sum(mine, axis=0, dtype=jnp.int32)
+            return replace(arms, sums=sums, visits=visits).best((left + 1) // 2)
 
         return jax.lax.fori_loop(0, HALVINGS, halve, arms)

@@ -4,7 +4,7 @@ from typing import Any, final
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
+from jaxtyping import Array, Bool, Int32, Key, PyTree
 
 from hackmatrix_rl.agent import MaskedCategorical, ValueScale, check_policy_shapes
 from hackmatrix_rl.agent.networks import ActorCritic
@@ -12,12 +12,10 @@ from hackmatrix_rl.batching import one_round_loop
 from hackmatrix_rl.env import Batched, Environment, HackMatrix
 from hackmatrix_rl.errors import described, whole
 from hackmatrix_rl.evaluation import PolicyAgent, StateAgent, Thought, consult
-from hackmatrix_rl.search._game_model import GameModel, SingleGameModel
-from hackmatrix_rl.search._hackmatrix_model import HackMatrixModel
-from hackmatrix_rl.search._improvement import Improvement
-from hackmatrix_rl.search._memoryless import check_memoryless
-from hackmatrix_rl.search._tree_search import SearchResult, TreeSearch
-from hackmatrix_rl.search._trees import Prior, Trees
+from hackmatrix_rl.search._game_model import GameModel, HackMatrixModel, SingleGameModel
+from hackmatrix_rl.search._guide import check_memoryless
+from hackmatrix_rl.search._imagined import Legal, PerAction
+from hackmatrix_rl.search._tree_search import Improvement, Prior, SearchResult, Trees, TreeSearch
 
 SIMULATIONS = 32
 """Actions tried out for a move, by default."""
@@ -75,7 +73,6 @@ class Searcher(StateAgent):
             ValueError: the network has a memory, the units of its value are unknown, the
                 environment has no model or does not fit the network, or a number is out of range.
         """
-        agent = policy if isinstance(policy, PolicyAgent) else None
         network = policy.policy if isinstance(policy, PolicyAgent) else policy
         if not isinstance(network, ActorCritic):
             raise TypeError(
@@ -95,27 +92,23 @@ class Searcher(StateAgent):
                 f"determinisations is {determinisations}, but there are only {num_simulations} "
                 "simulations to share; each tree needs one"
             )
-        if value_scale is None and agent is not None:
-            value_scale = agent.value_scale
-        if gamma is None and agent is not None:
-            gamma = agent.gamma
+        if isinstance(policy, PolicyAgent):
+            value_scale = policy.value_scale if value_scale is None else value_scale
+            gamma = policy.gamma if gamma is None else gamma
         if value_scale is None or gamma is None:
             raise ValueError(
                 "the units of the network's value are unknown, and a search adds rewards to it: "
                 "give hm.load(run).agent() as policy, or value_scale and gamma"
             )
-        self.search = TreeSearch(
-            Trees(
-                model=model,
-                policy=network,
-                improvement=Improvement(value_scale, weight=value_weight),
-                gamma=gamma,
-                simulations=num_simulations // determinisations,
-                considered=considered,
-            ),
-            determinisations=determinisations,
-            gumbel_scale=gumbel_scale,
+        trees = Trees(
+            model=model,
+            policy=network,
+            improvement=Improvement(value_scale, weight=value_weight),
+            gamma=gamma,
+            simulations=num_simulations // determinisations,
+            considered=considered,
         )
+        self.search = TreeSearch(trees, determinisations, gumbel_scale)
 
     @property
     def tells_probabilities(self) -> bool:
@@ -128,27 +121,15 @@ class Searcher(StateAgent):
         return self.search.trees.gamma
 
     def mismatch(self, environment: Environment) -> str | None:
-        """The mismatch if the environment is not that of the search."""
         return self.search.trees.model.mismatch(environment)
 
     def think(
-        self,
-        observation: PyTree[Array],
-        mask: Bool[Array, " num_actions"],
-        carry: PyTree[Array],
-        *,
-        key: Key[Array, ""],
+        self, observation: PyTree[Array], mask: Legal, carry: PyTree[Array], *, key: Key[Array, ""]
     ) -> tuple[Int32[Array, ""], PyTree[Array], Thought]:
-        """Searches; the thought has the value and the visits of each action.
+        """Searches the state of one game; the thought has the value and the visits of each action.
 
         The probabilities of the thought are a target to learn from. An action that is not searched
         keeps that of the network, and one by rule has 1.
-
-        Args:
-            observation: the state of one game.
-            mask: the legal actions.
-            carry: nothing.
-            key: of the noise, of the unseen, and of the imagined chance.
         """
         rule_key, search_key = jax.random.split(key)
         trees, game = self.search.trees, observation
@@ -159,26 +140,21 @@ class Searcher(StateAgent):
         legal = model.searched(mask)
         wanted = (jnp.sum(legal, dtype=jnp.int32) > 1) & (by_rule < 0)
         result = self._searched(game, legal, prior, wanted, search_key)
-        return (
-            jnp.where(by_rule < 0, result.action, by_rule),
-            carry,
-            Thought(
-                probabilities=jnp.where(
-                    by_rule < 0,
-                    _beside_unsearched(result.policy, legal, MaskedCategorical(logits, mask)),
-                    jax.nn.one_hot(by_rule, mask.shape[0]),
-                ),
-                value=_value(result, prior),
-                win_probability=None if win is None else jax.nn.sigmoid(win),
-                search_values=result.values,
-                search_visits=result.visits,
-            ),
+        found = _beside_unsearched(result.policy, legal, MaskedCategorical(logits, mask))
+        worth = result.values[result.action]
+        thought = Thought(
+            probabilities=jnp.where(by_rule < 0, found, jax.nn.one_hot(by_rule, mask.shape[0])),
+            value=jnp.where(jnp.isnan(worth), prior.value, worth),
+            win_probability=None if win is None else jax.nn.sigmoid(win),
+            search_values=result.values,
+            search_visits=result.visits,
         )
+        return jnp.where(by_rule < 0, result.action, by_rule), carry, thought
 
     def _searched(
         self,
         game: PyTree[Array],
-        legal: Bool[Array, " num_actions"],
+        legal: Legal,
         prior: Prior,
         wanted: Bool[Array, ""],
         key: Key[Array, ""],
@@ -202,28 +178,14 @@ class Searcher(StateAgent):
         )[1]
 
 
-def _beside_unsearched(
-    found: Float32[Array, " num_actions"],
-    searched: Bool[Array, " num_actions"],
-    prior: MaskedCategorical,
-) -> Float32[Array, " num_actions"]:
+def _beside_unsearched(found: PerAction, searched: Legal, prior: MaskedCategorical) -> PerAction:
     """The probabilities that a search found, with the prior's of actions that it left out."""
     left_out = jnp.where(searched, 0.0, prior.probs)
     return (1.0 - jnp.sum(left_out)) * found + left_out
 
 
-def _value(result: SearchResult, prior: Prior) -> Float32[Array, ""]:
-    """The expected return: of the chosen action where it was searched."""
-    found = result.values[result.action]
-    return jnp.where(jnp.isnan(found), prior.value, found)
-
-
 def model_of(environment: Environment) -> GameModel[Any, Any]:
-    """The model of an environment.
-
-    Raises:
-        ValueError: there is none.
-    """
+    """The model of an environment; raises a ValueError if there is none."""
     if isinstance(environment, HackMatrix):
         return HackMatrixModel(environment)
     if isinstance(environment, Batched):

@@ -33,7 +33,7 @@ _SPAWN_COSTS = np.array([SPECS[program].spawn_cost for program in Program], np.i
 
 
 def draw_unseen(position: Position, *, chance: Chance) -> Position:
-    """A position that looks the same, with hidden information resampled.
+    """A position (not a batch) that looks the same, with hidden information resampled.
 
     - Question blocks: data or a program, as in a new stage (rules, section 3). A program that is
       seen on the board is not drawn. As many spawns are taken off as off the blocks that are seen.
@@ -42,10 +42,6 @@ def draw_unseen(position: Position, *, chance: Chance) -> Position:
       there are any. One that shares its cell stays.
 
     What is seen does not change, and the result depends on nothing that is not.
-
-    Args:
-        position: one position; use `jax.vmap` for a batch.
-        chance: source of random words.
     """
     transmissions = position.transmissions
     kinds = (chance.fold_in(1).words(transmissions.size) >> 30).astype(jnp.int32)

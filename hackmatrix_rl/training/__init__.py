@@ -1,27 +1,25 @@
 """The trainer, and what algorithms share. It knows no algorithm."""
 
 from hackmatrix_rl.agent import Constant, Cosine, Linear, Schedule
-from hackmatrix_rl.training._algorithm import Algorithm, AlgorithmState, Dispatch
-from hackmatrix_rl.training._counter import Counter
+from hackmatrix_rl.training._algorithm import Algorithm, AlgorithmState, Counter
 from hackmatrix_rl.training._debug import CHECKS, NANS, NOJIT, Reports, checked, reports_of
-from hackmatrix_rl.training._eager import CompiledEnvironment
 from hackmatrix_rl.training._evaluate_every import EVALUATION, EvaluateEvery, evaluation_metrics
-from hackmatrix_rl.training._gradient_step import GradientStep, Loss, mean_weights
-from hackmatrix_rl.training._hooks import Callback, Hook, StopTraining
-from hackmatrix_rl.training._learner_algorithm import LearnerAlgorithm, TrainState
-from hackmatrix_rl.training._metrics import Metrics
-from hackmatrix_rl.training._minibatches import Minibatches
-from hackmatrix_rl.training._optimizer import adam, optimizer_of
-from hackmatrix_rl.training._program import compiler_options, is_shape
-from hackmatrix_rl.training._report import StepReport, UpdateReport
-from hackmatrix_rl.training._rollout_sizes import RolloutSizes
-from hackmatrix_rl.training._state import (
+from hackmatrix_rl.training._gradient_step import (
     VALUE_HEAD,
+    GradientStep,
     Learner,
+    Loss,
     is_value_head,
+    mean_weights,
     scan_and_sum,
     state_shardings,
 )
+from hackmatrix_rl.training._hooks import Callback, Hook, StopTraining
+from hackmatrix_rl.training._learner_algorithm import LearnerAlgorithm, TrainState
+from hackmatrix_rl.training._minibatches import Minibatches, RolloutSizes
+from hackmatrix_rl.training._optimizer import adam, optimizer_of
+from hackmatrix_rl.training._program import CompiledEnvironment, compiler_options
+from hackmatrix_rl.training._report import Dispatch, Metrics, StepReport, UpdateReport
 from hackmatrix_rl.training._stored import (
     Stored,
     Tree,
@@ -70,7 +68,6 @@ __all__ = [
     "checked",
     "compiler_options",
     "evaluation_metrics",
-    "is_shape",
     "is_tree_file",
     "is_value_head",
     "leaves_by_path",

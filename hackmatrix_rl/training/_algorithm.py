@@ -2,18 +2,48 @@
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import equinox as eqx
+import jax.numpy as jnp
 from jax.sharding import Mesh, NamedSharding
-from jaxtyping import Array, Int32, Key, PyTree
+from jaxtyping import Array, Float32, Int32, Key, PyTree, UInt32
 
 from hackmatrix_rl.agent import ValueScale
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.env import Environment
-from hackmatrix_rl.training._counter import Counter
-from hackmatrix_rl.training._metrics import Metrics
+from hackmatrix_rl.training._report import Dispatch, Metrics
+
+
+class Counter(eqx.Module):
+    """A count below 2^64 in two words, because JAX has no 64-bit integers by default.
+
+    Attributes:
+        high: multiples of 2^32.
+        low: the rest.
+    """
+
+    high: UInt32[Array, ""]
+    low: UInt32[Array, ""]
+
+    @classmethod
+    def of(cls, count: int) -> "Counter":
+        """A counter with the value `count`."""
+        return cls(high=jnp.uint32(count >> 32), low=jnp.uint32(count & 0xFFFFFFFF))
+
+    def add(self, more: int | Int32[Array, ""]) -> "Counter":
+        """The counter plus `more`, which is at least 0 and less than 2^32."""
+        low = self.low + jnp.asarray(more, jnp.uint32)
+        carried = (low < self.low).astype(jnp.uint32)
+        return type(self)(high=self.high + carried, low=low)
+
+    def as_float(self) -> Float32[Array, ""]:
+        """The count, rounded to float32."""
+        return self.high.astype(jnp.float32) * float(2**32) + self.low.astype(jnp.float32)
+
+    def __int__(self) -> int:
+        """The exact count, on the host."""
+        return (int(self.high) << 32) + int(self.low)
 
 
 class AlgorithmState(eqx.Module):
@@ -29,25 +59,6 @@ class AlgorithmState(eqx.Module):
 
 
 State = TypeVar("State", bound=AlgorithmState)
-
-
-@dataclass(frozen=True)
-class Dispatch:
-    """The host's data about one call of the compiled program.
-
-    Attributes:
-        count: number of updates in this call.
-        updates: number of updates since the start of training.
-        env_steps: environment steps since the start of training, over all environments.
-        seconds: duration of the call, without compilation.
-        progress: what `Algorithm.progress` counts, since the start of training.
-    """
-
-    count: int
-    updates: int
-    env_steps: int
-    seconds: float
-    progress: int = 0
 
 
 class Algorithm(eqx.Module, Generic[State]):
@@ -87,11 +98,9 @@ class Algorithm(eqx.Module, Generic[State]):
         return int(state.env_steps)
 
     def updates_until(self, state: State, goal: int) -> int:
-        """The fewest updates in which training may reach a goal; 0 or less once it has.
+        """The fewest updates in which training may reach a goal in units of `progress`.
 
-        Args:
-            state: the state of the training, on the host or a device.
-            goal: in units of `progress`.
+        It is 0 or less once the goal is reached.
         """
         return math.ceil((goal - self.progress(state)) / self.most_progress)
 
@@ -113,27 +122,19 @@ class Algorithm(eqx.Module, Generic[State]):
     def to_store(self, state: State) -> PyTree:
         """The part of a state that a checkpoint keeps; a resumed run reinitializes the rest.
 
-        Args:
-            state: a state of arrays, or of their shapes.
+        `state` is a state of arrays, or of their shapes.
         """
         return state
 
     def working_bytes(self, state: State) -> int:
-        """Bytes that an update surely needs on the fullest device, beside the state.
+        """Bytes that an update surely needs on the fullest device, beside a state of these shapes.
 
         Runs refuse sizes that cannot fit by it, before anything is compiled. 0: nothing is known.
-
-        Args:
-            state: a state of shapes.
         """
         return 0
 
     def learning_only(self, state: State) -> "Algorithm[State] | None":
-        """A copy that learns from stored steps of zeros, to measure its speed; `None`: it cannot.
-
-        Args:
-            state: a state of this training.
-        """
+        """A copy that learns from stored zeros, to measure its speed; `None`: it cannot."""
         return None
 
     def check(self, policy: ActorCritic) -> None:
@@ -141,9 +142,6 @@ class Algorithm(eqx.Module, Generic[State]):
 
         `Trainer` calls this unless it is eager: code that waits at a breakpoint, or reads numbers,
         cannot be traced. By default nothing is left to check after construction.
-
-        Args:
-            policy: the policy to start from.
 
         Raises:
             TypeError: a module returns something of the wrong type.
@@ -165,12 +163,7 @@ class Algorithm(eqx.Module, Generic[State]):
 
     @abstractmethod
     def init(self, key: Key[Array, ""], policy: ActorCritic) -> State:
-        """The state before the first update.
-
-        Args:
-            key: source of all randomness in the training.
-            policy: the policy to start from.
-        """
+        """The state before the first update; all randomness of the training comes from `key`."""
 
     @abstractmethod
     def __call__(self, state: State) -> tuple[State, PyTree[Array]]:
@@ -183,12 +176,7 @@ class Algorithm(eqx.Module, Generic[State]):
 
     @abstractmethod
     def metrics(self, report: PyTree[Array], dispatch: Dispatch) -> Metrics:
-        """Makes the metrics of a dispatch from its report, on the host.
-
-        Args:
-            report: the sum of the reports of its updates.
-            dispatch: the number of updates, and the progress of the training.
-        """
+        """The metrics of a dispatch from the sum of the reports of its updates, on the host."""
 
     @abstractmethod
     def policy(self, state: State) -> ActorCritic:
@@ -200,8 +188,4 @@ class Algorithm(eqx.Module, Generic[State]):
 
     @abstractmethod
     def shardings(self, state: State) -> PyTree[NamedSharding]:
-        """The sharding of each array of the state; `None` for a leaf that is not an array.
-
-        Args:
-            state: a state of arrays, or of their shapes.
-        """
+        """The sharding of each array of a state, or of its shapes; `None` for other leaves."""

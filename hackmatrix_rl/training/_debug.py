@@ -6,8 +6,6 @@ gone.
 """
 
 import os
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -15,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import jaxtyping
 from jax.experimental import checkify
-from jaxtyping import Array, Bool, Float, Float32, PyTree
+from jaxtyping import Array, Bool, Float32, PyTree
 
 from hackmatrix_rl.agent import (
     IDENTITY_SCALE,
@@ -53,11 +51,7 @@ _LIBRARIES = (
 
 
 class Reports:
-    """The findings of the checks in a program, on the host: the first few of each part.
-
-    Args:
-        room: number of lines to keep for each part of an update.
-    """
+    """The findings of the checks in a program, on the host: the first `room` of each part."""
 
     def __init__(self, room: int = 6) -> None:
         self._room = room
@@ -82,10 +76,7 @@ class Reports:
 class CheckedLoss(eqx.Module):
     """A loss that reports where its first NaN comes from, and which gradients contain NaN.
 
-    Attributes:
-        loss: the loss to check.
-        kind: `nans`, or `checks` to find divisions by zero and indices out of bounds, too.
-        reports: receives the findings.
+    `kind` is `nans`, or `checks` to find divisions by zero and indices out of bounds, too.
     """
 
     loss: Loss
@@ -144,18 +135,12 @@ class CheckedPreparedLoss(CheckedLoss):
 
 
 class CheckedEstimator(AdvantageEstimator):
-    """An advantage estimator that reports NaN in its arguments and in its result.
-
-    Attributes:
-        estimate: the estimator to check.
-        reports: receives the findings.
-    """
+    """An advantage estimator that reports NaN in its arguments and in its result."""
 
     estimate: AdvantageEstimator
     reports: Reports = eqx.field(static=True)
 
     def __call__(self, rollout: Rollout, value_scale: ValueScale = IDENTITY_SCALE) -> Targets:
-        """The targets of the checked estimator, unchanged."""
         targets = self.estimate(rollout, value_scale)
         for part in (rollout, targets, value_scale):
             _report_nans(part, type(part).__name__, self.reports)
@@ -165,13 +150,7 @@ class CheckedEstimator(AdvantageEstimator):
 def checked(
     loss: Loss, estimate: AdvantageEstimator, kind: str
 ) -> tuple[CheckedLoss, CheckedEstimator]:
-    """Wraps a loss and an advantage estimator in checks that share one report.
-
-    Args:
-        loss: the loss.
-        estimate: the advantage estimator.
-        kind: `nans` or `checks`.
-    """
+    """Wraps a loss and an estimator in checks (`nans` or `checks`) that share one report."""
     reports = Reports()
     around = CheckedPreparedLoss if isinstance(loss, PreparedLoss) else CheckedLoss
     return around(loss, kind, reports), CheckedEstimator(estimate, reports)
@@ -196,15 +175,15 @@ def _place(trace: Any) -> str:
 def _report_nans(tree: PyTree, name: str, reports: Reports) -> None:
     for path, leaf in jax.tree.leaves_with_path(tree):
         if eqx.is_inexact_array(leaf):
-            where = f"{name}{jax.tree_util.keystr(path)}"
-            jax.debug.callback(
-                partial(_tell_nan, reports, COLLECTED, where), jnp.any(jnp.isnan(leaf))
-            )
+            _report_nan(leaf, COLLECTED, f"{name}{jax.tree_util.keystr(path)}", reports)
 
 
-def _tell_nan(reports: Reports, part: str, where: str, found: Bool[Any, ""]) -> None:
-    if found:
-        reports.add(part, f"NaN in {where}")
+def _report_nan(leaf: Array, part: str, where: str, reports: Reports) -> None:
+    def tell(found: Bool[Any, ""]) -> None:
+        if found:
+            reports.add(part, f"NaN in {where}")
+
+    jax.debug.callback(tell, jnp.any(jnp.isnan(leaf)))
 
 
 def _watch_gradients(evaluator: Evaluator, reports: Reports) -> Evaluator:
@@ -213,26 +192,14 @@ def _watch_gradients(evaluator: Evaluator, reports: Reports) -> Evaluator:
     def watch(path: Any, leaf: Any) -> Any:
         if not eqx.is_inexact_array(leaf):
             return leaf
-        name = path_name(path).removeprefix(".policy")
-        return _watched(f"the gradient of {name}", reports)(leaf)
+        where = f"the gradient of {path_name(path).removeprefix('.policy')}"
 
-    watched: Evaluator = jax.tree.map_with_path(watch, evaluator)
-    return watched
+        def backward(_: None, gradient: Array) -> tuple[Array]:
+            _report_nan(gradient, IN_GRADIENT, where, reports)
+            return (gradient,)
 
+        same = jax.custom_vjp(lambda leaf: leaf)
+        same.defvjp(lambda leaf: (leaf, None), backward)
+        return same(leaf)
 
-def _watched(where: str, reports: Reports) -> Callable[[Float[Array, "..."]], Float[Array, "..."]]:
-    @jax.custom_vjp
-    def same(leaf: Array) -> Array:
-        return leaf
-
-    def forward(leaf: Array) -> tuple[Array, None]:
-        return leaf, None
-
-    def backward(_: None, gradient: Array) -> tuple[Array]:
-        jax.debug.callback(
-            partial(_tell_nan, reports, IN_GRADIENT, where), jnp.any(jnp.isnan(gradient))
-        )
-        return (gradient,)
-
-    same.defvjp(forward, backward)
-    return same
+    return jax.tree.map_with_path(watch, evaluator)

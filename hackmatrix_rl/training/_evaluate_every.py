@@ -10,7 +10,7 @@ from hackmatrix_rl.env import Environment, check_is_environment
 from hackmatrix_rl.errors import check_key, whole
 from hackmatrix_rl.evaluation import Evaluation, OnProgress, evaluate
 from hackmatrix_rl.training._hooks import Hook
-from hackmatrix_rl.training._metrics import Metrics
+from hackmatrix_rl.training._report import Metrics
 from hackmatrix_rl.training._trainer import Trainer
 
 EVALUATION = 2**32 - 1
@@ -66,18 +66,19 @@ class EvaluateEvery(Hook):
             key = jax.random.fold_in(jax.random.key(0), EVALUATION)
         check_key(key)
         self._updates = whole("updates", updates)
-        self._episodes = whole("episodes", episodes)
+        self._given: dict[str, Any] = {
+            "episodes": whole("episodes", episodes),
+            "key": key,
+            "num_envs": whole("num_envs", num_envs),
+            "max_steps": whole("max_steps", max_steps),
+            "record": record,
+            "on_progress": on_progress,
+        }
         self._environment = environment
-        self._key = key
-        self._num_envs = whole("num_envs", num_envs)
         self._greedy = greedy
-        self._max_steps = whole("max_steps", max_steps)
-        self._record = record
         self._on_result = on_result
-        self._on_progress = on_progress
 
     def updates_until_due(self, trainer: Trainer[Any]) -> int:
-        """The updates until the next evaluation."""
         return self._updates - int(trainer.state.update) % self._updates
 
     def after_dispatch(self, trainer: Trainer[Any], metrics: Metrics) -> Mapping[str, float] | None:
@@ -88,13 +89,8 @@ class EvaluateEvery(Hook):
         found = evaluate(
             trainer.policy,
             trainer.environment if self._environment is None else self._environment,
-            episodes=self._episodes,
-            key=self._key,
-            num_envs=self._num_envs,
             greedy=trainer.algorithm.greedy if self._greedy is None else self._greedy,
-            max_steps=self._max_steps,
-            record=self._record,
-            on_progress=self._on_progress,
+            **self._given,
         )
         if self._on_result is not None:
             self._on_result(trainer, metrics, found)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from hackmatrix_rl.errors import described, number
-from hackmatrix_rl.training._metrics import Metrics
+from hackmatrix_rl.training._report import Metrics
 
 Callback = Callable[[Any, Metrics], Mapping[str, Any] | None]
 """A hook that is a plain function of the trainer and the metrics; see `Hook.after_dispatch`."""

@@ -7,10 +7,9 @@ from jaxtyping import Array, Int32, Key
 
 from hackmatrix_rl.agent import ValueScale
 from hackmatrix_rl.agent.networks import ActorCritic
-from hackmatrix_rl.training._algorithm import Algorithm, AlgorithmState, Dispatch
-from hackmatrix_rl.training._counter import Counter
-from hackmatrix_rl.training._metrics import Metrics
-from hackmatrix_rl.training._state import Learner
+from hackmatrix_rl.training._algorithm import Algorithm, AlgorithmState, Counter
+from hackmatrix_rl.training._gradient_step import Learner
+from hackmatrix_rl.training._report import Dispatch, Metrics
 
 
 class TrainState(AlgorithmState):

@@ -1,9 +1,15 @@
-"""Cuts a batch into minibatches."""
+"""The sizes of an update that learns from a rollout, and its minibatches."""
+
+from dataclasses import dataclass, fields
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.sharding import Mesh
 from jaxtyping import Array, Int32, Key, UInt32
+
+from hackmatrix_rl.errors import whole
+from hackmatrix_rl.training.sharding import check_split, mesh_of
 
 
 class Minibatches(eqx.Module):
@@ -35,12 +41,7 @@ class Minibatches(eqx.Module):
         return self.num_minibatches * self.update_epochs
 
     def check(self, num_envs: int, *, parts: int = 1) -> None:
-        """Raises a ValueError unless the environments divide into minibatches and their parts.
-
-        Args:
-            num_envs: environments in the batch.
-            parts: equal parts of each minibatch.
-        """
+        """Raises a ValueError unless the environments divide into minibatches and their parts."""
         if num_envs % self.num_minibatches:
             raise ValueError(
                 f"num_envs {num_envs} does not divide into {self.num_minibatches} minibatches; "
@@ -58,12 +59,7 @@ class Minibatches(eqx.Module):
     ) -> Int32[Array, "minibatches environments"]:
         """The environments of each minibatch, in the order of learning.
 
-        Args:
-            num_envs: environments in the batch.
-            key: decides the assignment.
-
-        Returns:
-            The numbers of the environments; the i-th of a minibatch is from the i-th block.
+        The i-th environment of a minibatch is from the i-th block.
 
         Raises:
             ValueError: the environments do not divide into minibatches.
@@ -78,7 +74,55 @@ class Minibatches(eqx.Module):
 
         epochs = jnp.arange(self.update_epochs, dtype=jnp.uint32)
         each_block = jax.vmap(deal, in_axes=(None, 0), out_axes=1)
-        places = jax.vmap(each_block, in_axes=(0, None))(
-            epochs, jnp.arange(blocks, dtype=jnp.uint32)
-        )
+        numbers = jnp.arange(blocks, dtype=jnp.uint32)
+        places = jax.vmap(each_block, in_axes=(0, None))(epochs, numbers)
         return places.reshape(self.count, blocks) + first[None]
+
+
+@dataclass(frozen=True)
+class RolloutSizes:
+    """The sizes of an update that learns from a rollout. Each is a whole number, 1 or more.
+
+    `num_minibatches * grad_accum` must divide `num_envs`.
+
+    Attributes:
+        num_envs: number of environments.
+        num_steps: steps of each environment in an update.
+        num_minibatches: number of minibatches in one pass over a rollout.
+        update_epochs: number of passes over a rollout.
+        grad_accum: number of parts of a minibatch.
+    """
+
+    num_envs: int
+    num_steps: int
+    num_minibatches: int
+    update_epochs: int
+    grad_accum: int
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            checked = whole(each.name, getattr(self, each.name))
+            object.__setattr__(self, each.name, checked)
+        self.minibatches.check(self.num_envs, parts=self.grad_accum)
+
+    @property
+    def minibatches(self) -> Minibatches:
+        """The minibatches of an update."""
+        return Minibatches(self.num_minibatches, self.update_epochs)
+
+    def mesh_for(self, given: Mesh | str | None) -> Mesh:
+        """The mesh that an argument is, or that its text describes; one device for `None`.
+
+        Raises:
+            TypeError: it is neither a mesh nor a text.
+            ValueError: the devices here cannot form the mesh of the text, or the mesh does not
+                divide the sizes.
+        """
+        made = mesh_of(given)
+        check_split(
+            made.shape,
+            num_envs=self.num_envs,
+            num_minibatches=self.num_minibatches,
+            grad_accum=self.grad_accum,
+        )
+        return made

@@ -14,14 +14,11 @@ from hackmatrix_rl.errors import check_array, described, finite, place
 
 
 def adam(max_grad_norm: float = 0.5) -> optax.GradientTransformation:
-    """Adam with learning rate 1 on clipped gradients.
+    """Adam with learning rate 1 on gradients clipped to a Euclidean norm over all parameters.
 
     An algorithm multiplies the step by its learning rate, a `Schedule`.
 
     Source: Kingma and Ba 2015; the epsilon is that of OpenAI's PPO.
-
-    Args:
-        max_grad_norm: largest Euclidean norm of the gradient over all parameters.
 
     Raises:
         ValueError: `max_grad_norm` is not positive.
@@ -68,8 +65,7 @@ def _schedule(given: Any) -> Schedule:
     said = f"{place(given, '__call__')}, a schedule, returns"
     rate = eqx.filter_eval_shape(given, jax.ShapeDtypeStruct((), jnp.float32))
     check_array(said, rate, "float32", ())
-    schedule: Schedule = given
-    return schedule
+    return given
 
 
 def check_optimizer(given: Any) -> None:

@@ -1,4 +1,4 @@
-"""The program of a dispatch: several updates, and the shapes that it is compiled for."""
+"""The program of a dispatch: the first state, and several updates, compiled or eager."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -8,8 +8,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding
-from jaxtyping import Array, Int32, PyTree
+from jaxtyping import Array, Int32, Key, PyTree
 
+from hackmatrix_rl.agent.networks import ActorCritic
+from hackmatrix_rl.env import Environment, EnvSpec, Timestep
 from hackmatrix_rl.system import cpu_options
 from hackmatrix_rl.training._algorithm import Algorithm, AlgorithmState, State
 from hackmatrix_rl.training.sharding import REPLICATED, constrain, place, replicated_shardings
@@ -23,13 +25,10 @@ Program = Callable[[Any, int], tuple[Any, PyTree[Array]]]
 def run_updates(
     algorithm: Algorithm[State], state: State, count: Int32[Array, ""]
 ) -> tuple[State, PyTree[Array]]:
-    """Does `count` updates without leaving the device.
+    """Does `count` updates on the device; returns the last state and the sum of the reports.
 
     The count is an argument of the program. One program therefore serves a whole dispatch and
     the shorter one at the end.
-
-    Returns:
-        The state after them, and the sum of their reports.
     """
     arrays, rest = eqx.partition((algorithm, state), eqx.is_array)
     modules, arrays = arrays
@@ -85,13 +84,7 @@ def lowered(
 
 
 def program_of(compiled: jax.stages.Compiled, algorithm: Algorithm[State], state: State) -> Program:
-    """The compiled program of `lowered`, as a function of a whole state.
-
-    Args:
-        compiled: the compiled program.
-        algorithm: the algorithm that it was lowered with.
-        state: a state; only what is no array counts.
-    """
+    """The compiled program of `lowered`, as a function of a whole state."""
     rest = eqx.filter(state, eqx.is_array, inverse=True)
     modules = eqx.filter(without_policy(algorithm), eqx.is_array)
     modules = place(modules, replicated_shardings(algorithm.mesh, modules))
@@ -105,19 +98,15 @@ def program_of(compiled: jax.stages.Compiled, algorithm: Algorithm[State], state
 
 def without_policy(algorithm: A) -> A:
     """The algorithm without its initial policy, which would lie on every device for nothing."""
-    without: A = eqx.tree_at(lambda each: each.initial_policy, algorithm, None)
-    return without
+    return eqx.tree_at(lambda each: each.initial_policy, algorithm, None)
 
 
 def compiler_options(mesh: Mesh, *, once: bool = False) -> dict[str, str | bool]:
     """The options to compile programs for these devices with.
 
     A CPU gets the options that suit this version of jaxlib (`system/_compatibility.py`). Other
-    devices get XLA's own, and so does a JAX with `jax_disable_most_optimizations`.
-
-    Args:
-        mesh: the devices.
-        once: whether the program runs a single time: compiling is then its whole cost.
+    devices get XLA's own, and so does a JAX with `jax_disable_most_optimizations`. `once` is for a
+    program that runs a single time: compiling is then its whole cost.
     """
     less = jax.config.read("jax_disable_most_optimizations")
     on_cpu = mesh.devices.flat[0].platform == "cpu"
@@ -138,21 +127,104 @@ def shapes_of(tree: T) -> T:
         sharding = getattr(leaf, "sharding", None)
         return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding)
 
-    shapes: T = jax.tree.map(shape, tree)
-    return shapes
+    return jax.tree.map(shape, tree)
 
 
 def located(shapes: T, shardings: Any) -> T:
     """The tree of shapes, each with its sharding."""
-    tree: T = jax.tree.map(
+    return jax.tree.map(
         lambda leaf, sharding: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding),
         shapes,
         shardings,
     )
-    return tree
 
 
 def sizes_of(state: AlgorithmState) -> tuple[Any, ...]:
     """Shapes and dtypes of a state. One compiled program serves states that share them."""
     leaves, structure = jax.tree.flatten(eqx.filter(state, eqx.is_array))
     return structure, [(leaf.shape, leaf.dtype) for leaf in leaves]
+
+
+def first_state(algorithm: Algorithm[State], policy: ActorCritic) -> State:
+    """The state before the first update, with a shape, dtype and sharding for each array."""
+    shapes = eqx.filter_eval_shape(algorithm.init, jax.random.key(0), policy)
+    arrays, rest = eqx.partition(shapes, is_shape)
+    return eqx.combine(located(arrays, algorithm.shardings(shapes)), rest)
+
+
+class Starter:
+    """Makes first states of one algorithm by one compiled program."""
+
+    def __init__(self, algorithm: Algorithm[Any], policy: ActorCritic) -> None:
+        """Takes the algorithm and a policy of the structure that it starts from."""
+        algorithm = without_policy(algorithm)
+        shapes, self._rest = eqx.partition(first_state(algorithm, policy), is_shape)
+        code = eqx.filter((algorithm, policy), eqx.is_array, inverse=True)
+
+        def begin(key: Key[Array, ""], given: Any) -> Any:
+            algorithm, policy = eqx.combine(given, code)
+            return eqx.filter(algorithm.init(key, policy), eqx.is_array)
+
+        # The state is made with its final sharding: no device ever holds all of it.
+        self._begin = jax.jit(
+            begin,
+            out_shardings=algorithm.shardings(shapes),
+            compiler_options=compiler_options(algorithm.mesh, once=True),
+        )
+
+    def __call__(
+        self, key: Key[Array, ""], algorithm: Algorithm[State], policy: ActorCritic
+    ) -> State:
+        """The state before the first update of the algorithm that the starter was made with."""
+        given = (key, eqx.filter((without_policy(algorithm), policy), eqx.is_array))
+        made = self._begin(*place(given, replicated_shardings(algorithm.mesh, given)))
+        return eqx.combine(made, self._rest)
+
+
+def eager_program(algorithm: Algorithm[Any]) -> Program:
+    """A program that runs each operation alone, so breakpoints and `print` work.
+
+    Raises:
+        ValueError: the algorithm cannot run so.
+    """
+    update = algorithm.eager()
+
+    def run(state: Any, count: int) -> tuple[Any, PyTree[Array]]:
+        with jax.disable_jit():
+            state, sums = update(state)
+            for _ in range(count - 1):
+                state, report = update(state)
+                sums = jax.tree.map(jnp.add, sums, report)
+        return state, sums
+
+    return run
+
+
+class CompiledEnvironment(Environment):
+    """An environment that stays compiled inside `jax.disable_jit()`.
+
+    A step of a game is thousands of operations.
+    """
+
+    environment: Environment
+
+    @property
+    def spec(self) -> EnvSpec:
+        return self.environment.spec
+
+    @property
+    def truncates(self) -> bool:
+        return self.environment.truncates
+
+    def reset(self, keys: Key[Array, " num_envs"]) -> tuple[PyTree[Array], Timestep]:
+        with jax.disable_jit(False):
+            return eqx.filter_jit(self.environment.reset)(keys)
+
+    def step(
+        self,
+        state: PyTree[Array],
+        actions: Int32[Array, " num_envs"],
+        keys: Key[Array, " num_envs"],
+    ) -> tuple[PyTree[Array], Timestep]:
+        with jax.disable_jit(False):
+            return eqx.filter_jit(self.environment.step)(state, actions, keys)

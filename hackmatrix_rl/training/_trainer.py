@@ -18,19 +18,20 @@ from hackmatrix_rl.env import Environment, whole_games
 from hackmatrix_rl.errors import ConfigError, check_key, finite, instance, whole
 from hackmatrix_rl.evaluation import PolicyAgent
 from hackmatrix_rl.system import is_process_zero
-from hackmatrix_rl.training._algorithm import Algorithm, AlgorithmState, Dispatch
-from hackmatrix_rl.training._eager import eager_program
+from hackmatrix_rl.training._algorithm import Algorithm, AlgorithmState
 from hackmatrix_rl.training._hooks import Callback, Hook, StopTraining, after_dispatch, check_hooks
-from hackmatrix_rl.training._metrics import Metrics
 from hackmatrix_rl.training._program import (
     Program,
+    Starter,
     compiler_options,
+    eager_program,
+    first_state,
     lowered,
     program_of,
     shapes_of,
     sizes_of,
 )
-from hackmatrix_rl.training._starting import Starter, first_state
+from hackmatrix_rl.training._report import Dispatch, Metrics
 from hackmatrix_rl.training._tree_file import read_tree, write_tree
 from hackmatrix_rl.training.compiled import program_bytes
 from hackmatrix_rl.training.sharding import gather, on_device, place
@@ -165,12 +166,10 @@ class Trainer(Generic[A]):
         return self._abstract
 
     def start(self, key: Key[Array, ""], policy: ActorCritic | None = None) -> None:
-        """Starts the training from the beginning.
+        """Starts the training from the beginning; all its randomness comes from `key`.
 
-        Args:
-            key: source of all randomness in the training.
-            policy: replaces the algorithm's initial policy. It must have the same
-                structure, and nothing is compiled again.
+        A `policy` replaces the algorithm's initial policy. It must have the same structure; then
+        nothing is compiled again.
         """
         check_key(key)
         if policy is not None:
@@ -205,10 +204,8 @@ class Trainer(Generic[A]):
     def lower(self, platforms: tuple[str, ...] | None = None) -> jax.stages.Lowered:
         """The program of a dispatch, lowered but not compiled.
 
-        It works before the training has started: only the shapes of the state matter.
-
-        Args:
-            platforms: platforms to lower for, such as `tpu`; by default the platform of the mesh.
+        It works before the training has started: only the shapes of the state matter. `platforms`
+        are those to lower for, such as `tpu`; by default the platform of the mesh.
         """
         state = self.abstract_state() if self._state is None else shapes_of(self._state)
         return lowered(self.algorithm, state, platforms)
@@ -311,10 +308,8 @@ class Trainer(Generic[A]):
         """Writes the whole state of the training into one file, for `load`.
 
         The file does not hold the modules: compose the trainer again before you call `load`. With
-        several processes, each must call `save`, and process 0 writes.
-
-        Args:
-            path: path of the file. An existing file is replaced only after all is written.
+        several processes, each must call `save`, and process 0 writes. An existing file is replaced
+        only after all is written.
 
         Raises:
             ValueError: training has not started.
@@ -331,9 +326,8 @@ class Trainer(Generic[A]):
     def load(self, path: epath.PathLike) -> None:
         """Reads the state that `save` wrote. Training continues from there, bit for bit.
 
-        Args:
-            path: a file that `save` wrote, by a trainer with the same environment, policy,
-                optimizer and sizes. The number of devices may differ.
+        The file must be from a trainer with the same environment, policy, optimizer and sizes. The
+        number of devices may differ.
 
         Raises:
             ConfigError: the file does not exist, is damaged, or does not fit this trainer. The
@@ -345,11 +339,7 @@ class Trainer(Generic[A]):
         self.state = stored.fill(like)
 
     def dispatch(self, updates: int) -> Metrics:
-        """Runs some updates in one call of the compiled program.
-
-        Args:
-            updates: number of updates.
-        """
+        """Runs some updates in one call of the compiled program."""
         self.compile()
         assert self._program is not None
         began = self._clock()

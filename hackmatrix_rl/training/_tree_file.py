@@ -10,6 +10,7 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib.metadata import version
 from typing import IO, Any
 
@@ -41,15 +42,10 @@ def write_tree(
     to_host: Callable[[jax.Array], np.ndarray] = np.asarray,
     write: bool = True,
 ) -> None:
-    """Writes the arrays of a tree into a file.
+    """Writes the arrays of a tree into a file, which `read_tree` reads with the same `kind`.
 
-    Args:
-        path: path of the file. An existing file is replaced only after all is written.
-        kind: the kind of file; `read_tree` must ask for the same.
-        tree: the tree. Its arrays are copied to the host one at a time.
-        to_host: copies an array to the host.
-        write: whether this process writes. Processes that share the arrays all call this
-            function, and one of them writes.
+    An existing file is replaced only after all is written. The arrays are copied to the host one at
+    a time. Processes that share the arrays all call this function, and one of them writes.
 
     Raises:
         TypeError: an array has a dtype that the format does not support.
@@ -93,11 +89,7 @@ def write_tree(
 
 
 def read_tree(path: epath.PathLike, kind: str) -> Stored:
-    """Reads a file that `write_tree` wrote into host memory.
-
-    Args:
-        path: path of the file.
-        kind: the kind that the file must have.
+    """Reads a file that `write_tree` wrote with this kind into host memory.
 
     Raises:
         ConfigError: the file does not exist, has another kind, or is damaged.
@@ -165,14 +157,10 @@ def _read(file: IO[bytes], kind: str, *, size: int) -> Stored:
     keys = header["random_keys"]
     for name, generator in keys.items():
         try:
-            jax.eval_shape(lambda words, g=generator: _wrap(words, g), arrays[name])
+            jax.eval_shape(partial(jax.random.wrap_key_data, impl=generator), arrays[name])
         except (KeyError, TypeError, ValueError) as error:
             raise _Wrong(f"its random key {shortened(name)} is none") from error
     return Stored(arrays, keys)
-
-
-def _wrap(words: jax.Array, generator: str) -> jax.Array:
-    return jax.random.wrap_key_data(words, impl=generator)
 
 
 def _header(line: bytes) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from hackmatrix_rl.config import make_config
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.runs import compose
 from hackmatrix_rl.training import arrays_to_store
-from hackmatrix_rl.training.sharding import _offload as offload
+from hackmatrix_rl.training.sharding import _placement as offload
 from hackmatrix_rl.training.sharding import mesh
 
 from .states import assert_same

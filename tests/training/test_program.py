@@ -6,12 +6,12 @@ import jax.numpy as jnp
 import pytest
 from agent import probes
 from agent.probes import make_trainer
+from program_counts import program_counts
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.system import cpu_options, untested_version, wandb_timeouts
 from hackmatrix_rl.system._compatibility import CPU_OPTIONS
 from hackmatrix_rl.training import compiler_options
-from hackmatrix_rl.training.compiled._counts import program_counts
 
 TUNED = "0.10.2"
 UNKNOWN = "0.999.0"

@@ -7,13 +7,13 @@ step cheaper lowers them.
 import jax
 import jax.numpy as jnp
 import pytest
+from program_counts import copies_of, program_counts, updated_in_place
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.bench._environment_speed import RandomPlay
 from hackmatrix_rl.env import env_keys
 from hackmatrix_rl.game import _play
 from hackmatrix_rl.training import compiler_options
-from hackmatrix_rl.training.compiled._counts import copies_of, program_counts, updated_in_place
 
 pytestmark = pytest.mark.usefixtures("optimized")
 

@@ -12,6 +12,7 @@ from hackmatrix_rl.agent.networks._layers import (
     POLICY_GAIN,
     VALUE_GAIN,
     Dense,
+    HeadOutputs,
     Heads,
     ValueHead,
 )
@@ -26,12 +27,6 @@ class ActionTokens(eqx.Module):
 
     The layers are the same for all actions, so what is learned of one (that it is not affordable)
     counts for the others, too.
-
-    Attributes:
-        own: a learned vector of each action.
-        widen: over the own vector and the numbers, with a rectifier.
-        narrow: back to the size of the vector.
-        features: of the environment's actions; `None` if it has none.
     """
 
     own: Float[Array, "others width"]
@@ -40,13 +35,7 @@ class ActionTokens(eqx.Module):
     features: ActionFeatures | None = eqx.field(static=True)
 
     def __init__(self, spec: EnvSpec, width: int, *, key: Key[Array, ""]) -> None:
-        """Draws the weights.
-
-        Args:
-            spec: of the environment.
-            width: size of a vector.
-            key: randomness of the weights.
-        """
+        """Draws the weights, for vectors of size `width`."""
         own_key, widen_key, narrow_key = jax.random.split(key, 3)
         self.features = spec.actions
         others, numbers = spec.num_actions, 0
@@ -71,26 +60,14 @@ class ActionTokens(eqx.Module):
 
 
 class ActionEmbeddings(eqx.Module):
-    """The embedding of each action: from the cell that it is about, or from its token.
-
-    Attributes:
-        of_cell: from the hidden numbers of a cell.
-        of_token: from an action's token.
-        features: of the environment's actions; `None` if it has none.
-    """
+    """The embedding of each action: from the cell that it is about, or from its token."""
 
     of_cell: Dense | None
     of_token: Dense
     features: ActionFeatures | None = eqx.field(static=True)
 
     def __init__(self, spec: EnvSpec, width: int, *, key: Key[Array, ""]) -> None:
-        """Draws the weights.
-
-        Args:
-            spec: of the environment.
-            width: hidden numbers of a cell, and size of a token.
-            key: randomness of the weights.
-        """
+        """Draws the weights; `width` is that of a cell's hidden numbers and of a token."""
         cell_key, token_key = jax.random.split(key)
         self.features = spec.actions
         self.of_cell = None
@@ -105,14 +82,7 @@ class ActionEmbeddings(eqx.Module):
         cells: Float[Array, "cells channels"],
         tokens: Float[Array, "others channels"],
     ) -> Float[Array, " inputs"]:
-        """The input of `ActionHeads`: the hidden layer, then the embeddings of all actions.
-
-        Args:
-            observation: what the actions' cells are read from.
-            hidden: the hidden layer that asks for an action.
-            cells: hidden numbers of each cell.
-            tokens: a vector for each action that is about no cell.
-        """
+        """The input of `ActionHeads`: the hidden layer, then the embeddings of all actions."""
         embedded = self.of_token(tokens)
         if self.features is not None and self.of_cell is not None:
             at = self.features.cells(observation)
@@ -131,11 +101,6 @@ class ActionHeads(Heads):
 
     Source: Vinyals et al. 2017, "StarCraft II: a new challenge for reinforcement learning"
     (pointing at an entity); Vaswani et al. 2017 (the scale of the product).
-
-    Attributes:
-        query: from the hidden layer to what it asks for.
-        bias: of each action.
-        value: from the hidden layer.
     """
 
     query: Dense
@@ -143,26 +108,14 @@ class ActionHeads(Heads):
     value: Dense | ValueHead
 
     def __init__(self, width: int, num_actions: int, *, key: Key[Array, ""]) -> None:
-        """Draws the weights.
-
-        Args:
-            width: of the hidden layer, without the embeddings.
-            num_actions: number of logits.
-            key: randomness of the weights.
-        """
+        """Draws the weights, for a hidden layer of `width` units without the embeddings."""
         query_key, value_key = jax.random.split(key)
         self.query = Dense(width, EMBEDDING, gain=POLICY_GAIN, key=query_key)
         self.bias = jnp.zeros((num_actions,), jnp.float32)
         self.value = Dense(width, 1, gain=VALUE_GAIN, key=value_key)
 
-    def __call__(
-        self, hidden: Float[Array, " inputs"]
-    ) -> tuple[Float32[Array, " num_actions"], Float32[Array, ""]]:
-        """Logits of all actions, and the value.
-
-        Args:
-            hidden: the result of `ActionEmbeddings`.
-        """
+    def __call__(self, hidden: Float[Array, " inputs"]) -> HeadOutputs:
+        """Logits of all actions, and the value, from the result of `ActionEmbeddings`."""
         asking = self.value_input(hidden)
         embedded = hidden[asking.shape[0] :].reshape(-1, EMBEDDING)
         asked = self.query.full(asking) * EMBEDDING**-0.5
@@ -173,5 +126,4 @@ class ActionHeads(Heads):
         return logits + self.bias.astype(jnp.float32), worth
 
     def value_input(self, hidden: Float[Array, " inputs"]) -> Float[Array, " some"]:
-        """The hidden layer without the embeddings."""
         return hidden[: self.query.weight.shape[0]]

@@ -1,14 +1,20 @@
 """The interface of a network to the rest of the package."""
 
 from abc import abstractmethod
-from typing import Any
+from collections.abc import Callable
+from typing import Any, final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float32, PyTree
+from jaxtyping import Array, Bool, Float, Float32, PyTree
 
 from hackmatrix_rl.agent.networks._compute_dtype import in_compute_dtype
+from hackmatrix_rl.agent.networks._layers import Dense, Heads
+from hackmatrix_rl.env import Features, FeatureSplit
+
+TrunkOutput = tuple[Float[Array, " width"], PyTree[Array]]
+"""The input of the heads, and the next carry."""
 
 
 class ActorCritic(eqx.Module):
@@ -82,12 +88,9 @@ class ActorCritic(eqx.Module):
 def reset_carry(
     carry: PyTree[Array], initial: PyTree[Array], ended: Bool[Array, " batch"]
 ) -> PyTree[Array]:
-    """The carries of a batch, reset to `initial` where an episode ended.
+    """The carries of a batch, each leaf `[batch, ...]`, reset to `initial` where an episode ended.
 
-    Args:
-        carry: the carries; each leaf `[batch, ...]`.
-        initial: the initial carry, without the batch axis.
-        ended: whether the episode of each environment ended.
+    `initial` has no batch axis.
     """
 
     def choose(leaf: Array, first: Array) -> Array:
@@ -95,3 +98,94 @@ def reset_carry(
         return jnp.where(where, first[None], leaf)
 
     return jax.tree.map(choose, carry, initial)
+
+
+class TrunkActorCritic(ActorCritic):
+    """A network made of a trunk, and heads that compute logits and value from its output.
+
+    The output of the trunk is the last hidden layer. An auxiliary loss can learn from it, too. A
+    subclass has `heads` and defines `trunk` instead of `__call__`.
+    """
+
+    heads: eqx.AbstractVar[Heads]
+
+    @abstractmethod
+    def trunk(self, observation: PyTree[Array], carry: PyTree[Array]) -> TrunkOutput:
+        """The input of the heads, and the next carry. The arguments are those of `__call__`."""
+
+    @final
+    def __call__(
+        self, observation: PyTree[Array], carry: PyTree[Array]
+    ) -> tuple[Float32[Array, " num_actions"], Float32[Array, ""], PyTree[Array]]:
+        hidden, carry = self.trunk(observation, carry)
+        logits, value = self.heads(hidden)
+        return logits, value, carry
+
+
+class RecurrentActorCritic(TrunkActorCritic):
+    """A network in two parts: `drive`, which does not need the memory, and `advance`, which does.
+
+    In learning, `drive` runs on all steps at once, and only `advance` runs in a loop.
+    """
+
+    @abstractmethod
+    def drive(self, observation: PyTree[Array]) -> PyTree[Array]:
+        """The input of the memory from one observation."""
+
+    @abstractmethod
+    def advance(self, driven: PyTree[Array], carry: PyTree[Array]) -> TrunkOutput:
+        """One step of the memory, from the result of `drive` and the memory before the step.
+
+        Returns:
+            The input of the heads, and the memory after the step.
+        """
+
+    @final
+    def trunk(self, observation: PyTree[Array], carry: PyTree[Array]) -> TrunkOutput:
+        return self.advance(self.drive(observation), carry)
+
+
+class DenseInputActorCritic(TrunkActorCritic):
+    """A network without memory, whose first layer is a dense layer over all features.
+
+    If the environment's spec has a split of its features, this layer needs less work (see
+    `_sparse_first_layer.py`).
+
+    Attributes:
+        split: the split of these features; `None` if the spec has none.
+    """
+
+    encode: eqx.AbstractVar[Callable[[PyTree], Features]]
+    split: eqx.AbstractVar[FeatureSplit | None]
+
+    @property
+    @abstractmethod
+    def first_layer(self) -> Dense:
+        """The layer over `Features.ravel()`."""
+
+    @abstractmethod
+    def above_first(self, first: Float[Array, " outputs"]) -> Float[Array, " width"]:
+        """The input of the heads, from the first layer's output before any nonlinearity."""
+
+    @final
+    def trunk(self, observation: PyTree[Array], carry: PyTree[Array]) -> TrunkOutput:
+        return self.above_first(self.first_layer(self.encode(observation).ravel())), carry
+
+
+class BlockActorCritic(TrunkActorCritic):
+    """A network of equal blocks.
+
+    Attributes:
+        blocks: all blocks as one module, each array with a leading axis of blocks. The trunk
+            scans over them, and calls each as `block(hidden)`. `remat="blocks"` puts another
+            module with the same call in their place.
+    """
+
+    blocks: eqx.AbstractVar[Callable[[Array], Array]]
+
+    @final
+    def through_blocks(self, hidden: Array, *, unroll: bool = False) -> Array:
+        """The output of the last block; `unroll` applies them without a loop."""
+        return jax.lax.scan(
+            lambda hidden, block: (block(hidden), None), hidden, self.blocks, unroll=unroll
+        )[0]

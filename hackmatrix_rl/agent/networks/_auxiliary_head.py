@@ -1,11 +1,15 @@
-"""A head for auxiliary tasks: to predict the immediate result of an action, and the victory."""
+"""A head for auxiliary tasks: it predicts the immediate result of an action, and the victory."""
+
+from typing import final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Float32, Int32, Key
+from jaxtyping import Array, Float, Float32, Int32, Key, PyTree
 
-from hackmatrix_rl.agent.networks._layers import HIDDEN_GAIN, VALUE_GAIN, Dense
+from hackmatrix_rl.agent.networks._actor_critic import ActorCritic, TrunkActorCritic, TrunkOutput
+from hackmatrix_rl.agent.networks._layers import HIDDEN_GAIN, VALUE_GAIN, Dense, Heads
+from hackmatrix_rl.env import EnvSpec
 
 
 class AuxiliaryHead(eqx.Module):
@@ -35,16 +39,7 @@ class AuxiliaryHead(eqx.Module):
         wins: bool = False,
         key: Key[Array, ""],
     ) -> None:
-        """Draws the weights.
-
-        Args:
-            inputs: width of the hidden layer, the input of the head.
-            num_actions: number of actions.
-            num_terms: number of parts of the reward.
-            width: units of its own layer.
-            wins: whether it predicts the victory.
-            key: randomness of the weights.
-        """
+        """Draws the weights; `width` is that of its own layer, `wins` adds the victory."""
         hidden_key, terms_key, end_key = jax.random.split(key, 3)
         self.hidden = Dense(inputs + num_actions, width, gain=HIDDEN_GAIN, key=hidden_key)
         self.terms = Dense(width, num_terms, gain=VALUE_GAIN, key=terms_key)
@@ -67,3 +62,63 @@ class AuxiliaryHead(eqx.Module):
     def win_logit(self, hidden: Float[Array, " inputs"]) -> Float32[Array, ""] | None:
         """The logit of the probability that this episode is won; `None` if not predicted."""
         return None if self.won is None else self.won.full(hidden)[0]
+
+
+VICTORY = "victory"
+"""The part of the reward that is above 0 exactly where an episode is won."""
+
+
+@final
+class WithAuxiliaryHead(TrunkActorCritic):
+    """A network, and a further head that acting does not use (see `AuxiliaryLoss`).
+
+    The names of parameters leave the field `headless` out (see `path_name`), so they do not change
+    with the head.
+    """
+
+    auxiliary: AuxiliaryHead
+    headless: TrunkActorCritic
+
+    def __init__(self, headless: TrunkActorCritic, auxiliary: AuxiliaryHead) -> None:
+        self.auxiliary = auxiliary
+        self.headless = headless
+
+    # An `AbstractVar` may be a property, which type checkers do not know.
+    @property  # type: ignore[misc]
+    def heads(self) -> Heads:  # type: ignore[override]
+        """The heads of the network without the auxiliary head."""
+        return self.headless.heads
+
+    def initial_carry(self) -> PyTree[Array]:
+        return self.headless.initial_carry()
+
+    def trunk(self, observation: PyTree[Array], carry: PyTree[Array]) -> TrunkOutput:
+        return self.headless.trunk(observation, carry)
+
+
+def add_auxiliary_head(
+    policy: ActorCritic, spec: EnvSpec, *, wins: bool = False, key: Key[Array, ""]
+) -> WithAuxiliaryHead:
+    """The policy with a head that predicts what an action will bring (see `AuxiliaryLoss`).
+
+    None of the policy's numbers change. With `wins`, the head also predicts the victory; the parts
+    of the reward then have one of the name `victory`.
+
+    Raises:
+        ValueError: the policy's hidden layer is not open, the reward has no parts, or none of
+            them is the victory's.
+    """
+    if not isinstance(policy, TrunkActorCritic):
+        raise ValueError(
+            f"{type(policy).__name__} is no TrunkActorCritic, whose hidden layer others may look at"
+        )
+    if not spec.terms:
+        raise ValueError("the environment's spec names no parts of the reward")
+    if wins and VICTORY not in spec.terms:
+        raise ValueError(
+            f"the environment's spec names no part of the reward {VICTORY!r}, which tells who won"
+        )
+    seen = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), spec.observation)
+    hidden, _ = eqx.filter_eval_shape(policy.trunk, seen, policy.initial_carry())
+    head = AuxiliaryHead(hidden.shape[0], spec.num_actions, len(spec.terms), wins=wins, key=key)
+    return WithAuxiliaryHead(policy, head)

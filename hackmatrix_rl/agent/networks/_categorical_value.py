@@ -8,9 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Float32, Key
 
-from hackmatrix_rl.agent.networks._actor_critic import ActorCritic
+from hackmatrix_rl.agent.networks._actor_critic import ActorCritic, TrunkActorCritic
 from hackmatrix_rl.agent.networks._layers import POLICY_GAIN, VALUE_GAIN, Dense, ValueHead
-from hackmatrix_rl.agent.networks._trunk import TrunkActorCritic
 
 RANGE, BINS = 10.0, 101
 """The bins reach from -`RANGE` to `RANGE`, in standard deviations of the value's targets."""
@@ -46,11 +45,6 @@ class CategoricalValue(ValueHead):
     ) -> None:
         """Draws the weights; the first values are close to 0.
 
-        Args:
-            inputs: width of the hidden layer.
-            smoothing: see the class.
-            key: randomness of the weights.
-
         Raises:
             ValueError: the smoothing is not positive.
         """
@@ -64,7 +58,6 @@ class CategoricalValue(ValueHead):
         return self.layer.full(hidden)
 
     def __call__(self, hidden: Float[Array, " inputs"]) -> Float32[Array, ""]:
-        """The value: the mean of the distribution."""
         return jnp.sum(jax.nn.softmax(self.logits(hidden)) * _CENTRES)
 
     def loss(
@@ -89,12 +82,7 @@ _EDGES = np.append(_CENTRES - _WIDTH / 2, np.float32(RANGE) + _WIDTH / 2)
 
 
 def with_value_head(policy: ActorCritic, head: str, *, key: Key[Array, ""]) -> ActorCritic:
-    """The network with another value head; no other number changes.
-
-    Args:
-        policy: the network, without an auxiliary head.
-        head: one of `VALUE_HEADS`: a dense layer (scalar), or a `CategoricalValue`.
-        key: randomness of the head's weights.
+    """The network with another value head (one of `VALUE_HEADS`); no other number changes.
 
     Raises:
         ValueError: the network's heads are not open, or there is no such head.
@@ -116,5 +104,4 @@ def with_value_head(policy: ActorCritic, head: str, *, key: Key[Array, ""]) -> A
     else:
         smoothing = HL_GAUSS if head == "hl-gauss" else None
         value = CategoricalValue(inputs, smoothing=smoothing, key=key)
-    changed: ActorCritic = eqx.tree_at(lambda network: network.heads.value, policy, value)
-    return changed
+    return eqx.tree_at(lambda network: network.heads.value, policy, value)

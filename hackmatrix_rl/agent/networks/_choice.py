@@ -6,7 +6,14 @@ from dataclasses import replace
 import equinox as eqx
 from jaxtyping import Array, Float32
 
-from hackmatrix_rl.agent.networks._actor_critic import ActorCritic
+from hackmatrix_rl.agent.networks._actor_critic import (
+    ActorCritic,
+    BlockActorCritic,
+    DenseInputActorCritic,
+    RecurrentActorCritic,
+    TrunkActorCritic,
+)
+from hackmatrix_rl.agent.networks._auxiliary_head import WithAuxiliaryHead
 from hackmatrix_rl.agent.networks._compute_dtype import following_parameters
 from hackmatrix_rl.agent.networks._evaluator import (
     Evaluator,
@@ -16,25 +23,15 @@ from hackmatrix_rl.agent.networks._evaluator import (
     TrunkEvaluator,
 )
 from hackmatrix_rl.agent.networks._sparse_first_layer import SparseFirstLayerEvaluator
-from hackmatrix_rl.agent.networks._trunk import (
-    BlockActorCritic,
-    DenseInputActorCritic,
-    RecurrentActorCritic,
-    TrunkActorCritic,
-)
-from hackmatrix_rl.agent.networks._with_auxiliary_head import WithAuxiliaryHead
 
 REMAT = ("none", "blocks", "full")
 
 
 def evaluator_of(policy: ActorCritic | Evaluator) -> Evaluator:
-    """The fastest evaluator for a network.
+    """The fastest evaluator for a network; an evaluator is returned as it is.
 
     The choice follows from the abstract class that the network is written for, never from the
     concrete class.
-
-    Args:
-        policy: the network; or an evaluator, which is returned as it is.
     """
     if isinstance(policy, Evaluator):
         return policy
@@ -50,9 +47,7 @@ def evaluator_of(policy: ActorCritic | Evaluator) -> Evaluator:
 def plain_evaluator(policy: ActorCritic, *, recompute: bool = False) -> Evaluator:
     """The evaluator that does nothing but call the network.
 
-    Args:
-        policy: the network.
-        recompute: keep only the input of each step for the gradient.
+    `recompute` keeps only the input of each step for the gradient.
     """
     if isinstance(policy, WithAuxiliaryHead):
         return _with_head(plain_evaluator(policy.headless, recompute=recompute), policy)
@@ -62,11 +57,7 @@ def plain_evaluator(policy: ActorCritic, *, recompute: bool = False) -> Evaluato
 
 
 def without_custom_gradients(evaluator: Evaluator) -> Evaluator:
-    """An evaluator of the same policy that holds no function with its own rule of differentiation.
-
-    Args:
-        evaluator: it is returned as it is unless it holds one.
-    """
+    """An evaluator of the same policy that holds no function with custom gradients."""
     if not isinstance(evaluator, SparseFirstLayerEvaluator):
         return evaluator
     return PlainTrunkEvaluator(following_parameters(evaluator.policy), evaluator.auxiliary)
@@ -105,11 +96,7 @@ def rematerialized(policy: ActorCritic, remat: str) -> Evaluator:
 
 
 class RecomputedBlock(eqx.Module):
-    """A block that keeps only its input for the gradient, and computes the rest again.
-
-    Attributes:
-        block: called as `block(hidden)`.
-    """
+    """A block that keeps only its input for the gradient, and computes the rest again."""
 
     block: Callable[[Array], Array]
 
@@ -117,8 +104,7 @@ class RecomputedBlock(eqx.Module):
         """The output of the block."""
         # In a loop over the blocks no compiler can merge the two computations.
         recomputed = eqx.filter_checkpoint(self.block, prevent_cse=False)
-        found: Float32[Array, "*shape"] = recomputed(hidden)
-        return found
+        return recomputed(hidden)
 
 
 def _with_head(evaluator: Evaluator, policy: WithAuxiliaryHead) -> Evaluator:

@@ -26,15 +26,10 @@ def compute_dtype(module: PyTree) -> np.dtype[Any]:
 
 
 def encoding_in(module: M, dtype: Any) -> tuple[M, bool]:
-    """A module whose encoders give features in a dtype.
+    """A module whose encoders give features in a dtype, and whether it holds an encoder.
 
-    Args:
-        module: the module. An encoder, or a spec with one, may stand in any field of it or of a
-            module within, static or not.
-        dtype: of the features.
-
-    Returns:
-        The module, and whether it holds an encoder.
+    An encoder, or a spec with one, may stand in any field of the module or of a module within,
+    static or not.
     """
     found = False
 
@@ -58,10 +53,7 @@ def encoding_in(module: M, dtype: Any) -> tuple[M, bool]:
 
 
 def following_parameters(module: M) -> M:
-    """A network with a trunk, with features in the dtype of its parameters.
-
-    The layers of this package's networks cast their inputs.
-    """
+    """A network with a trunk, with features in the dtype of its parameters."""
     dtype = compute_dtype(module)
     return module if dtype == jnp.float32 or is_ours(module) else encoding_in(module, dtype)[0]
 

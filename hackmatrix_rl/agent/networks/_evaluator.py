@@ -1,7 +1,7 @@
 """Evaluators apply a network to batches: step by step in acting, on sequences in learning.
 
-An evaluator is handed the network, and computes what the network's call computes. So a network
-never says twice what it does.
+An evaluator holds the network and computes what the network's call computes, so a network defines
+its function only once.
 """
 
 from abc import abstractmethod
@@ -13,14 +13,21 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Float32, PyTree
 
-from hackmatrix_rl.agent.networks._actor_critic import ActorCritic, reset_carry
+from hackmatrix_rl.agent.networks._actor_critic import (
+    ActorCritic,
+    RecurrentActorCritic,
+    TrunkActorCritic,
+    reset_carry,
+)
 from hackmatrix_rl.agent.networks._auxiliary_head import AuxiliaryHead
-from hackmatrix_rl.agent.networks._trunk import RecurrentActorCritic, TrunkActorCritic
 from hackmatrix_rl.agent.precision import accumulate_in_float32
 
 Step = tuple[
     Float32[Array, "batch num_actions"], Float32[Array, " batch"], PyTree[Array], PyTree[Array]
 ]
+Outputs = tuple[Float32[Array, "num_steps batch num_actions"], Float32[Array, "num_steps batch"]]
+Hidden = Float[Array, "num_steps batch width"]
+Done = Bool[Array, "num_steps batch"]
 
 
 class Evaluator(eqx.Module):
@@ -33,11 +40,7 @@ class Evaluator(eqx.Module):
     policy: eqx.AbstractVar[ActorCritic]
 
     def init_cache(self, observations: PyTree[Array]) -> PyTree[Array]:
-        """The cache that `act_step` needs for the first step of a batch; by default `()`.
-
-        Args:
-            observations: of the first step, each leaf `[batch, ...]`.
-        """
+        """The cache that `act_step` needs for the first observations; by default `()`."""
         return ()
 
     def act_step(
@@ -58,12 +61,7 @@ class Evaluator(eqx.Module):
         return *jax.vmap(self.policy)(observations, carry), cache
 
     @abstractmethod
-    def unroll(
-        self,
-        observations: PyTree[Array],
-        carry: PyTree[Array],
-        done: Bool[Array, "num_steps batch"],
-    ) -> tuple[Float32[Array, "num_steps batch num_actions"], Float32[Array, "num_steps batch"]]:
+    def unroll(self, observations: PyTree[Array], carry: PyTree[Array], done: Done) -> Outputs:
         """Evaluates whole sequences, as the collector saw them.
 
         Args:
@@ -89,42 +87,23 @@ class TrunkEvaluator(Evaluator):
     auxiliary: eqx.AbstractVar[AuxiliaryHead | None]
 
     @abstractmethod
-    def unroll_trunk(
-        self,
-        observations: PyTree[Array],
-        carry: PyTree[Array],
-        done: Bool[Array, "num_steps batch"],
-    ) -> Float[Array, "num_steps batch width"]:
+    def unroll_trunk(self, observations: PyTree[Array], carry: PyTree[Array], done: Done) -> Hidden:
         """The trunk over whole sequences; arguments as those of `unroll`."""
 
     @final
-    def apply_heads(
-        self, hidden: Float[Array, "num_steps batch width"]
-    ) -> tuple[Float32[Array, "num_steps batch num_actions"], Float32[Array, "num_steps batch"]]:
+    def apply_heads(self, hidden: Hidden) -> Outputs:
         """The heads over the result of `unroll_trunk`: logits and values."""
-        logits, value = jax.vmap(jax.vmap(self.policy.heads))(hidden)
-        return logits, value
+        return jax.vmap(jax.vmap(self.policy.heads))(hidden)
 
     @final
     def value_loss(
-        self,
-        hidden: Float[Array, "num_steps batch width"],
-        targets: Float32[Array, "num_steps batch"],
+        self, hidden: Hidden, targets: Float32[Array, "num_steps batch"]
     ) -> Float32[Array, "num_steps batch"] | None:
         """The value head's own loss over the result of `unroll_trunk`; `None` if it has none."""
-        loss: Float32[Array, "num_steps batch"] | None = jax.vmap(
-            jax.vmap(self.policy.heads.value_loss)
-        )(hidden, targets)
-        return loss
+        return jax.vmap(jax.vmap(self.policy.heads.value_loss))(hidden, targets)
 
     @final
-    def unroll(
-        self,
-        observations: PyTree[Array],
-        carry: PyTree[Array],
-        done: Bool[Array, "num_steps batch"],
-    ) -> tuple[Float32[Array, "num_steps batch num_actions"], Float32[Array, "num_steps batch"]]:
-        """Logits and values over whole sequences."""
+    def unroll(self, observations: PyTree[Array], carry: PyTree[Array], done: Done) -> Outputs:
         return self.apply_heads(self.unroll_trunk(observations, carry, done))
 
 
@@ -141,93 +120,41 @@ class PlainEvaluator(Evaluator):
     policy: ActorCritic
     recompute: bool = eqx.field(static=True, default=False)
 
-    def unroll(
-        self,
-        observations: PyTree[Array],
-        carry: PyTree[Array],
-        done: Bool[Array, "num_steps batch"],
-    ) -> tuple[Float32[Array, "num_steps batch num_actions"], Float32[Array, "num_steps batch"]]:
-        """The call on whole sequences."""
-        logits, value = unroll_steps(
-            ApplyPolicy(self.policy),
-            self.policy.initial_carry(),
-            observations,
-            carry,
-            done,
-            recompute=self.recompute,
+    def unroll(self, observations: PyTree[Array], carry: PyTree[Array], done: Done) -> Outputs:
+        initial = self.policy.initial_carry()
+        return unroll_steps(
+            self._apply, initial, observations, carry, done, recompute=self.recompute
         )
-        return logits, value
+
+    def _apply(self, observation: PyTree[Array], carry: PyTree[Array]) -> Any:
+        logits, value, carry = self.policy(observation, carry)
+        return (logits, value), carry
 
 
 @final
 class PlainTrunkEvaluator(TrunkEvaluator):
-    """`PlainEvaluator` for a network with a trunk.
-
-    Attributes:
-        policy: the network.
-        auxiliary: the head of an auxiliary loss, if the network has one.
-        recompute: as that of a `PlainEvaluator`.
-    """
+    """`PlainEvaluator` for a network with a trunk; `recompute` as there."""
 
     policy: TrunkActorCritic
     auxiliary: AuxiliaryHead | None = None
     recompute: bool = eqx.field(static=True, default=False)
 
-    def unroll_trunk(
-        self,
-        observations: PyTree[Array],
-        carry: PyTree[Array],
-        done: Bool[Array, "num_steps batch"],
-    ) -> Float[Array, "num_steps batch width"]:
-        """The trunk on whole sequences."""
-        hidden: Float[Array, "num_steps batch width"] = unroll_steps(
-            self.policy.trunk,
-            self.policy.initial_carry(),
-            observations,
-            carry,
-            done,
-            recompute=self.recompute,
-        )
-        return hidden
+    def unroll_trunk(self, observations: PyTree[Array], carry: PyTree[Array], done: Done) -> Hidden:
+        trunk, initial = self.policy.trunk, self.policy.initial_carry()
+        return unroll_steps(trunk, initial, observations, carry, done, recompute=self.recompute)
 
 
 @final
 class RecurrentEvaluator(TrunkEvaluator):
-    """Takes the part of a recurrent network that needs no memory out of the loop over steps.
-
-    Attributes:
-        policy: the network.
-        auxiliary: the head of an auxiliary loss, if the network has one.
-    """
+    """Takes the part of a recurrent network that needs no memory out of the loop over steps."""
 
     policy: RecurrentActorCritic
     auxiliary: AuxiliaryHead | None = None
 
-    def unroll_trunk(
-        self,
-        observations: PyTree[Array],
-        carry: PyTree[Array],
-        done: Bool[Array, "num_steps batch"],
-    ) -> Float[Array, "num_steps batch width"]:
+    def unroll_trunk(self, observations: PyTree[Array], carry: PyTree[Array], done: Done) -> Hidden:
         """The trunk on whole sequences; only the memory itself is computed step by step."""
         driven = jax.vmap(jax.vmap(self.policy.drive))(observations)
-        hidden: Float[Array, "num_steps batch width"] = unroll_steps(
-            self.policy.advance, self.policy.initial_carry(), driven, carry, done
-        )
-        return hidden
-
-
-class ApplyPolicy(eqx.Module):
-    """A policy's call, with the outputs apart from the carry: for `unroll_steps`."""
-
-    policy: ActorCritic
-
-    def __call__(
-        self, observation: PyTree[Array], carry: PyTree[Array]
-    ) -> tuple[tuple[Float32[Array, " num_actions"], Float32[Array, ""]], PyTree[Array]]:
-        """Logits and value, and the next carry."""
-        logits, value, carry = self.policy(observation, carry)
-        return (logits, value), carry
+        return unroll_steps(self.policy.advance, self.policy.initial_carry(), driven, carry, done)
 
 
 def unroll_steps(
@@ -235,21 +162,15 @@ def unroll_steps(
     initial: PyTree[Array],
     observations: PyTree[Array],
     carry: PyTree[Array],
-    done: Bool[Array, "num_steps batch"],
+    done: Done,
     *,
     recompute: bool = False,
 ) -> Any:
-    """Calls something with memory on whole sequences of a batch.
+    """Calls something with memory on whole sequences of a batch, as `Evaluator.unroll`.
 
-    Args:
-        call: a module, or a method of one, from one observation and a carry to an output and
-            the next carry.
-        initial: the carry at the start of an episode.
-        observations: each leaf `[num_steps, batch, ...]`.
-        carry: before the first step; each leaf `[batch, ...]`.
-        done: whether an episode ended with a step; the carry starts anew after it.
-        recompute: go step by step even without memory, and keep only each step's input for the
-            gradient.
+    `call` is a module, or a method of one, from one observation and a carry to an output and the
+    next carry; `initial` is the carry at the start of an episode. With `recompute` it goes step by
+    step even without memory, and keeps only each step's input for the gradient.
 
     Returns:
         The outputs; each leaf `[num_steps, batch, ...]`.
@@ -258,9 +179,7 @@ def unroll_steps(
     if not recompute and not jax.tree.leaves(carry):
         # The steps are independent: one flat batch makes each layer one matrix product.
         # Environments come first in it, so that it stays cut over devices as they are.
-        flat = jax.tree.map(
-            lambda leaf: jnp.swapaxes(leaf, 0, 1).reshape(-1, *leaf.shape[2:]), observations
-        )
+        flat = flat_rows(observations)
         output, _ = jax.vmap(call, in_axes=(0, None))(flat, carry)
         return jax.tree.map(
             lambda leaf: jnp.swapaxes(leaf.reshape(batch, num_steps, *leaf.shape[1:]), 0, 1), output
@@ -268,9 +187,7 @@ def unroll_steps(
 
     wide, narrow = accumulate_in_float32(call)
 
-    def step(
-        carry: PyTree[Array], inputs: tuple[PyTree[Array], Bool[Array, " batch"]]
-    ) -> tuple[PyTree[Array], Any]:
+    def step(carry: PyTree[Array], inputs: tuple[PyTree[Array], Array]) -> tuple[Any, Any]:
         observation, ended = inputs
         output, carry = jax.vmap(narrow(wide), axis_size=batch)(observation, carry)
         return reset_carry(carry, initial, ended), output
@@ -279,3 +196,10 @@ def unroll_steps(
         # The backward pass runs in another loop, so no compiler can merge the two computations.
         step = jax.checkpoint(step, prevent_cse=False)
     return jax.lax.scan(step, carry, (observations, done))[1]
+
+
+def flat_rows(sequences: PyTree[Array]) -> PyTree[Array]:
+    """Sequences `[num_steps, batch, ...]` as rows: all steps of one environment, then the next."""
+    return jax.tree.map(
+        lambda leaf: jnp.swapaxes(leaf, 0, 1).reshape(-1, *leaf.shape[2:]), sequences
+    )

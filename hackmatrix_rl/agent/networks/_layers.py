@@ -1,6 +1,7 @@
 """Layers of the networks."""
 
 from abc import abstractmethod
+from collections.abc import Iterable
 from functools import partial
 from typing import final
 
@@ -30,14 +31,7 @@ class Dense(eqx.Module):
     bias: Float[Array, " outputs"]
 
     def __init__(self, inputs: int, outputs: int, *, gain: float, key: Key[Array, ""]) -> None:
-        """Draws the weights.
-
-        Args:
-            inputs: size of the input.
-            outputs: size of the output.
-            gain: factor on the orthogonal matrix.
-            key: randomness of the weights; the bias starts at 0.
-        """
+        """Draws the weights; `gain` is a factor on the orthogonal matrix, the bias starts at 0."""
         self.weight = _orthogonal(key, inputs, outputs, gain)
         self.bias = jnp.zeros((outputs,), jnp.float32)
 
@@ -64,6 +58,14 @@ class Dense(eqx.Module):
                 "observation of the environment that it was built for; for a batch use "
                 "jax.vmap(network)(observations, carries)"
             )
+
+
+def hidden_layers(inputs: int, width: int, keys: Iterable[Key[Array, ""]]) -> tuple[Dense, ...]:
+    """One dense layer after another, each followed by a rectifier: one for each key."""
+    return tuple(
+        Dense(width if place else inputs, width, gain=HIDDEN_GAIN, key=key)
+        for place, key in enumerate(keys)
+    )
 
 
 # One small program a layer, where each operation by itself would be one.
@@ -105,11 +107,7 @@ class LayerNorm(eqx.Module):
     shift: Float[Array, " width"]
 
     def __init__(self, width: int) -> None:
-        """Starts with a scale of 1 and a shift of 0.
-
-        Args:
-            width: size of the vector.
-        """
+        """Starts with a scale of 1 and a shift of 0."""
         self.scale = jnp.ones((width,), jnp.float32)
         self.shift = jnp.zeros((width,), jnp.float32)
 
@@ -119,6 +117,9 @@ class LayerNorm(eqx.Module):
         normal = (full - jnp.mean(full)) * jax.lax.rsqrt(jnp.var(full) + 1e-5)
         scaled = normal * self.scale.astype(jnp.float32) + self.shift.astype(jnp.float32)
         return scaled.astype(self.scale.dtype)
+
+
+HeadOutputs = tuple[Float32[Array, " num_actions"], Float32[Array, ""]]
 
 
 class ValueHead(eqx.Module):
@@ -132,7 +133,7 @@ class ValueHead(eqx.Module):
     def loss(
         self, hidden: Float[Array, " inputs"], target: Float32[Array, ""]
     ) -> Float32[Array, ""]:
-        """The loss of a value with the target `target`."""
+        """The loss of a value with a target, in units of the network."""
 
 
 class Heads(eqx.Module):
@@ -146,9 +147,7 @@ class Heads(eqx.Module):
     value: eqx.AbstractVar[Dense | ValueHead]
 
     @abstractmethod
-    def __call__(
-        self, hidden: Float[Array, " inputs"]
-    ) -> tuple[Float32[Array, " num_actions"], Float32[Array, ""]]:
+    def __call__(self, hidden: Float[Array, " inputs"]) -> HeadOutputs:
         """Logits of all actions, and the value."""
 
     @abstractmethod
@@ -159,12 +158,7 @@ class Heads(eqx.Module):
     def value_loss(
         self, hidden: Float[Array, " inputs"], target: Float32[Array, ""]
     ) -> Float32[Array, ""] | None:
-        """The value head's own loss; `None` for a dense layer.
-
-        Args:
-            hidden: the trunk's output.
-            target: the value to learn, in units of the network.
-        """
+        """The value head's own loss of a target in units of the network; `None` without one."""
         if isinstance(self.value, Dense):
             return None
         return self.value.loss(self.value_input(hidden), target)
@@ -178,27 +172,16 @@ class DenseHeads(Heads):
     value: Dense | ValueHead
 
     def __init__(self, inputs: int, num_actions: int, *, key: Key[Array, ""]) -> None:
-        """Draws the weights.
-
-        Args:
-            inputs: width of the last hidden layer.
-            num_actions: number of logits.
-            key: randomness of the weights.
-        """
         policy_key, value_key = jax.random.split(key)
         self.policy = Dense(inputs, num_actions, gain=POLICY_GAIN, key=policy_key)
         self.value = Dense(inputs, 1, gain=VALUE_GAIN, key=value_key)
 
-    def __call__(
-        self, hidden: Float[Array, " inputs"]
-    ) -> tuple[Float32[Array, " num_actions"], Float32[Array, ""]]:
-        """Logits of all actions, and the value."""
+    def __call__(self, hidden: Float[Array, " inputs"]) -> HeadOutputs:
         value = self.value
         worth = _to_few(value, hidden)[0] if isinstance(value, Dense) else value(hidden)
         return _to_few(self.policy, hidden), worth
 
     def value_input(self, hidden: Float[Array, " inputs"]) -> Float[Array, " some"]:
-        """The whole output of the trunk."""
         return hidden
 
 

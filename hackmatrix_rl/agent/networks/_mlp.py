@@ -1,14 +1,26 @@
-"""A multi-layer perceptron over the whole observation."""
+"""Networks of dense layers over the whole observation."""
 
 from collections.abc import Callable
 from typing import final
 
 import equinox as eqx
 import jax
-from jaxtyping import Array, Float, Key, PyTree
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Float32, Key, PyTree
 
-from hackmatrix_rl.agent.networks._layers import HIDDEN_GAIN, Dense, DenseHeads, Heads
-from hackmatrix_rl.agent.networks._trunk import DenseInputActorCritic
+from hackmatrix_rl.agent.networks._actor_critic import (
+    BlockActorCritic,
+    DenseInputActorCritic,
+    TrunkOutput,
+)
+from hackmatrix_rl.agent.networks._layers import (
+    HIDDEN_GAIN,
+    Dense,
+    DenseHeads,
+    Heads,
+    LayerNorm,
+    hidden_layers,
+)
 from hackmatrix_rl.env import EnvSpec, Features, FeatureSplit
 
 
@@ -20,10 +32,8 @@ class MLPActorCritic(DenseInputActorCritic):
     the features there that are 0 or equal to those of the step before.
 
     Attributes:
-        encode: turns an observation into features.
         split: the split of these features; `None` if the spec has none.
         layers: the hidden layers.
-        heads: the layers for logits and value.
     """
 
     encode: Callable[[PyTree], Features] = eqx.field(static=True)
@@ -34,13 +44,7 @@ class MLPActorCritic(DenseInputActorCritic):
     def __init__(
         self, spec: EnvSpec, *, width: int = 256, depth: int = 2, key: Key[Array, ""]
     ) -> None:
-        """Draws the weights.
-
-        Args:
-            spec: the spec of the environment.
-            width: units of each hidden layer.
-            depth: number of hidden layers.
-            key: source of randomness for the weights.
+        """Draws the weights of `depth` hidden layers of `width` units.
 
         Raises:
             ValueError: `width` or `depth` is less than 1.
@@ -48,18 +52,13 @@ class MLPActorCritic(DenseInputActorCritic):
         if width < 1 or depth < 1:
             raise ValueError(f"width and depth must be at least 1, not {width} and {depth}")
         head_key, *keys = jax.random.split(key, depth + 1)
-        sizes = [spec.num_features] + [width] * depth
         self.encode = spec.encode
         self.split = spec.split
-        self.layers = tuple(
-            Dense(size, width, gain=HIDDEN_GAIN, key=k)
-            for size, k in zip(sizes[:-1], keys, strict=True)
-        )
+        self.layers = hidden_layers(spec.num_features, width, keys)
         self.heads = DenseHeads(width, spec.num_actions, key=head_key)
 
     @property
     def first_layer(self) -> Dense:
-        """The first of the layers."""
         return self.layers[0]
 
     def above_first(self, first: Float[Array, " width"]) -> Float[Array, " width"]:
@@ -68,3 +67,101 @@ class MLPActorCritic(DenseInputActorCritic):
         for layer in self.layers[1:]:
             hidden = jax.nn.relu(layer(hidden))
         return hidden
+
+
+class ResidualBlock(eqx.Module):
+    """The input, plus two dense layers applied to the normalised input.
+
+    The sum over all blocks is float32: 16 bits would round away the small changes of a deep
+    network. The layers compute in the dtype of their weights.
+    """
+
+    norm: LayerNorm
+    widen: Dense
+    narrow: Dense
+
+    def __init__(self, width: int, inner: int, *, gain: float, key: Key[Array, ""]) -> None:
+        """Draws the weights; `inner` is the size between the layers."""
+        widen_key, narrow_key = jax.random.split(key)
+        self.norm = LayerNorm(width)
+        self.widen = Dense(width, inner, gain=HIDDEN_GAIN, key=widen_key)
+        self.narrow = Dense(inner, width, gain=gain, key=narrow_key)
+
+    def __call__(self, hidden: Float32[Array, " width"]) -> Float32[Array, " width"]:
+        """The input plus the output of the block's layers."""
+        return hidden + self.narrow.full(jax.nn.relu(self.widen(self.norm(hidden))))
+
+
+@final
+class ResidualActorCritic(BlockActorCritic):
+    """Residual blocks over an embedding of the whole observation. No memory.
+
+    If the features have a board, one layer first turns each cell into a few numbers. It is the
+    same layer for all cells, as in the network `cells`.
+
+    Source: He et al. 2016, "Identity mappings in deep residual networks"; Lee et al. 2025,
+    "SimBa: simplicity bias for scaling up parameters in deep reinforcement learning" (the
+    block, and the normalisation before the heads).
+
+    Attributes:
+        cell: the layer of each cell; `None` without a board.
+        embed: from the features to the width of the blocks.
+        blocks: all blocks as one module, each array with a leading axis of blocks. A loop
+            applies them, so depth costs no time to compile.
+        norm: before the heads.
+    """
+
+    encode: Callable[[PyTree], Features] = eqx.field(static=True)
+    cell: Dense | None
+    embed: Dense
+    blocks: Callable[[Array], Array]
+    norm: LayerNorm
+    heads: Heads
+
+    def __init__(
+        self,
+        spec: EnvSpec,
+        *,
+        width: int = 128,
+        depth: int = 4,
+        channels: int = 16,
+        expansion: int = 4,
+        key: Key[Array, ""],
+    ) -> None:
+        """Draws the weights: `depth` blocks of `expansion * width` units, `width` between them.
+
+        `channels` are the numbers for each cell of a board.
+
+        Raises:
+            ValueError: a size is less than 1.
+        """
+        if min(width, depth, channels, expansion) < 1:
+            raise ValueError(
+                "width, depth, channels and expansion must be at least 1, not "
+                f"{width}, {depth}, {channels} and {expansion}"
+            )
+        features = jax.eval_shape(spec.encode, spec.observation)
+        cell_key, embed_key, blocks_key, head_key = jax.random.split(key, 4)
+        self.encode = spec.encode
+        inputs = features.flat.size
+        self.cell = None
+        if features.grid is not None:
+            rows, cols, numbers = features.grid.shape
+            self.cell = Dense(numbers, channels, gain=HIDDEN_GAIN, key=cell_key)
+            inputs += rows * cols * channels
+        self.embed = Dense(inputs, width, gain=1.0, key=embed_key)
+        # The sum of all blocks starts with about the variance of the embedding.
+        self.blocks = eqx.filter_vmap(
+            lambda key: ResidualBlock(width, expansion * width, gain=depth**-0.5, key=key)
+        )(jax.random.split(blocks_key, depth))
+        self.norm = LayerNorm(width)
+        self.heads = DenseHeads(width, spec.num_actions, key=head_key)
+
+    def trunk(self, observation: PyTree[Array], carry: PyTree[Array]) -> TrunkOutput:
+        features = self.encode(observation)
+        seen = features.flat
+        if self.cell is not None:
+            assert features.grid is not None  # as it had at construction
+            board = jax.nn.relu(self.cell(features.grid)).ravel()
+            seen = jnp.concatenate([board, features.flat.astype(board.dtype)])
+        return self.norm(self.through_blocks(self.embed.full(seen))), carry

@@ -4,19 +4,15 @@ import importlib
 import inspect
 import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 
 from jaxtyping import Array, Key
 
 from hackmatrix_rl.agent.networks._actor_critic import ActorCritic
-from hackmatrix_rl.agent.networks._conv import ConvActorCritic
-from hackmatrix_rl.agent.networks._gru import GRUActorCritic
-from hackmatrix_rl.agent.networks._lstm import LSTMActorCritic
-from hackmatrix_rl.agent.networks._mlp import MLPActorCritic
-from hackmatrix_rl.agent.networks._residual import ResidualActorCritic
-from hackmatrix_rl.agent.networks._resnet import ResNetActorCritic
+from hackmatrix_rl.agent.networks._conv import ConvActorCritic, ResNetActorCritic
+from hackmatrix_rl.agent.networks._mlp import MLPActorCritic, ResidualActorCritic
+from hackmatrix_rl.agent.networks._recurrent import GRUActorCritic, LSTMActorCritic
 from hackmatrix_rl.agent.networks._transformer import TransformerActorCritic
 from hackmatrix_rl.env import EnvSpec
 
@@ -79,11 +75,7 @@ def _takes(factory: Callable[..., object], name: str) -> bool:
 
 
 def module_of(name: str) -> str | None:
-    """The module that a network's name makes the package import; `None` if it names no code.
-
-    Args:
-        name: see `build_network`.
-    """
+    """The module that a network's name makes the package import; `None` if it names no code."""
     module, colon, factory = name.partition(":")
     parts = [*module.split("."), factory]
     return module if colon and all(part.isidentifier() for part in parts) else None
@@ -98,9 +90,13 @@ def _import_factory(name: str) -> Callable[..., object]:
             "as module:factory"
         )
     factory_name = name.partition(":")[2]
+    # The working directory comes first for the user's module, and last afterwards: a folder from
+    # somebody else may hold a `matplotlib.py`, and only the user's own network may come before
+    # what is installed.
+    here = os.getcwd()
+    sys.path.insert(0, here)
     try:
-        with _working_directory_first():
-            module = importlib.import_module(module_name)
+        module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         # The user sees an import that fails inside of their module as it is.
         missing = error.name or ""
@@ -110,27 +106,14 @@ def _import_factory(name: str) -> Callable[..., object]:
             f"network {name!r}: there is no module {module_name!r} to import; is its folder on "
             "PYTHONPATH?"
         ) from error
+    finally:
+        if here in sys.path:  # the module may have seen to that itself
+            sys.path.remove(here)
+        if here not in sys.path:
+            sys.path.append(here)  # for what the network imports when it is called
     if not hasattr(module, factory_name):
         raise ValueError(f"network {name!r}: module {module_name!r} has no {factory_name!r}")
     factory: Callable[..., object] = getattr(module, factory_name)
     if not callable(factory):
         raise ValueError(f"network {name!r}: {factory_name!r} cannot be called")
     return factory
-
-
-@contextmanager
-def _working_directory_first() -> Iterator[None]:
-    """Python searches the working directory first for the user's module, and last afterwards.
-
-    A folder from somebody else may hold a `matplotlib.py`. Only the user's own network may
-    come before what is installed.
-    """
-    here = os.getcwd()
-    sys.path.insert(0, here)
-    try:
-        yield
-    finally:
-        if here in sys.path:  # the module may have seen to that itself
-            sys.path.remove(here)
-        if here not in sys.path:
-            sys.path.append(here)  # for what the network imports when it is called

@@ -14,10 +14,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Float32, PyTree
 
+from hackmatrix_rl.agent.networks._actor_critic import DenseInputActorCritic
 from hackmatrix_rl.agent.networks._auxiliary_head import AuxiliaryHead
-from hackmatrix_rl.agent.networks._evaluator import Step, TrunkEvaluator
+from hackmatrix_rl.agent.networks._evaluator import Done, Hidden, Step, TrunkEvaluator, flat_rows
 from hackmatrix_rl.agent.networks._layers import plus_bias
-from hackmatrix_rl.agent.networks._trunk import DenseInputActorCritic
 from hackmatrix_rl.batching import Chunk, for_each_chunk
 from hackmatrix_rl.env import FeatureSplit
 
@@ -25,6 +25,8 @@ from hackmatrix_rl.env import FeatureSplit
 _RUN_SHARE, _LEAST_ROWS = 64, 8
 # Nonzeros in one round of the loop, as a share of the rows.
 _NONZERO_SHARE = 4
+
+Encode = Callable[[PyTree[Array]], Array]
 
 
 class FirstLayerCache(eqx.Module):
@@ -36,18 +38,12 @@ class FirstLayerCache(eqx.Module):
 
 @final
 class SparseFirstLayerEvaluator(TrunkEvaluator):
-    """Applies a network whose environment's features have a split.
-
-    Attributes:
-        policy: the network.
-        auxiliary: the head of an auxiliary loss, if the network has one.
-    """
+    """Applies a network whose environment's features have a split."""
 
     policy: DenseInputActorCritic
     auxiliary: AuxiliaryHead | None = None
 
     def init_cache(self, observations: PyTree[Array]) -> FirstLayerCache:
-        """The product of the static features of the first observations."""
         split, weight = self._split, self.policy.first_layer.weight
         inputs = jax.vmap(split.static)(observations).astype(weight.dtype)
         product = inputs @ weight[_columns(split, observations).static]
@@ -62,25 +58,14 @@ class SparseFirstLayerEvaluator(TrunkEvaluator):
         logits, value = jax.vmap(self.policy.heads)(self._above(product))
         return logits, value, carry, cache
 
-    def unroll_trunk(
-        self,
-        observations: PyTree[Array],
-        carry: PyTree[Array],
-        done: Bool[Array, "num_steps batch"],
-    ) -> Float[Array, "num_steps batch width"]:
-        """The trunk on whole sequences, in one flat batch."""
+    def unroll_trunk(self, observations: PyTree[Array], carry: PyTree[Array], done: Done) -> Hidden:
         num_steps, batch = done.shape
-        # All steps of one environment, then those of the next: so equal rows are neighbours.
-        rows = jax.tree.map(
-            lambda leaf: jnp.swapaxes(leaf, 0, 1).reshape(-1, *leaf.shape[2:]), observations
-        )
+        rows = flat_rows(observations)  # equal rows are neighbours
         hidden = self._above(product_of_steps(self._split, rows, self.policy.first_layer.weight))
         return jnp.swapaxes(hidden.reshape(batch, num_steps, -1), 0, 1)
 
     def _above(self, product: Array) -> Array:
-        biased = plus_bias(product, self.policy.first_layer.bias)
-        hidden: Array = jax.vmap(self.policy.above_first)(biased)
-        return hidden
+        return jax.vmap(self.policy.above_first)(plus_bias(product, self.policy.first_layer.bias))
 
     @property
     def _split(self) -> FeatureSplit:
@@ -93,9 +78,7 @@ def product_of_next(
 ) -> tuple[Float[Array, "batch outputs"], FirstLayerCache]:
     """The features of a batch times a weight, from the cache of the step before, and the next."""
 
-    def few(
-        batch: PyTree[Array], weight: Array, cache: FirstLayerCache
-    ) -> tuple[Array, FirstLayerCache]:
+    def few(batch: PyTree[Array], weight: Array, cache: FirstLayerCache) -> Any:
         seen = split.seen(batch)
         static = weight[_columns(split, batch).static]
         size = cache.product.shape[0]
@@ -109,15 +92,10 @@ def product_of_next(
         product = for_each_chunk(changed, _chunk_of(size), renew, cache.product)
         return _with_the_rest(split, batch, weight, product), FirstLayerCache(seen, product)
 
-    def every(
-        batch: PyTree[Array], weight: Array, cache: FirstLayerCache
-    ) -> tuple[Array, FirstLayerCache]:
+    def every(batch: PyTree[Array], weight: Array, cache: FirstLayerCache) -> Any:
         return _plain(split, batch, weight), cache
 
-    found: tuple[Array, FirstLayerCache] = jax.lax.platform_dependent(
-        batch, weight, cache, cpu=few, default=every
-    )
-    return found
+    return jax.lax.platform_dependent(batch, weight, cache, cpu=few, default=every)
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
@@ -155,7 +133,7 @@ def _backward(split: FeatureSplit, given: Any, change: Array) -> tuple[None, Arr
             gradient = gradient.at[where].set(part, unique_indices=True)
         return gradient
 
-    gradient: Array = jax.lax.platform_dependent(
+    gradient = jax.lax.platform_dependent(
         rows,
         change.astype(jnp.float32),
         cpu=by_parts,
@@ -199,12 +177,9 @@ def starts_of_runs(rows: PyTree[Array]) -> Bool[Array, " rows"]:
 
 
 def product_of_runs(
-    encode: Callable[[PyTree[Array]], Array], rows: PyTree[Array], starts: Array, weight: Array
+    encode: Encode, rows: PyTree[Array], starts: Array, weight: Array
 ) -> Float[Array, "rows outputs"]:
-    """`encode(row) @ weight` of each row; all rows up to the next start take that of their start.
-
-    The first row is a start. The time grows with the number of starts.
-    """
+    """`encode(row) @ weight` of the start of each row's run, in time that grows with the starts."""
 
     def multiply(run: Chunk, products: Array) -> Array:
         product = _encoded(encode, rows, run.places).astype(weight.dtype) @ weight
@@ -217,7 +192,7 @@ def product_of_runs(
 
 
 def gradient_of_runs(
-    encode: Callable[[PyTree[Array]], Array], rows: PyTree[Array], starts: Array, change: Array
+    encode: Encode, rows: PyTree[Array], starts: Array, change: Array
 ) -> Float32[Array, "inputs outputs"]:
     """The gradient with respect to the weight of `product_of_runs`: of the sum over each run."""
     size = starts.shape[0]
@@ -236,16 +211,18 @@ def gradient_of_runs(
 
 
 def _differ(rows: PyTree[Array], others: PyTree[Array]) -> Bool[Array, " rows"]:
-    differ = [
-        jnp.any((one != other).reshape(one.shape[0], -1), axis=1)
-        for one, other in zip(jax.tree.leaves(rows), jax.tree.leaves(others), strict=True)
-    ]
-    return jnp.any(jnp.stack(differ), axis=0)
+    differ = jax.tree.map(
+        lambda one, other: jnp.any((one != other).reshape(one.shape[0], -1), axis=1), rows, others
+    )
+    return jnp.any(jnp.stack(jax.tree.leaves(differ)), axis=0)
 
 
-def _encoded(encode: Callable[[PyTree[Array]], Array], rows: PyTree[Array], places: Array) -> Array:
-    some = jax.tree.map(lambda leaf: leaf.at[places].get(mode="promise_in_bounds"), rows)
-    return jax.vmap(encode)(some)
+def _encoded(encode: Encode, rows: PyTree[Array], places: Array) -> Array:
+    return jax.vmap(encode)(jax.tree.map(lambda leaf: _rows_at(leaf, places), rows))
+
+
+def _rows_at(array: Array, index: Array) -> Array:
+    return array.at[index].get(mode="promise_in_bounds")
 
 
 def _chunk_of(size: int) -> int:
@@ -267,13 +244,8 @@ def _padded(rows: int) -> int:
 # Rows that are nearly all zeros.
 
 
-def add_nonzeros(
-    show: Callable[[Array], Array], words: Array, weight: Array, sums: Array
-) -> Float32[Array, "rows outputs"]:
-    """`sums + show(words of a row).ravel() @ weight`, in time that grows with the nonzeros.
-
-    `show` gives the features of some cells, each by its word; of the word 0 they are 0.
-    """
+def add_nonzeros(show: Encode, words: Array, weight: Array, sums: Array) -> Array:
+    """`sums + show(words of a row).ravel() @ weight`, in time that grows with the nonzeros."""
 
     def add(row: Array, column: Array, feature: Array, sums: Array) -> Array:
         product = feature[:, None] * _rows_at(weight, column).astype(jnp.float32)
@@ -282,10 +254,8 @@ def add_nonzeros(
     return _for_each_nonzero(show, words, add, sums)
 
 
-def gradient_of_nonzeros(
-    show: Callable[[Array], Array], words: Array, change: Array
-) -> Float32[Array, "inputs outputs"]:
-    """The gradient with respect to the weight of `add_nonzeros`."""
+def gradient_of_nonzeros(show: Encode, words: Array, change: Array) -> Array:
+    """The gradient with respect to the weight of `add_nonzeros`, in float32."""
 
     def add(row: Array, column: Array, feature: Array, gradient: Array) -> Array:
         share = feature[:, None] * _rows_at(change, row)
@@ -295,18 +265,12 @@ def gradient_of_nonzeros(
     return _for_each_nonzero(show, words, add, jnp.zeros((columns, change.shape[1]), jnp.float32))
 
 
-def _rows_at(array: Array, index: Array) -> Array:
-    return array.at[index].get(mode="promise_in_bounds")
-
-
 def _for_each_nonzero(
-    show: Callable[[Array], Array], words: Array, body: Callable[..., Array], value: Array
+    show: Encode, words: Array, body: Callable[..., Array], value: Array
 ) -> Array:
-    """Calls `body` with the rows, columns and values of the nonzero features, a chunk at a time.
-
-    It searches the cells for words that are not 0, then the features of these cells. To fill a
-    chunk, `body` also gets zeros, some of them at row 0 and column 0.
-    """
+    """Calls `body` with the rows, columns and values of the nonzero features, a chunk at a time."""
+    # It searches the cells for words that are not 0, then the features of these cells. To fill a
+    # chunk, `body` also gets zeros, some of them at row 0 and column 0.
     rows, cells = words.shape
     width = -(-rows // _NONZERO_SHARE)
     flat = words.ravel()

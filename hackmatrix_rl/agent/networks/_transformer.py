@@ -1,7 +1,7 @@
 """A small attention network over the cells of a board and the actions."""
 
 from collections.abc import Callable
-from typing import Any, final
+from typing import final
 
 import equinox as eqx
 import jax
@@ -9,9 +9,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Float32, Key, PyTree
 
 from hackmatrix_rl.agent.networks._action_heads import ActionEmbeddings, ActionHeads, ActionTokens
+from hackmatrix_rl.agent.networks._actor_critic import BlockActorCritic, TrunkOutput
 from hackmatrix_rl.agent.networks._conv import grid_shape
 from hackmatrix_rl.agent.networks._layers import HIDDEN_GAIN, Dense, Heads, LayerNorm
-from hackmatrix_rl.agent.networks._trunk import BlockActorCritic
 from hackmatrix_rl.env import EnvSpec, Features
 
 
@@ -21,13 +21,8 @@ class AttentionBlock(eqx.Module):
     Both parts are added to the tokens. The sum is float32, as in a `ResidualBlock`.
 
     Attributes:
-        look_norm: before the attention.
         ask: queries, keys and values of all heads, side by side.
         answer: from the heads' results to a token.
-        think_norm: before the layers.
-        widen: with a rectifier.
-        narrow: back to the width.
-        heads: number of heads.
     """
 
     look_norm: LayerNorm
@@ -39,14 +34,7 @@ class AttentionBlock(eqx.Module):
     heads: int = eqx.field(static=True)
 
     def __init__(self, width: int, heads: int, *, gain: float, key: Key[Array, ""]) -> None:
-        """Draws the weights.
-
-        Args:
-            width: size of a token.
-            heads: number of heads.
-            gain: of the initialisation of the layers whose results are added.
-            key: randomness of the weights.
-        """
+        """Draws the weights; `gain` is that of the layers whose results are added."""
         ask_key, answer_key, widen_key, narrow_key = jax.random.split(key, 4)
         self.look_norm = LayerNorm(width)
         self.ask = Dense(width, 3 * width, gain=1.0, key=ask_key)
@@ -85,7 +73,6 @@ class TransformerActorCritic(BlockActorCritic):
     normalization in the transformer architecture" (normalisation before each part).
 
     Attributes:
-        encode: turns an observation into features.
         cell: from the features of a cell to its token.
         places: the learned position of each cell.
         flat: from the flat features to their token.
@@ -93,7 +80,6 @@ class TransformerActorCritic(BlockActorCritic):
         blocks: all blocks as one module, each array with a leading axis of blocks.
         norm: of each token, after the blocks.
         embeddings: of all actions.
-        heads: logits and value.
     """
 
     encode: Callable[[PyTree], Features] = eqx.field(static=True)
@@ -109,17 +95,11 @@ class TransformerActorCritic(BlockActorCritic):
     def __init__(
         self, spec: EnvSpec, *, width: int = 64, depth: int = 2, heads: int = 4, key: Key[Array, ""]
     ) -> None:
-        """Draws the weights.
-
-        Args:
-            spec: of an environment whose features have a grid.
-            width: size of a token; a multiple of `heads`.
-            depth: number of blocks.
-            heads: number of heads of the attention.
-            key: randomness of the weights.
+        """Draws the weights: tokens of size `width`, `depth` blocks, `heads` heads of attention.
 
         Raises:
-            ValueError: the environment has no grid, or a size does not work.
+            ValueError: the environment has no grid, a size is less than 1, or `width` is not a
+                multiple of `heads`.
         """
         if min(width, depth, heads) < 1 or width % heads:
             raise ValueError(
@@ -134,30 +114,20 @@ class TransformerActorCritic(BlockActorCritic):
         self.places = 0.5 * jax.random.normal(next(keys), (rows * cols, width), jnp.float32)
         self.flat = Dense(features.flat.size, width, gain=1.0, key=next(keys))
         self.tokens = ActionTokens(spec, width, key=next(keys))
-
-        def block(key: Key[Array, ""]) -> AttentionBlock:
-            return AttentionBlock(width, heads, gain=(2 * depth) ** -0.5, key=key)
-
-        self.blocks = eqx.filter_vmap(block)(jax.random.split(next(keys), depth))
+        self.blocks = eqx.filter_vmap(
+            lambda key: AttentionBlock(width, heads, gain=(2 * depth) ** -0.5, key=key)
+        )(jax.random.split(next(keys), depth))
         self.norm = LayerNorm(width)
         self.embeddings = ActionEmbeddings(spec, width, key=next(keys))
         self.heads = ActionHeads(width, spec.num_actions, key=next(keys))
 
-    def trunk(
-        self, observation: PyTree[Array], carry: PyTree[Array]
-    ) -> tuple[Float[Array, " inputs"], PyTree[Array]]:
-        """The input of the heads, and the (empty) carry."""
+    def trunk(self, observation: PyTree[Array], carry: PyTree[Array]) -> TrunkOutput:
         features = self.encode(observation)
         assert features.grid is not None  # checked at construction
         count = self.places.shape[0]
         cells = self.cell.full(features.grid.reshape(count, -1)) + self.places.astype(jnp.float32)
         flat = self.flat.full(features.flat)[None]
         tokens = jnp.concatenate([flat, cells, self.tokens(observation)])
-
-        def through(tokens: Array, block: Any) -> tuple[Array, None]:
-            return block(tokens), None
-
-        tokens, _ = jax.lax.scan(through, tokens, self.blocks)
-        normal = jax.vmap(self.norm)(tokens)
+        normal = jax.vmap(self.norm)(self.through_blocks(tokens))
         hidden, cells, actions = normal[0], normal[1 : 1 + count], normal[1 + count :]
         return self.embeddings(observation, hidden, cells, actions), carry

@@ -1,14 +1,15 @@
 """Precision: the dtypes a network computes in, loss scaling, and which arrays are trained."""
 
-from hackmatrix_rl.agent.precision._loss_scale import LossScale
 from hackmatrix_rl.agent.precision._names import parse_parts, parse_policy
 from hackmatrix_rl.agent.precision._policy import (
     FLOAT32,
+    LossScale,
     MixedPrecision,
     PrecisionPolicy,
+    equations,
     precision,
+    products,
 )
-from hackmatrix_rl.agent.precision._products import equations, products
 from hackmatrix_rl.agent.precision._trainable import (
     NonTrainable,
     accumulate_in_float32,

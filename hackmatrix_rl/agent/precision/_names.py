@@ -16,31 +16,18 @@ POLICIES = {
 EXAMPLE = POLICIES["bf16"]
 
 _KEYS = {"p": "params", "c": "compute", "o": "output"}
-_DTYPES = {
-    "float32": "float32",
-    "f32": "float32",
-    "full": "float32",
-    "bfloat16": "bfloat16",
-    "bf16": "bfloat16",
-    "float16": "float16",
-    "f16": "float16",
+_NAMES = {
+    "float32": ("float32", "f32", "full"),
+    "bfloat16": ("bfloat16", "bf16"),
+    "float16": ("float16", "f16"),
 }
+_DTYPES = {name: dtype for dtype, names in _NAMES.items() for name in names}
 # Other spellings, of jmp and of users, and the name to suggest for each.
-_NEAR = {
-    "full": "f32",
-    "float32": "f32",
-    "fp32": "f32",
-    "bfloat16": "bf16",
-    "float16": "f16",
-    "fp16": "f16",
-}
+_NEAR = dict(full="f32", float32="f32", fp32="f32", bfloat16="bf16", float16="f16", fp16="f16")
 
 
 def parse_policy(name: str) -> jmp.Policy:
-    """Reads the name of a precision policy.
-
-    Args:
-        name: one of `POLICIES`, or a policy string of jmp with float32 parameters and output.
+    """Reads the name of a precision policy: one of `POLICIES`, or a policy string of jmp.
 
     Raises:
         ValueError: the name is neither. The message says what to use.
@@ -54,13 +41,9 @@ def parse_policy(name: str) -> jmp.Policy:
 def parse_parts(text: str) -> dict[str, str]:
     """Reads a table of parts, for instance `.heads.value*=f32,.layers[0]*=bf16`.
 
-    Args:
-        text: pairs `pattern=policy`, separated by commas. A policy may be a policy string of jmp,
-            which contains commas, too.
-
     Raises:
-        ValueError: an entry is not such a pair, a pattern stands there twice, or a policy is
-            unknown.
+        ValueError: an entry is not a pair `pattern=policy`, a pattern stands there twice, or a
+            policy is unknown.
     """
     keys = "|".join([*_KEYS, *_KEYS.values()])
     parts: dict[str, str] = {}
@@ -76,11 +59,7 @@ def parse_parts(text: str) -> dict[str, str]:
 
 
 def path_matches(pattern: str, path: str) -> bool:
-    """Whether a pattern matches a whole path in a tree.
-
-    `*` matches any characters and `?` matches one. Brackets match themselves, because paths
-    contain them: `.layers[0].weight`.
-    """
+    """Whether a pattern with `*` and `?` matches a whole path; brackets match themselves."""
     return fnmatchcase(path, pattern.replace("[", "[[]"))
 
 
@@ -95,11 +74,9 @@ def _unknown(name: str) -> str:
 
 
 def _checked(text: str) -> str:
-    """Checks a policy string of jmp and writes it with all three dtypes named.
-
-    jmp itself guesses a dtype that is not named, takes the last of two entries, and starts a
-    device to find out what `half` means.
-    """
+    """Checks a policy string of jmp and writes it with all three dtypes named."""
+    # jmp itself guesses a dtype that is not named, takes the last of two entries, and starts a
+    # device to find out what `half` means.
     named: dict[str, str] = {}
     for entry in text.split(","):
         key, _, value = (part.strip() for part in entry.partition("="))

@@ -1,18 +1,89 @@
 """Precision policies: the dtype in which a network computes, and its gradient."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar, final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jmp
-from jaxtyping import Array, Bool, Float32, PyTree
+import numpy as np
+from jaxtyping import Array, Bool, Float32, Int32, PyTree
 
-from hackmatrix_rl.agent.precision._loss_scale import LossScale
 from hackmatrix_rl.agent.precision._names import parse_policy, path_matches
 from hackmatrix_rl.agent.precision._trainable import parameter_paths, path_name, split_trainable
+
+
+class LossScale(eqx.Module):
+    """The factor on a loss that keeps its float16 gradient within float16's small range.
+
+    In float16, gradients below 6e-8 vanish, and gradients above 65504 become infinite. The loss is
+    multiplied by the scale before it is differentiated. The gradient is divided by the scale in
+    float32. The scale grows by `factor` after `interval` finite steps in a row. If a gradient is
+    not finite, the trainer skips its step and the scale shrinks by `factor`. So the scale stays
+    near the largest value that does not overflow.
+
+    Source: Micikevicius et al. 2018, "Mixed precision training", with the constants of NVIDIA
+    Apex.
+
+    Attributes:
+        scale: the factor, a power of `factor`.
+        streak: number of finite steps in a row since the scale last changed.
+        interval: number of finite steps in a row after which the scale grows.
+        factor: the factor by which the scale grows and shrinks. A power of 2 avoids rounding.
+        floor: the scale does not shrink below it.
+        ceiling: the scale does not grow above it.
+    """
+
+    scale: Float32[Array, ""]
+    streak: Int32[Array, ""]
+    interval: int = eqx.field(static=True)
+    factor: float = eqx.field(static=True)
+    floor: float = eqx.field(static=True)
+    ceiling: float = eqx.field(static=True)
+
+    def __init__(
+        self,
+        initial: float = 2.0**15,
+        *,
+        interval: int = 2000,
+        factor: float = 2.0,
+        floor: float = 1.0,
+        ceiling: float = 2.0**24,
+    ) -> None:
+        """Starts at the scale `initial`.
+
+        Raises:
+            ValueError: an argument is out of range.
+        """
+        if interval < 1:
+            raise ValueError(f"interval must be at least 1, not {interval}")
+        if factor <= 1:
+            raise ValueError(f"factor must be greater than 1, not {factor}")
+        if not 0 < floor <= initial <= ceiling:
+            raise ValueError(
+                "floor must be positive, and initial between floor and ceiling, not "
+                f"{floor}, {initial} and {ceiling}"
+            )
+        self.scale = jnp.asarray(initial, jnp.float32)
+        self.streak = jnp.zeros((), jnp.int32)
+        self.interval = interval
+        self.factor = factor
+        self.floor = floor
+        self.ceiling = ceiling
+
+    def adjust(self, finite: Bool[Array, ""]) -> "LossScale":
+        """The scale after a step whose gradient was finite or not."""
+        streak = jnp.where(finite, self.streak + 1, 0)
+        grows = streak >= self.interval
+        larger = jnp.minimum(self.scale * self.factor, self.ceiling)
+        smaller = jnp.maximum(self.scale / self.factor, self.floor)
+        scale = jnp.where(finite, jnp.where(grows, larger, self.scale), smaller)
+        return eqx.tree_at(
+            lambda s: (s.scale, s.streak), self, (scale, jnp.where(grows, 0, streak))
+        )
+
 
 M = TypeVar("M")
 Aux = TypeVar("Aux")
@@ -25,8 +96,8 @@ class PrecisionPolicy(eqx.Module):
     network casts its inputs to their dtype, and returns float32 (see `ActorCritic`).
     Logits, log-probabilities, advantages, losses and reductions are float32 under every policy.
 
-    A custom policy must define `cast_to_compute`. A policy that scales losses also defines
-    `initial_scaling`, `adjust` and `loss_factor`. The defaults do not scale.
+    A custom policy must define `cast_to_compute`. A policy that scales losses returns a `LossScale`
+    as `initial_scaling`, or also defines `adjust` and `loss_factor`. The defaults do not scale.
     """
 
     @abstractmethod
@@ -44,21 +115,16 @@ class PrecisionPolicy(eqx.Module):
         return ()
 
     def adjust(self, scaling: PyTree[Array], finite: Bool[Array, ""]) -> PyTree[Array]:
-        """The state of the loss scaling after a step.
-
-        Args:
-            scaling: the state before the step.
-            finite: whether the gradient of the step was finite.
-        """
-        return scaling
+        """The state of the loss scaling after a step whose gradient was finite or not."""
+        return scaling.adjust(finite) if isinstance(scaling, LossScale) else scaling
 
     def report(self, scaling: PyTree[Array]) -> Mapping[str, Float32[Array, ""]]:
-        """Numbers of the loss scaling to log, by name."""
-        return {}
+        """Numbers of the loss scaling to log, by name; by default a `LossScale`'s factor."""
+        return {"loss_scale": scaling.scale} if isinstance(scaling, LossScale) else {}
 
     def loss_factor(self, scaling: PyTree[Array]) -> Float32[Array, ""] | None:
         """The factor on the loss before it is differentiated; `None` for no factor."""
-        return None
+        return scaling.scale if isinstance(scaling, LossScale) else None
 
     @final
     def grad(
@@ -130,7 +196,6 @@ class MixedPrecision(PrecisionPolicy):
         return jnp.dtype(policies[-1].compute_dtype)
 
     def cast_to_compute(self, module: M) -> M:
-        """The module with each parameter in the compute dtype of its part."""
         parameters, rest = split_trainable(module)
 
         def cast(path: Any, leaf: Array) -> Array:
@@ -138,18 +203,17 @@ class MixedPrecision(PrecisionPolicy):
                 return leaf
             return leaf.astype(self.dtype_of(path_name(path)))
 
-        cast_parameters = jax.tree_util.tree_map_with_path(cast, parameters)
-        combined: M = eqx.combine(cast_parameters, rest)
-        return combined
+        return eqx.combine(jax.tree.map_with_path(cast, parameters), rest)
 
     def check(self, module: PyTree) -> None:
         """Raises a ValueError for a pattern that matches nothing, or 16-bit parameters."""
         paths = parameter_paths(module)
+        more = f" and {len(paths) - 6} more" if len(paths) > 6 else ""
         for pattern, _ in self.parts:
             if not any(path_matches(pattern, path) for path in paths):
                 raise ValueError(
                     f"the pattern {pattern!r} matches no parameter of the network; its "
-                    f"parameters are {_some(list(paths))}"
+                    f"parameters are {', '.join(list(paths)[:6]) or 'none'}{more}"
                 )
         for path, leaf in paths.items():
             if jnp.issubdtype(leaf.dtype, jnp.floating) and leaf.dtype != jnp.float32:
@@ -159,45 +223,42 @@ class MixedPrecision(PrecisionPolicy):
         """A `LossScale` if any part computes in float16, else `()`."""
         return LossScale(interval=self.growth_interval) if self.scales else ()
 
-    def adjust(self, scaling: PyTree[Array], finite: Bool[Array, ""]) -> PyTree[Array]:
-        """The loss scale after a step, if losses are scaled."""
-        return scaling.adjust(finite) if isinstance(scaling, LossScale) else scaling
-
-    def report(self, scaling: PyTree[Array]) -> Mapping[str, Float32[Array, ""]]:
-        """The loss scale, if losses are scaled."""
-        return {"loss_scale": scaling.scale} if isinstance(scaling, LossScale) else {}
-
-    def loss_factor(self, scaling: PyTree[Array]) -> Float32[Array, ""] | None:
-        """The loss scale; `None` if losses are not scaled."""
-        return scaling.scale if isinstance(scaling, LossScale) else None
-
 
 def precision(name: str, parts: Mapping[str, str] | None = None) -> PrecisionPolicy:
     """The precision policy with a name.
 
     `f32`, `bf16` and `f16` compute in float32, bfloat16 and float16. A policy string of jmp is
     a name, too, if its parameters and output are float32:
-    `params=float32,compute=bfloat16,output=float32`.
-
-    Args:
-        name: name of the policy.
-        parts: other policies for parts of the network, by pattern: `{".heads.value*": "f32"}`. A
-            pattern must match the whole path of a parameter. `*` and `?` are wildcards. The last
-            match counts.
+    `params=float32,compute=bfloat16,output=float32`. `parts` are other policies for parts of the
+    network, by pattern: `{".heads.value*": "f32"}`. A pattern must match the whole path of a
+    parameter. `*` and `?` are wildcards. The last match counts.
 
     Raises:
         ValueError: the name is unknown, or its parameters or output are not float32.
     """
-    table = {} if parts is None else parts
+    table = (parts or {}).items()
     return MixedPrecision(
-        parse_policy(name),
-        tuple((pattern, parse_policy(policy)) for pattern, policy in table.items()),
+        parse_policy(name), tuple((pattern, parse_policy(policy)) for pattern, policy in table)
     )
 
 
-def _some(paths: list[str], most: int = 6) -> str:
-    shown = ", ".join(paths[:most]) or "none"
-    return f"{shown} and {len(paths) - most} more" if len(paths) > most else shown
-
-
 FLOAT32 = precision("f32")
+
+
+def equations(jaxpr: Any) -> Iterator[Any]:
+    """The equations of a traced program and of all programs within it."""
+    for equation in getattr(jaxpr, "jaxpr", jaxpr).eqns:
+        yield equation
+        for parameter in equation.params.values():
+            for inner in parameter if isinstance(parameter, tuple | list) else (parameter,):
+                if hasattr(inner, "eqns") or hasattr(inner, "jaxpr"):
+                    yield from equations(inner)
+
+
+def products(jaxpr: Any) -> list[tuple[np.dtype[Any], ...]]:
+    """The dtypes of the operands of each matrix product and convolution in a traced program."""
+    return [
+        tuple(value.aval.dtype for value in equation.invars)
+        for equation in equations(jaxpr)
+        if equation.primitive.name in ("dot_general", "conv_general_dilated")
+    ]

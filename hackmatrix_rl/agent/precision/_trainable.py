@@ -66,28 +66,23 @@ def path_name(path: tuple[Any, ...]) -> str:
 
 
 def accumulate_in_float32(module: M) -> tuple[M, Callable[[M], M]]:
-    """Widens a module's parameters to float32 for a loop, and returns the function to undo it.
+    """A module with its parameters in float32 for a loop, and the function that narrows it again.
 
     The gradient of a parameter that a loop uses is a sum over the loop's steps, in the dtype that
     enters the loop. A long sum of 16-bit numbers loses small terms. So 16-bit parameters enter
     the loop as float32, which is exact, and each step narrows them again.
-
-    Returns:
-        The module with float32 parameters, and the function that narrows it again.
     """
     parameters, rest = split_trainable(module)
     dtypes = jax.tree.map(lambda leaf: leaf.dtype, parameters)
 
+    def widened(leaf: jax.Array) -> jax.Array:
+        narrow = jnp.issubdtype(leaf.dtype, jnp.floating) and leaf.dtype.itemsize < 4
+        return leaf.astype(jnp.float32) if narrow else leaf
+
     def narrow(wide: Any) -> M:
         parameters, rest = split_trainable(wide)
         back = jax.tree.map(lambda leaf, dtype: leaf.astype(dtype), parameters, dtypes)
-        narrowed: M = eqx.combine(back, rest)
-        return narrowed
+        return eqx.combine(back, rest)
 
-    wide: M = eqx.combine(jax.tree.map(_widened, parameters), rest)
+    wide: M = eqx.combine(jax.tree.map(widened, parameters), rest)
     return wide, narrow
-
-
-def _widened(leaf: jax.Array) -> jax.Array:
-    narrow = jnp.issubdtype(leaf.dtype, jnp.floating) and leaf.dtype.itemsize < 4
-    return leaf.astype(jnp.float32) if narrow else leaf

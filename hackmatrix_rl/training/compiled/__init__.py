@@ -1,6 +1,5 @@
 """Facts about a compiled program: its collectives and its size."""
 
-from hackmatrix_rl.training.compiled._collectives import Collective, collectives
-from hackmatrix_rl.training.compiled._memory import program_bytes
+from hackmatrix_rl.training.compiled._collectives import Collective, collectives, program_bytes
 
 __all__ = ["Collective", "collectives", "program_bytes"]

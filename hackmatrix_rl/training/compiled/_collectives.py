@@ -1,9 +1,11 @@
-"""The traffic between the devices of a mesh, read from a compiled program."""
+"""Facts about a compiled program: its collectives and its memory."""
 
 import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+
+import jax
 
 _KINDS = (
     "all-reduce",
@@ -141,3 +143,19 @@ def _group_size(line: str, devices: int) -> int:
 def _item_bytes(dtype: str) -> int:
     bits = re.search(r"\d+", dtype)
     return 1 if bits is None else -(-int(bits[0]) // 8)  # `pred` takes a byte
+
+
+def program_bytes(program: jax.stages.Compiled) -> int | None:
+    """Bytes that a compiled program needs on each device, by the compiler's own figures.
+
+    They cover arguments, results and temporary arrays. `None` if the backend has no figures.
+    """
+    found = program.memory_analysis()
+    if found is None:
+        return None
+    return int(
+        found.argument_size_in_bytes
+        + found.output_size_in_bytes
+        - found.alias_size_in_bytes
+        + found.temp_size_in_bytes
+    )

@@ -2,7 +2,6 @@
 
 from hackmatrix_rl.training.sharding._blocks import Blocks
 from hackmatrix_rl.training.sharding._collector import ShardedCollector
-from hackmatrix_rl.training.sharding._divisors import divisors
 from hackmatrix_rl.training.sharding._mesh import (
     AUTO,
     BY_ENVIRONMENT,
@@ -12,20 +11,25 @@ from hackmatrix_rl.training.sharding._mesh import (
     check_axes,
     check_split,
     describe_mesh,
+    divisors,
     mesh,
+    mesh_of,
     most_devices,
+    on_each_device,
     parse_mesh,
     single_device,
     specs_of,
 )
-from hackmatrix_rl.training.sharding._offload import HOST, check_offload, move, on_device, on_host
-from hackmatrix_rl.training.sharding._on_each_device import on_each_device
 from hackmatrix_rl.training.sharding._placement import (
     bytes_per_device,
+    check_offload,
     constrain,
     each_array,
     fsdp_shardings,
     gather,
+    move,
+    on_device,
+    on_host,
     place,
     replicated_shardings,
 )
@@ -35,7 +39,6 @@ __all__ = [
     "BY_ENVIRONMENT",
     "BY_STEP_AND_ENVIRONMENT",
     "FSDP",
-    "HOST",
     "REPLICATED",
     "Blocks",
     "ShardedCollector",
@@ -50,6 +53,7 @@ __all__ = [
     "fsdp_shardings",
     "gather",
     "mesh",
+    "mesh_of",
     "most_devices",
     "move",
     "on_device",

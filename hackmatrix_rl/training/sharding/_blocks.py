@@ -4,9 +4,8 @@ from dataclasses import dataclass
 
 from jax.sharding import Mesh
 
-from hackmatrix_rl.errors import ArgumentError, instance
-from hackmatrix_rl.training.sharding._divisors import divisors
-from hackmatrix_rl.training.sharding._mesh import check_axes, mesh, single_device
+from hackmatrix_rl.errors import ArgumentError
+from hackmatrix_rl.training.sharding._mesh import divisors, mesh_of
 
 
 @dataclass(frozen=True)
@@ -26,15 +25,9 @@ class Blocks:
     batch: int
 
     def check(self, *, environments: str, samples: str, devices: int = 1) -> None:
-        """Raises unless one number divides the other.
+        """Raises a ValueError unless one number divides the other.
 
-        Args:
-            environments: what messages call them.
-            samples: what messages call them.
-            devices: number of devices that the advice is for.
-
-        Raises:
-            ValueError: it does not.
+        `environments` and `samples` are what messages call them; the advice is for `devices`.
         """
         small, large = sorted((self.envs, self.batch))
         if large % small:
@@ -58,20 +51,12 @@ class Blocks:
     def mesh_for(self, given: Mesh | str | None, *, grad_accum: int, samples: str) -> Mesh:
         """The mesh that an argument is, or that its text describes; one device for `None`.
 
-        Args:
-            given: the argument.
-            grad_accum: parts of each device's samples.
-            samples: what messages call them.
-
         Raises:
             TypeError: it is neither a mesh nor a text.
             ValueError: the devices here cannot form the mesh, the blocks do not divide over it, or
-                the samples of a device not into parts.
+                the samples of a device not into `grad_accum` parts.
         """
-        made = mesh(given) if isinstance(given, str) else given
-        made = single_device() if made is None else made
-        instance("mesh", made, Mesh, 'hm.mesh("data=2")')
-        check_axes(made)
+        made = mesh_of(given)
         if self.number % made.size:
             name = self.owners if self.number == self.envs else self.batch_name
             sizes = {name: self.number, self.owners: self.envs, self.batch_name: self.batch}

@@ -19,51 +19,37 @@ from hackmatrix_rl.agent import (
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.agent.precision import FLOAT32, PrecisionPolicy
 from hackmatrix_rl.env import Environment
-from hackmatrix_rl.training.sharding._mesh import BY_ENVIRONMENT, BY_STEP_AND_ENVIRONMENT, specs_of
-from hackmatrix_rl.training.sharding._on_each_device import on_each_device
+from hackmatrix_rl.training.sharding._mesh import (
+    BY_ENVIRONMENT,
+    BY_STEP_AND_ENVIRONMENT,
+    on_each_device,
+    specs_of,
+)
 
 Fields = dict[str, Any]
 
 
 class ShardedCollector(Collector):
-    """Runs a collector on each device of a mesh.
+    """Runs a collector on each device of a mesh, on the device's share of the environments.
 
     The devices send nothing during play. Each device has the whole policy before, and their
     episode sums are added up afterwards.
-
-    Attributes:
-        collect: what each device does with its own environments.
-        mesh: the devices; they share the environments evenly.
     """
 
     collect: RolloutCollector
     mesh: Mesh = eqx.field(static=True)
 
-    # An `AbstractVar` may be a property, which type checkers do not know.
-    @property  # type: ignore[misc]
-    def num_steps(self) -> int:  # type: ignore[override]
-        """The number of steps of the wrapped collector."""
-        return self.collect.num_steps
-
-    @property  # type: ignore[misc]
-    def terms(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The reward terms that the wrapped collector keeps."""
-        return self.collect.terms
-
-    @property  # type: ignore[misc]
-    def keep_log_probs(self) -> bool:  # type: ignore[override]
-        """Whether the wrapped collector keeps all log-probabilities."""
-        return self.collect.keep_log_probs
+    num_steps: int = eqx.field(static=True)
+    terms: tuple[str, ...] = eqx.field(static=True)
+    keep_log_probs: bool = eqx.field(static=True)
 
     def __init__(self, collect: RolloutCollector, mesh: Mesh) -> None:
-        """Wraps a collector.
-
-        Args:
-            collect: what each device does with its own environments.
-            mesh: the devices.
-        """
+        """Wraps a collector; the other fields are those of the wrapped one."""
         self.collect = collect
         self.mesh = mesh
+        self.num_steps = collect.num_steps
+        self.terms = collect.terms
+        self.keep_log_probs = collect.keep_log_probs
 
     def __call__(
         self,
@@ -73,11 +59,7 @@ class ShardedCollector(Collector):
         *,
         precision: PrecisionPolicy = FLOAT32,
     ) -> tuple[Rollout, CollectorState]:
-        """Collects one rollout; see `RolloutCollector`."""
-        rollout, actors, _, _ = self.collect_with(
-            DRAWN, (), policy, environment, actors, precision=precision
-        )
-        return rollout, actors
+        return self.collect_with(DRAWN, (), policy, environment, actors, precision=precision)[:2]
 
     def collect_with(
         self,
@@ -109,12 +91,7 @@ class ShardedCollector(Collector):
         *,
         precision: PrecisionPolicy = FLOAT32,
     ) -> tuple[Fields, CollectorState, PyTree[Array], PyTree[Array]]:
-        """Collects on each device.
-
-        Returns:
-            The fields of the rollout, with a leading axis of devices in `episodes`; the states of
-            the environments and of the choice after it; and the notes of the choice.
-        """
+        """As `collect_with`, but with a leading axis of devices in the `episodes`."""
         # Cast first: then less is gathered if parameters are cut along `fsdp`.
         policy = precision.cast_to_compute(policy)
 
@@ -144,11 +121,7 @@ class ShardedCollector(Collector):
     def start(
         self, policy: ActorCritic, environment: Environment, keys: Key[Array, " num_envs"]
     ) -> CollectorState:
-        """Starts one environment for each key; see `start_collector`."""
-
-        def begin(
-            policy: ActorCritic, environment: Environment, keys: Key[Array, " some"]
-        ) -> Fields:
+        def begin(policy: ActorCritic, environment: Environment, keys: Key[Array, " n"]) -> Fields:
             return vars(self.collect.start(policy, environment, keys))
 
         state = specs_of(CollectorState.environment_axes())

@@ -1,7 +1,7 @@
 """Meshes: the devices that train together.
 
 A mesh has two axes. Environments, rollouts and minibatches are cut over both: no device repeats
-the work of another. Parameters and the optimizer's state are the same on all devices along
+the work of another. Parameters and the optimizer state are the same on all devices along
 `data`, and cut along `fsdp` (fully sharded data parallelism).
 
 Source: Rajbhandari et al. 2020, "ZeRO: memory optimizations toward training trillion
@@ -9,14 +9,22 @@ parameter models".
 """
 
 import difflib
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import equinox as eqx
 import jax
 from jax.sharding import AxisType, Mesh, PartitionSpec
 
-from hackmatrix_rl.errors import ArgumentError
-from hackmatrix_rl.training.sharding._divisors import divisors
+from hackmatrix_rl.errors import ArgumentError, instance
+
+
+def divisors(number: int) -> list[int]:
+    """All divisors of a number, the smallest first; takes about its root in rounds."""
+    small = [n for n in range(1, math.isqrt(number) + 1) if number % n == 0]
+    return sorted({*small, *(number // n for n in small)})
+
 
 DATA, FSDP = "data", "fsdp"
 AXES = (DATA, FSDP)
@@ -31,22 +39,14 @@ _SPECS = {None: REPLICATED, 0: BY_ENVIRONMENT, 1: BY_STEP_AND_ENVIRONMENT}
 
 
 def specs_of(axes: Mapping[str, int | None]) -> dict[str, PartitionSpec]:
-    """The partition specs of a module's fields, by their axes of environments.
-
-    Args:
-        axes: by the name of a field (see `Rollout.environment_axes`).
-    """
+    """The partition specs of a module's fields, by their axes of environments."""
     return {name: _SPECS[axis] for name, axis in axes.items()}
 
 
 def parse_mesh(text: str) -> dict[str, int] | None:
-    """The length of each axis in a text such as `data=4,fsdp=2`.
+    """The length of each axis in a text such as `data=4,fsdp=2`; a missing axis has length 1.
 
-    Args:
-        text: `auto`, or axes with their lengths; a missing axis has length 1.
-
-    Returns:
-        Both axes, or `None` for `auto`, which depends on the devices.
+    `None` for `auto`, which depends on the devices.
 
     Raises:
         ValueError: the text is not a mesh.
@@ -90,11 +90,14 @@ def mesh(text: str = AUTO, devices: Sequence[jax.Device] | None = None) -> Mesh:
         ValueError: there are too few devices, or the text is not a mesh.
     """
     if devices is None:
-        devices = _all_devices()
+        settings: Any = jax.config  # its attributes are made at run time
+        default = settings.jax_default_device
+        devices = jax.devices(None if default is None else default.platform)
     lengths = parse_mesh(text) or {DATA: len(devices), FSDP: 1}
     wanted = lengths[DATA] * lengths[FSDP]
     if wanted > len(devices):
-        kind = devices[0].platform
+        kind, count = devices[0].platform, len(devices)
+        available = f"is 1 {kind} device" if count == 1 else f"are {count} {kind} devices"
         more = (
             " To try a mesh without further hardware, set "
             f"XLA_FLAGS=--xla_force_host_platform_device_count={wanted} before the start."
@@ -102,8 +105,8 @@ def mesh(text: str = AUTO, devices: Sequence[jax.Device] | None = None) -> Mesh:
             else ""
         )
         raise ArgumentError(
-            f"{{mesh}}: needs {wanted} devices, but {_there_are(len(devices), kind)}. Use "
-            f"data={len(devices)}, or auto.{more}",
+            f"{{mesh}}: needs {wanted} devices, but there {available}. Use data={count}, or "
+            f"auto.{more}",
             mesh=text,
         )
     return jax.make_mesh(
@@ -112,6 +115,20 @@ def mesh(text: str = AUTO, devices: Sequence[jax.Device] | None = None) -> Mesh:
         axis_types=(AxisType.Auto,) * len(AXES),
         devices=devices[:wanted],
     )
+
+
+def mesh_of(given: Mesh | str | None) -> Mesh:
+    """The mesh that an argument is, or that its text describes; one device for `None`.
+
+    Raises:
+        TypeError: it is neither a mesh nor a text.
+        ValueError: the devices here cannot form the mesh, or it has other axes.
+    """
+    made = mesh(given) if isinstance(given, str) else given
+    made = single_device() if made is None else made
+    instance("mesh", made, Mesh, 'hm.mesh("data=2")')
+    check_axes(made)
+    return made
 
 
 def single_device() -> Mesh:
@@ -140,13 +157,8 @@ def check_split(
 ) -> None:
     """Raises unless environments, minibatches and their parts can be cut over a mesh.
 
-    Other checks refuse numbers that do not divide even without a mesh.
-
-    Args:
-        lengths: lengths of the mesh's axes.
-        num_envs: number of environments.
-        num_minibatches: minibatches in an epoch.
-        grad_accum: parts of a minibatch.
+    Other checks refuse numbers that do not divide even without a mesh. `lengths` are those of the
+    mesh's axes.
 
     Raises:
         ArgumentError: they do not divide; the message says what would work.
@@ -185,12 +197,37 @@ def most_devices(environments: int, devices: int) -> int:
     return max([n for n in fitting if n > 1 and devices % n == 0] or fitting)
 
 
-def _all_devices() -> Sequence[jax.Device]:
-    settings: Any = jax.config  # its attributes are made at run time
-    default = settings.jax_default_device
-    devices: Sequence[jax.Device] = jax.devices(None if default is None else default.platform)
-    return devices
+def on_each_device(
+    mesh: Mesh,
+    function: Callable[..., Any],
+    modules: tuple[Any, ...],
+    given: Any,
+    *,
+    takes: Any = None,
+    returns: Any = BY_ENVIRONMENT,
+) -> Any:
+    """Calls a function on each device. The devices send nothing while it runs.
 
+    Args:
+        mesh: the devices.
+        function: of the modules, and of a device's part of `given`.
+        modules: whole on each device. They may hold more than arrays.
+        given: arrays that are cut over the devices.
+        takes: how `given` is cut; `None`: each array along its first axis, scalars not at all.
+        returns: how the results are put together; by default along their first axes.
+    """
+    if takes is None:
+        takes = jax.tree.map(lambda leaf: BY_ENVIRONMENT if leaf.ndim else REPLICATED, given)
+    arrays, code = eqx.partition(modules, eqx.is_array)
 
-def _there_are(count: int, kind: str) -> str:
-    return f"there is 1 {kind} device" if count == 1 else f"there are {count} {kind} devices"
+    def on_one(arrays: Any, given: Any) -> Any:
+        return function(*eqx.combine(arrays, code), given)
+
+    mapped = jax.shard_map(
+        on_one,
+        mesh=mesh,
+        in_specs=(REPLICATED, takes),
+        out_specs=returns,
+        check_vma=False,  # the specs say what varies over devices
+    )
+    return mapped(arrays, given)

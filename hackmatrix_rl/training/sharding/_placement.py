@@ -1,4 +1,10 @@
-"""The place of each array of a tree on a mesh, and the ways to get it there."""
+"""The place of each array of a tree on a mesh, and the ways to get it there.
+
+Adam keeps two numbers for each parameter and needs them only for a moment in each gradient step.
+In between, activations fill the device, and the host can hold the optimizer's state.
+
+Source: Ren et al. 2021, "ZeRO-Offload: democratizing billion-scale model training".
+"""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -13,26 +19,71 @@ from jaxtyping import PyTree
 from hackmatrix_rl.errors import is_key
 from hackmatrix_rl.system import size_of
 from hackmatrix_rl.training.sharding._mesh import FSDP, REPLICATED
-from hackmatrix_rl.training.sharding._offload import DEVICE, HOST, on_device
+
+HOST = "pinned_host"
+DEVICE = "device"
 
 T = TypeVar("T")
+
+
+def memory_kinds(device: jax.Device) -> tuple[str, ...]:
+    """The kinds of memory for a device's arrays."""
+    return tuple(memory.kind for memory in device.addressable_memories())
+
+
+def check_offload(device: jax.Device) -> None:
+    """Raises a ValueError unless a device can keep arrays in pinned memory of its host."""
+    kinds = memory_kinds(device)
+    if HOST not in kinds:
+        raise ValueError(
+            f"no device of kind {device.device_kind} can keep arrays in pinned memory of its host "
+            f"(it has {', '.join(kinds) or 'no other memory'})"
+        )
+
+
+def on_host(shardings: PyTree[NamedSharding], tree: PyTree) -> PyTree[NamedSharding]:
+    """The same shardings, but in the host's memory.
+
+    Counters stay on the device, because some backends have scalars only there.
+    """
+
+    def one(leaf: Any, sharding: NamedSharding | None) -> NamedSharding | None:
+        if sharding is None or not leaf.ndim:
+            return sharding
+        return sharding.with_memory_kind(HOST)
+
+    arrays = eqx.filter(tree, lambda leaf: hasattr(leaf, "ndim"))
+    return jax.tree.map(one, arrays, shardings)
+
+
+def move(tree: T, shardings: PyTree[NamedSharding]) -> T:
+    """Inside a compiled program: moves all arrays but counters to the memory of their shardings."""
+    arrays, rest = eqx.partition(tree, eqx.is_array)
+    moved = jax.tree.map(
+        lambda leaf, sharding: jax.device_put(leaf, sharding) if leaf.ndim else leaf,
+        arrays,
+        shardings,
+    )
+    return eqx.combine(moved, rest)
+
+
+def on_device(leaf: jax.Array) -> jax.Array:
+    """An array in a device's own memory; a copy only if it lies on the host."""
+    if leaf.sharding.memory_kind != HOST:
+        return leaf
+    return jax.device_put(leaf, leaf.sharding.with_memory_kind(DEVICE))
+
 
 # Smaller arrays would save little memory and cost more to gather.
 SMALLEST_SPLIT = 4096
 
 
 def fsdp_spec(shape: tuple[int, ...], parts: int) -> PartitionSpec:
-    """The partition spec of a learner's array along `fsdp`.
+    """The partition spec of a learner's array along `fsdp`, whose devices are `parts`.
 
-    Only the shape decides, so the optimizer's moments are cut like their parameter.
-
-    Args:
-        shape: shape of the array.
-        parts: devices along `fsdp`.
-
-    Returns:
-        A spec that cuts the longest axis divisible by `parts` (the first of several). Without
-        such an axis, or with fewer than `SMALLEST_SPLIT` elements, the array stays whole.
+    Only the shape decides, so the optimizer's moments are cut like their parameter. The spec cuts
+    the longest axis divisible by `parts` (the first of several). Without such an axis, or with
+    fewer than `SMALLEST_SPLIT` elements, the array stays whole.
     """
     divides = [axis for axis, length in enumerate(shape) if length and length % parts == 0]
     if parts == 1 or not divides or int(np.prod(shape)) < SMALLEST_SPLIT:
@@ -44,12 +95,7 @@ def fsdp_spec(shape: tuple[int, ...], parts: int) -> PartitionSpec:
 def fsdp_shardings(mesh: Mesh, tree: PyTree) -> PyTree[NamedSharding]:
     """Shardings for a learner or a gradient: cut along `fsdp`, the same along `data`.
 
-    Args:
-        mesh: the mesh of the devices.
-        tree: arrays, or their shapes.
-
-    Returns:
-        A sharding for each array, `None` for other leaves.
+    `None` for leaves that are neither arrays nor shapes.
     """
     parts = mesh.shape[FSDP]
     return each_array(lambda leaf: NamedSharding(mesh, fsdp_spec(leaf.shape, parts)), tree)
@@ -78,22 +124,16 @@ def bytes_per_device(tree: PyTree) -> int:
 def constrain(tree: T, shardings: PyTree[NamedSharding]) -> T:
     """Inside a compiled program: constrains the arrays of a tree to shardings."""
     arrays, rest = eqx.partition(tree, eqx.is_array)
-    placed: T = eqx.combine(jax.lax.with_sharding_constraint(arrays, shardings), rest)
-    return placed
+    return eqx.combine(jax.lax.with_sharding_constraint(arrays, shardings), rest)
 
 
 def place(tree: T, shardings: PyTree[NamedSharding]) -> T:
-    """Copies the arrays of a tree onto a mesh, from any place.
+    """Copies the arrays of a tree (of NumPy, of devices, or of any mesh) onto a mesh.
 
     Every process passes the same values, and keeps the part of its devices.
-
-    Args:
-        tree: NumPy arrays, arrays on devices of this process, or arrays on any mesh.
-        shardings: sharding of each array.
     """
     arrays, rest = eqx.partition(tree, eqx.is_array)
-    placed: T = eqx.combine(jax.tree.map(_place, arrays, shardings), rest)
-    return placed
+    return eqx.combine(jax.tree.map(_place, arrays, shardings), rest)
 
 
 def gather(tree: T, mesh: Mesh) -> T:
@@ -101,8 +141,7 @@ def gather(tree: T, mesh: Mesh) -> T:
     arrays, rest = eqx.partition(tree, eqx.is_array)
     # Every process takes part if the arrays are cut over several processes.
     whole = jax.jit(lambda arrays: arrays, out_shardings=NamedSharding(mesh, REPLICATED))(arrays)
-    local: T = eqx.combine(jax.tree.map(_local, whole), rest)
-    return local
+    return eqx.combine(jax.tree.map(_local, whole), rest)
 
 
 def each_array(where: Callable[[Any], NamedSharding], tree: PyTree) -> PyTree[NamedSharding]:
