@@ -178,7 +178,13 @@ class Collector(eqx.Module):
 
 
 class RolloutCollector(Collector):
-    """The collector for one device; by default it keeps neither terms nor log-probabilities."""
+    """The collector for one device.
+
+    Attributes:
+        num_steps: steps of each environment in a rollout.
+        terms: as in `Collector`; none by default.
+        keep_log_probs: as in `Collector`; false by default.
+    """
 
     num_steps: int = eqx.field(static=True)
     terms: tuple[str, ...] = eqx.field(static=True, default=(), kw_only=True)

@@ -246,8 +246,11 @@ def save(policy: ActorCritic, path: epath.PathLike) -> None:
     """Writes the arrays of a policy into one file, for `load(path, like=policy)`.
 
     The file does not hold the network: build a network of the same sizes before you load it. The
-    checkpoints of a run also hold the settings, so `load` builds their network itself. An existing
-    file is replaced only after all is written.
+    checkpoints of a run also hold the settings, so `load` builds their network itself.
+
+    Args:
+        policy: the policy.
+        path: path of the file. An existing file is replaced only after all is written.
 
     Raises:
         TypeError: `policy` is not an `ActorCritic`.

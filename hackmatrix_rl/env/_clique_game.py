@@ -29,6 +29,9 @@ class CliqueGame(SingleGame[clique.State]):
 
     The reward of a move is that of the player who makes it: 1 if the move wins, -1 if it loses,
     else 0. An illegal move ends the episode without a reward, as in `HackMatrixGame`.
+
+    Attributes:
+        config: sizes and variant of the game.
     """
 
     config: clique.CliqueConfig = eqx.field(static=True)  #: Sizes and variant of the game.

@@ -41,7 +41,12 @@ class Observation(eqx.Module):
 
 
 def observe(config: GameConfig, state: State) -> Observation:
-    """The classic encoding of one game; use `jax.vmap` for several."""
+    """The classic encoding of one game.
+
+    Args:
+        config: sizes of the game.
+        state: one game; use `jax.vmap` for several.
+    """
     return classic_from_compact(compact_observation(state.position))
 
 

@@ -25,7 +25,14 @@ GameState = TypeVar("GameState")
 
 
 class Played(NamedTuple):
-    """The result of an action."""
+    """The result of an action.
+
+    Attributes:
+        state: after it; at the end of an episode the last position.
+        reward: of the action.
+        terminated: the rules ended the episode.
+        truncated: a limit that is not one of the rules cut it.
+    """
 
     state: PyTree[Array]  #: After it; at the end of an episode the last position.
     reward: Float32[Array, ""]  #: Of the action.

@@ -82,7 +82,11 @@ PROGRAM_WASTE = -0.3
 
 
 def legal_actions(config: GameConfig, state: State) -> Bool[Array, " num_actions"]:
-    """The mask of one game: whether each action is legal. Use `jax.vmap` for a batch.
+    """The mask: whether each action is legal.
+
+    Args:
+        config: the game's capacities.
+        state: one game; use `jax.vmap` for a batch.
 
     Raises:
         ValueError: the game has other sizes than `config`.

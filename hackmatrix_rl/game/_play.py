@@ -41,6 +41,9 @@ def play(
             action.
         key: source of randomness.
 
+    Returns:
+        The game after the action, and the results of the action.
+
     Raises:
         TypeError: the action is not one whole number.
         ValueError: the game has other sizes than `config`.

@@ -122,7 +122,24 @@ class RewardConfig:
     """A weight for each of the 15 terms of the reward (rules, section 9).
 
     The agent learns from the weighted sum of the terms. The reported return stays the game's own,
-    in which every weight is 1. Each field is the weight of the term with its name, by default 1.
+    in which every weight is 1. Each weight is 1 by default.
+
+    Attributes:
+        step_penalty: weight of the term `step_penalty`.
+        stage_completion: weight of the term `stage_completion`.
+        score_gain: weight of the term `score_gain`.
+        kills: weight of the term `kills`.
+        data_siphon: weight of the term `data_siphon`.
+        distance_shaping: weight of the term `distance_shaping`.
+        victory: weight of the term `victory`.
+        death_penalty: weight of the term `death_penalty`.
+        resource_gain: weight of the term `resource_gain`.
+        resource_holding: weight of the term `resource_holding`.
+        damage_penalty: weight of the term `damage_penalty`.
+        hp_recovery: weight of the term `hp_recovery`.
+        siphon_quality: weight of the term `siphon_quality`.
+        program_waste: weight of the term `program_waste`.
+        siphon_death_penalty: weight of the term `siphon_death_penalty`.
 
     Raises:
         TypeError: a weight is not a number.

@@ -53,7 +53,12 @@ AT_ONCE = 8
 
 @eqx.filter_jit  # traced once, however many programs contain it
 def new_game(config: GameConfig, *, key: Key[Array, ""]) -> State:
-    """A new game in stage 1; the key draws the starting corner, the bonus and the stage."""
+    """A new game in stage 1.
+
+    Args:
+        config: the game's capacities.
+        key: source of the starting corner, the bonus and the first stage.
+    """
     chance = Chance.of(key)
     blank = blank_position(config, chance=chance.fold_in(0))
     position = set_up_stage(blank, chance=chance.fold_in(1))

@@ -78,6 +78,9 @@ class PerceptualDecision(_PeriodsTask):
 
     Source: Britten et al. 1992, "The analysis of visual motion: a comparison of neuronal and
     psychophysical performance"; NeuroGym's `PerceptualDecisionMaking-v0`.
+
+    Attributes:
+        config: periods, coherences and noise.
     """
 
     PERIODS = ("fixation", "stimulus", "delay", "decision")
@@ -165,6 +168,9 @@ class ContextDecision(_PeriodsTask):
 
     Source: Mante et al. 2013, "Context-dependent computation by recurrent dynamics in prefrontal
     cortex"; NeuroGym's `ContextDecisionMaking-v0`.
+
+    Attributes:
+        config: periods, coherences and noise.
     """
 
     PERIODS = ("fixation", "stimulus", "delay", "decision")
@@ -251,6 +257,9 @@ class DelayedMatch(_PeriodsTask):
 
     Source: Miller, Erickson and Desimone 1996, "Neural mechanisms of visual working memory in
     prefrontal cortex of the macaque"; NeuroGym's `DelayMatchSample-v0`.
+
+    Attributes:
+        config: periods and noise.
     """
 
     PERIODS = ("fixation", "sample", "delay", "test", "decision")

@@ -48,6 +48,9 @@ class NBack(MemoryTask[NBackState]):
 
     Source: Kirchner 1958, "Age differences in short-term retention of rapidly changing
     information".
+
+    Attributes:
+        config: the sizes.
     """
 
     #: The sizes.

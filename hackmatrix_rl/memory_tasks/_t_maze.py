@@ -53,6 +53,9 @@ class TMaze(MemoryTask[TMazeState]):
 
     Source: Bakker 2002, "Reinforcement learning with long short-term memory", here with a goal of 1
     instead of 4.
+
+    Attributes:
+        config: the size.
     """
 
     #: The sizes.

@@ -113,8 +113,10 @@ class GRUActorCritic(_CellActorCritic):
     """A dense layer, a gated recurrent unit, and the heads.
 
     Attributes:
+        encode: turns an observation into features.
         embed: the dense layer before the memory.
         cell: the memory.
+        heads: logits and value.
     """
 
     CELL = GRUCell
@@ -134,7 +136,14 @@ class GRUActorCritic(_CellActorCritic):
 
 @final
 class LSTMActorCritic(_CellActorCritic):
-    """A dense layer, a long short-term memory, and the heads; the same fields as the GRU's."""
+    """A dense layer, a long short-term memory, and the heads.
+
+    Attributes:
+        encode: turns an observation into features.
+        embed: the dense layer before the memory.
+        cell: the memory.
+        heads: logits and value.
+    """
 
     CELL = LSTMCell
 

@@ -229,9 +229,13 @@ def precision(name: str, parts: Mapping[str, str] | None = None) -> PrecisionPol
 
     `f32`, `bf16` and `f16` compute in float32, bfloat16 and float16. A policy string of jmp is
     a name, too, if its parameters and output are float32:
-    `params=float32,compute=bfloat16,output=float32`. `parts` are other policies for parts of the
-    network, by pattern: `{".heads.value*": "f32"}`. A pattern must match the whole path of a
-    parameter. `*` and `?` are wildcards. The last match counts.
+    `params=float32,compute=bfloat16,output=float32`.
+
+    Args:
+        name: name of the policy.
+        parts: other policies for parts of the network, by pattern: `{".heads.value*": "f32"}`. A
+            pattern must match the whole path of a parameter. `*` and `?` are wildcards. The last
+            match counts.
 
     Raises:
         ValueError: the name is unknown, or its parameters or output are not float32.

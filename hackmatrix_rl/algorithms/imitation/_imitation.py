@@ -60,6 +60,15 @@ class Imitation(LearnerAlgorithm[ImitationState]):
 
     Source: Ross et al. 2011, "A reduction of imitation learning and structured prediction to
     no-regret online learning" (DAgger).
+
+    Attributes:
+        ppo: what is the same in both algorithms.
+        teacher: the player to learn from. A resumed run must get the same one.
+        beta: probability that the teacher plays an episode, by the steps done when it begins.
+        random_share: share of the steps with a random legal action.
+        slots: number of rollouts that the buffer holds.
+        augment: changes the positions drawn from the buffer; `None`: they stay as they are.
+        soft_labels: the student learns the teacher's probabilities instead of its actions.
     """
 
     ppo: PPO

@@ -87,6 +87,24 @@ class PPO(LearnerAlgorithm[PPOState]):
     """Proximal policy optimization: one update collects, estimates and learns.
 
     Source: Schulman et al. 2017, "Proximal policy optimization algorithms".
+
+    Attributes:
+        environment: to act in.
+        collect: lets the policy act.
+        estimate: says how good each action was. It may hold schedules, as the loss may (see
+            `hackmatrix_rl.agent.at`).
+        loss: what to descend.
+        step: the gradient step, with optimizer and precision.
+        learning_rate: factor on the optimizer's changes.
+        sizes: environments, minibatches and epochs of an update.
+        mesh: the devices that share the work. Where the state's arrays lie decides which
+            device does what.
+        value_scale: the units of the network's value before the first update.
+        target_kl: the first minibatch whose `LossMetrics.divergence` exceeds it ends the update:
+            neither it nor a later one is learned from. `None`: no limit.
+        teaches: whether the policy at the start stays as the teacher of the loss.
+        critic_warmup: environment steps from the start in which only the value head learns.
+        initial_policy: the policy to start from.
     """
 
     environment: Environment

@@ -97,6 +97,18 @@ class PQN(LearnerAlgorithm[TrainState]):
 
     Source: Gallici et al. 2024, "Simplifying deep temporal difference learning". The paper uses
     `optax.radam` and `IdentityScale`, and minibatches of single steps.
+
+    Attributes:
+        environment: to act in.
+        collect: plays the rollouts.
+        epsilon: the probability of a random action.
+        estimate: computes the returns.
+        step: the gradient step.
+        learning_rate: factor on the optimizer's changes.
+        value_scale: the units of Q-values before the first update.
+        sizes: of an update.
+        mesh: the devices that share the environments.
+        initial_policy: the network to start from.
     """
 
     environment: Environment
@@ -136,11 +148,25 @@ class PQN(LearnerAlgorithm[TrainState]):
             policy = hm.ResidualActorCritic(environment.spec, key=key)
             trainer = hm.Trainer(hm.PQN(environment, policy, learning_rate=5e-4))
 
-        `gamma` is the discount of a step. `q_lambda` weighs between one-step targets (0) and whole
-        returns (1). `epsilon` is the probability of a random action; by default it falls linearly
-        from 1 to 0.05 over the first 100,000 environment steps. `value_scale` has the units in
-        which the network learns Q-values; by default it is `RunningScale()`. The other arguments
-        are those of `PPO`.
+        Args:
+            environment: the environment to train in.
+            policy: the network to start from, with or without memory; see the class.
+            gamma: discount of a step, in [0, 1].
+            q_lambda: weight between one-step targets (0) and whole returns (1).
+            epsilon: probability of a random action, in [0, 1]. The default falls linearly from 1
+                to 0.05 over the first 100,000 environment steps.
+            value_scale: units in which the network learns Q-values; by default `RunningScale()`.
+            num_envs: number of environments.
+            num_steps: steps of each environment in an update.
+            num_minibatches: number of minibatches in an epoch; must divide `num_envs`.
+            update_epochs: number of epochs over a rollout.
+            grad_accum: see `PPO`.
+            remat: see `PPO`.
+            offload_optimizer: see `PPO`.
+            optimizer: see `PPO`.
+            learning_rate: see `PPO`.
+            precision: the dtype in which the network computes: a policy, or its name (`bf16`).
+            mesh: see `PPO`.
 
         Raises:
             TypeError: an argument has the wrong type.

@@ -75,6 +75,18 @@ class R2D2(LearnerAlgorithm[R2D2State]):
 
     Source: Kapturowski et al. 2019, "Recurrent experience replay in distributed reinforcement
     learning".
+
+    Attributes:
+        environment: to act in.
+        explore: chooses the actions.
+        learn: takes the gradient steps.
+        learning_rate: factor on their changes.
+        value_scale: the units of Q-values.
+        sizes: of an update.
+        mesh: the devices that share the environments.
+        keep_buffer: whether checkpoints hold the buffer. A run that is resumed without it fills it
+            again before it learns on, and does not end in the same bits.
+        initial_policy: the network to start from.
     """
 
     environment: Environment
@@ -122,22 +134,35 @@ class R2D2(LearnerAlgorithm[R2D2State]):
             policy = hm.GRUActorCritic(environment.spec, key=key)
             trainer = hm.Trainer(hm.R2D2(environment, policy))
 
-        `gamma` is the discount of a step, and `n_step` the number of rewards in a target before the
-        target network's value. With `dueling`, value and advantages are learned apart. `sampling`
-        says which sequences are learned from, by default `Uniform()`; `explore` chooses the
-        actions, by default `EpsilonGreedy()`; `value_scale` is `SquareRootScale()` by default, or
-        `IdentityScale()`.
-
-        An update plays `train_freq` steps in each environment. The buffer keeps `buffer_size` steps
-        over all environments, rounded down to whole updates. Then come `train_steps` gradient
-        steps, each on `sequence_batch_size` sequences, which must divide `num_envs` or be divided
-        by it. The first `burn_in` steps of a sequence only make the memory, and `sequence_length`
-        are learned from. Learning begins after `learning_starts` steps over all environments. The
-        target network is renewed after each `target_update` gradient steps.
-
-        `grad_accum` must divide the sequences of each device. `remat` is `none` or `full`. Without
-        `keep_buffer`, checkpoints lack the buffer: a resumed run fills it again before it learns
-        on, and does not end in the same bits. The other arguments are those of `PPO`.
+        Args:
+            environment: see the class.
+            policy: the network to start from; one with memory.
+            gamma: discount of a step, from 0 to 1.
+            n_step: rewards in a target, before the target network's value.
+            dueling: whether value and advantages are learned apart.
+            sampling: which sequences are learned from; by default `Uniform()`, all alike.
+            explore: see the class; by default `EpsilonGreedy()`.
+            value_scale: see the class; by default `SquareRootScale()`, or `IdentityScale()`.
+            num_envs: number of environments.
+            train_freq: steps of each environment in an update.
+            buffer_size: steps to keep, over all environments; rounded down to whole updates.
+            sequence_length: steps of a sequence that are learned from.
+            burn_in: steps before them that only make the memory.
+            sequence_batch_size: sequences of a gradient step. It must divide `num_envs`, or be
+                divided by it.
+            train_steps: gradient steps of an update.
+            grad_accum: parts of a gradient step's sequences. They go through the network one after
+                another to save memory, and their gradients are added. It must divide the
+                sequences of each device.
+            remat: see `PPO`; `none` or `full`.
+            offload_optimizer: see `PPO`.
+            learning_starts: steps to play before the first gradient step, over all environments.
+            target_update: gradient steps after which the target network is renewed.
+            optimizer: see `PPO`.
+            learning_rate: see `PPO`.
+            precision: the dtype in which the network computes: a policy, or its name (`bf16`).
+            mesh: the devices to train on, as for `PPO`.
+            keep_buffer: see the class.
 
         Raises:
             TypeError: an argument has the wrong type.

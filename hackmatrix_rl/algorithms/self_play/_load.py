@@ -58,8 +58,12 @@ def load_self_play(
 ) -> LoadedSelfPlay:
     """Loads the newest network of a run of self-play, or that of one checkpoint.
 
-    `run` is a run's folder, its name under `runs/`, a folder of checkpoints (also remote), or one
-    checkpoint. The other arguments are those of `load`.
+    Args:
+        run: a run's folder, its name under `runs/`, a folder of checkpoints (also remote), or one
+            checkpoint.
+        network: see `load`.
+        trust_code: see `load`.
+        report: takes a message about each skipped checkpoint.
 
     Raises:
         ConfigError: there is no checkpoint; it is not one of self-play; its format or network does

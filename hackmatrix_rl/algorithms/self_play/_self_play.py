@@ -59,6 +59,16 @@ class SelfPlay(LearnerAlgorithm[SelfPlayState]):
     Source: Silver et al. 2018, "A general reinforcement learning algorithm that masters chess,
     shogi, and Go through self-play"; Danihelka et al. 2022, "Policy improvement by planning with
     Gumbel".
+
+    Attributes:
+        game: the rules, of two players who move in turn, without chance.
+        search: says what to play, and what to learn.
+        learn: takes the gradient steps.
+        learning_rate: factor on their changes; a schedule goes by the games that ended.
+        sizes: of an update.
+        opening: the most random moves at the start of a game (see `begin`).
+        mesh: the devices that share the games.
+        initial_policy: the network to start from.
     """
 
     game: SingleGame[Any]
@@ -99,17 +109,28 @@ class SelfPlay(LearnerAlgorithm[SelfPlayState]):
             play = SelfPlay(game, policy, search=Search(64), symmetry=VertexPermutations(6))
             trainer = hm.Trainer(play)
 
-        The game has two players who move in turn, and no chance; the network has no memory.
-        `search` says what to play and what to learn, by default with 64 simulations. `symmetry`
-        changes the positions that are learned from; `None`: they stay as they are. `opening` is the
-        most random moves at the start of a game.
-
-        An update plays `moves_per_update` moves in each of `game_batch_size` games. The buffer
-        keeps `buffer_size` positions over all games, rounded down to whole updates. Then come
-        `train_steps` gradient steps, each on `training_batch_size` positions, which must divide
-        `game_batch_size` or be divided by it. `grad_accum` must divide the positions of each
-        device. A schedule of the `learning_rate` goes by the games that ended. The other arguments
-        are those of `PPO`.
+        Args:
+            game: see the class.
+            policy: the network to start from; one without memory.
+            search: see the class; by default 64 simulations.
+            symmetry: changes the positions that are learned from; `None`: they stay as they are.
+            loss: what to descend.
+            game_batch_size: number of games at once.
+            moves_per_update: moves of each game in an update.
+            buffer_size: positions to keep, over all games; rounded down to whole updates.
+            training_batch_size: positions of a gradient step. It must divide `game_batch_size`,
+                or be divided by it.
+            train_steps: gradient steps of an update.
+            grad_accum: parts of a gradient step's positions. They go through the network one after
+                another to save memory, and their gradients are averaged. It must divide the
+                positions of each device.
+            remat: see `PPO`.
+            offload_optimizer: see `PPO`.
+            opening: see the class.
+            optimizer: see `PPO`.
+            learning_rate: see `PPO`.
+            precision: the dtype in which the network computes: a policy, or its name (`bf16`).
+            mesh: the devices to train on, as for `PPO`.
 
         Raises:
             TypeError: an argument has the wrong type.
