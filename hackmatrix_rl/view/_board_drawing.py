@@ -183,7 +183,7 @@ def _board(frame: Frame, top: float, aids: bool) -> list[Shape]:
         places = _ON_BLOCK if frame.cells[cell].is_block else _PLACES
         shapes += _crowd(here, *_corner(cell, top), places)
     if aids:
-        for cell in _attacking(frame):
+        for cell in frame.attacking_cells:
             shapes += _alarm(*_corner(cell, top))
     return shapes
 
@@ -227,15 +227,10 @@ def _siphon_cross(frame: Frame, top: float) -> list[Shape]:
     return [replace(box, x=x - 1, y=y - 1) for x, y in corners]
 
 
-def _attacking(frame: Frame) -> list[int]:
-    """The cells of the enemies that hit next."""
-    return sorted({frame.enemies[each].cell for each in frame.attackers})
-
-
 def _aids(frame: Frame, top: float) -> list[Shape]:
     """What a siphon reaches, who hits next, where shots go."""
     shapes = _siphon_cross(frame, top)
-    for cell in _attacking(frame):
+    for cell in frame.attacking_cells:
         x, y = _corner(cell, top)
         side = TILE - 3
         shapes.append(Rect(x + 1.5, y + 1.5, side, side, 8, stroke="danger", stroke_width=3.5))

@@ -217,6 +217,11 @@ class Frame:
             number for number, enemy in enumerate(self.enemies) if self._attacks(enemy)
         )
 
+    @property
+    def attacking_cells(self) -> list[int]:
+        """The cells of the enemies that hit next."""
+        return sorted({self.enemies[number].cell for number in self.attackers})
+
     def siphon_yield(self, cell: int | None = None) -> SiphonYield:
         """The yield of a siphon at a cell; by default where the player stands."""
         center = self.player_cell if cell is None else cell

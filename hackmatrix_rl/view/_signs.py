@@ -73,7 +73,7 @@ def signs_for(encoding: str | None) -> Signs:
     return UNICODE
 
 
-def letter_of(entity: Enemy | Transmission, signs: Signs) -> str:
+def letter_of(entity: Enemy | Transmission) -> str:
     """V, D, G or C; lower case if the player does not see it, `?` if the type is unknown."""
     if entity.type is None:
         return "?"

@@ -54,9 +54,7 @@ class _Board:
         shots = [shot for shot in frame.shots if shot.hits] if aids else []
         self.targets = {shot.cells[-1]: shot.direction for shot in shots}
         self.rays = {cell: shot.direction for shot in shots for cell in shot.cells[:-1]}
-        self.attackers = (
-            {frame.enemies[each].cell for each in frame.attackers} if aids else frozenset()
-        )
+        self.attackers = frame.attacking_cells if aids else []
         self.gains = frame.siphon_yield().cells if aids else ()
 
     def text(self) -> Text:
@@ -118,7 +116,7 @@ class _Board:
 
     def _token(self, cell: int, entity: Enemy | Transmission) -> Text:
         """Four characters."""
-        letter = letter_of(entity, self.signs)
+        letter = letter_of(entity)
         if isinstance(entity, Transmission):
             turns = str(entity.turns_remaining) if entity.turns_remaining <= 99 else "++"
             return styled(f"{self.signs.transmission}{letter}{turns:2}", STYLES["transmission"])
@@ -142,7 +140,7 @@ class _Board:
         (other,) = others
         if isinstance(other, Transmission):
             return styled(f"+{self.signs.transmission}", STYLES["transmission"])
-        return styled(f"+{letter_of(other, self.signs)}", STYLES["enemy"])
+        return styled(f"+{letter_of(other)}", STYLES["enemy"])
 
     # What is there.
 
@@ -204,16 +202,14 @@ class _Board:
         return cell in self.gains and bool(here.is_block or here.credits or here.energy)
 
 
-def prospects(frame: Frame, signs: Signs = UNICODE) -> tuple[Text, Text]:
+def prospects(frame: Frame) -> tuple[Text, Text]:
     """Two lines: what the next enemy turn does to the player, and what a siphon here takes."""
-    return _threat(frame, signs), _yield(frame, signs)
+    return _threat(frame), _yield(frame)
 
 
-def _threat(frame: Frame, signs: Signs) -> Text:
-    names = [
-        f"{letter_of(frame.enemies[each], signs)}{frame.enemies[each].hp}"
-        for each in sorted(frame.attackers)
-    ]
+def _threat(frame: Frame) -> Text:
+    attackers = [frame.enemies[number] for number in sorted(frame.attackers)]
+    names = [f"{letter_of(each)}{each.hp}" for each in attackers]
     if frame.step_active:
         return styled("Next turn is skipped (STEP).")
     if not names:
@@ -223,7 +219,7 @@ def _threat(frame: Frame, signs: Signs) -> Text:
     return styled(said + (", that is death." if not after else "."), STYLES["aim"])
 
 
-def _yield(frame: Frame, signs: Signs) -> Text:
+def _yield(frame: Frame) -> Text:
     found = frame.siphon_yield()
     parts = [f"{found.points} points"] if found.points else []
     parts += [program_name(program) for program in found.programs]

@@ -150,7 +150,7 @@ class GameView(Container):
             frame = page.frame if self.complete else page.frame.seen()
             board = text_of(frame, signs=signs)
             panel = panel_of(frame, page.mask, width=width - BOARD_WIDTH - 1, signs=signs)
-            ahead = prospects(frame, signs)
+            ahead = prospects(frame)
         else:
             lines = [*[""] * (BOARD_HEIGHT // 2), _TITLE, "", page.message.plain]
             board = styled("\n".join(line.center(width) for line in lines), "bold")
