@@ -1,4 +1,4 @@
-"""How every test runs: shapes checked, no silent promotion, several CPU devices."""
+"""How every test runs: no silent promotion, several CPU devices; what the options add."""
 
 import atexit
 import os
@@ -25,8 +25,10 @@ import pytest
 
 import hackmatrix_rl
 
-# Before the package's modules are imported: every annotated shape and dtype is checked.
-hackmatrix_rl.check_types()
+# Every annotated shape and dtype is checked, in the sessions that ask for it: it slows each trace.
+# Before the package's modules are imported.
+if os.environ.get("HACKMATRIX_RL_CHECK_TYPES") == "1":
+    hackmatrix_rl.check_types()
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
@@ -90,6 +92,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="also run every combination of precision, mesh, network and gradients in parts",
     )
     parser.addoption(
+        "--nightly",
+        metavar="PART",
+        help="also run the tests marked nightly: all of them (1/1), or such a part: 2/7",
+    )
+    parser.addoption(
         "--kills",
         type=int,
         default=3,
@@ -100,6 +107,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     # Files are dealt out in order: a long one at the end would leave the other worker idle.
     items.sort(key=lambda item: not item.nodeid.split("::")[0].endswith(LONG))
+    _skip_nightly(config, items)
     for marker in ("statistical", "matrix"):
         if config.getoption(f"--{marker}") or marker in config.getoption("-m"):
             continue
@@ -107,3 +115,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             if marker in item.keywords:
                 item.add_marker(skip)
+
+
+def _skip_nightly(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves of the tests marked nightly those of the part that is asked for."""
+    asked = config.getoption("--nightly")
+    number, parts = map(int, (asked or "0/1").split("/"))
+    if asked and not 1 <= number <= parts:
+        raise pytest.UsageError(f"--nightly {asked}: use 1/1, or a part from 1/{parts} on")
+    skip = pytest.mark.skip(reason="nightly: of another part, or asked for with --nightly")
+    marked = sorted((item for item in items if "nightly" in item.keywords), key=lambda i: i.nodeid)
+    for place, item in enumerate(marked):
+        if place % parts != number - 1:
+            item.add_marker(skip)

@@ -41,6 +41,7 @@ def card_of(league):
     return json.loads((FOLDER / league / "card.json").read_text())
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("league", LEAGUES)
 def test_it_wins_as_it_did(league):
     player, environment = find_player("pretrained", league=league)

@@ -1,4 +1,4 @@
-"""`check_types`, in sessions of their own: in this one it was called already."""
+"""`check_types`, in sessions of their own: in this one it may have been called already."""
 
 import subprocess
 import sys

@@ -52,12 +52,6 @@ def gradient(policy, batch, loss):
     return eqx.filter_grad(loss, has_aux=True)(policy, batch)
 
 
-def assert_same(one, other):
-    leaves = [jax.tree.leaves(eqx.filter(tree, eqx.is_array)) for tree in (one, other)]
-    for a, b in zip(*leaves, strict=True):
-        np.testing.assert_array_equal(a, b)
-
-
 def test_the_head_learns_what_each_action_brings():
     class OutcomesAlone(PPOLoss):
         """So that all actions go on being played."""
@@ -191,12 +185,6 @@ def test_what_is_not_due_is_in_a_branch_that_is_not_taken():
     outside, inside = products_of_size(jax.make_jaxpr(jax.grad(of))(parameters, batch).jaxpr, 37)
     assert outside == 0
     assert inside >= 6  # three products of the head, and two of the gradient for each
-
-
-def test_a_head_changes_nothing_of_what_acts():
-    assert_same(POLICY.headless, PLAIN)
-    seen = jnp.ones(4, jnp.float32)
-    assert_same(POLICY(seen, ()), PLAIN(seen, ()))
 
 
 class Closed(ActorCritic):

@@ -86,13 +86,6 @@ def test_there_is_a_gradient_for_parameters_alone(name):
     assert gradient.steps is None
 
 
-def test_without_float16_there_is_no_loss_scale():
-    policy = precision("bf16")
-    assert policy.initial_scaling() == ()
-    assert policy.adjust((), jnp.array(True)) == ()
-    assert policy.report(()) == {}
-
-
 @pytest.mark.parametrize("policy", [precision("f16"), precision("bf16", {".weight": "f16"})])
 def test_float16_anywhere_brings_a_loss_scale(policy):
     scaling = policy.initial_scaling()

@@ -30,6 +30,7 @@ def test_few_games_on_one_device_train(games, tmp_path):
     assert "100%" in done.stdout
 
 
+@pytest.mark.nightly
 def test_q_learning_trains_on_a_cpu_of_two_devices(tmp_path):
     own = {name: value for name, value in os.environ.items() if not name.startswith("JAX_")}
     flags = ("--preset", "max", "--total-timesteps", 4096, "--learning-starts", 1024)
@@ -46,6 +47,7 @@ def test_q_learning_trains_on_a_cpu_of_two_devices(tmp_path):
     assert "trained to the end at 4,096 steps; saved" in done.stdout
 
 
+@pytest.mark.nightly
 def test_self_play_trains_on_a_cpu_of_two_devices(tmp_path):
     own = {name: value for name, value in os.environ.items() if not name.startswith("JAX_")}
     flags = ("--cpu-devices", 2, "--num-games", 100, "--num-simulations", 8)

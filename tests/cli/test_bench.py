@@ -43,6 +43,7 @@ def test_bench_measures_environment_update_and_training(tmp_path):
     assert {"jax", "jaxlib", "hackmatrix-rl"} <= found["versions"].keys()
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_bench_compares_the_environment_with_pgx(tmp_path):
     file = tmp_path / "compared.json"

@@ -2,7 +2,6 @@
 
 import pytest
 
-from hackmatrix_rl.algorithms.ppo import PPOConfig
 from hackmatrix_rl.config import default_algorithm, make_config
 from hackmatrix_rl.errors import ConfigError
 
@@ -62,9 +61,3 @@ def test_what_cannot_work_is_refused_by_name(wrong):
     with pytest.raises(ConfigError) as refused:
         make_config(preset, settings)
     assert said in str(refused.value)
-
-
-def test_the_defaults_are_those_of_ppo():
-    config = PPOConfig()
-    assert config.algorithm == "ppo"
-    assert config.steps_of_each == config.num_steps

@@ -312,6 +312,7 @@ def test_the_library_keeps_a_run_offline_and_goes_on_with_it(real_wandb, tmp_pat
     assert all(file.stat().st_size for file in kept)
 
 
+@pytest.mark.nightly
 def test_the_library_keeps_a_table_offline_or_says_so_in_time(real_wandb, tmp_path):
     # So long because a busy machine may need seconds to start the library's own process.
     sink = wandb_sink(tmp_path, mode="offline", patience=20.0)
@@ -342,16 +343,6 @@ def test_gradient_steps_are_shown_where_they_start_late():
 
 def test_durations_are_written_as_clocks():
     assert [duration(s) for s in (-3, 5, 65, 3725)] == ["0:00", "0:05", "1:05", "1:02:05"]
-
-
-def test_a_learning_curve_is_drawn(tmp_path):
-    metrics = tmp_path / "metrics.jsonl"
-    sink = JsonLines(metrics)
-    for step in range(5):
-        sink.write(row(env_steps=100.0 * step, **{"return": math.nan if step == 0 else step}))
-    sink.close()
-    assert draw_curve(metrics, tmp_path / "curve.png", title="run")
-    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_a_run_without_metrics_has_no_curve(tmp_path):

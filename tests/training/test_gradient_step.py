@@ -8,6 +8,7 @@ import optax
 import pytest
 from agent import probes
 from algorithms.imitation.imitating import imitation
+from algorithms.pqn.test_pqn import pqn
 from algorithms.r2d2.building import trainer as r2d2
 from algorithms.self_play.test_self_play import trainer as self_play
 
@@ -15,7 +16,7 @@ from hackmatrix_rl.agent import IDENTITY_SCALE
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.agent.precision import equations, precision
 from hackmatrix_rl.algorithms.r2d2 import Prioritized
-from hackmatrix_rl.training import GradientStep, StepReport, mean_weights
+from hackmatrix_rl.training import GradientStep, StepReport, Trainer, mean_weights
 from hackmatrix_rl.training.sharding import mesh, place, replicated_shardings
 
 from .states import arrays, assert_same
@@ -147,10 +148,11 @@ def test_what_it_cannot_do_is_refused(changes, says):
 ALGORITHMS = {
     "ppo": lambda **changes: probes.make_trainer(probes.observation_matters(), **changes),
     "imitation": lambda **changes: imitation(modules=changes),
+    "pqn": lambda **changes: Trainer(pqn(num_envs=16, **changes)),
     "r2d2": lambda **changes: r2d2(probes.truncation(), sampling=Prioritized(), **changes),
     "self-play": lambda **changes: self_play(**changes),
 }
-UPDATES = {"ppo": 1, "imitation": 2, "r2d2": 6, "self-play": 3}
+UPDATES = {"ppo": 1, "imitation": 2, "pqn": 1, "r2d2": 6, "self-play": 3}
 FEATURES = {"grad_accum": 2, "remat": "full", "offload_optimizer": True}
 
 

@@ -9,14 +9,6 @@ import pytest
 from hackmatrix_rl.training import Constant, Counter, Linear, Minibatches, adam
 
 
-def test_each_pass_deals_out_every_environment_once():
-    order = Minibatches(4, 3)(16, key=jax.random.key(0))
-    assert order.shape == (12, 4)
-    for epoch in np.asarray(order).reshape(3, 16):
-        assert sorted(epoch) == list(range(16))
-    assert not np.array_equal(order[:4], order[4:8])
-
-
 def test_the_dealing_is_a_function_of_the_key():
     same = [Minibatches(2, 2)(8, key=jax.random.key(5)) for _ in range(2)]
     np.testing.assert_array_equal(*same)

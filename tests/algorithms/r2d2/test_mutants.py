@@ -11,7 +11,7 @@ from hackmatrix_rl.algorithms.r2d2 import NewSteps, _learning, _loss, _r2d2
 
 from . import test_parts, test_r2d2
 
-pytestmark = pytest.mark.usefixtures("nothing_compiled")
+pytestmark = [pytest.mark.usefixtures("nothing_compiled"), pytest.mark.nightly]
 
 
 @pytest.fixture
