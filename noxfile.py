@@ -27,6 +27,10 @@ PROCESSES = (
     *("tests/cli/test_eval.py", "tests/cli/test_output.py", "tests/cli/test_reward.py"),
     "tests/cli/test_train.py",
     *("tests/checkpoints/test_kept_checkpoints.py", "tests/system/test_rendezvous.py"),
+    *("tests/cli/test_doctor.py", "tests/cli/test_foreign_folder.py", "tests/test_package.py"),
+    *("tests/game/test_one_more_program.py", "tests/runs/test_frontier_resume.py"),
+    *("tests/system/test_cpu_devices.py", "tests/test_runtime_types.py"),
+    "tests/training/test_wrong_use.py",
 )
 DEVICES = (
     *("tests/agent/test_first_layer.py", "tests/agent/test_remat.py", "tests/cli/test_bench.py"),

@@ -51,19 +51,11 @@ jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
 
 
 LONG = (
-    "agent/test_action_networks.py",
-    "agent/test_networks.py",
-    "agent/test_probes.py",
-    "checkpoints/test_kept_checkpoints.py",
-    "cli/test_replay.py",
-    "env/test_conformance_through_step.py",
-    "runs/test_every_algorithm.py",
-    "runs/test_faults.py",
-    "runs/test_frontier_resume.py",
-    "runs/test_resume.py",
-    "system/test_hosts.py",
-    "training/test_trainer.py",
-    "training/test_wrong_use.py",
+    *("agent/test_action_networks.py", "agent/test_networks.py", "agent/test_probes.py"),
+    *("checkpoints/test_kept_checkpoints.py", "cli/test_eval.py", "cli/test_replay.py"),
+    *("env/test_conformance_through_step.py", "runs/test_every_algorithm.py"),
+    *("runs/test_faults.py", "runs/test_frontier_resume.py", "runs/test_resume.py"),
+    *("system/test_hosts.py", "training/test_trainer.py", "training/test_wrong_use.py"),
 )
 
 

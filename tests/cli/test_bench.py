@@ -20,13 +20,7 @@ def test_bench_measures_environment_update_and_training(tmp_path):
     assert result.exit_code == 0, result.output
     found = json.loads(file.read_text())
     assert found.keys() == {
-        "env",
-        "update",
-        "train",
-        "peak_memory_bytes",
-        "device",
-        "versions",
-        "sizes",
+        *("env", "update", "train", "peak_memory_bytes", "device", "versions", "sizes")
     }
     for name in ("env", "update", "train"):
         speed = found[name]["steps_per_second"]

@@ -30,16 +30,8 @@ def test_a_run_says_what_it_will_do_and_where_the_result_is(trained):
 def test_a_run_folder_holds_everything(trained):
     folder, _ = trained
     assert {path.name for path in folder.iterdir()} == {
-        "config.json",
-        "run.json",
-        "metrics.jsonl",
-        "log.txt",
-        "checkpoints",
-        "learning_curve.png",
-        "replay.html",
-        "replays",
-        "summary.json",
-        "versions.json",
+        *("config.json", "run.json", "metrics.jsonl", "log.txt", "checkpoints"),
+        *("learning_curve.png", "replay.html", "replays", "summary.json", "versions.json"),
     }
     assert json.loads((folder / "config.json").read_text())["num_envs"] == 16
     assert "compiled in" in (folder / "log.txt").read_text()

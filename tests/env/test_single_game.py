@@ -114,21 +114,6 @@ def test_a_limit_that_counts_no_steps_is_refused(environment, limit):
         environment(max_steps=limit)
 
 
-def test_the_trainer_takes_it():
-    environment = hm.Batched(Countdown(), max_steps=20)
-    policy = hm.MLPActorCritic(environment.spec, width=16, depth=1, key=jax.random.key(0))
-    trainer = hm.Trainer(
-        hm.PPO(environment, policy, num_envs=8, num_steps=8, learning_rate=1e-2),
-        updates_per_dispatch=5,
-    )
-    returns = [
-        metrics.episode["return"]
-        for metrics in trainer.train(4000, key=jax.random.key(1))
-        if metrics.episodes
-    ]
-    assert max(returns) > 25  # of 30 or 40; drawn at random, cuts leave less
-
-
 def test_hackmatrix_alone_is_the_game_of_the_batch():
     game, config = HackMatrixGame(), hm.GameConfig()
     key = jax.random.key(3)

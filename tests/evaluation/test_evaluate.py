@@ -306,11 +306,6 @@ def test_a_network_as_an_agent_plays_as_the_network_does():
         evaluate(agent, Lengths(), episodes=1, key=jax.random.key(1))
 
 
-def test_no_episodes_is_refused():
-    with pytest.raises(ValueError, match="episodes must be at least 1, not 0"):
-        evaluate(Always(1), Lengths(), episodes=0, key=jax.random.key(0))
-
-
 def test_a_mean_has_the_interval_of_the_normal_approximation():
     estimate = mean_of([1.0, 2.0, 3.0, 4.0])
     half = 1.959964 * np.std([1, 2, 3, 4], ddof=1) / 2

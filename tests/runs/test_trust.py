@@ -508,16 +508,9 @@ class Payload:
 
 
 PLACES = (
-    "metadata.json",
-    "manifest.json",
-    "_CHECKPOINT_METADATA",
-    "policy/_METADATA",
-    "policy/_sharding",
-    "policy/manifest.ocdbt",
-    "policy/array_metadatas/*",
-    "policy/d/*",
-    "policy/ocdbt.process_0/*",
-    "policy/ocdbt.process_0/d/*",
+    *("metadata.json", "manifest.json", "_CHECKPOINT_METADATA", "policy/_METADATA"),
+    *("policy/_sharding", "policy/manifest.ocdbt", "policy/array_metadatas/*", "policy/d/*"),
+    *("policy/ocdbt.process_0/*", "policy/ocdbt.process_0/d/*"),
 )
 
 

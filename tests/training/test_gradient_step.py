@@ -217,3 +217,26 @@ def test_each_feature_is_in_the_program_of_every_algorithm(name):
     for feature, value in {**FEATURES, "grad_accum": 8}.items():
         found = traced(name, **{feature: value})
         assert found[feature] > plain[feature], feature
+
+
+TRACED = {
+    **ALGORITHMS,
+    "r2d2, lstm": lambda **changes: r2d2(
+        probes.truncation(), kind="lstm", sampling=Prioritized(), **changes
+    ),
+}
+
+
+@pytest.mark.parametrize("number_format", ["bf16", "f16"])
+@pytest.mark.parametrize("name", TRACED)
+def test_an_update_has_the_same_shapes_in_every_precision(name, number_format):
+    """Traced, not compiled: nothing is promoted, and the state keeps its dtypes."""
+    trainer = TRACED[name](precision=number_format)
+    state = trainer.abstract_state()
+    after, _ = eqx.filter_eval_shape(trainer.algorithm, state)
+    shapes = [
+        [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(tree) if hasattr(leaf, "dtype")]
+        for tree in (state, after)
+    ]
+    assert shapes[0] == shapes[1]
+    assert (state.learner.scaling == ()) == (number_format == "bf16")

@@ -293,26 +293,6 @@ def test_a_state_of_another_mesh_is_put_onto_this_one(replayed, before, after):
     assert_same(state, kept)
 
 
-def test_a_state_from_the_hosts_memory_is_put_onto_the_mesh(replayed):
-    trainers, _ = replayed
-    trainer = trainers["data=4,fsdp=2"]
-    words = jax.tree.map(
-        lambda leaf: (
-            leaf
-            if not eqx.is_array(leaf) or jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
-            else np.asarray(leaf)
-        ),
-        trainer.state,
-    )
-    placed = trainer.place(words)
-    assert_same(placed, trainer.state)
-    for new, old in zip(
-        *(jax.tree.leaves(eqx.filter(x, eqx.is_array)) for x in (placed, trainer.state)),
-        strict=True,
-    ):
-        assert new.sharding == old.sharding
-
-
 def test_the_shapes_of_a_state_are_known_before_there_is_one(replayed):
     trainers, _ = replayed
     trainer = trainers["data=4,fsdp=2"]

@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from displays import Notes, interrupt_at
 from env.mirror import Mirror
 from training.states import assert_same
-from training.test_algorithm import StopsAt
 
 from hackmatrix_rl.agent import IDENTITY_SCALE, Batch, MaskedCategorical, start_collector
 from hackmatrix_rl.agent.networks import MLPActorCritic
@@ -208,7 +208,8 @@ def test_a_run_stops_resumes_and_ends_in_the_same_bits(tmp_path):
     assert run(CONFIG, straight, whole).exit_code is ExitCode.DONE
 
     folder = make_run_folder(replace(CONFIG, run_dir=str(tmp_path / "stopped")))
-    assert run(CONFIG, stopped, folder, displays=[StopsAt(2)]).exit_code == 128 + signal.SIGINT
+    ended = run(CONFIG, stopped, folder, displays=[Notes(interrupt_at(2))])
+    assert ended.exit_code == 128 + signal.SIGINT
     assert int(stopped.state.update) == 2
     run(CONFIG, resumed, folder, resume=find_checkpoint(folder.path))
     assert_same(resumed.state, straight.state)

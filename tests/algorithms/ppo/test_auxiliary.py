@@ -1,12 +1,11 @@
 """Training with the auxiliary loss."""
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pytest
 from agent import probes
 from agent.probes import make_trainer
+from training.states import assert_same
 
 from hackmatrix_rl.agent import AuxiliaryLoss, AuxiliaryMetrics, LossMetrics, PPOLoss
 from hackmatrix_rl.agent.networks import MLPActorCritic, add_auxiliary_head
@@ -26,15 +25,6 @@ def started(policy=POLICY, loss=None, **changes):
     trainer = make_trainer(PROBE, policy, loss=loss, **changes)
     trainer.start(KEY)
     return trainer
-
-
-def numbers(tree):
-    return [np.array(leaf) for leaf in jax.tree.leaves(eqx.filter(tree, eqx.is_inexact_array))]
-
-
-def assert_same(one, other):
-    for a, b in zip(numbers(one), numbers(other), strict=True):
-        np.testing.assert_array_equal(a, b)
 
 
 def test_a_head_without_the_loss_changes_no_bit_of_what_is_learned():

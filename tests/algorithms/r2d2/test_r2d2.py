@@ -12,7 +12,6 @@ import hackmatrix_rl as hm
 from hackmatrix_rl.agent import RunningScale
 from hackmatrix_rl.algorithms.r2d2 import EpsilonGreedy, Prioritized, Sample, Sampling, Uniform
 from hackmatrix_rl.memory_tasks import DelayedMatchConfig, NBackConfig
-from hackmatrix_rl.training import Dispatch
 
 from .building import STEPS, first_values, look_alike, network, train, trainer, values_along
 
@@ -274,25 +273,6 @@ def test_nothing_is_learned_before_a_sequence_is_there_or_too_early():
         assert "q_loss" not in metrics.learning
         assert_same(found.policy, network(MATCH.spec))
         assert found.dispatch(1).learning["gradient_steps"] == 2
-
-
-@pytest.mark.parametrize("precision", ["bf16", "f16"])
-@pytest.mark.parametrize("kind", ["gru", "lstm"])
-def test_an_update_has_the_same_shapes_in_every_precision(precision, kind):
-    """Traced, not compiled: nothing is promoted, and the state keeps its dtypes."""
-    traced = trainer(TRUNCATES, precision=precision, sampling=Prioritized(), kind=kind)
-    state = traced.abstract_state()
-    after, report = eqx.filter_eval_shape(traced.algorithm, state)
-    shapes = [
-        [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(tree) if hasattr(leaf, "dtype")]
-        for tree in (state, after)
-    ]
-    assert shapes[0] == shapes[1]
-    assert ("loss_scale" in report.means) == (precision == "f16")
-    ones = jax.tree.map(lambda leaf: np.ones(leaf.shape, leaf.dtype), report)
-    metrics = traced.algorithm.metrics(ones, Dispatch(count=1, updates=1, env_steps=1, seconds=1.0))
-    assert metrics.episode == {"return": 1.0, "length": 1.0, "last_state": 1.0}
-    assert metrics.reward == {"all": 1.0}
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,6 @@ from hackmatrix_rl.algorithms.self_play import (
     SelfPlay,
     VertexPermutations,
 )
-from hackmatrix_rl.training import Dispatch
 from hackmatrix_rl.training.sharding import Blocks
 
 from .building import FIVE, MAKER_BREAKER, network, opinion
@@ -143,23 +142,6 @@ def test_a_gradient_is_a_mean_over_the_positions_that_count(known):
     )
     # All results are 1 and the value is 0, where its squared error has the slope -2.
     assert learner.policy.value == pytest.approx(0.2)
-
-
-@pytest.mark.parametrize("precision", ["bf16", "f16"])
-def test_an_update_has_the_same_shapes_in_every_precision(precision):
-    """Traced, not compiled: nothing is promoted, and the state keeps its dtypes."""
-    traced = trainer(precision=precision, opening=2)
-    state = traced.abstract_state()
-    after, report = eqx.filter_eval_shape(traced.algorithm, state)
-    shapes = [
-        [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(tree) if hasattr(leaf, "dtype")]
-        for tree in (state, after)
-    ]
-    assert shapes[0] == shapes[1]
-    assert ("loss_scale" in report.means) == (precision == "f16")
-    ones = jax.tree.map(lambda leaf: np.ones(leaf.shape, leaf.dtype), report)
-    metrics = traced.algorithm.metrics(ones, Dispatch(count=1, updates=1, env_steps=1, seconds=1.0))
-    assert metrics.episode == {"length": 1.0, "first_wins": 1.0, "draws": 1.0}
 
 
 def sample(weights, mask, value, valid):
