@@ -86,11 +86,7 @@ def test_links_lead_somewhere(page):
 
 
 def resolve(dotted):
-    """The module or attribute with a dotted name.
-
-    Raises:
-        AttributeError: there is none.
-    """
+    """The module or attribute with a dotted name; an AttributeError if there is none."""
     first, *rest = dotted.split(".")
     found, name = importlib.import_module(first), first
     for part in rest:

@@ -26,13 +26,7 @@ def spec():
 
 
 def observations(steps, games, things=0.1):
-    """Of boards that stay for some steps, with all else drawn anew at each.
-
-    Args:
-        steps: in a row.
-        games: side by side.
-        things: share of the cells with something that moves.
-    """
+    """Of boards that stay for some steps, all else drawn anew; things move on a share of cells."""
     draw = np.random.default_rng(0)
     shape = (steps, games)
     board = draw.integers(0, 2**18, (*shape, 36)) * draw.integers(0, 2, (*shape, 36))

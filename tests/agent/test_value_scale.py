@@ -7,11 +7,8 @@ from hackmatrix_rl.agent import IdentityScale, RunningScale
 VALUES = jnp.array([-10.0, -0.3, 0.0, 0.01, 1.0, 40.0, 650.0], jnp.float32)
 
 
-def test_before_any_target_a_running_scale_changes_nothing():
+def test_the_first_targets_set_the_statistics_and_before_them_nothing_changes():
     np.testing.assert_array_equal(RunningScale().normalize(VALUES), VALUES)
-
-
-def test_the_first_targets_set_the_statistics():
     scale = RunningScale().update(VALUES)
     assert scale.mean == pytest.approx(float(jnp.mean(VALUES)), rel=1e-5)
     assert scale.std == pytest.approx(float(jnp.std(VALUES)), rel=1e-5)

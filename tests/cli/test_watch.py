@@ -117,15 +117,12 @@ def test_a_film_without_ffmpeg_is_refused_before_the_game(tmp_path, monkeypatch)
     assert_refused(invoke("watch", "runner", "--mp4", tmp_path / "game.mp4"), "ffmpeg", "--gif")
 
 
-def test_a_move_beyond_the_replay_is_refused(game):
+def test_a_move_beyond_the_replay_and_a_new_game_beside_it_are_refused(game):
     for command in (("replay", game[0]["json"]), ("watch", "random", "--from", game[0]["json"])):
         assert_refused(invoke(*command, "--move", 99), "--move 99: the replay has 40 moves")
-
-
-@pytest.mark.parametrize("flag", ["--seed", "--game"])
-def test_a_new_game_and_a_replay_are_refused_together(game, flag):
-    result = invoke("watch", "random", "--from", game[0]["json"], flag, 1)
-    assert_refused(result, f"{flag} 1: a replay has its own seed. Leave out {flag} or --from.")
+    for flag in ("--seed", "--game"):
+        result = invoke(*command, flag, 1)
+        assert_refused(result, f"{flag} 1: a replay has its own seed. Leave out {flag} or --from.")
 
 
 def test_a_game_of_an_evaluation_is_chosen_by_number(tmp_path):

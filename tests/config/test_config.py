@@ -26,8 +26,11 @@ from hackmatrix_rl.runs import _compose as compose_module
 from hackmatrix_rl.training.sharding import divisors
 
 
-def test_a_config_is_hashable_and_array_free():
+def test_a_config_is_hashable_and_takes_whole_numbers_where_a_number_is_wanted():
     assert hash(PPOConfig()) == hash(PPOConfig())
+    assert isinstance(PPOConfig(gamma=1).gamma, float)
+    config = PPOConfig(num_envs=10, num_steps=10, num_minibatches=2, total_timesteps=250)
+    assert config.num_updates == 3, "they reach the total"
 
 
 @pytest.mark.parametrize(
@@ -264,16 +267,6 @@ def test_a_minibatch_size_goes_before_what_a_preset_says_of_minibatches():
     assert config.minibatches == 4
     with pytest.raises(ConfigError, match="Use one of them"):
         make_config("debug", {"minibatch_size": 64, "num_minibatches": 4})
-
-
-def test_whole_numbers_serve_where_a_number_is_wanted():
-    assert PPOConfig(gamma=1).gamma == 1.0
-    assert isinstance(PPOConfig(gamma=1).gamma, float)
-
-
-def test_updates_reach_the_total():
-    config = PPOConfig(num_envs=10, num_steps=10, num_minibatches=2, total_timesteps=250)
-    assert config.num_updates == 3
 
 
 @pytest.mark.parametrize(

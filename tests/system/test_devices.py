@@ -19,14 +19,10 @@ def test_nothing_is_said_where_there_is_nothing_to_say():
     assert unseen_accelerator("gpu", exists=lambda path: True) is None
 
 
-def test_a_device_that_is_not_there_is_refused():
+def test_the_device_of_a_cpu_is_the_cpu_and_another_is_refused():
+    assert select_device("cpu") == select_device("auto") == "cpu"
     with pytest.raises(ConfigError, match=r"--device tpu .*JAX sees no TPU here, only cpu"):
         select_device("tpu")
-
-
-def test_the_device_of_a_cpu_is_the_cpu():
-    assert select_device("cpu") == "cpu"
-    assert select_device("auto") == "cpu"
 
 
 @pytest.mark.parametrize(

@@ -300,13 +300,10 @@ def test_what_does_not_fit_is_refused_by_name(changes, says, monkeypatch):
         trainer(MATCH, **changes)
 
 
-def test_a_network_without_memory_is_refused():
+def test_a_network_without_memory_and_units_that_change_are_refused():
     policy = hm.MLPActorCritic(MATCH.spec, width=4, key=jax.random.key(0))
     with pytest.raises(ValueError, match="MLPActorCritic without memory"):
         hm.R2D2(MATCH, policy)
-
-
-def test_units_that_change_are_refused():
     with pytest.raises(TypeError, match="value_scale is a RunningScale; expected SquareRootScale"):
         trainer(MATCH, value_scale=RunningScale())
 
