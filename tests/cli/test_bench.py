@@ -73,6 +73,7 @@ def test_a_comparison_without_pgx_is_refused_before_anything_starts(monkeypatch)
     assert_refused(result, "--compare pgx needs the package pgx", "pip install '.[compare]'")
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_full_bench_measures_young_and_late_games_and_training(tmp_path, monkeypatch):
     # One of them, which is compiled for the other tests, too.

@@ -92,6 +92,7 @@ def test_a_file_in_place_of_the_folder_is_refused(tmp_path):
     assert_refused(invoke("eval", "random", *given), f"--replay-dir {file}: cannot be made")
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_network_searches_and_its_game_can_be_watched(tmp_path):
     folder = tmp_path / "replays"

@@ -198,12 +198,14 @@ def test_the_value_does_not_bootstrap_through_termination():
     assert found.max(axis=1) == pytest.approx([2.71, 1.9, 1.0], abs=0.2)
 
 
+@pytest.mark.nightly
 def test_nothing_leaks_over_a_reset():
     # A memory of the only step of an episode is never learned from, so this network has none.
     learns = train(probes.reset_leak(), updates=1500, kind="forgetful")
     assert first_values(learns)[:3].max(axis=1) == pytest.approx([0.0, 10.0, 0.0], abs=1.0)
 
 
+@pytest.mark.nightly
 def test_what_is_illegal_is_not_in_the_maximum():
     """State 1 looks like state 0, where an illegal action of state 1 pays 10."""
     learns = train(look_alike(), updates=1000)
@@ -220,6 +222,7 @@ def test_a_network_with_memory_remembers_and_one_without_cannot():
     assert blind == pytest.approx([0.0, 0.0, -1.0], abs=0.3)
 
 
+@pytest.mark.nightly
 def test_a_memory_task_is_learned_to_95_in_100_and_not_without_memory():
     """The greedy return of games apart; what is seen now says nothing of the answer."""
     task = hm.NBack(NBackConfig(back=1, symbols=2, scored=6))
