@@ -2,6 +2,7 @@
 
 import atexit
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -112,9 +113,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _skip_nightly(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leaves of the tests marked nightly those of the part that is asked for."""
     asked = config.getoption("--nightly")
-    number, parts = map(int, (asked or "0/1").split("/"))
+    found = re.fullmatch(r"([1-9]\d*)/([1-9]\d*)", asked or "")
+    number, parts = map(int, found.groups()) if found else (0, 1)
     if asked and not 1 <= number <= parts:
-        raise pytest.UsageError(f"--nightly {asked}: use 1/1, or a part from 1/{parts} on")
+        raise pytest.UsageError(f"--nightly {asked}: use a part such as 2/7, or 1/1 for all")
     skip = pytest.mark.skip(reason="nightly: of another part, or asked for with --nightly")
     marked = sorted((item for item in items if "nightly" in item.keywords), key=lambda i: i.nodeid)
     for place, item in enumerate(marked):

@@ -30,7 +30,7 @@ FOREIGN_FLAGS = {
     "xprof": {"--logdir"},
     "XLA": {"--xla_force_host_platform_device_count", "--xla_gpu_deterministic_ops"},
     "fuzz": {"--seconds", "--seed", "--only"},
-    "pytest": {"--kills"},
+    "pytest": {"--kills", "--nightly"},
     "other trainers": {"--lr", "--n-steps"},  # as examples of what is corrected
 }
 # Names of other packages that the pages put in backticks.

@@ -68,12 +68,8 @@ def test_weights_change_the_learned_reward_and_nothing_else(both):
     for plain, weighted in zip(*both, strict=True):
         changed |= bool((plain.reward != weighted.reward).any())
         for name in ("observation", "mask", "terminated", "truncated", "last_mask", "terms"):
-            for one, other in zip(
-                jax.tree.leaves(getattr(plain, name)),
-                jax.tree.leaves(getattr(weighted, name)),
-                strict=True,
-            ):
-                np.testing.assert_array_equal(one, other)
+            both_parts = getattr(plain, name), getattr(weighted, name)
+            jax.tree.map(np.testing.assert_array_equal, *both_parts)
         np.testing.assert_array_equal(plain.episode.total_reward, weighted.episode.total_reward)
     assert changed
 

@@ -259,10 +259,7 @@ def test_the_environment_shows_it_and_remembers_until_the_episode_ends():
         moves = jnp.argmax(timestep.mask, axis=1).astype(jnp.int32)
         state, timestep = step(state, moves, jax.vmap(jax.random.fold_in, (0, None))(keys, number))
         again = observe(state.games)
-        for one, other in zip(
-            jax.tree.leaves(again), jax.tree.leaves(timestep.observation), strict=True
-        ):
-            np.testing.assert_array_equal(one, other)
+        jax.tree.map(np.testing.assert_array_equal, again, timestep.observation)
         counts.append(np.asarray(timestep.observation.memory[:, Memory.SNAPSHOTS]))
         last = np.asarray(timestep.last_observation.memory[:, Memory.SNAPSHOTS])
     assert (counts[0] == 1).all()
