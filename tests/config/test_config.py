@@ -1,5 +1,4 @@
 import contextlib
-import dataclasses
 import json
 import re
 import types
@@ -17,6 +16,7 @@ from hackmatrix_rl.config import (
     default_algorithm,
     field_types,
     make_config,
+    options_of,
     preset_for,
     preset_names,
     read_settings,
@@ -61,7 +61,7 @@ def test_a_value_that_cannot_work_is_named_with_what_would(settings, message):
     assert str(error.value) == message
 
 
-WHOLE = [each for each in dataclasses.fields(PPOConfig) if field_types(each)[0] is int]
+WHOLE = [each for each in options_of(PPOConfig) if field_types(each)[0] is int]
 
 
 @pytest.mark.parametrize("name", [each.name for each in WHOLE])

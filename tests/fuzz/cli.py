@@ -1,12 +1,11 @@
 """Flags and values: one line that names what is wrong, before anything long begins."""
 
-import dataclasses
 
 from hypothesis import strategies as st
 
 from fuzz.commands import assert_answered, run_apart, run_here
 from fuzz.worker import Fuzzer
-from hackmatrix_rl.config import algorithms_of, field_types
+from hackmatrix_rl.config import algorithms_of, field_types, options_of
 from hackmatrix_rl.errors import flag
 
 NUMBERS = (
@@ -60,7 +59,7 @@ SPECIAL = {
 FIELDS = {
     each.name: each
     for kind in algorithms_of("train").values()
-    for each in dataclasses.fields(kind)
+    for each in options_of(kind)
     if not each.name.startswith("wandb")  # asks a service
 }
 FLAGS_OF = {

@@ -1,6 +1,5 @@
 """Text in the files of a run that somebody sent steers no terminal and floods no log."""
 
-import dataclasses
 import json
 
 import pytest
@@ -9,7 +8,7 @@ from cli.commands import invoke
 
 from hackmatrix_rl.algorithms.ppo import PPOConfig
 from hackmatrix_rl.algorithms.self_play import SelfPlayConfig
-from hackmatrix_rl.config import config_from_dict, field_types
+from hackmatrix_rl.config import config_from_dict, field_types, options_of
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.runs._record import read_run
 from hackmatrix_rl.view.replays import Replay
@@ -20,7 +19,7 @@ FREE = ("run_dir", "wandb_project", "wandb_group", "wandb_name", "wandb_tags", "
 
 
 def texts(kind):
-    return [each.name for each in dataclasses.fields(kind) if field_types(each)[0] is str]
+    return [each.name for each in options_of(kind) if field_types(each)[0] is str]
 
 
 def assert_harmless(said):
