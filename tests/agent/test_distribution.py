@@ -41,11 +41,8 @@ def test_of_what_is_not_a_number_an_action_is_drawn_all_the_same(lost):
     assert 0 <= int(chances.sample(jax.random.key(0))) < 5
 
 
-def test_the_mode_is_legal():
+def test_the_mode_is_legal_and_a_single_legal_action_certain():
     assert MaskedCategorical(LOGITS, MASK).mode() == 2
-
-
-def test_a_single_legal_action_is_certain():
     chances = MaskedCategorical(LOGITS, jnp.arange(5) == 1)
     assert chances.log_prob(jnp.int32(1)) == 0.0
     assert chances.entropy() == 0.0

@@ -106,12 +106,9 @@ def test_a_rollout_keeps_the_log_probabilities_of_all_actions_if_asked():
     assert collect(RolloutCollector(4)).log_probs is None
 
 
-def test_parts_of_another_name_are_an_error():
+def test_terms_are_stacked_by_name_and_symlog_is_odd_and_shrinks_large_numbers():
     with pytest.raises(ValueError, match=r"\['some'\].*\['all'\]"):
         stacked_terms({"all": jnp.zeros(3, jnp.float32)}, ("some",))
-
-
-def test_symlog_is_odd_small_numbers_stay_and_large_ones_shrink():
     x = jnp.array([0.0, 0.01, -0.01, 500.0, -500.0], jnp.float32)
     np.testing.assert_allclose(symlog(x), [0, 0.00995, -0.00995, 6.2166, -6.2166], rtol=1e-3)
 

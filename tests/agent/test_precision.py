@@ -107,15 +107,13 @@ def test_what_would_vanish_in_float16_does_not_under_the_loss_scale():
     np.testing.assert_allclose(scaled, 1e-9, rtol=0.01)
 
 
-def test_what_overflows_in_float16_is_not_finite():
+def test_overflow_in_float16_is_not_finite_and_the_unscaled_gradient_is_float32():
     def loss(m):
         return jnp.sum(m.weight.astype(jnp.float32)) * 10.0, ()
 
     gradient = precision("f16").grad(loss, LossScale(2.0**15))(module())[0].weight
     assert not np.isfinite(gradient).any()
 
-
-def test_the_unscaled_gradient_is_computed_in_float32():
     def loss(m):
         return jnp.sum(m.weight.astype(jnp.float32)) * 3e-8, ()
 

@@ -44,15 +44,12 @@ def test_bits_are_fair_and_pairs_of_draws_independent(sources, draw):
                 assert uniform(pairs)
 
 
-def test_neighbouring_keys_and_words_share_nothing():
+def test_neighbouring_keys_and_words_share_nothing_and_mixing_loses_nothing():
     chance = jax.vmap(lambda i: Chance(jnp.uint32(0), i))(jnp.arange(GAMES, dtype=jnp.uint32))
     words = np.asarray(jax.vmap(lambda c: c.words(4))(chance))
     assert len(np.unique(words)) > words.size * 0.999
     flips = np.bitwise_count(words[1:] ^ words[:-1])
     assert abs(flips.mean() - 16) < 0.05
-
-
-def test_mixing_loses_nothing():
     assert len(np.unique(mix(jnp.arange(1 << 16, dtype=jnp.uint32)))) == 1 << 16
 
 

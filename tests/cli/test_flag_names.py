@@ -37,11 +37,8 @@ def test_a_flag_goes_before_a_file_whatever_their_names(tmp_path):
     assert "--gamma -1.0 is too small" in result.stderr
 
 
-def test_an_old_name_is_not_in_the_help():
+def test_an_old_name_is_not_in_the_help_and_may_stand_in_the_variable(monkeypatch):
     assert "--discount" not in invoke("train", "--help").output
-
-
-def test_an_old_name_may_stand_in_the_variable(monkeypatch):
     monkeypatch.setenv("HACKMATRIX_RL_FLAGS", "--discount=-1")
     result = invoke("train", "--preset", "debug")
     assert "--discount is now --gamma" in result.stderr

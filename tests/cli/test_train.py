@@ -38,14 +38,11 @@ def test_a_run_folder_holds_everything(trained):
     assert (folder / "learning_curve.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_metrics_tell_what_the_display_shows(trained):
+def test_metrics_tell_what_the_display_shows_and_the_summary_compares(trained):
     rows = read_json_lines(trained[0] / "metrics.jsonl")
     assert [row["env_steps"] for row in rows] == [512, 1024, 1536, 2048]
     wanted = "return stage length entropy approx_kl policy_loss value_loss steps_per_second"
     assert set(wanted.split()) <= rows[-1].keys()
-
-
-def test_the_summary_compares_with_random_and_runner(trained):
     summary = json.loads((trained[0] / "summary.json").read_text())
     assert list(summary) == ["trained", "random", "runner"]
     assert {found["episodes"] for found in summary.values()} == {4}

@@ -415,14 +415,11 @@ def test_what_is_no_file_of_settings_is_named(tmp_path):
         assert str(error.value).startswith("--config ")
 
 
-def test_a_config_survives_being_written_down():
+def test_a_config_survives_being_written_down_and_every_setting_a_file(tmp_path):
     config = make_config("debug", {"target_kl": 0.02})
     assert config_from_dict(config.as_dict()) == config
     with pytest.raises(ConfigError, match="unknown setting 'colour'"):
         config_from_dict({"colour": 1})
-
-
-def test_every_setting_survives_a_file(tmp_path):
     config = make_config("debug", {})
     values = {name: "none" if value is None else value for name, value in config.as_dict().items()}
     lines = [f"{name} = {json.dumps(value)}" for name, value in values.items()]

@@ -30,13 +30,10 @@ FOR_OLD = {
 }
 
 
-def test_old_names_lead_to_fields_and_are_none():
+def test_old_and_foreign_names_lead_to_fields_and_are_none():
     assert set(RENAMED.values()) <= FIELDS
     assert not set(RENAMED) & FIELDS
     assert FOR_OLD.keys() == RENAMED.keys()
-
-
-def test_foreign_names_lead_to_fields_and_are_none():
     for name, template in FOREIGN.items():
         assert name == name.lower()
         assert name not in FIELDS | set(RENAMED), name

@@ -11,15 +11,12 @@ from hackmatrix_rl.config import RunConfig, config_from_dict, options_of, read_s
 from hackmatrix_rl.errors import ConfigError
 
 
-def test_stored_settings_are_told_from_those_of_a_training():
+def test_stored_settings_are_of_their_algorithm_and_those_of_others_have_no_effect():
     config = SelfPlayConfig(vertices=7, k=4, learning_rate="cosine:0.1:0")
     assert config_from_dict(config.as_dict()) == config
     assert config_from_dict(PPOConfig().as_dict()) == PPOConfig()
     with pytest.raises(ConfigError, match="unknown setting 'vertexes'"):
         config_from_dict({**config.as_dict(), "vertexes": 3})
-
-
-def test_settings_of_other_algorithms_that_earlier_versions_stored_have_no_effect():
     config = R2D2Config()
     stored = {**config.as_dict(), "clip_coef": 0.3, "teacher": "nobody"}
     assert config_from_dict(stored) == config

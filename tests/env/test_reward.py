@@ -113,10 +113,7 @@ def test_a_weight_that_cannot_work_is_refused_by_name(weights, error, said):
         hm.RewardConfig(**weights)
 
 
-def test_something_else_than_weights_is_refused():
+def test_weights_are_the_terms_in_their_order_and_nothing_else_is_taken():
     with pytest.raises(TypeError, match="RewardConfig"):
         hm.HackMatrix(SMALL, reward={"victory": 0.1})
-
-
-def test_the_fields_are_the_terms_in_their_order():
     assert tuple(hm.RewardConfig.__dataclass_fields__) == TERM_NAMES

@@ -81,9 +81,6 @@ def test_contact_counts_turns_by_speed_and_only_glitches_go_through_blocks():
     turns = 1 / found["contact"][[0, 0, 2, 3], [4, 3, 0, 0]]
     np.testing.assert_allclose(turns, [2, 3, 2, 14], rtol=1e-5)
     assert np.count_nonzero(found["contact"]) == 4
-
-
-def test_an_enemy_beside_the_player_attacks_in_the_next_turn():
     found = planes(player=(0, 0), enemies=[virus(0, 1), daemon(1, 0)])
     assert at(found["contact"], (0, 1), (1, 0)) == [1, 1]
 

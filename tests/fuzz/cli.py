@@ -1,6 +1,5 @@
 """Flags and values: one line that names what is wrong, before anything long begins."""
 
-
 from hypothesis import strategies as st
 
 from fuzz.commands import assert_answered, run_apart, run_here

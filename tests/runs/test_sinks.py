@@ -326,14 +326,11 @@ def test_a_service_that_cannot_be_reached_at_the_start_is_said_soon(real_wandb, 
         gc.collect()
 
 
-def test_gradient_steps_are_shown_where_they_start_late():
+def test_gradient_steps_are_shown_where_they_start_late_and_durations_as_clocks():
     row = {"env_steps": 64, "steps_per_second": 8.0, "gradient_steps": 3}
     assert "gradient steps" not in one_line(row, Length(128))
     line = one_line({**row, "q_loss": 0.25}, Length(128))
     assert line.endswith("Q loss 0.2500  gradient steps 3")
-
-
-def test_durations_are_written_as_clocks():
     assert [duration(s) for s in (-3, 5, 65, 3725)] == ["0:00", "0:05", "1:05", "1:02:05"]
 
 

@@ -144,16 +144,13 @@ def test_the_first_credit_counts_where_undo_lacks_it(worth):
     assert with_weights(worth, rich, plan=1.0, plan_first_credit=6.0) == 0
 
 
-def test_undo_walks_to_victory_only_across_stages(worth):
+def test_undo_walks_to_victory_only_across_stages_and_dead_is_the_worst(worth):
     found = one((5, 3), programs=[Program.UNDO], credits=1)
     assert terms(worth, found)["walk"] == 2
     assert "exit_distance" not in terms(worth, found)
     without = terms(worth, found, "no-rewind")
     assert "walk" not in without
     assert (without["undo_ready"], without["exit_distance"]) == (1, 2)
-
-
-def test_dead_is_the_worst(worth):
     assert with_weights(worth, one((0, 0), hp=0), stage=18.0) == -1000
 
 

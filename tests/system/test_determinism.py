@@ -27,14 +27,11 @@ def test_before_jax_starts_the_flag_is_added_to_those_that_are_there(monkeypatch
     assert os.environ["XLA_FLAGS"] == f"--xla_a=1 {GPU_FLAG}=true"
 
 
-def test_once_jax_runs_on_a_gpu_without_it_that_is_refused_with_what_to_do(monkeypatch):
+def test_what_comes_too_late_or_asks_for_the_opposite_is_refused_with_what_to_do(monkeypatch):
     on_a_gpu(monkeypatch)
     monkeypatch.setenv("XLA_FLAGS", "--xla_a=1")
     with pytest.raises(ConfigError, match=r"--deterministic: JAX has started .* Set XLA_FLAGS="):
         make_deterministic()
-
-
-def test_an_environment_that_asks_for_the_opposite_is_refused(monkeypatch):
     monkeypatch.setenv("XLA_FLAGS", f"{GPU_FLAG}=false")
     with pytest.raises(ConfigError, match=r"Remove it from XLA_FLAGS"):
         make_deterministic()

@@ -123,14 +123,11 @@ def test_the_loss_is_scaled_and_the_gradient_is_not():
     assert float(gradient(jnp.float32(2.0**15), X)) == np.inf
 
 
-def test_reports_are_means_over_the_measured_steps():
+def test_means_are_over_the_measured_steps_and_over_the_valid_samples():
     three = jnp.int32(3)
     report = StepReport(Samples(jnp.float32(6.0)), jnp.float32(1.5), three, jnp.int32(2), three)
     assert report.means() == {"x": 2.0, "gradient_norm": 0.5}
     assert report.counts() == {"gradient_steps": 2, "skipped": 3}
-
-
-def test_a_mean_with_weights_is_that_of_the_valid_samples():
     weights = mean_weights(jnp.asarray([1.0, 0.0, 1.0, 0.0]))
     assert float(jnp.mean(weights * jnp.asarray([1.0, 9.0, 2.0, 9.0]))) == 1.5
     assert mean_weights(jnp.zeros(3)).tolist() == [0.0] * 3

@@ -116,13 +116,10 @@ def test_the_learning_rate_follows_environment_steps():
     np.testing.assert_allclose(rates, np.maximum(0.1 * (1 - np.arange(12) / 10), 0), atol=1e-6)
 
 
-def test_precision_and_mesh_may_be_texts():
+def test_precision_and_mesh_may_be_texts_and_an_optimizer_brings_its_own_rate():
     trainer = make_trainer(probes.value_only(), precision="bf16", mesh="data=2")
     assert trainer.algorithm.precision == precision("bf16")
     assert trainer.mesh == trainer.algorithm.mesh == mesh("data=2")
-
-
-def test_an_optimizer_of_ones_own_brings_its_own_learning_rate():
     trainer = started(learning_rate=None, optimizer=optax.sgd(0.0))
     assert trainer.algorithm.learning_rate == Constant(1.0)
     trainer.dispatch(1)

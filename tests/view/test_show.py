@@ -48,9 +48,6 @@ def test_a_batch_is_a_grid_that_says_how_many_more_there_are(games):
     assert sum(each.startswith(("0: stage 1", "15: stage 1")) for each in found) == 2
     assert not any(each.startswith("16: stage") for each in found)
     assert found.count("@") == 16
-
-
-def test_a_small_batch_is_whole(games):
     few = jax.tree.map(lambda leaf: leaf[:3], games)
     found = words(hm.show(few))
     assert found.count("@") == 3

@@ -136,12 +136,9 @@ def test_each_player_must_begin_half_of_the_games(games):
         match(RANDOM, RANDOM, FOUR, games=games, key=KEY)
 
 
-def test_a_league_needs_two():
+def test_a_league_needs_two_and_a_match_says_its_score():
     with pytest.raises(ValueError, match="at least 2 players"):
         league({"alone": RANDOM}, FOUR, games=2, key=KEY)
-
-
-def test_what_a_match_says():
     said = str(MatchResult(6, 2, 2))
     assert said.startswith("6 won, 2 drawn, 2 lost: score 0.700")
     assert MatchResult(6, 2, 2).score.mean == pytest.approx(0.7)

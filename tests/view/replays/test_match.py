@@ -81,14 +81,11 @@ def test_no_move_follows_the_end():
         match.play(0)
 
 
-def test_the_terms_add_up_to_the_reward():
+def test_the_terms_add_up_to_the_reward_and_a_seed_is_the_key_of_one_game():
     match = Match.start(SEED)
     moment = match.play(match.now.legal[0])
     assert moment.terms["step_penalty"] == pytest.approx(-0.01)
     assert match.total_reward == pytest.approx(sum(moment.terms.values()))
-
-
-def test_a_seed_is_the_key_of_one_game():
     assert game_seed(jax.random.key(3), 0) != game_seed(jax.random.key(3), 1)
     match = Match(game_seed(jax.random.key(3), 1))
     assert match.now.frame == Match.start(3, game=1).now.frame

@@ -59,12 +59,9 @@ def test_a_game_can_be_taken_over_from_any_move(match, file):
     Replay.of(at).match()  # the new game is a replay, too
 
 
-def test_a_move_that_the_replay_does_not_have_is_refused(file):
+def test_progress_is_told_and_a_move_that_the_replay_does_not_have_is_refused(file):
     with pytest.raises(ConfigError, match="--move 41: the replay has 40 moves; use 0 to 40"):
         Replay.load(file).match(41)
-
-
-def test_progress_is_told(file):
     told = []
     Replay.load(file).match(3, on_move=lambda done, total: told.append((done, total)))
     assert told == [(1, 3), (2, 3), (3, 3)]

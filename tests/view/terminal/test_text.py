@@ -96,11 +96,8 @@ def test_only_who_owns_undo_is_told_how_far_it_goes_back():
     assert "undo" not in panel_of(replace(frame, owned=())).plain
 
 
-def test_a_complete_frame_shows_hidden_things_in_lower_case():
+def test_a_complete_frame_shows_hidden_things_in_lower_case_a_seen_one_not_at_all():
     assert text_of(frame_of(busy())).plain == COMPLETE
-
-
-def test_a_seen_frame_shows_what_the_player_sees_also_in_ascii():
     assert text_of(frame_of(busy()).seen(), signs=ASCII).plain == SEEN
 
 

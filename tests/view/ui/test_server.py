@@ -166,12 +166,9 @@ def test_a_request_that_the_page_never_makes_is_refused_in_a_line(served, path, 
     assert "\n" not in json.loads(text)["error"]
 
 
-def test_a_request_has_a_longest_size(served):
+def test_longer_requests_other_methods_and_other_addresses_are_refused(served):
     response, _ = served.send("POST", "/state", b" " * (MOST_BYTES + 1))
     assert response.status == 400
-
-
-def test_other_methods_and_addresses_do_not_exist(served):
     assert served.send("GET", "/state")[0].status == 405
     assert served.send("GET", "/nothing")[0].status == 404
     assert served.send("GET", "/../pyproject.toml")[0].status == 404
