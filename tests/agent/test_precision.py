@@ -219,14 +219,11 @@ def test_a_pattern_that_matches_nothing_is_named_with_what_there_is(pattern):
     assert repr(pattern) in str(error.value)
 
 
-def test_parameters_must_be_float32():
+def test_parameters_must_be_float32_and_a_table_of_parts_is_read_from_text():
     narrow = eqx.tree_at(lambda m: m.weight, module(), jnp.ones(3, jnp.bfloat16))
     with pytest.raises(ValueError, match=r"\.weight is bfloat16"):
         precision("f32").check(narrow)
     precision("f32").check(module())
-
-
-def test_a_table_of_parts_is_read_from_text():
     jmp_policy = "params=float32,compute=bfloat16,output=float32"
     text = f".heads.value*=f32, .layers[0]*={jmp_policy},*.bias = f16"
     assert parse_parts(text) == {".heads.value*": "f32", ".layers[0]*": jmp_policy, "*.bias": "f16"}

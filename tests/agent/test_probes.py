@@ -16,23 +16,17 @@ from hackmatrix_rl.agent.networks import GRUActorCritic, MLPActorCritic
 CLOSE = 0.1
 
 
-def test_the_value_of_a_single_reward_is_that_reward():
+def test_the_value_of_a_single_reward_is_that_reward_and_a_later_one_is_discounted():
     assert values(train(probes.value_only()))[0] == pytest.approx(1.0, abs=CLOSE)
-
-
-def test_a_later_reward_is_discounted():
     # At a constant rate the values sway by 0.05 to the end.
     trainer = train(probes.discounting(), learning_rate=Linear(0.01, 0.0, over=100 * 128))
     assert values(trainer)[:2] == pytest.approx([0.9, 1.0], abs=0.02)
 
 
-def test_the_action_that_pays_is_taken():
+def test_the_action_that_pays_is_taken_and_follows_the_observation():
     trainer = train(probes.action_matters())
     assert probes.chances(trainer)[0, 1] > 0.95
     assert values(trainer)[0] == pytest.approx(1.0, abs=CLOSE)
-
-
-def test_the_action_follows_the_observation():
     trainer = train(probes.observation_matters())
     assert np.diag(probes.chances(trainer)[:3]).min() > 0.95
     assert values(trainer)[:3] == pytest.approx([1.0] * 3, abs=CLOSE)

@@ -20,12 +20,16 @@ def game(tmp_path_factory):
     return files, result.stdout
 
 
-def test_watch_writes_the_game_in_each_form(game):
+def test_watch_writes_the_game_in_each_form_and_replay_shows_the_same(game):
     files, said = game
     assert said.startswith("runner: 40 moves, stage 3, score 0, return 0.47, died\n")
     for file in files.values():
         assert str(file) in said
     assert files["html"].read_text().startswith("<!doctype html>")
+    result = invoke("replay", game[0]["json"])
+    assert result.exit_code == 0, result.output
+    assert "Played again, the same end as in the file: runner: 40 moves" in result.stdout
+    assert result.stdout.count("reward") == 40
 
 
 def test_the_replay_is_the_game_of_the_evaluation(game):
@@ -34,13 +38,6 @@ def test_the_replay_is_the_game_of_the_evaluation(game):
     replay = Replay.load(game[0]["json"])
     assert found["return"]["mean"] == pytest.approx(replay.total_reward, abs=1e-3)
     assert found["length"]["mean"] == len(replay.actions)
-
-
-def test_replay_shows_the_game_and_says_that_it_is_the_same(game):
-    result = invoke("replay", game[0]["json"])
-    assert result.exit_code == 0, result.output
-    assert "Played again, the same end as in the file: runner: 40 moves" in result.stdout
-    assert result.stdout.count("reward") == 40
 
 
 def test_replay_stops_at_a_move(game, tmp_path):

@@ -61,16 +61,13 @@ def test_a_file_is_read_under_old_names_with_a_line_that_names_the_new(name, tmp
     ]
 
 
-def test_new_names_are_nothing_to_speak_of_and_an_old_one_may_be_none(tmp_path):
+def test_new_names_are_nothing_to_speak_of_and_an_old_one_is_at_least_a_warning(tmp_path):
     file, told = tmp_path / "some.toml", []
     file.write_text("gamma = 0.9")
     assert read_settings(file, report=told.append) == {"gamma": 0.9}
     assert told == []
     file.write_text('kl_limit = "none"')
     assert read_settings(file, report=told.append) == {"target_kl": None}
-
-
-def test_without_anyone_to_tell_it_is_a_warning(tmp_path):
     (tmp_path / "old.toml").write_text("discount = 0.9")
     with pytest.warns(UserWarning, match="discount is now gamma"):
         read_settings(tmp_path / "old.toml")

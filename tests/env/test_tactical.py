@@ -62,14 +62,11 @@ def at(plane, *cells):
 WALL = {(1, col): data(5) for col in range(5)}
 
 
-def test_distances_lead_around_blocks():
+def test_distances_lead_around_blocks_and_a_line_of_fire_ends_at_the_first_thing():
     found = planes(player=(0, 0), exit=(5, 5), cells=WALL)
     assert at(found["distance"], (0, 0), (0, 5), (1, 5), (2, 5), (2, 0)) == [0, 5, 6, 7, 12]
     assert at(found["exit_distance"], (5, 5), (2, 0), (0, 0)) == [0, 8, 10]
     assert at(found["distance"], (1, 0)) == [20]  # nobody walks onto a block
-
-
-def test_a_line_of_fire_ends_at_the_first_thing_in_it():
     found = planes(player=(2, 2), enemies=[daemon(2, 4)], cells={(4, 2): data(1)})
     line = {tuple(map(int, cell)) for cell in np.argwhere(found["line_of_fire"])}
     assert line == {(2, 0), (2, 1), (2, 3), (2, 4), (1, 2), (0, 2), (3, 2), (4, 2)}

@@ -66,15 +66,12 @@ def test_nothing_finite_for_long_is_a_stop_and_before_that_nothing_is_worth_savi
     assert "last good checkpoint is kept" in found.message
 
 
-def test_a_finite_update_between_starts_the_count_anew():
+def test_a_dispatch_of_several_updates_counts_as_many_and_a_finite_one_starts_anew():
     health = Health(stop_after_nonfinite=2)
     bad, good = (metrics(1, **NOTHING_FINITE), metrics(2))
     assert not any(found.stop for found in findings(health, bad, good, bad, good, bad))
     health.look(good)
     assert health.sound
-
-
-def test_a_dispatch_of_several_updates_counts_as_many():
     health = Health(stop_after_nonfinite=8)
     health.look(metrics(100))  # where a resumed run begins
     assert not findings(health, metrics(104, **NOTHING_FINITE))[0].stop

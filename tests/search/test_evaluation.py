@@ -85,14 +85,11 @@ def test_enemies_count_by_when_they_can_attack(worth):
     assert "threat" not in later
 
 
-def test_only_a_glitch_walks_on_blocks(worth):
+def test_only_a_glitch_walks_on_blocks_and_they_stop_the_line_of_fire(worth):
     walls = {(0, 1): WALL, (1, 1): WALL, (2, 0): WALL}
     enclosed = terms(worth, one((0, 0), cells=walls, enemies=[daemon(0, 2), virus(3, 0)]))
     assert enclosed["far"] == 2, "there is no way to the player"
     assert terms(worth, one((0, 0), cells=walls, enemies=[glitch(0, 1)]))["threat"] == 1
-
-
-def test_transmissions_and_the_line_of_fire(worth):
     counted = terms(worth, one((2, 2), transmissions=[transmission(2, 4), transmission(3, 3)]))
     assert (counted["transmission"], counted["transmission_in_line"]) == (2, 1)
     assert counted["line_of_fire"] == 10

@@ -80,7 +80,7 @@ def test_themes_have_the_same_inks_and_all_are_judged():
     assert light.keys() - grounds == (TEXTS.keys() | MARKS.keys()) - grounds
 
 
-def test_every_ink_of_a_picture_is_in_the_themes_and_in_css():
+def test_every_ink_of_a_picture_is_in_the_themes_which_are_known_by_name():
     shapes = [
         shape for name in ("everything", "crowded", "quiet") for shape in draw(frame(name)).shapes
     ]
@@ -88,9 +88,6 @@ def test_every_ink_of_a_picture_is_in_the_themes_and_in_css():
     assert used - {None} <= THEMES["light"].keys()
     for ink, colour in THEMES["dark"].items():
         assert f"--ink-{ink}:{colour};" in css_variables("dark")
-
-
-def test_an_unknown_theme_is_refused_by_name():
     with pytest.raises(ConfigError, match=r"theme 'pink' .*light, dark, auto"):
         svg_of(draw(frame("quiet")), "pink")
     with pytest.raises(ConfigError, match=r"theme 'auto' .*light, dark$"):

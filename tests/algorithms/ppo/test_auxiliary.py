@@ -45,13 +45,10 @@ def test_going_on_takes_its_turns_as_if_it_had_not_stopped():
     assert_same(whole.state.learner, second.state.learner)
 
 
-def test_without_a_turn_in_a_dispatch_nothing_is_told():
+def test_what_is_told_is_a_mean_over_the_turns_and_nothing_without_one():
     trainer = started()
     told = ["aux_terms_loss" in trainer.dispatch(1).learning for _ in range(3)]
     assert told == [True, False, True]
-
-
-def test_what_is_told_is_a_mean_over_the_turns():
     number = jnp.float32(1.0)
     losses = LossMetrics(
         *[number] * 5,

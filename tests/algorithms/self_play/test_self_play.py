@@ -76,7 +76,7 @@ def test_the_network_learns_who_wins_and_what_it_can_play():
     assert metrics.learning["value_loss"] < 0.02
 
 
-def test_metrics_are_means_over_games_and_steps():
+def test_metrics_are_means_over_games_and_steps_and_none_before_a_game_has_ended():
     found = trainer(updates=3)
     found.start(jax.random.key(2))
     metrics = found.dispatch(3)
@@ -90,6 +90,14 @@ def test_metrics_are_means_over_games_and_steps():
     assert 0 < learning["entropy"] <= np.log(10) + 1e-6
     assert learning["learning_rate"] == pytest.approx(0.01)
     assert learning["gradient_norm"] > 0
+    early = trainer()
+    early.start(jax.random.key(1))
+    metrics = early.dispatch(1)
+    assert metrics.episodes == 0
+    assert metrics.episode == {}
+    assert metrics.learning["gradient_steps"] == 0
+    assert "policy_loss" not in metrics.learning
+    assert_same(early.policy, network(FIVE))
 
 
 def test_training_goes_by_the_games_that_ended():
@@ -105,18 +113,6 @@ def test_training_goes_by_the_games_that_ended():
     assert counted.algorithm.updates_until(counted.state, ended + 33) == 2
     for before, rate in rates:
         assert rate == pytest.approx(0.01 * (1 - before / GAMES))
-
-
-def test_nothing_is_learned_before_a_game_has_ended():
-    """No game of five vertices ends in the four moves of an update."""
-    early = trainer()
-    early.start(jax.random.key(1))
-    metrics = early.dispatch(1)
-    assert metrics.episodes == 0
-    assert metrics.episode == {}
-    assert metrics.learning["gradient_steps"] == 0
-    assert "policy_loss" not in metrics.learning
-    assert_same(early.policy, network(FIVE))
 
 
 @pytest.mark.parametrize("known", [1, 2, 8])

@@ -36,16 +36,13 @@ def changed(file, **fields):
     return file
 
 
-def test_the_file_plays_the_same_game(match, file):
+def test_the_file_is_small_plays_the_same_game_and_tells_its_result(match, file):
     replay = Replay.load(file)
     assert replay == Replay.of(match, player="runner")
     again = replay.match()
     assert again.now.frame == match.now.frame
     assert again.total_reward == match.total_reward
     assert again.now.end == match.now.end == "died"
-
-
-def test_the_file_is_small_and_its_summary_names_player_and_result(match, file):
     assert file.stat().st_size < 400 + len(match.actions)
     said = Replay.load(file).summary()
     assert said.startswith("runner: 40 moves, stage 3, score 0, return 0.47")

@@ -171,12 +171,9 @@ def test_no_colour_and_no_style_hold_the_same_information(encoding, signs, compl
     board.plain.encode(encoding)
 
 
-def test_an_encoding_without_the_signs_or_without_a_name_gets_ascii():
+def test_other_encodings_get_ascii_and_colours_are_base_colours():
     for encoding in (None, "latin-1", "no-such-encoding"):
         assert signs_for(encoding) is ASCII
-
-
-def test_the_colours_are_base_colours_that_light_and_dark_backgrounds_bear():
     words = {word for style in STYLES.values() for word in style.split()}
     assert words <= {"bold", "dim", "reverse", "red", "green", "cyan", "blue", "magenta"}
 

@@ -115,14 +115,11 @@ def test_others_are_refused(served, path, headers):
     assert response.getheader("access-control-allow-origin") is None
 
 
-def test_a_request_without_a_host_is_refused(served):
+def test_the_page_opens_from_a_link_elsewhere_with_the_token_and_never_without_a_host(served):
     # Without a body: uvicorn closes on what is no HTTP, and a body that comes then is a reset.
     response, text = served.send("POST", "/state", Host=None)
     assert response.status == 400
     assert "moments" not in text
-
-
-def test_the_page_opens_from_a_link_elsewhere_but_only_with_the_token(served):
     there = {"Origin": None, "X_HackMatrix_Token": None, "Sec_Fetch_Site": "cross-site"}
     assert served.send("GET", f"/?token={TOKEN}", **there)[0].status == 200
     assert served.send("GET", "/?token=other", **there)[0].status == 403
