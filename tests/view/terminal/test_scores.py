@@ -59,9 +59,7 @@ def test_a_damaged_table_is_set_aside_and_told(tmp_path, content):
     assert ScoreTable(file).add(GAME)[1] == ""
 
 
-def test_the_file_is_in_the_users_folder_and_stops_nothing_elsewhere(
-    tmp_path, monkeypatch
-):
+def test_the_file_is_in_the_users_folder_and_stops_nothing_elsewhere(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     known, said = ScoreTable(tmp_path / "file" / "scores.json").add(GAME)
     assert known == [GAME]
