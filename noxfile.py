@@ -27,6 +27,10 @@ PROCESSES = (
     *("tests/cli/test_eval.py", "tests/cli/test_output.py", "tests/cli/test_reward.py"),
     "tests/cli/test_train.py",
     *("tests/checkpoints/test_kept_checkpoints.py", "tests/system/test_rendezvous.py"),
+    *("tests/cli/test_doctor.py", "tests/cli/test_foreign_folder.py", "tests/test_package.py"),
+    *("tests/game/test_one_more_program.py", "tests/runs/test_frontier_resume.py"),
+    *("tests/system/test_cpu_devices.py", "tests/test_runtime_types.py"),
+    "tests/training/test_wrong_use.py",
 )
 DEVICES = (
     *("tests/agent/test_first_layer.py", "tests/agent/test_remat.py", "tests/cli/test_bench.py"),
@@ -52,20 +56,18 @@ SEARCH = (
     *("tests/memory_tasks", "tests/algorithms/r2d2"),
     *("tests/cli/test_imitate.py", "tests/algorithms/imitation"),
 )
-APART = (
-    "tests/adapters",
-    "tests/beside_neurogym",
-    "tests/browser",
-    "tests/examples",
-    "tests/pages",
-    "tests/site",
-    *PROCESSES,
-    *DEVICES,
-    *VIEW,
-    *SEARCH,
-)
+APART = (*OTHER_GROUPS, *PROCESSES, *DEVICES, *VIEW, *SEARCH)
 # By file: what a file's tests share is compiled once. In the order of tests/conftest.py.
-PARALLEL = ("-n", "2", "--dist", "loadfile", "--no-loadscope-reorder")
+BY_FILE = ("--dist", "loadfile", "--no-loadscope-reorder")
+PARALLEL = ("-n", "2", *BY_FILE)
+# Where tests wait for processes that they have started, two workers leave half of two cores idle.
+WAITING = ("-n", "3", *BY_FILE)
+# What needs no more than the dependency group `test`.
+OTHER_GROUPS = tuple(
+    f"tests/{name}"
+    for name in ("adapters", "beside_neurogym", "browser", "examples", "pages", "site")
+)
+TYPES_CHECKED = {"HACKMATRIX_RL_CHECK_TYPES": "1"}
 LARGEST_WHEEL = 10_000_000
 # Some hundred tests that compile little, for versions that are not the pinned ones.
 FAST = (
@@ -113,14 +115,14 @@ def tests(session: nox.Session) -> None:
 def processes(session: nox.Session) -> None:
     """Commands as users run them, with real processes, signals, kills and full disks."""
     install(session, "test")
-    session.run("pytest", *PARALLEL, *PROCESSES, *session.posargs)
+    session.run("pytest", *WAITING, *PROCESSES, *session.posargs)
 
 
 @nox.session
 def devices(session: nox.Session) -> None:
-    """Meshes, number formats, memory, debugging and what keeps it fast."""
+    """Meshes, number formats, memory, debugging and speed; shapes are checked at run time."""
     install(session, "test")
-    session.run("pytest", *PARALLEL, *DEVICES, *session.posargs)
+    session.run("pytest", *PARALLEL, *DEVICES, *session.posargs, env=TYPES_CHECKED)
 
 
 @nox.session
@@ -141,7 +143,7 @@ def search(session: nox.Session) -> None:
 def examples(session: nox.Session) -> None:
     """Scripts of examples/ and, at a small size, notebooks/, against the built wheel."""
     install(session, "examples")
-    session.run("pytest", "-n", "2", "tests/examples", *session.posargs)
+    session.run("pytest", "-n", "3", "tests/examples", *session.posargs)
 
 
 @nox.session
@@ -259,7 +261,8 @@ def try_version(session: nox.Session) -> None:
     session.run("hackmatrix-rl", "train", "--resume-run", run, "--total-timesteps", "4096")
     session.run("hackmatrix-rl", "eval", run, "--episodes", "16")
     apart = [f"--ignore={path}" for path in APART]
-    session.run("pytest", *PARALLEL, *(FAST if "smoke" in session.posargs else apart))
+    tests = FAST if "smoke" in session.posargs else apart
+    session.run("pytest", *PARALLEL, *tests, env=TYPES_CHECKED)
 
 
 @nox.session
@@ -287,10 +290,21 @@ def faults(session: nox.Session) -> None:
 
 
 @nox.session
+def long(session: nox.Session) -> None:
+    """Mutants, long trainings and other tests marked nightly; `-- --nightly 2/7` for a part."""
+    install(session, "test")
+    ignored = [f"--ignore={path}" for path in OTHER_GROUPS]
+    part = [] if "--nightly" in session.posargs else ["--nightly", "1/1"]
+    session.run("pytest", *WAITING, *ignored, "-m", "nightly", *part, *session.posargs)
+
+
+@nox.session
 def nightly(session: nox.Session) -> None:
-    """What takes hours; `.ci/run` has a small part of each."""
+    """What takes hours; `.ci/run` has a small part of each, some by the date."""
     for name in ("conformance_full", "matrix", "faults", "fuzz", "oldest", "newest", "docs"):
         session.notify(name)
+    for name in ("long", "examples"):
+        session.notify(name, posargs=["--nightly", "1/1"])
 
 
 @nox.session

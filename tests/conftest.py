@@ -1,7 +1,8 @@
-"""How every test runs: shapes checked, no silent promotion, several CPU devices."""
+"""How every test runs: no silent promotion, several CPU devices; what the options add."""
 
 import atexit
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -25,8 +26,10 @@ import pytest
 
 import hackmatrix_rl
 
-# Before the package's modules are imported: every annotated shape and dtype is checked.
-hackmatrix_rl.check_types()
+# Every annotated shape and dtype is checked, in the sessions that ask for it: it slows each trace.
+# Before the package's modules are imported.
+if os.environ.get("HACKMATRIX_RL_CHECK_TYPES") == "1":
+    hackmatrix_rl.check_types()
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
@@ -49,19 +52,11 @@ jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
 
 
 LONG = (
-    "agent/test_action_networks.py",
-    "agent/test_networks.py",
-    "agent/test_probes.py",
-    "checkpoints/test_kept_checkpoints.py",
-    "cli/test_replay.py",
-    "env/test_conformance_through_step.py",
-    "runs/test_every_algorithm.py",
-    "runs/test_faults.py",
-    "runs/test_frontier_resume.py",
-    "runs/test_resume.py",
-    "system/test_hosts.py",
-    "training/test_trainer.py",
-    "training/test_wrong_use.py",
+    *("agent/test_action_networks.py", "agent/test_networks.py", "agent/test_probes.py"),
+    *("checkpoints/test_kept_checkpoints.py", "cli/test_eval.py", "cli/test_replay.py"),
+    *("env/test_conformance_through_step.py", "runs/test_every_algorithm.py"),
+    *("runs/test_faults.py", "runs/test_frontier_resume.py", "runs/test_resume.py"),
+    *("system/test_hosts.py", "training/test_trainer.py", "training/test_wrong_use.py"),
 )
 
 
@@ -90,6 +85,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="also run every combination of precision, mesh, network and gradients in parts",
     )
     parser.addoption(
+        "--nightly",
+        metavar="PART",
+        help="also run the tests marked nightly: all of them (1/1), or such a part: 2/7",
+    )
+    parser.addoption(
         "--kills",
         type=int,
         default=3,
@@ -100,6 +100,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     # Files are dealt out in order: a long one at the end would leave the other worker idle.
     items.sort(key=lambda item: not item.nodeid.split("::")[0].endswith(LONG))
+    _skip_nightly(config, items)
     for marker in ("statistical", "matrix"):
         if config.getoption(f"--{marker}") or marker in config.getoption("-m"):
             continue
@@ -107,3 +108,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             if marker in item.keywords:
                 item.add_marker(skip)
+
+
+def _skip_nightly(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves of the tests marked nightly those of the part that is asked for."""
+    asked = config.getoption("--nightly")
+    found = re.fullmatch(r"([1-9]\d*)/([1-9]\d*)", asked or "")
+    number, parts = map(int, found.groups()) if found else (0, 1)
+    if asked and not 1 <= number <= parts:
+        raise pytest.UsageError(f"--nightly {asked}: use a part such as 2/7, or 1/1 for all")
+    skip = pytest.mark.skip(reason="nightly: of another part, or asked for with --nightly")
+    marked = sorted((item for item in items if "nightly" in item.keywords), key=lambda i: i.nodeid)
+    for place, item in enumerate(marked):
+        if place % parts != number - 1:
+            item.add_marker(skip)

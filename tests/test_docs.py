@@ -30,7 +30,7 @@ FOREIGN_FLAGS = {
     "xprof": {"--logdir"},
     "XLA": {"--xla_force_host_platform_device_count", "--xla_gpu_deterministic_ops"},
     "fuzz": {"--seconds", "--seed", "--only"},
-    "pytest": {"--kills"},
+    "pytest": {"--kills", "--nightly"},
     "other trainers": {"--lr", "--n-steps"},  # as examples of what is corrected
 }
 # Names of other packages that the pages put in backticks.
@@ -86,11 +86,7 @@ def test_links_lead_somewhere(page):
 
 
 def resolve(dotted):
-    """The module or attribute with a dotted name.
-
-    Raises:
-        AttributeError: there is none.
-    """
+    """The module or attribute with a dotted name; an AttributeError if there is none."""
     first, *rest = dotted.split(".")
     found, name = importlib.import_module(first), first
     for part in rest:

@@ -12,18 +12,8 @@ FILES = sorted(ROOT.rglob("*.py"))
 
 # They make objects of bytes, and run what the bytes say.
 MODULES = {
-    "_pickle",
-    "cloudpickle",
-    "code",
-    "codeop",
-    "dill",
-    "imp",
-    "joblib",
-    "marshal",
-    "pickle",
-    "runpy",
-    "shelve",
-    "yaml",
+    *("_pickle", "cloudpickle", "code", "codeop", "dill", "imp", "joblib", "marshal", "pickle"),
+    *("runpy", "shelve", "yaml"),
 }
 CALLS = {"__import__", "compile", "eval", "exec"}
 # `import_module` of names that are written in the package itself; and of a custom network,

@@ -42,6 +42,7 @@ def card_of(league):
     return json.loads((FOLDER / league / "card.json").read_text())
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("league", LEAGUES)
 def test_it_wins_as_it_did(league):
     player, environment = find_player("pretrained", league=league)
@@ -154,13 +155,10 @@ def test_it_is_loaded_by_name():
     assert np.isfinite(np.asarray(logits)).all()
 
 
-def test_a_loaded_agent_has_its_card_and_a_run_has_none(tmp_path):
+def test_a_loaded_agent_has_its_card_and_the_last_discount_of_its_training(tmp_path):
     loaded = hm.load("pretrained/no-rewind")
     assert loaded.card == card_of("no-rewind")
     assert dataclasses.replace(loaded, folder=epath.Path(tmp_path)).card is None
-
-
-def test_its_value_is_of_the_discount_that_its_training_ended_with():
     player, _ = find_player("pretrained")
     gamma = hm.load("pretrained").config.gamma
     assert float(gamma.rpartition(":")[2]) == player.gamma

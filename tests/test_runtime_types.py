@@ -1,4 +1,4 @@
-"""`check_types`, in sessions of their own: in this one it was called already."""
+"""`check_types`, in sessions of their own: in this one it may have been called already."""
 
 import subprocess
 import sys
@@ -47,14 +47,11 @@ def error_of(code: str) -> str:
     return session(f"{code}\n{caught}    print(type(error).__name__ + ':', error)")
 
 
-def test_it_says_so_if_it_comes_too_late():
+def test_it_says_so_if_it_comes_too_late_or_without_beartype():
     said = error_of("import hackmatrix_rl as hm\nhm.GameConfig")
     assert said.startswith("RuntimeError: check_types comes too late: hackmatrix_rl.batching and ")
     assert "Restart Python" in said
     assert "\n" not in said
-
-
-def test_it_names_the_extra_if_beartype_is_missing():
     said = error_of("import sys\nsys.modules['beartype'] = None\nimport hackmatrix_rl as hm")
     assert said.startswith("ImportError: check_types needs the package beartype")
     assert "hackmatrix-rl[check]" in said

@@ -24,14 +24,11 @@ def test_its_mask_is_that_of_pgx():
     assert not np.asarray(timestep.mask).all()
 
 
-def test_what_it_cannot_play_is_refused_by_name():
+def test_what_it_cannot_play_and_a_missing_pgx_are_refused_by_name(monkeypatch):
     with pytest.raises(ValueError, match=r"pgx has no game 'chss'; it has .*chess"):
         hm.from_pgx("chss")
     with pytest.raises(ValueError, match="tic_tac_toe is a game of 2 players"):
         hm.from_pgx("tic_tac_toe")
-
-
-def test_without_pgx_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "pgx", None)
     with pytest.raises(hm.ConfigError, match=r"from_pgx needs .*pip install '\.\[compare\]'"):
         hm.from_pgx("2048")

@@ -119,6 +119,7 @@ def test_without_its_places_attention_does_not_know_the_order_of_cells():
     assert np.abs(np.asarray(block(tokens)[0] - block(tokens[:2])[0])).max() > 1e-4
 
 
+@pytest.mark.nightly
 def test_a_trainer_does_two_updates():
     network = build_network("resnet", SPEC, width=4, depth=1, key=KEY)
     sizes = {"num_envs": 8, "num_steps": 2, "num_minibatches": 2, "update_epochs": 1}

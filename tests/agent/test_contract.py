@@ -113,15 +113,12 @@ def wrong_split(spec):
     return dataclasses.replace(spec, split=split)
 
 
-def test_a_split_that_is_wrong_is_found():
+def test_a_split_that_is_wrong_is_found_and_the_spec_is_checked_too():
     spec = wrong_split(hm.HackMatrix().spec)
     network = hm.MLPActorCritic(spec, width=8, depth=1, key=jax.random.key(0))
     said = r"MLPActorCritic.__call__ .*whole sequence by its evaluator, gives other logits"
     with pytest.raises(ValueError, match=said):
         hm.check_policy(network, spec)
-
-
-def test_the_spec_is_checked_too():
     spec = EnvSpec(0, SPEC.observation)
     with pytest.raises(ValueError, match="num_actions is 0"):
         hm.check_policy(Small(), spec)

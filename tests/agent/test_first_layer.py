@@ -26,13 +26,7 @@ def spec():
 
 
 def observations(steps, games, things=0.1):
-    """Of boards that stay for some steps, with all else drawn anew at each.
-
-    Args:
-        steps: in a row.
-        games: side by side.
-        things: share of the cells with something that moves.
-    """
+    """Of boards that stay for some steps, all else drawn anew; things move on a share of cells."""
     draw = np.random.default_rng(0)
     shape = (steps, games)
     board = draw.integers(0, 2**18, (*shape, 36)) * draw.integers(0, 2, (*shape, 36))
@@ -148,12 +142,9 @@ def test_under_debug_checks_the_gradient_is_the_same(spec):
     jax.tree.map(check, gradient(loss), gradient(CheckedLoss(loss, "checks", Reports())))
 
 
-def test_a_split_of_another_encode_is_refused(spec):
+def test_a_spec_knows_its_number_of_features_and_refuses_the_split_of_another_encode(spec):
     with pytest.raises(ValueError, match=r"split is of another encode .*use split=None"):
         dataclasses.replace(spec, encode=lambda seen: spec.encode(seen))
-
-
-def test_the_number_of_features_is_that_of_the_vector(spec):
     assert spec.num_features == spec.encode(at(observations(1, 1), 0, 0)).ravel().size
     assert CartPole().spec.num_features == 4
 

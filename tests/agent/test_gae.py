@@ -47,20 +47,6 @@ def test_advantages_are_those_of_plain_python(seed, gamma, gae_lambda):
     np.testing.assert_allclose(targets.value_target, expected + r.value, rtol=1e-5, atol=3e-5)
 
 
-def test_a_truncated_episode_bootstraps_from_the_position_before_the_reset():
-    targets = GAE(0.9, 0.5)(
-        rollout(
-            [[1.0], [1.0]], [[0.0], [100.0]], truncated=[[True], [False]], bootstrap=[[7.0], [0.0]]
-        )
-    )
-    assert targets.advantage[0, 0] == pytest.approx(1.0 + 0.9 * 7.0)
-
-
-def test_a_terminated_episode_is_worth_its_rewards_alone():
-    targets = GAE(0.9, 0.5)(rollout([[1.0], [1.0]], [[0.5], [100.0]], terminated=[[True], [False]]))
-    assert targets.advantage[0, 0] == pytest.approx(0.5)
-
-
 def test_values_are_taken_in_the_units_of_the_network():
     scale = RunningScale().update(jnp.array([0.0, 20.0], jnp.float32))
     r = random_rollout(3)

@@ -51,16 +51,13 @@ def now(p: Table) -> np.ndarray:
 PLAIN = PPOLoss(vf_coef=0.0, ent_coef=0.0, normalize_advantage=False)
 
 
-def test_the_objective_is_the_smaller_of_ratio_and_clipped_ratio():
+def test_the_objective_is_the_smaller_of_ratio_and_clipped_ratio_and_flat_beyond_the_clip():
     p = policy()
     old = now(p) - np.log([1.5, 0.5])  # ratios 1.5 and 0.5
     for advantage, expected in (([1.0, 1.0], -(1.2 + 0.5) / 2), ([-1.0, -1.0], (1.5 + 0.8) / 2)):
         loss, metrics = PLAIN(p, batch(old, advantage))
         assert loss == pytest.approx(expected, rel=1e-5)
         assert metrics.clip_fraction == 1.0
-
-
-def test_beyond_the_clip_nothing_is_gained_by_going_on():
     p = policy()
     old = now(p) - np.log([1.5, 0.5])
     gradient = jax.grad(lambda p, b: PLAIN(p, b)[0])(p, batch(old, [1.0, -1.0]))
@@ -78,29 +75,23 @@ def test_at_ratio_one_the_gradient_is_the_policy_gradient():
     np.testing.assert_allclose(gradient, expected, rtol=1e-5, atol=1e-6)
 
 
-def test_advantages_are_normalised_over_the_minibatch():
+def test_advantages_are_normalised_over_the_minibatch_equal_ones_too():
     p = policy()
     plain, _ = PLAIN(p, batch(now(p) - 0.1, [1.0, -1.0]))
     normalising = PPOLoss(vf_coef=0.0, ent_coef=0.0)
     scaled, _ = normalising(p, batch(now(p) - 0.1, [507.0, 101.0]))
     assert scaled == pytest.approx(float(plain), rel=1e-4)
-
-
-def test_equal_advantages_do_not_divide_by_zero():
     p = policy()
     loss, _ = PPOLoss()(p, batch(now(p), [3.0, 3.0]))
     assert np.isfinite(loss)
 
 
-def test_the_value_loss_is_half_the_squared_error():
+def test_the_value_loss_is_half_the_squared_error_and_clipped_the_larger_of_both():
     only_value = PPOLoss(vf_coef=1.0, ent_coef=0.0)
     p = policy(value=(1.0, -2.0))
     loss, metrics = only_value(p, batch(now(p), [0.0, 0.0], target=[2.0, 2.0]))
     assert metrics.value_loss == pytest.approx((1.0 + 16.0) / 4)
     assert loss == pytest.approx((1.0 + 16.0) / 4)
-
-
-def test_the_clipped_value_loss_is_the_larger_of_both_errors():
     clipped = PPOLoss(value_clip=0.1)
     # Row 0 moved from 0 to 1, towards the target 1: clipped it would be at 0.1 still.
     # Row 1 moved from 0 to 1, away from the target -1: its own error is the larger one.
@@ -109,14 +100,11 @@ def test_the_clipped_value_loss_is_the_larger_of_both_errors():
     assert metrics.value_loss == pytest.approx((0.9**2 + 2.0**2) / 4)
 
 
-def test_the_entropy_is_rewarded():
+def test_the_entropy_is_rewarded_and_the_divergence_estimated_and_never_negative():
     p = policy()
     with_bonus, metrics = PPOLoss(ent_coef=0.5)(p, batch(now(p), [0.0, 0.0]))
     without, _ = PPOLoss(ent_coef=0.0)(p, batch(now(p), [0.0, 0.0]))
     assert without - with_bonus == pytest.approx(0.5 * float(metrics.entropy), rel=1e-5)
-
-
-def test_the_divergence_is_estimated_and_never_negative():
     p = policy()
     _, same = PPOLoss()(p, batch(now(p), [0.0, 0.0]))
     assert same.approx_kl == pytest.approx(0.0, abs=1e-6)

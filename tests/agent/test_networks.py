@@ -62,16 +62,6 @@ FINAL = (
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_every_network_gives_logits_a_value_and_a_carry(name):
-    network = build_network(name, BOARD, width=8, key=KEY)
-    call = eqx.filter_jit(network)
-    logits, value, carry = call(jnp.ones(4, jnp.float32), network.initial_carry())
-    assert logits.shape == (3,)
-    assert value.shape == ()
-    assert jax.tree.structure(carry) == jax.tree.structure(network.initial_carry())
-
-
-@pytest.mark.parametrize("name", NETWORKS)
 def test_the_first_policy_is_nearly_uniform(name):
     network = build_network(name, BOARD, width=8, key=KEY)
     logits, _, _ = eqx.filter_jit(network)(jnp.ones(4, jnp.float32), network.initial_carry())
@@ -149,12 +139,14 @@ def test_depth_is_the_number_of_blocks_and_a_network_without_it_says_so():
         build_network("gru", BOARD, depth=2, key=KEY)
 
 
-def test_a_convolution_sees_the_neighbours_of_a_cell_and_no_others():
+def test_a_convolution_needs_a_board_and_sees_the_neighbours_of_a_cell_and_no_others():
     network = ConvActorCritic(BOARD, channels=8, layers=1, width=4, key=KEY)
     blank = jnp.zeros((3, 3, 8), jnp.float32)
     response = network.convolutions[0](blank.at[0, 0].set(1.0))
     assert (np.asarray(response[1, 1]) != 0).any()
     assert (np.asarray(response[2, 2]) == 0).all()
+    with pytest.raises(ValueError, match="grid"):
+        ConvActorCritic(CartPole().spec, key=KEY)
 
 
 def _slopes(convolve):
@@ -168,22 +160,14 @@ def _slopes(convolve):
     return jax.jit(jax.grad(total, (0, 1))), boards, weight
 
 
-def test_a_convolution_has_the_gradient_of_xlas_convolution():
+def test_a_convolution_has_the_gradient_of_xlas_convolution_without_one_on_a_cpu():
     ours, boards, weight = _slopes(_conv._convolve)
     theirs, _, _ = _slopes(_conv._convolution)
     assert_close = partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-4)
     jax.tree.map(assert_close, ours(boards, weight), theirs(boards, weight))
-
-
-def test_the_gradient_of_a_convolution_has_no_convolution_on_a_cpu():
     ours, boards, weight = _slopes(_conv._convolve)
     # One is left: that of the forward pass.
     assert ours.lower(boards, weight).as_text().count("stablehlo.convolution") == 1
-
-
-def test_a_convolution_needs_a_board():
-    with pytest.raises(ValueError, match="grid"):
-        ConvActorCritic(CartPole().spec, key=KEY)
 
 
 @pytest.mark.parametrize("network", FINAL)

@@ -86,13 +86,6 @@ def test_there_is_a_gradient_for_parameters_alone(name):
     assert gradient.steps is None
 
 
-def test_without_float16_there_is_no_loss_scale():
-    policy = precision("bf16")
-    assert policy.initial_scaling() == ()
-    assert policy.adjust((), jnp.array(True)) == ()
-    assert policy.report(()) == {}
-
-
 @pytest.mark.parametrize("policy", [precision("f16"), precision("bf16", {".weight": "f16"})])
 def test_float16_anywhere_brings_a_loss_scale(policy):
     scaling = policy.initial_scaling()
@@ -114,15 +107,13 @@ def test_what_would_vanish_in_float16_does_not_under_the_loss_scale():
     np.testing.assert_allclose(scaled, 1e-9, rtol=0.01)
 
 
-def test_what_overflows_in_float16_is_not_finite():
+def test_overflow_in_float16_is_not_finite_and_the_unscaled_gradient_is_float32():
     def loss(m):
         return jnp.sum(m.weight.astype(jnp.float32)) * 10.0, ()
 
     gradient = precision("f16").grad(loss, LossScale(2.0**15))(module())[0].weight
     assert not np.isfinite(gradient).any()
 
-
-def test_the_unscaled_gradient_is_computed_in_float32():
     def loss(m):
         return jnp.sum(m.weight.astype(jnp.float32)) * 3e-8, ()
 
@@ -228,14 +219,11 @@ def test_a_pattern_that_matches_nothing_is_named_with_what_there_is(pattern):
     assert repr(pattern) in str(error.value)
 
 
-def test_parameters_must_be_float32():
+def test_parameters_must_be_float32_and_a_table_of_parts_is_read_from_text():
     narrow = eqx.tree_at(lambda m: m.weight, module(), jnp.ones(3, jnp.bfloat16))
     with pytest.raises(ValueError, match=r"\.weight is bfloat16"):
         precision("f32").check(narrow)
     precision("f32").check(module())
-
-
-def test_a_table_of_parts_is_read_from_text():
     jmp_policy = "params=float32,compute=bfloat16,output=float32"
     text = f".heads.value*=f32, .layers[0]*={jmp_policy},*.bias = f16"
     assert parse_parts(text) == {".heads.value*": "f32", ".layers[0]*": jmp_policy, "*.bias": "f16"}

@@ -16,23 +16,17 @@ from hackmatrix_rl.agent.networks import GRUActorCritic, MLPActorCritic
 CLOSE = 0.1
 
 
-def test_the_value_of_a_single_reward_is_that_reward():
+def test_the_value_of_a_single_reward_is_that_reward_and_a_later_one_is_discounted():
     assert values(train(probes.value_only()))[0] == pytest.approx(1.0, abs=CLOSE)
-
-
-def test_a_later_reward_is_discounted():
     # At a constant rate the values sway by 0.05 to the end.
     trainer = train(probes.discounting(), learning_rate=Linear(0.01, 0.0, over=100 * 128))
     assert values(trainer)[:2] == pytest.approx([0.9, 1.0], abs=0.02)
 
 
-def test_the_action_that_pays_is_taken():
+def test_the_action_that_pays_is_taken_and_follows_the_observation():
     trainer = train(probes.action_matters())
     assert probes.chances(trainer)[0, 1] > 0.95
     assert values(trainer)[0] == pytest.approx(1.0, abs=CLOSE)
-
-
-def test_the_action_follows_the_observation():
     trainer = train(probes.observation_matters())
     assert np.diag(probes.chances(trainer)[:3]).min() > 0.95
     assert values(trainer)[:3] == pytest.approx([1.0] * 3, abs=CLOSE)
@@ -62,6 +56,7 @@ def test_nothing_leaks_over_a_reset():
     assert values(trainer)[:3] == pytest.approx([0.0, 10.0, 0.0], abs=0.5)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(("compress", "close"), [(False, 10.0), (True, 1.0)])
 def test_values_of_very_different_size_are_learned_under_the_running_scale(compress, close):
     rows = {
@@ -150,20 +145,24 @@ class ShufflesActions(PPOLoss):
         return PPOLoss.__call__(self, policy, other)
 
 
+@pytest.mark.nightly
 def test_the_discounting_probe_catches_a_wrong_discount():
     assert values(train(probes.discounting(), gae=GAE(0.99, 0.95)))[0] > 0.96
 
 
+@pytest.mark.nightly
 def test_the_truncation_probe_catches_truncation_taken_for_termination():
     wrong = TakesTruncationForTermination(probes.DISCOUNT, 0.95)
     assert values(train(probes.truncation(), updates=300, gae=wrong))[0] < 5.0
 
 
+@pytest.mark.nightly
 def test_the_termination_probe_catches_termination_taken_for_truncation():
     wrong = TakesTerminationForTruncation(probes.DISCOUNT, 0.95)
     assert values(train(probes.termination(), gae=wrong))[0] > 3.5
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("broken", [BootstrapsFromTheNextEpisode, RunsTheTraceOverResets])
 def test_the_reset_probe_catches_what_leaks(broken):
     wrong = broken(probes.DISCOUNT, 0.95)
@@ -171,6 +170,7 @@ def test_the_reset_probe_catches_what_leaks(broken):
     assert np.abs(found - np.array([0.0, 10.0, 0.0])).max() > 2.0
 
 
+@pytest.mark.nightly
 def test_the_mask_probe_catches_a_mask_that_is_ignored():
     trainer = probes.make_trainer(
         probes.mask_matters(), num_steps=None, collector=IgnoresTheMask(8)
@@ -180,11 +180,13 @@ def test_the_mask_probe_catches_a_mask_that_is_ignored():
     assert values(trainer)[0] > 1.5
 
 
+@pytest.mark.nightly
 def test_the_observation_probe_catches_a_loss_that_sees_nothing():
     trainer = train(probes.observation_matters(), loss=SeesNothing(ent_coef=0.001))
     assert np.diag(probes.chances(trainer)[:3]).min() < 0.6
 
 
+@pytest.mark.nightly
 def test_the_action_probe_catches_actions_that_are_mixed_up():
     trainer = train(probes.action_matters(), loss=ShufflesActions(ent_coef=0.001))
     assert probes.chances(trainer)[0, 1] < 0.95

@@ -120,12 +120,9 @@ def test_a_clip_of_the_value_is_refused():
         PPOConfig(value_head="two-hot", value_clip=0.2)
 
 
-def test_plain_returns_have_no_bins():
+def test_plain_returns_and_unknown_heads_are_refused():
     with pytest.raises(ConfigError, match=r"Use --value-scale standard or compressed"):
         PPOConfig(value_head="hl-gauss", value_scale="none")
-
-
-def test_a_head_that_there_is_not_is_named():
     plain = build_network("mlp", CartPole().spec, width=8, key=jax.random.key(0))
     with pytest.raises(ValueError, match="there is scalar, hl-gauss, two-hot"):
         with_value_head(plain, "gauss", key=jax.random.key(1))

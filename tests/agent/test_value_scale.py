@@ -7,11 +7,8 @@ from hackmatrix_rl.agent import IdentityScale, RunningScale
 VALUES = jnp.array([-10.0, -0.3, 0.0, 0.01, 1.0, 40.0, 650.0], jnp.float32)
 
 
-def test_before_any_target_a_running_scale_changes_nothing():
+def test_the_first_targets_set_the_statistics_and_before_them_nothing_changes():
     np.testing.assert_array_equal(RunningScale().normalize(VALUES), VALUES)
-
-
-def test_the_first_targets_set_the_statistics():
     scale = RunningScale().update(VALUES)
     assert scale.mean == pytest.approx(float(jnp.mean(VALUES)), rel=1e-5)
     assert scale.std == pytest.approx(float(jnp.std(VALUES)), rel=1e-5)
@@ -40,13 +37,10 @@ def test_normalising_is_undone_by_denormalising(scale):
     np.testing.assert_allclose(there_and_back, VALUES, rtol=1e-4, atol=2e-4)
 
 
-def test_a_victory_is_some_twenty_units_when_compressed_and_a_step_is_not_lost():
+def test_a_victory_is_some_twenty_units_when_compressed_and_equal_targets_are_finite():
     scale = RunningScale(compress=True)
     assert 20 < scale.normalize(jnp.float32(500.0)) < 25
     assert scale.normalize(jnp.float32(-0.01)) == pytest.approx(-0.005, rel=0.01)
-
-
-def test_equal_targets_do_not_divide_by_zero():
     scale = RunningScale().update(jnp.full((8,), 3.0, jnp.float32))
     assert scale.normalize(jnp.float32(3.0)) == 0.0
     assert np.isfinite(scale.normalize(VALUES)).all()

@@ -19,11 +19,8 @@ def test_fields_do_not_overlap(table):
     assert sum(masks) == np.bitwise_or.reduce(masks) <= 0xFFFFFFFF
 
 
-def test_an_observation_has_the_board_where_the_board_has_it():
+def test_an_observation_has_the_board_in_place_and_fields_that_do_not_fit_are_refused():
     assert {name: CELL[name] for name in Board.FIELDS} == Board.FIELDS
-
-
-def test_fields_that_do_not_fit_are_refused():
     with pytest.raises(ValueError, match="33 bits"):
         fields(one=16, two=17)
 

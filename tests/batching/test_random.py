@@ -44,25 +44,19 @@ def test_bits_are_fair_and_pairs_of_draws_independent(sources, draw):
                 assert uniform(pairs)
 
 
-def test_neighbouring_keys_and_words_share_nothing():
+def test_neighbouring_keys_and_words_share_nothing_and_mixing_loses_nothing():
     chance = jax.vmap(lambda i: Chance(jnp.uint32(0), i))(jnp.arange(GAMES, dtype=jnp.uint32))
     words = np.asarray(jax.vmap(lambda c: c.words(4))(chance))
     assert len(np.unique(words)) > words.size * 0.999
     flips = np.bitwise_count(words[1:] ^ words[:-1])
     assert abs(flips.mean() - 16) < 0.05
-
-
-def test_mixing_loses_nothing():
     assert len(np.unique(mix(jnp.arange(1 << 16, dtype=jnp.uint32)))) == 1 << 16
 
 
-def test_integers_are_uniform(sources):
+def test_integers_and_orders_are_uniform(sources):
     words = jax.vmap(lambda c: c.bits())(sources)
     for bound in (2, 3, 20, 23, 64):
         assert uniform(np.bincount(below(words, bound), minlength=bound))
-
-
-def test_orders_are_uniform(sources):
     lots = np.asarray(jax.vmap(lambda c: random_lots(4, chance=c))(sources))
     orders = np.argsort(lots, axis=1) @ (4 ** np.arange(4))
     found, counts = np.unique(orders, return_counts=True)

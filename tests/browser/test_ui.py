@@ -136,14 +136,6 @@ def test_an_unknown_agent_is_a_line(page):
     assert "runs/nothing" in page.inner_text("#message")
 
 
-def test_a_seed_that_is_too_large_is_a_line(page):
-    page.click("#new")
-    page.fill("#seed", "9999999999")
-    page.click("#new-game button.main")
-    page.locator("#message").wait_for()
-    assert "4294967295" in page.inner_text("#message")
-
-
 def test_a_person_plays_on_from_an_earlier_move(page):
     for number in (1, 2, 3):
         legal_direction(page)[0].click()

@@ -38,14 +38,10 @@ def test_a_loaded_policy_can_be_trained_on(tmp_path):
     hm.Trainer(hm.PPO(hm.CartPole(), loaded, num_envs=4, num_steps=4, num_minibatches=1))
 
 
-def test_another_network_is_refused_by_the_name_of_its_layer(tmp_path):
+def test_another_network_is_refused_by_the_name_of_its_layer_and_none_with_what_to_give(tmp_path):
     hm.save(policy_of(1), tmp_path / "policy")
     with pytest.raises(hm.ConfigError, match=r"does not fit the network: \S*layers\[0\]\S* is "):
         hm.load(tmp_path / "policy", like=policy_of(1, width=16))
-
-
-def test_without_a_network_the_error_says_what_to_give(tmp_path):
-    hm.save(policy_of(1), tmp_path / "policy")
     with pytest.raises(hm.ConfigError, match=r"hm\.load\(path, like=network\)"):
         hm.load(tmp_path / "policy")
 

@@ -143,9 +143,3 @@ def test_a_folder_that_holds_a_run_is_not_overwritten(tmp_path):
     (tmp_path / "config.json").write_text("{}")
     result = invoke("train", "--preset", "debug", "--run-dir", tmp_path)
     assert_refused(result, "--run-dir", "holds a run already")
-
-
-def test_an_unknown_setting_in_a_file_is_named(tmp_path):
-    file = tmp_path / "my.toml"
-    file.write_text("num_env = 3")
-    assert_refused(invoke("train", "--config", file), "num_env", "Did you mean num_envs?")

@@ -20,13 +20,7 @@ def test_bench_measures_environment_update_and_training(tmp_path):
     assert result.exit_code == 0, result.output
     found = json.loads(file.read_text())
     assert found.keys() == {
-        "env",
-        "update",
-        "train",
-        "peak_memory_bytes",
-        "device",
-        "versions",
-        "sizes",
+        *("env", "update", "train", "peak_memory_bytes", "device", "versions", "sizes")
     }
     for name in ("env", "update", "train"):
         speed = found[name]["steps_per_second"]
@@ -43,6 +37,7 @@ def test_bench_measures_environment_update_and_training(tmp_path):
     assert {"jax", "jaxlib", "hackmatrix-rl"} <= found["versions"].keys()
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_bench_compares_the_environment_with_pgx(tmp_path):
     file = tmp_path / "compared.json"
@@ -78,6 +73,7 @@ def test_a_comparison_without_pgx_is_refused_before_anything_starts(monkeypatch)
     assert_refused(result, "--compare pgx needs the package pgx", "pip install '.[compare]'")
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_full_bench_measures_young_and_late_games_and_training(tmp_path, monkeypatch):
     # One of them, which is compiled for the other tests, too.

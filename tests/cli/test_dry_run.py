@@ -17,12 +17,8 @@ def test_a_dry_run_says_what_would_be_done_and_leaves_nothing_behind(tmp_path, m
     result = invoke("train", "--preset", "debug", "--mesh", "data=2", "--dry-run")
     assert result.exit_code == 0, result.output
     for part in (
-        "Algorithm: ppo, the choice of --preset debug",
-        "data=2: 2 x cpu",
-        "2,048 in 8 updates of 256",
-        "parameters",
-        "on each device",
-        "each device sends",
+        *("Algorithm: ppo, the choice of --preset debug", "data=2: 2 x cpu"),
+        *("2,048 in 8 updates of 256", "parameters", "on each device", "each device sends"),
     ):
         assert part in result.stdout
     assert list(tmp_path.iterdir()) == []

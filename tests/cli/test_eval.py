@@ -48,15 +48,6 @@ def test_a_script_plays_in_any_league():
 
 
 @pytest.mark.slow
-def test_the_same_seed_gives_the_same_games(trained):
-    def play(seed):
-        return invoke("eval", trained[0], "--episodes", "8", "--seed", seed, "--json").stdout
-
-    assert play(1) == play(1)
-    assert play(1) != play(2)
-
-
-@pytest.mark.slow
 def test_without_json_there_is_a_table(trained):
     result = invoke("eval", trained[0], "--episodes", "8")
     assert result.exit_code == 0
@@ -101,6 +92,7 @@ def test_a_file_in_place_of_the_folder_is_refused(tmp_path):
     assert_refused(invoke("eval", "random", *given), f"--replay-dir {file}: cannot be made")
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_network_searches_and_its_game_can_be_watched(tmp_path):
     folder = tmp_path / "replays"

@@ -23,12 +23,9 @@ def test_an_old_name_works_and_one_line_names_the_new(command, name):
     assert last.startswith(f"Error: {now} -1")
 
 
-def test_old_and_new_together_are_refused():
+def test_old_and_new_together_are_refused_and_a_flag_goes_before_a_file(tmp_path):
     result = invoke("train", "--discount", "0.9", "--gamma", "0.9")
     assert_refused(result, "--discount is the old name of --gamma.", "Give only --gamma.")
-
-
-def test_a_flag_goes_before_a_file_whatever_their_names(tmp_path):
     file = tmp_path / "old.toml"
     file.write_text("discount = 0.5")
     result = invoke("train", "--config", file, "--gamma", "-1", "--preset", "debug")
@@ -37,11 +34,8 @@ def test_a_flag_goes_before_a_file_whatever_their_names(tmp_path):
     assert "--gamma -1.0 is too small" in result.stderr
 
 
-def test_an_old_name_is_not_in_the_help():
+def test_an_old_name_is_not_in_the_help_and_may_stand_in_the_variable(monkeypatch):
     assert "--discount" not in invoke("train", "--help").output
-
-
-def test_an_old_name_may_stand_in_the_variable(monkeypatch):
     monkeypatch.setenv("HACKMATRIX_RL_FLAGS", "--discount=-1")
     result = invoke("train", "--preset", "debug")
     assert "--discount is now --gamma" in result.stderr

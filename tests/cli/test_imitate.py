@@ -47,6 +47,7 @@ def test_a_run_learns_from_a_teacher_and_train_resumes_it(run):
     assert read_json_lines(run / "metrics.jsonl")[-1]["env_steps"] == 96
 
 
+@pytest.mark.nightly
 def test_a_student_learns_what_a_search_would_draw(run, tmp_path):
     student = tmp_path / "student"
     searches = ("--teacher", run, "--teacher-search", 2, "--soft-labels", "--init", run)

@@ -50,14 +50,11 @@ def test_a_command_whose_output_is_its_result_fails_in_one_line(where, tmp_path)
         assert line.startswith("Error: standard output cannot be written: ")
 
 
-def test_a_pipe_that_nobody_reads_is_no_traceback():
+def test_output_that_nobody_reads_is_no_traceback_and_what_is_refused_keeps_its_status():
     # The reader ends before there is anything to read.
     status, said = shell(f"(sleep 1; exec {COMMAND} --help) {UNREAD}")
     assert status == 4
     assert said == "Error: standard output cannot be written: Broken pipe.\n"
-
-
-def test_what_is_refused_keeps_its_status_where_nobody_can_read_why():
     for where in ("2> /dev/full", "2>&-"):
         assert shell(f"{COMMAND} traim {where}")[0] == 2
 

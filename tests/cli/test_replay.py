@@ -204,6 +204,7 @@ def test_what_empties_the_buffer_is_told(trained, change):
     assert int(trainer.state.update) == UPDATES
 
 
+@pytest.mark.nightly
 def test_other_weights_of_the_same_rewards_empty_the_buffer(trained, tmp_path):
     """No array changes its shape. The buffer holds rewards by the old weights."""
     run = tmp_path / "run"

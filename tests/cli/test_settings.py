@@ -22,8 +22,11 @@ def config_of(*arguments: str) -> PPOConfig:
     return found[0]
 
 
-def test_without_options_the_preset_is_that_of_the_device():
+def test_without_options_the_preset_is_that_of_the_device_and_a_typed_one_goes_first(tmp_path):
     assert config_of() == PPOConfig.of_preset("cpu", {})
+    file = tmp_path / "my.toml"
+    file.write_text('preset = "debug"')
+    assert config_of("--config", str(file), "--preset", "cpu") == config_of()
 
 
 def test_a_flag_goes_before_the_file_and_the_file_before_the_preset(tmp_path):
@@ -35,13 +38,6 @@ def test_a_flag_goes_before_the_file_and_the_file_before_the_preset(tmp_path):
     assert config.num_steps == PPOConfig.presets["debug"]["num_steps"]
 
 
-def test_a_preset_on_the_command_line_goes_before_the_one_in_the_file(tmp_path):
-    file = tmp_path / "my.toml"
-    file.write_text('preset = "debug"')
-    config = config_of("--config", str(file), "--preset", "cpu")
-    assert config == PPOConfig.of_preset("cpu", {})
-
-
 @pytest.mark.parametrize(
     ("text", "number"), [("1e6", 1_000_000), ("1_000_000", 1_000_000), ("7", 7)]
 )
@@ -49,13 +45,10 @@ def test_whole_numbers_may_be_written_as_people_do(text, number):
     assert config_of("--total-timesteps", text).total_timesteps == number
 
 
-def test_none_switches_off_even_what_a_file_sets(tmp_path):
+def test_none_and_no_switch_off_even_what_a_file_sets(tmp_path):
     file = tmp_path / "my.toml"
     file.write_text("target_kl = 0.5")
     assert config_of("--config", str(file)).target_kl == 0.5
     assert config_of("--config", str(file), "--target-kl", "none").target_kl is None
-
-
-def test_switches_have_an_off(tmp_path):
     assert config_of().normalize_advantage
     assert not config_of("--no-normalize-advantage").normalize_advantage

@@ -30,30 +30,19 @@ def test_a_run_says_what_it_will_do_and_where_the_result_is(trained):
 def test_a_run_folder_holds_everything(trained):
     folder, _ = trained
     assert {path.name for path in folder.iterdir()} == {
-        "config.json",
-        "run.json",
-        "metrics.jsonl",
-        "log.txt",
-        "checkpoints",
-        "learning_curve.png",
-        "replay.html",
-        "replays",
-        "summary.json",
-        "versions.json",
+        *("config.json", "run.json", "metrics.jsonl", "log.txt", "checkpoints"),
+        *("learning_curve.png", "replay.html", "replays", "summary.json", "versions.json"),
     }
     assert json.loads((folder / "config.json").read_text())["num_envs"] == 16
     assert "compiled in" in (folder / "log.txt").read_text()
     assert (folder / "learning_curve.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_metrics_tell_what_the_display_shows(trained):
+def test_metrics_tell_what_the_display_shows_and_the_summary_compares(trained):
     rows = read_json_lines(trained[0] / "metrics.jsonl")
     assert [row["env_steps"] for row in rows] == [512, 1024, 1536, 2048]
     wanted = "return stage length entropy approx_kl policy_loss value_loss steps_per_second"
     assert set(wanted.split()) <= rows[-1].keys()
-
-
-def test_the_summary_compares_with_random_and_runner(trained):
     summary = json.loads((trained[0] / "summary.json").read_text())
     assert list(summary) == ["trained", "random", "runner"]
     assert {found["episodes"] for found in summary.values()} == {4}

@@ -39,12 +39,9 @@ def test_an_unknown_agent_is_a_line_before_anything_starts():
     assert_refused(invoke("ui", "nobody", "--no-browser"), "nobody")
 
 
-def test_without_the_extra_it_names_the_extra(monkeypatch):
+def test_without_the_extra_it_names_the_extra_and_an_unknown_flag_has_advice(monkeypatch):
     monkeypatch.setattr(_serve, "find_spec", lambda name: None)
     assert_refused(invoke("ui"), "pip install 'hackmatrix-rl[ui]'")
-
-
-def test_an_unknown_flag_has_advice():
     assert_refused(invoke("ui", "--no-browsr"), "--no-browser")
 
 

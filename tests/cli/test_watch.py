@@ -20,12 +20,16 @@ def game(tmp_path_factory):
     return files, result.stdout
 
 
-def test_watch_writes_the_game_in_each_form(game):
+def test_watch_writes_the_game_in_each_form_and_replay_shows_the_same(game):
     files, said = game
     assert said.startswith("runner: 40 moves, stage 3, score 0, return 0.47, died\n")
     for file in files.values():
         assert str(file) in said
     assert files["html"].read_text().startswith("<!doctype html>")
+    result = invoke("replay", game[0]["json"])
+    assert result.exit_code == 0, result.output
+    assert "Played again, the same end as in the file: runner: 40 moves" in result.stdout
+    assert result.stdout.count("reward") == 40
 
 
 def test_the_replay_is_the_game_of_the_evaluation(game):
@@ -34,13 +38,6 @@ def test_the_replay_is_the_game_of_the_evaluation(game):
     replay = Replay.load(game[0]["json"])
     assert found["return"]["mean"] == pytest.approx(replay.total_reward, abs=1e-3)
     assert found["length"]["mean"] == len(replay.actions)
-
-
-def test_replay_shows_the_game_and_says_that_it_is_the_same(game):
-    result = invoke("replay", game[0]["json"])
-    assert result.exit_code == 0, result.output
-    assert "Played again, the same end as in the file: runner: 40 moves" in result.stdout
-    assert result.stdout.count("reward") == 40
 
 
 def test_replay_stops_at_a_move(game, tmp_path):
@@ -117,15 +114,12 @@ def test_a_film_without_ffmpeg_is_refused_before_the_game(tmp_path, monkeypatch)
     assert_refused(invoke("watch", "runner", "--mp4", tmp_path / "game.mp4"), "ffmpeg", "--gif")
 
 
-def test_a_move_beyond_the_replay_is_refused(game):
+def test_a_move_beyond_the_replay_and_a_new_game_beside_it_are_refused(game):
     for command in (("replay", game[0]["json"]), ("watch", "random", "--from", game[0]["json"])):
         assert_refused(invoke(*command, "--move", 99), "--move 99: the replay has 40 moves")
-
-
-@pytest.mark.parametrize("flag", ["--seed", "--game"])
-def test_a_new_game_and_a_replay_are_refused_together(game, flag):
-    result = invoke("watch", "random", "--from", game[0]["json"], flag, 1)
-    assert_refused(result, f"{flag} 1: a replay has its own seed. Leave out {flag} or --from.")
+    for flag in ("--seed", "--game"):
+        result = invoke(*command, flag, 1)
+        assert_refused(result, f"{flag} 1: a replay has its own seed. Leave out {flag} or --from.")
 
 
 def test_a_game_of_an_evaluation_is_chosen_by_number(tmp_path):

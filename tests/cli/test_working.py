@@ -30,15 +30,12 @@ def test_a_terminal_shows_what_is_done_and_how_far_it_is(monkeypatch):
     assert "25%" in text
 
 
-def test_a_line_on_a_terminal_stays(monkeypatch):
+def test_a_line_on_a_terminal_stays_and_quick_work_says_nothing_elsewhere(monkeypatch):
     standard_error(monkeypatch, Terminal())
     lines = []
     with Working("loading") as work:
         work.say("compiling a", lines.append)
     assert lines == ["compiling a"]
-
-
-def test_quick_work_says_nothing_elsewhere(monkeypatch):
     plain = standard_error(monkeypatch, io.StringIO())
     with Working("loading") as work:
         work.progress(1, 2)

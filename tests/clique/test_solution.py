@@ -63,12 +63,8 @@ def test_who_wins_an_empty_board(vertices, size, full_board, value):
     assert int(solve(config).value(new_game(config))) == value
 
 
-def test_the_first_player_wins_six_vertices_and_triangles(six):
+def test_of_six_vertices_the_first_player_wins_and_no_board_is_drawn(six):
     assert int(six.value(new_game(six.config))) == 1
-
-
-def test_no_board_of_six_vertices_is_drawn(six):
-    """R(3, 3) = 6: a full board has a triangle of one colour, so the variants are one game."""
     codes = reachable(six.config, 2000)
     other = solve(CliqueConfig(6, 3, "second-wins"))
     values = np.asarray(six.values)[codes]

@@ -26,16 +26,11 @@ from hackmatrix_rl.runs import _compose as compose_module
 from hackmatrix_rl.training.sharding import divisors
 
 
-def test_a_config_is_hashable_and_array_free():
+def test_a_config_is_hashable_and_takes_whole_numbers_where_a_number_is_wanted():
     assert hash(PPOConfig()) == hash(PPOConfig())
-
-
-def test_every_field_is_explained_in_one_line():
-    for each in options_of(PPOConfig):
-        explanation = each.metadata["help"]
-        assert explanation.endswith("."), each.name
-        assert "\n" not in explanation
-        assert len(explanation) < 110
+    assert isinstance(PPOConfig(gamma=1).gamma, float)
+    config = PPOConfig(num_envs=10, num_steps=10, num_minibatches=2, total_timesteps=250)
+    assert config.num_updates == 3, "they reach the total"
 
 
 @pytest.mark.parametrize(
@@ -274,16 +269,6 @@ def test_a_minibatch_size_goes_before_what_a_preset_says_of_minibatches():
         make_config("debug", {"minibatch_size": 64, "num_minibatches": 4})
 
 
-def test_whole_numbers_serve_where_a_number_is_wanted():
-    assert PPOConfig(gamma=1).gamma == 1.0
-    assert isinstance(PPOConfig(gamma=1).gamma, float)
-
-
-def test_updates_reach_the_total():
-    config = PPOConfig(num_envs=10, num_steps=10, num_minibatches=2, total_timesteps=250)
-    assert config.num_updates == 3
-
-
 @pytest.mark.parametrize(
     ("preset", "algorithm", "why"),
     [
@@ -430,19 +415,11 @@ def test_what_is_no_file_of_settings_is_named(tmp_path):
         assert str(error.value).startswith("--config ")
 
 
-def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(ConfigError, match=r"--config .*nothing\.toml: No such file"):
-        read_settings(tmp_path / "nothing.toml")
-
-
-def test_a_config_survives_being_written_down():
+def test_a_config_survives_being_written_down_and_every_setting_a_file(tmp_path):
     config = make_config("debug", {"target_kl": 0.02})
     assert config_from_dict(config.as_dict()) == config
     with pytest.raises(ConfigError, match="unknown setting 'colour'"):
         config_from_dict({"colour": 1})
-
-
-def test_every_setting_survives_a_file(tmp_path):
     config = make_config("debug", {})
     values = {name: "none" if value is None else value for name, value in config.as_dict().items()}
     lines = [f"{name} = {json.dumps(value)}" for name, value in values.items()]

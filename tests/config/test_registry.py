@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import hackmatrix_rl
-from hackmatrix_rl.config import algorithms, algorithms_of
+from hackmatrix_rl.config import algorithms, algorithms_of, options_of
 
 PACKAGE = Path(hackmatrix_rl.__file__).parent
 
@@ -32,3 +32,12 @@ def test_each_config_tells_all_that_commands_and_runs_ask():
         assert len(kind.panels) == 4
         assert kind.memory
         assert "debug" in kind.presets
+
+
+@pytest.mark.parametrize("kind", algorithms().values())
+def test_every_field_is_explained_in_one_line(kind):
+    for each in options_of(kind):
+        explanation = each.metadata["help"]
+        assert explanation.endswith("."), each.name
+        assert "\n" not in explanation
+        assert len(explanation) < 110, each.name

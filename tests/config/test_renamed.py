@@ -31,13 +31,10 @@ FOR_OLD = {
 }
 
 
-def test_old_names_lead_to_fields_and_are_none():
+def test_old_and_foreign_names_lead_to_fields_and_are_none():
     assert set(RENAMED.values()) <= FIELDS
     assert not set(RENAMED) & FIELDS
     assert FOR_OLD.keys() == RENAMED.keys()
-
-
-def test_foreign_names_lead_to_fields_and_are_none():
     for name, template in FOREIGN.items():
         assert name == name.lower()
         assert name not in FIELDS | set(RENAMED), name
@@ -65,21 +62,13 @@ def test_a_file_is_read_under_old_names_with_a_line_that_names_the_new(name, tmp
     ]
 
 
-def test_new_names_are_nothing_to_speak_of(tmp_path):
-    file = tmp_path / "new.toml"
+def test_new_names_are_nothing_to_speak_of_and_an_old_one_is_at_least_a_warning(tmp_path):
+    file, told = tmp_path / "some.toml", []
     file.write_text("gamma = 0.9")
-    told = []
     assert read_settings(file, report=told.append) == {"gamma": 0.9}
     assert told == []
-
-
-def test_an_old_name_may_be_none_where_the_field_may(tmp_path):
-    file = tmp_path / "old.toml"
     file.write_text('kl_limit = "none"')
-    assert read_settings(file, report=lambda _: None) == {"target_kl": None}
-
-
-def test_without_anyone_to_tell_it_is_a_warning(tmp_path):
+    assert read_settings(file, report=told.append) == {"target_kl": None}
     (tmp_path / "old.toml").write_text("discount = 0.9")
     with pytest.warns(UserWarning, match="discount is now gamma"):
         read_settings(tmp_path / "old.toml")

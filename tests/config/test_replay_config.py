@@ -2,7 +2,6 @@
 
 import pytest
 
-from hackmatrix_rl.algorithms.ppo import PPOConfig
 from hackmatrix_rl.config import default_algorithm, make_config
 from hackmatrix_rl.errors import ConfigError
 
@@ -27,12 +26,9 @@ def test_every_preset_for_a_device_trains_by_it(preset):
     assert config.network == "gru"
 
 
-def test_an_own_network_has_its_own_width():
+def test_an_own_network_has_its_own_width_and_a_run_lasts_some_updates():
     assert make_config("cpu", {"algorithm": "r2d2", "network": "lstm"}).width is None
     assert make_config("cpu", {"algorithm": "r2d2"}).width == 64
-
-
-def test_a_run_lasts_some_updates():
     config = make_config("debug", {"algorithm": "r2d2"}).lasting(7)
     assert config.num_updates == 7
     assert config.goal == 7 * config.num_envs * config.train_freq
@@ -62,9 +58,3 @@ def test_what_cannot_work_is_refused_by_name(wrong):
     with pytest.raises(ConfigError) as refused:
         make_config(preset, settings)
     assert said in str(refused.value)
-
-
-def test_the_defaults_are_those_of_ppo():
-    config = PPOConfig()
-    assert config.algorithm == "ppo"
-    assert config.steps_of_each == config.num_steps

@@ -17,14 +17,11 @@ def step(state, actions, environment=None):
     return (environment or CartPole()).step(state, jnp.asarray(actions, jnp.int32), keys)
 
 
-def test_the_first_push_is_that_of_gym():
+def test_the_first_push_is_that_of_gym_and_gravity_pulls_a_leaning_pole_over():
     _, timestep = step(at([0, 0, 0, 0], [0, 0, 0, 0]), [1, 0])
     expected = np.array([0.0, 0.19512195, 0.0, -0.29268293])
     np.testing.assert_allclose(timestep.observation[0], expected, atol=1e-6)
     np.testing.assert_allclose(timestep.observation[1], -expected, atol=1e-6)
-
-
-def test_gravity_pulls_a_leaning_pole_over():
     _, timestep = step(at([0, 0, 0.1, 0]), [0])
     _, other = step(at([0, 0, 0.1, 0]), [1])
     drift = (timestep.observation[0, 3] + other.observation[0, 3]) / 2
@@ -44,14 +41,11 @@ def test_a_fall_terminates_and_the_next_episode_is_shown(fallen):
     assert timestep.episode.length[0] == 10
 
 
-def test_the_limit_truncates_and_does_not_terminate():
+def test_the_limit_truncates_and_episodes_start_near_upright_and_differ():
     _, timestep = step(at([0, 0, 0, 0], [0, 0, 0, 0], length=499), [1, 0])
     assert timestep.truncated.all()
     assert not timestep.terminated.any()
     assert (timestep.episode.total_reward == 500).all()
-
-
-def test_episodes_start_near_upright_and_differ():
     _, timestep = CartPole().reset(env_keys(jax.random.key(0), 50))
     assert jnp.abs(timestep.observation).max() <= 0.05
     assert len(np.unique(timestep.observation[:, 0])) == 50

@@ -70,16 +70,13 @@ def test_an_episode_ends_with_its_last_position_and_another_one_begins():
     assert not last.terminated[0] or length == 4
 
 
-def test_a_limit_cuts_but_does_not_terminate():
+def test_a_limit_and_a_cut_of_the_game_itself_do_not_terminate():
     *_, end = played(hm.Batched(Countdown(), max_steps=2), [0, 0])
     assert (bool(end.terminated[0]), bool(end.truncated[0])) == (False, True)
     # At the limit, what the rules end is terminated.
     *_, end = played(hm.Batched(Countdown(first=1), max_steps=2), [1, 1])
     assert bool(end.terminated[0]) or int(end.last_observation[0, 0]) == 0
     assert not bool(end.truncated[0] & end.terminated[0])
-
-
-def test_a_cut_of_the_game_itself_is_kept_apart():
     *_, end = played(hm.Batched(Countdown()), [2])
     assert (bool(end.terminated[0]), bool(end.truncated[0])) == (False, True)
 
@@ -112,21 +109,6 @@ def test_what_is_no_game_is_refused():
 def test_a_limit_that_counts_no_steps_is_refused(environment, limit):
     with pytest.raises((TypeError, ValueError), match=r"max_steps (is|must be)"):
         environment(max_steps=limit)
-
-
-def test_the_trainer_takes_it():
-    environment = hm.Batched(Countdown(), max_steps=20)
-    policy = hm.MLPActorCritic(environment.spec, width=16, depth=1, key=jax.random.key(0))
-    trainer = hm.Trainer(
-        hm.PPO(environment, policy, num_envs=8, num_steps=8, learning_rate=1e-2),
-        updates_per_dispatch=5,
-    )
-    returns = [
-        metrics.episode["return"]
-        for metrics in trainer.train(4000, key=jax.random.key(1))
-        if metrics.episodes
-    ]
-    assert max(returns) > 25  # of 30 or 40; drawn at random, cuts leave less
 
 
 def test_hackmatrix_alone_is_the_game_of_the_batch():

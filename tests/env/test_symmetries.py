@@ -55,13 +55,10 @@ def test_a_step_and_its_direction_turn_alike():
     np.testing.assert_array_equal(TURNED_ACTION[:, SIPHON], SIPHON)
 
 
-def test_the_first_quarter_is_counter_clockwise_and_the_fifth_is_a_mirror():
+def test_the_first_is_a_quarter_turn_the_fifth_a_mirror_and_row_and_col_cost_the_same():
     assert Action(TURNED_ACTION[1, Action.RIGHT]) is Action.UP
     assert Action(TURNED_ACTION[4, Action.RIGHT]) is Action.LEFT
     assert Action(TURNED_ACTION[4, Action.UP]) is Action.UP
-
-
-def test_row_and_col_are_the_same_program_but_for_the_direction():
     row, col = SPECS[Program.ROW], SPECS[Program.COL]
     for name in ("credits", "energy", "spawn_cost"):
         assert getattr(row, name) == getattr(col, name)
@@ -194,12 +191,8 @@ def test_an_observation_with_more_than_the_board_is_turned_in_its_board(games):
     seen = jax.tree.map(lambda leaf: leaf[0], look(games)[0])
     turned = turn(More(seen, jnp.int32(5)), jnp.int32(3)).observation
     assert int(turned.clock) == 5
-    for a, b in zip(
-        jax.tree.leaves(turned.board),
-        jax.tree.leaves(turn(seen, jnp.int32(3)).observation),
-        strict=True,
-    ):
-        np.testing.assert_array_equal(a, b)
+    alone = turn(seen, jnp.int32(3)).observation
+    jax.tree.map(np.testing.assert_array_equal, turned.board, alone)
 
 
 def test_what_has_no_board_cannot_be_turned():

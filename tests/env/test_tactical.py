@@ -62,14 +62,11 @@ def at(plane, *cells):
 WALL = {(1, col): data(5) for col in range(5)}
 
 
-def test_distances_lead_around_blocks():
+def test_distances_lead_around_blocks_and_a_line_of_fire_ends_at_the_first_thing():
     found = planes(player=(0, 0), exit=(5, 5), cells=WALL)
     assert at(found["distance"], (0, 0), (0, 5), (1, 5), (2, 5), (2, 0)) == [0, 5, 6, 7, 12]
     assert at(found["exit_distance"], (5, 5), (2, 0), (0, 0)) == [0, 8, 10]
     assert at(found["distance"], (1, 0)) == [20]  # nobody walks onto a block
-
-
-def test_a_line_of_fire_ends_at_the_first_thing_in_it():
     found = planes(player=(2, 2), enemies=[daemon(2, 4)], cells={(4, 2): data(1)})
     line = {tuple(map(int, cell)) for cell in np.argwhere(found["line_of_fire"])}
     assert line == {(2, 0), (2, 1), (2, 3), (2, 4), (1, 2), (0, 2), (3, 2), (4, 2)}
@@ -81,9 +78,6 @@ def test_contact_counts_turns_by_speed_and_only_glitches_go_through_blocks():
     turns = 1 / found["contact"][[0, 0, 2, 3], [4, 3, 0, 0]]
     np.testing.assert_allclose(turns, [2, 3, 2, 14], rtol=1e-5)
     assert np.count_nonzero(found["contact"]) == 4
-
-
-def test_an_enemy_beside_the_player_attacks_in_the_next_turn():
     found = planes(player=(0, 0), enemies=[virus(0, 1), daemon(1, 0)])
     assert at(found["contact"], (0, 1), (1, 0)) == [1, 1]
 
@@ -259,10 +253,7 @@ def test_the_environment_shows_it_and_remembers_until_the_episode_ends():
         moves = jnp.argmax(timestep.mask, axis=1).astype(jnp.int32)
         state, timestep = step(state, moves, jax.vmap(jax.random.fold_in, (0, None))(keys, number))
         again = observe(state.games)
-        for one, other in zip(
-            jax.tree.leaves(again), jax.tree.leaves(timestep.observation), strict=True
-        ):
-            np.testing.assert_array_equal(one, other)
+        jax.tree.map(np.testing.assert_array_equal, again, timestep.observation)
         counts.append(np.asarray(timestep.observation.memory[:, Memory.SNAPSHOTS]))
         last = np.asarray(timestep.last_observation.memory[:, Memory.SNAPSHOTS])
     assert (counts[0] == 1).all()

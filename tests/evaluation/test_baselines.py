@@ -138,6 +138,7 @@ def assert_as_the_original(games, *, seed):
     assert not lines, lines
 
 
+@pytest.mark.nightly
 def test_whole_games_go_as_in_the_original():
     assert_as_the_original(512, seed=0)
 

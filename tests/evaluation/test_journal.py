@@ -72,7 +72,7 @@ def made_up(*games, **columns):
     )
 
 
-def test_stages_are_counted_by_game():
+def test_stages_are_counted_by_game_and_causes_of_death_by_attackers_and_siphon():
     journal = made_up(
         3, 2,
         stage=[1, 1, 2, 1, 1], hp=[3, 2, 3, 3, 1],
@@ -85,9 +85,6 @@ def test_stages_are_counted_by_game():
     assert (second.reached, second.completed.mean, second.deaths, second.hp) == (1, 0.0, 1, 3.0)
     assert found.total_reward.mean == 7.5
     assert found.won.mean == 0
-
-
-def test_causes_of_death_name_the_attackers_and_the_siphon():
     attackers = np.zeros((4, 4), int)
     attackers[1] = [2, 1, 0, 0]
     attackers[3] = [0, 0, 0, 1]

@@ -55,11 +55,22 @@ SMALL = {
 }
 
 
+NIGHTLY = ("one_ply_search.py", "own_loss.py", "own_reward.py", "sweep_seeds.py")
+"""Scripts that compile the game for long, and differ from others in a few lines."""
+
+
+def by_name(names, nightly):
+    """The names as parameters of a test, some of them for the nightly session."""
+    return [
+        pytest.param(name, marks=[pytest.mark.nightly] if name in nightly else []) for name in names
+    ]
+
+
 def test_every_script_is_run():
     assert {path.name for path in EXAMPLES.glob("*.py")} == set(SCRIPTS)
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
+@pytest.mark.parametrize("name", by_name(SCRIPTS, NIGHTLY))
 def test_a_script_runs(name, run_alone):
     arguments, printed = SCRIPTS[name]
     output = run_alone(name, (EXAMPLES / name).read_text(encoding="utf-8"), *arguments)
@@ -102,7 +113,7 @@ def test_every_notebook_is_run_and_listed():
     assert set(re.findall(r"\((\w+\.ipynb)\)", listed)) == names
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", by_name(SMALL, {*SMALL} - {"first_look.ipynb"}))
 def test_a_notebook_runs(name, wheel_environment, tmp_path, monkeypatch):
     notebook = read(name)
     stored = outputs_of(notebook)

@@ -39,13 +39,7 @@ def accept(*_: Any, **__: Any) -> NoReturn:
 
 
 def run_here(arguments: list[str], replaced: dict[str, Any] | None = None) -> tuple[int, str, str]:
-    """Exit status, standard output and standard error of a command.
-
-    Args:
-        arguments: of `hackmatrix-rl`.
-        replaced: names within `hackmatrix_rl`, and what stands in their place; by default
-            the long work is done at once.
-    """
+    """Exit status, output and errors; some names are replaced, by default the long work."""
     replaced = dict.fromkeys(LONG_WORK, accept) if replaced is None else replaced
     os.chdir(room())
     with ExitStack() as stack:
@@ -69,13 +63,7 @@ def run_apart(arguments: list[str]) -> tuple[int, str, str]:
 
 
 def assert_answered(arguments: list[str], answer: tuple[int, str, str], *named: str) -> None:
-    """Status 0, or 2 and one line that says one of some names; nothing is left behind.
-
-    Args:
-        arguments: of `hackmatrix-rl`.
-        answer: exit status, standard output and standard error.
-        named: what the line may name.
-    """
+    """Status 0, or 2 and one line that says one of some names; nothing is left behind."""
     status, out, err = answer
     # Beside it, half-written and damaged checkpoints are told of.
     lines = err.splitlines(keepends=True)

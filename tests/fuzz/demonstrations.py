@@ -59,13 +59,7 @@ def written() -> Path:
 
 @dataclass(frozen=True)
 class Forgery:
-    """What is changed.
-
-    Attributes:
-        header: fields of `header.json`.
-        damage: a name in `WAYS` and a seed, for the file of the arrays.
-        members: of the archive: their names, the text that says what the array is, the numbers.
-    """
+    """Changes of `header.json`, a damage and its seed, and members of the archive by name."""
 
     header: dict[str, Any]
     damage: tuple[str, int] | None

@@ -65,13 +65,7 @@ def assert_same(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -
 
 @dataclass(frozen=True)
 class Damage:
-    """One thing done to one file or folder.
-
-    Attributes:
-        which: the file, by its number among those that may be damaged.
-        how: a name in `WAYS`.
-        seed: of what is random in it.
-    """
+    """One thing done (a name in `WAYS`, and a seed) to one of the files that may be damaged."""
 
     which: int
     how: str
@@ -145,13 +139,7 @@ damages = st.builds(
 
 
 def damaged_copy(place: Path, damages: list[Damage], *, within: str) -> Path:
-    """A copy of the run's folder at a place, damaged.
-
-    Args:
-        place: of the copy; what was there is removed.
-        damages: done one after another.
-        within: pattern of the files that may be damaged.
-    """
+    """A copy of the run's folder, damaged in the files of a pattern; what was there is removed."""
     shutil.rmtree(place, ignore_errors=True)
     shutil.copytree(run(), place)
     for each in damages:

@@ -39,13 +39,7 @@ OTHER_THINGS = (
 
 @dataclass(frozen=True)
 class Mutation:
-    """One change of one array.
-
-    Attributes:
-        name: of the array.
-        what: is done to it, for messages.
-        change: the array after, given the array before; `None` takes it away.
-    """
+    """A change of the array `name`, in words and as a function; `None` takes the array away."""
 
     name: str
     what: str

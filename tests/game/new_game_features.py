@@ -15,12 +15,7 @@ for _cell in range(36):
 
 
 def features(position: Arrays, carried: np.ndarray | None = None) -> Labels:
-    """Labels by question: one a set-up, or (points, contents, resources) one a block or cell.
-
-    Args:
-        position: right after the set-up.
-        carried: how many transmissions each brought from the stage before; `None`: none.
-    """
+    """Labels by question: one a set-up, or (points, contents, resources) one a block or cell."""
     position = canonical(position)
     player, cells = position["player"], position["cells"]
     content, value = cells[..., 0], cells[..., 1]

@@ -26,13 +26,7 @@ def fingerprint(*parts: np.ndarray) -> np.ndarray:
 
 
 def questions(before: Arrays, after: Arrays, outcome: Arrays) -> Labels:
-    """The answers of `n` outcomes, by question.
-
-    Args:
-        before: the position that each outcome started from.
-        after: the position that it led to.
-        outcome: flags and terms.
-    """
+    """The answers of `n` outcomes (flags and terms) and the positions around them, by question."""
     before, after = canonical(before), canonical(after)
     kept = _kept_transmissions(before, after)
     spawned = after["num_transmissions"] - kept
@@ -73,16 +67,7 @@ def compare_outcomes(
     sampled: Labels,
     sampled_of: np.ndarray,
 ) -> list[Table]:
-    """One table for each question of each position.
-
-    Args:
-        where: names of the positions.
-        recorded: the reference's distinct outcomes.
-        recorded_of: the position that each belongs to.
-        recorded_count: how often it was seen.
-        sampled: the outcomes under test, one a draw.
-        sampled_of: the position that each belongs to.
-    """
+    """One table for each question of each position; `_of` is the position, `_count` how often."""
     tables = []
     for position, name in enumerate(where):
         reference, sample = recorded_of == position, sampled_of == position

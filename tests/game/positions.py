@@ -60,14 +60,7 @@ def position(
 ) -> Arrays:
     """One position in the layout of the recordings, with a batch axis.
 
-    Args:
-        player: row and column.
-        exit: likewise; its cell's content is set.
-        enemies: in order of arrival.
-        transmissions: likewise.
-        cells: what a cell holds, by row and column.
-        programs: that are owned.
-        **numbers: any column of `player` or `game` that is not as in a new game.
+    Cells are (row, column); `numbers` are columns of `player` or `game` unlike those at the start.
     """
     here = {"row": player[0], "col": player[1], "hp": 3, "attack_damage": 1}
     game = {

@@ -16,13 +16,7 @@ CONFIG = GameConfig(max_enemies=40, max_transmissions=40, history=8)
 Arrays = dict[str, np.ndarray]
 
 POSITION = (
-    "player",
-    "game",
-    "owned",
-    "enemies",
-    "num_enemies",
-    "transmissions",
-    "num_transmissions",
+    *("player", "game", "owned", "enemies", "num_enemies", "transmissions", "num_transmissions"),
     "cells",
 )
 

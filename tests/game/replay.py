@@ -22,12 +22,7 @@ BATCH = 2048
 
 @dataclass(frozen=True)
 class Played:
-    """What a batch of actions led to.
-
-    Attributes:
-        position: the positions after.
-        outcome: `legal`, `died`, `won`, `completed` and the 15 `terms`.
-    """
+    """What a batch of actions led to: positions, flags and the 15 `terms`."""
 
     position: Arrays
     outcome: Arrays
@@ -85,13 +80,7 @@ class Replay:
         return np.concatenate(parts)[: len(positions["player"])]
 
     def play(self, positions: Arrays, actions: np.ndarray, seed: int) -> Played:
-        """One action in any number of positions.
-
-        Args:
-            positions: with or without `top_` arrays.
-            actions: one for each.
-            seed: of the keys; each batch draws its own from it.
-        """
+        """One action in any number of positions, with or without `top_` arrays."""
         positions_after, outcomes = [], []
         for number, part in enumerate(_parts(positions)):
             padded = actions[np.minimum(part[0] + np.arange(BATCH), len(actions) - 1)]

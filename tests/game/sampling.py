@@ -27,11 +27,7 @@ def position_names() -> list[str]:
 def draw_answers(
     replay: Replay, positions: np.ndarray, draws: int, seed: int
 ) -> tuple[Labels, np.ndarray]:
-    """Plays each of the positions `draws` times.
-
-    Returns:
-        The answers, one a draw, and the position that each draw started from.
-    """
+    """Answers of `draws` outcomes of each position, and the position that each started from."""
     recording = load("chance")
     start = np.repeat(positions, draws)
     parts = []

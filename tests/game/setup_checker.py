@@ -54,13 +54,7 @@ def line_of_fire(player: Cell, stops: set[Cell]) -> set[Cell]:
 
 
 def problems(position: Arrays, standing: set[Cell], waiting: int) -> list[str]:
-    """What in a freshly set up stage breaks the rules.
-
-    Args:
-        position: one position, right after its set-up.
-        standing: cells of enemies and transmissions that were there before.
-        waiting: how many of the transmissions were there before.
-    """
+    """What breaks the rules right after a set-up, given what was there before."""
     return list(_problems(position, standing, waiting))
 
 
@@ -146,13 +140,7 @@ def _transmission_problems(
 
 
 def setup_problems(positions: Arrays, carried: np.ndarray | None = None) -> list[str]:
-    """`problems` of many set-ups, each line with its record.
-
-    Args:
-        positions: right after the set-up.
-        carried: how many transmissions each brought from the stage before (they come first;
-            all its enemies are from there too); `None` for new games.
-    """
+    """`problems` of many set-ups, each with some transmissions of the stage before."""
     lines = []
     for record in range(len(positions["player"])):
         position = {key: value[record] for key, value in positions.items()}

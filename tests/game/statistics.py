@@ -28,14 +28,10 @@ RARE = 5.0
 
 @dataclass(frozen=True)
 class Table:
-    """One question: how the answers of two samples compare.
+    """One question at one position: Pearson's statistic of two samples' answers.
 
-    Attributes:
-        family: the question, the same for all positions.
-        where: the position.
-        chi_square: Pearson's statistic of the 2 x answers table, scaled to have mean
-            `freedom` exactly, given the table's margins.
-        freedom: answers (after pooling) - 1.
+    It is scaled to have the mean `freedom` exactly, given the table's margins. `freedom` is the
+    number of answers, after pooling, less one.
     """
 
     family: str
@@ -49,17 +45,7 @@ class Table:
 
 
 def compare(family: str, where: str, expected: np.ndarray, got: np.ndarray) -> Table | None:
-    """The table of two samples' counts of the same answers.
-
-    Args:
-        family: the question.
-        where: what it is asked of.
-        expected: counts in the reference.
-        got: counts in the sample under test.
-
-    Returns:
-        `None` if there is only one answer, once rare ones are pooled: nothing to compare.
-    """
+    """The table of two samples' counts, or `None` where only one answer is left after pooling."""
     counts = np.stack([expected, got]).astype(np.float64)
     sizes = counts.sum(axis=1, keepdims=True)
     if sizes.min() == 0:
@@ -104,11 +90,7 @@ def _pool(counts: np.ndarray, rare: float) -> np.ndarray:
 
 
 def deviations(tables: list[Table], significance: float = SIGNIFICANCE) -> list[str]:
-    """What is so unlikely, if both samples have one distribution, that they do not.
-
-    Returns:
-        One line for each table and each family that is rejected, the worst first.
-    """
+    """A line for each rejected table and family, the worst first: too unlikely to be chance."""
     families: dict[str, list[Table]] = defaultdict(list)
     for table in tables:
         families[table.family].append(table)

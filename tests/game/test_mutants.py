@@ -23,6 +23,8 @@ from hackmatrix_rl.game import NUM_CELLS, CellSet, EnemyType, from_arrays, to_ar
 from hackmatrix_rl.game import _enemy_turn as turns
 from hackmatrix_rl.game import _slots as spawning
 
+pytestmark = pytest.mark.nightly
+
 DRAWS = 110
 WAIT = 10
 STEP_ACTIVE, SNAPSHOTS = 6, 11

@@ -79,14 +79,11 @@ def found(tmp_path_factory):
     return said
 
 
-def test_actions_and_masks_follow(found):
+def test_actions_and_masks_follow_and_it_is_owned_and_legal(found):
     programs, actions = len(Program) + 1, hm.HackMatrix().spec.num_actions + 1
     assert (found["programs"], found["actions"], found["spec"]) == (programs, actions, actions)
     assert found["mask"] == [2, actions]
     assert found["identity"].startswith(f"{actions}-")
-
-
-def test_it_is_owned_and_legal(found):
     assert found["owned"] == [0] * len(Program) + [1]
     assert found["actions"] - 1 in found["legal"]
 

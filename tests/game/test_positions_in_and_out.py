@@ -162,21 +162,15 @@ def test_a_missing_array_is_named(name):
         from_arrays(CONFIG, arrays)
 
 
-def test_another_shape_is_refused():
+def test_other_shapes_lengths_and_fractions_are_refused():
     arrays = positions()
     arrays["cells"] = arrays["cells"][:, :35]
     with pytest.raises(ValueError, match="cells has shape"):
         from_arrays(CONFIG, arrays)
-
-
-def test_arrays_of_different_lengths_are_refused():
     arrays = positions()
     arrays["owned"] = arrays["owned"][:-1]
     with pytest.raises(ValueError, match="owned"):
         from_arrays(CONFIG, arrays)
-
-
-def test_fractions_are_refused():
     arrays = positions()
     arrays["player"] = arrays["player"].astype(np.float32)
     with pytest.raises(ValueError, match="player has dtype"):
@@ -211,12 +205,9 @@ def test_snapshots_of_another_number_of_games_are_refused():
         from_arrays(CONFIG, rows(undo.before, np.arange(9)) | rows(undo.top, np.arange(7)))
 
 
-def test_no_games_at_all_come_out_as_none():
+def test_no_games_come_out_as_none_and_a_history_without_room_is_cut():
     none = to_arrays(from_arrays(CONFIG, rows(positions(), np.arange(0))))
     assert none["player"].shape == (0, 8)
-
-
-def test_a_history_longer_than_there_is_room_for_is_cut():
     arrays = positions()
     arrays["game"][:, 11] = 149
     states = from_arrays(CONFIG, arrays)

@@ -53,22 +53,13 @@ def test_a_small_difference_everywhere_is_found():
     assert "300 positions together" in lines[0]
 
 
-def test_an_answer_that_the_reference_never_gives_is_found():
+def test_tables_of_new_answers_one_answer_no_answers_and_weighted_labels():
     table = compare("answer", "here", np.array([300, 300, 0]), np.array([60, 60, 30]))
     assert deviations([table])
-
-
-def test_one_answer_is_nothing_to_compare():
     assert compare("answer", "here", np.array([600]), np.array([150])) is None
     assert compare("answer", "here", np.array([598, 2]), np.array([150, 0])) is None
-
-
-def test_an_empty_sample_is_refused():
     with pytest.raises(ValueError, match="empty sample"):
         compare("answer", "here", np.array([1, 2]), np.array([0, 0]))
-
-
-def test_labels_count_by_their_weight():
     by_labels = compare_labels(
         "answer", "here", np.array([7, 9]), np.repeat([7, 9], [40, 60]), np.array([300, 300])
     )

@@ -19,7 +19,6 @@ from hackmatrix_rl.game import (
     cell_yields,
     distances,
     from_arrays,
-    line_of_sight,
     siphon_yields,
     yields_of,
 )
@@ -84,12 +83,6 @@ def test_the_longest_path_is_shorter_than_unreached():
     )
     assert found.reshape(6, 6)[4, 5] == 5 + 2 + 5 + 2 + 5
     assert found.reshape(6, 6)[5, 0] == UNREACHED
-
-
-def test_the_line_of_fire_ends_at_the_first_thing_in_the_way():
-    stops = CellSet.of(jnp.int32(2)) | CellSet.of(jnp.int32(12))
-    fire = np.flatnonzero(line_of_sight(jnp.int32(0), stops).to_array())
-    assert fire.tolist() == [1, 2, 6, 12]
 
 
 @pytest.fixture(scope="module")

@@ -203,7 +203,7 @@ def test_the_symbol_that_is_seen_does_not_tell_whether_it_matches(config):
         assert np.mean(matches[seen == symbol]) == pytest.approx(0.5, abs=0.03)
 
 
-def test_choices_during_fixation_cost_and_those_before_the_decision_do_nothing():
+def test_choices_during_fixation_and_walls_of_the_maze_cost_and_hold():
     task = DelayedMatch(DelayedMatchConfig(2, 1, 1, 1, 3))
     state = task.start(key=jax.random.key(0))
     rewards, ends = [], []
@@ -220,9 +220,6 @@ def test_choices_during_fixation_cost_and_those_before_the_decision_do_nothing()
         key=jax.random.key(0),
     )
     assert (float(wrong.reward), bool(wrong.terminated)) == (0.0, True)
-
-
-def test_walls_of_the_maze_cost_and_hold():
     task = TMaze(TMazeConfig(1))
     state = TMazeState(jnp.int32(0), jnp.bool_(True))
     rewards = []

@@ -46,13 +46,10 @@ def test_steps_are_in_units_that_fit(most, word, last):
     assert all(len(text.get_text()) < 6 for text in axes.get_xticklabels())
 
 
-def test_random_and_runner_are_lines():
+def test_random_and_runner_are_lines_and_few_rows_are_not_smoothed():
     axes, _ = panel(rows(30))
     assert labels(axes) == {"training", "smoothed", "random", "runner"}
     assert axes.lines[-1].get_ydata() == [1.7, 1.7]
-
-
-def test_few_rows_are_not_smoothed():
     axes, _ = panel(rows(5), {})
     assert labels(axes) == {"training"}
     assert axes.get_legend() is None
@@ -77,12 +74,9 @@ def test_what_cannot_be_drawn_is_left_out(odd):
     assert len(axes.lines[0].get_xdata()) == 2
 
 
-def test_nothing_to_draw_is_told():
+def test_nothing_to_draw_is_told_and_the_smoothed_line_is_the_mean_around_each_point():
     assert not panel([])[1]
     assert not panel([{"env_steps": 5.0}])[1]
-
-
-def test_the_smoothed_line_is_the_mean_around_each_point():
     np.testing.assert_allclose(smoothed(np.full(100, 3.0)), 3.0)
     values = np.arange(40.0)
     np.testing.assert_allclose(smoothed(values)[1:-1], values[1:-1])

@@ -18,7 +18,7 @@ from hackmatrix_rl.config import make_config
 from hackmatrix_rl.runs._verify_resume import first_difference, toml_of
 from hackmatrix_rl.runs.sinks import read_json_lines
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.nightly]
 
 TIMEOUT = 240
 GAME = {"max_enemies": 4, "max_transmissions": 4, "history": 1, "max_steps": 50}

@@ -201,26 +201,6 @@ def test_a_full_disk_is_told_and_training_goes_on(straight, cache, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["run", "far"])
-def test_a_folder_that_is_removed_ends_the_run(cache, tmp_path, name):
-    # A link can be replaced in one step, so no save comes between.
-    for each in ("run", "far"):
-        (tmp_path / f"disk of {each}").mkdir()
-        (tmp_path / each).symlink_to(tmp_path / f"disk of {each}")
-    (tmp_path / "empty").mkdir()
-    (tmp_path / "link").symlink_to(tmp_path / ("empty" if name == "run" else "nothing"))
-    run, far = tmp_path / "run", tmp_path / "far"
-    process = spawn(cache, *settings(10**6), "--run-dir", run, "--checkpoint-dir", far)
-    wait_for(far / "4" / "manifest.json", process)
-    (tmp_path / "link").replace(tmp_path / name)
-    status, output = finish(process)
-    assert status == 4, output
-    assert f"{tmp_path / name} was removed during the run; stopped at" in output
-    assert "Traceback" not in output
-    assert not list((tmp_path / "empty").iterdir()), "nothing is made again"
-
-
-@pytest.mark.slow
 def test_neither_another_run_nor_a_resume_writes_where_a_live_run_does(cache, tmp_path):
     far = tmp_path / "far"
     run = spawn(

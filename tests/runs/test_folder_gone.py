@@ -5,29 +5,13 @@ from pathlib import Path
 
 import jax
 import pytest
+from displays import Notes
 
 from hackmatrix_rl.config import make_config
 from hackmatrix_rl.runs import make_run_folder, run
-from hackmatrix_rl.runs.sinks import Sink
 from hackmatrix_rl.system import ExitCode, read_json
 
 from .cartpole_command import compose
-
-
-class Notes(Sink):
-    """Keeps what is said."""
-
-    def __init__(self):
-        self.notes = []
-
-    def write(self, row):
-        pass
-
-    def note(self, message):
-        self.notes.append(message)
-
-    def close(self):
-        pass
 
 
 @pytest.fixture

@@ -66,15 +66,12 @@ def test_nothing_finite_for_long_is_a_stop_and_before_that_nothing_is_worth_savi
     assert "last good checkpoint is kept" in found.message
 
 
-def test_a_finite_update_between_starts_the_count_anew():
+def test_a_dispatch_of_several_updates_counts_as_many_and_a_finite_one_starts_anew():
     health = Health(stop_after_nonfinite=2)
     bad, good = (metrics(1, **NOTHING_FINITE), metrics(2))
     assert not any(found.stop for found in findings(health, bad, good, bad, good, bad))
     health.look(good)
     assert health.sound
-
-
-def test_a_dispatch_of_several_updates_counts_as_many():
     health = Health(stop_after_nonfinite=8)
     health.look(metrics(100))  # where a resumed run begins
     assert not findings(health, metrics(104, **NOTHING_FINITE))[0].stop
@@ -128,25 +125,19 @@ def test_a_policy_that_jumps_is_a_warning_and_a_stop_only_if_asked_for():
     assert stops == [False, True]
 
 
-def test_dropped_spawns_name_what_to_raise():
+def test_dropped_spawns_name_what_to_raise_ever_more_rarely():
     (found,) = Health().look(metrics(1, dropped=0.25))
     assert found.kind == "dropped"
     assert "--max-enemies" in found.message
     assert "--max-transmissions" in found.message
-
-
-def test_a_warning_that_repeats_comes_ever_more_rarely():
     health = Health()
     at = [n for n in range(1, 101) if health.look(metrics(n, dropped=1.0))]
     assert at == [1, 2, 4, 8, 16, 32, 64]
 
 
-def test_thresholds_can_be_switched_off():
+def test_thresholds_can_be_switched_off_but_a_stop_by_divergence_needs_an_alarm():
     health = Health(entropy_floor=None, kl_alarm=None)
     assert not findings(health, *(metrics(n, entropy=0.0, approx_kl=9.0) for n in range(1, 50)))
-
-
-def test_a_stop_by_divergence_needs_an_alarm():
     with pytest.raises(ConfigError, match=r"--stop-after-kl 3 counts updates beyond --kl-alarm"):
         PPOConfig(kl_alarm=None, stop_after_kl=3)
 

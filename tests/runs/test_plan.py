@@ -67,14 +67,11 @@ def test_it_counts_the_memory_of_one_device(plan):
     assert "on each device: learner" in "\n".join(plan.lines())
 
 
-def test_it_tells_what_is_sent_in_an_update(plan):
+def test_it_tells_what_is_sent_in_an_update_and_nothing_was_started(plan, trainer):
     sent = sum(each.sent_bytes for each in plan.sent)
     # In each of 6 gradient steps the gradient is added up: 2 x 3/4 of its bytes on a ring of 4.
     # The cut weights are gathered 7 times, half of them from the other device.
     expected = 6 * 1.5 * 4 * WEIGHTS + 7 * 0.5 * 4 * 64 * 64
     assert sent == pytest.approx(expected, rel=0.01)
-
-
-def test_nothing_was_started(plan, trainer):
     with pytest.raises(ValueError, match="training has not started"):
         _ = trainer.state

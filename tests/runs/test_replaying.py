@@ -3,6 +3,7 @@
 import jax
 import numpy as np
 import pytest
+from displays import Notes
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.agent import RunningScale
@@ -14,7 +15,6 @@ from hackmatrix_rl.runs import ReplayWriter, make_run_folder, run
 from hackmatrix_rl.runs import _replaying as module
 from hackmatrix_rl.runs._folder import RunFolder
 from hackmatrix_rl.runs._verify_resume import first_difference
-from hackmatrix_rl.runs.sinks import Sink
 from hackmatrix_rl.view.replays import Match, Replay, game_seed
 
 from .cartpole_command import compose
@@ -145,23 +145,15 @@ def test_a_policy_plays_a_game_and_shows_what_it_is_worth(writer, folder, told):
     assert '"value":' in folder.page.read_text()
 
 
-class Shown(Sink):
+class Shown(Notes):
     """Keeps what it is shown."""
 
     def __init__(self):
-        self.pages, self.notes = [], []
-
-    def write(self, row):
-        pass
-
-    def note(self, message):
-        self.notes.append(message)
+        super().__init__()
+        self.pages = []
 
     def show(self, page):
         self.pages.append(page.read_text())
-
-    def close(self):
-        pass
 
 
 class Kept(ReplayWriter):

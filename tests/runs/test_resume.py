@@ -237,18 +237,9 @@ def without(stored, group):
 
 
 GROUPS = (
-    ".learner.policy",
-    ".learner.optimizer_state",
-    ".learner.value_scale",
-    ".actors.environment",
-    ".actors.observation",
-    ".actors.mask",
-    ".actors.carry",
-    ".actors.keys",
-    ".actors.step",
-    ".key",
-    ".update",
-    ".env_steps",
+    *(".learner.policy", ".learner.optimizer_state", ".learner.value_scale", ".actors.environment"),
+    *(".actors.observation", ".actors.mask", ".actors.carry", ".actors.keys", ".actors.step"),
+    *(".key", ".update", ".env_steps"),
 )
 
 

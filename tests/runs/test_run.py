@@ -6,6 +6,7 @@ import re
 import signal
 
 import jax
+from displays import Notes, interrupt_at
 
 from hackmatrix_rl.agent.networks import MLPActorCritic
 from hackmatrix_rl.algorithms.ppo import PPO
@@ -14,7 +15,7 @@ from hackmatrix_rl.checkpoints._manifest import write_manifest
 from hackmatrix_rl.config import make_config
 from hackmatrix_rl.env import CartPole
 from hackmatrix_rl.runs import make_run_folder, run
-from hackmatrix_rl.runs.sinks import JsonLines, Sink, read_json_lines
+from hackmatrix_rl.runs.sinks import JsonLines, read_json_lines
 from hackmatrix_rl.system import ExitCode
 from hackmatrix_rl.training import Trainer
 
@@ -34,39 +35,6 @@ def trainer_of(config):
     )
 
 
-class CtrlC(Sink):
-    """Presses Ctrl-C when the first metrics arrive."""
-
-    def __init__(self):
-        self.notes = []
-
-    def write(self, row):
-        if row["updates"] == 2:
-            signal.raise_signal(signal.SIGINT)
-
-    def note(self, message):
-        self.notes.append(message)
-
-    def close(self):
-        pass
-
-
-class Notes(Sink):
-    """Keeps what people are told."""
-
-    def __init__(self):
-        self.notes = []
-
-    def write(self, row):
-        pass
-
-    def note(self, message):
-        self.notes.append(message)
-
-    def close(self):
-        pass
-
-
 def test_a_run_says_that_it_compiles_and_how_long_that_took(tmp_path):
     config = make_config("debug", {"run_dir": str(tmp_path / "run"), "total_timesteps": 256})
     display = Notes()
@@ -80,7 +48,7 @@ def test_ctrl_c_saves_and_ends_cleanly(tmp_path):
     config = make_config("debug", {"run_dir": str(tmp_path / "run"), "eval_episodes": 0})
     trainer = trainer_of(config)
     folder = make_run_folder(config)
-    display = CtrlC()
+    display = Notes(interrupt_at(2))
     before = signal.getsignal(signal.SIGINT)
     result = run(config, trainer, folder, displays=[display])
     assert result.exit_code is ExitCode.INTERRUPTED
@@ -91,24 +59,16 @@ def test_ctrl_c_saves_and_ends_cleanly(tmp_path):
     assert "stopped at 512 steps; saved" in display.notes
 
 
-class Clock(Sink):
+class Clock(Notes):
     """Every dispatch takes 40 seconds."""
 
-    def __init__(self):
-        self.now = 0.0
-        self.notes = []
+    now = 0.0
 
     def __call__(self):
         return self.now
 
     def write(self, row):
         self.now += 40.0
-
-    def note(self, message):
-        self.notes.append(message)
-
-    def close(self):
-        pass
 
 
 def run_with(tmp_path, clock=None, **settings):

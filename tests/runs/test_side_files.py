@@ -8,6 +8,7 @@ import stat
 
 import jax
 import pytest
+from displays import Notes
 
 from hackmatrix_rl.agent.networks import MLPActorCritic
 from hackmatrix_rl.checkpoints import CheckpointWriter, find_checkpoint
@@ -17,7 +18,7 @@ from hackmatrix_rl.errors import ConfigError, DamagedFileError
 from hackmatrix_rl.runs import RunLock, find_resumable_run, make_run_folder, reopen_run_folder, run
 from hackmatrix_rl.runs._monitor import RunMonitor
 from hackmatrix_rl.runs._open_sinks import open_sinks
-from hackmatrix_rl.runs.sinks import Sink, forget_rows_after, read_json_lines
+from hackmatrix_rl.runs.sinks import forget_rows_after, read_json_lines
 from hackmatrix_rl.system import read_json, write_whole
 from hackmatrix_rl.training import Metrics
 
@@ -32,20 +33,6 @@ def save(folder, update, run):
     with CheckpointWriter(folder, keep=9, config=config, run=run) as writer:
         writer.save(update, policy=policy, training=policy, counters={"mean_return": 1.0})
         assert writer.wait()[0].error is None
-
-
-class Notes(Sink):
-    def __init__(self):
-        self.notes = []
-
-    def write(self, row):
-        pass
-
-    def note(self, message):
-        self.notes.append(message)
-
-    def close(self):
-        pass
 
 
 @pytest.fixture(scope="module")
@@ -131,12 +118,7 @@ DAMAGE = {
     "missing": lambda file: file.unlink(),
 }
 SIDE_FILES = (
-    "config.json",
-    "run.json",
-    "versions.json",
-    "metrics.jsonl",
-    "log.txt",
-    "summary.json",
+    *("config.json", "run.json", "versions.json", "metrics.jsonl", "log.txt", "summary.json"),
 )
 # What is told: what is lost. The others are text that people read, or written again as they were.
 TOLD = ("versions.json", "metrics.jsonl")

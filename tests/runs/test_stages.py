@@ -98,13 +98,10 @@ def stages_of(settings, given=None):
     return make_stages(settings.pop("preset"), settings, stages, given or {})
 
 
-def test_a_length_on_the_command_line_is_that_of_all_stages(straight):
+def test_a_typed_length_is_that_of_all_stages_and_a_flag_counts_where_it_belongs(straight):
     _, file = straight
     first = stages_of(read_settings(file), {"total_timesteps": 100 * UPDATE})
     assert [each.total_timesteps for each in first.stages] == [40 * UPDATE, 60 * UPDATE]
-
-
-def test_a_flag_counts_in_the_stages_whose_algorithm_has_it(straight):
     _, file = straight
     first = stages_of(read_settings(file), {"ent_coef": 0.5, "num_envs": 4})
     assert first.then.ent_coef == 0.5

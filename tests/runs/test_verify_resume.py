@@ -15,7 +15,9 @@ CARTPOLE = (sys.executable, str(Path(__file__).with_name("cartpole_command.py"))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("algorithm", "leaves"), [("ppo", 30), ("reinforce", 20)])
+@pytest.mark.parametrize(
+    ("algorithm", "leaves"), [("ppo", 30), pytest.param("reinforce", 20, marks=pytest.mark.nightly)]
+)
 def test_a_killed_run_that_is_resumed_ends_in_the_same_bits(
     tmp_path, monkeypatch, algorithm, leaves
 ):

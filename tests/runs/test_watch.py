@@ -7,7 +7,6 @@ from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
-import pytest
 
 import hackmatrix_rl
 from hackmatrix_rl.runs import _versions
@@ -104,13 +103,6 @@ def test_a_run_that_ends_early_is_profiled_to_its_end(tmp_path):
         profiler.look(metrics(2))
     assert "1 updates" in said[0]
     assert trace_files(tmp_path)
-
-
-def test_without_being_asked_nothing_is_profiled(tmp_path):
-    with Profiler(None, tmp_path, report=pytest.fail) as profiler:
-        profiler.look(metrics(1))
-        profiler.look(metrics(2))
-    assert not list(tmp_path.iterdir())
 
 
 def test_a_start_is_described_with_everything_it_may_depend_on(monkeypatch):

@@ -5,6 +5,7 @@ import json
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from displays import Notes
 
 from hackmatrix_rl.agent import GAE, PPOLoss
 from hackmatrix_rl.agent.networks import MLPActorCritic
@@ -12,7 +13,7 @@ from hackmatrix_rl.algorithms.ppo import PPO
 from hackmatrix_rl.config import make_config
 from hackmatrix_rl.env import CartPole
 from hackmatrix_rl.runs import make_run_folder, run
-from hackmatrix_rl.runs.sinks import Sink, read_json_lines
+from hackmatrix_rl.runs.sinks import read_json_lines
 from hackmatrix_rl.system import ExitCode
 from hackmatrix_rl.training import Trainer, checked
 
@@ -30,20 +31,6 @@ class Poisoned(Trainer):
             )
             self.state = eqx.tree_at(lambda state: state.learner.value_scale, self.state, scale)
         return super().dispatch(updates)
-
-
-class Notes(Sink):
-    def __init__(self):
-        self.notes = []
-
-    def write(self, row):
-        pass
-
-    def note(self, message):
-        self.notes.append(message)
-
-    def close(self):
-        pass
 
 
 def watched_run(folder, *, poison_at=None, **settings):

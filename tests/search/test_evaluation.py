@@ -85,14 +85,11 @@ def test_enemies_count_by_when_they_can_attack(worth):
     assert "threat" not in later
 
 
-def test_only_a_glitch_walks_on_blocks(worth):
+def test_only_a_glitch_walks_on_blocks_and_they_stop_the_line_of_fire(worth):
     walls = {(0, 1): WALL, (1, 1): WALL, (2, 0): WALL}
     enclosed = terms(worth, one((0, 0), cells=walls, enemies=[daemon(0, 2), virus(3, 0)]))
     assert enclosed["far"] == 2, "there is no way to the player"
     assert terms(worth, one((0, 0), cells=walls, enemies=[glitch(0, 1)]))["threat"] == 1
-
-
-def test_transmissions_and_the_line_of_fire(worth):
     counted = terms(worth, one((2, 2), transmissions=[transmission(2, 4), transmission(3, 3)]))
     assert (counted["transmission"], counted["transmission_in_line"]) == (2, 1)
     assert counted["line_of_fire"] == 10
@@ -144,16 +141,13 @@ def test_the_first_credit_counts_where_undo_lacks_it(worth):
     assert with_weights(worth, rich, plan=1.0, plan_first_credit=6.0) == 0
 
 
-def test_undo_walks_to_victory_only_across_stages(worth):
+def test_undo_walks_to_victory_only_across_stages_and_dead_is_the_worst(worth):
     found = one((5, 3), programs=[Program.UNDO], credits=1)
     assert terms(worth, found)["walk"] == 2
     assert "exit_distance" not in terms(worth, found)
     without = terms(worth, found, "no-rewind")
     assert "walk" not in without
     assert (without["undo_ready"], without["exit_distance"]) == (1, 2)
-
-
-def test_dead_is_the_worst(worth):
     assert with_weights(worth, one((0, 0), hp=0), stage=18.0) == -1000
 
 

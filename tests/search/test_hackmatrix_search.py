@@ -84,6 +84,7 @@ def repeated(found):
     return from_arrays(CONFIG, rows(found, np.zeros(GAMES, np.int32)))
 
 
+@pytest.mark.nightly
 def test_the_search_is_a_function_of_what_is_seen(search):
     (action, _, thought), *others = (search(repeated(each)) for each in look_alikes())
     assert (thought.search_visits.sum(axis=1) == 12).all()

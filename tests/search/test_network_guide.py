@@ -77,7 +77,7 @@ def test_the_end_of_the_last_stage_is_a_victory_and_death_is_nothing(roll_out):
     assert (roll_out(hunted, Action.UP) == 0).all()
 
 
-def test_the_likeliest_legal_action_is_preferred():
+def test_the_likeliest_legal_action_is_preferred_and_unfit_networks_are_refused():
     guide = NetworkGuide(ENVIRONMENT, fixed(Action.LEFT, 0.5))
     opinions = jax.jit(partial(guide.prefer, chance=Chance.of(jax.random.key(0))))
     legal = jnp.ones(NUM_ACTIONS, bool)
@@ -85,6 +85,11 @@ def test_the_likeliest_legal_action_is_preferred():
     assert int(jnp.argmax(opinions(here, legal))) == Action.LEFT
     legal = legal.at[Action.LEFT].set(False)
     assert int(jnp.argmax(opinions(here, legal))) != Action.LEFT
+    with pytest.raises(ValueError, match=r"no head for the victory.*--aux-victory"):
+        NetworkGuide(ENVIRONMENT, network(wins=False))
+    compact = HackMatrix(CONFIG)
+    with pytest.raises(ValueError, match="a network with a memory cannot search"):
+        NetworkGuide(compact, network(name="gru", environment=compact))
 
 
 def test_the_network_reads_positions_as_if_the_last_turns_were_like_them():
@@ -101,11 +106,3 @@ def test_the_network_reads_positions_as_if_the_last_turns_were_like_them():
     without = HackMatrix(config, observation="tactical")
     assert memory(without, moved) == like_now
     assert memory(without, started) == [0] * 7
-
-
-def test_networks_that_cannot_search_are_refused():
-    with pytest.raises(ValueError, match=r"no head for the victory.*--aux-victory"):
-        NetworkGuide(ENVIRONMENT, network(wins=False))
-    compact = HackMatrix(CONFIG)
-    with pytest.raises(ValueError, match="a network with a memory cannot search"):
-        NetworkGuide(compact, network(name="gru", environment=compact))

@@ -119,14 +119,11 @@ def test_reduced_spawns_stay_reduced(draw):
     assert np.array_equal(spawns[data_], np.maximum(value[data_] - 2, 0))
 
 
-def test_types_are_drawn_uniformly(draw):
+def test_types_are_uniform_and_a_hidden_cryptog_is_near_where_it_was_last_seen(draw):
     found = position((0, 0), transmissions=[transmission(row, 3) for row in range(1, 6)])
     kinds = np.asarray(draw(repeated(found), 1)[0].transmissions.type)[:, :5]
     shares = [(kinds == kind).mean() for kind in range(4)]
     assert np.abs(np.array(shares) - 0.25).max() < 0.05
-
-
-def test_a_hidden_cryptog_is_drawn_near_where_it_was_last_seen(draw):
     hidden = {**virus(4, 4), "type": int(EnemyType.CRYPTOG)}
     hidden |= {"last_known_row": 5, "last_known_col": 5}
     drawn, _, _ = draw(repeated(position((0, 0), enemies=[hidden])), 2)

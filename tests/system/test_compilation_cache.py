@@ -25,15 +25,11 @@ def fresh(monkeypatch, tmp_path):
         jax.config.update(name, value)
 
 
-def test_programs_are_kept_in_a_folder_that_nobody_else_may_write(fresh):
+def test_programs_are_kept_in_a_folder_that_nobody_else_may_write_small_ones_as_well(fresh):
     folder = enable_compilation_cache()
     assert folder.is_relative_to(fresh)
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert jax.config.jax_compilation_cache_dir == str(folder)
-
-
-def test_small_programs_are_kept_as_well(fresh):
-    enable_compilation_cache()
     assert jax.config.jax_persistent_cache_min_compile_time_secs == 0.1
 
 

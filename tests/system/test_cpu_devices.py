@@ -59,15 +59,12 @@ def test_auto_takes_as_many_of_them_as_the_games_divide_over(changes, devices):
     assert make_mesh(make_config("cpu", changes, "ppo")).size == devices
 
 
-def test_it_is_known_before_the_device_is():
+def test_the_number_is_known_or_refused_before_jax_is_told_of_it():
     assert cpu_devices("auto", {}) == 2
     assert cpu_devices("auto", {"cpu_devices": None}) is None
     assert cpu_devices("gpu", {}) is None
     assert cpu_devices("gpu", {"cpu_devices": 3}) == 3
     assert cpu_devices("no such preset", {}) is None
-
-
-def test_a_number_that_cannot_be_is_refused_before_jax_is_told_of_it():
     with pytest.raises(ConfigError, match="--cpu-devices 0 is too small"):
         cpu_devices("auto", {"cpu_devices": 0})
     with pytest.raises(ConfigError, match="must be a whole number"):

@@ -14,19 +14,12 @@ def test_hardware_that_jax_cannot_see_is_named_with_its_extra(sign, extra):
     assert f"pip install '.[{extra}]'" in advice
 
 
-def test_nothing_is_said_where_there_is_nothing_to_say():
+def test_the_device_of_a_cpu_is_the_cpu_another_is_refused_and_no_advice_is_needed():
     assert unseen_accelerator("cpu", exists=lambda path: False) is None
     assert unseen_accelerator("gpu", exists=lambda path: True) is None
-
-
-def test_a_device_that_is_not_there_is_refused():
+    assert select_device("cpu") == select_device("auto") == "cpu"
     with pytest.raises(ConfigError, match=r"--device tpu .*JAX sees no TPU here, only cpu"):
         select_device("tpu")
-
-
-def test_the_device_of_a_cpu_is_the_cpu():
-    assert select_device("cpu") == "cpu"
-    assert select_device("auto") == "cpu"
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,8 @@ import pytest
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.system._hosts import check_port_is_free, parse_address
 
+from .test_hosts import free_port
+
 SECONDS = 2
 
 
@@ -29,12 +31,6 @@ def listening(answer):
 
         threading.Thread(target=serve, daemon=True).start()
         yield server.getsockname()[1]
-
-
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
 
 
 CASES = {

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import jax
 import pytest
+from displays import Notes, interrupt_at
 from own_algorithm import Reinforce
 
 from hackmatrix_rl.agent import RolloutCollector
@@ -13,7 +14,7 @@ from hackmatrix_rl.checkpoints import find_checkpoint, read_arrays
 from hackmatrix_rl.config import make_config
 from hackmatrix_rl.env import CartPole
 from hackmatrix_rl.runs import make_run_folder, run
-from hackmatrix_rl.runs.sinks import Sink, read_json_lines
+from hackmatrix_rl.runs.sinks import read_json_lines
 from hackmatrix_rl.system import ExitCode
 from hackmatrix_rl.training import Algorithm, Constant, Trainer
 
@@ -30,23 +31,6 @@ def reinforce(num_envs=8):
     rate = Constant(0.02)
     algorithm = Reinforce(environment, policy, RolloutCollector(16), num_envs, learning_rate=rate)
     return Trainer(algorithm, updates_per_dispatch=2)
-
-
-class StopsAt(Sink):
-    """Presses Ctrl-C after some updates."""
-
-    def __init__(self, updates=None):
-        self.updates, self.notes = updates, []
-
-    def write(self, row):
-        if row["updates"] == self.updates:
-            signal.raise_signal(signal.SIGINT)
-
-    def note(self, message):
-        self.notes.append(message)
-
-    def close(self):
-        pass
 
 
 def folder_of(path):
@@ -68,12 +52,12 @@ def test_a_run_of_another_algorithm_stops_resumes_and_ends_in_the_same_bits(tmp_
     assert run(CONFIG, straight, whole).exit_code is ExitCode.DONE
 
     folder = folder_of(tmp_path / "stopped")
-    ended = run(CONFIG, stopped, folder, displays=[StopsAt(2)])
+    ended = run(CONFIG, stopped, folder, displays=[Notes(interrupt_at(2))])
     assert ended.exit_code == 128 + signal.SIGINT
     assert int(stopped.state.update) == 2
 
     checkpoint = find_checkpoint(folder.path)
-    display = StopsAt()
+    display = Notes()
     assert run(CONFIG, resumed, folder, resume=checkpoint, displays=[display]).env_steps == 768
     assert any("resumed at update 2" in note for note in display.notes)
     assert_same(resumed.state, straight.state)
@@ -87,8 +71,8 @@ def test_a_run_of_another_algorithm_stops_resumes_and_ends_in_the_same_bits(tmp_
 def test_its_games_begin_anew_where_their_number_changes(tmp_path):
     first = reinforce()
     folder = folder_of(tmp_path / "run")
-    run(CONFIG, first, folder, displays=[StopsAt(2)])
-    display = StopsAt()
+    run(CONFIG, first, folder, displays=[Notes(interrupt_at(2))])
+    display = Notes()
     checkpoint = find_checkpoint(folder.path)
     result = run(CONFIG, reinforce(num_envs=4), folder, resume=checkpoint, displays=[display])
     assert result.exit_code is ExitCode.DONE

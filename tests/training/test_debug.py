@@ -72,11 +72,8 @@ def test_a_nan_in_the_loss_is_named_with_its_line():
     assert f"at {__file__}:{line} (log_of_nothing), called from {__file__}" in first
 
 
-def test_a_nan_that_comes_in_going_back_is_named_by_its_parameter():
+def test_a_nan_going_back_and_an_index_out_of_bounds_are_named():
     assert found_in(Planted(slope_of_nothing)) == ["NaN in the gradient of .weight"]
-
-
-def test_an_index_out_of_bounds_is_named_by_the_wider_checks_alone():
     assert any("out-of-bounds" in line for line in found_in(Planted(index_beyond), "checks"))
     assert found_in(Planted(index_beyond), "nans") == []
 

@@ -8,6 +8,7 @@ import optax
 import pytest
 from agent import probes
 from algorithms.imitation.imitating import imitation
+from algorithms.pqn.test_pqn import pqn
 from algorithms.r2d2.building import trainer as r2d2
 from algorithms.self_play.test_self_play import trainer as self_play
 
@@ -15,7 +16,7 @@ from hackmatrix_rl.agent import IDENTITY_SCALE
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.agent.precision import equations, precision
 from hackmatrix_rl.algorithms.r2d2 import Prioritized
-from hackmatrix_rl.training import GradientStep, StepReport, mean_weights
+from hackmatrix_rl.training import GradientStep, StepReport, Trainer, mean_weights
 from hackmatrix_rl.training.sharding import mesh, place, replicated_shardings
 
 from .states import arrays, assert_same
@@ -122,14 +123,11 @@ def test_the_loss_is_scaled_and_the_gradient_is_not():
     assert float(gradient(jnp.float32(2.0**15), X)) == np.inf
 
 
-def test_reports_are_means_over_the_measured_steps():
+def test_means_are_over_the_measured_steps_and_over_the_valid_samples():
     three = jnp.int32(3)
     report = StepReport(Samples(jnp.float32(6.0)), jnp.float32(1.5), three, jnp.int32(2), three)
     assert report.means() == {"x": 2.0, "gradient_norm": 0.5}
     assert report.counts() == {"gradient_steps": 2, "skipped": 3}
-
-
-def test_a_mean_with_weights_is_that_of_the_valid_samples():
     weights = mean_weights(jnp.asarray([1.0, 0.0, 1.0, 0.0]))
     assert float(jnp.mean(weights * jnp.asarray([1.0, 9.0, 2.0, 9.0]))) == 1.5
     assert mean_weights(jnp.zeros(3)).tolist() == [0.0] * 3
@@ -147,10 +145,11 @@ def test_what_it_cannot_do_is_refused(changes, says):
 ALGORITHMS = {
     "ppo": lambda **changes: probes.make_trainer(probes.observation_matters(), **changes),
     "imitation": lambda **changes: imitation(modules=changes),
+    "pqn": lambda **changes: Trainer(pqn(num_envs=16, **changes)),
     "r2d2": lambda **changes: r2d2(probes.truncation(), sampling=Prioritized(), **changes),
     "self-play": lambda **changes: self_play(**changes),
 }
-UPDATES = {"ppo": 1, "imitation": 2, "r2d2": 6, "self-play": 3}
+UPDATES = {"ppo": 1, "imitation": 2, "pqn": 1, "r2d2": 6, "self-play": 3}
 FEATURES = {"grad_accum": 2, "remat": "full", "offload_optimizer": True}
 
 
@@ -215,3 +214,26 @@ def test_each_feature_is_in_the_program_of_every_algorithm(name):
     for feature, value in {**FEATURES, "grad_accum": 8}.items():
         found = traced(name, **{feature: value})
         assert found[feature] > plain[feature], feature
+
+
+TRACED = {
+    **ALGORITHMS,
+    "r2d2, lstm": lambda **changes: r2d2(
+        probes.truncation(), kind="lstm", sampling=Prioritized(), **changes
+    ),
+}
+
+
+@pytest.mark.parametrize("number_format", ["bf16", "f16"])
+@pytest.mark.parametrize("name", TRACED)
+def test_an_update_has_the_same_shapes_in_every_precision(name, number_format):
+    """Traced, not compiled: nothing is promoted, and the state keeps its dtypes."""
+    trainer = TRACED[name](precision=number_format)
+    state = trainer.abstract_state()
+    after, _ = eqx.filter_eval_shape(trainer.algorithm, state)
+    shapes = [
+        [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(tree) if hasattr(leaf, "dtype")]
+        for tree in (state, after)
+    ]
+    assert shapes[0] == shapes[1]
+    assert (state.learner.scaling == ()) == (number_format == "bf16")

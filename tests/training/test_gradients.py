@@ -52,13 +52,6 @@ def test_parts_come_to_the_whole(name, parts):
     assert_close(gradient(policy, batch, parts), gradient(policy, batch, 1))
 
 
-def test_under_bf16_parts_are_added_up_in_float32():
-    policy = policy_of()
-    batch = random_batch(policy, SPEC, num_envs=32)
-    whole = gradient(policy, batch, 1, name="bf16")
-    assert_close(gradient(policy, batch, 16, name="bf16"), whole, tolerance=0.02)
-
-
 def test_a_part_is_normalised_by_the_whole_minibatch():
     class OverAPart(eqx.Module):
         """The same loss, that does not say what it has to see as a whole."""

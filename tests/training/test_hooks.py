@@ -161,14 +161,11 @@ def test_a_hook_is_called_from_the_start_to_the_end_and_shortens_dispatches(trai
     assert calls == [*forwards, ("second", "end", 2), ("first", "end", 2)]
 
 
-def test_a_hook_that_stops_before_a_dispatch_ends_there_without_the_end(trainer):
+def test_a_hook_may_stop_before_a_dispatch_and_those_of_the_trainer_come_first(trainer):
     calls = []
     trainer.fit(total(trainer, 5), key=KEY, hooks=[Recorder(calls, "only", stop_at=1)])
     assert int(trainer.state.update) == 1
     assert calls[-1] == ("only", "before", 1)
-
-
-def test_the_hooks_of_a_trainer_come_before_those_of_a_call():
     calls = []
     own = trainer_of(hooks=[Recorder(calls, "own")])
     own.fit(total(own, 1), key=KEY, hooks=[Recorder(calls, "call")])

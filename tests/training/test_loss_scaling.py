@@ -44,6 +44,7 @@ class Large(eqx.Module):
         return loss * self.factor, metrics
 
 
+@pytest.mark.nightly
 def test_cartpole_is_learned_in_float16():
     environment = CartPole()
     total = 65_536

@@ -57,16 +57,13 @@ def test_auto_is_all_devices_along_data():
     assert dict(mesh("auto", jax.devices()[:3]).shape) == {"data": 3, "fsdp": 1}
 
 
-def test_more_devices_than_there_are_is_an_error_that_says_how_many_there_are():
+def test_more_devices_than_there_are_and_other_axes_are_errors():
     says = (
         "mesh data=4,fsdp=4: needs 16 devices, but there are 8 cpu devices. Use data=8, or "
         "auto. .*xla_force_host_platform_device_count=16"
     )
     with pytest.raises(ValueError, match=says):
         mesh("data=4,fsdp=4")
-
-
-def test_a_mesh_of_other_axes_is_an_error():
     other = jax.make_mesh((2,), ("batch",), axis_types=(AxisType.Auto,), devices=jax.devices()[:2])
     with pytest.raises(ValueError, match="its axes are batch, not data and fsdp"):
         check_axes(other)

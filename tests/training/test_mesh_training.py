@@ -7,8 +7,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from agent import probes
-from agent.probes import make_trainer
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
@@ -28,6 +26,8 @@ from hackmatrix_rl.training.sharding import (
     replicated_shardings,
 )
 
+from .states import arrays, assert_same
+
 KEY = jax.random.key(7)
 SMALL = GameConfig(max_enemies=4, max_transmissions=4, history=2)
 MESHES = ["data=1", "data=2", "data=8", "data=4,fsdp=2"]
@@ -46,21 +46,6 @@ def hackmatrix(mesh: str) -> Trainer:
     return Trainer(
         PPO(environment, policy, mesh=hm.mesh(mesh), num_envs=32, num_steps=24, num_minibatches=2)
     )
-
-
-def arrays(tree) -> list[np.ndarray]:
-    """The arrays of a tree on the host; random keys as their words."""
-
-    def words(leaf):
-        is_key = jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
-        return np.array(jax.random.key_data(leaf) if is_key else leaf)
-
-    return [words(leaf) for leaf in jax.tree.leaves(eqx.filter(tree, eqx.is_array))]
-
-
-def assert_same(one, other) -> None:
-    for a, b in zip(arrays(one), arrays(other), strict=True):
-        np.testing.assert_array_equal(a, b)
 
 
 def assert_close(one, other, **tolerance) -> None:
@@ -89,7 +74,9 @@ def first_rollout(trainer: Trainer):
     return compiled(*given), compiled.as_text()
 
 
-@pytest.fixture(scope="module", params=[cartpole, hackmatrix], ids=["cartpole", "hackmatrix"])
+@pytest.fixture(
+    scope="module", params=[cartpole, pytest.param(hackmatrix, marks=pytest.mark.nightly)]
+)
 def rollouts(request):
     """By number of devices: the first rollout and what came after it, and the program."""
     before = jax.config.read("jax_disable_most_optimizations")
@@ -160,6 +147,7 @@ def test_updates_agree_on_any_mesh_where_the_actions_are_the_same(replayed, mesh
         assert many_said[name] == pytest.approx(one_said[name], rel=1e-3, abs=1e-5), name
 
 
+@pytest.mark.nightly
 def test_saved_positions_and_the_games_from_them_agree_on_any_mesh(monkeypatch):
     monkeypatch.setattr(MaskedCategorical, "sample", by_key_alone)
     environment = Frontier(hm.HackMatrix(SMALL, max_steps=40), share=0.5)
@@ -305,26 +293,6 @@ def test_a_state_of_another_mesh_is_put_onto_this_one(replayed, before, after):
     assert_same(state, kept)
 
 
-def test_a_state_from_the_hosts_memory_is_put_onto_the_mesh(replayed):
-    trainers, _ = replayed
-    trainer = trainers["data=4,fsdp=2"]
-    words = jax.tree.map(
-        lambda leaf: (
-            leaf
-            if not eqx.is_array(leaf) or jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
-            else np.asarray(leaf)
-        ),
-        trainer.state,
-    )
-    placed = trainer.place(words)
-    assert_same(placed, trainer.state)
-    for new, old in zip(
-        *(jax.tree.leaves(eqx.filter(x, eqx.is_array)) for x in (placed, trainer.state)),
-        strict=True,
-    ):
-        assert new.sharding == old.sharding
-
-
 def test_the_shapes_of_a_state_are_known_before_there_is_one(replayed):
     trainers, _ = replayed
     trainer = trainers["data=4,fsdp=2"]
@@ -357,12 +325,3 @@ def test_an_update_of_the_game_can_be_lowered_for_a_tpu():
     trainer = hackmatrix("data=8")
     lowered = trainer.lower(platforms=("tpu",))
     assert "stablehlo.while" in lowered.as_text()
-
-
-def test_an_environment_that_holds_arrays_trains_on_a_mesh():
-    found = []
-    for mesh in ("data=1", "data=2"):
-        trainer = make_trainer(probes.observation_matters(), mesh=hm.mesh(mesh))
-        trainer.start(KEY)
-        found.append(trainer.dispatch(1))
-    assert found[0].episode["return"] == found[1].episode["return"]

@@ -68,11 +68,8 @@ def test_neither_what_is_computed_again_nor_parts_nor_an_auxiliary_loss_are_narr
     assert narrow_arithmetic(program) == set()
 
 
-def test_under_f32_nothing_is_narrow():
+def test_under_f32_nothing_is_narrow_and_parts_in_float32_are_computed_in_it():
     assert narrow_products(traced(name="f32")) == 0
-
-
-def test_parts_in_float32_are_computed_in_it():
     whole = traced()
     parts = traced(precision=precision("bf16", {".layers*": "f32"}))
     assert narrow_arithmetic(parts) == set()

@@ -68,12 +68,6 @@ def test_loading_after_a_start_goes_on_from_the_file(saved):
     assert_same(trainer.state, saved[1])
 
 
-def test_what_has_not_started_cannot_be_saved(tmp_path):
-    with pytest.raises(ValueError, match="training has not started"):
-        trainer_of().save(tmp_path / "file")
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_what_does_not_fit_is_refused_by_its_name_and_nothing_changes(saved):
     trainer = trainer_of(num_envs=8)
     trainer.start(KEY)
@@ -146,9 +140,15 @@ def test_a_file_that_is_none_is_refused_in_one_line(how, saved, tmp_path):
     assert str(caught.value).isprintable()
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path):
+def test_what_has_not_started_is_not_there_or_is_of_another_kind_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="training has not started"):
+        trainer_of().save(tmp_path / "file")
+    assert list(tmp_path.iterdir()) == []
     with pytest.raises(ConfigError, match="gone: cannot be read: No such file"):
         trainer_of().load(tmp_path / "gone")
+    write_tree(tmp_path / "file", "policy", {"a": jnp.ones(1)})
+    with pytest.raises(ConfigError, match="holds a policy, not a training state"):
+        trainer_of().load(tmp_path / "file")
 
 
 def test_every_dtype_comes_back_as_it_was(tmp_path):
@@ -170,12 +170,6 @@ def test_every_dtype_comes_back_as_it_was(tmp_path):
         one, other = (np.asarray(x) for x in words)
         assert (one.dtype, one.shape) == (other.dtype, other.shape)
         assert one.tobytes() == other.tobytes(), name
-
-
-def test_a_file_of_another_kind_is_refused(tmp_path):
-    write_tree(tmp_path / "file", "policy", {"a": jnp.ones(1)})
-    with pytest.raises(ConfigError, match="holds a policy, not a training state"):
-        trainer_of().load(tmp_path / "file")
 
 
 def test_another_algorithm_is_saved_evaluated_and_loaded_likewise(tmp_path):

@@ -63,13 +63,10 @@ def test_a_step_is_not_compiled_to_more(play, count):
     assert 0 < found / per_game <= LIMITS[count]
 
 
-def test_the_history_is_written_in_place(play, ring):
+def test_the_history_is_written_in_place_without_memory_for_another(play, ring):
     program = play.program.as_text()
     assert copies_of(program, ring) == 0
     assert updated_in_place(program, ring)
-
-
-def test_a_step_needs_no_memory_for_another_history(play, ring):
     temporary = play.program.memory_analysis().temp_size_in_bytes
     assert 0 < temporary < ring.size * ring.dtype.itemsize
 

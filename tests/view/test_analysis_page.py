@@ -70,14 +70,11 @@ def test_each_finding_is_on_the_page():
     assert all(each.startswith("#") for each in checker.fetched)
 
 
-def test_what_is_missing_is_said():
+def test_what_is_missing_is_said_and_siphons_without_programs_have_no_picture():
     empty = findings(causes=(), tools=(), siphons=(), taken={}, value=None, win_probability=None)
     page = analysis_page(empty, player="runner", about={})
     for line in ("Nobody died.", "It never siphons.", "It uses none.", "neither a value nor"):
         assert line in page
-
-
-def test_siphons_without_programs_have_no_picture():
     page = analysis_page(findings(taken={}), player="runner", about={})
     assert "siphons a game" in page
     assert "a siphon took each program" not in page

@@ -55,13 +55,10 @@ def test_a_shape_is_painted_in_its_ink_and_nowhere_else(shape):
     assert pixel(sheet(shape), 19, 0) == THEMES["light"]["background"]
 
 
-def test_an_outline_leaves_the_middle_free():
+def test_an_outline_leaves_the_middle_free_and_opacity_mixes_with_what_is_below():
     shape = Rect(3, 1, 14, 8, stroke="danger", stroke_width=2)
     assert pixel(sheet(shape), 3, 5) == THEMES["light"]["danger"]
     assert pixel(sheet(shape), 10, 5) == THEMES["light"]["background"]
-
-
-def test_opacity_mixes_with_what_is_below():
     half = pixel(sheet(Rect(0, 0, 20, 10, fill="text", opacity=0.5)), 5, 5)
     below, above = (int(THEMES["light"][ink][1:3], 16) for ink in ("background", "text"))
     assert abs(int(half[1:3], 16) - (below + above) / 2) <= 1

@@ -124,30 +124,24 @@ def test_the_image_is_the_one_that_is_kept(theme):
     assert np.abs(got - kept).mean() < 1.5, f"{path.name} differs; see its README.md"
 
 
-def test_fragments_and_the_variables_make_the_same_picture():
+def test_fragments_make_the_same_picture_and_frames_share_most_of_them():
     drawing = draw(frame("everything"))
     page = "".join(svg_fragments(drawing))
     colours = dict(re.findall(r"(--ink-\w+):(#\w+);", css_variables("dark")))
     coloured = re.sub(r"var\((--ink-\w+)\)", lambda found: colours[found[1]], page)
     assert coloured in svg_of(drawing, "dark")
-
-
-def test_frames_share_most_fragments():
     one = frame("everything")
     other = replace(one, turn=one.turn + 1, player_cell=one.player_cell + 1)
     shared = set(svg_fragments(draw(one))) & set(svg_fragments(draw(other)))
     assert len(shared) > 0.75 * len(set(svg_fragments(draw(one))))
 
 
-def test_what_is_written_is_escaped():
+def test_it_says_in_words_what_it_shows_and_what_is_written_is_escaped():
     drawing = draw(frame("quiet"), caption="<script>alert('&')</script>")
     for theme in ("light", "auto"):
         assert "<script" not in svg_of(drawing, theme)
         found = ElementTree.fromstring(svg_of(drawing, theme))
         assert "<script>alert('&')</script>" in [each.text for each in found.iter(f"{SVG}text")]
-
-
-def test_it_says_in_words_what_it_shows():
     svg = ElementTree.fromstring(svg_of(draw(frame("everything"))))
     assert svg.get("role") == "img"
     title = svg.find(f"{SVG}title")
@@ -162,13 +156,11 @@ def lone(**numbers: int) -> Frame:
     return frames_of(from_arrays(CONFIG, arrays))[0]
 
 
-def test_who_hits_next_is_marked_and_only_with_aids():
+def test_aids_mark_who_hits_next_and_draw_a_line_and_a_cross_hair_of_a_shot():
     assert "!" in texts(draw(lone()))
     assert "!" not in texts(draw(lone(step_active=1)))
     assert "!" not in texts(draw(lone(), aids=False))
 
-
-def test_a_shot_has_a_line_and_a_cross_hair():
     def aims(drawing: Drawing) -> int:
         return sum(1 for shape in drawing.shapes if getattr(shape, "stroke", None) == "shot")
 

@@ -35,11 +35,17 @@ def words(picture: Picture) -> list[str]:
     return [each.text or "" for each in svg.iter("{http://www.w3.org/2000/svg}text")]
 
 
-def test_a_game_shows_itself(games):
+def test_a_game_shows_itself_and_the_state_of_the_environment_its_games(games):
     picture = hm.show(one(games))
     assert picture.drawing == draw(frame_of(one(games)))
     assert picture._repr_svg_() == svg_of(picture.drawing, "auto")
     assert "stage 1, turn 0" in repr(picture)
+    env = hm.HackMatrix(CONFIG)
+    state, _ = jax.eval_shape(env.reset, jax.random.split(jax.random.key(0), 20))
+    empty = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), state)
+    assert isinstance(empty, HackMatrixState)
+    state = replace(empty, games=games)
+    assert hm.show(state).drawing == hm.show(games).drawing
 
 
 def test_a_batch_is_a_grid_that_says_how_many_more_there_are(games):
@@ -48,22 +54,10 @@ def test_a_batch_is_a_grid_that_says_how_many_more_there_are(games):
     assert sum(each.startswith(("0: stage 1", "15: stage 1")) for each in found) == 2
     assert not any(each.startswith("16: stage") for each in found)
     assert found.count("@") == 16
-
-
-def test_a_small_batch_is_whole(games):
     few = jax.tree.map(lambda leaf: leaf[:3], games)
     found = words(hm.show(few))
     assert found.count("@") == 3
     assert not any("more" in each for each in found)
-
-
-def test_the_state_of_the_environment_shows_its_games(games):
-    env = hm.HackMatrix(CONFIG)
-    state, _ = jax.eval_shape(env.reset, jax.random.split(jax.random.key(0), 20))
-    empty = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), state)
-    assert isinstance(empty, HackMatrixState)
-    state = replace(empty, games=games)
-    assert hm.show(state).drawing == hm.show(games).drawing
 
 
 def test_frames_are_shown_as_they_are(games):

@@ -80,20 +80,14 @@ def test_themes_have_the_same_inks_and_all_are_judged():
     assert light.keys() - grounds == (TEXTS.keys() | MARKS.keys()) - grounds
 
 
-def test_every_ink_of_a_picture_is_in_the_themes():
+def test_every_ink_of_a_picture_is_in_the_themes_which_are_known_by_name():
     shapes = [
         shape for name in ("everything", "crowded", "quiet") for shape in draw(frame(name)).shapes
     ]
     used = {getattr(shape, field, None) for shape in shapes for field in ("fill", "stroke", "ink")}
     assert used - {None} <= THEMES["light"].keys()
-
-
-def test_css_has_every_ink():
     for ink, colour in THEMES["dark"].items():
         assert f"--ink-{ink}:{colour};" in css_variables("dark")
-
-
-def test_an_unknown_theme_is_refused_by_name():
     with pytest.raises(ConfigError, match=r"theme 'pink' .*light, dark, auto"):
         svg_of(draw(frame("quiet")), "pink")
     with pytest.raises(ConfigError, match=r"theme 'auto' .*light, dark$"):

@@ -1,12 +1,11 @@
 """Training with the auxiliary loss."""
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pytest
 from agent import probes
 from agent.probes import make_trainer
+from training.states import assert_same
 
 from hackmatrix_rl.agent import AuxiliaryLoss, AuxiliaryMetrics, LossMetrics, PPOLoss
 from hackmatrix_rl.agent.networks import MLPActorCritic, add_auxiliary_head
@@ -28,15 +27,6 @@ def started(policy=POLICY, loss=None, **changes):
     return trainer
 
 
-def numbers(tree):
-    return [np.array(leaf) for leaf in jax.tree.leaves(eqx.filter(tree, eqx.is_inexact_array))]
-
-
-def assert_same(one, other):
-    for a, b in zip(numbers(one), numbers(other), strict=True):
-        np.testing.assert_array_equal(a, b)
-
-
 def test_a_head_without_the_loss_changes_no_bit_of_what_is_learned():
     plain, headed = started(PLAIN, PPOLoss()), started(POLICY, PPOLoss())
     for trainer in (plain, headed):
@@ -55,13 +45,10 @@ def test_going_on_takes_its_turns_as_if_it_had_not_stopped():
     assert_same(whole.state.learner, second.state.learner)
 
 
-def test_without_a_turn_in_a_dispatch_nothing_is_told():
+def test_what_is_told_is_a_mean_over_the_turns_and_nothing_without_one():
     trainer = started()
     told = ["aux_terms_loss" in trainer.dispatch(1).learning for _ in range(3)]
     assert told == [True, False, True]
-
-
-def test_what_is_told_is_a_mean_over_the_turns():
     number = jnp.float32(1.0)
     losses = LossMetrics(
         *[number] * 5,

@@ -137,9 +137,12 @@ def test_it_holds_on_resumes_bitwise_and_is_the_same_on_every_mesh(tmp_path):
     assert free.state.teacher is None
 
 
-def test_a_teacher_has_no_memory():
+def test_networks_that_cannot_be_taught_or_warmed_up_are_refused():
     with pytest.raises(ValueError, match="a network without memory; GRUActorCritic has one"):
         trainer(PPOLoss(teacher_kl_coef=0.5), GRUActorCritic(CARTPOLE.spec, width=8, key=KEY))
+    with pytest.raises(ValueError, match=r"trains the parameters \.heads\.value alone; Other has"):
+        critic_warmup_of(10, Other(POLICY))
+    assert critic_warmup_of(0, Other(POLICY)) == 0
 
 
 def test_the_value_head_has_the_same_name_beside_an_auxiliary_head():
@@ -147,12 +150,6 @@ def test_the_value_head_has_the_same_name_beside_an_auxiliary_head():
     policy = add_auxiliary_head(GRUActorCritic(spec, width=8, key=KEY), spec, key=KEY)
     found = set(filter(is_value_head, parameter_paths(policy)))
     assert found == {".heads.value.weight", ".heads.value.bias"}
-
-
-def test_a_network_without_a_value_head_is_refused():
-    with pytest.raises(ValueError, match=r"trains the parameters \.heads\.value alone; Other has"):
-        critic_warmup_of(10, Other(POLICY))
-    assert critic_warmup_of(0, Other(POLICY)) == 0
 
 
 def test_numbers_are_put_in_wherever_schedules_are():

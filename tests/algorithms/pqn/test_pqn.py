@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from agent import probes
-from training.states import arrays, assert_same
+from training.states import assert_same
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.agent import EpsilonGreedyChoice, IdentityScale, Linear
@@ -115,6 +115,7 @@ MUTANTS = {
 }
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_mutant_of_the_returns_is_noticed(monkeypatch, name):
     owner, attribute, mutate = MUTANTS[name]
@@ -187,29 +188,6 @@ def test_training_resumes_in_the_same_bits(tmp_path):
     resumed.fit(6 * resumed.batch_size)
     assert int(resumed.state.update) == 6
     assert_same(resumed.state, straight.state)
-
-
-@pytest.mark.parametrize(("mesh", "parts"), [("data=2", 1), ("data=2", 2), ("data=1,fsdp=2", 1)])
-def test_games_and_learning_do_not_depend_on_the_number_of_devices(mesh, parts):
-    one, two = (hm.Trainer(pqn(mesh=m, grad_accum=p)) for m, p in ((None, 1), (mesh, parts)))
-    for each in (one, two):
-        each.start(jax.random.key(1))
-        each.dispatch(3)
-    assert len(two.state.actors.mask.sharding.device_set) == 2
-    for a, b in zip(arrays(one.state), arrays(two.state), strict=True):
-        if np.issubdtype(a.dtype, np.floating):
-            np.testing.assert_allclose(a, b, rtol=2e-3, atol=2e-4)
-        else:
-            np.testing.assert_array_equal(a, b)
-
-
-def test_a_gradient_that_is_not_finite_changes_no_parameter():
-    probe = probes.Probe({(0, None): (float("inf"), 0, probes.TERMINATES)})
-    trainer = hm.Trainer(pqn(probe, value_scale=IdentityScale()))
-    trainer.start(jax.random.key(1))
-    metrics = trainer.dispatch(1)
-    assert (metrics.learning["gradient_steps"], metrics.learning["skipped"]) == (0, 4)
-    assert_same(trainer.policy, network(probe.spec))
 
 
 def test_metrics_are_means_over_the_updates():

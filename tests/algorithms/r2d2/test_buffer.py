@@ -159,14 +159,11 @@ def test_new_priorities_go_to_what_was_drawn_and_counts():
     assert after.tolist() == expected.tolist()
 
 
-def test_a_new_sequence_has_the_largest_priority_of_its_environment():
+def test_a_new_sequence_has_the_largest_priority_and_last_positions_only_with_truncation():
     buffer = filled(2, priorities=True)
     assert buffer.priority.tolist() == [[1.0, 1.0, 0.0, 0.0]] * ENVS
     known = eqx.tree_at(lambda x: x.priority, buffer, buffer.priority.at[1].set(0.25))
     assert write(known, *numbered(6)).priority[:2].tolist() == [[1, 1, 1, 0], [0.25] * 4]
-
-
-def test_an_environment_that_never_truncates_keeps_no_last_positions():
     game = hm.Batched(hm.DelayedMatch())
     policy = network(game.spec)
     buffer = Buffer.empty(game, policy, num_envs=2, length=8, train_freq=4, priorities=False)

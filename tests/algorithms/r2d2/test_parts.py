@@ -39,12 +39,9 @@ def test_the_scale_is_that_of_the_paper_and_its_inverse_is_exact(epsilon):
     assert scale.update(found) is scale
 
 
-def test_a_scale_that_bends_backwards_is_refused():
+def test_environments_explore_by_the_paper_s_epsilons_and_what_cannot_be_is_refused():
     with pytest.raises(ValueError, match="epsilon must be 0 or more, not -1"):
         SquareRootScale(-1.0)
-
-
-def test_environments_explore_by_the_paper_s_epsilons():
     found = EpsilonGreedy(0.4, 7.0).of_each(8)
     np.testing.assert_allclose(found, [0.4 ** (1 + 7 * i / 7) for i in range(8)], rtol=1e-5)
     assert EpsilonGreedy(0.4, 7.0).of_each(1).tolist() == pytest.approx([0.4])

@@ -13,7 +13,6 @@ from hackmatrix_rl.agent import RunningScale
 from hackmatrix_rl.algorithms.r2d2 import EpsilonGreedy, Prioritized, Sampling, Uniform
 from hackmatrix_rl.algorithms.r2d2._buffer import Sample
 from hackmatrix_rl.memory_tasks import DelayedMatchConfig, NBackConfig
-from hackmatrix_rl.training import Dispatch
 
 from .building import STEPS, first_values, look_alike, network, train, trainer, values_along
 
@@ -200,12 +199,14 @@ def test_the_value_does_not_bootstrap_through_termination():
     assert found.max(axis=1) == pytest.approx([2.71, 1.9, 1.0], abs=0.2)
 
 
+@pytest.mark.nightly
 def test_nothing_leaks_over_a_reset():
     # A memory of the only step of an episode is never learned from, so this network has none.
     learns = train(probes.reset_leak(), updates=1500, kind="forgetful")
     assert first_values(learns)[:3].max(axis=1) == pytest.approx([0.0, 10.0, 0.0], abs=1.0)
 
 
+@pytest.mark.nightly
 def test_what_is_illegal_is_not_in_the_maximum():
     """State 1 looks like state 0, where an illegal action of state 1 pays 10."""
     learns = train(look_alike(), updates=1000)
@@ -222,6 +223,7 @@ def test_a_network_with_memory_remembers_and_one_without_cannot():
     assert blind == pytest.approx([0.0, 0.0, -1.0], abs=0.3)
 
 
+@pytest.mark.nightly
 def test_a_memory_task_is_learned_to_95_in_100_and_not_without_memory():
     """The greedy return of games apart; what is seen now says nothing of the answer."""
     task = hm.NBack(NBackConfig(back=1, symbols=2, scored=6))
@@ -277,25 +279,6 @@ def test_nothing_is_learned_before_a_sequence_is_there_or_too_early():
         assert found.dispatch(1).learning["gradient_steps"] == 2
 
 
-@pytest.mark.parametrize("precision", ["bf16", "f16"])
-@pytest.mark.parametrize("kind", ["gru", "lstm"])
-def test_an_update_has_the_same_shapes_in_every_precision(precision, kind):
-    """Traced, not compiled: nothing is promoted, and the state keeps its dtypes."""
-    traced = trainer(TRUNCATES, precision=precision, sampling=Prioritized(), kind=kind)
-    state = traced.abstract_state()
-    after, report = eqx.filter_eval_shape(traced.algorithm, state)
-    shapes = [
-        [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(tree) if hasattr(leaf, "dtype")]
-        for tree in (state, after)
-    ]
-    assert shapes[0] == shapes[1]
-    assert ("loss_scale" in report.means) == (precision == "f16")
-    ones = jax.tree.map(lambda leaf: np.ones(leaf.shape, leaf.dtype), report)
-    metrics = traced.algorithm.metrics(ones, Dispatch(count=1, updates=1, env_steps=1, seconds=1.0))
-    assert metrics.episode == {"return": 1.0, "length": 1.0, "last_state": 1.0}
-    assert metrics.reward == {"all": 1.0}
-
-
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
@@ -321,13 +304,10 @@ def test_what_does_not_fit_is_refused_by_name(changes, says, monkeypatch):
         trainer(MATCH, **changes)
 
 
-def test_a_network_without_memory_is_refused():
+def test_a_network_without_memory_and_units_that_change_are_refused():
     policy = hm.MLPActorCritic(MATCH.spec, width=4, key=jax.random.key(0))
     with pytest.raises(ValueError, match="MLPActorCritic without memory"):
         hm.R2D2(MATCH, policy)
-
-
-def test_units_that_change_are_refused():
     with pytest.raises(TypeError, match="value_scale is a RunningScale; expected SquareRootScale"):
         trainer(MATCH, value_scale=RunningScale())
 

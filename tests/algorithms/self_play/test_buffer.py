@@ -121,12 +121,9 @@ def test_what_is_drawn_is_changed_with_its_mask_and_its_weights():
     np.testing.assert_array_equal(changed.weights, 0.7 * np.eye(2, dtype=np.float32)[seen])
 
 
-def test_a_game_without_a_known_end_does_not_count():
+def test_what_a_block_gives_depends_on_its_own_games_and_key_and_no_end_counts_nothing():
     drawn = drawn_from(filled(1), jax.random.split(jax.random.key(0), GAMES))
     assert (drawn.valid == 0).all()
-
-
-def test_what_a_block_gives_depends_on_its_own_games_and_key():
     buffer, keys = filled(5), jax.random.split(jax.random.key(3), GAMES)
     all_of_them = drawn_from(buffer, keys)
     half = Buffer(jax.tree.map(lambda leaf: leaf[2:], buffer.moves), buffer.slot, buffer.filled)

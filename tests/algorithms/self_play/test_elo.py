@@ -39,14 +39,11 @@ def test_known_strengths_are_found_again():
         assert rating.low < elo[name] < rating.high
 
 
-def test_who_won_everything_has_a_finite_rating():
+def test_who_won_everything_has_a_finite_rating_and_more_games_tell_more():
     found = ratings({("a", "b"): MatchResult(100, 0, 0)})
     assert 300 < found["a"].mean - found["b"].mean < 1200
     more = ratings({("a", "b"): MatchResult(1000, 0, 0)})
     assert more["a"].mean > found["a"].mean
-
-
-def test_more_games_tell_more():
     few = ratings({("a", "b"): MatchResult(15, 0, 5)})["a"]
     many = ratings({("a", "b"): MatchResult(1500, 0, 500)})["a"]
     assert many.high - many.low < (few.high - few.low) / 5

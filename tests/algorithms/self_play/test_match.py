@@ -55,16 +55,13 @@ def test_the_perfect_player_wins_what_is_won_and_draws_what_is_drawn():
     assert breaker == MatchResult(30, 0, 30), "who is second wins"
 
 
-def test_a_match_counts_for_the_player_named_first():
+def test_a_match_counts_for_the_player_named_first_and_openings_are_the_same_for_both():
     one = match(perfect(FIVE), RANDOM, FIVE, games=60, key=KEY)
     other = match(RANDOM, perfect(FIVE), FIVE, games=60, key=KEY)
     assert one.wins >= 30
     assert one.games == other.games == 60
     assert other.losses >= 30
     assert one.score.low > 0.5 > other.score.high
-
-
-def test_the_opening_is_random_and_the_same_for_both_sides():
     begun = play_games(perfect(FOUR), RANDOM, FOUR, KEYS, opening=2)
     answered = play_games(RANDOM, perfect(FOUR), FOUR, KEYS, opening=2)
     np.testing.assert_array_equal(begun.moves[:, :2], answered.moves[:, :2])
@@ -95,16 +92,13 @@ def test_mistakes_are_those_of_plain_minimax():
     assert worse > 0
 
 
-def test_perfect_players_make_no_mistakes_and_openings_are_left_out():
+def test_perfect_players_make_no_mistakes_and_a_search_beats_chance():
     record = play_games(perfect(FIVE), RANDOM, FIVE, KEYS)
     table = solution(FIVE.config)
     assert mistakes(table, record, FIRST).mistakes == 0
     assert mistakes(table, record, FIRST).won == mistakes(table, record, FIRST).moves
     judged = mistakes(table, record, SECOND), mistakes(table, record, SECOND, opening=2)
     assert judged[0].moves == judged[1].moves + len(KEYS)
-
-
-def test_a_search_beats_chance():
     searching = SearchPlayer(opinion(FOUR), Search(24))
     keys = jax.random.split(KEY, 20)
     begun = play_games(searching, RANDOM, FOUR, keys, opening=1)
@@ -135,12 +129,9 @@ def test_each_player_must_begin_half_of_the_games(games):
         match(RANDOM, RANDOM, FOUR, games=games, key=KEY)
 
 
-def test_a_league_needs_two():
+def test_a_league_needs_two_and_a_match_says_its_score():
     with pytest.raises(ValueError, match="at least 2 players"):
         league({"alone": RANDOM}, FOUR, games=2, key=KEY)
-
-
-def test_what_a_match_says():
     said = str(MatchResult(6, 2, 2))
     assert said.startswith("6 won, 2 drawn, 2 lost: score 0.700")
     assert MatchResult(6, 2, 2).score.mean == pytest.approx(0.7)

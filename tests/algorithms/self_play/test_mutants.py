@@ -18,6 +18,8 @@ from hackmatrix_rl.search import SingleGameModel, TreeSearch
 
 from . import test_buffer, test_search, test_self_play
 
+pytestmark = pytest.mark.nightly
+
 
 def friends(play):
     """Inside of a tree, no move is the opponent's: what they win counts as won."""

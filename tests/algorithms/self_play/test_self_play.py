@@ -16,7 +16,6 @@ from hackmatrix_rl.agent import Linear
 from hackmatrix_rl.algorithms.self_play import Search, SearchLoss, SelfPlay, VertexPermutations
 from hackmatrix_rl.algorithms.self_play._buffer import Sample
 from hackmatrix_rl.algorithms.self_play._games import Moves
-from hackmatrix_rl.training import Dispatch
 from hackmatrix_rl.training.sharding import Blocks
 
 from .building import FIVE, MAKER_BREAKER, network, opinion
@@ -72,7 +71,7 @@ def test_the_network_learns_who_wins_and_what_it_can_play():
     assert metrics.learning["value_loss"] < 0.02
 
 
-def test_metrics_are_means_over_games_and_steps():
+def test_metrics_are_means_over_games_and_steps_and_none_before_a_game_has_ended():
     found = trainer(updates=3)
     found.start(jax.random.key(2))
     metrics = found.dispatch(3)
@@ -86,6 +85,14 @@ def test_metrics_are_means_over_games_and_steps():
     assert 0 < learning["entropy"] <= np.log(10) + 1e-6
     assert learning["learning_rate"] == pytest.approx(0.01)
     assert learning["gradient_norm"] > 0
+    early = trainer()
+    early.start(jax.random.key(1))
+    metrics = early.dispatch(1)
+    assert metrics.episodes == 0
+    assert metrics.episode == {}
+    assert metrics.learning["gradient_steps"] == 0
+    assert "policy_loss" not in metrics.learning
+    assert_same(early.policy, network(FIVE))
 
 
 def test_training_goes_by_the_games_that_ended():
@@ -101,18 +108,6 @@ def test_training_goes_by_the_games_that_ended():
     assert counted.algorithm.updates_until(counted.state, ended + 33) == 2
     for before, rate in rates:
         assert rate == pytest.approx(0.01 * (1 - before / GAMES))
-
-
-def test_nothing_is_learned_before_a_game_has_ended():
-    """No game of five vertices ends in the four moves of an update."""
-    early = trainer()
-    early.start(jax.random.key(1))
-    metrics = early.dispatch(1)
-    assert metrics.episodes == 0
-    assert metrics.episode == {}
-    assert metrics.learning["gradient_steps"] == 0
-    assert "policy_loss" not in metrics.learning
-    assert_same(early.policy, network(FIVE))
 
 
 @pytest.mark.parametrize("known", [1, 2, 8])
@@ -138,23 +133,6 @@ def test_a_gradient_is_a_mean_over_the_positions_that_count(known):
     )
     # All results are 1 and the value is 0, where its squared error has the slope -2.
     assert learner.policy.value == pytest.approx(0.2)
-
-
-@pytest.mark.parametrize("precision", ["bf16", "f16"])
-def test_an_update_has_the_same_shapes_in_every_precision(precision):
-    """Traced, not compiled: nothing is promoted, and the state keeps its dtypes."""
-    traced = trainer(precision=precision, opening=2)
-    state = traced.abstract_state()
-    after, report = eqx.filter_eval_shape(traced.algorithm, state)
-    shapes = [
-        [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(tree) if hasattr(leaf, "dtype")]
-        for tree in (state, after)
-    ]
-    assert shapes[0] == shapes[1]
-    assert ("loss_scale" in report.means) == (precision == "f16")
-    ones = jax.tree.map(lambda leaf: np.ones(leaf.shape, leaf.dtype), report)
-    metrics = traced.algorithm.metrics(ones, Dispatch(count=1, updates=1, env_steps=1, seconds=1.0))
-    assert metrics.episode == {"length": 1.0, "first_wins": 1.0, "draws": 1.0}
 
 
 def sample(weights, mask, value, valid):

@@ -101,22 +101,13 @@ def test_anything_else_is_refused(text, said):
     assert said in str(refused.value)
 
 
-def test_another_key_is_noticed(found, environment):
+def test_another_game_is_noticed(found, environment):
     with pytest.raises(ConfigError, match=r"is not legal here|ends otherwise|the game has ended"):
         list(replays_of(found, environment, key=jax.random.key(4), choice="best:12"))
-
-
-def test_another_end_is_noticed(found, environment):
     changed = {**found.values, "score": found.values["score"] + 1}
     with pytest.raises(ConfigError, match=r"best-1_return.*ends otherwise.*score"):
         list(replays_of(replace(found, values=changed), environment, key=KEY))
-
-
-def test_an_evaluation_without_actions_has_no_replays(found, environment):
     with pytest.raises(ValueError, match="record=True"):
         list(replays_of(replace(found, actions=None), environment, key=KEY))
-
-
-def test_other_environments_have_no_replays(found):
     with pytest.raises(TypeError, match=r"replays are of hm\.HackMatrix"):
         list(replays_of(found, CartPole(), key=KEY))

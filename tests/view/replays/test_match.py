@@ -81,14 +81,11 @@ def test_no_move_follows_the_end():
         match.play(0)
 
 
-def test_the_terms_add_up_to_the_reward():
+def test_the_terms_add_up_to_the_reward_and_a_seed_is_the_key_of_one_game():
     match = Match.start(SEED)
     moment = match.play(match.now.legal[0])
     assert moment.terms["step_penalty"] == pytest.approx(-0.01)
     assert match.total_reward == pytest.approx(sum(moment.terms.values()))
-
-
-def test_a_seed_is_the_key_of_one_game():
     assert game_seed(jax.random.key(3), 0) != game_seed(jax.random.key(3), 1)
     match = Match(game_seed(jax.random.key(3), 1))
     assert match.now.frame == Match.start(3, game=1).now.frame
@@ -106,7 +103,7 @@ def test_a_mind_follows_moves_that_are_not_its_own(network):
     ]
 
 
-def test_an_opinion_gives_probabilities_of_the_legal_actions(network):
+def test_an_opinion_gives_probabilities_of_legal_actions_and_with_a_scale_the_value(network):
     match = Match.start(SEED)
     opinion = Mind(network, match).opinion()
     assert set(opinion.probabilities) == set(match.now.legal)
@@ -114,9 +111,6 @@ def test_an_opinion_gives_probabilities_of_the_legal_actions(network):
     assert numbers == sorted(numbers, reverse=True)
     assert sum(numbers) == pytest.approx(1)
     assert opinion.value is None  # the units of this network's value are unknown
-
-
-def test_a_scale_gives_the_value_in_units_of_reward(network):
     match = Match.start(SEED)
     opinion = Mind(PolicyAgent(network, value_scale=IDENTITY_SCALE), match).opinion()
     see = eqx.filter_jit(lambda network, state: network(hm.HackMatrix().observe(state), ()))

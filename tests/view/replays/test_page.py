@@ -137,20 +137,14 @@ def test_shapes_are_kept_once(page):
     assert len(page) < 90_000 + 4_000 * len(data_of(page)["moments"])
 
 
-def test_odd_numbers_are_words():
+def test_odd_numbers_are_words_progress_is_told_and_scripts_are_short_files():
     opinion = Opinion(Action.UP, {Action.UP: 1.0}, float("nan"), None, {}, {})
     data = opinion_data(opinion)
     assert data["value"] == "nan"
     assert data["win"] is None
     json.dumps(data, allow_nan=False)
-
-
-def test_a_page_tells_how_far_it_is():
     told = []
     page_of(Match.start(3), on_move=lambda done, total: told.append((done, total)))
     assert told == [(1, 1)]
-
-
-def test_scripts_and_styles_are_short_files():
     for file in files("hackmatrix_rl.view.replays").joinpath("page").iterdir():
         assert len(file.read_text(encoding="utf-8").splitlines()) <= 350, file.name

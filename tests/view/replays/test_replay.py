@@ -36,20 +36,14 @@ def changed(file, **fields):
     return file
 
 
-def test_the_file_plays_the_same_game(match, file):
+def test_the_file_is_small_plays_the_same_game_and_tells_its_result(match, file):
     replay = Replay.load(file)
     assert replay == Replay.of(match, player="runner")
     again = replay.match()
     assert again.now.frame == match.now.frame
     assert again.total_reward == match.total_reward
     assert again.now.end == match.now.end == "died"
-
-
-def test_the_file_is_small(match, file):
     assert file.stat().st_size < 400 + len(match.actions)
-
-
-def test_the_summary_names_player_and_result(file):
     said = Replay.load(file).summary()
     assert said.startswith("runner: 40 moves, stage 3, score 0, return 0.47")
 
@@ -62,12 +56,9 @@ def test_a_game_can_be_taken_over_from_any_move(match, file):
     Replay.of(at).match()  # the new game is a replay, too
 
 
-def test_a_move_that_the_replay_does_not_have_is_refused(file):
+def test_progress_is_told_and_a_move_that_the_replay_does_not_have_is_refused(file):
     with pytest.raises(ConfigError, match="--move 41: the replay has 40 moves; use 0 to 40"):
         Replay.load(file).match(41)
-
-
-def test_progress_is_told(file):
     told = []
     Replay.load(file).match(3, on_move=lambda done, total: told.append((done, total)))
     assert told == [(1, 3), (2, 3), (3, 3)]
@@ -143,21 +134,28 @@ def test_a_missing_field_is_named(file, name):
         Replay.load(file)
 
 
-def test_a_truncated_file_is_refused(file):
+def test_a_truncated_file_and_one_that_is_not_there_are_refused(file):
     file.write_text(file.read_text()[:100])
     with pytest.raises(ConfigError, match=r"game.json: .*Give a replay"):
         Replay.load(file)
-
-
-def test_a_file_that_is_not_there_is_refused(tmp_path):
     with pytest.raises(ConfigError, match="there is no such file"):
-        Replay.load(tmp_path / "none.json")
+        Replay.load(file.with_name("none.json"))
 
 
-def test_an_action_that_is_not_legal_is_named_with_its_move(file):
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (
+            lambda actions: actions[:3] + "W" + actions[4:],
+            r"move 4 of 40: .* not legal here; legal",
+        ),
+        (lambda a: a + "u", r"move 41 of 41: the game has ended \(died\)"),
+    ],
+)
+def test_a_move_that_cannot_be_played_is_named(file, change, said):
     letters = json.loads(file.read_text())["actions"]
-    with pytest.raises(ConfigError, match=r"move 4 of 40: .* is not legal here; legal: "):
-        Replay.load(changed(file, actions=letters[:3] + "W" + letters[4:])).match()
+    with pytest.raises(ConfigError, match=said):
+        Replay.load(changed(file, actions=change(letters))).match()
 
 
 @pytest.mark.parametrize(
@@ -171,12 +169,6 @@ def test_a_game_that_ends_otherwise_is_noticed_by_what_differs(file, recorded, s
     replay = Replay.load(file)
     with pytest.raises(ConfigError, match=said):
         replace(replay, check="0" * 16, **recorded).match()
-
-
-def test_moves_beyond_the_end_are_refused(file):
-    letters = json.loads(file.read_text())["actions"]
-    with pytest.raises(ConfigError, match=r"move 41 of 41: the game has ended \(died\)"):
-        Replay.load(changed(file, actions=letters + "u")).match()
 
 
 def test_actions_have_one_letter_each():

@@ -15,12 +15,9 @@ def page():
     return hm.watch(Runner(), seed=5)
 
 
-def test_the_page_is_the_first_game_of_the_evaluation(page):
+def test_the_page_is_the_first_game_of_the_evaluation_in_a_frame_of_its_own(page):
     assert repr(page) == "<game of 40 moves: died, stage 3>"
     assert "Runner: 40 moves" in page.html
-
-
-def test_a_notebook_shows_the_page_in_a_frame_of_its_own(page):
     shown = page._repr_html_()
     assert shown.startswith("<iframe srcdoc=")
     # The page's own quotes must not end the attribute.

@@ -59,15 +59,12 @@ def test_a_damaged_table_is_set_aside_and_told(tmp_path, content):
     assert ScoreTable(file).add(GAME)[1] == ""
 
 
-def test_a_folder_that_cannot_be_written_stops_nothing(tmp_path):
+def test_the_file_is_in_the_users_folder_and_stops_nothing_elsewhere(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     known, said = ScoreTable(tmp_path / "file" / "scores.json").add(GAME)
     assert known == [GAME]
     assert "not in the table of scores" in said
     assert "\n" not in said
-
-
-def test_the_file_is_in_the_users_folder_for_data(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     assert ScoreTable.default_file() == tmp_path / "hackmatrix_rl" / "scores.json"
     monkeypatch.delenv("XDG_DATA_HOME")

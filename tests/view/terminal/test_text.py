@@ -95,11 +95,8 @@ def test_only_who_owns_undo_is_told_how_far_it_goes_back():
     assert "undo" not in panel_of(replace(frame, owned=())).plain
 
 
-def test_a_complete_frame_shows_hidden_things_in_lower_case():
+def test_a_complete_frame_shows_hidden_things_in_lower_case_a_seen_one_not_at_all():
     assert text_of(frame_of(busy())).plain == COMPLETE
-
-
-def test_a_seen_frame_shows_what_the_player_sees_also_in_ascii():
     assert text_of(frame_of(busy()).seen(), signs=ASCII).plain == SEEN
 
 
@@ -173,12 +170,9 @@ def test_no_colour_and_no_style_hold_the_same_information(encoding, signs, compl
     board.plain.encode(encoding)
 
 
-def test_an_encoding_without_the_signs_or_without_a_name_gets_ascii():
+def test_other_encodings_get_ascii_and_colours_are_base_colours():
     for encoding in (None, "latin-1", "no-such-encoding"):
         assert signs_for(encoding) is ASCII
-
-
-def test_the_colours_are_base_colours_that_light_and_dark_backgrounds_bear():
     words = {word for style in STYLES.values() for word in style.split()}
     assert words <= {"bold", "dim", "reverse", "red", "green", "cyan", "blue", "magenta"}
 

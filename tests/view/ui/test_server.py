@@ -113,14 +113,11 @@ def test_others_are_refused(served, path, headers):
     assert response.getheader("access-control-allow-origin") is None
 
 
-def test_a_request_without_a_host_is_refused(served):
+def test_the_page_opens_from_a_link_elsewhere_with_the_token_and_never_without_a_host(served):
     # Without a body: uvicorn closes on what is no HTTP, and a body that comes then is a reset.
     response, text = served.send("POST", "/state", Host=None)
     assert response.status == 400
     assert "moments" not in text
-
-
-def test_the_page_opens_from_a_link_elsewhere_but_only_with_the_token(served):
     there = {"Origin": None, "X_HackMatrix_Token": None, "Sec_Fetch_Site": "cross-site"}
     assert served.send("GET", f"/?token={TOKEN}", **there)[0].status == 200
     assert served.send("GET", "/?token=other", **there)[0].status == 403
@@ -164,12 +161,9 @@ def test_a_request_that_the_page_never_makes_is_refused_in_a_line(served, path, 
     assert "\n" not in json.loads(text)["error"]
 
 
-def test_a_request_has_a_longest_size(served):
+def test_longer_requests_other_methods_and_other_addresses_are_refused(served):
     response, _ = served.send("POST", "/state", b" " * (MOST_BYTES + 1))
     assert response.status == 400
-
-
-def test_other_methods_and_addresses_do_not_exist(served):
     assert served.send("GET", "/state")[0].status == 405
     assert served.send("GET", "/nothing")[0].status == 404
     assert served.send("GET", "/../pyproject.toml")[0].status == 404

@@ -48,30 +48,24 @@ def test_a_position_says_why_actions_are_not_legal(table):
         assert (why is None) == (action in moment["legal"])
 
 
-def test_an_illegal_action_changes_nothing(table):
+def test_an_illegal_action_changes_nothing_and_two_moves_are_one_too_many(table):
     before = table.state(NOTHING)
     with pytest.raises(ConfigError, match="not legal"):
         table.play(NOTHING, number=0, action=27)
     with pytest.raises(ConfigError, match="does not exist"):
         table.play(NOTHING, number=0, action=28)
     assert table.state(NOTHING) == before
-
-
-def test_two_moves_from_one_position_are_one_too_many(table):
     action = legal(table.state(NOTHING))[0]
     table.play(NOTHING, number=0, action=action)
     with pytest.raises(ConfigError, match="has gone on"):
         table.play(NOTHING, number=0, action=action)
 
 
-def test_without_an_agent_nobody_thinks(table):
+def test_without_an_agent_nobody_thinks_and_an_unknown_one_changes_nothing(table):
     with pytest.raises(ConfigError, match="no agent"):
         table.think(NOTHING, number=0)
     with pytest.raises(ConfigError, match="no agent"):
         table.agent_move(NOTHING, number=0)
-
-
-def test_an_unknown_agent_leaves_the_one_that_is_there(table):
     table.agent(NOTHING, name="runner")
     with pytest.raises(ConfigError, match="no player nobody"):
         table.agent(NOTHING, name="nobody")
