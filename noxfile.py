@@ -56,17 +56,17 @@ SEARCH = (
     *("tests/memory_tasks", "tests/algorithms/r2d2"),
     *("tests/cli/test_imitate.py", "tests/algorithms/imitation"),
 )
+# What needs more than the dependency group `test`.
+OTHER_GROUPS = tuple(
+    f"tests/{name}"
+    for name in ("adapters", "beside_neurogym", "browser", "examples", "pages", "site")
+)
 APART = (*OTHER_GROUPS, *PROCESSES, *DEVICES, *VIEW, *SEARCH)
 # By file: what a file's tests share is compiled once. In the order of tests/conftest.py.
 BY_FILE = ("--dist", "loadfile", "--no-loadscope-reorder")
 PARALLEL = ("-n", "2", *BY_FILE)
 # Where tests wait for processes that they have started, two workers leave half of two cores idle.
 WAITING = ("-n", "3", *BY_FILE)
-# What needs no more than the dependency group `test`.
-OTHER_GROUPS = tuple(
-    f"tests/{name}"
-    for name in ("adapters", "beside_neurogym", "browser", "examples", "pages", "site")
-)
 TYPES_CHECKED = {"HACKMATRIX_RL_CHECK_TYPES": "1"}
 LARGEST_WHEEL = 10_000_000
 # Some hundred tests that compile little, for versions that are not the pinned ones.
