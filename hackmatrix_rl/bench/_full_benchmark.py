@@ -11,6 +11,7 @@ from hackmatrix_rl.bench._benchmark import train_speed
 from hackmatrix_rl.bench._environment_speed import Speed
 from hackmatrix_rl.bench._speed_curve import Point, SpeedCurve, bytes_a_game
 from hackmatrix_rl.config import TrainConfig
+from hackmatrix_rl.env import HackMatrix
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.runs import compose, estimate_memory, make_mesh, run_keys
 from hackmatrix_rl.system import available_memory, chosen_devices
@@ -118,6 +119,8 @@ def _environment_parts(
     config: TrainConfig, sizes: Sequence[int], repeats: int, clock: Callable[[], float]
 ) -> Iterator[Part]:
     environment = config.environment()
+    if not isinstance(environment, HackMatrix):
+        raise ConfigError(f"--full measures HackMatrix, not --env {config.env}. Leave one out.")
     devices = make_mesh(replace(config, num_envs=max(sizes)))
     each = COPIES * bytes_a_game(environment)
     room = available_memory()

@@ -1,6 +1,7 @@
 """`--init`: the weights that a new training starts from."""
 
 import warnings
+from collections.abc import Collection
 from dataclasses import Field
 from typing import Any
 
@@ -16,31 +17,37 @@ from hackmatrix_rl.agent.networks import (
     with_value_head,
 )
 from hackmatrix_rl.checkpoints._finder import Report, find_checkpoint
-from hackmatrix_rl.checkpoints._metadata import check_playable, hackmatrix_config, read_metadata
+from hackmatrix_rl.checkpoints._metadata import check_playable, player_config, read_metadata
 from hackmatrix_rl.checkpoints._reader import load
 from hackmatrix_rl.checkpoints._shipped import in_league
-from hackmatrix_rl.config import TrainConfig, check_alike, check_trusted, options_of
+from hackmatrix_rl.config import TrainConfig, check_alike, check_trusted, options_of, settings_of
 from hackmatrix_rl.errors import ConfigError, same_structure
 
 
 def initial_settings(
-    init: str, league: str | None, *, trust_code: bool = False, report: Report = warnings.warn
+    init: str,
+    league: str | None,
+    *,
+    trust_code: bool = False,
+    named: Collection[str] = (),
+    report: Report = warnings.warn,
 ) -> dict[str, Any]:
     """The settings that a training must share with the one that it starts from, by name.
 
     Args:
         init: the run or the checkpoint.
         league: of the new training; `None`: the original one.
-        trust_code: whether the network among them may be code, which the new training imports.
+        trust_code: whether network and environment may be code, which the new training imports.
+        named: settings that the user names, so that code there is not imported.
         report: takes a message about each skipped checkpoint.
 
     Raises:
-        ConfigError: there is no such checkpoint, it is of another game, or its network is custom
-            code and `trust_code` is false.
+        ConfigError: there is no such checkpoint, it is of another game, or its network or
+            environment is custom code and `trust_code` is false.
     """
     try:
         folder, other = _start(init, league, report)
-        check_trusted(other, folder, trust_code=trust_code)
+        check_trusted(other, folder, trust_code=trust_code, named=("teacher", *named))
     except ConfigError as error:
         raise ConfigError(f"--init {init}: {error}") from error
     every = {each.name for each in options_of(TrainConfig)}  # whatever the new training learns by
@@ -75,7 +82,8 @@ def initial_weights(
         check_alike(config, other)
         same_value = other.heads.value == config.heads.value
         there = _with_heads_of(other, policy, same_value=same_value)
-        loaded = load(str(folder), policy=there, report=report)
+        # Its environment is that of these settings, which are checked.
+        loaded = load(str(folder), policy=there, trust_code=True, report=report)
         same_units = same_structure(other.initial_scale(), config.initial_scale())
         scale = loaded.value_scale() if same_units else None
     except ConfigError as error:
@@ -120,7 +128,7 @@ def _start(init: str, league: str | None, report: Report) -> tuple[epath.Path, T
     folder = find_checkpoint(in_league(init, league), report=report)
     metadata = read_metadata(folder)
     check_playable(folder, metadata)
-    return folder, hackmatrix_config(folder, metadata)
+    return folder, player_config(folder, metadata)
 
 
 def _alike(config: TrainConfig) -> "list[Field[Any]]":
@@ -128,4 +136,4 @@ def _alike(config: TrainConfig) -> "list[Field[Any]]":
 
     The league is not among them: what an agent learned in one is a start for the other.
     """
-    return [each for each in options_of(type(config)) if each.metadata["alike"]]
+    return [each for each in settings_of(config) if each.metadata["alike"]]

@@ -117,8 +117,8 @@ def identity_of(config: Mapping[str, Any]) -> GameIdentity:
     return kind.game_identity(config)
 
 
-def hackmatrix_config(folder: epath.Path, metadata: Mapping[str, Any]) -> TrainConfig:
-    """The settings of a checkpoint of a training on HackMatrix.
+def player_config(folder: epath.Path, metadata: Mapping[str, Any]) -> TrainConfig:
+    """The settings of a checkpoint of a training of a single player.
 
     Args:
         folder: folder of the checkpoint.

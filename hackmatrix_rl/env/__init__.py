@@ -30,7 +30,7 @@ from hackmatrix_rl.env._forms import KINDS, Kind
 from hackmatrix_rl.env._frontier import BLOCK, Frontier, whole_games
 from hackmatrix_rl.env._hackmatrix import HackMatrix, HackMatrixState
 from hackmatrix_rl.env._hackmatrix_game import HackMatrixGame
-from hackmatrix_rl.env._identity import GameIdentity, clique_identity, game_identity
+from hackmatrix_rl.env._identity import GameIdentity, clique_identity, game_identity, other_identity
 from hackmatrix_rl.env._observation import (
     CELL,
     CompactObservation,
@@ -104,6 +104,7 @@ __all__ = [
     "flat_features",
     "game_identity",
     "observe",
+    "other_identity",
     "seen_position",
     "turn",
     "whole_games",

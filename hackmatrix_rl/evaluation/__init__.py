@@ -29,6 +29,7 @@ from hackmatrix_rl.evaluation._player import (
     consult,
     read_by,
 )
+from hackmatrix_rl.evaluation._steps import Step, play_steps
 from hackmatrix_rl.evaluation._verdict import Judgement, Verdict, judge
 
 __all__ = [
@@ -52,6 +53,7 @@ __all__ = [
     "Siphons",
     "Stage",
     "StateAgent",
+    "Step",
     "ThinkingAgent",
     "Thought",
     "Tool",
@@ -65,6 +67,7 @@ __all__ = [
     "judge",
     "keep_journal",
     "mean_of",
+    "play_steps",
     "policy_divergence",
     "rate_of",
     "read_by",

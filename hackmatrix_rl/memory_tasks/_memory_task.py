@@ -3,6 +3,8 @@
 from abc import abstractmethod
 from typing import TypeVar
 
+import numpy as np
+
 from hackmatrix_rl.env import SingleGame
 
 GameState = TypeVar("GameState")
@@ -13,6 +15,11 @@ class MemoryTask(SingleGame[GameState]):
 
     An episode is one trial. All returns are undiscounted.
     """
+
+    def render(self, state: GameState) -> str:
+        """What the player sees now: a bar for each number."""
+        seen = np.asarray(self.observe(state)).tolist()
+        return "\n".join(f"{x:6.2f} {'#' * round(10 * max(0, x)):30.30}" for x in seen)
 
     @property
     @abstractmethod

@@ -7,7 +7,7 @@ from etils import epath
 
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.checkpoints import read_arrays
-from hackmatrix_rl.config import RunConfig, check_settings, options_of
+from hackmatrix_rl.config import RunConfig, check_settings, settings_of
 from hackmatrix_rl.errors import ConfigError, as_given, flag
 
 
@@ -31,7 +31,7 @@ def check_unchanged(run: object, stored: RunConfig, changes: Mapping[str, Any]) 
             "out, or begin a new run."
         )
     changes = {name: value for name, value in changes.items() if name != "algorithm"}
-    check_settings(type(stored), changes, f"as the run {run} is")
+    check_settings(stored, changes, f"as the run {run} is")
     stored.check_changes(run, changes)
 
 
@@ -54,7 +54,7 @@ def check_network(
     """
     changed = [
         each.name
-        for each in options_of(type(stored))
+        for each in settings_of(stored)
         if each.metadata["arrays"] and getattr(config, each.name) != getattr(stored, each.name)
     ]
     if not changed or read_arrays(checkpoint, "policy").mismatch(policy) is None:

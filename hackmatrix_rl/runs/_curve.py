@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 SMOOTHED = 0.05
 """Share of the rows that one point of the smoothed line averages."""
 
+_LENGTH = ("length", "mean length of a game")
 _FEWEST = 20  # rows; fewer are drawn as they are
 _MOST = 1e30  # no number of a run is larger, and pictures cannot show such a one
 
@@ -76,7 +77,10 @@ def panels_of(rows: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, str], ...]:
     """
     there = {name for row in rows for name in row}
     every = [kind.panels for kind in algorithms().values()]
-    return max(every, key=lambda panels: sum(name in there for name, _ in panels))
+    found = max(every, key=lambda panels: sum(name in there for name, _ in panels))
+    # Other games have no stages.
+    lacks = "length" in there and "stage" not in there
+    return tuple(_LENGTH if lacks and name == "stage" else (name, label) for name, label in found)
 
 
 def panels_as_svg(

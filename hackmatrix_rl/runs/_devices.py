@@ -7,6 +7,7 @@ from typing import Any
 from hackmatrix_rl.checkpoints import initial_settings
 from hackmatrix_rl.config import (
     AUTO,
+    HACKMATRIX,
     RunConfig,
     cpu_devices,
     default_algorithm,
@@ -41,7 +42,7 @@ def config_here(
         settings: fields of a config, `algorithm` and `preset`.
         given: those on the command line, which stages of a training must not override.
         algorithm: the algorithm where the settings name none; empty: `default_algorithm`.
-        trust_code: whether code that the run of `init` names as its network may be imported.
+        trust_code: whether code that the run of `init` names may be imported.
         note: takes the reason for the algorithm where nobody names it.
 
     Raises:
@@ -62,8 +63,9 @@ def config_here(
         select_device(changes.get("device") or preset_device(preset))
         named_mesh(mesh)
     if changes.get("init") is not None:
-        trusted = trust_code or "network" in changes  # the user's own name for it
-        stored = initial_settings(changes["init"], changes.get("league"), trust_code=trusted)
+        stored = initial_settings(
+            changes["init"], changes.get("league"), trust_code=trust_code, named=changes.keys()
+        )
         changes = {**stored, **changes}
     if (stages := changes.pop("stages", None)) is not None:
         changes.pop("algorithm", None)
@@ -71,7 +73,7 @@ def config_here(
         own = {name: value for name, value in given.items() if name in changes}
         return make_stages(preset, changes, stages, own)
     if changes.get("algorithm") is None and not algorithm:
-        note(default_algorithm(preset)[1])
+        note(default_algorithm(preset, changes.get("env", HACKMATRIX))[1])
     return make_config(preset, changes, algorithm)
 
 

@@ -44,17 +44,20 @@ def estimate_memory(trainer: Trainer[Any]) -> MemoryEstimate:
     )
 
 
-def least_memory(game: GameConfig, spec: EnvSpec, *, games: int, num_steps: int) -> MemoryEstimate:
+def least_memory(
+    game: GameConfig | None, spec: EnvSpec, *, games: int, num_steps: int
+) -> MemoryEstimate:
     """The least memory of some games, by arithmetic and without tracing.
 
     Args:
-        game: capacities of each game.
+        game: capacities of each game; `None` in another environment.
         spec: spec of the environment.
         games: number of games on a device.
         num_steps: steps of a rollout; 0 without one.
     """
     # Count only the snapshots, and in them one word for each enemy and transmission.
-    state = games * game.history * 4 * (game.max_enemies + game.max_transmissions)
+    held = 0 if game is None else game.history * 4 * (game.max_enemies + game.max_transmissions)
+    state = games * held
     # Of a rollout only what is seen and the legal actions.
     rollout = games * num_steps * (bytes_of(spec.observation) + spec.num_actions)
     return MemoryEstimate(state=state, working=rollout, checkpoint=state)

@@ -11,8 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from hackmatrix_rl.config import RunConfig, TrainConfig
-from hackmatrix_rl.env import EnvSpec, HackMatrix
+from hackmatrix_rl.config import HACKMATRIX, RunConfig, TrainConfig
+from hackmatrix_rl.env import Environment, EnvSpec, HackMatrix
 from hackmatrix_rl.errors import ConfigError, as_given, flag
 from hackmatrix_rl.runs._memory_estimate import MemoryEstimate, estimate_memory, least_memory
 from hackmatrix_rl.runs.sinks import require_tensorboard
@@ -57,11 +57,12 @@ def check_games(config: TrainConfig, spec: EnvSpec, *, devices: int) -> None:
         ConfigError: the games cannot fit.
     """
     games = math.ceil(config.num_envs / devices)
-    needed = least_memory(config.game(), spec, games=games, num_steps=config.steps_of_each)
+    game = config.game() if config.env == HACKMATRIX else None
+    needed = least_memory(game, spec, games=games, num_steps=config.steps_of_each)
     check_memory(config, needed, available_memory())
 
 
-def check_played(environment: HackMatrix, games: int) -> None:
+def check_played(environment: Environment, games: int) -> None:
     """Refuses far too many games at the same time, without training.
 
     Args:
@@ -71,7 +72,8 @@ def check_played(environment: HackMatrix, games: int) -> None:
     Raises:
         ConfigError: the games cannot fit.
     """
-    one = least_memory(environment.config, environment.spec, games=1, num_steps=0).sure
+    game = environment.config if isinstance(environment, HackMatrix) else None
+    one = least_memory(game, environment.spec, games=1, num_steps=0).sure
     available = available_memory()
     if available is not None and games * one > available[0]:
         raise ConfigError(

@@ -88,15 +88,15 @@ class ResumableRun:
         """Refuses to import code that the run names, unless the user trusts it.
 
         Args:
-            changes: changed settings; the user's own `network` among them needs no trust.
+            changes: changed settings; code that the user names among them needs no trust.
             trust_code: whether the user trusts the run.
 
         Raises:
             ConfigError: a resume would import such code without trust.
         """
-        if "network" not in changes:
-            source = self.checkpoint or self.path / "config.json"
-            check_trusted(self.config(changes), source, trust_code=trust_code)
+        source = self.checkpoint or self.path / "config.json"
+        for stage in self.config(changes).stages:
+            check_trusted(stage, source, trust_code=trust_code, named=changes.keys())
 
     @property
     def update(self) -> int:
@@ -218,9 +218,9 @@ def restore_training(
 ) -> tuple[str, ...]:
     """Restores a trainer's state from a checkpoint.
 
-    Parameters, optimizer and counters must fit. Games continue if their number and sizes are
-    the same. Otherwise new games start, different from all earlier games of the run, and the
-    positions that `Frontier` saved are lost.
+    Parameters, optimizer and counters must fit. Games continue if the checkpoint holds them, and
+    their number and sizes are the same. Otherwise new games start, different from all earlier games
+    of the run, and the positions that `Frontier` saved are lost.
 
     Args:
         trainer: a trainer that has not started.
@@ -246,6 +246,7 @@ def restore_training(
     notes: list[str] = []
 
     resettable = trainer.algorithm.resettable
+    gone = not trainer.environment.pure
     # What these settings switch off is nothing to restore: the teacher, perhaps.
     wanted = [name for name, part in vars(fresh).items() if part is not None]
     names = [name for name in wanted if name not in resettable]
@@ -254,7 +255,7 @@ def restore_training(
         if whole in names:
             continue
         rest = _rest(fresh, whole, resettable)
-        spoiled = other_rewards and whole == name and rest
+        spoiled = gone or (other_rewards and whole == name and rest)
         if not spoiled and stored.under(f".{name}").mismatch(attrgetter(name)(fresh)) is None:
             names.append(name)
             if whole != name:
@@ -278,6 +279,8 @@ def restore_training(
 
 def _new_games(stored: Stored, trainer: Trainer[Any]) -> str:
     """Why new games start, and what becomes of the positions that were saved to begin from."""
+    if not trainer.environment.pure:
+        return "Python played the games, and no checkpoint holds them: new games start"
     had = any(".bank." in name for name in stored.arrays)
     keeps = isinstance(trainer.algorithm.environment, Frontier)
     if had != keeps:

@@ -14,6 +14,7 @@ from hackmatrix_rl.training._optimizer import adam, optimizer_of
 from hackmatrix_rl.training._program import compiler_options, is_shape
 from hackmatrix_rl.training._report import StepReport, UpdateReport
 from hackmatrix_rl.training._rollout_sizes import RolloutSizes
+from hackmatrix_rl.training._save_gif_every import SaveGifEvery
 from hackmatrix_rl.training._state import (
     VALUE_HEAD,
     Learner,
@@ -55,6 +56,7 @@ __all__ = [
     "Minibatches",
     "Reports",
     "RolloutSizes",
+    "SaveGifEvery",
     "Schedule",
     "StepReport",
     "StopTraining",

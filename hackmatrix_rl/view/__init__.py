@@ -19,6 +19,7 @@ from hackmatrix_rl.view._keys import KEYS
 from hackmatrix_rl.view._names import program_name
 from hackmatrix_rl.view._raster import image_of, save_png
 from hackmatrix_rl.view._reasons import why_not
+from hackmatrix_rl.view._scenes import drawings_of, rendered
 from hackmatrix_rl.view._show import Picture, load_ipython_extension, show
 from hackmatrix_rl.view._svg import FONT, css_variables, svg_fragments, svg_of
 from hackmatrix_rl.view._text import text_of
@@ -44,6 +45,7 @@ __all__ = [
     "css_variables",
     "document",
     "draw",
+    "drawings_of",
     "facts",
     "frame_of",
     "frames_of",
@@ -51,6 +53,7 @@ __all__ = [
     "load_ipython_extension",
     "neighbours",
     "program_name",
+    "rendered",
     "save_gif",
     "save_mp4",
     "save_png",

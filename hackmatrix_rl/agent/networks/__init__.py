@@ -21,7 +21,12 @@ from hackmatrix_rl.agent.networks._gru import GRUActorCritic
 from hackmatrix_rl.agent.networks._layers import HIDDEN_GAIN, VALUE_GAIN, Dense
 from hackmatrix_rl.agent.networks._lstm import LSTMActorCritic
 from hackmatrix_rl.agent.networks._mlp import MLPActorCritic
-from hackmatrix_rl.agent.networks._registry import NETWORKS, build_network, module_of
+from hackmatrix_rl.agent.networks._registry import (
+    NETWORKS,
+    build_network,
+    import_factory,
+    module_of,
+)
 from hackmatrix_rl.agent.networks._residual import ResidualActorCritic
 from hackmatrix_rl.agent.networks._resnet import ResNetActorCritic
 from hackmatrix_rl.agent.networks._transformer import TransformerActorCritic
@@ -66,6 +71,7 @@ __all__ = [
     "build_network",
     "compute_dtype",
     "evaluator_of",
+    "import_factory",
     "module_of",
     "plain_evaluator",
     "rematerialized",

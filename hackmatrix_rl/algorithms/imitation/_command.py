@@ -23,6 +23,7 @@ from hackmatrix_rl.cli import (
     train_a_run,
 )
 from hackmatrix_rl.config import TrainConfig
+from hackmatrix_rl.env import HackMatrix
 from hackmatrix_rl.errors import ConfigError
 
 _DEFAULTS = MappingProxyType({"algorithm": ImitationConfig.algorithm})
@@ -114,12 +115,14 @@ def save_demonstrations(
     Raises:
         ConfigError: the teacher does not exist or does not fit, or the folder is not empty.
     """
-    teacher = config.find_teacher(trust_code=trust_code)
+    teacher, environment = config.find_teacher(trust_code=trust_code), config.environment()
     assert config.teacher is not None
+    if not isinstance(environment, HackMatrix):
+        raise ConfigError(f"--save-demonstrations {folder}: of HackMatrix, not --env {config.env}.")
     try:
         return record_demonstrations(
             teacher,
-            config.environment(),
+            environment,
             folder,
             name=config.teacher,
             games=games,

@@ -2,7 +2,7 @@
 
 from hackmatrix_rl.view.terminal._checks import check_terminal, is_terminal
 from hackmatrix_rl.view.terminal._play import Seat
-from hackmatrix_rl.view.terminal._run import play_in_terminal, watch_in_terminal
+from hackmatrix_rl.view.terminal._run import play_in_terminal, show_in_terminal, watch_in_terminal
 from hackmatrix_rl.view.terminal._scores import Score, ScoreTable
 
 __all__ = [
@@ -12,5 +12,6 @@ __all__ = [
     "check_terminal",
     "is_terminal",
     "play_in_terminal",
+    "show_in_terminal",
     "watch_in_terminal",
 ]
