@@ -1,5 +1,7 @@
 """CartPole: a second environment, small and well known."""
 
+import math
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -101,7 +103,7 @@ class CartPole(Environment):
         position, _, angle, _ = np.asarray(state.physics[game]).tolist()
         middle = len(_TRACK) // 2
         cart = middle + round(position / MAX_POSITION * (middle - 1))
-        lean = np.tan(angle) * _LEAN
+        lean = math.tan(angle) * _LEAN
         rows = []
         for height in range(_POLE, 0, -1):
             row = [" "] * len(_TRACK)
