@@ -7,6 +7,7 @@ import click
 
 from hackmatrix_rl.cli._command import Command
 from hackmatrix_rl.config import (
+    ENVIRONMENTS,
     HACKMATRIX,
     algorithms,
     default_algorithm,
@@ -134,6 +135,8 @@ class TrainOptions(GroupedOptions):
             formatter.write_paragraph()
             formatter.write_text(f"--env-args of --env {env}: {said}.")
         elif ctx.meta.get(_ALL) and env == HACKMATRIX:
+            formatter.write_paragraph()
+            formatter.write_text(f"Values of --env: {', '.join(ENVIRONMENTS)}.")
             formatter.write_paragraph()
             formatter.write_text(f"Terms of --reward: {', '.join(TERM_NAMES)}.")
         super().format_epilog(ctx, formatter)

@@ -187,7 +187,7 @@ def recipe_option(command: F) -> F:
         metavar=f"{'|'.join(names)}|FILE.toml",
         shell_complete=lambda context, option, typed: completed(names, typed),
         help="Train in stages, each with its algorithm, from the weights before it.  "
-        f"[default: {DEFAULT_RECIPE}, unless an algorithm or weights are given]",
+        f"[default: {DEFAULT_RECIPE}, unless an algorithm, weights or another --env are given]",
     )(command)
 
 

@@ -11,7 +11,7 @@ from hackmatrix_rl.config._checks import (
     check_precision,
     check_rate,
 )
-from hackmatrix_rl.config._environments import HACKMATRIX, env_arguments
+from hackmatrix_rl.config._environments import ENVIRONMENTS, HACKMATRIX, env_arguments
 from hackmatrix_rl.config._files import read_settings
 from hackmatrix_rl.config._options import (
     COUNTED,
@@ -80,6 +80,7 @@ __all__ = [
     "CPU",
     "DEBUG",
     "DEFAULT_RECIPE",
+    "ENVIRONMENTS",
     "HACKMATRIX",
     "MOST_EPISODES",
     "RENAMED",

@@ -12,7 +12,7 @@ from jaxtyping import Array, Key
 from hackmatrix_rl.agent import Schedule, Scheduled
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.config._checks import check_folders, check_mesh_text, check_precision, check_rate
-from hackmatrix_rl.config._environments import ENVIRONMENTS, HACKMATRIX, check_env, make_environment
+from hackmatrix_rl.config._environments import HACKMATRIX, check_env, make_environment
 from hackmatrix_rl.config._options import COUNTED, most, option, other_env, settings_of
 from hackmatrix_rl.config._policies import Heads, build_policy
 from hackmatrix_rl.config._reward import parse_reward, reward_text
@@ -140,7 +140,8 @@ class TrainConfig(RunConfig, ABC):
     env: str = option(
         HACKMATRIX,
         "Game",
-        f"Environment: {', '.join(ENVIRONMENTS[:-1])} or {ENVIRONMENTS[-1]}.",
+        "Environment: hackmatrix, cartpole, a memory task, gymnax:NAME, pgx:NAME, gymnasium:NAME, "
+        "module:factory.",
         resume="it learns in that environment",
         alike=True,
     )

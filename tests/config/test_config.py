@@ -1,5 +1,4 @@
 import contextlib
-import dataclasses
 import json
 import re
 import types
@@ -17,6 +16,7 @@ from hackmatrix_rl.config import (
     default_algorithm,
     field_types,
     make_config,
+    options_of,
     preset_for,
     preset_names,
     read_settings,
@@ -31,7 +31,7 @@ def test_a_config_is_hashable_and_array_free():
 
 
 def test_every_field_is_explained_in_one_line():
-    for each in dataclasses.fields(PPOConfig):
+    for each in options_of(PPOConfig):
         explanation = each.metadata["help"]
         assert explanation.endswith("."), each.name
         assert "\n" not in explanation
@@ -66,7 +66,7 @@ def test_a_value_that_cannot_work_is_named_with_what_would(settings, message):
     assert str(error.value) == message
 
 
-WHOLE = [each for each in dataclasses.fields(PPOConfig) if field_types(each)[0] is int]
+WHOLE = [each for each in options_of(PPOConfig) if field_types(each)[0] is int]
 
 
 @pytest.mark.parametrize("name", [each.name for each in WHOLE])
