@@ -11,7 +11,7 @@ from typing import Any, get_args
 from hackmatrix_rl.adapters import from_gymnasium, from_gymnax, from_neurogym, from_pgx
 from hackmatrix_rl.agent.networks import import_factory, module_of
 from hackmatrix_rl.config._renamed import closest
-from hackmatrix_rl.env import Batched, CartPole, Environment, check_is_environment
+from hackmatrix_rl.env import Batched, CartPole, Environment, SingleGame, check_is_environment
 from hackmatrix_rl.errors import ConfigError, shortened
 from hackmatrix_rl.memory_tasks import (
     ContextConfig,
@@ -124,6 +124,8 @@ def make_environment(env: str, arguments: str | None) -> Environment:
         raise
     except ValueError as error:
         raise ConfigError(f"{said}: {error}.") from error
+    if isinstance(made, SingleGame):
+        made = Batched(made, max_steps=_MOST_STEPS)
     try:
         check_is_environment(made)
     except TypeError as error:

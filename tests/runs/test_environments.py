@@ -10,6 +10,7 @@ from PIL import Image
 import hackmatrix_rl as hm
 from hackmatrix_rl.checkpoints import find_checkpoint, read_metadata
 from hackmatrix_rl.config import config_from_dict, make_config
+from hackmatrix_rl.config._environments import make_environment
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.evaluation import play_steps
 from hackmatrix_rl.runs import contender
@@ -173,6 +174,8 @@ def test_an_own_environment_is_trained_and_loaded_with_trust(gridworld, tmp_path
         hm.load(folder, policy=hm.load(folder, trust_code=True).policy)
     loaded = hm.load(folder, trust_code=True).environment
     assert (loaded.game.size, loaded.max_steps) == (2, 5)
+    game = make_environment("my_gridworld:Gridworld", "size=4")
+    assert (game.game.size, game.max_steps) == (4, 1000)
     watched = invoke("watch", folder, "--trust-code")
     assert "@" in watched.stdout, watched.output
     imitated = ("train", "--algorithm", "imitation", *given, *TINY, *SHORT, "--dry-run")
