@@ -362,8 +362,8 @@ def chosen_config(
     Raises:
         ConfigError: if a setting cannot work here.
     """
-    given = typed_settings(context)
     settings = {**defaults, **given_settings(context, file)}
+    given = typed_settings(context)
     if (recipe := _recipe(context, preset, settings)) is not None:
         settings = read_settings(recipe_file(recipe), report=tell) | settings
     trust_code = context.params.get("trust_code", False)

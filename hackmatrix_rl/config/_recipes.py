@@ -8,7 +8,7 @@ from typing import Any
 
 from hackmatrix_rl.config._options import settings_of
 from hackmatrix_rl.config._presets import make_config
-from hackmatrix_rl.config._registry import check_settings, config_class
+from hackmatrix_rl.config._registry import baseline_algorithm, check_settings, config_class
 from hackmatrix_rl.config._renamed import closest
 from hackmatrix_rl.config._run_config import RunConfig
 from hackmatrix_rl.errors import ConfigError, as_given, shortened
@@ -69,7 +69,8 @@ def make_stages(
     kinds = []
     for number, stage in enumerate(stages, 1):
         if stage.get("algorithm") is None:
-            raise ConfigError(f'stage {number}: names no algorithm. Add algorithm = "ppo", say.')
+            add = f'algorithm = "{baseline_algorithm()}"'
+            raise ConfigError(f"stage {number}: names no algorithm. Add {add}, say.")
         kinds.append(config_class(stage["algorithm"], command="train"))
         if number > 1 and not kinds[-1].continues:
             raise ConfigError(

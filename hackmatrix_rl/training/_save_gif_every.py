@@ -14,7 +14,6 @@ from hackmatrix_rl.training._evaluate_every import EVALUATION
 from hackmatrix_rl.training._hooks import Hook
 from hackmatrix_rl.training._metrics import Metrics
 from hackmatrix_rl.training._trainer import Trainer
-from hackmatrix_rl.view import drawings_of, save_gif
 
 
 class SaveGifEvery(Hook):
@@ -72,6 +71,8 @@ class SaveGifEvery(Hook):
         agent = trainer.agent
         if not is_process_zero():
             return
+        from hackmatrix_rl.view import drawings_of, save_gif  # other trainings draw nothing
+
         environment = trainer.environment if self._environment is None else self._environment
         steps = play_steps(agent, environment, self._key, max_steps=self._max_steps)
         drawings = drawings_of(environment, [step.state for step in steps])

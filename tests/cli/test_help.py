@@ -1,4 +1,3 @@
-import dataclasses
 import re
 
 import click
@@ -6,7 +5,7 @@ import pytest
 from click.testing import CliRunner
 
 from hackmatrix_rl.cli import main
-from hackmatrix_rl.config import algorithms, algorithms_of
+from hackmatrix_rl.config import algorithms, algorithms_of, options_of
 from hackmatrix_rl.errors import flag
 
 from .commands import invoke
@@ -31,7 +30,7 @@ def test_each_command_has_help(command):
 @pytest.mark.parametrize("name", algorithms_of("train"))
 def test_every_field_of_an_algorithm_is_an_option_with_its_explanation(name):
     words = "".join(invoke("train", "--algorithm", name, "--help-all").output.split())
-    for each in dataclasses.fields(algorithms()[name]):
+    for each in options_of(algorithms()[name]):
         assert flag(each.name) in words
         assert "".join(each.metadata["help"].split()) in words
 
@@ -43,7 +42,7 @@ def test_the_help_for_an_algorithm_shows_its_flags_and_no_others(name, asked):
     output = invoke("train", "--algorithm", name, asked).output
     shown = set(re.findall(r"^  (--[a-z0-9-]+)", output, re.MULTILINE))
     flags = {
-        each: {flag(field.name) for field in dataclasses.fields(kind)}
+        each: {flag(field.name) for field in options_of(kind)}
         for each, kind in algorithms_of("train").items()
     }
     own, every, common = flags[name], set.union(*flags.values()), set.intersection(*flags.values())

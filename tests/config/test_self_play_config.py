@@ -7,7 +7,7 @@ import pytest
 from hackmatrix_rl.algorithms.ppo import PPOConfig
 from hackmatrix_rl.algorithms.r2d2 import R2D2Config
 from hackmatrix_rl.algorithms.self_play import SelfPlayConfig
-from hackmatrix_rl.config import RunConfig, config_from_dict, options_of, read_settings
+from hackmatrix_rl.config import RunConfig, config_from_dict, options_of, read_settings, settings_of
 from hackmatrix_rl.errors import ConfigError
 
 
@@ -54,8 +54,8 @@ def test_a_run_of_some_updates_has_enough_games():
 @pytest.mark.parametrize("kind", [PPOConfig, SelfPlayConfig])
 def test_a_help_shows_the_fields_of_a_config_before_those_of_every_run(kind):
     names = [each.name for each in options_of(kind)]
-    assert sorted(names) == sorted(each.name for each in dataclasses.fields(kind))
-    shared = {each.name for each in dataclasses.fields(RunConfig)}
+    assert sorted(names) == sorted(each.name for each in settings_of(kind))
+    shared = {each.name for each in settings_of(RunConfig)}
     first_shared = next(place for place, name in enumerate(names) if name in shared - OWN)
     assert set(names[first_shared:]) <= shared
 
@@ -65,7 +65,7 @@ OWN = {"network", "width", "learning_rate", "cpu_devices"}
 
 
 def test_every_field_is_explained():
-    for each in dataclasses.fields(SelfPlayConfig):
+    for each in settings_of(SelfPlayConfig):
         assert each.metadata["help"].endswith("."), each.name
         assert len(each.metadata["help"]) < 100, each.name
 
