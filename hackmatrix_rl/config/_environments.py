@@ -119,6 +119,7 @@ def make_environment(env: str, arguments: str | None) -> Environment:
         given = _arguments(env, _parameters(make), arguments)
         if given:
             said += f" --env-args {arguments}"
+        _check_complete(make, given, said)
         made = make(**given)
     except ConfigError:
         raise
@@ -134,6 +135,14 @@ def make_environment(env: str, arguments: str | None) -> Environment:
     return made
 
 
+def _check_complete(make: Callable[..., Any], given: Mapping[str, Any], said: str) -> None:
+    """Raises a ConfigError if a constructor needs more arguments."""
+    try:
+        inspect.signature(make).bind(**given)
+    except TypeError as error:
+        raise ConfigError(f"{said}: {error}. Give it as --env-args name=value.") from error
+
+
 def _parameters(make: Callable[..., Any]) -> dict[str, Parameter]:
     """The arguments of a constructor that a text can give."""
     found = dict(inspect.signature(make).parameters)
@@ -147,9 +156,9 @@ def _parameters(make: Callable[..., Any]) -> dict[str, Parameter]:
 
 def _kinds(parameter: Parameter) -> tuple[type, ...]:
     """The types of text, number and so on that an argument may have; empty if it has others."""
-    if parameter.annotation is Parameter.empty:
-        return (bool, int, float, str, type(None))
     plain = (bool, int, float, str, type(None))
+    if parameter.annotation is Parameter.empty or isinstance(parameter.annotation, str):
+        return plain
     kinds = get_args(parameter.annotation) or (parameter.annotation,)
     return tuple(kind for kind in kinds if kind in plain)
 
@@ -180,11 +189,7 @@ def _arguments(env: str, takes: Mapping[str, Parameter], text: str | None) -> di
                 f"--env-args {name}={shortened(value)}: --env {env} has no {name}. It has {there}. "
                 f"{closest(name, named)}".rstrip()
             )
-        kinds = (
-            _kinds(named[name])
-            if name in named
-            else _kinds(Parameter(name, Parameter.KEYWORD_ONLY))
-        )
+        kinds = _kinds(named.get(name, Parameter(name, Parameter.KEYWORD_ONLY)))
         found[name] = _value(f"--env-args {name}={shortened(value)}", value, kinds)
     return found
 

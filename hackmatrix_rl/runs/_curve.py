@@ -79,7 +79,7 @@ def panels_of(rows: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, str], ...]:
     every = [kind.panels for kind in algorithms().values()]
     found = max(every, key=lambda panels: sum(name in there for name, _ in panels))
     # Other games have no stages.
-    lacks = "length" in there and "stage" not in there
+    lacks = there & {"length", "eval/length"} and not there & {"stage", "eval/stage"}
     return tuple(_LENGTH if lacks and name == "stage" else (name, label) for name, label in found)
 
 

@@ -76,7 +76,7 @@ def gridworld(tmp_path, monkeypatch):
 
 
 def test_a_run_has_curves_evaluations_and_a_report(cartpole):
-    assert {"summary.json", "curve.png", "metrics.jsonl"} <= {
+    assert {"summary.json", "learning_curve.png", "metrics.jsonl"} <= {
         each.name for each in cartpole.iterdir()
     }
     summary = json.loads((cartpole / "summary.json").read_text())
@@ -174,6 +174,8 @@ def test_an_own_environment_is_trained_and_loaded_with_trust(gridworld, tmp_path
         hm.load(folder, policy=hm.load(folder, trust_code=True).policy)
     loaded = hm.load(folder, trust_code=True).environment
     assert (loaded.game.size, loaded.max_steps) == (2, 5)
+    with pytest.raises(ConfigError, match="missing a required argument: 'size'"):
+        make_environment("my_gridworld:Gridworld", None)
     game = make_environment("my_gridworld:Gridworld", "size=4")
     assert (game.game.size, game.max_steps) == (4, 1000)
     watched = invoke("watch", folder, "--trust-code")
