@@ -63,6 +63,7 @@ from .search import Searcher as Searcher
 from .training import EvaluateEvery as EvaluateEvery
 from .training import Hook as Hook
 from .training import Metrics as Metrics
+from .training import SaveGifEvery as SaveGifEvery
 from .training import StopTraining as StopTraining
 from .training import Trainer as Trainer
 from .training.sharding import mesh as mesh

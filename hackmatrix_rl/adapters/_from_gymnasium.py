@@ -178,6 +178,11 @@ class GymnasiumGames(Environment):
         """Always true: gymnasium limits the steps of most games."""
         return True
 
+    @property
+    def pure(self) -> bool:
+        """Always false: Python holds the games."""
+        return False
+
     def reset(self, keys: Key[Array, " num_envs"]) -> tuple[HostState, Timestep]:
         """Begins a new batch."""
         num_envs = keys.shape[0]

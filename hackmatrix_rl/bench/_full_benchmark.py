@@ -240,6 +240,8 @@ def _environment_parts(
     config: TrainConfig, sizes: Sequence[int], repeats: int, clock: Callable[[], float]
 ) -> Iterator[Part]:
     environment = config.environment()
+    if not isinstance(environment, HackMatrix):
+        raise ConfigError(f"--full measures HackMatrix, not --env {config.env}. Leave one out.")
     devices = make_mesh(replace(config, num_envs=max(sizes)))
     each = COPIES * bytes_a_game(environment)
     room = available_memory()

@@ -1,6 +1,7 @@
 """`--init`: the weights that a new training starts from."""
 
 import warnings
+from collections.abc import Collection
 from typing import Any
 
 import equinox as eqx
@@ -15,27 +16,33 @@ from hackmatrix_rl.agent.networks import (
     with_value_head,
 )
 from hackmatrix_rl.checkpoints._finder import Report, find_checkpoint, in_league
-from hackmatrix_rl.checkpoints._metadata import check_playable, hackmatrix_config, read_metadata
+from hackmatrix_rl.checkpoints._metadata import check_playable, player_config, read_metadata
 from hackmatrix_rl.checkpoints._reader import load
 from hackmatrix_rl.config import TrainConfig, check_alike, check_trusted, options_of
 from hackmatrix_rl.errors import ConfigError, same_structure
 
 
 def initial_settings(
-    init: str, league: str | None, *, trust_code: bool = False, report: Report = warnings.warn
+    init: str,
+    league: str | None,
+    *,
+    trust_code: bool = False,
+    named: Collection[str] = (),
+    report: Report = warnings.warn,
 ) -> dict[str, Any]:
     """The settings that a training must share with the one that it starts from, by name.
 
-    `league` is that of the new training. With `trust_code`, the network among the settings may be
-    code, which the new training imports.
+    `league` is that of the new training. With `trust_code`, network and environment among the
+    settings may be code, which the new training imports; code in place of which the user has
+    `named` another one is not imported.
 
     Raises:
-        ConfigError: there is no such checkpoint, it is of another game, or its network is custom
-            code and `trust_code` is false.
+        ConfigError: there is no such checkpoint, it is of another game, or its network or
+            environment is custom code and `trust_code` is false.
     """
     try:
         folder, other = _start(init, league, report)
-        check_trusted(other, folder, trust_code=trust_code)
+        check_trusted(other, folder, trust_code=trust_code, named=("teacher", *named))
     except ConfigError as error:
         raise ConfigError(f"--init {init}: {error}") from error
     # They decide what the weights mean; rules and actions have an identity besides. The league is
@@ -65,7 +72,8 @@ def initial_weights(
         check_alike(config, other)
         same_value = other.heads.value == config.heads.value
         there = _with_heads_of(other, policy, same_value=same_value)
-        loaded = load(str(folder), policy=there, report=report)
+        # Its environment is that of these settings, which are checked.
+        loaded = load(str(folder), policy=there, trust_code=True, report=report)
         same_units = same_structure(other.initial_scale(), config.initial_scale())
         scale = loaded.value_scale() if same_units else None
     except ConfigError as error:
@@ -110,4 +118,4 @@ def _start(init: str, league: str | None, report: Report) -> tuple[epath.Path, T
     folder = find_checkpoint(in_league(init, league), report=report)
     metadata = read_metadata(folder)
     check_playable(folder, metadata)
-    return folder, hackmatrix_config(folder, metadata)
+    return folder, player_config(folder, metadata)

@@ -149,8 +149,8 @@ def identity_of(config: Mapping[str, Any]) -> GameIdentity:
     return kind.game_identity(config)
 
 
-def hackmatrix_config(folder: epath.Path, metadata: Mapping[str, Any]) -> TrainConfig:
-    """The settings of a training on HackMatrix, or a ConfigError for those of another game."""
+def player_config(folder: epath.Path, metadata: Mapping[str, Any]) -> TrainConfig:
+    """The settings of a training of a single player, or a ConfigError for those of another game."""
     try:
         config = config_from_dict(metadata["config"])
     except ConfigError as error:

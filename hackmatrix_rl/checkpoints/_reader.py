@@ -34,14 +34,9 @@ from etils import epath
 from hackmatrix_rl.agent import ValueScale, check_is_policy, ends_of
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.checkpoints._finder import CARD, Report, find_checkpoint
-from hackmatrix_rl.checkpoints._metadata import (
-    PARTS,
-    check_playable,
-    hackmatrix_config,
-    read_metadata,
-)
+from hackmatrix_rl.checkpoints._metadata import PARTS, check_playable, player_config, read_metadata
 from hackmatrix_rl.config import TrainConfig, check_trusted, schedule_of
-from hackmatrix_rl.env import HackMatrix
+from hackmatrix_rl.env import Environment
 from hackmatrix_rl.errors import ConfigError, DamagedFileError
 from hackmatrix_rl.evaluation import PolicyAgent
 from hackmatrix_rl.system import read_bounded, read_json
@@ -62,7 +57,7 @@ class Loaded:
     """A trained policy with its environment and config."""
 
     policy: ActorCritic  #: The policy, ready to act.
-    environment: HackMatrix  #: The environment of its training.
+    environment: Environment  #: The environment of its training.
     config: TrainConfig  #: The config of its training.
     folder: epath.Path  #: Folder of the checkpoint.
     metadata: Mapping[str, Any]  #: The stored metadata: `update`, `counters`, `versions` ...
@@ -156,11 +151,11 @@ def load(
         like: a network of the same sizes; its own numbers do not matter. The call then returns
             this network with the stored numbers, and reads no setting.
         policy: a network of the same shapes to fill, for networks that the config cannot build.
-            Its own numbers do not matter. The config's code is then not imported.
+            Its own numbers do not matter. The config's network is then not imported.
         network: the network to build instead of the config's. For a custom network, give its
             `module:factory` here.
-        trust_code: imports the `module:factory` of the config, which runs its code. Use it only
-            if you trust the author.
+        trust_code: imports the `module:factory` of the config's network or environment, which
+            runs its code. Use it only if you trust the author.
         best: takes the checkpoint with the highest mean return instead of the newest.
         report: takes a message about each skipped checkpoint.
 
@@ -169,7 +164,8 @@ def load(
 
     Raises:
         ConfigError: there is no checkpoint; its format, game or network does not fit; its weights
-            are not finite; or its network is custom code and `trust_code` is false.
+            are not finite; or its network or environment is custom code and `trust_code` is
+            false.
         TypeError: `like` is not a policy, or `policy` or `network` is given, too.
     """
     if like is not None:
@@ -193,11 +189,12 @@ def load(
     check_playable(folder, metadata)
     if like is not None:
         return to_device(restore(folder, "policy", like))
-    config = hackmatrix_config(folder, metadata)
+    config = player_config(folder, metadata)
+    own = network is not None or policy is not None
     if network is not None:
         config = dataclasses.replace(config, network=network)
-    elif policy is None:
-        check_trusted(config, folder, trust_code=trust_code)
+    named = ("teacher", *(["network"] if own else []))
+    check_trusted(config, folder, trust_code=trust_code, named=named)
     if policy is None:
         policy = config.policy(key=jax.random.key(0))
     return Loaded(

@@ -13,6 +13,7 @@ from hackmatrix_rl.cli._working import Working
 from hackmatrix_rl.config import COUNTED
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.evaluation import Agent, PolicyAgent, find, keep_journal
+from hackmatrix_rl.runs import find_hackmatrix_player
 from hackmatrix_rl.search import Searcher
 from hackmatrix_rl.system import check_output_file, enable_compilation_cache, write_whole
 from hackmatrix_rl.view import analysis_page
@@ -89,7 +90,9 @@ def analyze_command(
         check_output_file(output, "--output")
     name = named(agent, chosen["search"])
     with Working(f"loading {agent}") as work:
-        player, environment = chosen_player(work, agent, greedy=greedy, **chosen)
+        player, environment = chosen_player(
+            work, agent, greedy=greedy, find=find_hackmatrix_player, **chosen
+        )
         enable_compilation_cache()
         work.doing(f"playing {episodes:,} games")
         journal = keep_journal(

@@ -19,7 +19,7 @@ from hackmatrix_rl.env import HackMatrix
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.evaluation import Evaluation, evaluate
 from hackmatrix_rl.game import FIRST_PROGRAM, Program
-from hackmatrix_rl.runs import check_played
+from hackmatrix_rl.runs import check_played, find_player
 from hackmatrix_rl.system import enable_compilation_cache
 from hackmatrix_rl.view.replays import choose_games, parse_choice, replays_of
 
@@ -103,8 +103,14 @@ def evaluate_command(
     """
     folder = replay_folder(save_replays, replay_dir)
     with Working(f"loading {target}", lines=False) as work:
-        player, environment = chosen_player(work, target, **chosen)
+        player, environment = chosen_player(work, target, find=find_player, **chosen)
         check_played(environment, min(num_envs, episodes))
+        game = environment if isinstance(environment, HackMatrix) else None
+        if game is None and (without_undo or save_replays is not None):
+            given = "--without-undo" if without_undo else f"--save-replays {save_replays}"
+            raise ConfigError(
+                f"{given}: of HackMatrix, and {target} plays another game. Leave it out."
+            )
     name = named(target, chosen["search"])
     enable_compilation_cache()
     record = save_replays is not None
@@ -123,16 +129,15 @@ def evaluate_command(
     if found.unfinished:
         click.echo(f"{found.unfinished} games were cut off unfinished.", err=True)
     if as_json:
-        told = found.as_dict() | {"league": environment.config.league}
+        told = found.as_dict() | ({} if game is None else {"league": game.config.league})
         click.echo(json.dumps(told, allow_nan=False))
     else:
-        table = summary_table(
-            {name: found},
-            title=f"{episodes:,} games, league {environment.config.league}, 95% intervals",
-        )
+        league = "" if game is None else f"league {game.config.league}, "
+        title = f"{episodes:,} games, {league}95% intervals"
+        table = summary_table({name: found}, title=title)
         Console().print(table)
-    if save_replays is not None:
-        write_replays(found, environment, folder, save_replays, seed=seed, player=name)
+    if save_replays is not None and game is not None:
+        write_replays(found, game, folder, save_replays, seed=seed, player=name)
 
 
 def replay_folder(choice: str | None, folder: Path | None) -> Path:

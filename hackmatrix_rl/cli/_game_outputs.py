@@ -1,6 +1,6 @@
 """How `watch` and `replay` show a game: the terminal, a page, a film."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -11,7 +11,7 @@ from hackmatrix_rl.cli._command import NumberRange
 from hackmatrix_rl.cli._working import Working
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.system import check_output_file, write_whole
-from hackmatrix_rl.view import check_ffmpeg, draw, save_gif, save_mp4
+from hackmatrix_rl.view import Drawing, check_ffmpeg, draw, save_gif, save_mp4
 from hackmatrix_rl.view.replays import Match, Mind, Replay, page_of, play_on
 from hackmatrix_rl.view.terminal import watch_in_terminal
 
@@ -154,6 +154,32 @@ class GameOutputs:
             drawings.append(draw(moment.frame))
             work.progress(len(drawings), len(match.moments))
         work.doing(f"writing {file}")
+        self._film(kind, file, drawings)
+
+    def check_drawn(self, agent: str) -> None:
+        """Raises a ConfigError if an output is asked for that only HackMatrix has."""
+        for kind in self.files.keys() & {"html", "save"}:
+            raise ConfigError(
+                f"--{kind} {self.files[kind]}: of HackMatrix, and {agent} plays another game. Use "
+                "--gif, --mp4 or --terminal."
+            )
+
+    def save_drawings(self, drawings: Sequence[Drawing], work: Working) -> None:
+        """Writes the files of a game that is drawn already.
+
+        Raises:
+            ConfigError: ffmpeg failed, or a file cannot be written.
+        """
+        for kind, file in self.files.items():
+            work.doing(f"writing {file}")
+            try:
+                self._film(kind, file, drawings)
+            except OSError as error:
+                raise ConfigError(
+                    f"--{kind} {file}: cannot be written: {error.strerror or error}."
+                ) from error
+
+    def _film(self, kind: str, file: Path, drawings: Sequence[Drawing]) -> None:
         save = save_gif if kind == "gif" else save_mp4
         save(drawings, file, theme=self.theme, seconds_per_frame=1 / self.speed)
 

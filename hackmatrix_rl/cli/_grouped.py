@@ -6,7 +6,14 @@ from typing import Any
 import click
 
 from hackmatrix_rl.cli._command import Command
-from hackmatrix_rl.config import algorithms, default_algorithm, options_of
+from hackmatrix_rl.config import (
+    ENVIRONMENTS,
+    HACKMATRIX,
+    algorithms,
+    default_algorithm,
+    env_arguments,
+    options_of,
+)
 from hackmatrix_rl.game import TERM_NAMES
 
 _BEFORE = ("Run", "Game", "Devices", "Collecting", "Network", "Learning")
@@ -21,6 +28,8 @@ FIRST = (
     *(
         "recipe",
         "algorithm",
+        "env",
+        "env_args",
         "preset",
         "config",
         "resume_run",
@@ -33,7 +42,7 @@ FIRST = (
 )
 """The options that `--help` lists, in this order; `--help-all` lists the others, too."""
 
-_ALGORITHM, _ALL = f"{__name__}.algorithm", f"{__name__}.all"
+_ALGORITHM, _ALL, _ENV = f"{__name__}.algorithm", f"{__name__}.all", f"{__name__}.env"
 
 
 class GroupedOption(click.Option):
@@ -54,12 +63,19 @@ class SettingOption(GroupedOption):
     Attributes:
         helps: the heading and the help for each algorithm that has the field.
         common: whether all algorithms of the command have it.
+        env: the only environment that has it; empty: all.
     """
 
     def __init__(
-        self, *arguments: Any, helps: Mapping[str, tuple[str, str]], common: bool, **settings: Any
+        self,
+        *arguments: Any,
+        helps: Mapping[str, tuple[str, str]],
+        common: bool,
+        env: str,
+        **settings: Any,
     ) -> None:
         super().__init__(*arguments, **settings)
+        self.env = env
         self.helps = helps
         self.common = common
 
@@ -68,9 +84,9 @@ class SettingOption(GroupedOption):
         return self.helps.get(_shown(ctx), next(iter(self.helps.values())))[0]
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        """The line of the help; `None` where the algorithm does not have the field."""
+        """The line of the help; `None` where algorithm or environment do not have the field."""
         record = super().get_help_record(ctx)
-        if record is None:
+        if record is None or self.env not in ("", ctx.meta.get(_ENV, HACKMATRIX)):
             return None
         name = _shown(ctx)
         if name not in self.helps and not self.common and name in algorithms():
@@ -80,7 +96,8 @@ class SettingOption(GroupedOption):
 
 def _shown(ctx: click.Context) -> str:
     """The algorithm that a help is about."""
-    return str(ctx.meta.get(_ALGORITHM, default_algorithm("auto")[0]))
+    env = ctx.meta.get(_ENV, HACKMATRIX)
+    return str(ctx.meta.get(_ALGORITHM, default_algorithm("auto", env)[0]))
 
 
 class GroupedOptions(Command):
@@ -103,17 +120,23 @@ class TrainOptions(GroupedOptions):
         return [*super().get_params(ctx), _help_all()]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Looks for the algorithm first: the help depends on it, wherever it stands."""
+        """Looks for algorithm and environment first: the help depends on them."""
         for place, word in enumerate(args):
             name, equals, value = word.partition("=")
-            if name == "--algorithm":
+            if name in (wanted := {"--algorithm": _ALGORITHM, "--env": _ENV}):
                 following = args[place + 1] if place + 1 < len(args) else ""
-                ctx.meta[_ALGORITHM] = value if equals else following
+                ctx.meta[wanted[name]] = value if equals else following
         return super().parse_args(ctx, args)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Writes the examples, after `--help-all` also the terms of the reward."""
-        if ctx.meta.get(_ALL):
+        """Writes the examples; before them the arguments of the environment, or reward terms."""
+        env = ctx.meta.get(_ENV, HACKMATRIX)
+        if said := env_arguments(env):
+            formatter.write_paragraph()
+            formatter.write_text(f"--env-args of --env {env}: {said}.")
+        elif ctx.meta.get(_ALL) and env == HACKMATRIX:
+            formatter.write_paragraph()
+            formatter.write_text(f"Values of --env: {', '.join(ENVIRONMENTS)}.")
             formatter.write_paragraph()
             formatter.write_text(f"Terms of --reward: {', '.join(TERM_NAMES)}.")
         super().format_epilog(ctx, formatter)

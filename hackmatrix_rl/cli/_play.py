@@ -21,9 +21,7 @@ from hackmatrix_rl.cli._replay_files import (
 )
 from hackmatrix_rl.cli._run_options import trust_option
 from hackmatrix_rl.cli._settings import AGENT
-from hackmatrix_rl.env import HackMatrix
-from hackmatrix_rl.errors import ConfigError
-from hackmatrix_rl.runs import find_player
+from hackmatrix_rl.runs import find_hackmatrix_player
 from hackmatrix_rl.system import check_output_file, enable_compilation_cache, select_device
 from hackmatrix_rl.view.replays import Match, Mind, Replay
 from hackmatrix_rl.view.terminal import ScoreTable, Seat, check_terminal, play_in_terminal
@@ -71,15 +69,13 @@ def play_command(
     with Console(stderr=True).status("Loading ..."):
         # One game is no work for a GPU, which may be busy with a training.
         select_device("cpu")
-        player, environment = find_player(
+        player, environment = find_hackmatrix_player(
             agent,
             trust_code=trust_code,
             league=league_to_play(replay),
             simulations=search,
             report=tell,
         )
-    if not isinstance(environment, HackMatrix):
-        raise ConfigError(f"--agent {agent}: plays another game. Use runner, or a run of this one.")
     enable_compilation_cache()
     agent = named(agent, search)
 

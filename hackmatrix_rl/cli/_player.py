@@ -10,10 +10,10 @@ from hackmatrix_rl.cli._failures import tell
 from hackmatrix_rl.cli._run_options import checkpoint_options, trust_option
 from hackmatrix_rl.cli._settings import league_option
 from hackmatrix_rl.cli._working import Working
-from hackmatrix_rl.env import HackMatrix
+from hackmatrix_rl.env import Environment
 from hackmatrix_rl.evaluation import Agent, PolicyAgent
-from hackmatrix_rl.runs import find_player
 
+E = TypeVar("E", bound=Environment)
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -43,8 +43,14 @@ def named(player: str, search: int | None) -> str:
 
 
 def chosen_player(
-    work: Working, name: str, *, greedy: bool = False, search: int | None = None, **chosen: Any
-) -> tuple[Agent, HackMatrix]:
+    work: Working,
+    name: str,
+    *,
+    greedy: bool = False,
+    search: int | None = None,
+    find: Callable[..., tuple[Agent, E]],
+    **chosen: Any,
+) -> tuple[Agent, E]:
     """A player, and the environment that it plays in.
 
     Args:
@@ -52,12 +58,13 @@ def chosen_player(
         name: see `find_player`.
         greedy: whether a network takes its likeliest action.
         search: as `simulations` for `find_player`.
+        find: `find_player`, or `find_hackmatrix_player`.
         chosen: the values of `player_options`.
 
     Raises:
         ConfigError: there is no such player, or it does not play in that league.
     """
-    player, environment = find_player(
+    player, environment = find(
         name, simulations=search, report=lambda message: work.say(message, tell), **chosen
     )
     if greedy and isinstance(player, PolicyAgent):

@@ -13,7 +13,7 @@ from hackmatrix_rl.cli._replay_files import league_to_play, played_again
 from hackmatrix_rl.cli._run_options import trust_option
 from hackmatrix_rl.cli._settings import AGENT
 from hackmatrix_rl.cli._working import Working
-from hackmatrix_rl.runs import find_player
+from hackmatrix_rl.runs import find_hackmatrix_player
 from hackmatrix_rl.system import compiling, enable_compilation_cache
 from hackmatrix_rl.view.replays import Mind, Replay
 
@@ -49,7 +49,7 @@ def replay_command(
     with Working(f"loading {file}") as work:
         player, environment = None, None
         if agent is not None:
-            player, environment = find_player(
+            player, environment = find_hackmatrix_player(
                 agent,
                 trust_code=trust_code,
                 league=league_to_play(replay),

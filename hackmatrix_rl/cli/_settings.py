@@ -16,6 +16,7 @@ from hackmatrix_rl.cli._grouped import GROUPS, GroupedOption, SettingOption
 from hackmatrix_rl.config import (
     AUTO,
     DEFAULT_RECIPE,
+    HACKMATRIX,
     RENAMED,
     RunConfig,
     TrainConfig,
@@ -186,7 +187,7 @@ def recipe_option(command: F) -> F:
         metavar=f"{'|'.join(names)}|FILE.toml",
         shell_complete=lambda context, option, typed: completed(names, typed),
         help="Train in stages, each with its algorithm, from the weights before it.  "
-        f"[default: {DEFAULT_RECIPE}, unless an algorithm or weights are given]",
+        f"[default: {DEFAULT_RECIPE}, unless an algorithm, weights or another --env are given]",
     )(command)
 
 
@@ -244,6 +245,7 @@ def _option(
             for name, field in fields.items()
         },
         common=len(fields) == len(kinds),
+        env=each.metadata["env"],
         hidden=not shown,
     )
     if field_types(each)[0] is bool:
@@ -258,7 +260,8 @@ def _defaults(each: "dataclasses.Field[Any]", kind: type[RunConfig]) -> str:
     """`[default: 512; gpu, tpu: 4096]`: the default, and what presets change it to."""
     shown = [] if each.default is None else [f"default: {_shown(each.default)}"]
     changed: dict[str, list[str]] = {}
-    for preset, settings in (*kind.presets.items(), ("--init", kind.continued)):
+    others = {"--init": kind.continued, "other --env": getattr(kind, "elsewhere", {})}
+    for preset, settings in {**kind.presets, **others}.items():
         if settings.get(each.name, each.default) != each.default:
             changed.setdefault(_shown(settings[each.name]), []).append(preset)
     shown += [f"{', '.join(presets)}: {value}" for value, presets in changed.items()]
@@ -329,7 +332,8 @@ def _recipe(context: click.Context, preset: str | None, settings: Mapping[str, A
                 f"--recipe {asked}: {others[0]} also says what to learn by. Use one of them."
             )
         return asked
-    if "recipe" not in context.params or others or "init" in settings:
+    elsewhere = settings.get("env", HACKMATRIX) != HACKMATRIX
+    if "recipe" not in context.params or others or "init" in settings or elsewhere:
         return None
     named = str(preset or settings.get("preset", AUTO))
     return DEFAULT_RECIPE if named == AUTO or preset_device(named) != AUTO else None
@@ -358,8 +362,8 @@ def chosen_config(
     Raises:
         ConfigError: if a setting cannot work here.
     """
-    given = typed_settings(context)
     settings = {**defaults, **given_settings(context, file)}
+    given = typed_settings(context)
     if (recipe := _recipe(context, preset, settings)) is not None:
         settings = read_settings(recipe_file(recipe), report=tell) | settings
     trust_code = context.params.get("trust_code", False)

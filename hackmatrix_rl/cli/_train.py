@@ -8,14 +8,15 @@ import click
 import jax
 from rich.console import Console
 
-from hackmatrix_rl.agent.networks import ActorCritic, module_of
+from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.cli._grouped import TrainOptions
 from hackmatrix_rl.cli._run_options import run_options
 from hackmatrix_rl.cli._settings import chosen_config, config_options, recipe_option
 from hackmatrix_rl.cli._summary import summary_table
 from hackmatrix_rl.cli._task import Task, machine, run_task
 from hackmatrix_rl.cli._working import Working, evaluating
-from hackmatrix_rl.config import TrainConfig, algorithms_of, baseline_algorithm
+from hackmatrix_rl.config import TrainConfig, algorithms_of, baseline_algorithm, code_of
+from hackmatrix_rl.env import HackMatrix
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.evaluation import Agent, RandomAgent, Runner, evaluate_all
 from hackmatrix_rl.runs import ReplayWriter, RunFolder, RunResult, draw_curve, send_summary
@@ -57,7 +58,7 @@ def train_a_run(
     check: Callable[[TrainConfig], None] = lambda _: None,
     **options: Any,
 ) -> int:
-    """Trains on HackMatrix, as the options of a command say.
+    """Trains a single player, as the options of a command say.
 
     Args:
         context: of the command.
@@ -91,7 +92,7 @@ def train_a_run(
 def advice(config: TrainConfig, folder: RunFolder, result: RunResult) -> list[str]:
     """Next steps after a run, in lines."""
     # A user who names the network's code may import it.
-    own = f" --network {config.network}" if module_of(config.network) else ""
+    own = "".join(f" --{name} {text}" for name, (text, _) in code_of(config).items())
     see = f"See it play:  hackmatrix-rl watch {folder.path}{own}"
     go_on = f"Go on:  hackmatrix-rl train --resume-run {folder.path}{own}"
     if result.exit_code is not ExitCode.DONE:
@@ -129,7 +130,7 @@ def _stages_in_words(config: TrainConfig) -> list[str]:
 def summarize(
     config: TrainConfig, folder: RunFolder, result: RunResult, console: Console
 ) -> ExitCode:
-    """Prints and stores the results of the policy, random and runner.
+    """Prints and stores the results of the policy, random and, on HackMatrix, runner.
 
     Returns:
         How the run ended: `UNSAVED` if the summary could not be written.
@@ -137,11 +138,9 @@ def summarize(
     if not config.eval_episodes:
         return result.exit_code
     console.print(f"Playing {config.eval_episodes:,} games with each policy ...", highlight=False)
-    players: dict[str, ActorCritic | Agent] = {
-        "trained": result.agent,
-        "random": RandomAgent(),
-        "runner": Runner(),
-    }
+    players: dict[str, ActorCritic | Agent] = {"trained": result.agent, "random": RandomAgent()}
+    if isinstance(result.environment, HackMatrix):
+        players["runner"] = Runner()
     key = jax.random.key(config.seed)
 
     def note(line: str) -> None:
@@ -161,9 +160,7 @@ def summarize(
     if replays is not None:
         with Working("playing a game for the run's folder"):
             replays.keep(evaluations["trained"], key, update=result.update, agent=result.agent)
-    console.print(
-        summary_table(evaluations, title=f"League {config.league}, means with 95% intervals")
-    )
+    console.print(summary_table(evaluations, title=f"{config.played}, means with 95% intervals"))
     found = {name: each.as_dict() for name, each in evaluations.items()}
     found["trained"]["env_steps"] = result.env_steps
     try:

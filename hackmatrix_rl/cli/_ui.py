@@ -12,7 +12,7 @@ from hackmatrix_rl.cli._run_options import trust_option
 from hackmatrix_rl.cli._working import Working
 from hackmatrix_rl.env import HackMatrix
 from hackmatrix_rl.evaluation import Agent
-from hackmatrix_rl.runs import find_player
+from hackmatrix_rl.runs import find_hackmatrix_player
 from hackmatrix_rl.system import enable_compilation_cache
 from hackmatrix_rl.view.ui import PORT, serve
 
@@ -65,4 +65,4 @@ def ui_command(
 def _find(name: str, *, trust_code: bool) -> tuple[Agent, HackMatrix]:
     """A player by name; loading one takes seconds."""
     with Working(f"loading {name}", lines=False):
-        return find_player(name, trust_code=trust_code, report=tell)
+        return find_hackmatrix_player(name, trust_code=trust_code, report=tell)

@@ -19,6 +19,7 @@ from hackmatrix_rl.cli._settings import (
 )
 from hackmatrix_rl.cli._working import Working
 from hackmatrix_rl.config import (
+    HACKMATRIX,
     RunConfig,
     algorithms,
     check_settings,
@@ -106,7 +107,8 @@ def _chosen(
         config = make_stages(preset, given, stages, typed_settings(context))
         config.check_provable()
         return config
-    name = given.pop("algorithm", None) or default_algorithm(preset)[0]
+    name = given.pop("algorithm", None)
+    name = name or default_algorithm(preset, given.get("env", HACKMATRIX))[0]
     kind = config_class(name)
     if preset not in kind.presets:
         raise ConfigError(

@@ -11,6 +11,7 @@ from hackmatrix_rl.config._checks import (
     check_precision,
     check_rate,
 )
+from hackmatrix_rl.config._environments import ENVIRONMENTS, HACKMATRIX, env_arguments
 from hackmatrix_rl.config._files import read_settings
 from hackmatrix_rl.config._options import (
     COUNTED,
@@ -19,8 +20,9 @@ from hackmatrix_rl.config._options import (
     most,
     option,
     options_of,
+    settings_of,
 )
-from hackmatrix_rl.config._policies import Heads, build_named, build_policy, check_trusted
+from hackmatrix_rl.config._policies import Heads, build_named, build_policy, check_trusted, code_of
 from hackmatrix_rl.config._presets import (
     AUTO,
     cpu_devices,
@@ -64,6 +66,7 @@ from hackmatrix_rl.config._train_config import (
     CPU,
     DEBUG,
     MOST_EPISODES,
+    SMALL,
     TrainConfig,
     default_environment,
     without_width,
@@ -77,8 +80,11 @@ __all__ = [
     "CPU",
     "DEBUG",
     "DEFAULT_RECIPE",
+    "ENVIRONMENTS",
+    "HACKMATRIX",
     "MOST_EPISODES",
     "RENAMED",
+    "SMALL",
     "ActorCriticConfig",
     "Heads",
     "RolloutConfig",
@@ -101,11 +107,13 @@ __all__ = [
     "check_settings",
     "check_trusted",
     "closest",
+    "code_of",
     "config_class",
     "config_from_dict",
     "cpu_devices",
     "default_algorithm",
     "default_environment",
+    "env_arguments",
     "field_types",
     "is_scheduled",
     "make_config",
@@ -124,6 +132,7 @@ __all__ = [
     "rename",
     "renamed_line",
     "schedule_of",
+    "settings_of",
     "stored_line",
     "without_width",
 ]

@@ -8,7 +8,7 @@ from types import MappingProxyType, UnionType
 from typing import Any, get_args
 
 from hackmatrix_rl.config._schedule_text import ScheduleText, parse_schedule
-from hackmatrix_rl.errors import ConfigError, flag, shortened
+from hackmatrix_rl.errors import ConfigError, as_given, flag, shortened
 
 COUNTED = 2**31 - 1
 """The largest number that a counter of 32 bits holds."""
@@ -30,6 +30,7 @@ def option(
     resume: str = "",
     alike: bool = False,
     arrays: bool = False,
+    env: str = "",
 ) -> Any:
     """A config field that is a flag and a key of a file, with its metadata.
 
@@ -47,10 +48,11 @@ def option(
         alike: whether a training that starts from another one's weights (`--init`) must share it:
             it decides what the weights mean.
         arrays: whether it decides which arrays the network has.
+        env: the only environment (`--env`) that has it; empty: all.
     """
     range_ = {"minimum": minimum, "maximum": maximum, "because": because, "above": above}
     texts = {"group": group, "help": explanation, "choices": choices}
-    kept = {"resume": resume, "alike": alike, "arrays": arrays}
+    kept = {"resume": resume, "alike": alike, "arrays": arrays, "env": env}
     return field(default=default, metadata={**texts, **range_, **kept})
 
 
@@ -66,7 +68,9 @@ def options_of(kind: type[Any]) -> "list[dataclasses.Field[Any]]":
     return sorted(settings_of(kind), key=lambda each: each.name not in own)
 
 
-HIDDEN: Mapping[str, Any] = MappingProxyType({"group": "", "resume": "", "arrays": False})
+HIDDEN: Mapping[str, Any] = MappingProxyType(
+    {"group": "", "resume": "", "arrays": False, "env": ""}
+)
 """The metadata of a field that is no setting: a run sets it itself."""
 
 
@@ -74,9 +78,12 @@ def settings_of(kind: Any) -> "list[dataclasses.Field[Any]]":
     """The fields of a config that are settings; the others a run sets itself (`HIDDEN`).
 
     Args:
-        kind: the class, or an instance.
+        kind: the class, or an instance, which lacks the settings of other environments.
     """
-    return [each for each in dataclasses.fields(kind) if each.metadata["group"]]
+    fields = [each for each in dataclasses.fields(kind) if each.metadata["group"]]
+    if isinstance(kind, type):
+        return fields
+    return [each for each in fields if each.metadata["env"] in ("", getattr(kind, "env", ""))]
 
 
 def field_types(each: "dataclasses.Field[Any]") -> tuple[type, bool]:
@@ -120,6 +127,15 @@ def typed(each: "dataclasses.Field[Any]", value: Any) -> Any:
     if isinstance(value, str) and any("\ud800" <= character <= "\udfff" for character in value):
         raise ConfigError(f"{flag(each.name)} {shortened(value)}: must be text in UTF-8.")
     return value
+
+
+def other_env(each: "dataclasses.Field[Any]", value: Any, env: object) -> str:
+    """What is wrong with a setting that only another environment has."""
+    given = as_given(each.name, value if isinstance(value, bool) else shortened(value))
+    return (
+        f"{given}: a setting of --env {each.metadata['env']}, and this training is in --env "
+        f"{shortened(env)}. Leave one of them out."
+    )
 
 
 def check_range(each: "dataclasses.Field[Any]", value: Any) -> None:

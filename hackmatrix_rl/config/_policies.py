@@ -1,5 +1,6 @@
 """From a config to its policy, the network."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import partial
 from pathlib import PurePath
@@ -16,9 +17,10 @@ from hackmatrix_rl.agent.networks import (
     module_of,
     with_value_head,
 )
+from hackmatrix_rl.config._environments import env_code
 from hackmatrix_rl.config._run_config import RunConfig
 from hackmatrix_rl.env import EnvSpec
-from hackmatrix_rl.errors import ConfigError, shortened
+from hackmatrix_rl.errors import ConfigError, flag, shortened
 from hackmatrix_rl.system import available_memory, bytes_of, format_bytes
 
 # Folded into the network's key; far from the numbers that splitting the key uses.
@@ -103,25 +105,45 @@ def build_policy(
         ) from error
 
 
-def check_trusted(config: RunConfig, source: PurePath, *, trust_code: bool) -> None:
-    """Refuses a stored config whose network is code, unless the user trusts its author.
+def code_of(config: RunConfig) -> dict[str, tuple[str, str]]:
+    """What is code among the settings that name some: its text and its module, by setting."""
+    named = {"network": module_of, "env": env_code, "teacher": module_of}
+    found = {name: getattr(config, name, None) for name in named}
+    return {
+        name: (text, module)
+        for name, text in found.items()
+        if text is not None and (module := named[name](text)) is not None
+    }
+
+
+def check_trusted(
+    config: RunConfig, source: PurePath, *, trust_code: bool, named: Collection[str] = ("teacher",)
+) -> None:
+    """Refuses a stored config that names code, unless the user trusts its author.
 
     Args:
-        config: as stored; the user has not named its network.
+        config: as stored.
         source: of the config.
         trust_code: whether the user trusts it.
+        named: settings whose code is not imported, or that the user has named.
 
     Raises:
-        ConfigError: if building the network would import a module that the user does not trust.
+        ConfigError: if building the network or the environment would import a module that the user
+            does not trust.
     """
-    module = module_of(config.network)
-    if module is not None and not trust_code:
-        network = shortened(config.network)
+    for name, (text, module) in code_of(config).items():
+        if trust_code or name in named:
+            continue
+        shown, python = shortened(text), " or network=..." if name == "network" else ""
         raise ConfigError(
-            f"{source}: its network {network} is code of the module {shortened(module)}, which "
-            "would be imported and run. If you trust it, use --trust-code, or name it yourself: "
-            f"--network {network} (in Python, trust_code=True or network=...)."
+            f"{source}: its {_CODE.get(name, name)} {shown} is code of the module "
+            f"{shortened(module)}, which would be imported and run. If you trust it, use "
+            f"--trust-code, or name it yourself: {flag(name)} {shown} (in Python, "
+            f"trust_code=True{python})."
         )
+
+
+_CODE = {"env": "environment"}
 
 
 def _check_room(config: RunConfig, needed: int) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from hackmatrix_rl.config._environments import HACKMATRIX
 from hackmatrix_rl.config._options import check_range, typed
 from hackmatrix_rl.config._registry import (
     algorithms,
@@ -74,7 +75,11 @@ def make_config(preset: str, settings: Mapping[str, Any], algorithm: str = "") -
     why = ""
     name = settings.get("algorithm")
     if name is None:
-        name, why = (algorithm, "") if algorithm else default_algorithm(preset)
+        name, why = (
+            (algorithm, "")
+            if algorithm
+            else default_algorithm(preset, settings.get("env", HACKMATRIX))
+        )
     kind = config_class(name, command="train")
     if preset not in kind.presets:
         others = [n for n, other in algorithms_of("train").items() if preset in other.presets]

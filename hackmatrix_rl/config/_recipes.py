@@ -107,8 +107,8 @@ def _made(
         if made:
             kept = {
                 e.name: getattr(made[-1], e.name)
-                for e in settings_of(kind)
-                if e.metadata["alike"] and hasattr(made[-1], e.name)
+                for e in settings_of(made[-1])
+                if e.metadata["alike"] and e.name in has
             }
             chosen = {**kept, **chosen, "init": BEFORE}
         made.append(make_config(preset, chosen))

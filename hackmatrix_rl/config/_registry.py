@@ -6,7 +6,8 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import Any, NoReturn
 
-from hackmatrix_rl.config._options import settings_of
+from hackmatrix_rl.config._environments import HACKMATRIX
+from hackmatrix_rl.config._options import other_env, settings_of
 from hackmatrix_rl.config._renamed import closest, rename
 from hackmatrix_rl.config._run_config import RunConfig
 from hackmatrix_rl.errors import ConfigError, as_given, flag, shortened
@@ -31,16 +32,19 @@ def algorithms_of(command: str) -> Mapping[str, type[RunConfig]]:
     return {name: kind for name, kind in algorithms().items() if kind.command == command}
 
 
-def default_algorithm(preset: str) -> tuple[str, str]:
+def default_algorithm(preset: str, env: object = HACKMATRIX) -> tuple[str, str]:
     """The algorithm of a training where nobody names one, and why it is that one.
 
     Args:
         preset: its preset. One that only one algorithm has chooses that.
+        env: its environment.
     """
     registry = import_module(_REGISTRY)
     having = [name for name, kind in algorithms_of("train").items() if preset in kind.presets]
     if len(having) == 1:
         return having[0], f"the only one with --preset {preset}"
+    if env != HACKMATRIX:
+        return str(registry.BASELINE), f"the choice of --env {shortened(env)}"
     if preset in registry.QUICK_PRESETS:
         return str(registry.BASELINE), f"the choice of --preset {preset}"
     return str(registry.DEFAULT), "the default; --algorithm names another"
@@ -84,21 +88,28 @@ def owners_of(name: str) -> list[str]:
     ]
 
 
-def check_settings(kind: type[RunConfig], settings: Mapping[str, Any], why: str = "") -> None:
-    """Refuses settings that an algorithm does not have.
+def check_settings(
+    kind: type[RunConfig] | RunConfig, settings: Mapping[str, Any], why: str = ""
+) -> None:
+    """Refuses settings that an algorithm or an environment does not have.
 
     Args:
-        kind: the config class of the algorithm.
+        kind: the config class of the algorithm, or the config that the settings are to change.
         settings: by name.
         why: why it is this algorithm, where nobody has named it.
 
     Raises:
-        ConfigError: one of them belongs to another algorithm, or to none. The message names it.
+        ConfigError: one of them belongs to another algorithm or environment, or to none. The
+            message names it.
     """
-    known = {each.name for each in settings_of(kind)}
-    for name in settings:
+    stored, kind = (None, kind) if isinstance(kind, type) else (kind, type(kind))
+    env = settings.get("env", getattr(stored or kind, "env", ""))
+    known = {each.name: each for each in settings_of(kind)}
+    for name, value in settings.items():
         if name not in known:
-            _refuse(kind, name, settings[name], why)
+            _refuse(kind, name, value, why)
+        if known[name].metadata["env"] not in ("", env):
+            raise ConfigError(other_env(known[name], value, env))
 
 
 def _refuse(kind: type[RunConfig], name: str, value: Any, why: str) -> NoReturn:
@@ -114,7 +125,7 @@ def _refuse(kind: type[RunConfig], name: str, value: Any, why: str) -> NoReturn:
         )
     listed = " or ".join(each for each in owners if algorithms()[each].command == kind.command)
     because = f" ({why})" if why else ""
-    given = as_given(name, value) if isinstance(value, bool) else f"{flag(name)} {shortened(value)}"
+    given = as_given(name, value if isinstance(value, bool) else shortened(value))
     raise ConfigError(
         f"{given}: a setting of --algorithm {listed}, and this training is by "
         f"--algorithm {kind.algorithm}{because}. Use --algorithm {listed.split(' or ')[0]}, or "

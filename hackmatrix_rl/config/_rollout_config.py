@@ -88,11 +88,6 @@ class RolloutConfig(TrainConfig, ABC):
             chosen.pop("num_minibatches", None)
         return cls(**{**chosen, **settings})
 
-    @classmethod
-    def preset_settings(cls, preset: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """The settings of a preset, given some other settings."""
-        return dict(cls.presets[preset])
-
     def check(self) -> None:
         """Also checks that the games divide into minibatches and their parts, and over the mesh."""
         super().check()

@@ -242,7 +242,17 @@ class RunConfig(ABC):
         Raises:
             ConfigError: a value cannot work.
         """
-        return cls(**{**cls.presets[preset], **settings})
+        return cls(**{**cls.preset_settings(preset, settings), **settings})
+
+    @classmethod
+    def preset_settings(cls, preset: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """The settings of a preset.
+
+        Args:
+            preset: a name in `presets`.
+            settings: that differ from it.
+        """
+        return dict(cls.presets[preset])
 
     @property
     @abstractmethod
@@ -268,6 +278,11 @@ class RunConfig(ABC):
     def has_value(self) -> bool:
         """Whether the network has a value of a position besides those of its actions."""
         return True
+
+    @property
+    def one_device(self) -> bool:
+        """Whether only one device can play the games."""
+        return False
 
     @property
     def eager(self) -> bool:

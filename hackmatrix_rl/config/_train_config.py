@@ -1,9 +1,9 @@
-"""The settings that every training on HackMatrix has."""
+"""The settings of every training of a single player, in any environment."""
 
 import math
 from abc import ABC
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
 from typing import Any, ClassVar, cast, no_type_check
 
@@ -12,13 +12,23 @@ from jaxtyping import Array, Key
 from hackmatrix_rl.agent import Schedule, Scheduled
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.config._checks import check_folders, check_mesh_text, check_precision, check_rate
-from hackmatrix_rl.config._options import COUNTED, most, option
+from hackmatrix_rl.config._environments import HACKMATRIX, check_env, make_environment
+from hackmatrix_rl.config._options import COUNTED, most, option, other_env, settings_of
 from hackmatrix_rl.config._policies import Heads, build_policy
 from hackmatrix_rl.config._reward import parse_reward, reward_text
 from hackmatrix_rl.config._run_config import RunConfig
 from hackmatrix_rl.config._schedule_text import always_schedule, schedule_of
-from hackmatrix_rl.env import KINDS, EnvSpec, GameIdentity, HackMatrix, Kind, game_identity
-from hackmatrix_rl.errors import ConfigError, flag
+from hackmatrix_rl.env import (
+    KINDS,
+    Environment,
+    EnvSpec,
+    GameIdentity,
+    HackMatrix,
+    Kind,
+    game_identity,
+    other_identity,
+)
+from hackmatrix_rl.errors import ConfigError, flag, shortened
 from hackmatrix_rl.game import LEAGUES, GameConfig, RewardConfig
 from hackmatrix_rl.system import check_path
 from hackmatrix_rl.training import Constant
@@ -45,23 +55,40 @@ DEBUG: Mapping[str, Any] = MappingProxyType(
     }
 )
 
+# Environments other than HackMatrix are mostly small: more updates, of fewer steps.
+SMALL: Mapping[str, Any] = MappingProxyType(
+    {
+        "total_timesteps": 500_000,
+        "num_envs": 16,
+        "num_steps": 64,
+        "num_minibatches": 4,
+        "update_epochs": 4,
+        "updates_per_dispatch": 8,
+        "network": "mlp",
+        "width": 64,
+        "eval_episodes": 100,
+    }
+)
+
 
 @no_type_check  # of beartype at run time: the class checks its own types, with clear messages
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig(RunConfig, ABC):
-    """The settings that every training on HackMatrix has, whatever it learns by.
+    """The settings of every training of a single player, whatever it learns by.
 
     Each field is a flag and a key of a TOML file, and explains itself in its help text. `None`
     switches a field off that may be `None` (`none` on the command line).
 
     Attributes:
         steps_by: the field with the steps of each game between updates.
+        elsewhere: what replaces the preset of a device in an environment other than HackMatrix.
 
     Raises:
         ConfigError: if a value cannot work, before anything is compiled.
     """
 
     steps_by: ClassVar[str] = "num_steps"
+    elsewhere: ClassVar[Mapping[str, Any]] = MappingProxyType({})
     panels: ClassVar[tuple[tuple[str, str], ...]] = (
         ("return", "mean return"),
         ("stage", "mean stage reached"),
@@ -105,18 +132,38 @@ class TrainConfig(RunConfig, ABC):
         "Run",
         "Replays of evaluation games to keep in the run's folder: the newest ones; 0: none.",
         minimum=0,
+        env=HACKMATRIX,
         **most(10_000, "nobody watches more"),
     )
 
     # The game
+    env: str = option(
+        HACKMATRIX,
+        "Game",
+        "Environment: hackmatrix, cartpole, a memory task, gymnax:NAME, pgx:NAME, gymnasium:NAME, "
+        "module:factory.",
+        resume="it learns in that environment",
+        alike=True,
+    )
+    env_args: str | None = option(
+        None,
+        "Game",
+        "Arguments of an environment other than hackmatrix: corridor=10,max_steps=200.",
+        resume="it learns in that environment",
+    )
     max_steps: int | None = option(
-        MAX_STEPS, "Game", "Truncate an episode after this many actions; none: never.", minimum=1
+        MAX_STEPS,
+        "Game",
+        "Truncate an episode after this many actions; none: never.",
+        minimum=1,
+        env=HACKMATRIX,
     )
     max_enemies: int = option(
         GameConfig.max_enemies,
         "Game",
         "Most enemies in a game at once; further spawns are dropped and counted.",
         minimum=1,
+        env=HACKMATRIX,
         **CAPACITY,
     )
     max_transmissions: int = option(
@@ -124,10 +171,16 @@ class TrainConfig(RunConfig, ABC):
         "Game",
         "Most transmissions in a game at once; further ones are dropped and counted.",
         minimum=1,
+        env=HACKMATRIX,
         **CAPACITY,
     )
     history: int = option(
-        GameConfig.history, "Game", "Turns that UNDO can take back.", minimum=1, **TURNS
+        GameConfig.history,
+        "Game",
+        "Turns that UNDO can take back.",
+        minimum=1,
+        env=HACKMATRIX,
+        **TURNS,
     )
     league: str = option(
         "original",
@@ -136,9 +189,13 @@ class TrainConfig(RunConfig, ABC):
         "clears the history.",
         choices=LEAGUES,
         resume="it stays in its league",
+        env=HACKMATRIX,
     )
     reward: str | None = option(
-        None, "Game", "Weights of the reward terms: victory=0.1,score_gain=0; 1 for the others."
+        None,
+        "Game",
+        "Weights of the reward terms: victory=0.1,score_gain=0; 1 for the others.",
+        env=HACKMATRIX,
     )
     observation: str = option(
         "compact",
@@ -148,6 +205,7 @@ class TrainConfig(RunConfig, ABC):
         choices=("compact", "tactical"),
         resume="what its network has learned is of that one",
         alike=True,
+        env=HACKMATRIX,
     )
 
     # Collecting
@@ -173,8 +231,24 @@ class TrainConfig(RunConfig, ABC):
         maximum=1,
     )
 
+    @classmethod
+    def preset_settings(cls, preset: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """The settings of a preset that suit the environment; see `RunConfig.preset_settings`."""
+        chosen = super().preset_settings(preset, settings)
+        env = settings.get("env", HACKMATRIX)
+        if env == HACKMATRIX:
+            return chosen
+        own = {each.name for each in settings_of(cls) if each.metadata["env"] in ("", env)}
+        small = cls.elsewhere if preset != "debug" else {"network": cls.elsewhere["network"]}
+        return {**{name: chosen[name] for name in chosen if name in own}, **small}
+
     def check(self) -> None:
         """Raises a ConfigError if settings cannot go together; normalizes the reward's text."""
+        check_env(self.env, self.env_args)
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if each.metadata["env"] not in ("", self.env) and value != each.default:
+                raise ConfigError(other_env(each, value, self.env))
         object.__setattr__(self, "reward", reward_text(parse_reward(self.reward)))
         check_folders(self)
         check_path(self.init, "--init")
@@ -250,8 +324,10 @@ class TrainConfig(RunConfig, ABC):
             rewind_across_stages=self.league == "original",
         )
 
-    def environment(self) -> HackMatrix:
-        """The environment of these settings."""
+    def environment(self) -> Environment:
+        """The environment of these settings. Code that they name is imported."""
+        if self.env != HACKMATRIX:
+            return make_environment(self.env, self.env_args)
         return HackMatrix(
             self.game(),
             max_steps=self.max_steps,
@@ -261,7 +337,9 @@ class TrainConfig(RunConfig, ABC):
 
     @classmethod
     def game_identity(cls, settings: Mapping[str, Any]) -> GameIdentity:
-        """HackMatrix; settings of versions without `observation` saw the screen."""
+        """The environment; settings of versions without `observation` saw the screen."""
+        if (env := settings.get("env", HACKMATRIX)) != HACKMATRIX:
+            return other_identity(shortened(env))
         named = settings.get("observation")
         return game_identity(next((kind for kind in KINDS if kind == named), "compact"))
 
@@ -316,13 +394,37 @@ class TrainConfig(RunConfig, ABC):
         """The limits of the health checks."""
         return {**super().health(), "max_steps": self.max_steps}
 
+    @property
+    def played(self) -> str:
+        """The environment in words, for titles."""
+        return f"League {self.league}" if self.env == HACKMATRIX else self.named_env
+
+    @property
+    def named_env(self) -> str:
+        """`t_maze (corridor=5)`."""
+        return self.env if self.env_args is None else f"{self.env} ({self.env_args})"
+
+    @property
+    def one_device(self) -> bool:
+        """Whether Python plays the games, all on one device."""
+        return not self.environment().pure
+
+    def check_provable(self) -> None:
+        """Raises a ConfigError if Python plays the games, which no checkpoint holds."""
+        if not self.environment().pure:
+            raise ConfigError(
+                f"--env {self.env}: Python plays these games, and no checkpoint holds them, so a "
+                "resumed run does not end in the same bits. Use an environment in JAX."
+            )
+
     def details(self) -> list[str]:
-        """The origin of the initial weights, in lines."""
-        return [] if self.init is None else [f"Weights at the start: of {self.init}"]
+        """The environment and the origin of the initial weights, in lines."""
+        place = [] if self.env == HACKMATRIX else [f"Environment: {self.named_env}"]
+        return place + ([] if self.init is None else [f"Weights at the start: of {self.init}"])
 
 
 def default_environment(league: str = LEAGUES[0]) -> HackMatrix:
-    """The environment of a training with default settings, in a league."""
+    """HackMatrix as a training with default settings has it, in a league."""
     game = GameConfig(rewind_across_stages=league == LEAGUES[0])
     return HackMatrix(game, max_steps=MAX_STEPS)
 

@@ -29,7 +29,7 @@ from hackmatrix_rl.env._features import ActionFeatures, FeatureSplit
 from hackmatrix_rl.env._forms import KINDS, Kind
 from hackmatrix_rl.env._frontier import BLOCK, Frontier, whole_games
 from hackmatrix_rl.env._hackmatrix import HackMatrix, HackMatrixGame, HackMatrixState
-from hackmatrix_rl.env._identity import GameIdentity, clique_identity, game_identity
+from hackmatrix_rl.env._identity import GameIdentity, clique_identity, game_identity, other_identity
 from hackmatrix_rl.env._observation import (
     CELL,
     CompactObservation,
@@ -106,6 +106,7 @@ __all__ = [
     "flat_features",
     "game_identity",
     "observe",
+    "other_identity",
     "seen_position",
     "turn",
     "whole_games",

@@ -1,5 +1,7 @@
 """CartPole: a second environment, small and well known."""
 
+import math
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -90,6 +92,25 @@ class CartPole(Environment):
         )
         reward = jnp.ones_like(position)
         return shown, _timestep(shown, after, reward, terminated, truncated)
+
+    def render(self, state: CartPoleState, game: int = 0) -> str:
+        """The track, the cart, and the pole above it."""
+        position, _, angle, _ = np.asarray(state.physics[game]).tolist()
+        middle = len(_TRACK) // 2
+        cart = middle + round(position / MAX_POSITION * (middle - 1))
+        lean = math.tan(angle) * _LEAN
+        rows = []
+        for height in range(_POLE, 0, -1):
+            row = [" "] * len(_TRACK)
+            column = cart + round(lean * height / _POLE)
+            row[min(max(column, 0), len(row) - 1)] = "|" if abs(lean) < 1 else "/\\"[lean < 0]
+            rows.append("".join(row))
+        track = _TRACK[: max(cart - 1, 0)] + "[o]" + _TRACK[cart + 2 :]
+        return "\n".join([*rows, track])
+
+
+_TRACK = f"|{'_' * 59}|"
+_POLE, _LEAN = 5, 30  # rows of the pole, and columns for an angle of 45 degrees
 
 
 def _start(keys: Key[Array, " num_envs"]) -> Float32[Array, "num_envs 4"]:

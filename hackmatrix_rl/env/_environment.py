@@ -190,8 +190,9 @@ def check_max_steps(max_steps: Any) -> None:
 class Environment(eqx.Module):
     """A batch of independent environments that reset themselves.
 
-    All methods are pure and work under `jax.jit`. Every random draw of an environment depends
-    only on its own key. The games therefore stay the same when a batch is split over devices.
+    All methods work under `jax.jit` and, unless `pure` is false, are pure. Every random draw of an
+    environment depends only on its own key. The games therefore stay the same when a batch is
+    split over devices.
     """
 
     @property
@@ -228,6 +229,23 @@ class Environment(eqx.Module):
                 action does.
             keys: new random keys, one for each environment.
         """
+
+    @property
+    def pure(self) -> bool:
+        """Whether the state holds the whole games; false where Python plays them.
+
+        Only such games can be stored, go on after a resume, and be split over devices.
+        """
+        return True
+
+    def render(self, state: PyTree[Array], game: int = 0) -> str | None:
+        """One game as lines of text, to show it; `None` if the environment cannot draw itself.
+
+        Args:
+            state: the state that `reset` or `step` returned, outside of `jax.jit`.
+            game: its number in the batch.
+        """
+        return None
 
 
 def env_keys(key: Key[Array, ""], num_envs: int, *, first: int = 0) -> Key[Array, " num_envs"]:

@@ -30,6 +30,10 @@ CLIQUE_VERSION = 1
 """Increase it when the rules of the clique game change, or what its players see."""
 
 
+OTHER_VERSION = 1
+"""Increase it when the rules or the observations of CartPole or of a memory task change."""
+
+
 @dataclass(frozen=True)
 class GameIdentity:
     """The version of the game that a policy was trained for."""
@@ -85,6 +89,11 @@ def clique_identity() -> GameIdentity:
         observation=f"clique-{_sum([f'version {CLIQUE_VERSION}', *seen])}",
         actions="edges",
     )
+
+
+def other_identity(env: str) -> GameIdentity:
+    """The identity of another environment, by the name that `--env` takes."""
+    return GameIdentity(rules=f"{env}-{OTHER_VERSION}", observation=env, actions=env)
 
 
 def _actions() -> list[str]:

@@ -78,6 +78,10 @@ class SingleGame(eqx.Module, Generic[GameState]):
         """Whether `Played.truncated` can be true; by default not."""
         return False
 
+    def render(self, state: GameState) -> str | None:
+        """The game as lines of text, to show it; by default `None`: it cannot draw itself."""
+        return None
+
     @property
     def encode(self) -> Callable[[PyTree], Features]:
         """Turns an observation into features.
@@ -155,6 +159,10 @@ class Batched(Environment, Generic[GameState]):
         """Plays one action in each game, and resets finished games."""
         check_actions(actions, keys)
         return jax.vmap(self._step)(state, actions, keys)
+
+    def render(self, state: BatchedState[GameState], game: int = 0) -> str | None:
+        """The drawing of one of the games."""
+        return self.game.render(jax.tree.map(lambda leaf: leaf[game], state.games))
 
     def _begin(self, key: Key[Array, ""]) -> tuple[BatchedState[GameState], Timestep]:
         state = BatchedState(self.game.start(key=key), jnp.float32(0), jnp.int32(0))

@@ -36,6 +36,7 @@ from hackmatrix_rl.evaluation._player import (
     consult,
     read_by,
 )
+from hackmatrix_rl.evaluation._steps import Step, play_steps
 
 __all__ = [
     "AFTERMATH",
@@ -58,6 +59,7 @@ __all__ = [
     "Siphons",
     "Stage",
     "StateAgent",
+    "Step",
     "ThinkingAgent",
     "Thought",
     "Tool",
@@ -71,6 +73,7 @@ __all__ = [
     "judge",
     "keep_journal",
     "mean_of",
+    "play_steps",
     "policy_divergence",
     "rate_of",
     "read_by",

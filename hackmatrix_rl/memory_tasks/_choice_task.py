@@ -8,6 +8,7 @@ from typing import Any, TypeVar, final
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
 
 from hackmatrix_rl.env import Played, SingleGame
@@ -61,6 +62,11 @@ class MemoryTask(SingleGame[GameState]):
 
     An episode is one trial. All returns are undiscounted.
     """
+
+    def render(self, state: GameState) -> str:
+        """What the player sees now: a bar for each number."""
+        seen = np.asarray(self.observe(state)).tolist()
+        return "\n".join(f"{x:6.2f} {'#' * round(10 * max(0, x)):30.30}" for x in seen)
 
     @property
     @abstractmethod

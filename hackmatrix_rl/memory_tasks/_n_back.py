@@ -80,6 +80,11 @@ class NBack(MemoryTask[NBackState]):
         """Which symbol it is: 1 at its place."""
         return jax.nn.one_hot(state.shown[-1], self.config.symbols, dtype=jnp.float32)
 
+    def render(self, state: NBackState) -> str:
+        """The symbols since the one to compare with; the last is seen."""
+        symbols = " ".join(chr(ord("A") + int(symbol)) for symbol in state.shown)
+        return f"{symbols}    answer {int(state.step) + 1}"
+
     def play(self, state: NBackState, action: Int32[Array, ""], *, key: Key[Array, ""]) -> Played:
         """Answers, and shows the next symbol."""
         match_key, other_key = jax.random.split(key)

@@ -86,6 +86,16 @@ class TMaze(MemoryTask[TMazeState]):
         seen = [first & ~state.right, first & state.right, ~first & ~junction, junction]
         return jnp.stack(seen).astype(jnp.float32)
 
+    def render(self, state: TMazeState) -> str:
+        """The corridor from above; G is the goal."""
+        cell, right = int(state.cell), bool(state.right)
+        corridor = "".join(
+            "@" if place == cell else "." for place in range(self.config.corridor + 1)
+        )
+        sides = "G" if not right else "-", "G" if right else "-"
+        margin = " " * self.config.corridor
+        return f"{margin}{sides[0]} left\n{corridor}\n{margin}{sides[1]} right"
+
     def play(self, state: TMazeState, action: Int32[Array, ""], *, key: Key[Array, ""]) -> Played:
         """Moves; the key is unused."""
         junction, forward = state.cell >= self.config.corridor, action == FORWARD

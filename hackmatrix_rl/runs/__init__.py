@@ -15,7 +15,7 @@ from hackmatrix_rl.runs._launch import Launch, launch
 from hackmatrix_rl.runs._lock import RunLock
 from hackmatrix_rl.runs._open_sinks import send_summary
 from hackmatrix_rl.runs._plan import make_plan
-from hackmatrix_rl.runs._players import find_player
+from hackmatrix_rl.runs._players import find_hackmatrix_player, find_player
 from hackmatrix_rl.runs._preflight import check_played, estimate_memory, preflight
 from hackmatrix_rl.runs._replaying import ReplayWriter
 from hackmatrix_rl.runs._report import report_of
@@ -49,6 +49,7 @@ __all__ = [
     "draw_curve",
     "estimate_memory",
     "examine",
+    "find_hackmatrix_player",
     "find_player",
     "find_resumable_run",
     "launch",

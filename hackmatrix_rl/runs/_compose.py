@@ -99,6 +99,12 @@ def make_mesh(config: RunConfig) -> Mesh:
         ConfigError: the devices do not exist, or the games do not divide over them.
     """
     text = config.mesh
+    if config.one_device:
+        if text not in (AUTO, "data=1"):
+            raise ConfigError(
+                f"--mesh {text}: one device plays games in Python. Leave --mesh out, or use data=1."
+            )
+        text = "data=1"
     if text == AUTO and config.cpu_devices is not None and is_single_process():
         # A CPU is cut into devices only for speed: as many as divide the games.
         devices = chosen_devices()

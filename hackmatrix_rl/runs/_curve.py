@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 SMOOTHED = 0.05
 """Share of the rows that one point of the smoothed line averages."""
 
+_LENGTH = ("length", "mean length of a game")
 _FEWEST = 20  # rows; fewer are drawn as they are
 _MOST = 1e30  # no number of a run is larger, and pictures cannot show such a one
 
@@ -66,7 +67,10 @@ def panels_of(rows: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, str], ...]:
     """The numbers that a run's curves show, with the labels of their axes."""
     there = {name for row in rows for name in row}
     every = [kind.panels for kind in algorithms().values()]
-    return max(every, key=lambda panels: sum(name in there for name, _ in panels))
+    found = max(every, key=lambda panels: sum(name in there for name, _ in panels))
+    # Other games have no stages.
+    lacks = there & {"length", "eval/length"} and not there & {"stage", "eval/stage"}
+    return tuple(_LENGTH if lacks and name == "stage" else (name, label) for name, label in found)
 
 
 def panels_as_svg(

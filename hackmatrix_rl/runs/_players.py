@@ -3,11 +3,12 @@
 import re
 import warnings
 from collections.abc import Sequence
+from typing import Any
 
 from hackmatrix_rl.agent import ValueScale
 from hackmatrix_rl.checkpoints import PRETRAINED, Loaded, Report, in_league, load
 from hackmatrix_rl.config import default_environment
-from hackmatrix_rl.env import HackMatrix
+from hackmatrix_rl.env import Environment, HackMatrix
 from hackmatrix_rl.errors import ConfigError, NoCheckpointError
 from hackmatrix_rl.evaluation import SCRIPTS, Agent, PolicyAgent
 from hackmatrix_rl.game import LEAGUES, GameConfig
@@ -28,6 +29,21 @@ _SHOWN = 5
 """Runs that a message lists at most."""
 
 
+def find_hackmatrix_player(name: str, **how: Any) -> tuple[Agent, HackMatrix]:
+    """A player of HackMatrix, and its environment; the arguments are those of `find_player`.
+
+    Raises:
+        ConfigError: there is no such player, or it was trained in another environment.
+    """
+    player, environment = find_player(name, **how)
+    if not isinstance(environment, HackMatrix):
+        raise ConfigError(
+            f"{name} was trained in another environment, and this is for players of HackMatrix. "
+            f"Use hackmatrix-rl watch, eval or report: hackmatrix-rl watch {name}"
+        )
+    return player, environment
+
+
 def find_player(
     name: str,
     *,
@@ -39,7 +55,7 @@ def find_player(
     simulations: int | None = None,
     simulations_flag: str = "--search",
     report: Report = warnings.warn,
-) -> tuple[Agent, HackMatrix]:
+) -> tuple[Agent, Environment]:
     """A player, and the environment that it plays in.
 
     A trained policy plays under the limits of its training, a script under those of the default
@@ -55,7 +71,7 @@ def find_player(
 
     Raises:
         ConfigError: there is no such player, its code is not trusted, it was trained in the
-            other league, or it cannot search.
+            other league or environment, or it cannot search.
     """
     if simulations is not None:
         _check_simulations(name, simulations, simulations_flag)
@@ -82,14 +98,21 @@ def find_player(
         raise NoCheckpointError(
             f"{base}: no checkpoint there, nor a player of that name. Use {there}."
         ) from error
-    trained = loaded.environment.config.league
+    its_own = loaded.environment
+    if not isinstance(its_own, HackMatrix):
+        if search is not None or simulations is not None or league is not None:
+            raise ConfigError(
+                f"{base} was trained in --env {loaded.config.env}, which has no leagues, and in "
+                f"which nothing searches. Name {base} alone."
+            )
+        return _policy_of(loaded, report), its_own
+    trained = its_own.config.league
     if league not in (None, trained):
         raise ConfigError(
             f"{base} was trained in the league {trained}, and plays only there, not with --league "
             f"{league} (a replay has its league, too). Use --league {trained}, or train one: "
             f"hackmatrix-rl train --league {league}"
         )
-    scale = _scale(loaded, report)
     asked = "" if simulations is None else f" {simulations_flag} {simulations}"
     if loaded.greedy and (search is not None or simulations is not None):
         raise ConfigError(
@@ -98,17 +121,22 @@ def find_player(
             "learned one."
         )
     if search is None:
-        agent = PolicyAgent(
-            loaded.policy, greedy=loaded.greedy, value_scale=scale, gamma=loaded.gamma
-        )
+        agent = _policy_of(loaded, report)
         if simulations is None:
-            return agent, loaded.environment
-        return _searcher(name + asked, agent, loaded.environment, simulations), loaded.environment
+            return agent, its_own
+        return _searcher(name + asked, agent, its_own, simulations), its_own
     try:
-        guide = NetworkGuide(loaded.environment, loaded.policy)
+        guide = NetworkGuide(its_own, loaded.policy)
     except ValueError as error:
         raise ConfigError(f"{name}: {error}.") from error
-    return RolloutSearch(guide, search[1]), loaded.environment
+    return RolloutSearch(guide, search[1]), its_own
+
+
+def _policy_of(loaded: Loaded, report: Report) -> PolicyAgent:
+    """A trained policy as a player, with the units of its value if they can be read."""
+    return PolicyAgent(
+        loaded.policy, greedy=loaded.greedy, value_scale=_scale(loaded, report), gamma=loaded.gamma
+    )
 
 
 def _listed(ready: Sequence[str]) -> str:

@@ -12,8 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from hackmatrix_rl.config import RunConfig, TrainConfig
-from hackmatrix_rl.env import EnvSpec, HackMatrix
+from hackmatrix_rl.config import HACKMATRIX, RunConfig, TrainConfig
+from hackmatrix_rl.env import Environment, EnvSpec, HackMatrix
 from hackmatrix_rl.errors import ConfigError, as_given, flag
 from hackmatrix_rl.game import GameConfig
 from hackmatrix_rl.runs.sinks import require_tensorboard
@@ -51,10 +51,13 @@ def estimate_memory(trainer: Trainer[Any]) -> MemoryEstimate:
     )
 
 
-def least_memory(game: GameConfig, spec: EnvSpec, *, games: int, num_steps: int) -> MemoryEstimate:
-    """The least memory of some games, by arithmetic and without tracing."""
+def least_memory(
+    game: GameConfig | None, spec: EnvSpec, *, games: int, num_steps: int
+) -> MemoryEstimate:
+    """The least memory of some games, by arithmetic and without tracing; `game`: of HackMatrix."""
     # Count only the snapshots, and in them one word for each enemy and transmission.
-    state = games * game.history * 4 * (game.max_enemies + game.max_transmissions)
+    held = 0 if game is None else game.history * 4 * (game.max_enemies + game.max_transmissions)
+    state = games * held
     # Of a rollout only what is seen and the legal actions.
     rollout = games * num_steps * (bytes_of(spec.observation) + spec.num_actions)
     return MemoryEstimate(state=state, working=rollout, checkpoint=state)
@@ -84,17 +87,19 @@ def preflight(config: RunConfig, trainer: Trainer[Any], *, folder: str | None) -
 def check_games(config: TrainConfig, spec: EnvSpec, *, devices: int) -> None:
     """Refuses far too many games before tracing, because tracing needs memory too."""
     games = math.ceil(config.num_envs / devices)
-    needed = least_memory(config.game(), spec, games=games, num_steps=config.steps_of_each)
+    game = config.game() if config.env == HACKMATRIX else None
+    needed = least_memory(game, spec, games=games, num_steps=config.steps_of_each)
     check_memory(config, needed, available_memory())
 
 
-def check_played(environment: HackMatrix, games: int) -> None:
+def check_played(environment: Environment, games: int) -> None:
     """Refuses far too many games at the same time, without training.
 
     Raises:
         ConfigError: the games cannot fit.
     """
-    one = least_memory(environment.config, environment.spec, games=1, num_steps=0).sure
+    game = environment.config if isinstance(environment, HackMatrix) else None
+    one = least_memory(game, environment.spec, games=1, num_steps=0).sure
     available = available_memory()
     if available is not None and games * one > available[0]:
         raise ConfigError(

@@ -87,9 +87,10 @@ class RunRecord:
     def changed(self) -> tuple[str, dict[str, Any]]:
         """The nearest preset, or the defaults without one, and the settings that differ from it."""
         defaults = {each.name: each.default for each in self.fields}
+        place = {name: self.config[name] for name in ("env",) if name in self.config}
         presets: dict[str, Mapping[str, Any]] = {
-            f"the preset {name}, which is the nearest": settings
-            for name, settings in self.kind.presets.items()
+            f"the preset {name}, which is the nearest": self.kind.preset_settings(name, place)
+            for name in self.kind.presets
         } or {"the default": {}}
         differences = {
             said: {

@@ -71,6 +71,9 @@ def _facts(record: RunRecord) -> str:
     config, start = record.config, record.starts[-1] if record.starts else {}
     device = entry(start, "devices")
     found = {
+        "environment": " ".join(
+            str(config[name]) for name in ("env", "env_args") if config.get(name) is not None
+        ),
         "environment steps": _count(last.get("env_steps"), config.get("total_timesteps")),
         "games": _count(last.get("games"), config.get("num_games")),
         "updates": _count(last.get("updates")),

@@ -69,11 +69,11 @@ class ResumableRun:
     def check_trusted(self, changes: Mapping[str, Any], *, trust_code: bool) -> None:
         """Refuses to import code that the run names, unless the user trusts it.
 
-        The user's own `network` among the changes needs no trust.
+        Code that the user names among the changes needs no trust.
         """
-        if "network" not in changes:
-            source = self.checkpoint or self.path / "config.json"
-            check_trusted(self.config(changes), source, trust_code=trust_code)
+        source = self.checkpoint or self.path / "config.json"
+        for stage in self.config(changes).stages:
+            check_trusted(stage, source, trust_code=trust_code, named=changes.keys())
 
     @property
     def update(self) -> int:
@@ -191,10 +191,10 @@ def restore_training(
 ) -> tuple[str, ...]:
     """Restores a trainer's state from a checkpoint; returns messages about what could not be.
 
-    Parameters, optimizer and counters must fit. Games continue if their number and sizes are
-    the same. Otherwise new games start, different from all earlier games of the run, and the
-    positions that `Frontier` saved are lost. With `other_rewards` than the stored ones, what is
-    learned from later, such as a buffer, begins anew.
+    Parameters, optimizer and counters must fit. Games continue if the checkpoint holds them, and
+    their number and sizes are the same. Otherwise new games start, different from all earlier games
+    of the run, and the positions that `Frontier` saved are lost. With `other_rewards` than the
+    stored ones, what is learned from later, such as a buffer, begins anew.
     """
     metadata = read_metadata(checkpoint)
     config_from_dict(metadata["config"]).check_algorithm(trainer.algorithm, checkpoint)
@@ -206,6 +206,7 @@ def restore_training(
     notes: list[str] = []
 
     resettable = trainer.algorithm.resettable
+    gone = not trainer.environment.pure
     # What these settings switch off is nothing to restore: the teacher, perhaps.
     wanted = [name for name, part in vars(fresh).items() if part is not None]
     names = [name for name in wanted if name not in resettable]
@@ -214,7 +215,7 @@ def restore_training(
         if whole in names:
             continue
         rest = _rest(fresh, whole, resettable)
-        spoiled = other_rewards and whole == name and rest
+        spoiled = gone or (other_rewards and whole == name and rest)
         if not spoiled and stored.under(f".{name}").mismatch(attrgetter(name)(fresh)) is None:
             names.append(name)
             if whole != name:
@@ -238,6 +239,8 @@ def restore_training(
 
 def _new_games(stored: Stored, trainer: Trainer[Any]) -> str:
     """Why new games start, and what becomes of the positions that were saved to begin from."""
+    if not trainer.environment.pure:
+        return "Python played the games, and no checkpoint holds them: new games start"
     had = any(".bank." in name for name in stored.arrays)
     keeps = isinstance(trainer.algorithm.environment, Frontier)
     if had != keeps:

@@ -10,15 +10,16 @@ from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.checkpoints import initial_settings, read_arrays
 from hackmatrix_rl.config import (
     AUTO,
+    HACKMATRIX,
     RunConfig,
     check_settings,
     cpu_devices,
     default_algorithm,
     make_config,
     make_stages,
-    options_of,
     preset_device,
     preset_for,
+    settings_of,
 )
 from hackmatrix_rl.errors import ConfigError, as_given, flag
 from hackmatrix_rl.runs._compose import named_mesh
@@ -45,8 +46,8 @@ def config_here(
     settings name none; empty: `default_algorithm`, whose reason `note` takes.
 
     Raises:
-        ConfigError: if a setting cannot work here, or code that the run of `init` names as its
-            network is not trusted.
+        ConfigError: if a setting cannot work here, or code that the run of `init` names is
+            not trusted.
     """
     changes = dict(settings)
     named = changes.pop("preset", AUTO)
@@ -63,8 +64,9 @@ def config_here(
         select_device(changes.get("device") or preset_device(preset))
         named_mesh(mesh)
     if changes.get("init") is not None:
-        trusted = trust_code or "network" in changes  # the user's own name for it
-        stored = initial_settings(changes["init"], changes.get("league"), trust_code=trusted)
+        stored = initial_settings(
+            changes["init"], changes.get("league"), trust_code=trust_code, named=changes.keys()
+        )
         changes = {**stored, **changes}
     if (stages := changes.pop("stages", None)) is not None:
         changes.pop("algorithm", None)
@@ -72,7 +74,7 @@ def config_here(
         own = {name: value for name, value in given.items() if name in changes}
         return make_stages(preset, changes, stages, own)
     if changes.get("algorithm") is None and not algorithm:
-        note(default_algorithm(preset)[1])
+        note(default_algorithm(preset, changes.get("env", HACKMATRIX))[1])
     return make_config(preset, changes, algorithm)
 
 
@@ -104,7 +106,7 @@ def check_unchanged(run: object, stored: RunConfig, changes: Mapping[str, Any]) 
             "out, or begin a new run."
         )
     changes = {name: value for name, value in changes.items() if name != "algorithm"}
-    check_settings(type(stored), changes, f"as the run {run} is")
+    check_settings(stored, changes, f"as the run {run} is")
     stored.check_changes(run, changes)
 
 
@@ -117,7 +119,7 @@ def check_network(
     """
     changed = [
         each.name
-        for each in options_of(type(stored))
+        for each in settings_of(stored)
         if each.metadata["arrays"] and getattr(config, each.name) != getattr(stored, each.name)
     ]
     if not changed or read_arrays(checkpoint, "policy").mismatch(policy) is None:

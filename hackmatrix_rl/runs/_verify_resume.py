@@ -22,7 +22,7 @@ import numpy as np
 
 from hackmatrix_rl.checkpoints import NAME as MANIFEST
 from hackmatrix_rl.checkpoints import Stored, find_checkpoint, read_arrays, read_metadata
-from hackmatrix_rl.config import RunConfig, options_of
+from hackmatrix_rl.config import RunConfig, settings_of
 
 PROGRAM = (sys.executable, "-m", "hackmatrix_rl")
 _LOOK_SECONDS = 0.02
@@ -129,7 +129,7 @@ def toml_of(config: RunConfig) -> str:
     """The settings as a file for `--config`; plain JSON values are valid TOML."""
 
     def plain(each: RunConfig) -> str:
-        values = {field.name: getattr(each, field.name) for field in options_of(type(each))}
+        values = {field.name: getattr(each, field.name) for field in settings_of(each)}
         shown = {n: "none" if value is None else value for n, value in values.items()}
         shown["algorithm"] = each.algorithm
         return "".join(f"{name} = {json.dumps(value)}\n" for name, value in shown.items())

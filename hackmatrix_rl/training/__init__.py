@@ -20,6 +20,7 @@ from hackmatrix_rl.training._minibatches import Minibatches, RolloutSizes
 from hackmatrix_rl.training._optimizer import adam, optimizer_of
 from hackmatrix_rl.training._program import CompiledEnvironment, compiler_options
 from hackmatrix_rl.training._report import Dispatch, Metrics, StepReport, UpdateReport
+from hackmatrix_rl.training._save_gif_every import SaveGifEvery
 from hackmatrix_rl.training._stored import (
     Stored,
     Tree,
@@ -55,6 +56,7 @@ __all__ = [
     "Minibatches",
     "Reports",
     "RolloutSizes",
+    "SaveGifEvery",
     "Schedule",
     "StepReport",
     "StopTraining",

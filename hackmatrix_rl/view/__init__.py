@@ -16,6 +16,7 @@ from hackmatrix_rl.view._frame import (
 )
 from hackmatrix_rl.view._frame_of import frame_of, frames_of
 from hackmatrix_rl.view._raster import check_ffmpeg, image_of, save_gif, save_mp4, save_png
+from hackmatrix_rl.view._scenes import drawings_of, rendered
 from hackmatrix_rl.view._show import Picture, load_ipython_extension, show
 from hackmatrix_rl.view._svg import FONT, css_variables, svg_fragments, svg_of
 from hackmatrix_rl.view._text import text_of
@@ -37,6 +38,7 @@ __all__ = [
     "css_variables",
     "document",
     "draw",
+    "drawings_of",
     "facts",
     "frame_of",
     "frames_of",
@@ -44,6 +46,7 @@ __all__ = [
     "load_ipython_extension",
     "neighbours",
     "program_name",
+    "rendered",
     "save_gif",
     "save_mp4",
     "save_png",

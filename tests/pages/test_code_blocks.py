@@ -171,6 +171,9 @@ def test_commands_run_as_printed(block, environment, folder):
         environment = environment | {"HACKMATRIX_RL_FLAGS": SELF_PLAY}
     if "--algorithm r2d2" in block.code:
         environment = environment | {"HACKMATRIX_RL_FLAGS": REPLAY}
+    if "--env " in block.code:
+        flags = environment["HACKMATRIX_RL_FLAGS"].replace("--history=4 ", "")
+        environment = environment | {"HACKMATRIX_RL_FLAGS": flags}
     if "--init " in block.code:
         # The width comes along with the weights.
         small = f"{SMALL} {BY_REWARDS}".replace("--width=8 ", "")

@@ -32,7 +32,12 @@ from hackmatrix_rl.agent.networks._evaluator import Evaluator, TrunkEvaluator, u
 from hackmatrix_rl.agent.networks._layers import Dense
 from hackmatrix_rl.agent.networks._mlp import MLPActorCritic, ResidualActorCritic
 from hackmatrix_rl.agent.networks._recurrent import GRUActorCritic, LSTMActorCritic
-from hackmatrix_rl.agent.networks._registry import NETWORKS, build_network, module_of
+from hackmatrix_rl.agent.networks._registry import (
+    NETWORKS,
+    build_network,
+    import_factory,
+    module_of,
+)
 from hackmatrix_rl.agent.networks._transformer import TransformerActorCritic
 
 __all__ = [
@@ -62,6 +67,7 @@ __all__ = [
     "build_network",
     "compute_dtype",
     "evaluator_of",
+    "import_factory",
     "module_of",
     "plain_evaluator",
     "rematerialized",

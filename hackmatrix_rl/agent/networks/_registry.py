@@ -54,7 +54,12 @@ def build_network(
         ValueError: the name is unknown, the network has no such size, or the factory does not
             return an `ActorCritic`.
     """
-    factory = NETWORKS[name] if name in NETWORKS else _import_factory(name)
+    if name not in NETWORKS and module_of(name) is None:
+        raise ValueError(
+            f"unknown network {name!r}; choose one of {', '.join(NETWORKS)}, or give your own "
+            "as module:factory"
+        )
+    factory = NETWORKS[name] if name in NETWORKS else import_factory(name, "network")
     given = {"width": width, "depth": depth}
     sizes = {size: number for size, number in given.items() if number is not None}
     for size in sizes:
@@ -75,23 +80,25 @@ def _takes(factory: Callable[..., object], name: str) -> bool:
 
 
 def module_of(name: str) -> str | None:
-    """The module that a network's name makes the package import; `None` if it names no code."""
+    """The module that `module:factory` makes the package import; `None` if a name is no code."""
     module, colon, factory = name.partition(":")
     parts = [*module.split("."), factory]
     return module if colon and all(part.isidentifier() for part in parts) else None
 
 
-def _import_factory(name: str) -> Callable[..., object]:
-    """The factory that `module:factory` names."""
-    module_name = module_of(name)
-    if module_name is None:
-        raise ValueError(
-            f"unknown network {name!r}; choose one of {', '.join(NETWORKS)}, or give your own "
-            "as module:factory"
-        )
-    factory_name = name.partition(":")[2]
+def import_factory(name: str, what: str) -> Callable[..., object]:
+    """The function or class that `module:factory` names. The import runs the module's code.
+
+    Args:
+        name: for which `module_of` finds a module.
+        what: what it makes, for the messages: `network`.
+
+    Raises:
+        ValueError: there is no such module, or no such factory in it.
+    """
+    module_name, _, factory_name = name.partition(":")
     # The working directory comes first for the user's module, and last afterwards: a folder from
-    # somebody else may hold a `matplotlib.py`, and only the user's own network may come before
+    # somebody else may hold a `matplotlib.py`, and only the user's own module may come before
     # what is installed.
     here = os.getcwd()
     sys.path.insert(0, here)
@@ -103,7 +110,7 @@ def _import_factory(name: str) -> Callable[..., object]:
         if missing != module_name and not module_name.startswith(f"{missing}."):
             raise
         raise ValueError(
-            f"network {name!r}: there is no module {module_name!r} to import; is its folder on "
+            f"{what} {name!r}: there is no module {module_name!r} to import; is its folder on "
             "PYTHONPATH?"
         ) from error
     finally:
@@ -112,8 +119,8 @@ def _import_factory(name: str) -> Callable[..., object]:
         if here not in sys.path:
             sys.path.append(here)  # for what the network imports when it is called
     if not hasattr(module, factory_name):
-        raise ValueError(f"network {name!r}: module {module_name!r} has no {factory_name!r}")
+        raise ValueError(f"{what} {name!r}: module {module_name!r} has no {factory_name!r}")
     factory: Callable[..., object] = getattr(module, factory_name)
     if not callable(factory):
-        raise ValueError(f"network {name!r}: {factory_name!r} cannot be called")
+        raise ValueError(f"{what} {name!r}: {factory_name!r} cannot be called")
     return factory

@@ -21,6 +21,7 @@ from hackmatrix_rl.cli import (
     train_a_run,
 )
 from hackmatrix_rl.config import TrainConfig
+from hackmatrix_rl.env import HackMatrix
 from hackmatrix_rl.errors import ConfigError
 
 _DEFAULTS = {"algorithm": ImitationConfig.algorithm}
@@ -79,11 +80,14 @@ def _save(context: click.Context, folder: Path, games: int, given: Mapping[str, 
     _check(config)
     assert isinstance(config, ImitationConfig)
     assert config.teacher is not None
+    environment = config.environment()
+    if not isinstance(environment, HackMatrix):
+        raise ConfigError(f"--save-demonstrations {folder}: of HackMatrix, not --env {config.env}.")
     try:
         with Working("playing") as work:
             header = record_demonstrations(
                 config.find_teacher(trust_code=given["trust_code"]),
-                config.environment(),
+                environment,
                 folder,
                 name=config.teacher,
                 games=games,

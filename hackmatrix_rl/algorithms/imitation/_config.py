@@ -2,23 +2,33 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, final, no_type_check
+from typing import Any, ClassVar, cast, final, no_type_check
 
 from jax.sharding import Mesh
 
 from hackmatrix_rl.agent import GAE, ValueScale
-from hackmatrix_rl.agent.networks import ActorCritic
+from hackmatrix_rl.agent.networks import ActorCritic, import_factory, module_of
 from hackmatrix_rl.agent.precision import PrecisionPolicy
 from hackmatrix_rl.algorithms.imitation._imitation import Imitation
 from hackmatrix_rl.algorithms.imitation._loss import CloneLoss
 from hackmatrix_rl.algorithms.ppo import PPO
-from hackmatrix_rl.config import ACCELERATOR, CPU, DEBUG, ActorCriticConfig, option, without_width
-from hackmatrix_rl.env import BoardSymmetries
+from hackmatrix_rl.config import (
+    ACCELERATOR,
+    CPU,
+    DEBUG,
+    HACKMATRIX,
+    SMALL,
+    ActorCriticConfig,
+    option,
+    without_width,
+)
+from hackmatrix_rl.env import BoardSymmetries, Environment, HackMatrix
 from hackmatrix_rl.errors import ArgumentError, ConfigError
-from hackmatrix_rl.evaluation import Agent, PolicyAgent
+from hackmatrix_rl.evaluation import Agent, PolicyAgent, check_player
 from hackmatrix_rl.game import SIPHON
 from hackmatrix_rl.training import adam
 
+_OWN = "--teacher my_module:factory, a function of the environment that returns an Agent"
 _TAUGHT: Mapping[str, Any] = {
     "teacher": "expert",
     "observation": "tactical",
@@ -54,6 +64,7 @@ class ImitationConfig(ActorCriticConfig):
     algorithm: ClassVar[str] = "imitation"
     summary: ClassVar[str] = "from a teacher"
     continues: ClassVar[bool] = True
+    elsewhere: ClassVar[Mapping[str, Any]] = {**SMALL, "teacher": None, "buffer_size": 65_536}
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "cpu": {**CPU, **_TAUGHT},  # some minutes on two cores
         "gpu": {**_WIDE, "device": "gpu"},
@@ -65,14 +76,15 @@ class ImitationConfig(ActorCriticConfig):
     teacher: str | None = option(
         None,
         "Imitation",
-        'Player to learn from: a script, expert, pretrained, "search(expert, 30)", a run or a '
-        "checkpoint.",
+        'Player to learn from: a script, expert, pretrained, "search(expert, 30)", a run, or '
+        "my_module:factory.",
     )
     teacher_search: int | None = option(
         None,
         "Imitation",
         "Simulations of a tree search by a network teacher, for each move; none: no search.",
         minimum=1,
+        env=HACKMATRIX,
     )
     soft_labels: bool = option(
         False, "Imitation", "Learn the teacher's action probabilities instead of its action."
@@ -98,24 +110,32 @@ class ImitationConfig(ActorCriticConfig):
         minimum=1,
     )
     symmetries: bool = option(
-        True, "Imitation", "Augment the labelled positions by random symmetries of the board."
+        True,
+        "Imitation",
+        "Augment the labelled positions by random symmetries of the board.",
+        env=HACKMATRIX,
     )
     program_weight: float = option(
-        1.0, "Imitation", "Loss weight of a siphon or a program; that of a move is 1.", above=0
+        1.0,
+        "Imitation",
+        "Loss weight of a siphon or a program; that of a move is 1.",
+        above=0,
+        env=HACKMATRIX,
     )
 
     @classmethod
     def preset_settings(cls, preset: str, settings: Mapping[str, Any]) -> dict[str, Any]:
         """The settings of a preset; its width is that of the default network."""
-        return without_width(cls.presets[preset], settings if preset != "debug" else {})
+        chosen = super().preset_settings(preset, settings)
+        return without_width(chosen, settings if preset != "debug" else {})
 
     def check(self) -> None:
         """Also checks the settings of imitation."""
         super().check()
         if self.teacher is None:
-            raise ConfigError(
-                "--algorithm imitation needs a player to learn from. Use --teacher runner, say."
-            )
+            here = self.env == HACKMATRIX
+            use = "--teacher runner, say" if here else f"a run in --env {self.env}, or {_OWN}"
+            raise ConfigError(f"--algorithm imitation needs a player to learn from. Use {use}.")
         if self.buffer_size < self.batch:
             raise ConfigError(
                 f"--buffer-size {self.buffer_size} is less than the {self.batch} positions of an "
@@ -134,6 +154,7 @@ class ImitationConfig(ActorCriticConfig):
     ) -> Imitation:
         """Imitation of the teacher that these settings name; see `RunConfig.build`."""
         teacher = self.find_teacher(trust_code=trust_code)
+        here = self.env == HACKMATRIX
         ppo = PPO(
             self.environment(),
             policy,
@@ -157,7 +178,7 @@ class ImitationConfig(ActorCriticConfig):
                 beta=self.over_time(self.teacher_games),
                 random_share=self.random_actions,
                 buffer_size=self.buffer_size,
-                augment=BoardSymmetries() if self.symmetries else None,
+                augment=BoardSymmetries() if self.symmetries and here else None,
                 soft_labels=self.soft_labels,
             )
         except ArgumentError as error:
@@ -186,11 +207,14 @@ class ImitationConfig(ActorCriticConfig):
 
         name, environment = self.teacher, self.environment()
         assert name is not None, "the config is checked"
+        if module_of(name) is not None:
+            return self._own_teacher(name, environment)
+        game = environment.config if isinstance(environment, HackMatrix) else None
         try:
             teacher, its_own = find_player(
                 name,
-                league=self.league,
-                game=environment.config,
+                league=None if game is None else self.league,
+                game=game,
                 trust_code=trust_code,
                 simulations=self.teacher_search,
                 simulations_flag="--teacher-search",
@@ -199,12 +223,27 @@ class ImitationConfig(ActorCriticConfig):
             if str(error).startswith("--teacher-search"):
                 raise
             raise ConfigError(f"--teacher {error}") from error
-        if isinstance(teacher, PolicyAgent) and its_own.observation != environment.observation:
+        if not (isinstance(environment, HackMatrix) and isinstance(its_own, HackMatrix)):
+            if its_own != environment:
+                raise ConfigError(
+                    f"--teacher {name}: plays another game than --env {self.env}. Use a run in "
+                    f"that environment, or {_OWN}."
+                )
+        elif isinstance(teacher, PolicyAgent) and its_own.observation != environment.observation:
             raise ConfigError(
                 f"--teacher {name}: sees the observation {its_own.observation}, and the student "
                 f"the observation {environment.observation}. Both must see the same."
             )
         return teacher
+
+    def _own_teacher(self, name: str, environment: Environment) -> Agent:
+        """The player that the factory of `module:factory` makes for an environment."""
+        try:
+            teacher = import_factory(name, "teacher")(environment)
+            check_player(teacher, environment)
+        except (TypeError, ValueError) as error:
+            raise ConfigError(f"--teacher {name}: {error}.") from error
+        return PolicyAgent(teacher) if isinstance(teacher, ActorCritic) else cast(Agent, teacher)
 
     def details(self) -> list[str]:
         """The teacher and the origin of the weights, in lines."""

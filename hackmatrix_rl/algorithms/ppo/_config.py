@@ -13,8 +13,18 @@ from hackmatrix_rl.agent.precision import MixedPrecision, PrecisionPolicy, preci
 from hackmatrix_rl.algorithms.ppo._arguments import critic_warmup_of
 from hackmatrix_rl.algorithms.ppo._ppo import PPO
 from hackmatrix_rl.algorithms.ppo._teacher import check_teacher
-from hackmatrix_rl.config import ACCELERATOR, CPU, DEBUG, ActorCriticConfig, Heads, most, option
-from hackmatrix_rl.env import BLOCK, Environment, Frontier
+from hackmatrix_rl.config import (
+    ACCELERATOR,
+    CPU,
+    DEBUG,
+    HACKMATRIX,
+    SMALL,
+    ActorCriticConfig,
+    Heads,
+    most,
+    option,
+)
+from hackmatrix_rl.env import BLOCK, Environment, Frontier, HackMatrix
 from hackmatrix_rl.errors import ConfigError, as_given, flag
 from hackmatrix_rl.game import TERM_NAMES
 from hackmatrix_rl.training import CHECKS, NANS, NOJIT, Loss, adam, checked
@@ -66,6 +76,7 @@ class PPOConfig(ActorCriticConfig):
     algorithm: ClassVar[str] = "ppo"
     summary: ClassVar[str] = "from rewards"
     continued: ClassVar[Mapping[str, Any]] = CONTINUED
+    elsewhere: ClassVar[Mapping[str, Any]] = SMALL
     continues: ClassVar[bool] = True
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
         {
@@ -83,6 +94,7 @@ class PPOConfig(ActorCriticConfig):
         "Share of games that start at rarely reached positions of the agent's own play; 0: none.",
         minimum=0,
         maximum=0.9,
+        env=HACKMATRIX,
     )
 
     # Learning
@@ -122,15 +134,21 @@ class PPOConfig(ActorCriticConfig):
         "Weight of the auxiliary loss: predict the parts of the next reward, and death; 0: off.",
         minimum=0,
         arrays=True,
+        env=HACKMATRIX,
     )
     aux_every: int = option(
-        1, "Learning", "Compute the auxiliary loss only on every N-th minibatch.", minimum=1
+        1,
+        "Learning",
+        "Compute the auxiliary loss only on every N-th minibatch.",
+        minimum=1,
+        env=HACKMATRIX,
     )
     aux_victory: bool = option(
         False,
         "Learning",
         "Also predict the win probability by the auxiliary loss; a rollout search needs it.",
         arrays=True,
+        env=HACKMATRIX,
     )
     target_kl: float | None = option(
         None,
@@ -155,8 +173,9 @@ class PPOConfig(ActorCriticConfig):
             preset: a name in `presets`.
             settings: that differ from it.
         """
-        chosen = dict(cls.presets[preset])
-        if "device" not in chosen or settings.get("init") is None:
+        chosen = super().preset_settings(preset, settings)
+        elsewhere = settings.get("env", HACKMATRIX) != HACKMATRIX
+        if "device" not in chosen or settings.get("init") is None or elsewhere:
             return chosen
         continued = dict(CONTINUED)
         if preset != "cpu":
@@ -292,6 +311,7 @@ class PPOConfig(ActorCriticConfig):
                 f"positions, and --num-envs {self.num_envs} on {mesh.size} devices are no whole "
                 f"blocks. Use a multiple of {BLOCK * mesh.size} as --num-envs, or another --mesh."
             )
+        assert isinstance(environment, HackMatrix), "the config is checked"
         return Frontier(environment, self.frontier_share)
 
     def _check_start(self, policy: ActorCritic) -> None:

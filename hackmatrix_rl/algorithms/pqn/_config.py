@@ -10,7 +10,7 @@ from hackmatrix_rl.agent import ValueScale
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.agent.precision import PrecisionPolicy
 from hackmatrix_rl.algorithms.pqn._pqn import PQN
-from hackmatrix_rl.config import ACCELERATOR, CPU, DEBUG, RolloutConfig, option
+from hackmatrix_rl.config import ACCELERATOR, CPU, DEBUG, SMALL, RolloutConfig, option
 from hackmatrix_rl.training import adam
 
 _PQN: Mapping[str, Any] = {"network": "residual", "gamma": 0.997, "num_minibatches": 16}
@@ -31,6 +31,7 @@ class PQNConfig(RolloutConfig):
         ("td_error", "error of the Q-values"),
     )
     continues: ClassVar[bool] = True
+    elsewhere: ClassVar[Mapping[str, Any]] = SMALL
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "cpu": {**CPU, **_PQN},
         **{kind: {**ACCELERATOR, **_PQN, "device": kind} for kind in ("gpu", "tpu")},

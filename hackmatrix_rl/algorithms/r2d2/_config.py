@@ -48,6 +48,17 @@ class R2D2Config(TrainConfig):
     copies: ClassVar[int] = 4  # the target network is one more
     memory: ClassVar[tuple[str, ...]] = ("buffer_size", "num_envs", "sequence_batch_size")
     steps_by: ClassVar[str] = "train_freq"
+    elsewhere: ClassVar[Mapping[str, Any]] = {
+        "total_timesteps": 200_000,
+        "num_envs": 16,
+        "buffer_size": 65_536,
+        "updates_per_dispatch": 64,
+        "learning_starts": 1_000,
+        "network": "gru",
+        "width": 64,
+        "gamma": 0.99,
+        "eval_episodes": 100,
+    }
     panels: ClassVar[tuple[tuple[str, str], ...]] = (
         *TrainConfig.panels[:2],
         ("q_value", "mean Q-value (reward)"),
@@ -140,10 +151,10 @@ class R2D2Config(TrainConfig):
     )
 
     @classmethod
-    def of_preset(cls, preset: str, settings: Mapping[str, Any]) -> "R2D2Config":
-        """A preset with some settings changed; its width is that of its network."""
-        chosen = without_width(cls.presets[preset], settings if preset != "debug" else {})
-        return cls(**{**chosen, **settings})
+    def preset_settings(cls, preset: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """The settings of a preset; its width is that of its network."""
+        chosen = super().preset_settings(preset, settings)
+        return without_width(chosen, settings if preset != "debug" else {})
 
     def check(self) -> None:
         """Also checks the settings of R2D2."""
@@ -164,7 +175,8 @@ class R2D2Config(TrainConfig):
             )
 
     def check_provable(self) -> None:
-        """Raises a ConfigError if checkpoints lack the buffer."""
+        """Also raises a ConfigError if checkpoints lack the buffer."""
+        super().check_provable()
         if not self.keep_buffer:
             raise ConfigError(
                 "--no-keep-buffer: a resumed run does not end in the same bits without the buffer. "

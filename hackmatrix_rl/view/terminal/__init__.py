@@ -5,6 +5,7 @@ from hackmatrix_rl.view.terminal._run import (
     check_terminal,
     is_terminal,
     play_in_terminal,
+    show_in_terminal,
     watch_in_terminal,
 )
 from hackmatrix_rl.view.terminal._scores import Score, ScoreTable
@@ -16,5 +17,6 @@ __all__ = [
     "check_terminal",
     "is_terminal",
     "play_in_terminal",
+    "show_in_terminal",
     "watch_in_terminal",
 ]

@@ -3,8 +3,12 @@
 import os
 import shutil
 import sys
+import time
+from collections.abc import Iterable
 
 from rich.console import Console
+from rich.live import Live
+from rich.text import Text
 
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.view._signs import Signs, signs_for, styled
@@ -83,6 +87,31 @@ def watch_in_terminal(
     app = WatchApp(match, mind, name, seconds_per_move, _signs_of_terminal(), plays=plays)
     app.run()
     app.background.close(Console(stderr=True, highlight=False))
+
+
+def show_in_terminal(
+    texts: Iterable[str], *, seconds_per_text: float, console: Console | None = None
+) -> None:
+    """Shows texts one after another in the same place; Ctrl-C ends it.
+
+    Where there is no terminal, only the last text is printed.
+
+    Args:
+        texts: the frames.
+        seconds_per_text: for which each of them stays.
+        console: by default that of standard output.
+    """
+    console = Console(highlight=False) if console is None else console
+    last = ""
+    try:
+        with Live(console=console, auto_refresh=False, transient=True) as live:
+            for last in texts:
+                if console.is_terminal:
+                    live.update(Text(last), refresh=True)
+                    time.sleep(seconds_per_text)
+    except KeyboardInterrupt:
+        pass
+    console.print(Text(last))
 
 
 def _signs_of_terminal() -> Signs:

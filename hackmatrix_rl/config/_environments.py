@@ -1,0 +1,216 @@
+"""The environments of a training by name, and their arguments (`--env`, `--env-args`)."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from inspect import Parameter
+from types import MappingProxyType
+from typing import Any, get_args
+
+from hackmatrix_rl.adapters import from_gymnasium, from_gymnax, from_neurogym, from_pgx
+from hackmatrix_rl.agent.networks import import_factory, module_of
+from hackmatrix_rl.config._renamed import closest
+from hackmatrix_rl.env import Batched, CartPole, Environment, SingleGame, check_is_environment
+from hackmatrix_rl.errors import ConfigError, shortened
+from hackmatrix_rl.memory_tasks import (
+    ContextConfig,
+    ContextDecision,
+    DelayedMatch,
+    DelayedMatchConfig,
+    NBack,
+    NBackConfig,
+    PerceptualConfig,
+    PerceptualDecision,
+    TMaze,
+    TMazeConfig,
+)
+
+HACKMATRIX = "hackmatrix"
+"""The default environment, whose settings are flags of their own."""
+_MOST_STEPS = 1000
+
+
+@dataclass(frozen=True)
+class _Task:
+    """Makes an environment of a memory task. Its arguments are those of the task's config."""
+
+    task: Callable[..., Any]
+    config: Callable[..., Any]
+
+    def __call__(self, *, max_steps: int | None = _MOST_STEPS, **sizes: Any) -> Environment:
+        return Batched(self.task(self.config(**sizes)), max_steps=max_steps)
+
+
+_MADE: Mapping[str, Callable[..., Any]] = MappingProxyType(
+    {
+        "cartpole": CartPole,
+        "t_maze": _Task(TMaze, TMazeConfig),
+        "n_back": _Task(NBack, NBackConfig),
+        "delayed_match": _Task(DelayedMatch, DelayedMatchConfig),
+        "context_decision": _Task(ContextDecision, ContextConfig),
+        "perceptual_decision": _Task(PerceptualDecision, PerceptualConfig),
+    }
+)
+_ADAPTERS: Mapping[str, Callable[..., Any]] = MappingProxyType(
+    {"gymnax": from_gymnax, "pgx": from_pgx, "gymnasium": from_gymnasium, "neurogym": from_neurogym}
+)
+ENVIRONMENTS = (HACKMATRIX, *_MADE, *(f"{prefix}:NAME" for prefix in _ADAPTERS), "module:factory")
+"""The values of `--env`."""
+
+
+def env_code(env: str) -> str | None:
+    """The module that the name of an environment makes the package import; `None`: no code."""
+    prefix, colon, name = env.partition(":")
+    # gymnasium imports the module of an id such as `module:Name-v0`.
+    return (name.rpartition(":")[0] or None) if prefix in _ADAPTERS and colon else module_of(env)
+
+
+def env_arguments(env: str) -> str:
+    """The arguments of an environment with their defaults, in words; empty if it has none.
+
+    Args:
+        env: a name without a colon.
+    """
+    return ", ".join(map(_shown, _parameters(_MADE[env]).values())) if env in _MADE else ""
+
+
+def check_env(env: str, arguments: str | None) -> None:
+    """Raises a ConfigError if there is no such environment. It imports no foreign code."""
+    if env == HACKMATRIX:
+        if arguments is not None:
+            raise ConfigError(
+                f"--env-args {shortened(arguments)}: HackMatrix has flags of its own, such as "
+                "--league. Leave --env-args out."
+            )
+    elif env in _MADE:
+        make_environment(env, arguments)
+    elif (env.partition(":")[0] in _ADAPTERS and env.partition(":")[2]) or module_of(env):
+        _pairs(arguments)
+    else:
+        near = closest(env, (HACKMATRIX, *_MADE))
+        raise ConfigError(
+            f"--env {shortened(env)}: unknown. Use {', '.join(ENVIRONMENTS[:-1])} or "
+            f"{ENVIRONMENTS[-1]}. {near}".rstrip()
+        )
+
+
+@lru_cache(maxsize=32)
+def make_environment(env: str, arguments: str | None) -> Environment:
+    """The environment that `--env` and `--env-args` name; the same one each time.
+
+    Args:
+        env: a name in `ENVIRONMENTS` other than `hackmatrix`. Code that it names is imported.
+        arguments: `length=20,cue=2`, or `None`.
+
+    Raises:
+        ConfigError: there is no such environment, its package is missing, or it does not take
+            these arguments.
+    """
+    prefix, _, name = env.partition(":")
+    said = f"--env {env}"
+    try:
+        if env in _MADE:
+            make = _MADE[env]
+        elif prefix in _ADAPTERS:
+            make = partial(_ADAPTERS[prefix], name)
+        else:
+            make = import_factory(env, "environment")
+        given = _arguments(env, _parameters(make), arguments)
+        if given:
+            said += f" --env-args {arguments}"
+        _check_complete(make, given, said)
+        made = make(**given)
+    except ConfigError:
+        raise
+    except ValueError as error:
+        raise ConfigError(f"{said}: {error}.") from error
+    if isinstance(made, SingleGame):
+        made = Batched(made, max_steps=_MOST_STEPS)
+    try:
+        check_is_environment(made)
+    except TypeError as error:
+        raise ConfigError(f"{said}: {error}.") from error
+    assert isinstance(made, Environment)
+    return made
+
+
+def _check_complete(make: Callable[..., Any], given: Mapping[str, Any], said: str) -> None:
+    """Raises a ConfigError if a constructor needs more arguments."""
+    try:
+        inspect.signature(make).bind(**given)
+    except TypeError as error:
+        raise ConfigError(f"{said}: {error}. Give it as --env-args name=value.") from error
+
+
+def _parameters(make: Callable[..., Any]) -> dict[str, Parameter]:
+    """The arguments of a constructor that a text can give."""
+    found = dict(inspect.signature(make).parameters)
+    if isinstance(make, _Task):
+        del found["sizes"]
+        found |= inspect.signature(make.config).parameters
+    return {
+        name: each for name, each in found.items() if _kinds(each) or each.kind is each.VAR_KEYWORD
+    }
+
+
+def _kinds(parameter: Parameter) -> tuple[type, ...]:
+    """The types of text, number and so on that an argument may have; empty if it has others."""
+    plain = (bool, int, float, str, type(None))
+    if parameter.annotation is Parameter.empty or isinstance(parameter.annotation, str):
+        return plain
+    kinds = get_args(parameter.annotation) or (parameter.annotation,)
+    return tuple(kind for kind in kinds if kind in plain)
+
+
+def _pairs(text: str | None) -> dict[str, str]:
+    """The texts of `--env-args` by name."""
+    pairs: dict[str, str] = {}
+    for part in filter(None, map(str.strip, (text or "").split(","))):
+        name, equals, value = (each.strip() for each in part.partition("="))
+        if not (equals and name.isidentifier() and value) or name in pairs:
+            raise ConfigError(
+                f"--env-args {shortened(text)}: {shortened(part)} is no new name=value. Write "
+                "--env-args name=value,other=value."
+            )
+        pairs[name] = value
+    return pairs
+
+
+def _arguments(env: str, takes: Mapping[str, Parameter], text: str | None) -> dict[str, Any]:
+    """The arguments in a text, in the types that a constructor takes."""
+    free = any(each.kind is each.VAR_KEYWORD for each in takes.values())
+    named = {n: each for n, each in takes.items() if each.kind is not each.VAR_KEYWORD}
+    found: dict[str, Any] = {}
+    for name, value in _pairs(text).items():
+        if name not in named and not free:
+            there = ", ".join(map(_shown, named.values())) or "no arguments"
+            raise ConfigError(
+                f"--env-args {name}={shortened(value)}: --env {env} has no {name}. It has {there}. "
+                f"{closest(name, named)}".rstrip()
+            )
+        kinds = _kinds(named.get(name, Parameter(name, Parameter.KEYWORD_ONLY)))
+        found[name] = _value(f"--env-args {name}={shortened(value)}", value, kinds)
+    return found
+
+
+def _value(said: str, text: str, kinds: tuple[type, ...]) -> Any:
+    """A text as the first of some types that it can be."""
+    words: dict[str, Any] = {"none": None, "true": True, "false": False}
+    if text.lower() in words and type(words[text.lower()]) in kinds:
+        return words[text.lower()]
+    for kind in (int, float, str):
+        if kind in kinds:
+            try:
+                return kind(text)
+            except ValueError:
+                continue
+    names = {int: "a whole number", float: "a number", bool: "true or false", type(None): "none"}
+    raise ConfigError(f"{said}: must be {' or '.join(names[kind] for kind in kinds)}.")
+
+
+def _shown(parameter: Parameter) -> str:
+    if parameter.default is Parameter.empty:
+        return parameter.name
+    default = parameter.default
+    return f"{parameter.name}={'none' if default is None else str(default).lower()}"

@@ -1,0 +1,91 @@
+"""One game in any environment, step by step."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import equinox as eqx
+import jax
+from jaxtyping import Array, Bool, Int32, Key, PyTree
+
+from hackmatrix_rl.env import Environment, Timestep, env_keys
+from hackmatrix_rl.evaluation._episodes import start_key, step_keys
+from hackmatrix_rl.evaluation._player import Agent, read_by
+
+
+@dataclass(frozen=True)
+class Step:
+    """A position, and what a player did there.
+
+    Attributes:
+        state: the state of the environment, a batch of one game.
+        action: the action that the player took.
+        reward: its reward.
+        end: `terminated` or `truncated` if it ended the episode; else empty.
+    """
+
+    state: PyTree[Array]
+    action: int
+    reward: float
+    end: str
+
+
+def play_steps(
+    player: Agent,
+    environment: Environment,
+    key: Key[Array, ""],
+    *,
+    game: int = 0,
+    max_steps: int = 20_000,
+) -> Iterator[Step]:
+    """Plays the game that `evaluate` plays with this key, and yields each step.
+
+    Args:
+        player: who plays.
+        environment: where.
+        key: of an evaluation.
+        game: the number of its game.
+        max_steps: where the game is cut off.
+    """
+    keys = env_keys(key, 1, first=game)
+    state, timestep = environment.reset(jax.vmap(start_key)(keys))
+    carry = jax.tree.map(lambda leaf: leaf[None], player.initial_carry())
+    for number in range(max_steps):
+        before = state
+        state, timestep, carry, action = _step(
+            player,
+            environment,
+            state,
+            timestep,
+            carry,
+            jax.vmap(step_keys, (0, None))(keys, number),
+        )
+        ends = {"terminated": timestep.terminated, "truncated": timestep.truncated}
+        end = next((name for name, flag in ends.items() if bool(flag[0])), "")
+        yield Step(before, int(action[0]), float(timestep.reward[0]), end)
+        if end:
+            return
+
+
+@eqx.filter_jit
+def _step(
+    player: Agent,
+    environment: Environment,
+    state: PyTree[Array],
+    timestep: Timestep,
+    carry: PyTree[Array],
+    keys: tuple[Key[Array, " one"], Key[Array, " one"]],
+) -> tuple[PyTree[Array], Timestep, PyTree[Array], Int32[Array, " one"]]:
+    """One step of a batch of one game."""
+
+    def act(
+        seen: PyTree[Array],
+        mask: Bool[Array, " actions"],
+        carry: PyTree[Array],
+        key: Key[Array, ""],
+    ) -> tuple[Array, PyTree[Array]]:
+        return player.act(seen, mask, carry, key=key)
+
+    read = read_by(player, timestep.observation, lambda: state.games)
+    action, carry = jax.vmap(act)(read, timestep.mask, carry, keys[0])
+    state, timestep = environment.step(state, action, keys[1])
+    return state, timestep, carry, action

@@ -1,0 +1,271 @@
+"""Trainings in other environments than HackMatrix, with all that a run has."""
+
+import json
+
+import jax
+import pytest
+from cli.commands import assert_refused, invoke
+from PIL import Image
+
+import hackmatrix_rl as hm
+from hackmatrix_rl.checkpoints import find_checkpoint, read_metadata
+from hackmatrix_rl.config import config_from_dict, make_config
+from hackmatrix_rl.config._environments import make_environment
+from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.evaluation import play_steps
+from hackmatrix_rl.runs import contender
+from hackmatrix_rl.runs._record import read_run
+from hackmatrix_rl.view import drawings_of
+
+TINY = ("--num-envs", 8, "--num-steps", 4, "--num-minibatches", 2, "--width", 8)
+SHORT = ("--total-timesteps", 64, "--eval-episodes", 4, "--updates-per-dispatch", 1)
+CARTPOLE = ("train", "--env", "cartpole", "--mesh", "data=1", *TINY, *SHORT)
+OWN = """
+import jax.numpy as jnp
+
+import hackmatrix_rl as hm
+from hackmatrix_rl.evaluation import RandomAgent
+
+
+class Gridworld(hm.SingleGame):
+    size: int
+
+    @property
+    def num_actions(self):
+        return 2
+
+    def start(self, *, key):
+        return jnp.int32(0)
+
+    def observe(self, state):
+        return state[None].astype(jnp.float32)
+
+    def play(self, state, action, *, key):
+        after = jnp.where(action == 1, state + 1, state)
+        return hm.Played(after, jnp.float32(-1), after >= self.size)
+
+    def render(self, state):
+        return "." * int(state) + "@"
+
+
+def make(size: int = 3, steps: int | None = 9):
+    return hm.Batched(Gridworld(size), max_steps=steps)
+
+
+def teach(environment):
+    return RandomAgent()
+"""
+
+
+@pytest.fixture(scope="module")
+def cartpole(tmp_path_factory):
+    """A run on CartPole that has ended."""
+    folder = tmp_path_factory.mktemp("runs") / "cartpole"
+    trained = invoke(*CARTPOLE, "--eval-interval", 1, "--run-dir", folder)
+    assert trained.exit_code == 0, trained.output
+    assert "Algorithm: ppo, the choice of --env cartpole" in trained.output
+    return folder
+
+
+@pytest.fixture
+def gridworld(tmp_path, monkeypatch):
+    """The module of somebody's own environment, in the working directory."""
+    (tmp_path / "my_gridworld.py").write_text(OWN)
+    monkeypatch.chdir(tmp_path)
+    return "my_gridworld:make"
+
+
+def test_a_run_has_curves_evaluations_and_a_report(cartpole):
+    assert {"summary.json", "learning_curve.png", "metrics.jsonl"} <= {
+        each.name for each in cartpole.iterdir()
+    }
+    summary = json.loads((cartpole / "summary.json").read_text())
+    assert summary.keys() == {"trained", "random"}
+    assert read_run(str(cartpole)).config["env"] == "cartpole"
+    assert "league" not in read_run(str(cartpole)).config
+    reported = invoke("report", cartpole)
+    assert reported.exit_code == 0, reported.output
+    assert "mean length of a game" in (cartpole / "report.html").read_text()
+
+
+def test_a_run_is_resumed_where_it_ended(cartpole):
+    resumed = invoke("train", "--resume-run", cartpole, "--total-timesteps", 96)
+    assert resumed.exit_code == 0, resumed.output
+    assert "resumed at update 2" in resumed.output
+    assert read_metadata(find_checkpoint(cartpole))["update"] == 3
+    for change in (("--env", "t_maze"), ("--env", "hackmatrix"), ("--env-args", "max_steps=9")):
+        refused = invoke("train", "--resume-run", cartpole, *change)
+        assert_refused(refused, " ".join(change), "it learns in that environment")
+    refused = invoke("train", "--resume-run", cartpole, "--league", "no-rewind")
+    assert_refused(refused, "--league no-rewind: a setting of --env hackmatrix")
+
+
+def test_a_run_is_loaded_evaluated_and_watched(cartpole, tmp_path):
+    loaded = hm.load(cartpole)
+    assert isinstance(loaded.environment, hm.CartPole)
+    found = json.loads(invoke("eval", cartpole, "--episodes", 4, "--json").stdout)
+    assert found.keys() == {"episodes", "return", "length"}
+    watched = invoke("watch", cartpole)
+    assert watched.exit_code == 0, watched.output
+    assert "[o]" in watched.stdout
+    assert "terminated after" in watched.stdout
+    filmed = invoke("watch", cartpole, "--gif", tmp_path / "game.gif")
+    assert filmed.exit_code == 0, filmed.output
+    with Image.open(tmp_path / "game.gif") as film:
+        assert film.n_frames > 1
+
+
+def test_what_is_hackmatrix_alone_says_so(cartpole, tmp_path):
+    assert_refused(invoke("analyze", cartpole), "was trained in another environment")
+    assert_refused(invoke("watch", cartpole, "--html", tmp_path / "a.html"), "--gif")
+    assert_refused(invoke("eval", cartpole, "--search", 4), "nothing searches")
+    assert_refused(invoke("eval", cartpole, "--without-undo"), "--without-undo")
+
+
+def test_other_weights_are_of_another_environment(cartpole, tmp_path):
+    begin = ("train", "--algorithm", "ppo", *TINY, *SHORT, "--init", cartpole, "--dry-run")
+    assert invoke(*begin).exit_code == 0  # the environment comes with the weights
+    assert_refused(invoke(*begin, "--env", "t_maze"), "trained with --env cartpole")
+
+
+def test_a_watched_game_is_that_of_the_evaluation(cartpole):
+    loaded = hm.load(cartpole)
+    key = jax.random.key(3)
+    found = hm.evaluate(loaded.agent(), loaded.environment, episodes=2, key=key)
+    for game in range(2):
+        steps = list(play_steps(loaded.agent(), loaded.environment, key, game=game))
+        assert len(steps) == found.values["length"][game]
+        assert steps[-1].end == "terminated"
+
+
+@pytest.mark.parametrize(
+    ("env", "algorithm"), [("t_maze", "r2d2"), ("n_back", "pqn"), ("delayed_match", "ppo")]
+)
+def test_a_memory_task_is_learned_by_a_network_with_memory(env, algorithm, tmp_path):
+    sizes = () if algorithm == "r2d2" else TINY[2:6]
+    replay = ("--buffer-size", 256, "--sequence-batch-size", 8, "--learning-starts", 0)
+    given = ("--env", env, "--algorithm", algorithm, "--network", "gru", "--width", 8)
+    more = ("--num-envs", 8, *(replay if algorithm == "r2d2" else sizes), "--mesh", "data=1")
+    folder = tmp_path / "run"
+    trained = invoke("train", *given, *more, *SHORT, "--eval-episodes", 0, "--run-dir", folder)
+    assert trained.exit_code == 0, trained.output
+    drawings = drawings_of(hm.load(folder).environment, [])
+    assert drawings == []
+
+
+@pytest.mark.parametrize("task", [hm.TMaze(), hm.NBack(), hm.DelayedMatch(), hm.ContextDecision()])
+def test_a_memory_task_draws_itself(task):
+    environment = hm.Batched(task)
+    state, _ = environment.reset(jax.random.split(jax.random.key(0), 1))
+    assert environment.render(state)
+    (drawing,) = drawings_of(environment, [state])
+    assert drawing.shapes
+
+
+def test_an_own_environment_is_trained_and_loaded_with_trust(gridworld, tmp_path):
+    folder = tmp_path / "run"
+    given = ("--env", gridworld, "--env-args", "size=2,steps=5", "--mesh", "data=1")
+    trained = invoke("train", *given, *TINY, *SHORT, "--run-dir", folder)
+    assert trained.exit_code == 0, trained.output
+    assert f"--env {gridworld}" in trained.output.splitlines()[-1]
+    for refused in (invoke("eval", folder), invoke("train", "--resume-run", folder)):
+        assert_refused(refused, "code of the module my_gridworld", "--trust-code")
+    with pytest.raises(ConfigError, match="its environment my_gridworld:make is code"):
+        hm.load(folder, policy=hm.load(folder, trust_code=True).policy)
+    loaded = hm.load(folder, trust_code=True).environment
+    assert (loaded.game.size, loaded.max_steps) == (2, 5)
+    with pytest.raises(ConfigError, match="missing a required argument: 'size'"):
+        make_environment("my_gridworld:Gridworld", None)
+    game = make_environment("my_gridworld:Gridworld", "size=4")
+    assert (game.game.size, game.max_steps) == (4, 1000)
+    watched = invoke("watch", folder, "--trust-code")
+    assert "@" in watched.stdout, watched.output
+    imitated = ("train", "--algorithm", "imitation", *given, *TINY, *SHORT, "--dry-run")
+    assert_refused(invoke(*imitated), "needs a player to learn from", "my_module:factory")
+    assert_refused(invoke(*imitated, "--teacher", "expert"), "--teacher expert: plays another game")
+    taught = invoke(*imitated, "--teacher", "my_gridworld:teach", "--buffer-size", 64)
+    assert taught.exit_code == 0, taught.output
+
+
+@pytest.mark.parametrize(
+    ("given", "parts"),
+    [
+        (
+            ("--env", "cartpoel"),
+            ("--env cartpoel: unknown", "gymnax:NAME", "Did you mean cartpole?"),
+        ),
+        (("--env", "no_such_module:make"), ("no module 'no_such_module'",)),
+        (("--env", "t_maze", "--env-args", "corridr=3"), ("corridor=20", "Did you mean corridor?")),
+        (("--env", "t_maze", "--env-args", "corridor=long"), ("corridor=long: must be a whole",)),
+        (("--env", "t_maze", "--env-args", "corridor=0"), ("--env-args corridor=0", "corridor")),
+        (("--env", "t_maze", "--env-args", "corridor"), ("corridor is no new name=value",)),
+        (("--env-args", "corridor=3"), ("--env-args corridor=3", "--league")),
+        (("--env", "cartpole", "--league", "original"), ("--league original", "--env cartpole")),
+        (("--env", "cartpole", "--reward", "victory=1"), ("--reward victory=1: a setting of",)),
+        (("--env", "cartpole", "--algorithm", "imitation"), ("--algorithm imitation needs",)),
+    ],
+)
+def test_what_cannot_be_is_refused_by_name(given, parts):
+    assert_refused(invoke("train", *given, "--dry-run"), *parts)
+
+
+def test_the_help_of_another_environment_lacks_the_flags_of_hackmatrix():
+    shown = invoke("train", "--env", "t_maze", "--help-all").output
+    assert "--max-enemies" not in shown
+    assert "--reward" not in shown
+    assert "corridor=20" in shown
+    assert "--max-enemies" in invoke("train", "--help-all").output
+
+
+def test_settings_of_versions_without_environments_are_of_hackmatrix():
+    stored = make_config("debug", {"algorithm": "ppo"}).as_dict()
+    del stored["env"], stored["env_args"]
+    assert config_from_dict(stored).env == "hackmatrix"
+    with pytest.raises(ConfigError, match="--league no-rewind: a setting of --env hackmatrix"):
+        hm.PPOConfig(env="cartpole", network="mlp", league="no-rewind")
+
+
+def test_compare_takes_any_environment():
+    config = make_config("debug", {"env": "cartpole", "width": 8})
+    assert isinstance(contender(config, "A").environment, hm.CartPole)
+
+
+def test_games_that_python_plays_begin_anew_after_a_resume(tmp_path):
+    pytest.importorskip("gymnasium")
+    folder = tmp_path / "run"
+    given = ("--env", "gymnasium:CartPole-v1", *TINY, *SHORT, "--eval-episodes", 0)
+    trained = invoke("train", *given, "--run-dir", folder)
+    assert trained.exit_code == 0, trained.output
+    resumed = invoke("train", "--resume-run", folder, "--total-timesteps", 96)
+    assert resumed.exit_code == 0, resumed.output
+    assert "Python played the games" in resumed.output
+    assert_refused(invoke("verify-resume", *given[:2]), "does not end in the same bits")
+    assert_refused(invoke("train", *given, "--mesh", "data=2", "--dry-run"), "one device")
+
+
+def test_a_hook_saves_games_as_gifs(tmp_path):
+    environment = hm.CartPole(max_steps=20)
+    policy = hm.MLPActorCritic(environment.spec, width=8, key=jax.random.key(0))
+    algorithm = hm.PPO(environment, policy, num_envs=8, num_steps=4, num_minibatches=2)
+    hooks = [hm.SaveGifEvery(2, tmp_path / "gifs")]
+    list(hm.Trainer(algorithm, hooks=hooks).train(4 * 32, key=jax.random.key(1)))
+    files = sorted(each.name for each in (tmp_path / "gifs").iterdir())
+    assert files == ["update-00000002.gif", "update-00000004.gif"]
+    silent = hm.Batched(_Silent())
+    with pytest.raises(ConfigError, match="_Silent cannot draw itself"):
+        drawings_of(silent, [silent.reset(jax.random.split(jax.random.key(0), 1))[0]])
+
+
+class _Silent(hm.SingleGame):
+    """A game that cannot draw itself."""
+
+    num_actions = 2
+
+    def start(self, *, key):
+        return jax.numpy.int32(0)
+
+    def observe(self, state):
+        return state[None]
+
+    def play(self, state, action, *, key):
+        return hm.Played(state, jax.numpy.float32(0), state >= 0)
