@@ -18,7 +18,7 @@ from hackmatrix_rl.agent.networks import (
 from hackmatrix_rl.checkpoints._finder import Report, find_checkpoint, in_league
 from hackmatrix_rl.checkpoints._metadata import check_playable, player_config, read_metadata
 from hackmatrix_rl.checkpoints._reader import load
-from hackmatrix_rl.config import TrainConfig, check_alike, check_trusted, options_of
+from hackmatrix_rl.config import TrainConfig, check_alike, check_trusted, options_of, settings_of
 from hackmatrix_rl.errors import ConfigError, same_structure
 
 
@@ -47,7 +47,7 @@ def initial_settings(
         raise ConfigError(f"--init {init}: {error}") from error
     # They decide what the weights mean; rules and actions have an identity besides. The league is
     # not among them: what an agent learned in one is a start for the other.
-    alike = [each.name for each in options_of(type(other)) if each.metadata["alike"]]
+    alike = [each.name for each in settings_of(other) if each.metadata["alike"]]
     every = {each.name for each in options_of(TrainConfig)}  # whatever the new training learns by
     return {name: getattr(other, name) for name in alike if name in every}
 
