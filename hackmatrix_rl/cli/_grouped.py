@@ -37,7 +37,7 @@ FIRST = (
         "init",
         "teacher",
     ),
-    *("learning_rate", "gamma", "num_envs", "network", "width", "precision", "reward"),
+    *("learning_rate", "gamma", "num_envs", "network", "precision", "reward"),
     *("seed", "device", "mesh", "run_dir", "eval_interval", "wandb", "dry_run"),
 )
 """The options that `--help` lists, in this order; `--help-all` lists the others, too."""

@@ -38,7 +38,7 @@ class CliqueGame(SingleGame[clique.State]):
 
     @property
     def num_actions(self) -> int:
-        """The number of actions: one for each edge."""
+        """The number of actions, one for each edge."""
         return self.config.num_edges
 
     def start(self, *, key: Key[Array, ""]) -> clique.State:
