@@ -54,7 +54,10 @@ class Room(SphinxDirective):
         """The parsed text. A room's docstring is plain text, which is Markdown, too."""
         room = f"{ROOT}.{self.arguments[0]}"
         module = importlib.import_module(room)
-        names = sorted(module.__all__, key=lambda name: (name.lower(), name))
+        # What most people came for stands first.
+        names = sorted(
+            module.__all__, key=lambda name: (name not in hackmatrix_rl.__all__, name.lower(), name)
+        )
         described = "\n".join(directive(room, name) for name in names)
         about = inspect.cleandoc(module.__doc__ or "")
         return self.parse_text_to_nodes(f"{about}\n\n```{{eval-rst}}\n{described}```\n")
