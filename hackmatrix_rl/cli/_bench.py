@@ -122,11 +122,7 @@ def bench(
 
 
 def parse_sizes(text: str) -> tuple[int, ...]:
-    """Numbers of games from text such as `64,1024`.
-
-    Raises:
-        ConfigError: the text is not a list of numbers.
-    """
+    """Numbers of games from text such as `64,1024`; raises a ConfigError for any other."""
     parts = [part.strip() for part in text.split(",")]
     # `isdecimal` alone accepts digits of every script.
     if not all(p.isascii() and p.isdecimal() and len(p) < 20 and int(p) >= 1 for p in parts):

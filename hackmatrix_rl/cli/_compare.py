@@ -104,11 +104,7 @@ def compare_command(
 def chosen_configs(
     files: tuple[Path, ...], *, precision: bool, preset: str | None, trust_code: bool
 ) -> list[tuple[str, TrainConfig]]:
-    """Names and configs of baseline and candidate.
-
-    Raises:
-        ConfigError: if the files do not tell which they are, or a setting cannot work.
-    """
+    """Names and configs of baseline and candidate; raises a ConfigError if a file cannot work."""
     if len(files) not in ((0, 1) if precision else (2,)):
         raise ConfigError(
             f"compare takes two settings files, A.toml B.toml, not {len(files)}; or --precision "

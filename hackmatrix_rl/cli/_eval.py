@@ -122,11 +122,7 @@ def evaluate_command(
 
 
 def replay_folder(choice: str | None, folder: Path | None) -> Path:
-    """The folder for replays, made if it is missing.
-
-    Raises:
-        ConfigError: a flag cannot work.
-    """
+    """The folder for replays, made if it is missing; raises a ConfigError if a flag cannot work."""
     place = folder or REPLAYS
     if choice is None:
         if folder is not None:
@@ -150,11 +146,7 @@ def replay_folder(choice: str | None, folder: Path | None) -> Path:
 def write_replays(
     found: Evaluation, environment: HackMatrix, folder: Path, choice: str, *, seed: int, player: str
 ) -> None:
-    """Plays the chosen games of an evaluation again, and writes them down.
-
-    Raises:
-        ConfigError: a game ends otherwise than in the evaluation, or a file cannot be written.
-    """
+    """Plays the chosen games of an evaluation again to the same ends, and writes them down."""
     total = len(choose_games(found, choice))
     with Working("playing the chosen games again") as work:
         replays = replays_of(

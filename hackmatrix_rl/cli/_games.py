@@ -36,11 +36,7 @@ def chosen_player(
     find: Callable[..., tuple[Agent, E]],
     **chosen: Any,
 ) -> tuple[Agent, E]:
-    """The player of `player_options`, and the environment that it plays in.
-
-    Raises:
-        ConfigError: there is no such player, or it does not play in that league.
-    """
+    """The player of `player_options`, and the environment that it plays in."""
     player, environment = find(
         name, simulations=search, report=lambda message: work.say(message, tell), **chosen
     )
@@ -50,11 +46,7 @@ def chosen_player(
 
 
 def given_replay(file: Path | None, move: int | None, **new_game: int | None) -> Replay | None:
-    """The replay of `--from` and `--move`, unless flags choose a new game (`seed`).
-
-    Raises:
-        ConfigError: the flags do not fit together, or the file is no replay of these rules.
-    """
+    """The replay of `--from` and `--move`, which flags for a new game (`--seed`) contradict."""
     if file is None:
         if move is not None:
             raise ConfigError(f"--move {move} needs a replay: add --from FILE.")
@@ -70,11 +62,7 @@ def given_replay(file: Path | None, move: int | None, **new_game: int | None) ->
 
 
 def league_to_play(replay: Replay | None, chosen: str | None = None) -> str | None:
-    """The league in which an agent must play: that of the replay, or the chosen one.
-
-    Raises:
-        ConfigError: they differ.
-    """
+    """The league in which an agent must play: that of the replay, or the chosen one."""
     if replay is None:
         return chosen
     league = replay.config.league
@@ -91,11 +79,7 @@ def played_again(
     move: int | None,
     on_move: Callable[[int, int], None] = lambda done, total: None,
 ) -> Match:
-    """The game of a replay, up to a move; by default all are played, and the end is checked.
-
-    Raises:
-        ConfigError: the replay cannot be played again; the message names the file.
-    """
+    """The game of a replay, up to a move; by default all are played, and the end is checked."""
     try:
         return replay.match(move, on_move=on_move)
     except ConfigError as error:
@@ -132,10 +116,7 @@ _DONE = {
 
 @dataclass(frozen=True)
 class GameOutputs:
-    """The outputs of a game: files by kind (`html`, `gif`, `mp4`, `save`), or this terminal.
-
-    The speed is in moves a second, the theme that of films.
-    """
+    """The outputs of a game: files by kind (`html`, ...), or this terminal, at moves a second."""
 
     files: dict[str, Path]
     terminal: bool
@@ -144,12 +125,7 @@ class GameOutputs:
 
     @classmethod
     def of(cls, *, terminal: bool, speed: float, dark: bool, **files: Path | None) -> "GameOutputs":
-        """Checks the flags before anything long starts.
-
-        Raises:
-            ConfigError: a file cannot be written, has another ending than its flag says, or the
-                game could not be shown at all.
-        """
+        """Checks the flags before anything long starts."""
         given = {name: file for name, file in files.items() if file is not None}
         for name, file in given.items():
             ending = ".json" if name == "save" else f".{name}"
@@ -178,11 +154,7 @@ class GameOutputs:
         work: Working,
         plays: bool = True,
     ) -> None:
-        """Shows a game of a player with an agent's opinions, or plays it to its end; writes files.
-
-        Raises:
-            ConfigError: ffmpeg failed, or a file cannot be written.
-        """
+        """Shows a game with an agent's opinions, or plays it to its end; then writes the files."""
         if self.terminal:
             work.hide()
             watch_in_terminal(match, mind, name=agent, seconds_per_move=1 / self.speed, plays=plays)
@@ -207,11 +179,7 @@ class GameOutputs:
                     self._film(kind, file, drawings)
 
     def save_drawings(self, drawings: Sequence[Drawing], work: Working) -> None:
-        """Writes the files of a game that is drawn already.
-
-        Raises:
-            ConfigError: ffmpeg failed, or a file cannot be written.
-        """
+        """Writes the files of a game that is drawn already."""
         for kind, file in self.files.items():
             work.doing(f"writing {file}")
             with writing(f"--{kind} {file}"):

@@ -138,11 +138,7 @@ def _run(command: Callable[[], Any]) -> NoReturn:
 
 
 def added_flags(command: click.Command, environment: Mapping[str, str] = os.environ) -> list[str]:
-    """The flags of `HACKMATRIX_RL_FLAGS` that a command knows.
-
-    Raises:
-        click.UsageError: the variable holds anything but flags.
-    """
+    """The flags of `HACKMATRIX_RL_FLAGS` that a command knows; an error if it holds no flags."""
     try:
         words = shlex.split(environment.get(FLAGS, ""))
     except ValueError as error:
@@ -156,10 +152,7 @@ def added_flags(command: click.Command, environment: Mapping[str, str] = os.envi
 
 
 def _leave_in_time(code: str | int | None) -> None:
-    """Ends the process if libraries take long at exit.
-
-    Weights & Biases sends the last of its telemetry then, to a service that may never answer.
-    """
+    """Ends the process where Weights & Biases waits at exit for a service that may not answer."""
     status = code if isinstance(code, int) else 0
     timer = threading.Timer(EXIT_SECONDS, os._exit, (status,))
     timer.daemon = True

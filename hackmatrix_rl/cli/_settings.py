@@ -114,6 +114,8 @@ def config_options(
     that of `train`, but lists those of `also`.
     """
     names = preset_names()
+    summaries = "; ".join(f"{name}: {kind.summary}" for name, kind in kinds.items())
+    usual = default_algorithm(AUTO)[0] if preset == AUTO else "that of the preset"
     presets = click.option(
         "--preset",
         metavar="|".join(names),
@@ -134,11 +136,7 @@ def config_options(
         group="Options",
         metavar="|".join(kinds),
         shell_complete=lambda context, option, typed: completed(kinds, typed),
-        help="How to learn. "
-        + "; ".join(f"{name}: {kind.summary}" for name, kind in kinds.items())
-        + ".  [default: "
-        + (default_algorithm(AUTO)[0] if preset == AUTO else "that of the preset")
-        + "]",
+        help=f"How to learn. {summaries}.  [default: {usual}]",
     )
 
     def decorate(command: F) -> F:

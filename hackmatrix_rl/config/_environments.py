@@ -82,9 +82,7 @@ def check_env(env: str, arguments: str | None) -> None:
 
 @lru_cache(maxsize=32)
 def make_environment(env: str, arguments: str | None) -> Environment:
-    """The environment that `--env` and `--env-args` name; the same one each time.
-
-    Code that it names is imported.
+    """The environment that `--env` and `--env-args` name, whose code is imported; always the same.
 
     Raises:
         ConfigError: there is no such environment, its package is missing, or it does not take

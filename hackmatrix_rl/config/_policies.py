@@ -61,11 +61,7 @@ def build_named(
 def build_policy(
     config: RunConfig, spec: EnvSpec, heads: Heads, *, key: Key[Array, ""], copies: int = 1
 ) -> ActorCritic:
-    """The network of `build_named` with its heads. The auxiliary one changes no other weights.
-
-    Raises:
-        ConfigError: there is no such network, it does not fit, or it cannot have such heads.
-    """
+    """The network of `build_named` with its heads. The auxiliary one changes no other weights."""
     named = f"--network {config.network}"
     policy = build_named(config, spec, key=key, copies=copies)
     if heads.value != "scalar":

@@ -104,19 +104,19 @@ def rename(
         ConfigError: if a setting has a value under both names; the message begins with `source`.
     """
     old = tuple(name for name in settings if name in RENAMED)
-    try:
-        check_one_name(old, settings)
-    except ConfigError as error:
-        raise ConfigError(f"{source}: {error}" if source else str(error)) from error
+    check_one_name(old, settings, source=source)
     return {RENAMED.get(name, name): value for name, value in settings.items()}, old
 
 
-def check_one_name(old: Iterable[str], given: Collection[str], *, is_flag: bool = False) -> None:
+def check_one_name(
+    old: Iterable[str], given: Collection[str], *, is_flag: bool = False, source: str = ""
+) -> None:
     """Raises a ConfigError if a setting is given under its old and its new name."""
     for name in old:
         if RENAMED[name] in given:
             before, now = _both(name, is_flag)
-            raise ConfigError(f"{before} is the old name of {now}. Give only {now}.")
+            said = f"{source}: {before}" if source else before
+            raise ConfigError(f"{said} is the old name of {now}. Give only {now}.")
 
 
 def renamed_line(name: str, *, is_flag: bool) -> str:

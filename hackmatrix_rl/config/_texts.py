@@ -25,11 +25,7 @@ class ScheduleText:
 
 
 def parse_schedule(text: str) -> float | ScheduleText:
-    """The number, or the schedule, that a text says: `0.5`, or `SHAPE:FROM:TO`, with `@SHARE`.
-
-    Raises:
-        ValueError: the text is neither.
-    """
+    """The number or schedule (`SHAPE:FROM:TO@SHARE`) of a text; raises a ValueError for others."""
     try:
         return float(text)
     except ValueError:
@@ -68,11 +64,7 @@ def always_schedule(value: float | str, *, steps: int, after: int = 0) -> Schedu
 
 
 def parse_reward(text: str | None) -> RewardConfig:
-    """The weights that a text says; a term that it does not name has the weight 1.
-
-    Raises:
-        ConfigError: a term is unknown or named twice, or its weight cannot work.
-    """
+    """The weights that a text says; a term that it does not name has the weight 1."""
     weights: dict[str, float] = {}
     for part in (text or "").split(",") if (text or "").strip() else ():
         name, equals, number = (each.strip() for each in part.partition("="))

@@ -70,11 +70,7 @@ def compose(
 
 
 def precision_here(config: RunConfig, policy: ActorCritic) -> PrecisionPolicy:
-    """The precision policy of a config, by which this network computes.
-
-    Raises:
-        ConfigError: the devices do not compute so, or it names parts that the network lacks.
-    """
+    """The precision policy of a config, if devices and network can compute by it."""
     computes = precision(config.precision, config.precision_table)
     check_platform(computes, chosen_devices()[0].platform)
     try:
@@ -109,11 +105,7 @@ def make_mesh(config: RunConfig) -> Mesh:
 
 
 def named_mesh(text: str) -> Mesh:
-    """The mesh that `--mesh` names.
-
-    Raises:
-        ConfigError: the text is no mesh, or the devices do not exist.
-    """
+    """The mesh that `--mesh` names; raises a ConfigError if there is none or no such devices."""
     try:
         return mesh(text)
     except ArgumentError as error:

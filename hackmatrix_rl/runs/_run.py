@@ -159,7 +159,7 @@ def _stage(
         if update == 0:
             with ticking(partial(sink.working, "saving")):
                 saving.begin(trainer)
-        loop = _RunLoop(config, folder, saving, watch, sink, interrupts, clock)
+        loop = _RunLoop(config.goal, folder, saving, watch, sink, interrupts, clock)
         trainer.fit(config.goal, hooks=[*hooks_of(config, folder, trainer, sink), loop])
         end = loop.end
         if end is ExitCode.UNHEALTHY or not watch.sound:
@@ -173,12 +173,9 @@ def _stage(
 def _next_stage(
     config: RunConfig, trainer: Trainer[Any], folder: RunFolder, *, trust_code: bool
 ) -> tuple[RunConfig, Trainer[Any]]:
-    """The settings and the trainer of the stage after one that has ended, ready to go on.
-
-    The weights come from the checkpoint at the end of the stage, so that a resumed run starts the
-    next one from the same bits. The counters of the run go on.
-    """
+    """The settings and the trainer of the stage after one that has ended; its counters go on."""
     assert config.then is not None
+    # The weights come from the checkpoint: a resumed run starts the stage from the same bits.
     update, steps = int(trainer.state.update), int(trainer.state.env_steps)
     start = str(folder.checkpoints / str(update))
     then = replace(config.then, begun_at=steps, init=start)  # type: ignore[call-arg]
@@ -220,24 +217,20 @@ def _reached(config: RunConfig, trainer: Trainer[Any]) -> str:
     return Length(config.goal, config.counts).reached({config.counts: done})
 
 
+@dataclass(eq=False)
 class _RunLoop(Hook):
     """The last hook of a run: it saves, watches, and ends the training where it must end."""
 
-    def __init__(
-        self,
-        config: RunConfig,
-        folder: RunFolder,
-        saving: CheckpointScheduler,
-        watch: RunMonitor,
-        sink: Sink,
-        interrupts: Interrupts,
-        clock: Callable[[], float],
-    ) -> None:
-        self._goal = config.goal
-        self._folder, self._saving, self._watch, self._sink = folder, saving, watch, sink
-        self._interrupts, self._clock = interrupts, clock
-        self._unhealthy = self._removed = False
-        self.end = ExitCode.DONE
+    _goal: int
+    _folder: RunFolder
+    _saving: CheckpointScheduler
+    _watch: RunMonitor
+    _sink: Sink
+    _interrupts: Interrupts
+    _clock: Callable[[], float]
+    _unhealthy: bool = False
+    _removed: bool = False
+    end: ExitCode = ExitCode.DONE
 
     def before_dispatch(self, trainer: Trainer[Any]) -> None:
         """Ends or saves, if any process has a reason; compiles before the first dispatch."""
