@@ -1,7 +1,7 @@
 from ._grouped import GROUPS as GROUPS
 from ._grouped import GroupedOptions as GroupedOptions
 from ._main import main as main
-from ._run_options import run_options as run_options
+from ._options import run_options as run_options
 from ._settings import chosen_config as chosen_config
 from ._settings import config_options as config_options
 from ._settings import given_settings as given_settings

@@ -8,47 +8,30 @@ import click
 import jax
 
 from hackmatrix_rl.cli._command import Command, NumberRange
-from hackmatrix_rl.cli._player import chosen_player, named, player_options
+from hackmatrix_rl.cli._failures import writing
+from hackmatrix_rl.cli._games import chosen_player, named
+from hackmatrix_rl.cli._options import (
+    file_option,
+    greedy_option,
+    num_envs_option,
+    player_options,
+    seed_option,
+    whole_number,
+)
 from hackmatrix_rl.cli._working import Working
-from hackmatrix_rl.config import COUNTED
-from hackmatrix_rl.errors import ConfigError
-from hackmatrix_rl.evaluation import Agent, PolicyAgent, find, keep_journal
+from hackmatrix_rl.evaluation import PolicyAgent, find, keep_journal
 from hackmatrix_rl.runs import find_hackmatrix_player
 from hackmatrix_rl.search import Searcher
 from hackmatrix_rl.system import check_output_file, enable_compilation_cache, write_whole
 from hackmatrix_rl.view import analysis_page
 
-MOST_GAMES = 100_000
-PAGE = Path("analysis.html")
-
 
 @click.command("analyze", cls=Command)
 @click.argument("agent", metavar="AGENT")
-@click.option(
-    "--episodes",
-    type=click.IntRange(1, MOST_GAMES),
-    metavar="NUMBER",
-    default=1000,
-    show_default=True,
-    help="Games to play.",
-)
-@click.option(
-    "--seed",
-    type=click.IntRange(0, 2**32 - 1),
-    metavar="NUMBER",
-    default=0,
-    show_default=True,
-    help="Seed of the games and of the policy's draws, as for eval.",
-)
-@click.option("--greedy", is_flag=True, help="Take the most likely action instead of drawing one.")
-@click.option(
-    "--num-envs",
-    type=click.IntRange(1, COUNTED),
-    metavar="NUMBER",
-    default=256,
-    show_default=True,
-    help="Games played in parallel; fewer need less memory. The result does not depend on it.",
-)
+@whole_number("--episodes", 1, 100_000, "Games to play.", default=1000)
+@seed_option("Seed of the games and of the policy's draws, as for eval.", default=0)
+@greedy_option
+@num_envs_option(256)
 @click.option(
     "--gamma",
     type=NumberRange(0, 1),
@@ -56,11 +39,11 @@ PAGE = Path("analysis.html")
     help="Discount of the return that the value is compared with.  [default: the training's last]",
 )
 @player_options
-@click.option(
+@file_option(
     "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE.html",
-    default=PAGE,
+    dir_okay=False,
+    default=Path("analysis.html"),
     show_default=True,
     help="The page.",
 )
@@ -115,28 +98,20 @@ def analyze_command(
         }
         click.echo(json.dumps(told, allow_nan=False))
         return
-    play = _play(player)
+    play = "by its own rule"
+    if isinstance(player, PolicyAgent):
+        drawn = "drawn from its probabilities"
+        play = "greedy: the likeliest actions" if player.greedy else drawn
     about = {
         "league": environment.config.league,
         "moves": f"{len(journal.game):,}",
         "play": play,
         "seed": str(seed),
     }
-    try:
+    with writing(f"--output {output}"):
         write_whole(output, analysis_page(findings, player=name, about=about))
-    except OSError as error:
-        raise ConfigError(
-            f"--output {output}: cannot be written: {error.strerror or error}."
-        ) from error
     won = findings.won
     click.echo(
         f"{episodes:,} games, {won.mean:.1%} won [{100 * won.low:.1f}, {100 * won.high:.1f}]; "
         f"{play}, seed {seed}. Open in a browser: {output}"
     )
-
-
-def _play(player: Agent) -> str:
-    """How the player chose its actions, in words."""
-    if not isinstance(player, PolicyAgent):
-        return "by its own rule"
-    return "greedy: the likeliest actions" if player.greedy else "drawn from its probabilities"

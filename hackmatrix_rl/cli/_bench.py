@@ -25,7 +25,7 @@ from hackmatrix_rl.bench import (
     full_benchmark,
 )
 from hackmatrix_rl.cli._grouped import GroupedOptions
-from hackmatrix_rl.cli._run_options import trust_option
+from hackmatrix_rl.cli._options import file_option, trust_option, whole_number
 from hackmatrix_rl.cli._settings import chosen_config, config_options, settings_epilog
 from hackmatrix_rl.cli._working import Working
 from hackmatrix_rl.config import TrainConfig, algorithms_of, baseline_algorithm
@@ -34,8 +34,6 @@ from hackmatrix_rl.runs import make_mesh, versions
 from hackmatrix_rl.system import check_output_file, write_json
 
 COMPARED_GAMES = 1024
-
-
 SETTINGS = ("Game", "Devices", "Collecting", "Network", "Learning")
 """Groups of settings that matter for speed."""
 
@@ -59,20 +57,18 @@ SETTINGS = ("Game", "Devices", "Collecting", "Network", "Learning")
     help="With --full: numbers of games in parallel.  [default: powers of 4 from 64 to 16,384; "
     "gpu, tpu: to 65,536]",
 )
-@click.option(
+@file_option(
     "--json",
     "json_file",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
+    dir_okay=False,
     help="Also write the results as JSON; --full writes them after each part.",
 )
-@click.option(
+@whole_number(
     "--repeats",
-    type=click.IntRange(1, 10_000),
+    1,
+    10_000,
+    "Runs of each measurement; the report has their median, smallest and largest.",
     default=5,
-    show_default=True,
-    metavar="NUMBER",
-    help="Runs of each measurement; the report has their median, smallest and largest.",
 )
 @trust_option
 @config_options(algorithms_of("train"), SETTINGS, in_help=False)
@@ -109,8 +105,7 @@ def bench(
         raise ConfigError(f"--sizes {sizes} needs --full; --num-envs is for one size.")
     numbers = None if sizes is None else parse_sizes(sizes)
     defaults = {} if compare is None else {"num_envs": COMPARED_GAMES}
-    baseline = baseline_algorithm()
-    settings = chosen_config(context, preset, config, defaults, algorithm=baseline)
+    settings = chosen_config(context, preset, config, defaults, algorithm=baseline_algorithm())
     if compare is not None:  # not before: importing it starts the devices
         require("pgx", extra="compare", caller="--compare pgx")
     if json_file is not None:
@@ -121,18 +116,13 @@ def bench(
     found: Benchmark | SpeedComparison
     with Working("compiling and measuring"):
         found = (benchmark if compare is None else compare_with_pgx)(settings, repeats=repeats)
-    table = bench_table(found) if isinstance(found, Benchmark) else comparison_table(found)
     if json_file is not None:
         write_json(json_file, found.as_dict())
-    Console().print(table)
+    Console().print(results_table(found))
 
 
 def parse_sizes(text: str) -> tuple[int, ...]:
-    """Numbers of games from text such as `64,1024`.
-
-    Raises:
-        ConfigError: the text is not a list of numbers.
-    """
+    """Numbers of games from text such as `64,1024`; raises a ConfigError for any other."""
     parts = [part.strip() for part in text.split(",")]
     # `isdecimal` alone accepts digits of every script.
     if not all(p.isascii() and p.isdecimal() and len(p) < 20 and int(p) >= 1 for p in parts):
@@ -180,32 +170,22 @@ def full_table(parts: Sequence[Part], device: Mapping[str, Any]) -> Table:
     return table
 
 
-def bench_table(found: Benchmark) -> Table:
+def results_table(found: Benchmark | SpeedComparison) -> Table:
     """The results, as a table."""
     device, sizes = found.device, found.sizes
-    table = _speeds_table(
-        found.speeds,
-        title=f"{device['kind']} x {device['count']}, {sizes['num_envs']} games x "
-        f"{sizes['num_steps']} steps",
-    )
-    table.caption = (
-        f"peak memory {found.peak_memory_bytes / 2**20:,.0f} MiB; "
-        f"dropped spawns {found.dropped_spawns} in {found.env_episodes:,} games"
-    )
-    return table
-
-
-def comparison_table(found: SpeedComparison) -> Table:
-    """The results of two environments, as a table."""
-    device, sizes = found.device, found.sizes
-    table = _speeds_table(
-        found.speeds,
-        title=f"{device['kind']} x {device['count']}, {sizes['num_envs']} games of each",
-    )
-    table.caption = (
-        f"ratio {found.ratio:.3f} (median of {len(found.ratios)} neighbouring runs; "
-        f"{min(found.ratios):.3f} to {max(found.ratios):.3f})"
-    )
+    games = f"{device['kind']} x {device['count']}, {sizes['num_envs']} games"
+    if isinstance(found, Benchmark):
+        table = _speeds_table(found.speeds, title=f"{games} x {sizes['num_steps']} steps")
+        table.caption = (
+            f"peak memory {found.peak_memory_bytes / 2**20:,.0f} MiB; "
+            f"dropped spawns {found.dropped_spawns} in {found.env_episodes:,} games"
+        )
+    else:
+        table = _speeds_table(found.speeds, title=f"{games} of each")
+        table.caption = (
+            f"ratio {found.ratio:.3f} (median of {len(found.ratios)} neighbouring runs; "
+            f"{min(found.ratios):.3f} to {max(found.ratios):.3f})"
+        )
     return table
 
 

@@ -36,11 +36,7 @@ class Command(click.Command):
     """A command that answers an unknown flag with one line, which names a flag that exists."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parses the command line.
-
-        Raises:
-            NoSuchOption: on an unknown flag; its message says what to use.
-        """
+        """Parses the command line; the error of an unknown flag says what to use."""
         try:
             return super().parse_args(ctx, args)
         except NoSuchOption as error:

@@ -1,7 +1,7 @@
 """`hackmatrix-rl compare`."""
 
-import dataclasses
 import json
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from rich.table import Table
 
 from hackmatrix_rl.cli._command import Command
 from hackmatrix_rl.cli._failures import tell
-from hackmatrix_rl.cli._run_options import trust_option
+from hackmatrix_rl.cli._options import json_option, trust_option, whole_number
 from hackmatrix_rl.cli._working import Working
 from hackmatrix_rl.config import (
     MOST_EPISODES,
@@ -41,31 +41,22 @@ MIB = 2**20
     metavar="|".join(preset_names()),
     help="Settings for a kind of device, for both; the files override it.  [default: auto]",
 )
-@click.option(
+@whole_number(
     "--seeds",
-    type=click.IntRange(1, 1000),
+    1,
+    1000,
+    "Number of trainings of each; the seeds start at A's seed. One seed says nothing about others.",
     default=3,
-    show_default=True,
-    metavar="NUMBER",
-    help="Number of trainings of each; the seeds start at A's seed. One seed says nothing about "
-    "others.",
 )
-@click.option(
+@whole_number(
     "--total-timesteps",
-    type=click.IntRange(min=1),
-    metavar="NUMBER",
-    help="Actions to train each of them on, also where the files set another number.",
+    1,
+    None,
+    "Actions to train each of them on, also where the files set another number.",
 )
-@click.option(
-    "--episodes",
-    type=click.IntRange(2, MOST_EPISODES),
-    default=1000,
-    show_default=True,
-    metavar="NUMBER",
-    help="Games that each policy plays.",
-)
+@whole_number("--episodes", 2, MOST_EPISODES, "Games that each policy plays.", default=1000)
 @trust_option
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
+@json_option
 def compare_command(
     files: tuple[Path, ...],
     precision: bool,
@@ -87,16 +78,12 @@ def compare_command(
     """
     configs = chosen_configs(files, precision=precision, preset=preset, trust_code=trust_code)
     if total_timesteps is not None:
-        configs = [
-            (name, dataclasses.replace(config, total_timesteps=total_timesteps))
-            for name, config in configs
-        ]
+        configs = [(name, replace(c, total_timesteps=total_timesteps)) for name, c in configs]
     contenders = [contender(config, name) for name, config in configs]
-    messages = Console(stderr=True)
     first = configs[0][1].seed
-    dataclasses.replace(configs[0][1], seed=first + seeds - 1)  # refuses seeds beyond the last
+    replace(configs[0][1], seed=first + seeds - 1)  # refuses seeds beyond the last
     # Without the compilation cache of `train`: compile time is measured.
-    show = partial(messages.print, highlight=False, markup=False)
+    show = partial(Console(stderr=True).print, highlight=False, markup=False)
     with Working("preparing") as work:
         found = compare(
             *contenders,
@@ -117,29 +104,17 @@ def compare_command(
 def chosen_configs(
     files: tuple[Path, ...], *, precision: bool, preset: str | None, trust_code: bool
 ) -> list[tuple[str, TrainConfig]]:
-    """Names and configs of baseline and candidate.
-
-    Raises:
-        ConfigError: if the files do not tell which they are, or a setting cannot work.
-    """
-    wanted = (0, 1) if precision else (2,)
-    if len(files) not in wanted:
+    """Names and configs of baseline and candidate; raises a ConfigError if a file cannot work."""
+    if len(files) not in ((0, 1) if precision else (2,)):
         raise ConfigError(
             f"compare takes two settings files, A.toml B.toml, not {len(files)}; or --precision "
             "and one or none."
         )
-    settled = [
-        config_here(
-            preset,
-            read_settings(file, report=tell),
-            algorithm=baseline_algorithm(),
-            trust_code=trust_code,
-        )
-        for file in files
-    ]
+    here = partial(config_here, preset, algorithm=baseline_algorithm(), trust_code=trust_code)
+    settled = [here(read_settings(file, report=tell)) for file in files]
     if precision:
-        base = settled[0] if settled else config_here(preset, {}, algorithm=baseline_algorithm())
-        found = [(name, dataclasses.replace(base, precision=name)) for name in ("f32", "bf16")]
+        base = settled[0] if settled else here({})
+        found = [(name, replace(base, precision=name)) for name in ("f32", "bf16")]
     else:
         same = files[0].stem == files[1].stem
         names = [str(file) if same else file.stem for file in files]
@@ -165,21 +140,14 @@ def comparison_table(found: Comparison) -> Table:
     table.add_column("")
     for name in found.names:
         table.add_column(name, justify="right")
-    one, other = found.measured
+    returns = (found.judgement.baseline, found.judgement.candidate)
     divergences = (found.divergence_of_seeds, found.divergence)
-    rows = [
-        ("steps/s (median)", [f"{each.speed:,.0f}" for each in (one, other)]),
-        ("program's memory", [_mib(each.memory_bytes) for each in (one, other)]),
-        ("compile time", [f"{each.compile_seconds:.1f} s" for each in (one, other)]),
-        ("steps skipped", [f"{each.skipped:,}" for each in (one, other)]),
-        (
-            "mean return",
-            [_interval(each) for each in (found.judgement.baseline, found.judgement.candidate)],
-        ),
-        (f"KL({found.names[0]} || ...)", [_mean(each) for each in divergences]),
-    ]
-    for label, texts in rows:
-        table.add_row(label, *texts)
+    table.add_row("steps/s (median)", *(f"{each.speed:,.0f}" for each in found.measured))
+    table.add_row("program's memory", *(_mib(each.memory_bytes) for each in found.measured))
+    table.add_row("compile time", *(f"{each.compile_seconds:.1f} s" for each in found.measured))
+    table.add_row("steps skipped", *(f"{each.skipped:,}" for each in found.measured))
+    table.add_row("mean return", *map(_interval, returns))
+    table.add_row(f"KL({found.names[0]} || ...)", *map(_mean, divergences))
     return table
 
 

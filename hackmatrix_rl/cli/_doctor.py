@@ -5,6 +5,7 @@ from dataclasses import asdict
 
 import click
 
+from hackmatrix_rl.cli._options import json_option
 from hackmatrix_rl.cli._working import Working
 from hackmatrix_rl.runs import Finding, examine
 
@@ -12,7 +13,7 @@ _COLOURS = {"ok": "green", "note": "yellow", "fails": "red"}
 
 
 @click.command("doctor")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
+@json_option
 def doctor_command(as_json: bool) -> int:
     """Check this installation: versions, devices, memory, cache, a tiny training, wandb.
 

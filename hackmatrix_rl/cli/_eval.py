@@ -1,65 +1,53 @@
 """`hackmatrix-rl eval`."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 import jax
 from rich.console import Console
+from rich.table import Table
 
 from hackmatrix_rl.cli._command import Command
-from hackmatrix_rl.cli._failures import tell
-from hackmatrix_rl.cli._player import chosen_player, named, player_options
+from hackmatrix_rl.cli._failures import tell, writing
+from hackmatrix_rl.cli._games import chosen_player, named
+from hackmatrix_rl.cli._options import (
+    file_option,
+    greedy_option,
+    json_option,
+    num_envs_option,
+    player_options,
+    seed_option,
+    whole_number,
+)
 from hackmatrix_rl.cli._settings import AGENT
-from hackmatrix_rl.cli._summary import summary_table
 from hackmatrix_rl.cli._working import Working, evaluating
-from hackmatrix_rl.config import COUNTED, MOST_EPISODES
+from hackmatrix_rl.config import MOST_EPISODES
 from hackmatrix_rl.env import HackMatrix
 from hackmatrix_rl.errors import ConfigError
-from hackmatrix_rl.evaluation import Evaluation, evaluate
+from hackmatrix_rl.evaluation import Estimate, Evaluation, evaluate
 from hackmatrix_rl.game import FIRST_PROGRAM, Program
 from hackmatrix_rl.runs import check_played, find_player
 from hackmatrix_rl.system import enable_compilation_cache
 from hackmatrix_rl.view.replays import choose_games, parse_choice, replays_of
 
 UNDO = int(FIRST_PROGRAM + Program.UNDO)
-
 REPLAYS = Path("replays")
 
 
 @click.command("eval", cls=Command)
 @click.argument("target", metavar=AGENT)
-@click.option(
-    "--episodes",
-    type=click.IntRange(1, MOST_EPISODES),
-    metavar="NUMBER",
-    default=1000,
-    show_default=True,
-    help="Games to play.",
-)
-@click.option(
-    "--seed",
-    type=click.IntRange(0, 2**32 - 1),
-    metavar="NUMBER",
-    default=0,
-    show_default=True,
-    help="Seed of the games and of the policy's draws.",
-)
-@click.option("--greedy", is_flag=True, help="Take the most likely action instead of drawing one.")
+@whole_number("--episodes", 1, MOST_EPISODES, "Games to play.", default=1000)
+@seed_option("Seed of the games and of the policy's draws.", default=0)
+@greedy_option
 @click.option(
     "--without-undo",
     is_flag=True,
     help="Play UNDO only where nothing else is legal: how much of the skill is without it.",
 )
-@click.option(
-    "--num-envs",
-    type=click.IntRange(1, COUNTED),
-    metavar="NUMBER",
-    default=1024,
-    show_default=True,
-    help="Games played in parallel; fewer need less memory. The result does not depend on it.",
-)
+@num_envs_option(1024)
 @player_options
 @click.option(
     "--save-replays",
@@ -67,13 +55,8 @@ REPLAYS = Path("replays")
     help="Write replays of some games: best, worst, median, random, won or lost, and how many: "
     "best:5,worst:5.",
 )
-@click.option(
-    "--replay-dir",
-    type=click.Path(path_type=Path),
-    metavar="FOLDER",
-    help=f"Folder for them.  [default: {REPLAYS}]",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
+@file_option("--replay-dir", metavar="FOLDER", help=f"Folder for them.  [default: {REPLAYS}]")
+@json_option
 def evaluate_command(
     target: str,
     episodes: int,
@@ -113,7 +96,6 @@ def evaluate_command(
             )
     name = named(target, chosen["search"])
     enable_compilation_cache()
-    record = save_replays is not None
     with evaluating() as on_progress:
         found = evaluate(
             player,
@@ -122,7 +104,7 @@ def evaluate_command(
             key=jax.random.key(seed),
             num_envs=num_envs,
             greedy=greedy,
-            record=record,
+            record=save_replays is not None,
             avoid=(UNDO,) if without_undo else (),
             on_progress=on_progress,
         )
@@ -134,33 +116,24 @@ def evaluate_command(
     else:
         league = "" if game is None else f"league {game.config.league}, "
         title = f"{episodes:,} games, {league}95% intervals"
-        table = summary_table({name: found}, title=title)
-        Console().print(table)
+        Console().print(summary_table({name: found}, title=title))
     if save_replays is not None and game is not None:
         write_replays(found, game, folder, save_replays, seed=seed, player=name)
 
 
 def replay_folder(choice: str | None, folder: Path | None) -> Path:
-    """The folder for replays, made if it is missing.
-
-    Args:
-        choice: `--save-replays`.
-        folder: `--replay-dir`.
-
-    Raises:
-        ConfigError: a flag cannot work.
-    """
+    """The folder for replays, made if it is missing; raises a ConfigError if a flag cannot work."""
+    place = folder or REPLAYS
     if choice is None:
         if folder is not None:
             raise ConfigError(
                 f"--replay-dir {folder} needs --save-replays, such as --save-replays best:5"
             )
-        return REPLAYS
+        return place
     try:
         parse_choice(choice)
     except ConfigError as error:
         raise ConfigError(f"--save-replays {choice}: {error}.") from error
-    place = REPLAYS if folder is None else folder
     try:
         place.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -173,30 +146,55 @@ def replay_folder(choice: str | None, folder: Path | None) -> Path:
 def write_replays(
     found: Evaluation, environment: HackMatrix, folder: Path, choice: str, *, seed: int, player: str
 ) -> None:
-    """Plays the chosen games again, and writes them down.
-
-    Args:
-        found: the evaluation, with its actions.
-        environment: of the evaluation.
-        folder: for the files.
-        choice: `--save-replays`.
-        seed: of the evaluation.
-        player: its name.
-
-    Raises:
-        ConfigError: a game ends otherwise than in the evaluation, or a file cannot be written.
-    """
+    """Plays the chosen games of an evaluation again to the same ends, and writes them down."""
     total = len(choose_games(found, choice))
     with Working("playing the chosen games again") as work:
         replays = replays_of(
             found, environment, key=jax.random.key(seed), choice=choice, player=player
         )
         for number, (name, _, replay) in enumerate(replays):
-            try:
+            with writing(f"--replay-dir {folder}"):
                 replay.save(folder / f"{name}.json")
-            except OSError as error:
-                raise ConfigError(
-                    f"--replay-dir {folder}: cannot be written: {error.strerror or error}."
-                ) from error
             work.progress(number + 1, total)
     tell(f"{total} replays in {folder}")
+
+
+# Names in the evaluation and in the table.
+ROWS = (
+    ("return", "return"),
+    ("learned_return", "learned return"),
+    ("stage", "stage reached"),
+    ("won", "win rate"),
+    ("score", "score"),
+    ("length", "length"),
+    ("siphons", "siphons"),
+    ("programs", "programs used"),
+    ("undos", "of them UNDO"),
+    ("owns_undo", "own UNDO at the end"),
+)
+
+
+def summary_table(evaluations: Mapping[str, Evaluation], *, title: str) -> Table:
+    """Means with their 95% intervals, one column for each policy."""
+    table = Table(title=title, title_justify="left")
+    table.add_column("")
+    for name in evaluations:
+        table.add_column(name, justify="right")
+    for key, label in ROWS:
+        if all(key in evaluation.values for evaluation in evaluations.values()):
+            write = _rate if key in ("won", "owns_undo") else _mean
+            texts = [write(evaluation.estimate(key)) for evaluation in evaluations.values()]
+            table.add_row(label, *texts)
+    staged = [each for each in evaluations.values() if "stage" in each.values]
+    for stage in sorted({stage for each in staged for stage in each.histogram("stage")}):
+        counts = [evaluation.histogram("stage") for evaluation in evaluations.values()]
+        table.add_row(f"ended in stage {stage}", *(f"{count.get(stage, 0):,}" for count in counts))
+    return table
+
+
+def _mean(estimate: Estimate) -> str:
+    return f"{estimate.mean:.3f} ± {estimate.high - estimate.mean:.3f}"
+
+
+def _rate(estimate: Estimate) -> str:
+    return f"{estimate.mean:.1%} [{100 * estimate.low:.1f}, {100 * estimate.high:.1f}]"

@@ -1,6 +1,8 @@
 """What a command says on standard error, and how it ends that got a bad setting."""
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NoReturn
 
 import click
@@ -13,25 +15,28 @@ MOST_CHARACTERS = 600
 
 
 def tell(message: str) -> None:
-    """Prints one line on standard error, with control characters escaped.
+    """Prints one line on standard error, which may repeat what a file holds.
 
-    Args:
-        message: may repeat what a file holds. Line breaks become spaces; the middle of what is too
-            long is left out, since the end says what to do.
+    Control characters are escaped and line breaks become spaces. The middle of what is too long is
+    left out, since the end says what to do.
     """
     line = printable(" ".join(message.split()))
     half = MOST_CHARACTERS // 2
-    click.echo(
-        line if len(line) <= MOST_CHARACTERS else f"{line[:half]} ... {line[-half:]}", err=True
-    )
+    short = line if len(line) <= MOST_CHARACTERS else f"{line[:half]} ... {line[-half:]}"
+    click.echo(short, err=True)
+
+
+@contextmanager
+def writing(place: str) -> Iterator[None]:
+    """Makes a failure to write a ConfigError about the place, such as `--output page.html`."""
+    try:
+        yield
+    except OSError as error:
+        raise ConfigError(f"{place}: cannot be written: {error.strerror or error}.") from error
 
 
 def refuse(error: ValueError) -> NoReturn:
-    """Prints the error of a setting in one line, and ends the process.
-
-    Args:
-        error: the exception; it is raised again if it is not a `ConfigError`.
-    """
+    """Prints a ConfigError in one line and ends the process; raises any other error again."""
     if not isinstance(error, ConfigError):
         raise error
     tell(f"Error: {error}")

@@ -1,6 +1,6 @@
 """Options under headings in the help of a command."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -25,18 +25,8 @@ GROUPS = (*_BEFORE, *(group for group in _OWN if group not in (*_BEFORE, *_AFTER
 """The headings of a help in their order; those of single algorithms in the middle."""
 
 FIRST = (
-    *(
-        "recipe",
-        "algorithm",
-        "env",
-        "env_args",
-        "preset",
-        "config",
-        "resume_run",
-        "total_timesteps",
-        "init",
-        "teacher",
-    ),
+    *("recipe", "algorithm", "env", "env_args", "preset", "config", "resume_run"),
+    *("total_timesteps", "init", "teacher"),
     *("learning_rate", "gamma", "num_envs", "network", "precision", "reward"),
     *("seed", "device", "mesh", "run_dir", "eval_interval", "wandb", "dry_run"),
 )
@@ -46,24 +36,22 @@ _ALGORITHM, _ALL, _ENV = f"{__name__}.algorithm", f"{__name__}.all", f"{__name__
 
 
 class GroupedOption(click.Option):
-    """An option that stands under a heading of the help.
-
-    Attributes:
-        group: the heading.
-    """
+    """An option that stands under a heading of the help."""
 
     def __init__(self, *arguments: Any, group: str, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
-        self.group = group
+        self._group = group
+
+    def heading(self, ctx: click.Context) -> str:
+        """The heading."""
+        return self._group
 
 
-class SettingOption(GroupedOption):
-    """An option for a field that some algorithms have. Its help is that of the one asked for.
+class SettingOption(click.Option):
+    """An option for a field that some algorithms have: headings and helps by algorithm.
 
-    Attributes:
-        helps: the heading and the help for each algorithm that has the field.
-        common: whether all algorithms of the command have it.
-        env: the only environment that has it; empty: all.
+    The help shows those of the algorithm asked for, and leaves the field out where that, or the
+    environment, does not have it.
     """
 
     def __init__(
@@ -79,19 +67,23 @@ class SettingOption(GroupedOption):
         self.helps = helps
         self.common = common
 
+    def _help(self, ctx: click.Context) -> tuple[str, str]:
+        """Heading and help for the algorithm that the command line names."""
+        return self.helps.get(_shown(ctx), next(iter(self.helps.values())))
+
     def heading(self, ctx: click.Context) -> str:
         """The heading for the algorithm that the command line names."""
-        return self.helps.get(_shown(ctx), next(iter(self.helps.values())))[0]
+        return self._help(ctx)[0]
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        """The line of the help; `None` where algorithm or environment do not have the field."""
+        """The line of the help; `None` where it leaves the field out."""
         record = super().get_help_record(ctx)
         if record is None or self.env not in ("", ctx.meta.get(_ENV, HACKMATRIX)):
             return None
         name = _shown(ctx)
         if name not in self.helps and not self.common and name in algorithms():
             return None
-        return record[0], self.helps.get(name, next(iter(self.helps.values())))[1]
+        return record[0], self._help(ctx)[1]
 
 
 def _shown(ctx: click.Context) -> str:
@@ -105,7 +97,17 @@ class GroupedOptions(Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes the options, group by group; options without a group come first."""
-        write_options(self.get_params(ctx), ctx, formatter)
+        sections: dict[str, list[tuple[str, str]]] = {each: [] for each in ("Options", *GROUPS)}
+        for each in self.get_params(ctx):
+            if (record := each.get_help_record(ctx)) is not None:
+                heading = "Options"
+                if isinstance(each, GroupedOption | SettingOption):
+                    heading = each.heading(ctx)
+                sections.setdefault(heading, []).append(record)
+        for heading, records in sections.items():
+            if records:
+                with formatter.section(heading):
+                    formatter.write_dl(records)
 
 
 class TrainOptions(GroupedOptions):
@@ -143,10 +145,10 @@ class TrainOptions(GroupedOptions):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes the first options, those of the algorithm, or all."""
-        parameters = {each.name: each for each in self.get_params(ctx)}
         if ctx.meta.get(_ALL):
-            write_options(list(parameters.values()), ctx, formatter)
+            super().format_options(ctx, formatter)
             return
+        parameters = {each.name: each for each in self.get_params(ctx)}
         first = [parameters[name] for name in (*FIRST, "help", "help_all") if name in parameters]
         with formatter.section("Options"):
             formatter.write_dl([r for each in first if (r := each.get_help_record(ctx))])
@@ -158,30 +160,6 @@ class TrainOptions(GroupedOptions):
             ]
             with formatter.section(f"Of --algorithm {name}"):
                 formatter.write_dl([r for each in own if (r := each.get_help_record(ctx))])
-
-
-def write_options(
-    parameters: Sequence[click.Parameter], ctx: click.Context, formatter: click.HelpFormatter
-) -> None:
-    """Writes options under the headings of their groups.
-
-    Args:
-        parameters: of the command.
-        ctx: of the command.
-        formatter: takes them.
-    """
-    sections: dict[str, list[tuple[str, str]]] = {each: [] for each in ("Options", *GROUPS)}
-    for parameter in parameters:
-        record = parameter.get_help_record(ctx)
-        if record is not None:
-            heading = getattr(parameter, "group", "Options")
-            if isinstance(parameter, SettingOption):
-                heading = parameter.heading(ctx)
-            sections.setdefault(heading, []).append(record)
-    for heading, records in sections.items():
-        if records:
-            with formatter.section(heading):
-                formatter.write_dl(records)
 
 
 def _help_all() -> click.Option:

@@ -1,73 +1,53 @@
 """`hackmatrix-rl`: its commands, and how they fail."""
 
 import os
+import shlex
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from importlib import import_module
 from typing import Any, NoReturn
 
 import click
 from click.exceptions import NoSuchCommand, NoSuchOption
 
-from hackmatrix_rl.cli._added_flags import added_flags
 from hackmatrix_rl.cli._output import OutputLostError, own_streams
 from hackmatrix_rl.cli._working import Working
 
 _REGISTRY = "hackmatrix_rl.algorithms"
 """The module that adds commands of algorithms. Commands do not know one of them."""
 
-# Where each command is, how it is called, and what it does. It is imported when needed: the help
-# does not wait for JAX.
+# Where each command is, from this package, how it is called, and what it does. It is imported when
+# needed: the help does not wait for JAX.
 _COMMANDS: dict[str, tuple[str, str, str]] = {
-    "train": ("hackmatrix_rl.cli._train:train", "", "train for some minutes on two CPU cores"),
+    "train": ("._train:train", "", "train for some minutes on two CPU cores"),
     **import_module(_REGISTRY).COMMANDS,
-    "eval": (
-        "hackmatrix_rl.cli._eval:evaluate_command",
-        "runs/...",
-        "how well a trained policy plays",
-    ),
-    "watch": (
-        "hackmatrix_rl.cli._watch:watch_command",
-        "runs/...",
-        "see it play, in the terminal or as a page",
-    ),
-    "replay": (
-        "hackmatrix_rl.cli._replay:replay_command",
-        "game.json",
-        "play a replay again exactly",
-    ),
-    "report": ("hackmatrix_rl.cli._report:report_command", "runs/...", "a page about a run"),
+    "eval": ("._eval:evaluate_command", "runs/...", "how well a trained policy plays"),
+    "watch": ("._watch:watch_command", "runs/...", "see it play, in the terminal or as a page"),
+    "replay": ("._replay:replay_command", "game.json", "play a replay again exactly"),
+    "report": ("._report:report_command", "runs/...", "a page about a run"),
     "analyze": (
-        "hackmatrix_rl.cli._analyze:analyze_command",
+        "._analyze:analyze_command",
         "runs/...",
         "where its games end, and what its tools bring",
     ),
-    "ui": (
-        "hackmatrix_rl.cli._ui:ui_command",
-        "runs/...",
-        "play in the browser, watch an agent, take over",
-    ),
-    "bench": ("hackmatrix_rl.cli._bench:bench", "", "how fast this machine is"),
+    "ui": ("._ui:ui_command", "runs/...", "play in the browser, watch an agent, take over"),
+    "bench": ("._bench:bench", "", "how fast this machine is"),
     "compare": (
-        "hackmatrix_rl.cli._compare:compare_command",
+        "._compare:compare_command",
         "A.toml B.toml",
         "whether B is as good as A, and how fast",
     ),
-    "play": ("hackmatrix_rl.cli._play:play_command", "", "play yourself, in the terminal"),
-    "doctor": (
-        "hackmatrix_rl.cli._doctor:doctor_command",
-        "",
-        "whether this installation works, and what to do",
-    ),
+    "play": ("._play:play_command", "", "play yourself, in the terminal"),
+    "doctor": ("._doctor:doctor_command", "", "whether this installation works, and what to do"),
     "verify-resume": (
-        "hackmatrix_rl.cli._verify_resume:verify_resume_command",
+        "._verify_resume:verify_resume_command",
         "",
         "proof that resuming a run changes no bit of it",
     ),
 }
-
-
+FLAGS = "HACKMATRIX_RL_FLAGS"
 EXIT_SECONDS = 15.0
 UNWRITTEN = 4
 """Exit status of a command that could not write its result to standard output."""
@@ -85,7 +65,7 @@ class Commands(click.Group):
         if cmd_name not in _COMMANDS:
             return None
         module, name = _COMMANDS[cmd_name][0].split(":")
-        command: click.Command = getattr(import_module(module), name)
+        command: click.Command = getattr(import_module(module, __package__), name)
         return command
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -111,12 +91,10 @@ class Commands(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes a line for each command, without importing it."""
-        lines = [
-            (f"{name} {arguments}".rstrip(), what)
-            for name, (_, arguments, what) in _COMMANDS.items()
-        ]
         with formatter.section("Commands"):
-            formatter.write_dl(lines)
+            formatter.write_dl(
+                [(f"{name} {given}".rstrip(), what) for name, (_, given, what) in _COMMANDS.items()]
+            )
 
     def main(
         self,
@@ -127,47 +105,54 @@ class Commands(click.Group):
         **extra: Any,
     ) -> Any:
         """Runs a command. A mistake of the user gives one line, not a traceback."""
+        command = partial(super().main, args, prog_name, complete_var, False, **extra)
         if not standalone_mode:
-            return super().main(args, prog_name, complete_var, False, **extra)
+            return command()
         own_process = own_streams()
         try:
-            self._run(args, prog_name, complete_var, **extra)
+            _run(command)
         except SystemExit as leaving:
             if own_process and "wandb" in sys.modules:
                 _leave_in_time(leaving.code)
             raise
 
-    def _run(
-        self,
-        args: Sequence[str] | None,
-        prog_name: str | None,
-        complete_var: str | None,
-        **extra: Any,
-    ) -> NoReturn:
-        try:
-            status = super().main(args, prog_name, complete_var, False, **extra)
-            sys.stdout.flush()
-        except OutputLostError as error:
-            click.echo(f"Error: {error}.", err=True)
-            sys.exit(UNWRITTEN)
-        except ValueError as error:
-            from hackmatrix_rl.cli._failures import refuse
 
-            refuse(error)
-        except click.ClickException as error:
-            click.echo(f"Error: {' '.join(error.format_message().split())}", err=True)
-            sys.exit(click.UsageError.exit_code)
-        except (click.Abort, KeyboardInterrupt):
-            click.echo("Interrupted.", err=True)
-            sys.exit(130)
-        sys.exit(status if isinstance(status, int) else 0)
+def _run(command: Callable[[], Any]) -> NoReturn:
+    try:
+        status = command()
+        sys.stdout.flush()
+    except OutputLostError as error:
+        click.echo(f"Error: {error}.", err=True)
+        sys.exit(UNWRITTEN)
+    except ValueError as error:
+        from hackmatrix_rl.cli._failures import refuse
+
+        refuse(error)
+    except click.ClickException as error:
+        click.echo(f"Error: {' '.join(error.format_message().split())}", err=True)
+        sys.exit(click.UsageError.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("Interrupted.", err=True)
+        sys.exit(130)
+    sys.exit(status if isinstance(status, int) else 0)
+
+
+def added_flags(command: click.Command, environment: Mapping[str, str] = os.environ) -> list[str]:
+    """The flags of `HACKMATRIX_RL_FLAGS` that a command knows; an error if it holds no flags."""
+    try:
+        words = shlex.split(environment.get(FLAGS, ""))
+    except ValueError as error:
+        raise click.UsageError(f"{FLAGS}: {error}.") from error
+    for word in words:
+        if not word.startswith("--"):
+            said = f"{word!r} is not a flag. Write each as --name or --name=value."
+            raise click.UsageError(f"{FLAGS}: {said}")
+    known = {n for each in command.params for n in (*each.opts, *each.secondary_opts)}
+    return [word for word in words if word.partition("=")[0] in known]
 
 
 def _leave_in_time(code: str | int | None) -> None:
-    """Ends the process if libraries take long at exit.
-
-    Weights & Biases sends the last of its telemetry then, to a service that may never answer.
-    """
+    """Ends the process where Weights & Biases waits at exit for a service that may not answer."""
     status = code if isinstance(code, int) else 0
     timer = threading.Timer(EXIT_SECONDS, os._exit, (status,))
     timer.daemon = True

@@ -20,10 +20,8 @@ class OutputLostError(Exception):
 class _Stream(io.FileIO):
     """A standard stream that fails at most once; later writes are dropped.
 
-    Args:
-        descriptor: of the stream.
-        needed: whether a failure is an error.
-        closed: whether it was closed when the process began; its descriptor leads nowhere then.
+    A failure is an error if the stream is `needed`. One that was `closed` when the process began
+    leads nowhere.
     """
 
     def __init__(self, descriptor: int, *, needed: bool, closed: bool) -> None:
@@ -58,12 +56,9 @@ def spare_output() -> None:
 
 
 def own_streams() -> bool:
-    """Replaces the process's standard streams by ours, until it ends.
+    """Replaces the standard streams by ours; returns whether the process is this command's alone.
 
     Streams that a test or a notebook put there stay.
-
-    Returns:
-        Whether they were replaced: the process belongs to this command alone.
     """
     if sys.stdout is not sys.__stdout__ or sys.stderr is not sys.__stderr__:
         return False

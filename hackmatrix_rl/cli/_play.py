@@ -2,8 +2,7 @@
 
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
@@ -12,14 +11,14 @@ from rich.console import Console
 
 from hackmatrix_rl.cli._command import Command
 from hackmatrix_rl.cli._failures import tell
-from hackmatrix_rl.cli._player import named, search_option
-from hackmatrix_rl.cli._replay_files import (
-    given_replay,
-    league_to_play,
-    played_again,
+from hackmatrix_rl.cli._games import given_replay, league_to_play, named, played_again
+from hackmatrix_rl.cli._options import (
+    file_option,
+    search_option,
+    seed_option,
     takeover_options,
+    trust_option,
 )
-from hackmatrix_rl.cli._run_options import trust_option
 from hackmatrix_rl.cli._settings import AGENT
 from hackmatrix_rl.runs import find_hackmatrix_player
 from hackmatrix_rl.system import check_output_file, enable_compilation_cache, select_device
@@ -28,23 +27,17 @@ from hackmatrix_rl.view.terminal import ScoreTable, Seat, check_terminal, play_i
 
 
 @click.command("play", cls=Command)
-@click.option(
-    "--seed",
-    type=click.IntRange(0, 2**32 - 1),
-    metavar="NUMBER",
-    help="Seed of the games: the first one is the first game of eval --seed. By default, each "
-    "game is another one.",
+@seed_option(
+    "Seed of the games: the first one is the first game of eval --seed. By default, each game is "
+    "another one."
 )
 @click.option(
     "--agent", metavar=AGENT, default="runner", show_default=True, help="Who gives hints (key h)."
 )
 @search_option
 @takeover_options
-@click.option(
-    "--save",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Write a replay of the game here when you leave it. Key S saves at any time.",
+@file_option(
+    "--save", help="Write a replay of the game here when you leave it. Key S saves at any time."
 )
 @trust_option
 def play_command(
@@ -82,14 +75,26 @@ def play_command(
     def advise(match: Match) -> Mind:
         return Mind(player, match, environment=replace(environment, config=match.config))
 
-    games = _Games(seed)
-    taken_over = None
-    if source is not None and replay is not None:
-        taken_over = partial(_taken_over, source, replay, move)
+    numbers = count()
+
+    def new_game() -> Match:
+        if seed is None:
+            return Match.start(secrets.randbits(32))
+        return Match.start(seed, game=next(numbers))
+
+    def begin(report: Callable[[str], None]) -> Match:
+        if source is None or replay is None:
+            return new_game()
+
+        def played(done: int, total: int) -> None:
+            report(f"Playing the replay: move {done} of {total}")
+
+        return played_again(source, replay, move, played)
+
     match = play_in_terminal(
         Seat(
-            begin=games.begin if taken_over is None else taken_over,
-            again=games.next,
+            begin=begin,
+            again=new_game,
             advise=advise,
             agent=agent if len(agent) <= 20 else f"{agent[:17]}...",
             scores=ScoreTable(ScoreTable.default_file()),
@@ -99,30 +104,3 @@ def play_command(
     )
     if match is not None:
         click.echo(Replay.of(match).summary())
-
-
-def _taken_over(
-    file: Path, replay: Replay, move: int | None, report: Callable[[str], None]
-) -> Match:
-    def played(done: int, total: int) -> None:
-        report(f"Playing the replay: move {done} of {total}")
-
-    return played_again(file, replay, move, played)
-
-
-@dataclass
-class _Games:
-    """The games of a session, one after another."""
-
-    seed: int | None
-
-    def __post_init__(self) -> None:
-        self._numbers = count()
-
-    def begin(self, report: Callable[[str], None]) -> Match:
-        return self.next()
-
-    def next(self) -> Match:
-        if self.seed is None:
-            return Match.start(secrets.randbits(32))
-        return Match.start(self.seed, game=next(self._numbers))

@@ -8,9 +8,8 @@ import click
 
 from hackmatrix_rl.cli._command import Command
 from hackmatrix_rl.cli._failures import tell
-from hackmatrix_rl.cli._game_outputs import GameOutputs, output_options
-from hackmatrix_rl.cli._replay_files import league_to_play, played_again
-from hackmatrix_rl.cli._run_options import trust_option
+from hackmatrix_rl.cli._games import GameOutputs, league_to_play, output_options, played_again
+from hackmatrix_rl.cli._options import trust_option, whole_number
 from hackmatrix_rl.cli._settings import AGENT
 from hackmatrix_rl.cli._working import Working
 from hackmatrix_rl.runs import find_hackmatrix_player
@@ -20,12 +19,7 @@ from hackmatrix_rl.view.replays import Mind, Replay
 
 @click.command("replay", cls=Command)
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option(
-    "--move",
-    type=click.IntRange(0),
-    metavar="NUMBER",
-    help="Play only so many moves; the default is all.",
-)
+@whole_number("--move", 0, None, "Play only so many moves; the default is all.")
 @click.option("--agent", metavar=AGENT, help="Show what this agent thinks of each position.")
 @output_options
 @trust_option
@@ -71,6 +65,5 @@ def replay_command(
             match, mind, player=replay.player, agent=agent or replay.player, work=work, plays=False
         )
     said = "the same end as in the file" if move is None else f"{move} moves"
-    click.echo(f"Played again, {said}: {Replay.of(match, player=replay.player).summary()}")
-    for line in shown.lines():
-        click.echo(line)
+    summary = Replay.of(match, player=replay.player).summary()
+    click.echo("\n".join([f"Played again, {said}: {summary}", *shown.lines()]))

@@ -5,8 +5,9 @@ from pathlib import Path
 import click
 
 from hackmatrix_rl.cli._command import Command
+from hackmatrix_rl.cli._failures import writing
+from hackmatrix_rl.cli._options import file_option
 from hackmatrix_rl.cli._working import Working
-from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.runs import report_of
 from hackmatrix_rl.system import (
     check_output_file,
@@ -18,10 +19,10 @@ from hackmatrix_rl.system import (
 
 @click.command("report", cls=Command)
 @click.argument("run", metavar="RUN")
-@click.option(
+@file_option(
     "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE.html",
+    dir_okay=False,
     help="The page.  [default: report.html in the run's folder]",
 )
 def report_command(run: str, output: Path | None) -> None:
@@ -38,10 +39,6 @@ def report_command(run: str, output: Path | None) -> None:
     with Working(f"reading {run}, playing its newest replay"):
         page, folder = report_of(run)
         place = folder / "report.html" if output is None else output
-        try:
+        with writing(f"--output {place}"):
             write_whole(place, page)
-        except OSError as error:
-            raise ConfigError(
-                f"--output {place}: cannot be written: {error.strerror or error}."
-            ) from error
     click.echo(place)

@@ -27,7 +27,7 @@ from hackmatrix_rl.config import (
     field_types,
     is_scheduled,
     options_of,
-    parse_schedule,
+    parse_field,
     preset_device,
     preset_names,
     read_settings,
@@ -37,7 +37,6 @@ from hackmatrix_rl.config import (
     renamed_line,
 )
 from hackmatrix_rl.errors import ConfigError, flag
-from hackmatrix_rl.game import LEAGUES
 from hackmatrix_rl.runs import config_here
 from hackmatrix_rl.system import select_device
 
@@ -61,17 +60,16 @@ class Value(click.ParamType[Any]):
     def __init__(self, each: "dataclasses.Field[Any]") -> None:
         self._kind, self._optional = field_types(each)
         self._scheduled = is_scheduled(each)
-        self._flag = flag(each.name)
-        choices = each.metadata["choices"]
+        self._name = each.name
+        self._choices = each.metadata["choices"]
         names = {int: "number", float: "number", str: "text"}
         plain = "number|schedule" if self._scheduled else names[self._kind]
-        self.name = "|".join(choices) if choices else plain
-        self._choices = tuple(choices or ())
+        self.name = "|".join(self._choices) or plain
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        """The values of a field that has a few, for completion in a shell."""
+        """The choices of the field that begin so."""
         return completed(self._choices, incomplete)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
@@ -81,17 +79,14 @@ class Value(click.ParamType[Any]):
         if self._optional and value.lower() == "none":
             return None
         if self._scheduled:
-            try:
-                parsed = parse_schedule(value)
-            except ValueError as error:
-                raise ConfigError(f"{self._flag} {error}.") from error
+            parsed = parse_field(self._name, value)
             return parsed if isinstance(parsed, float) else value
         try:
             return _whole(value) if self._kind is int else self._kind(value)
         except ValueError as error:
-            article = "a whole number" if self._kind is int else "a number"
-            or_none = " or none" if self._optional else ""
-            raise ConfigError(f"{self._flag} {value}: must be {article}{or_none}.") from error
+            wanted = "a whole number" if self._kind is int else "a number"
+            wanted += " or none" if self._optional else ""
+            raise ConfigError(f"{flag(self._name)} {value}: must be {wanted}.") from error
 
 
 def _whole(text: str) -> int:
@@ -114,17 +109,13 @@ def config_options(
 ) -> Callable[[F], F]:
     """Gives a command `--config`, and an option for each field of the configs of some algorithms.
 
-    A command for several algorithms gets `--algorithm`, too.
-
-    Args:
-        kinds: the config classes by algorithm.
-        groups: the groups of the fields.
-        also: further fields.
-        preset: the default of `--preset`, for the help; `None`: the command has no presets.
-        in_help: whether the help lists the fields of the groups, or leaves them to the help of
-            `train`. It always lists those of `also`.
+    A command for several algorithms gets `--algorithm`, too, and one with a default `preset`
+    (`None`: it has none) `--preset`. Without `in_help`, the help leaves the fields of the groups to
+    that of `train`, but lists those of `also`.
     """
     names = preset_names()
+    summaries = "; ".join(f"{name}: {kind.summary}" for name, kind in kinds.items())
+    usual = default_algorithm(AUTO)[0] if preset == AUTO else "that of the preset"
     presets = click.option(
         "--preset",
         metavar="|".join(names),
@@ -145,11 +136,7 @@ def config_options(
         group="Options",
         metavar="|".join(kinds),
         shell_complete=lambda context, option, typed: completed(kinds, typed),
-        help="How to learn. "
-        + "; ".join(f"{name}: {kind.summary}" for name, kind in kinds.items())
-        + ".  [default: "
-        + (default_algorithm(AUTO)[0] if preset == AUTO else "that of the preset")
-        + "]",
+        help=f"How to learn. {summaries}.  [default: {usual}]",
     )
 
     def decorate(command: F) -> F:
@@ -162,7 +149,7 @@ def config_options(
             each = next(iter(found.values()))
             if each.metadata["group"] in groups or name in also:
                 command = _option(found, kinds, shown=in_help or name in also)(command)
-                for old in _old_names(name):
+                for old in (old for old, new in RENAMED.items() if new == name):
                     command = click.option(flag(old), old, type=Value(each), hidden=True)(command)
         command = file(command)
         if len(kinds) > 1:
@@ -191,16 +178,6 @@ def recipe_option(command: F) -> F:
     )(command)
 
 
-def league_option(command: F) -> F:
-    """Gives a command `--league`."""
-    return click.option(
-        "--league",
-        type=click.Choice(LEAGUES),
-        help="original: UNDO reaches across stages; no-rewind: a new stage clears the history.  "
-        "[default: the agent's own, else original]",
-    )(command)
-
-
 def settings_epilog(groups: Collection[str]) -> str:
     """The last lines of a help that leaves the settings of a run to the help of `train`."""
     trained = [each for kind in algorithms_of("train").values() for each in options_of(kind)]
@@ -212,30 +189,18 @@ def settings_epilog(groups: Collection[str]) -> str:
     )
 
 
-def _old_names(name: str) -> list[str]:
-    """The names that a field had in earlier versions."""
-    return [old for old, new in RENAMED.items() if new == name]
-
-
 def _option(
     fields: "Mapping[str, dataclasses.Field[Any]]",
     kinds: Mapping[str, type[RunConfig]],
     *,
     shown: bool,
 ) -> Callable[[F], F]:
-    """The option of a field that some algorithms have.
-
-    Args:
-        fields: by algorithm.
-        kinds: the config classes of all algorithms of the command.
-        shown: whether the help lists it.
-    """
+    """The option of a field that some of the command's algorithms have."""
     # Of one name and several types: the widest; each config checks its own.
     each = max(fields.values(), key=is_scheduled)
     option = partial(
         click.option,
         cls=SettingOption,
-        group=each.metadata["group"],
         help=each.metadata["help"],
         helps={
             name: (
@@ -279,23 +244,14 @@ def _shown(value: Any) -> str:
 def given_settings(
     context: click.Context, file: Path | None, command: str = "train"
 ) -> dict[str, Any]:
-    """The settings on the command line and in a file; the command line goes before the file.
+    """The settings on the command line, and before them in a file, of a command (empty: of any).
 
     Names of an earlier version get a line on standard error.
-
-    Args:
-        context: of the command.
-        file: with settings, if one was given.
-        command: whose settings they are; empty: of any.
 
     Raises:
         ConfigError: if the file cannot be read, or a setting is given under two names.
     """
-    given = {
-        name: value
-        for name, value in context.params.items()
-        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
-    }
+    given = _typed(context)
     old = [name for name in given if name in RENAMED]
     check_one_name(old, given, is_flag=True)
     for name in old:
@@ -305,25 +261,19 @@ def given_settings(
 
 
 def typed_settings(context: click.Context) -> dict[str, Any]:
-    """The settings on the command line, under today's names.
-
-    Args:
-        context: of the command.
-    """
+    """The settings on the command line, under today's names."""
     known = {"algorithm", *_names_of(algorithms().values())}
+    return {name: value for name, value in rename(_typed(context))[0].items() if name in known}
+
+
+def _typed(context: click.Context) -> dict[str, Any]:
+    """All options on the command line."""
     source = context.get_parameter_source
-    given = {n: v for n, v in context.params.items() if source(n) is ParameterSource.COMMANDLINE}
-    return {name: value for name, value in rename(given)[0].items() if name in known}
+    return {n: v for n, v in context.params.items() if source(n) is ParameterSource.COMMANDLINE}
 
 
 def _recipe(context: click.Context, preset: str | None, settings: Mapping[str, Any]) -> str | None:
-    """The recipe of a training; `None` where something else says what to learn by.
-
-    Args:
-        context: of the command; only one with `--recipe` has a default.
-        preset: its name, if one was given.
-        settings: on the command line and in a file.
-    """
+    """The recipe of a training; `None` where something else says what to learn by."""
     asked: str | None = context.params.get("recipe")
     others = sorted(settings.keys() & {"algorithm", "stages"})
     if asked is not None:
@@ -350,14 +300,8 @@ def chosen_config(
 ) -> TrainConfig:
     """The config that preset, file and options make; this process computes on its device.
 
-    Args:
-        context: of the command; its `--trust-code` counts, if it has one.
-        preset: its name, if one was given.
-        file: with settings, if one was given.
-        defaults: of the command itself; they go before the preset, and file and options before
-            them.
-        algorithm: see `config_here`.
-        note: see `config_here`.
+    The command's own defaults go before the preset, and file and options before them. For
+    `algorithm` and `note` see `config_here`.
 
     Raises:
         ConfigError: if a setting cannot work here.

@@ -69,20 +69,7 @@ def run_task(
     heartbeat_timeout: int,
     **_: Any,
 ) -> int:
-    """Trains a new run or resumes one, as the options of a command say.
-
-    Args:
-        context: of the command.
-        task: what it trains.
-        config: the options of `config_options` and `run_options`, by name.
-        resume_run: as `config`.
-        trust_code: as `config`.
-        dry_run: as `config`.
-        coordinator: as `config`.
-        num_processes: as `config`.
-        process_id: as `config`.
-        connect_timeout: as `config`.
-        heartbeat_timeout: as `config`.
+    """Trains a new run or resumes one, as the options of `config_options` and `run_options` say.
 
     Returns:
         The exit status.
@@ -96,23 +83,17 @@ def run_task(
         heartbeat_seconds=heartbeat_timeout,
         connect_seconds=connect_timeout,
     )
-    changes: dict[str, Any] = {}
-    chosen = None
-    if resume_run is None:
-        chosen = task.choose(config)
-    else:
-        changes = given_settings(context, config, task.command)
+    new = resume_run is None
+    start = launch(
+        task.choose(config) if new else None,
+        command=task.command,
+        resume_run=resume_run,
+        changes={} if new else given_settings(context, config, task.command),
+        trust_code=trust_code,
+    )
     with ExitStack() as stack:
         with Working("preparing", lines=False):
-            ready = stack.enter_context(
-                launch(
-                    chosen,
-                    command=task.command,
-                    resume_run=resume_run,
-                    changes=changes,
-                    trust_code=trust_code,
-                )
-            )
+            ready = stack.enter_context(start)
         settings = cast(C, ready.config)  # launch refuses those of another command
         task.check(settings)
         told = (*ready.notes, *task.explain(settings))
@@ -129,13 +110,10 @@ def run_task(
         for line in (*told, *task.describe(settings, folder), *ready.needs):
             display.note(line)
         result = ready.run(folder, displays=[display])
-        status = result.exit_code
+        status, ended = result.exit_code, cast(C, result.config)
         if status is ExitCode.DONE and is_process_zero():
-            status = task.summarize(cast(C, result.config), folder, result, console)
-    for line in (
-        f"Everything is in {folder.path}",
-        *task.advice(cast(C, result.config), folder, result),
-    ):
+            status = task.summarize(ended, folder, result, console)
+    for line in (f"Everything is in {folder.path}", *task.advice(ended, folder, result)):
         console.print(line, highlight=False, soft_wrap=True)
     disconnect()
     return int(status)

@@ -1,6 +1,7 @@
 """`hackmatrix-rl train`."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -9,10 +10,10 @@ import jax
 from rich.console import Console
 
 from hackmatrix_rl.agent.networks import ActorCritic
+from hackmatrix_rl.cli._eval import summary_table
 from hackmatrix_rl.cli._grouped import TrainOptions
-from hackmatrix_rl.cli._run_options import run_options
+from hackmatrix_rl.cli._options import run_options
 from hackmatrix_rl.cli._settings import chosen_config, config_options, recipe_option
-from hackmatrix_rl.cli._summary import summary_table
 from hackmatrix_rl.cli._task import Task, machine, run_task
 from hackmatrix_rl.cli._working import Working, evaluating
 from hackmatrix_rl.config import TrainConfig, algorithms_of, baseline_algorithm, code_of
@@ -58,24 +59,24 @@ def train_a_run(
     check: Callable[[TrainConfig], None] = lambda _: None,
     **options: Any,
 ) -> int:
-    """Trains a single player, as the options of a command say.
+    """Trains a single player, as the options of `config_options` and `run_options` say.
 
     Args:
         context: of the command.
-        preset: the option of `config_options`.
+        preset: of `config_options`.
         defaults: settings of a new run of this command.
         check: raises a ConfigError if the command does not do what the settings ask for.
-        options: the other options of `config_options` and `run_options`, by name.
+        options: the other options.
 
     Returns:
         The exit status.
     """
-    if preset is not None and options["resume_run"] is not None:
+    resumes = options["resume_run"] is not None
+    if preset is not None and resumes:
         raise ConfigError(
             "--preset cannot be given with --resume-run: the run's own settings stand. Give "
             "the options that are to change instead."
         )
-    resumes = options["resume_run"] is not None
     reasons = ["as the run began" if resumes else "as asked for"]
     task = Task(
         command="train",
@@ -104,6 +105,11 @@ def describe(config: TrainConfig, folder: RunFolder) -> list[str]:
     """The plan of a run, in a few lines."""
     rate = config.learning_rate
     falls = f"{rate}" if isinstance(rate, str) else f"{rate:g} ({config.learning_rate_schedule})"
+    later = [
+        f"{each.algorithm} for {each.total_timesteps:,} steps"
+        for each in config.stages[1:]
+        if isinstance(each, TrainConfig)
+    ]
     return [
         *machine(config),
         f"Training on {describe_device()}: {config.total_timesteps:,} steps in "
@@ -112,19 +118,9 @@ def describe(config: TrainConfig, folder: RunFolder) -> list[str]:
         f"Each update: {config.learning}; network {config.named_network}, {config.precision}, "
         f"learning rate {falls}, seed {config.seed}",
         *config.details(),
-        *_stages_in_words(config),
+        *([f"Then, from these weights: {', then '.join(later)}"] if later else []),
         f"Run folder: {folder.path}    Ctrl-C saves and ends.",
     ]
-
-
-def _stages_in_words(config: TrainConfig) -> list[str]:
-    """The stages after the first, in a line; empty without any."""
-    later = [
-        f"{each.algorithm} for {each.total_timesteps:,} steps"
-        for each in config.stages[1:]
-        if isinstance(each, TrainConfig)
-    ]
-    return [f"Then, from these weights: {', then '.join(later)}"] if later else []
 
 
 def summarize(
@@ -132,8 +128,7 @@ def summarize(
 ) -> ExitCode:
     """Prints and stores the results of the policy, random and, on HackMatrix, runner.
 
-    Returns:
-        How the run ended: `UNSAVED` if the summary could not be written.
+    The run ends as `UNSAVED` if they could not be written.
     """
     if not config.eval_episodes:
         return result.exit_code
@@ -142,19 +137,15 @@ def summarize(
     if isinstance(result.environment, HackMatrix):
         players["runner"] = Runner()
     key = jax.random.key(config.seed)
-
-    def note(line: str) -> None:
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
-
+    note = partial(console.print, markup=False, highlight=False, soft_wrap=True)
     replays = ReplayWriter.of(folder, result.environment, most=config.replays, note=note)
-    record = replays is not None
     with evaluating() as on_progress:
         evaluations = evaluate_all(
             players,
             result.environment,
             episodes=config.eval_episodes,
             key=key,
-            record=record,
+            record=replays is not None,
             on_progress=on_progress,
         )
     if replays is not None:

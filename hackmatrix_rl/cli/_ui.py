@@ -2,13 +2,12 @@
 
 import os
 import sys
-from functools import partial
 
 import click
 
 from hackmatrix_rl.cli._command import Command
 from hackmatrix_rl.cli._failures import tell
-from hackmatrix_rl.cli._run_options import trust_option
+from hackmatrix_rl.cli._options import seed_option, trust_option, whole_number
 from hackmatrix_rl.cli._working import Working
 from hackmatrix_rl.env import HackMatrix
 from hackmatrix_rl.evaluation import Agent
@@ -19,21 +18,9 @@ from hackmatrix_rl.view.ui import PORT, serve
 
 @click.command("ui", cls=Command)
 @click.argument("agent", metavar="[AGENT]", required=False)
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    metavar="NUMBER",
-    default=PORT,
-    show_default=True,
-    help="Port on 127.0.0.1; 0 takes any free one.",
-)
+@whole_number("--port", 0, 65535, "Port on 127.0.0.1; 0 takes any free one.", default=PORT)
 @click.option("--no-browser", is_flag=True, help="Print the address and open no browser.")
-@click.option(
-    "--seed",
-    type=click.IntRange(0, 2**32 - 1),
-    metavar="NUMBER",
-    help="Seed of the first game. By default it is drawn.",
-)
+@seed_option("Seed of the first game. By default it is drawn.")
 @trust_option
 def ui_command(
     agent: str | None, port: int, no_browser: bool, seed: int | None, trust_code: bool
@@ -48,21 +35,13 @@ def ui_command(
     It needs pip install '.[ui]'.
     """
     enable_compilation_cache()
-    done = serve(
-        partial(_find, trust_code=trust_code),
-        port=port,
-        seed=seed,
-        agent=agent,
-        browser=not no_browser,
-        report=click.echo,
-    )
+
+    def find(name: str) -> tuple[Agent, HackMatrix]:
+        with Working(f"loading {name}", lines=False):
+            return find_hackmatrix_player(name, trust_code=trust_code, report=tell)
+
+    done = serve(find, port=port, seed=seed, agent=agent, browser=not no_browser, report=click.echo)
     if not done:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)
-
-
-def _find(name: str, *, trust_code: bool) -> tuple[Agent, HackMatrix]:
-    """A player by name; loading one takes seconds."""
-    with Working(f"loading {name}", lines=False):
-        return find_hackmatrix_player(name, trust_code=trust_code, report=tell)

@@ -10,6 +10,7 @@ import click
 
 from hackmatrix_rl.cli._failures import tell
 from hackmatrix_rl.cli._grouped import GROUPS, GroupedOptions
+from hackmatrix_rl.cli._options import json_option, whole_number
 from hackmatrix_rl.cli._settings import (
     config_options,
     given_settings,
@@ -37,16 +38,11 @@ SETTINGS = [group for group in GROUPS if group != "Run"]
 
 
 @click.command("verify-resume", cls=GroupedOptions, epilog=settings_epilog(SETTINGS))
-@click.option(
-    "--updates",
-    type=click.IntRange(1, 1_000_000),
-    default=60,
-    show_default=True,
-    metavar="NUMBER",
-    help="Updates before the kill, and as many after it.",
+@whole_number(
+    "--updates", 1, 1_000_000, "Updates before the kill, and as many after it.", default=60
 )
 @recipe_option
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
+@json_option
 @config_options(
     algorithms(), SETTINGS, also=("device", "deterministic"), preset=PRESET, in_help=False
 )
@@ -87,11 +83,8 @@ def verify_resume_command(
         return 1
     if verdict.same:
         shutil.rmtree(folder)
-    if as_json:
-        click.echo(json.dumps(verdict.as_dict()))
-    else:
-        for line in describe(verdict, folder):
-            click.echo(line)
+    told = json.dumps(verdict.as_dict()) if as_json else "\n".join(describe(verdict, folder))
+    click.echo(told)
     return 0 if verdict.same else 1
 
 
@@ -105,18 +98,17 @@ def _chosen(
     preset = preset or given.pop("preset", PRESET)
     if (stages := given.pop("stages", None)) is not None:
         config = make_stages(preset, given, stages, typed_settings(context))
-        config.check_provable()
-        return config
-    name = given.pop("algorithm", None)
-    name = name or default_algorithm(preset, given.get("env", HACKMATRIX))[0]
-    kind = config_class(name)
-    if preset not in kind.presets:
-        raise ConfigError(
-            f"--preset {preset}: --algorithm {name} has none of this name. Use "
-            f"{' or '.join(kind.presets)}."
-        )
-    check_settings(kind, given)
-    config = kind.of_preset(preset, given)
+    else:
+        name = given.pop("algorithm", None)
+        name = name or default_algorithm(preset, given.get("env", HACKMATRIX))[0]
+        kind = config_class(name)
+        if preset not in kind.presets:
+            raise ConfigError(
+                f"--preset {preset}: --algorithm {name} has none of this name. Use "
+                f"{' or '.join(kind.presets)}."
+            )
+        check_settings(kind, given)
+        config = kind.of_preset(preset, given)
     config.check_provable()
     return config
 
@@ -127,12 +119,12 @@ def describe(verdict: ResumeProof, folder: Path) -> list[str]:
         f"{way}: " + ("the same bits" if difference is None else f"DIFFERS at {difference}")
         for way, difference in verdict.differences.items()
     ]
-    if verdict.same:
-        return [
-            *lines,
-            f"Trained on {verdict.device}, {verdict.versions}.",
-            f"PROVED: killed at update {verdict.killed_at} and resumed, the run ends after "
-            f"{verdict.updates} updates in the same {verdict.leaves} arrays, "
-            f"{verdict.size:,} bytes, as the run that was never stopped.",
-        ]
-    return [*lines, f"NOT THE SAME. What was written is in {folder}."]
+    if not verdict.same:
+        return [*lines, f"NOT THE SAME. What was written is in {folder}."]
+    return [
+        *lines,
+        f"Trained on {verdict.device}, {verdict.versions}.",
+        f"PROVED: killed at update {verdict.killed_at} and resumed, the run ends after "
+        f"{verdict.updates} updates in the same {verdict.leaves} arrays, "
+        f"{verdict.size:,} bytes, as the run that was never stopped.",
+    ]

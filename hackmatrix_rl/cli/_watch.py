@@ -9,13 +9,22 @@ import click
 import jax
 
 from hackmatrix_rl.cli._command import Command
-from hackmatrix_rl.cli._game_outputs import GameOutputs, output_options
-from hackmatrix_rl.cli._player import PLAYER_OPTIONS, chosen_player, named, player_options
-from hackmatrix_rl.cli._replay_files import (
+from hackmatrix_rl.cli._games import (
+    GameOutputs,
+    chosen_player,
     given_replay,
     league_to_play,
+    named,
+    output_options,
     played_again,
+)
+from hackmatrix_rl.cli._options import (
+    PLAYER_OPTIONS,
+    greedy_option,
+    player_options,
+    seed_option,
     takeover_options,
+    whole_number,
 )
 from hackmatrix_rl.cli._working import Working
 from hackmatrix_rl.env import Environment, HackMatrix
@@ -30,19 +39,9 @@ from hackmatrix_rl.view.terminal import show_in_terminal
 
 @click.command("watch", cls=Command)
 @click.argument("agent", metavar="AGENT")
-@click.option(
-    "--seed",
-    type=click.IntRange(0, 2**32 - 1),
-    metavar="NUMBER",
-    help="Seed of the game; the default is 0.",
-)
-@click.option(
-    "--game",
-    type=click.IntRange(0, 10**6),
-    metavar="NUMBER",
-    help="Which game of `eval AGENT --seed SEED`; the default is 0.",
-)
-@click.option("--greedy", is_flag=True, help="Take the most likely action instead of drawing one.")
+@seed_option("Seed of the game; the default is 0.")
+@whole_number("--game", 0, 10**6, "Which game of `eval AGENT --seed SEED`; the default is 0.")
+@greedy_option
 @takeover_options
 @output_options
 @player_options
@@ -96,12 +95,11 @@ def watch_command(
             mind = Mind(player, match, environment=environment)
             match.prepare()
             mind.opinion()
-        agent = named(agent, chosen["search"])
-        name = _played_by(agent, replay, match)
+        name = agent = named(agent, chosen["search"])
+        if replay is not None and match.actions:
+            name = f"{replay.player or 'somebody'}, {agent} from move {len(match.actions)}"
         shown.show(match, mind, player=name, agent=agent, work=work)
-    click.echo(Replay.of(match, player=name).summary())
-    for line in shown.lines():
-        click.echo(line)
+    click.echo("\n".join([Replay.of(match, player=name).summary(), *shown.lines()]))
 
 
 def _watch_other(
@@ -129,13 +127,5 @@ def _watch_other(
     shown.save_drawings(drawings_of(environment, [step.state for step in steps]), work)
     end = steps[-1].end or "unfinished"
     total = sum(step.reward for step in steps)
-    click.echo(f"{end} after {len(steps)} steps: return {total:g}")
-    for line in shown.lines():
-        click.echo(line)
-
-
-def _played_by(agent: str, replay: Replay | None, match: Match) -> str:
-    """Who plays a game, in words."""
-    if replay is None or not match.actions:
-        return agent
-    return f"{replay.player or 'somebody'}, {agent} from move {len(match.actions)}"
+    said = f"{end} after {len(steps)} steps: return {total:g}"
+    click.echo("\n".join([said, *shown.lines()]))

@@ -3,8 +3,7 @@
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from types import TracebackType
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -44,17 +43,12 @@ class Working:
         elif self._lines:
             from hackmatrix_rl.system import ticking
 
-            lines = ticking(self._line)
-            lines.__enter__()
-            self._leave = lambda: lines.__exit__(None, None, None)
+            lines = ExitStack()
+            lines.enter_context(ticking(self._line))
+            self._leave = lines.close
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._leave()
 
     def doing(self, text: str) -> None:
@@ -75,12 +69,7 @@ class Working:
         self._leave, self._shown = lambda: None, None
 
     def say(self, line: str, show: Callable[[str], Any]) -> None:
-        """Prints a line that stays, which is also what is being done from now on.
-
-        Args:
-            line: the line.
-            show: prints it.
-        """
+        """Shows a line that stays, which is also what is being done from now on."""
         if self._shown is not None:
             self._shown.stop()
         show(line)
@@ -99,11 +88,7 @@ class Working:
 
 @contextmanager
 def evaluating() -> Iterator[Callable[[int, int], None]]:
-    """Shows how an evaluation goes: that it compiles, then a bar.
-
-    Yields:
-        The `on_progress` of the evaluation.
-    """
+    """Shows how an evaluation goes, by its `on_progress`: that it compiles, then a bar."""
     from hackmatrix_rl.system import compiling
 
     def compiled(finished: int, episodes: int) -> None:
@@ -117,22 +102,15 @@ def evaluating() -> Iterator[Callable[[int, int], None]]:
 
 
 def _bar() -> "Progress":
+    from rich import progress
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        SpinnerColumn,
-        TaskProgressColumn,
-        TextColumn,
-        TimeElapsedColumn,
-    )
 
-    return Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeElapsedColumn(),
+    return progress.Progress(
+        progress.SpinnerColumn(),
+        progress.TextColumn("{task.description}", markup=False),
+        progress.BarColumn(),
+        progress.TaskProgressColumn(),
+        progress.TimeElapsedColumn(),
         console=Console(stderr=True),
         transient=True,
         refresh_per_second=4,

@@ -20,22 +20,20 @@ from hackmatrix_rl.config._options import (
     most,
     option,
     options_of,
+    parse_field,
     settings_of,
 )
-from hackmatrix_rl.config._policies import Heads, build_named, build_policy, check_trusted, code_of
+from hackmatrix_rl.config._policies import Heads, build_named, check_trusted, code_of
 from hackmatrix_rl.config._presets import (
     AUTO,
+    DEFAULT_RECIPE,
+    check_alike,
     cpu_devices,
     make_config,
+    make_stages,
     preset_device,
     preset_for,
     preset_names,
-)
-from hackmatrix_rl.config._recipes import (
-    BEFORE,
-    DEFAULT_RECIPE,
-    check_alike,
-    make_stages,
     recipe_file,
     recipe_names,
 )
@@ -47,7 +45,6 @@ from hackmatrix_rl.config._registry import (
     config_class,
     config_from_dict,
     default_algorithm,
-    owners_of,
 )
 from hackmatrix_rl.config._renamed import (
     RENAMED,
@@ -60,7 +57,7 @@ from hackmatrix_rl.config._renamed import (
 )
 from hackmatrix_rl.config._rollout_config import ActorCriticConfig, RolloutConfig
 from hackmatrix_rl.config._run_config import RunConfig
-from hackmatrix_rl.config._schedule_text import always_schedule, parse_schedule, schedule_of
+from hackmatrix_rl.config._texts import always_schedule, schedule_of
 from hackmatrix_rl.config._train_config import (
     ACCELERATOR,
     CPU,
@@ -75,7 +72,6 @@ from hackmatrix_rl.config._train_config import (
 __all__ = [
     "ACCELERATOR",
     "AUTO",
-    "BEFORE",
     "COUNTED",
     "CPU",
     "DEBUG",
@@ -96,7 +92,6 @@ __all__ = [
     "always_schedule",
     "baseline_algorithm",
     "build_named",
-    "build_policy",
     "check_alike",
     "check_folders",
     "check_mesh_text",
@@ -121,8 +116,7 @@ __all__ = [
     "most",
     "option",
     "options_of",
-    "owners_of",
-    "parse_schedule",
+    "parse_field",
     "preset_device",
     "preset_for",
     "preset_names",

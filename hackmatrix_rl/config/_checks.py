@@ -16,12 +16,7 @@ def check_folders(config: RunConfig) -> None:
 
 
 def check_rate(config: RunConfig, *, schedule: str = "") -> None:
-    """Raises a ConfigError if the learning rate is 0, or scheduled twice.
-
-    Args:
-        config: the settings.
-        schedule: the schedule that another setting names.
-    """
+    """Raises a ConfigError if the rate is 0, or also scheduled by another setting."""
     if config.learning_rate == 0:
         raise ConfigError("--learning-rate 0.0 is too small. Use more than 0.")
     if isinstance(config.learning_rate, str) and schedule == "constant":
@@ -58,12 +53,7 @@ def check_precision(config: RunConfig) -> None:
 
 
 def check_platform(computes: PrecisionPolicy, platform: str) -> None:
-    """Raises a ConfigError if a kind of device does not compute in a dtype of the policy.
-
-    Args:
-        computes: the precision policy.
-        platform: `cpu`, `gpu` or `tpu`.
-    """
+    """Raises a ConfigError if a kind of device does not compute in a dtype of the policy."""
     if platform == "tpu" and isinstance(computes, MixedPrecision) and computes.scales:
         raise ConfigError(
             "--precision (or --precision-parts) asks for f16, in which no TPU computes. Use "

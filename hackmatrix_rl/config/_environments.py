@@ -8,23 +8,12 @@ from inspect import Parameter
 from types import MappingProxyType
 from typing import Any, get_args
 
+from hackmatrix_rl import memory_tasks as tasks
 from hackmatrix_rl.adapters import from_gymnasium, from_gymnax, from_neurogym, from_pgx
 from hackmatrix_rl.agent.networks import import_factory, module_of
 from hackmatrix_rl.config._renamed import closest
 from hackmatrix_rl.env import Batched, CartPole, Environment, SingleGame, check_is_environment
 from hackmatrix_rl.errors import ConfigError, shortened
-from hackmatrix_rl.memory_tasks import (
-    ContextConfig,
-    ContextDecision,
-    DelayedMatch,
-    DelayedMatchConfig,
-    NBack,
-    NBackConfig,
-    PerceptualConfig,
-    PerceptualDecision,
-    TMaze,
-    TMazeConfig,
-)
 
 HACKMATRIX = "hackmatrix"
 """The default environment, whose settings are flags of their own."""
@@ -45,11 +34,11 @@ class _Task:
 _MADE: Mapping[str, Callable[..., Any]] = MappingProxyType(
     {
         "cartpole": CartPole,
-        "t_maze": _Task(TMaze, TMazeConfig),
-        "n_back": _Task(NBack, NBackConfig),
-        "delayed_match": _Task(DelayedMatch, DelayedMatchConfig),
-        "context_decision": _Task(ContextDecision, ContextConfig),
-        "perceptual_decision": _Task(PerceptualDecision, PerceptualConfig),
+        "t_maze": _Task(tasks.TMaze, tasks.TMazeConfig),
+        "n_back": _Task(tasks.NBack, tasks.NBackConfig),
+        "delayed_match": _Task(tasks.DelayedMatch, tasks.DelayedMatchConfig),
+        "context_decision": _Task(tasks.ContextDecision, tasks.ContextConfig),
+        "perceptual_decision": _Task(tasks.PerceptualDecision, tasks.PerceptualConfig),
     }
 )
 _ADAPTERS: Mapping[str, Callable[..., Any]] = MappingProxyType(
@@ -67,11 +56,7 @@ def env_code(env: str) -> str | None:
 
 
 def env_arguments(env: str) -> str:
-    """The arguments of an environment with their defaults, in words; empty if it has none.
-
-    Args:
-        env: a name without a colon.
-    """
+    """The arguments of an environment with their defaults, in words; empty if it has none."""
     return ", ".join(map(_shown, _parameters(_MADE[env]).values())) if env in _MADE else ""
 
 
@@ -97,11 +82,7 @@ def check_env(env: str, arguments: str | None) -> None:
 
 @lru_cache(maxsize=32)
 def make_environment(env: str, arguments: str | None) -> Environment:
-    """The environment that `--env` and `--env-args` name; the same one each time.
-
-    Args:
-        env: a name in `ENVIRONMENTS` other than `hackmatrix`. Code that it names is imported.
-        arguments: `length=20,cue=2`, or `None`.
+    """The environment that `--env` and `--env-args` name, whose code is imported; always the same.
 
     Raises:
         ConfigError: there is no such environment, its package is missing, or it does not take
@@ -119,7 +100,10 @@ def make_environment(env: str, arguments: str | None) -> Environment:
         given = _arguments(env, _parameters(make), arguments)
         if given:
             said += f" --env-args {arguments}"
-        _check_complete(make, given, said)
+        try:
+            inspect.signature(make).bind(**given)
+        except TypeError as error:
+            raise ConfigError(f"{said}: {error}. Give it as --env-args name=value.") from error
         made = make(**given)
     except ConfigError:
         raise
@@ -133,14 +117,6 @@ def make_environment(env: str, arguments: str | None) -> Environment:
         raise ConfigError(f"{said}: {error}.") from error
     assert isinstance(made, Environment)
     return made
-
-
-def _check_complete(make: Callable[..., Any], given: Mapping[str, Any], said: str) -> None:
-    """Raises a ConfigError if a constructor needs more arguments."""
-    try:
-        inspect.signature(make).bind(**given)
-    except TypeError as error:
-        raise ConfigError(f"{said}: {error}. Give it as --env-args name=value.") from error
 
 
 def _parameters(make: Callable[..., Any]) -> dict[str, Parameter]:

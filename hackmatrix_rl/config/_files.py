@@ -25,12 +25,8 @@ def read_settings(
 
     Keys may be written with `-` or `_`. Tables only keep the file tidy: a field may stand at the
     top or in any table. `[[stage]]` tables are different: each has the settings of one stage of a
-    training, and they come back as a list under `stages`.
-
-    Args:
-        path: of the file.
-        command: whose settings they are; empty: of any.
-        report: takes a line for each key that has another name by now.
+    training, and they come back as a list under `stages`. `command` is whose settings they are
+    (empty: of any), and `report` takes a line for each old name.
 
     Raises:
         ConfigError: if the file cannot be read, is not TOML, or holds an unknown key, a key
@@ -48,9 +44,8 @@ def read_settings(
         raise ConfigError(f"{said}: {error.strerror or error}.") from error
     except RecursionError as error:
         raise ConfigError(f"{said}: nested too deeply. Settings need no tables.") from error
-    except (
-        ValueError
-    ) as error:  # not TOML, not UTF-8, a number of thousands of digits, or a bad path
+    # Not TOML, not UTF-8, a number of thousands of digits, or a bad path:
+    except ValueError as error:
         raise ConfigError(f"{said}: not valid TOML: {error}.") from error
     stages = content.pop("stage", None)
     if stages is None:

@@ -2,12 +2,12 @@
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from types import MappingProxyType, UnionType
 from typing import Any, get_args
 
-from hackmatrix_rl.config._schedule_text import ScheduleText, parse_schedule
+from hackmatrix_rl.config._texts import ScheduleText, parse_schedule
 from hackmatrix_rl.errors import ConfigError, as_given, flag, shortened
 
 COUNTED = 2**31 - 1
@@ -56,6 +56,21 @@ def option(
     return field(default=default, metadata={**texts, **range_, **kept})
 
 
+def _options_in(group: str) -> Callable[..., Any]:
+    """`option` for the fields of one group."""
+    return lambda default, explanation, **limits: option(default, group, explanation, **limits)
+
+
+in_run = _options_in("Run")
+in_game = _options_in("Game")
+in_devices = _options_in("Devices")
+in_collecting = _options_in("Collecting")
+in_network = _options_in("Network")
+in_learning = _options_in("Learning")
+in_memory = _options_in("Memory")
+in_watching = _options_in("Watching")
+
+
 def most(maximum: int, because: str) -> dict[str, Any]:
     """The largest number that works, and why, as arguments of `option`."""
     return {"maximum": maximum, "because": because}
@@ -77,8 +92,7 @@ HIDDEN: Mapping[str, Any] = MappingProxyType(
 def settings_of(kind: Any) -> "list[dataclasses.Field[Any]]":
     """The fields of a config that are settings; the others a run sets itself (`HIDDEN`).
 
-    Args:
-        kind: the class, or an instance, which lacks the settings of other environments.
+    An instance lacks the settings of other environments.
     """
     fields = [each for each in dataclasses.fields(kind) if each.metadata["group"]]
     if isinstance(kind, type):
@@ -101,24 +115,28 @@ def is_scheduled(each: "dataclasses.Field[Any]") -> bool:
     return {float, str} <= set(get_args(each.type))
 
 
+def parse_field(name: str, text: str) -> float | ScheduleText:
+    """The number or schedule of a field; raises a ConfigError if the text is neither."""
+    try:
+        return parse_schedule(text)
+    except ValueError as error:
+        raise ConfigError(f"{flag(name)} {error}.") from error
+
+
 def typed(each: "dataclasses.Field[Any]", value: Any) -> Any:
     """The value in the field's type; raises a ConfigError if it has another type."""
     kind, optional = field_types(each)
     if value is None and optional:
         return None
     if is_scheduled(each) and isinstance(value, str):
-        try:
-            parsed = parse_schedule(value)
-        except ValueError as error:
-            raise ConfigError(f"{flag(each.name)} {error}.") from error
+        parsed = parse_field(each.name, value)
         return str(parsed) if isinstance(parsed, ScheduleText) else parsed
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         try:
             return float(value)
         except OverflowError as error:
-            raise ConfigError(
-                f"{flag(each.name)} {shortened(value)}: must be a finite number."
-            ) from error
+            said = f"{flag(each.name)} {shortened(value)}"
+            raise ConfigError(f"{said}: must be a finite number.") from error
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         article = {"int": "a whole number", "float": "a number", "bool": "true or false"}
         wanted = article.get(kind.__name__, "text") + (" or none" if optional else "")
@@ -142,8 +160,9 @@ def check_range(each: "dataclasses.Field[Any]", value: Any) -> None:
     """Raises a ConfigError if a value is outside the field's range; a schedule, if an end is."""
     if is_scheduled(each) and isinstance(value, str):
         parsed = parse_schedule(value)
-        ends = [parsed.initial, parsed.final] if isinstance(parsed, ScheduleText) else [parsed]
-        for end in ends:
+        for end in (
+            (parsed.initial, parsed.final) if isinstance(parsed, ScheduleText) else (parsed,)
+        ):
             check_range(each, end)
         return
     limits = each.metadata

@@ -31,10 +31,7 @@ AUXILIARY_KEY, VALUE_KEY = 2**31 + 1, 2**31 + 2
 class Heads:
     """The heads of a network that a config decides.
 
-    Attributes:
-        value: the kind of the value head, one of `VALUE_HEADS`.
-        auxiliary: whether there is a head for the auxiliary loss.
-        victory: whether that also predicts the victory.
+    The value's is one of `VALUE_HEADS`; the auxiliary one may also predict the victory.
     """
 
     value: str = "scalar"
@@ -45,13 +42,7 @@ class Heads:
 def build_named(
     config: RunConfig, spec: EnvSpec, *, key: Key[Array, ""], copies: int = 1
 ) -> ActorCritic:
-    """The network that a config names.
-
-    Args:
-        config: what to build.
-        spec: the environment's.
-        key: randomness of the weights.
-        copies: arrays of the size of the parameters that a device holds.
+    """The network that a config names; a device holds so many copies of its parameters.
 
     Raises:
         ConfigError: there is no such network, or it does not fit into memory.
@@ -70,18 +61,7 @@ def build_named(
 def build_policy(
     config: RunConfig, spec: EnvSpec, heads: Heads, *, key: Key[Array, ""], copies: int = 1
 ) -> ActorCritic:
-    """The network that a config names, with its heads.
-
-    Args:
-        config: what to build.
-        spec: the environment's.
-        heads: of the network.
-        key: see `build_named`. An auxiliary head does not change the other weights.
-        copies: see `build_named`.
-
-    Raises:
-        ConfigError: see `build_named`; or the network cannot have such heads.
-    """
+    """The network of `build_named` with its heads. The auxiliary one changes no other weights."""
     named = f"--network {config.network}"
     policy = build_named(config, spec, key=key, copies=copies)
     if heads.value != "scalar":
@@ -121,11 +101,7 @@ def check_trusted(
 ) -> None:
     """Refuses a stored config that names code, unless the user trusts its author.
 
-    Args:
-        config: as stored.
-        source: of the config.
-        trust_code: whether the user trusts it.
-        named: settings whose code is not imported, or that the user has named.
+    `named` are settings whose code is not imported, or that the user has named.
 
     Raises:
         ConfigError: if building the network or the environment would import a module that the user
@@ -135,15 +111,13 @@ def check_trusted(
         if trust_code or name in named:
             continue
         shown, python = shortened(text), " or network=..." if name == "network" else ""
+        kind = "environment" if name == "env" else name
         raise ConfigError(
-            f"{source}: its {_CODE.get(name, name)} {shown} is code of the module "
+            f"{source}: its {kind} {shown} is code of the module "
             f"{shortened(module)}, which would be imported and run. If you trust it, use "
             f"--trust-code, or name it yourself: {flag(name)} {shown} (in Python, "
             f"trust_code=True{python})."
         )
-
-
-_CODE = {"env": "environment"}
 
 
 def _check_room(config: RunConfig, needed: int) -> None:

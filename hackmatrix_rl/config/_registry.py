@@ -35,9 +35,7 @@ def algorithms_of(command: str) -> Mapping[str, type[RunConfig]]:
 def default_algorithm(preset: str, env: object = HACKMATRIX) -> tuple[str, str]:
     """The algorithm of a training where nobody names one, and why it is that one.
 
-    Args:
-        preset: its preset. One that only one algorithm has chooses that.
-        env: its environment.
+    A preset that only one algorithm has chooses that.
     """
     registry = import_module(_REGISTRY)
     having = [name for name, kind in algorithms_of("train").items() if preset in kind.presets]
@@ -56,11 +54,7 @@ def baseline_algorithm() -> str:
 
 
 def config_class(name: object, *, command: str | None = None) -> type[RunConfig]:
-    """The config class of an algorithm.
-
-    Args:
-        name: of the algorithm.
-        command: that asks for it; `None`: any algorithm will do.
+    """The config class of an algorithm of a command; `None`: of any.
 
     Raises:
         ConfigError: there is no such algorithm, or it has another command.
@@ -81,11 +75,8 @@ def config_class(name: object, *, command: str | None = None) -> type[RunConfig]
 
 def owners_of(name: str) -> list[str]:
     """The names of the algorithms that have a setting."""
-    return [
-        algorithm
-        for algorithm, kind in algorithms().items()
-        if name in {each.name for each in settings_of(kind)}
-    ]
+    found = algorithms().items()
+    return [each for each, kind in found if name in (field.name for field in settings_of(kind))]
 
 
 def check_settings(
@@ -93,10 +84,7 @@ def check_settings(
 ) -> None:
     """Refuses settings that an algorithm or an environment does not have.
 
-    Args:
-        kind: the config class of the algorithm, or the config that the settings are to change.
-        settings: by name.
-        why: why it is this algorithm, where nobody has named it.
+    `kind` may be the config that they are to change; `why` tells why it is this algorithm.
 
     Raises:
         ConfigError: one of them belongs to another algorithm or environment, or to none. The
@@ -145,12 +133,11 @@ def config_from_dict(settings: Mapping[str, Any]) -> RunConfig:
     settings, _ = rename(settings)
     kind = config_class(settings.get("algorithm", import_module(_REGISTRY).BASELINE))
     fields = {each.name for each in settings_of(kind)} | {"begun_at"}
-    values = {name: value for name, value in settings.items() if name != "algorithm"}
-    for name in values.keys() - fields - {"then"}:
+    for name in settings.keys() - fields - {"algorithm", "then"}:
         if not owners_of(name):
             raise ConfigError(f"unknown setting {name!r}. {closest(name, fields)}".rstrip())
-    then = values.pop("then", None)
+    then = settings.get("then")
     if not (then is None or isinstance(then, Mapping)):
         raise ConfigError(f"then {shortened(then)}: must be the settings of the next stage.")
-    found = {name: value for name, value in values.items() if name in fields}
+    found = {name: value for name, value in settings.items() if name in fields}
     return kind(**found, then=None if then is None else config_from_dict(then))

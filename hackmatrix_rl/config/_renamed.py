@@ -79,12 +79,7 @@ def settings_in(template: str) -> list[str]:
 
 
 def advice_for(name: str, *, is_flag: bool) -> str:
-    """The replacement of another library's name, in words; empty if there is none.
-
-    Args:
-        name: as a field is spelled, in any case.
-        is_flag: whether to name settings as flags, not as keys of a TOML file.
-    """
+    """The replacement of another library's name, in words; empty if there is none."""
     template = FOREIGN.get(name.lower(), "")
     return template.format(**{each: _Setting(each, is_flag) for each in settings_in(template)})
 
@@ -103,51 +98,38 @@ def closest(name: str, known: Iterable[str]) -> str:
 def rename(
     settings: Mapping[str, Any], *, source: str = ""
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Settings under today's names.
-
-    Args:
-        settings: values by the names of today or of an earlier version.
-        source: where they come from, for the error.
-
-    Returns:
-        The settings, and the old names among those that were given.
+    """Settings under today's names, and the old names among those that were given.
 
     Raises:
-        ConfigError: if a setting has a value under both names.
+        ConfigError: if a setting has a value under both names; the message begins with `source`.
     """
     old = tuple(name for name in settings if name in RENAMED)
-    try:
-        check_one_name(old, settings)
-    except ConfigError as error:
-        raise ConfigError(f"{source}: {error}" if source else str(error)) from error
+    check_one_name(old, settings, source=source)
     return {RENAMED.get(name, name): value for name, value in settings.items()}, old
 
 
-def check_one_name(old: Iterable[str], given: Collection[str], *, is_flag: bool = False) -> None:
+def check_one_name(
+    old: Iterable[str], given: Collection[str], *, is_flag: bool = False, source: str = ""
+) -> None:
     """Raises a ConfigError if a setting is given under its old and its new name."""
     for name in old:
         if RENAMED[name] in given:
-            before, now = (flag(n) if is_flag else n for n in (name, RENAMED[name]))
-            raise ConfigError(f"{before} is the old name of {now}. Give only {now}.")
+            before, now = _both(name, is_flag)
+            said = f"{source}: {before}" if source else before
+            raise ConfigError(f"{said} is the old name of {now}. Give only {now}.")
 
 
 def renamed_line(name: str, *, is_flag: bool) -> str:
-    """One line for someone who used an old name.
-
-    Args:
-        name: the old one.
-        is_flag: whether it was a flag, not a key of a TOML file.
-    """
-    before, now = (flag(n) if is_flag else n for n in (name, RENAMED[name]))
+    """One line for someone who used an old name."""
+    before, now = _both(name, is_flag)
     return f"{before} is now {now}; the old name works until version {ENDS}."
 
 
-def stored_line(source: Any, old: Iterable[str]) -> str:
-    """One line for a user who resumes a run that an earlier version wrote.
+def _both(old: str, is_flag: bool) -> tuple[str, str]:
+    return (flag(old), flag(RENAMED[old])) if is_flag else (old, RENAMED[old])
 
-    Args:
-        source: where its settings are.
-        old: the old names there.
-    """
+
+def stored_line(source: Any, old: Iterable[str]) -> str:
+    """One line for a user who resumes a run that an earlier version wrote."""
     named = ", ".join(f"{name} (now {RENAMED[name]})" for name in old)
     return f"{source}: read under the old names {named}"

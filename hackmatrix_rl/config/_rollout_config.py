@@ -7,7 +7,7 @@ from typing import Any, ClassVar, no_type_check
 
 from hackmatrix_rl.agent import IdentityScale, RunningScale, ValueScale
 from hackmatrix_rl.agent.networks import VALUE_HEADS
-from hackmatrix_rl.config._options import most, option
+from hackmatrix_rl.config._options import in_collecting, in_learning, in_watching, most
 from hackmatrix_rl.config._policies import Heads
 from hackmatrix_rl.config._train_config import TrainConfig
 from hackmatrix_rl.errors import ArgumentError, ConfigError
@@ -24,29 +24,22 @@ class RolloutConfig(TrainConfig, ABC):
     memory: ClassVar[tuple[str, ...]] = ("num_envs", "num_steps")
 
     # Collecting
-    num_steps: int = option(
-        32, "Collecting", "Environment steps in each game per update.", minimum=1
-    )
+    num_steps: int = in_collecting(32, "Environment steps in each game per update.", minimum=1)
 
     # Learning
-    update_epochs: int = option(
+    update_epochs: int = in_learning(
         2,
-        "Learning",
         "Passes over the collected actions in each update.",
         minimum=1,
         **most(10_000, "more passes over the same games teach nothing"),
     )
-    num_minibatches: int | None = option(
+    num_minibatches: int | None = in_learning(
         None,
-        "Learning",
         "Minibatches in each pass, split by games; 8 unless --minibatch-size is given.",
         minimum=1,
     )
-    minibatch_size: int | None = option(
-        None,
-        "Learning",
-        "Actions in each minibatch, instead of the number of minibatches.",
-        minimum=1,
+    minibatch_size: int | None = in_learning(
+        None, "Actions in each minibatch, instead of the number of minibatches.", minimum=1
     )
 
     @property
@@ -93,21 +86,6 @@ class RolloutConfig(TrainConfig, ABC):
         super().check()
         if (lengths := parse_mesh(self.mesh)) is not None:
             self.check_mesh(lengths)
-        self._check_minibatches()
-
-    def check_mesh(self, lengths: Mapping[str, int]) -> None:
-        """Raises a ConfigError if the games do not divide over a mesh of these lengths."""
-        try:
-            check_split(
-                lengths,
-                num_envs=self.num_envs,
-                num_minibatches=max(1, self.minibatches),
-                grad_accum=self.grad_accum,
-            )
-        except ArgumentError as error:
-            raise ConfigError(error.as_flags()) from error
-
-    def _check_minibatches(self) -> None:
         size, count = self.minibatch_size, self.minibatches
         if size is not None and self.num_minibatches is not None:
             raise ConfigError(
@@ -136,6 +114,15 @@ class RolloutConfig(TrainConfig, ABC):
                 f"(--num-envs {self.num_envs} in {count} minibatches). Use {said}."
             )
 
+    def check_mesh(self, lengths: Mapping[str, int]) -> None:
+        """Raises a ConfigError if the games do not divide over a mesh of these lengths."""
+        count = max(1, self.minibatches)
+        sizes = {"num_envs": self.num_envs, "num_minibatches": count, "grad_accum": self.grad_accum}
+        try:
+            check_split(lengths, **sizes)
+        except ArgumentError as error:
+            raise ConfigError(error.as_flags()) from error
+
 
 @no_type_check  # of beartype at run time: the class checks its own types, with clear messages
 @dataclass(frozen=True, kw_only=True)
@@ -143,46 +130,36 @@ class ActorCriticConfig(RolloutConfig, ABC):
     """The settings of a training whose network has a policy and a value learned by GAE."""
 
     # Learning
-    gae_lambda: float = option(
+    gae_lambda: float = in_learning(
         0.95,
-        "Learning",
         "Lambda of GAE: 0 trusts the value network, 1 trusts the returns.",
         minimum=0,
         maximum=1,
     )
-    value_scale: str = option(
+    value_scale: str = in_learning(
         "standard",
-        "Learning",
         "Units of the value network: standardized returns, compressed and standardized, or plain.",
         choices=("standard", "compressed", "none"),
     )
-    value_head: str = option(
+    value_head: str = in_learning(
         "scalar",
-        "Learning",
         "Loss of the value: squared error, or cross-entropy over bins.",
         choices=VALUE_HEADS,
         arrays=True,
     )
-    vf_coef: float = option(0.5, "Learning", "Weight of the value loss.", minimum=0)
+    vf_coef: float = in_learning(0.5, "Weight of the value loss.", minimum=0)
 
     # Watching
-    entropy_floor: float | None = option(
+    entropy_floor: float | None = in_watching(
         0.02,
-        "Watching",
         "Warn if the policy's entropy (nats) stays lower for ten updates; none: never.",
         above=0,
     )
-    kl_alarm: float | None = option(
-        0.2,
-        "Watching",
-        "Warn if an update moves the policy further (KL, in nats); none: never.",
-        above=0,
+    kl_alarm: float | None = in_watching(
+        0.2, "Warn if an update moves the policy further (KL, in nats); none: never.", above=0
     )
-    stop_after_kl: int | None = option(
-        None,
-        "Watching",
-        "Stop after this many updates in a row beyond --kl-alarm; none: only warn.",
-        minimum=1,
+    stop_after_kl: int | None = in_watching(
+        None, "Stop after this many updates in a row beyond --kl-alarm; none: only warn.", minimum=1
     )
 
     def check(self) -> None:
@@ -212,12 +189,10 @@ class ActorCriticConfig(RolloutConfig, ABC):
 
     def health(self) -> dict[str, Any]:
         """The limits of a sound training."""
-        return {
-            "stop_after_nonfinite": self.stop_after_nonfinite,
+        return super().health() | {
             "entropy_floor": self.entropy_floor,
             "kl_alarm": self.kl_alarm,
             "stop_after_kl": self.stop_after_kl,
-            "max_steps": self.max_steps,
         }
 
 

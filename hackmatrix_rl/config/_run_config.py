@@ -12,13 +12,27 @@ from jaxtyping import Array, Key
 from hackmatrix_rl.agent import ValueScale
 from hackmatrix_rl.agent.networks import REMAT, ActorCritic
 from hackmatrix_rl.agent.precision import PrecisionPolicy, parse_parts
-from hackmatrix_rl.config._options import HIDDEN, check_range, most, option, settings_of, typed
+from hackmatrix_rl.config._options import (
+    HIDDEN,
+    check_range,
+    in_collecting,
+    in_devices,
+    in_learning,
+    in_memory,
+    in_network,
+    in_run,
+    in_watching,
+    most,
+    settings_of,
+    typed,
+)
 from hackmatrix_rl.env import EnvSpec, GameIdentity
 from hackmatrix_rl.errors import ConfigError, as_given, flag
 from hackmatrix_rl.training import Algorithm, Hook
 from hackmatrix_rl.training.sharding import AUTO
 
-KEPT = most(1_000_000, "each save looks through all of them")
+WEIGHTS = {"alike": True, "arrays": True}
+"""Of fields that decide both what the weights mean and which arrays there are."""
 
 
 @no_type_check  # of beartype at run time: the class checks its own types, with clear messages
@@ -34,6 +48,7 @@ class RunConfig(ABC):
         algorithm: the name of the algorithm, as `--algorithm` takes it.
         command: the command that trains by it.
         summary: how it learns, in a few words for a help.
+        counts: the name of the metric that measures progress towards the goal.
         presets: what each preset sets, by name.
         continued: what a device's preset also sets for a training that starts from the weights of
             another one (`--init`).
@@ -50,6 +65,7 @@ class RunConfig(ABC):
     algorithm: ClassVar[str]
     command: ClassVar[str] = "train"
     summary: ClassVar[str]
+    counts: ClassVar[str]
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = MappingProxyType({})
     continued: ClassVar[Mapping[str, Any]] = MappingProxyType({})
     greedy: ClassVar[bool] = False
@@ -65,156 +81,126 @@ class RunConfig(ABC):
     then: "RunConfig | None" = field(default=None, metadata=HIDDEN)
 
     # The run
-    seed: int = option(
-        0, "Run", "Seed of all random numbers in the run.", minimum=0, maximum=2**32 - 1
+    seed: int = in_run(0, "Seed of all random numbers in the run.", minimum=0, maximum=2**32 - 1)
+    deterministic: bool = in_run(
+        False, "Make runs bitwise repeatable on this kind of device; slower."
     )
-    deterministic: bool = option(
-        False, "Run", "Make runs bitwise repeatable on this kind of device; slower."
+    device: str = in_run(
+        "auto", "Kind of device to compute on.", choices=("auto", "cpu", "gpu", "tpu")
     )
-    device: str = option(
-        "auto", "Run", "Kind of device to compute on.", choices=("auto", "cpu", "gpu", "tpu")
-    )
-    run_dir: str | None = option(
+    run_dir: str | None = in_run(
         None,
-        "Run",
         "The run's folder; by default runs/ and the date, which is the run's id.",
         maximum=10_000,  # `check_path` knows what a path may be
     )
-    checkpoint_dir: str | None = option(
-        None,
-        "Run",
-        "Folder for checkpoints; by default checkpoints/ in the run's folder.",
-        maximum=10_000,
+    checkpoint_dir: str | None = in_run(
+        None, "Folder for checkpoints; by default checkpoints/ in the run's folder.", maximum=10_000
     )
-    save_interval_minutes: float | None = option(
-        10.0,
-        "Run",
-        "Minutes between checkpoints; none: save only at the start and at the end.",
-        above=0,
+    save_interval_minutes: float | None = in_run(
+        10.0, "Minutes between checkpoints; none: save only at the start and at the end.", above=0
     )
-    save_interval: int | None = option(
-        None, "Run", "Updates between checkpoints, instead of minutes.", minimum=1
+    save_interval: int | None = in_run(
+        None, "Updates between checkpoints, instead of minutes.", minimum=1
     )
-    keep: int = option(
-        3, "Run", "Number of checkpoints to keep: the newest ones.", minimum=1, **KEPT
+    keep: int = in_run(
+        3,
+        "Number of checkpoints to keep: the newest ones.",
+        minimum=1,
+        **most(1_000_000, "each save looks through all of them"),
     )
 
     # Devices
-    mesh: str = option(
+    mesh: str = in_devices(
         AUTO,
-        "Devices",
         "Devices that share the games: auto (all), data=8, or data=4,fsdp=2; fsdp also splits the "
         "learner.",
     )
-    cpu_devices: int | None = option(
+    cpu_devices: int | None = in_devices(
         None,
-        "Devices",
         "Number of devices to split the CPU into; --mesh auto uses as many as divide the games.",
         minimum=1,
         **most(512, "they share the cores"),
     )
 
     # Collecting
-    updates_per_dispatch: int = option(
-        1,
-        "Collecting",
-        "Updates per call of the compiled program; metrics are logged once per call.",
-        minimum=1,
+    updates_per_dispatch: int = in_collecting(
+        1, "Updates per call of the compiled program; metrics are logged once per call.", minimum=1
     )
 
     # The network
-    network: str = option(
+    network: str = in_network(
         "cells",
-        "Network",
         "mlp, cells, conv, gru, lstm, residual, resnet, transformer, or my_module:factory.",
-        alike=True,
-        arrays=True,
+        **WEIGHTS,
     )
-    width: int | None = option(
+    width: int | None = in_network(
         None,
-        "Network",
         "Width of the hidden layers; none: the network's default.",
         minimum=1,
         **most(65_536, "a layer would take more than 16 GiB"),
-        alike=True,
-        arrays=True,
+        **WEIGHTS,
     )
-    depth: int | None = option(
+    depth: int | None = in_network(
         None,
-        "Network",
         "Number of hidden layers or blocks; none: the network's default.",
         minimum=1,
         **most(1_000, "no deeper network is known to learn"),
-        alike=True,
-        arrays=True,
+        **WEIGHTS,
     )
-    precision: str = option(
+    precision: str = in_network(
         "f32",
-        "Network",
         "Number format to compute in: f32, bf16, f16 or a jmp policy; parameters stay float32.",
     )
-    precision_parts: str | None = option(
+    precision_parts: str | None = in_network(
         None,
-        "Network",
         "Other formats for parts of the network: '.heads.value*=f32'; commas separate several.",
     )
 
     # Learning
-    learning_rate: float | str = option(
-        1e-3, "Learning", "Step size of Adam; a number or a schedule.", minimum=0
+    learning_rate: float | str = in_learning(
+        1e-3, "Step size of Adam; a number or a schedule.", minimum=0
     )
-    max_grad_norm: float = option(
-        0.5, "Learning", "Scale gradients with a larger norm down to this norm.", above=0
+    max_grad_norm: float = in_learning(
+        0.5, "Scale gradients with a larger norm down to this norm.", above=0
     )
 
     # Memory
-    grad_accum: int = option(
-        1,
-        "Memory",
-        "Accumulate each gradient over this many parts of the batch; saves memory.",
-        minimum=1,
+    grad_accum: int = in_memory(
+        1, "Accumulate each gradient over this many parts of the batch; saves memory.", minimum=1
     )
-    remat: str = option(
+    remat: str = in_memory(
         "none",
-        "Memory",
         "Recompute in the backward pass instead of storing: nothing, blocks, or everything.",
         choices=REMAT,
     )
-    offload_optimizer: bool = option(
-        False, "Memory", "Keep the optimizer's state in the host's memory between gradient steps."
+    offload_optimizer: bool = in_memory(
+        False, "Keep the optimizer's state in the host's memory between gradient steps."
     )
 
     # Watching
-    wandb: bool = option(False, "Watching", "Also log to Weights & Biases.")
-    wandb_project: str = option("hackmatrix-rl", "Watching", "Project on Weights & Biases.")
-    wandb_group: str | None = option(
-        None, "Watching", "Group of the run there, such as the seeds of one experiment."
+    wandb: bool = in_watching(False, "Also log to Weights & Biases.")
+    wandb_project: str = in_watching("hackmatrix-rl", "Project on Weights & Biases.")
+    wandb_group: str | None = in_watching(
+        None, "Group of the run there, such as the seeds of one experiment."
     )
-    wandb_name: str | None = option(
-        None, "Watching", "Name of the run there; none: that of its folder."
+    wandb_name: str | None = in_watching(None, "Name of the run there; none: that of its folder.")
+    wandb_tags: str | None = in_watching(None, "Tags of the run there, separated by commas.")
+    wandb_notes: str | None = in_watching(
+        None, "A note on the run, shown beside it there.", maximum=10_000
     )
-    wandb_tags: str | None = option(None, "Watching", "Tags of the run there, separated by commas.")
-    wandb_notes: str | None = option(
-        None, "Watching", "A note on the run, shown beside it there.", maximum=10_000
-    )
-    wandb_mode: str = option(
+    wandb_mode: str = in_watching(
         "online",
-        "Watching",
         "Send metrics at once, or store them in the run's folder for `wandb sync`.",
         choices=("online", "offline"),
     )
-    tensorboard: bool = option(
-        False, "Watching", "Also write TensorBoard events into the run's folder."
-    )
-    stop_after_nonfinite: int | None = option(
+    tensorboard: bool = in_watching(False, "Also write TensorBoard events into the run's folder.")
+    stop_after_nonfinite: int | None = in_watching(
         20,
-        "Watching",
         "Stop after this many updates in a row with only NaN or infinity; none: only warn.",
         minimum=1,
     )
-    profile: int | None = option(
+    profile: int | None = in_watching(
         None,
-        "Watching",
         "Write a profiler trace of this many updates, after the first, into the run's folder.",
         minimum=1,
     )
@@ -233,11 +219,7 @@ class RunConfig(ABC):
 
     @classmethod
     def of_preset(cls, preset: str, settings: Mapping[str, Any]) -> "RunConfig":
-        """A preset with some settings changed.
-
-        Args:
-            preset: a name in `presets`.
-            settings: fields that differ from the preset.
+        """The preset of a name in `presets`, with some settings changed.
 
         Raises:
             ConfigError: a value cannot work.
@@ -246,23 +228,13 @@ class RunConfig(ABC):
 
     @classmethod
     def preset_settings(cls, preset: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """The settings of a preset.
-
-        Args:
-            preset: a name in `presets`.
-            settings: that differ from it.
-        """
+        """What a preset sets for a training with these other settings."""
         return dict(cls.presets[preset])
 
     @property
     @abstractmethod
     def goal(self) -> int:
         """The end of training, in the unit of `Algorithm.progress`."""
-
-    @property
-    @abstractmethod
-    def counts(self) -> str:
-        """The name of the metric that measures progress towards the goal."""
 
     @property
     @abstractmethod
@@ -296,11 +268,7 @@ class RunConfig(ABC):
     @classmethod
     @abstractmethod
     def game_identity(cls, settings: Mapping[str, Any]) -> GameIdentity:
-        """The game in this version that stored settings are about.
-
-        Args:
-            settings: as stored, unchecked.
-        """
+        """The game in this version that stored settings, unchecked, are about."""
 
     @abstractmethod
     def spec(self) -> EnvSpec:
@@ -308,11 +276,7 @@ class RunConfig(ABC):
 
     @abstractmethod
     def policy(self, *, key: Key[Array, ""], copies: int = 1) -> ActorCritic:
-        """The network before training.
-
-        Args:
-            key: randomness of the weights.
-            copies: arrays of the size of the parameters that a device must hold.
+        """The network before training; a device holds so many copies of its parameters.
 
         Raises:
             ConfigError: there is no such network, it lacks what the settings ask for, or it does
@@ -333,10 +297,10 @@ class RunConfig(ABC):
         value_scale: ValueScale | None = None,
         trust_code: bool = False,
     ) -> Algorithm[Any]:
-        """The algorithm. Nothing is compiled yet.
+        """The algorithm, which starts from this network. Nothing is compiled yet.
 
         Args:
-            policy: the network to start from.
+            policy: the network.
             mesh: the devices that train.
             precision: of the network.
             value_scale: the units of the network's value at the start.
@@ -353,10 +317,6 @@ class RunConfig(ABC):
 
     def check_changes(self, run: object, changes: Mapping[str, Any]) -> None:
         """Refuses changes of settings that would invalidate what a run has learned.
-
-        Args:
-            run: its folder, or what to call it.
-            changes: settings that are to differ from these.
 
         Raises:
             ConfigError: one of them must stay. The message names its flag.
@@ -375,12 +335,8 @@ class RunConfig(ABC):
     def check_algorithm(self, algorithm: Algorithm[Any], run: object) -> None:
         """Refuses to restore a state of these settings into another game.
 
-        Args:
-            algorithm: that is to go on.
-            run: the checkpoint, or what to call it.
-
         Raises:
-            ConfigError: its game is another one, although the arrays may fit.
+            ConfigError: the algorithm's game is another one, although the arrays may fit.
         """
         del algorithm, run
 
@@ -402,21 +358,12 @@ class RunConfig(ABC):
         }
 
     def hooks(self, folder: Any, sink: Any) -> list[Hook]:
-        """The hooks of a run of this algorithm, besides those of every run.
-
-        Args:
-            folder: of the run.
-            sink: takes messages.
-        """
+        """The hooks of a run of this algorithm, besides those of every run."""
         return []
 
     @abstractmethod
     def plan(self, devices: int) -> dict[str, str]:
-        """The plan of a run, in words, by topic.
-
-        Args:
-            devices: number of devices.
-        """
+        """The plan of a run on so many devices, in words, by topic."""
 
     @property
     @abstractmethod
@@ -428,18 +375,13 @@ class RunConfig(ABC):
         return []
 
     def advice(self, run: str) -> list[str]:
-        """Next steps after a completed training, in lines.
-
-        Args:
-            run: what `--init` takes.
-        """
+        """Next steps after a completed training, in lines; `--init` takes `run`."""
         return []
 
     @property
     def named_network(self) -> str:
         """`mlp of width 64`."""
-        width = "" if self.width is None else f" of width {self.width}"
-        return f"{self.network}{width}"
+        return self.network if self.width is None else f"{self.network} of width {self.width}"
 
     @property
     def precision_table(self) -> dict[str, str]:
@@ -450,7 +392,7 @@ class RunConfig(ABC):
         """Plain values by field name, as JSON and TOML can hold them, and the algorithm's name."""
         plain = {each.name: getattr(self, each.name) for each in settings_of(self)}
         begun = {"begun_at": self.begun_at} if self.begun_at else {}
-        then = {} if self.then is None else {"then": self.then.as_dict()}
+        then = {"then": self.then.as_dict()} if self.then else {}
         return {"algorithm": self.algorithm, **plain, **begun, **then}
 
     @property

@@ -4,6 +4,7 @@ import math
 from abc import ABC
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any, ClassVar, cast, no_type_check
 
@@ -13,11 +14,19 @@ from hackmatrix_rl.agent import Schedule, Scheduled
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.config._checks import check_folders, check_mesh_text, check_precision, check_rate
 from hackmatrix_rl.config._environments import HACKMATRIX, check_env, make_environment
-from hackmatrix_rl.config._options import COUNTED, most, option, other_env, settings_of
+from hackmatrix_rl.config._options import (
+    COUNTED,
+    in_collecting,
+    in_game,
+    in_learning,
+    in_run,
+    most,
+    other_env,
+    settings_of,
+)
 from hackmatrix_rl.config._policies import Heads, build_policy
-from hackmatrix_rl.config._reward import parse_reward, reward_text
 from hackmatrix_rl.config._run_config import RunConfig
-from hackmatrix_rl.config._schedule_text import always_schedule, schedule_of
+from hackmatrix_rl.config._texts import always_schedule, parse_reward, reward_text, schedule_of
 from hackmatrix_rl.env import (
     KINDS,
     Environment,
@@ -35,8 +44,11 @@ from hackmatrix_rl.training import Constant
 
 MAX_STEPS = 1000
 MOST_EPISODES = 10_000_000
-TURNS = most(65_536, "no game has so many turns")
+GAMES = most(MOST_EPISODES, "more say nothing new")
 CAPACITY = most(GameConfig.MAX_CAPACITY, "WARP numbers enemies and transmissions in 7 bits")
+
+in_hackmatrix = partial(in_game, env=HACKMATRIX)
+"""An option that only the default environment has."""
 
 # Two CPU devices of one thread each wait less for each other than one of two threads.
 CPU: Mapping[str, Any] = MappingProxyType({"device": "cpu", "cpu_devices": 2})
@@ -87,6 +99,7 @@ class TrainConfig(RunConfig, ABC):
         ConfigError: if a value cannot work, before anything is compiled.
     """
 
+    counts: ClassVar[str] = "env_steps"
     steps_by: ClassVar[str] = "num_steps"
     elsewhere: ClassVar[Mapping[str, Any]] = MappingProxyType({})
     panels: ClassVar[tuple[tuple[str, str], ...]] = (
@@ -97,39 +110,27 @@ class TrainConfig(RunConfig, ABC):
     )
 
     # The run
-    total_timesteps: int = option(
+    total_timesteps: int = in_run(
         24_000_000,
-        "Run",
         "Environment steps of the training, over all games; rounded up to whole updates.",
         minimum=1,
         **most(2**63 - 1, "steps are counted in 64 bits"),
     )
-    keep_best: bool = option(
-        False, "Run", "Also keep the checkpoint whose mean return was highest."
-    )
-    eval_episodes: int = option(
+    keep_best: bool = in_run(False, "Also keep the checkpoint whose mean return was highest.")
+    eval_episodes: int = in_run(
         1000,
-        "Run",
         "Games that each policy plays for the summary at the end; 0: no summary.",
         minimum=0,
-        **most(MOST_EPISODES, "more say nothing new"),
+        **GAMES,
     )
-    eval_interval: int = option(
-        0,
-        "Run",
-        "Updates between evaluations during training, on separate games; 0: none.",
-        minimum=0,
+    eval_interval: int = in_run(
+        0, "Updates between evaluations during training, on separate games; 0: none.", minimum=0
     )
-    eval_interval_episodes: int = option(
-        100,
-        "Run",
-        "Games in each of these evaluations.",
-        minimum=1,
-        **most(MOST_EPISODES, "more say nothing new"),
+    eval_interval_episodes: int = in_run(
+        100, "Games in each of these evaluations.", minimum=1, **GAMES
     )
-    replays: int = option(
+    replays: int = in_run(
         20,
-        "Run",
         "Replays of evaluation games to keep in the run's folder: the newest ones; 0: none.",
         minimum=0,
         env=HACKMATRIX,
@@ -137,95 +138,73 @@ class TrainConfig(RunConfig, ABC):
     )
 
     # The game
-    env: str = option(
+    env: str = in_game(
         HACKMATRIX,
-        "Game",
         "Environment: hackmatrix, cartpole, a memory task, gymnax:NAME, pgx:NAME, gymnasium:NAME, "
         "module:factory.",
         resume="it learns in that environment",
         alike=True,
     )
-    env_args: str | None = option(
+    env_args: str | None = in_game(
         None,
-        "Game",
         "Arguments of an environment other than hackmatrix: corridor=10,max_steps=200.",
         resume="it learns in that environment",
     )
-    max_steps: int | None = option(
-        MAX_STEPS,
-        "Game",
-        "Truncate an episode after this many actions; none: never.",
-        minimum=1,
-        env=HACKMATRIX,
+    max_steps: int | None = in_hackmatrix(
+        MAX_STEPS, "Truncate an episode after this many actions; none: never.", minimum=1
     )
-    max_enemies: int = option(
+    max_enemies: int = in_hackmatrix(
         GameConfig.max_enemies,
-        "Game",
         "Most enemies in a game at once; further spawns are dropped and counted.",
         minimum=1,
-        env=HACKMATRIX,
         **CAPACITY,
     )
-    max_transmissions: int = option(
+    max_transmissions: int = in_hackmatrix(
         GameConfig.max_transmissions,
-        "Game",
         "Most transmissions in a game at once; further ones are dropped and counted.",
         minimum=1,
-        env=HACKMATRIX,
         **CAPACITY,
     )
-    history: int = option(
+    history: int = in_hackmatrix(
         GameConfig.history,
-        "Game",
         "Turns that UNDO can take back.",
         minimum=1,
-        env=HACKMATRIX,
-        **TURNS,
+        **most(65_536, "no game has so many turns"),
     )
-    league: str = option(
+    league: str = in_hackmatrix(
         "original",
-        "Game",
         "original: UNDO reaches across stages, as in the original game; no-rewind: a new stage "
         "clears the history.",
         choices=LEAGUES,
         resume="it stays in its league",
-        env=HACKMATRIX,
     )
-    reward: str | None = option(
-        None,
-        "Game",
-        "Weights of the reward terms: victory=0.1,score_gain=0; 1 for the others.",
-        env=HACKMATRIX,
+    reward: str | None = in_hackmatrix(
+        None, "Weights of the reward terms: victory=0.1,score_gain=0; 1 for the others."
     )
-    observation: str = option(
+    observation: str = in_hackmatrix(
         "compact",
-        "Game",
         "compact: the screen; tactical: also what a player remembers, with distances, threats and "
         "what a siphon takes.",
         choices=("compact", "tactical"),
         resume="what its network has learned is of that one",
         alike=True,
-        env=HACKMATRIX,
     )
 
     # Collecting
-    num_envs: int = option(1024, "Collecting", "Games played in parallel.", minimum=1)
+    num_envs: int = in_collecting(1024, "Games played in parallel.", minimum=1)
 
     # Learning. Numbers that may be schedules: `0.5`, `linear:0.5:0`, `cosine:0.5:0@0.3`.
-    init: str | None = option(
+    init: str | None = in_learning(
         None,
-        "Learning",
         "Start from the weights of this run or checkpoint of the same network; none: random ones.",
     )
-    learning_rate_schedule: str = option(
+    learning_rate_schedule: str = in_learning(
         "linear",
-        "Learning",
         "Keep a constant learning rate, or decay it linearly to 0 over the run.",
         choices=("constant", "linear"),
     )
-    gamma: float | str = option(
+    gamma: float | str = in_learning(
         0.99,
-        "Learning",
         "Discount factor of rewards, per action; also a schedule: linear:0.997:0.9995.",
         minimum=0,
         maximum=1,
@@ -278,11 +257,6 @@ class TrainConfig(RunConfig, ABC):
     def goal(self) -> int:
         """Environment steps to reach."""
         return self.begun_at + self.total_timesteps
-
-    @property
-    def counts(self) -> str:
-        """`env_steps`: the metric of environment steps."""
-        return "env_steps"
 
     @property
     def steps_of_each(self) -> int:

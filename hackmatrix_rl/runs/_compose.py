@@ -23,12 +23,9 @@ def compose(
 ) -> Trainer[Any]:
     """Builds network, algorithm and trainer. Nothing is compiled yet.
 
-    Args:
-        config: the settings.
-        key: randomness of the network's weights.
-        read_init: whether to start from the weights that `config.init` names. A resumed training
-            has its own.
-        trust_code: whether code that other runs name, such as a teacher's, may be imported.
+    `key` draws the network's weights. With `read_init`, it starts from those that `config.init`
+    names; a resumed training has its own. With `trust_code`, code that other runs name, such as a
+    teacher's, may be imported.
 
     Raises:
         ConfigError: the network, the mesh or `config.init` does not exist here, does not fit, or
@@ -73,15 +70,7 @@ def compose(
 
 
 def precision_here(config: RunConfig, policy: ActorCritic) -> PrecisionPolicy:
-    """The precision policy of a config.
-
-    Args:
-        config: the settings.
-        policy: the network that computes by it.
-
-    Raises:
-        ConfigError: the devices do not compute so, or it names parts that the network lacks.
-    """
+    """The precision policy of a config, if devices and network can compute by it."""
     computes = precision(config.precision, config.precision_table)
     check_platform(computes, chosen_devices()[0].platform)
     try:
@@ -116,11 +105,7 @@ def make_mesh(config: RunConfig) -> Mesh:
 
 
 def named_mesh(text: str) -> Mesh:
-    """The mesh that `--mesh` names.
-
-    Raises:
-        ConfigError: the text is no mesh, or the devices do not exist.
-    """
+    """The mesh that `--mesh` names; raises a ConfigError if there is none or no such devices."""
     try:
         return mesh(text)
     except ArgumentError as error:

@@ -40,12 +40,8 @@ class Launch:
     """A run that is checked and ready to go.
 
     Call `plan` to learn what it would do, or `open_folder` and then `run`. Every process of the
-    run does the same.
-
-    Attributes:
-        config: its settings.
-        notes: what people should know of the run that it resumes, in lines.
-        needs: what it needs of the machine, and what looks tight, in lines.
+    run does the same. `notes` say what people should know of the run that it resumes, `needs` what
+    it needs of the machine and what looks tight.
     """
 
     config: RunConfig
@@ -87,23 +83,15 @@ class Launch:
         return folder.as_dict()
 
     def run(self, folder: RunFolder, displays: Sequence[Sink] = ()) -> RunResult:
-        """Trains, from the newest whole checkpoint if there is one.
-
-        Args:
-            folder: as `open_folder` returned it.
-            displays: further sinks; closed at the end.
+        """Trains, from the newest whole checkpoint if there is one; see `hackmatrix_rl.runs.run`.
 
         Raises:
-            ConfigError: as for `hackmatrix_rl.runs.run`.
+            ConfigError: if Weights & Biases refuses, or the checkpoint does not fit.
         """
-        checkpoint = None if self._resumed is None else self._resumed.checkpoint
+        resume = None if self._resumed is None else self._resumed.checkpoint
+        trust = self._trust_code
         return run(
-            self.config,
-            self._trainer,
-            folder,
-            resume=checkpoint,
-            displays=displays,
-            trust_code=self._trust_code,
+            self.config, self._trainer, folder, resume=resume, displays=displays, trust_code=trust
         )
 
 
@@ -118,15 +106,10 @@ def launch(
 ) -> Iterator[Launch]:
     """Prepares a run: finds it, locks it, builds it, and checks that it can work here.
 
-    Only process 0 reads folders. It tells the other processes what it found. The folders stay
-    locked until the context ends.
-
-    Args:
-        config: the settings of a new run.
-        command: that resumes the run.
-        resume_run: the id of the run to resume, in place of `config`.
-        changes: settings that differ from those of the resumed run.
-        trust_code: whether code that the resumed run names may be imported.
+    A new run has a `config`. In its place, `resume_run` is the id of a run to resume by the command
+    that began it, with some changed settings. With `trust_code`, the code that it names may be
+    imported. Only process 0 reads folders; it tells the other processes what it found. The folders
+    stay locked until the context ends.
 
     Raises:
         ConfigError: if the run cannot work here. Folders that were made for it are removed.

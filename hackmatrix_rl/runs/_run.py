@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -42,15 +42,9 @@ from hackmatrix_rl.training import Counter, Hook, Metrics, StopTraining, Trainer
 
 @dataclass(frozen=True)
 class RunResult:
-    """What a run came to.
+    """What a run came to: its player, what it was trained in, and how it ended.
 
-    Attributes:
-        agent: the policy as it was at the end, as a player.
-        environment: what it was trained in.
-        env_steps: environment steps that were taken.
-        exit_code: how it ended.
-        config: the settings of the stage in which it ended.
-        update: number of updates that were done.
+    `config` has the settings of the stage in which it ended.
     """
 
     agent: PolicyAgent
@@ -78,16 +72,10 @@ def run(
 ) -> RunResult:
     """Trains, and writes metrics, log, checkpoints and learning curve into the run's folder.
 
-    Asked to stop (Ctrl-C), it finishes the dispatch that is running, saves, and returns.
-
-    Args:
-        config: what to do, with the stages after it.
-        trainer: as `compose` built it from the config; it need not have started.
-        folder: where; as `make_run_folder` made it.
-        resume: a checkpoint of the run to continue from.
-        displays: further sinks; closed at the end.
-        trust_code: whether code that a later stage names, such as a teacher's, may be imported.
-        clock: seconds since some moment, for the time between checkpoints and of compiling.
+    Asked to stop (Ctrl-C), it finishes the dispatch that is running, saves, and returns. The
+    trainer is that of `compose`, and need not have started; `resume` is a checkpoint to go on from.
+    `displays` are further sinks, closed at the end. With `trust_code`, code that a later stage
+    names, such as a teacher's, may be imported.
 
     Raises:
         ConfigError: if Weights & Biases was asked for and refuses, or the checkpoint does not
@@ -126,7 +114,12 @@ def run(
             told = Fanout(displays) if removed == folder.path else sink
             told.note(f"{why}{how} at {_reached(config, trainer)}; {saved}")
         if folder.process == 0 and removed is None:
-            _draw(folder, sink)
+            try:
+                draw_curve(
+                    folder.metrics, folder.curve, title=folder.run_id, summary=folder.summary
+                )
+            except OSError as error:  # the disk is full, perhaps: no reason to fail
+                sink.note(f"could not draw the learning curve: {error}")
     finally:
         for text in complaints.take():
             sink.detail(text)
@@ -153,11 +146,7 @@ def _stage(
     interrupts: Interrupts,
     clock: Callable[[], float],
 ) -> tuple[ExitCode, bool]:
-    """Trains one stage, and saves its end; most runs have no other.
-
-    Returns:
-        How it ended, and whether its last save failed.
-    """
+    """Trains one stage, and saves its end; how it ended, and whether its last save failed."""
     with CheckpointWriter(
         folder.checkpoints,
         keep=config.keep,
@@ -166,13 +155,11 @@ def _stage(
         run=folder.identity,
     ) as checkpoints:
         update = int(trainer.state.update)
-        saving = CheckpointScheduler(
-            config, checkpoints, update=update, note=sink.note, clock=clock
-        )
+        saving = CheckpointScheduler(config, checkpoints, update, note=sink.note, clock=clock)
         if update == 0:
             with ticking(partial(sink.working, "saving")):
                 saving.begin(trainer)
-        loop = _RunLoop(config, folder, saving, watch, sink, interrupts, clock)
+        loop = _RunLoop(config.goal, folder, saving, watch, sink, interrupts, clock)
         trainer.fit(config.goal, hooks=[*hooks_of(config, folder, trainer, sink), loop])
         end = loop.end
         if end is ExitCode.UNHEALTHY or not watch.sound:
@@ -186,12 +173,9 @@ def _stage(
 def _next_stage(
     config: RunConfig, trainer: Trainer[Any], folder: RunFolder, *, trust_code: bool
 ) -> tuple[RunConfig, Trainer[Any]]:
-    """The settings and the trainer of the stage after one that has ended, ready to go on.
-
-    The weights come from the checkpoint at the end of the stage, so that a resumed run starts the
-    next one from the same bits. The counters of the run go on.
-    """
+    """The settings and the trainer of the stage after one that has ended; its counters go on."""
     assert config.then is not None
+    # The weights come from the checkpoint: a resumed run starts the stage from the same bits.
     update, steps = int(trainer.state.update), int(trainer.state.env_steps)
     start = str(folder.checkpoints / str(update))
     then = replace(config.then, begun_at=steps, init=start)  # type: ignore[call-arg]
@@ -218,8 +202,7 @@ def _start(
     other_rewards = False
     if isinstance(config, TrainConfig):
         before = read_metadata(resume)["config"].get("reward")
-        other_rewards = before != config.reward
-        if other_rewards:
+        if other_rewards := before != config.reward:
             was, is_now = (text or "the game's own" for text in (before, config.reward))
             sink.note(f"--reward changed: it was {was}, and is {is_now} from here on")
     for note in restore_training(trainer, resume, key=key, other_rewards=other_rewards):
@@ -234,32 +217,20 @@ def _reached(config: RunConfig, trainer: Trainer[Any]) -> str:
     return Length(config.goal, config.counts).reached({config.counts: done})
 
 
+@dataclass(eq=False)
 class _RunLoop(Hook):
-    """The last hook of a run: it saves, watches, and ends the training where it must end.
+    """The last hook of a run: it saves, watches, and ends the training where it must end."""
 
-    Attributes:
-        end: how the training has ended.
-    """
-
-    def __init__(
-        self,
-        config: RunConfig,
-        folder: RunFolder,
-        saving: CheckpointScheduler,
-        watch: RunMonitor,
-        sink: Sink,
-        interrupts: Interrupts,
-        clock: Callable[[], float],
-    ) -> None:
-        self._goal = config.goal
-        self._folder = folder
-        self._saving = saving
-        self._watch = watch
-        self._sink = sink
-        self._interrupts = interrupts
-        self._clock = clock
-        self._unhealthy = self._removed = False
-        self.end = ExitCode.DONE
+    _goal: int
+    _folder: RunFolder
+    _saving: CheckpointScheduler
+    _watch: RunMonitor
+    _sink: Sink
+    _interrupts: Interrupts
+    _clock: Callable[[], float]
+    _unhealthy: bool = False
+    _removed: bool = False
+    end: ExitCode = ExitCode.DONE
 
     def before_dispatch(self, trainer: Trainer[Any]) -> None:
         """Ends or saves, if any process has a reason; compiles before the first dispatch."""
@@ -291,22 +262,12 @@ class _RunLoop(Hook):
         asked = Requests(self._interrupts.received, due, self._unhealthy, self._removed)
         agreed = agree(asked)
         if agreed.removed:
-            self._stop(ExitCode.UNSAVED)
-        if agreed.unhealthy:
-            self._stop(ExitCode.UNHEALTHY)
-        if agreed.stop:
-            self._stop(ExitCode(128 + agreed.stop))
+            self.end = ExitCode.UNSAVED
+        elif agreed.unhealthy:
+            self.end = ExitCode.UNHEALTHY
+        elif agreed.stop:
+            self.end = ExitCode(128 + agreed.stop)
+        if self.end is not ExitCode.DONE:
+            raise StopTraining
         if agreed.save:
             self._saving.save(trainer)
-
-    def _stop(self, end: ExitCode) -> NoReturn:
-        self.end = end
-        raise StopTraining
-
-
-def _draw(folder: RunFolder, sink: Sink) -> None:
-    """The curve is worth having, but no reason to fail where the disk is full."""
-    try:
-        draw_curve(folder.metrics, folder.curve, title=folder.run_id, summary=folder.summary)
-    except OSError as error:
-        sink.note(f"could not draw the learning curve: {error}")

@@ -16,19 +16,10 @@ from hackmatrix_rl.runs.sinks import Sink
 from hackmatrix_rl.system import ticking
 from hackmatrix_rl.training import EVALUATION, EvaluateEvery, Hook, Metrics, Trainer
 
-_SHOWN = ("return", "stage", "score")
-
 
 @final
 class EvaluateAndReplay(Hook):
-    """Evaluates a training on HackMatrix now and then (`--eval-interval`), and keeps replays.
-
-    Args:
-        config: of the run.
-        folder: of the run.
-        trainer: of the run.
-        sink: takes messages.
-    """
+    """Evaluates a training on HackMatrix now and then (`--eval-interval`), and keeps replays."""
 
     def __init__(
         self, config: TrainConfig, folder: RunFolder, trainer: Trainer[Any], sink: Sink
@@ -73,8 +64,8 @@ class EvaluateAndReplay(Hook):
         # Every process takes part in gathering them, and process 0 alone plays.
         agent = trainer.agent
         if self._replays is not None:
+            update = int(trainer.state.update)
             with ticking(partial(self._sink.working, "playing")):
-                update = int(trainer.state.update)
                 self._replays.play(agent, evaluation_key(config), update=update)
 
     def _keep(self, trainer: Trainer[Any], metrics: Metrics, found: Evaluation) -> None:
@@ -87,14 +78,7 @@ class EvaluateAndReplay(Hook):
 
 
 def hooks_of(config: RunConfig, folder: RunFolder, trainer: Trainer[Any], sink: Sink) -> list[Hook]:
-    """The hooks of a run: those of every training on HackMatrix, and those of its algorithm.
-
-    Args:
-        config: its settings.
-        folder: its folder.
-        trainer: its trainer.
-        sink: takes messages.
-    """
+    """The hooks of a run: those of every training on HackMatrix, and those of its algorithm."""
     found: list[Hook] = config.hooks(folder, sink)
     if isinstance(config, TrainConfig):
         found.append(EvaluateAndReplay(config, folder, trainer, sink))
@@ -111,7 +95,7 @@ def _evaluation_line(update: int, found: Mapping[str, float]) -> str:
     parts = [
         f"{name} {found[f'eval/{name}']:.3f} "
         f"[{found[f'eval/{name}_low']:.3f}, {found[f'eval/{name}_high']:.3f}]"
-        for name in _SHOWN
+        for name in ("return", "stage", "score")
         if f"eval/{name}" in found
     ]
     games = int(found["eval/episodes"])

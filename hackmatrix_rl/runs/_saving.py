@@ -18,50 +18,38 @@ class CheckpointScheduler:
     """Decides when a run saves, and repeats failed saves.
 
     A failed save does not stop training: a message reports it, and the next attempt follows.
-    `unsaved` shows a failure at the end.
-
-    Attributes:
-        unsaved: whether the newest save failed.
-
-    Args:
-        config: the settings with the interval.
-        writer: writes the checkpoints.
-        update: number of updates at the start, or at the resume.
-        note: takes messages for people.
-        clock: seconds since some moment.
+    `unsaved` tells whether the newest save failed. `update` is that of the start, or the resume.
     """
 
     def __init__(
         self,
         config: RunConfig,
         writer: CheckpointWriter,
-        *,
         update: int,
+        *,
         note: Callable[[str], None],
         clock: Callable[[], float],
     ) -> None:
-        self._config = config
-        self._writer = writer
-        self._note = note
-        self._clock = clock
+        self._config, self._writer = config, writer
+        self._note, self._clock = note, clock
         self._last = clock()
         self._last_update = update
         self._saved_update = -1
         self._retry_at: float | None = None
-        self._returns = _MeanReturn()
+        self._total, self._episodes = 0.0, 0  # returns and episodes since the last save
         self.unsaved = False
 
     def watch(self, metrics: Metrics) -> None:
         """Takes the metrics of a dispatch, and the results of saves since the last call."""
-        self._returns.add(metrics)
+        mean = metrics.episode.get("return", math.nan)
+        # A NaN would stay in the sum after its dispatch.
+        if metrics.episodes and math.isfinite(mean):
+            self._total += mean * metrics.episodes
+            self._episodes += metrics.episodes
         self._tell(self._writer.poll())
 
     def due(self, update: int) -> bool:
-        """Whether to save now.
-
-        Args:
-            update: number of updates so far.
-        """
+        """Whether to save now, after so many updates."""
         if update == self._last_update:
             return False
         now = self._clock()
@@ -75,11 +63,7 @@ class CheckpointScheduler:
         return minutes is not None and now - self._last >= 60 * minutes
 
     def updates_until_due(self, update: int) -> int | None:
-        """Updates before the next save, if saves are counted in updates.
-
-        Args:
-            update: number of updates so far.
-        """
+        """Updates before the next save, if saves are counted in updates."""
         interval = self._config.save_interval
         return None if interval is None else interval - update % interval
 
@@ -87,8 +71,9 @@ class CheckpointScheduler:
         """Starts to save the current state."""
         state = trainer.state
         counters: dict[str, int | float] = {"env_steps": int(state.env_steps)}
-        if (mean := self._returns.take()) is not None:
-            counters["mean_return"] = mean
+        if self._episodes:
+            counters["mean_return"] = self._total / self._episodes
+        self._total, self._episodes = 0.0, 0
         self._last = self._clock()
         self._last_update = int(state.update)
         self._retry_at = None
@@ -101,10 +86,7 @@ class CheckpointScheduler:
         self._tell(self._writer.poll())
 
     def begin(self, trainer: Trainer[Any]) -> None:
-        """Saves the first state, and waits until that succeeds or fails.
-
-        A run that ends at any later moment has a good checkpoint.
-        """
+        """Saves the first state and waits, so that a run has a checkpoint from its beginning."""
         self.save(trainer)
         self.settle()
 
@@ -136,26 +118,6 @@ class CheckpointScheduler:
                     f"COULD NOT SAVE update {outcome.update}: {_in_words(outcome.error)}. "
                     f"Training goes on; next attempt in {RETRY_SECONDS:.0f} s at the latest."
                 )
-
-
-class _MeanReturn:
-    """Mean return of the episodes since the last `take`."""
-
-    def __init__(self) -> None:
-        self._total = 0.0
-        self._episodes = 0
-
-    def add(self, metrics: Metrics) -> None:
-        # A NaN would stay in the sum after its dispatch.
-        found = metrics.episode.get("return", math.nan)
-        if metrics.episodes and math.isfinite(found):
-            self._total += found * metrics.episodes
-            self._episodes += metrics.episodes
-
-    def take(self) -> float | None:
-        mean = self._total / self._episodes if self._episodes else None
-        self._total, self._episodes = 0.0, 0
-        return mean
 
 
 def _in_words(error: Exception) -> str:

@@ -3,8 +3,8 @@
 import click
 import pytest
 
-from hackmatrix_rl.cli._added_flags import added_flags
 from hackmatrix_rl.cli._eval import evaluate_command
+from hackmatrix_rl.cli._main import added_flags
 from hackmatrix_rl.cli._train import train
 
 from .commands import assert_refused, invoke

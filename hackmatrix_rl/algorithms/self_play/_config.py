@@ -56,6 +56,7 @@ class SelfPlayConfig(RunConfig):
 
     algorithm: ClassVar[str] = "self-play"
     command: ClassVar[str] = "selfplay"
+    counts: ClassVar[str] = "games"
     summary: ClassVar[str] = "the clique game, by a search"
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "debug": {
@@ -233,11 +234,6 @@ class SelfPlayConfig(RunConfig):
     def goal(self) -> int:
         """The number of games to play."""
         return self.num_games
-
-    @property
-    def counts(self) -> str:
-        """`games`: the metric of finished games."""
-        return "games"
 
     @property
     def batch(self) -> int:

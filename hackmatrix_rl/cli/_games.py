@@ -1,0 +1,194 @@
+"""The players, the replays and the outputs of a game in commands that play."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from hackmatrix_rl.cli._command import NumberRange
+from hackmatrix_rl.cli._failures import tell, writing
+from hackmatrix_rl.cli._options import all_of, file_option
+from hackmatrix_rl.cli._working import Working
+from hackmatrix_rl.env import Environment
+from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.evaluation import Agent, PolicyAgent
+from hackmatrix_rl.system import check_output_file, write_whole
+from hackmatrix_rl.view import Drawing, check_ffmpeg, draw, save_gif, save_mp4
+from hackmatrix_rl.view.replays import Match, Mind, Replay, page_of, play_on
+from hackmatrix_rl.view.terminal import watch_in_terminal
+
+E = TypeVar("E", bound=Environment)
+
+
+def named(player: str, search: int | None) -> str:
+    """The display name of a player."""
+    return player if search is None else f"{player} --search {search}"
+
+
+def chosen_player(
+    work: Working,
+    name: str,
+    *,
+    greedy: bool = False,
+    search: int | None = None,
+    find: Callable[..., tuple[Agent, E]],
+    **chosen: Any,
+) -> tuple[Agent, E]:
+    """The player of `player_options`, and the environment that it plays in."""
+    player, environment = find(
+        name, simulations=search, report=lambda message: work.say(message, tell), **chosen
+    )
+    if greedy and isinstance(player, PolicyAgent):
+        player = replace(player, greedy=True)
+    return player, environment
+
+
+def given_replay(file: Path | None, move: int | None, **new_game: int | None) -> Replay | None:
+    """The replay of `--from` and `--move`, which flags for a new game (`--seed`) contradict."""
+    if file is None:
+        if move is not None:
+            raise ConfigError(f"--move {move} needs a replay: add --from FILE.")
+        return None
+    for name, value in new_game.items():
+        if value is not None:
+            raise ConfigError(
+                f"--{name} {value}: a replay has its own seed. Leave out --{name} or --from."
+            )
+    replay = Replay.load(file)
+    replay.check_move(move)
+    return replay
+
+
+def league_to_play(replay: Replay | None, chosen: str | None = None) -> str | None:
+    """The league in which an agent must play: that of the replay, or the chosen one."""
+    if replay is None:
+        return chosen
+    league = replay.config.league
+    if chosen not in (None, league):
+        raise ConfigError(
+            f"--league {chosen}: the replay is a game of the league {league}. Leave --league out."
+        )
+    return league
+
+
+def played_again(
+    file: Path,
+    replay: Replay,
+    move: int | None,
+    on_move: Callable[[int, int], None] = lambda done, total: None,
+) -> Match:
+    """The game of a replay, up to a move; by default all are played, and the end is checked."""
+    try:
+        return replay.match(move, on_move=on_move)
+    except ConfigError as error:
+        raise ConfigError(f"{file}: {error}.") from error
+
+
+output_options = all_of(
+    file_option(
+        "--html", help="One HTML file that plays the game in any browser, without a network."
+    ),
+    file_option("--gif", help="A moving picture."),
+    file_option("--mp4", help="A film; needs ffmpeg."),
+    click.option("--terminal", is_flag=True, help="Show the game in this terminal."),
+    click.option(
+        "--speed",
+        type=NumberRange(0.1, 50),
+        metavar="NUMBER",
+        default=3.0,
+        show_default=True,
+        help="Moves a second, in the terminal and in films.",
+    ),
+    click.option("--dark", is_flag=True, help="Draw films on a dark ground."),
+    file_option("--save", help="Write the replay: a few hundred bytes of JSON."),
+)
+"""What `GameOutputs.of` takes."""
+
+_DONE = {
+    "html": "Open in a browser:",
+    "gif": "Moving picture:",
+    "mp4": "Film:",
+    "save": "Play it again:  hackmatrix-rl replay",
+}
+
+
+@dataclass(frozen=True)
+class GameOutputs:
+    """The outputs of a game: files by kind (`html`, ...), or this terminal, at moves a second."""
+
+    files: dict[str, Path]
+    terminal: bool
+    speed: float
+    theme: str
+
+    @classmethod
+    def of(cls, *, terminal: bool, speed: float, dark: bool, **files: Path | None) -> "GameOutputs":
+        """Checks the flags before anything long starts."""
+        given = {name: file for name, file in files.items() if file is not None}
+        for name, file in given.items():
+            ending = ".json" if name == "save" else f".{name}"
+            if file.suffix.lower() != ending:
+                raise ConfigError(f"--{name} {file}: the name must end with {ending}.")
+            check_output_file(file, f"--{name}")
+        if "mp4" in given:
+            check_ffmpeg("--mp4")
+        return cls(given, terminal or not given, speed, "dark" if dark else "light")
+
+    def check_drawn(self, agent: str) -> None:
+        """Raises a ConfigError if an output is asked for that only HackMatrix has."""
+        for kind in self.files.keys() & {"html", "save"}:
+            raise ConfigError(
+                f"--{kind} {self.files[kind]}: of HackMatrix, and {agent} plays another game. Use "
+                "--gif, --mp4 or --terminal."
+            )
+
+    def show(
+        self,
+        match: Match,
+        mind: Mind | None,
+        *,
+        player: str,
+        agent: str,
+        work: Working,
+        plays: bool = True,
+    ) -> None:
+        """Shows a game with an agent's opinions, or plays it to its end; then writes the files."""
+        if self.terminal:
+            work.hide()
+            watch_in_terminal(match, mind, name=agent, seconds_per_move=1 / self.speed, plays=plays)
+        elif mind is not None and plays:
+            work.doing(f"{agent} plays")
+            play_on(match, mind, on_move=lambda moves: work.doing(f"{agent} plays: move {moves}"))
+        minds = {agent: mind} if mind else {}
+        for kind, file in self.files.items():
+            work.doing(f"writing {file}")
+            with writing(f"--{kind} {file}"):
+                if kind == "save":
+                    Replay.of(match, player=player).save(file)
+                elif kind == "html":
+                    page = page_of(match, minds=minds, player=player, on_move=work.progress)
+                    write_whole(file, page)
+                else:
+                    drawings = []
+                    for moment in match.moments:
+                        drawings.append(draw(moment.frame))
+                        work.progress(len(drawings), len(match.moments))
+                    work.doing(f"writing {file}")
+                    self._film(kind, file, drawings)
+
+    def save_drawings(self, drawings: Sequence[Drawing], work: Working) -> None:
+        """Writes the files of a game that is drawn already."""
+        for kind, file in self.files.items():
+            work.doing(f"writing {file}")
+            with writing(f"--{kind} {file}"):
+                self._film(kind, file, drawings)
+
+    def _film(self, kind: str, file: Path, drawings: Sequence[Drawing]) -> None:
+        save = save_gif if kind == "gif" else save_mp4
+        save(drawings, file, theme=self.theme, seconds_per_frame=1 / self.speed)
+
+    def lines(self) -> list[str]:
+        """The written files, in lines of text."""
+        return [f"{_DONE[kind]} {file}" for kind, file in self.files.items()]

@@ -1,0 +1,163 @@
+"""Options that several commands share, and those of a run that are no settings of it."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from hackmatrix_rl.cli._grouped import GroupedOption
+from hackmatrix_rl.config import COUNTED
+from hackmatrix_rl.game import LEAGUES
+from hackmatrix_rl.system import CONNECT_SECONDS, HEARTBEAT_SECONDS
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+MOST_PROCESSES = 65_536
+
+
+def whole_number(
+    name: str, least: int, most: int | None, help: str, *, metavar: str = "NUMBER", **settings: Any
+) -> Callable[[F], F]:
+    """An option that takes a whole number of a range; the help shows its default, if it has one."""
+    shown = "default" in settings
+    kind = click.IntRange(least, most)
+    return click.option(name, type=kind, metavar=metavar, help=help, show_default=shown, **settings)
+
+
+def file_option(
+    *names: str, help: str, metavar: str = "FILE", dir_okay: bool = True, **settings: Any
+) -> Callable[[F], F]:
+    """An option that takes a path; with `dir_okay=False` none of a folder."""
+    kind = click.Path(path_type=Path, dir_okay=dir_okay)
+    return click.option(*names, type=kind, metavar=metavar, help=help, **settings)
+
+
+def seed_option(help: str, **settings: Any) -> Callable[[F], F]:
+    """`--seed` of games."""
+    return whole_number("--seed", 0, 2**32 - 1, help, **settings)
+
+
+def num_envs_option(default: int) -> Callable[[F], F]:
+    """`--num-envs` of an evaluation."""
+    parallel = "Games played in parallel; fewer need less memory. The result does not depend on it."
+    return whole_number("--num-envs", 1, COUNTED, parallel, default=default)
+
+
+def all_of(*options: Callable[[Any], Any]) -> Callable[[F], F]:
+    """Several options as one decorator, in the order of the help."""
+
+    def decorate(command: F) -> F:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+greedy_option = click.option(
+    "--greedy", is_flag=True, help="Take the most likely action instead of drawing one."
+)
+
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON object and nothing else."
+)
+
+league_option = click.option(
+    "--league",
+    type=click.Choice(LEAGUES),
+    help="original: UNDO reaches across stages; no-rewind: a new stage clears the history.  "
+    "[default: the agent's own, else original]",
+)
+
+search_option = click.option(
+    "--search",
+    type=int,
+    metavar="NUMBER",
+    help="A network tries this many actions out before each move, in a tree search with its "
+    "own probabilities and values (try 32). By default it moves at once.",
+)
+
+trust_option = click.option(
+    "--trust-code",
+    is_flag=True,
+    help="Import and run the code that a stored run names as its network (my_module:factory). "
+    "Use it only if you trust its author. Naming the network by --network also allows it.",
+)
+
+player_options = all_of(
+    search_option,
+    click.option(
+        "--best",
+        is_flag=True,
+        help="Use the run's checkpoint with the highest mean return (kept by train --keep-best) "
+        "instead of the newest.",
+    ),
+    click.option(
+        "--network",
+        metavar="TEXT",
+        help="The run's network. Naming your own (my_module:factory) allows it to be imported.",
+    ),
+    league_option,
+    trust_option,
+)
+"""What `chosen_player` takes, but `--greedy`."""
+PLAYER_OPTIONS = ("best", "network", "league", "trust_code", "search")
+"""The names of `player_options`."""
+
+takeover_options = all_of(
+    file_option("--from", "source", help="Take a replay over and go on, instead of a new game."),
+    whole_number(
+        "--move", 0, None, "Moves of the replay that are played first; the default is all."
+    ),
+)
+"""`--from` (as `source`) and `--move`, for `given_replay`."""
+
+_process: dict[str, Any] = {"cls": GroupedOption, "group": "Several processes"}
+_process_number: Callable[..., Any] = partial(whole_number, metavar="N", **_process)
+_seconds: Callable[..., Any] = partial(whole_number, metavar="SECONDS", **_process)
+
+run_options = all_of(
+    click.option(
+        "--resume-run",
+        metavar="ID",
+        help="Resume a stopped run: its folder, its name under runs/, or its wandb run id. It "
+        "keeps its settings; give the ones that you want to change.",
+    ),
+    trust_option,
+    click.option(
+        "--dry-run",
+        is_flag=True,
+        help="Check everything, compile, print what the run would do and need, and stop.",
+    ),
+    click.option(
+        "--coordinator",
+        metavar="HOST:PORT",
+        help="Address of process 0. TPU pods, SLURM and Open MPI set this and the next two "
+        "themselves.",
+        **_process,
+    ),
+    _process_number(
+        "--num-processes",
+        1,
+        MOST_PROCESSES,
+        "Number of processes in the run; 1 ignores the launcher.",
+    ),
+    _process_number("--process-id", 0, MOST_PROCESSES - 1, "The number of this process, from 0."),
+    _seconds(
+        "--connect-timeout",
+        1,
+        86_400,
+        "How long the processes wait for each other at the start.",
+        default=CONNECT_SECONDS,
+    ),
+    _seconds(
+        "--heartbeat-timeout",
+        10,
+        86_400,
+        "How long a process may be silent before the others end.",
+        default=HEARTBEAT_SECONDS,
+    ),
+)
+"""The options that start or resume a run and are no settings of it."""
