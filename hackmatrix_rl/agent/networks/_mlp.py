@@ -32,10 +32,7 @@ class MLPActorCritic(DenseInputActorCritic):
     the features there that are 0 or equal to those of the step before.
 
     Attributes:
-        encode: turns an observation into features.
-        split: the split of these features; `None` if the spec has none.
-        layers: the hidden layers.
-        heads: the layers for logits and value.
+        split: the split of the features of `encode`; `None` if the spec has none.
     """
 
     encode: Callable[[PyTree], Features] = eqx.field(static=True)
@@ -112,13 +109,11 @@ class ResidualActorCritic(BlockActorCritic):
     block, and the normalisation before the heads).
 
     Attributes:
-        encode: turns an observation into features.
         cell: the layer of each cell; `None` without a board.
         embed: from the features to the width of the blocks.
         blocks: all blocks as one module, each array with a leading axis of blocks. A loop
             applies them, so depth costs no time to compile.
         norm: before the heads.
-        heads: logits and value.
     """
 
     encode: Callable[[PyTree], Features] = eqx.field(static=True)
