@@ -237,12 +237,11 @@ class LearnFromSequences(eqx.Module):
 
     def _sample(self, buffer: Buffer, key: Key[Array, ""]) -> Sample:
         """Sequences of all devices, each from its own environments."""
-        sizes = self.sizes
+        sizes, count = self.sizes, self.sizes.in_blocks.of_each
 
         def on_one(sampling: Sampling, given: tuple[Buffer, Any]) -> Sample:
             buffer, keys = given
-            where = {"starts": sizes.starts, "window": sizes.window}
-            return buffer.draw(sampling, sizes.in_blocks.of_each, keys=keys, **where)
+            return buffer.draw(sampling, count, starts=sizes.starts, window=sizes.window, keys=keys)
 
         keys = jax.random.split(key, sizes.in_blocks.number)
         return on_each_device(self.step.mesh, on_one, (self.loss.sampling,), (buffer, keys))

@@ -231,8 +231,7 @@ class R2D2(LearnerAlgorithm[R2D2State]):
 
     @property
     def greedy(self) -> bool:
-        """True: the logits are Q-values, and the policy plays the largest."""
-        return True
+        return True  # the logits are Q-values
 
     def to_store(self, state: R2D2State) -> PyTree:
         """The state, without the buffer unless `keep_buffer`."""
@@ -246,7 +245,6 @@ class R2D2(LearnerAlgorithm[R2D2State]):
         return step * self.sizes.window * self.sizes.sequence_batch_size // self.mesh.size
 
     def init(self, key: Key[Array, ""], policy: ActorCritic) -> R2D2State:
-        """The state before the first update."""
         actors_key, learner_key = jax.random.split(key)
         keys = env_keys(actors_key, self.sizes.num_envs)
         return R2D2State(
@@ -272,7 +270,6 @@ class R2D2(LearnerAlgorithm[R2D2State]):
         return state_shardings(self.mesh, state, networks=("target",), offload=offload)
 
     def __call__(self, state: R2D2State) -> tuple[R2D2State, UpdateReport]:
-        """The state after one update, and its report."""
         return self.learn_from(state, self.play(state.learner.policy, state.actors.collector))
 
     def learn_from(self, state: R2D2State, new: NewSteps) -> tuple[R2D2State, UpdateReport]:
@@ -330,7 +327,6 @@ class R2D2(LearnerAlgorithm[R2D2State]):
         return NewSteps(collector.carry, CollectorState(**after), steps, episodes)
 
     def _empty(self, policy: ActorCritic) -> Buffer:
-        """The buffer before the first step."""
         return Buffer.empty(
             self.environment,
             policy,
