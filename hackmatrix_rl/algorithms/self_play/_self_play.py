@@ -188,7 +188,6 @@ class SelfPlay(LearnerAlgorithm[SelfPlayState]):
         return int(state.games)
 
     def init(self, key: Key[Array, ""], policy: ActorCritic) -> SelfPlayState:
-        """The state before the first update."""
         actors_key, learner_key = jax.random.split(key)
         games = self.sizes.game_batch_size
         return SelfPlayState(
@@ -213,7 +212,6 @@ class SelfPlay(LearnerAlgorithm[SelfPlayState]):
         return replace(super().metrics(report, dispatch), extra=extra)
 
     def __call__(self, state: SelfPlayState) -> tuple[SelfPlayState, UpdateReport]:
-        """The state after one update, and its report."""
         games, moves, results = self.play(state)
         buffer = state.actors.buffer.write(moves)
         rate = self.learning_rate(state.games.as_float())
