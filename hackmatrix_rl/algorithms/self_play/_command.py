@@ -226,7 +226,8 @@ def show_game(
             state = played.state
             if bool(played.terminated):
                 result = float(played.reward) * (1 if begins else -1)
-                show(f"\n{_ended(result, number + 1)}")
+                winner = f"Player {'1' if result > 0 else '2'} wins" if result else "A draw"
+                show(f"\n{winner} after {number + 1} moves.")
                 return result
     raise AssertionError("a game ends at the latest when the board is full")
 
@@ -244,12 +245,6 @@ def _drawn(board: list[list[str]]) -> str:
         f"{vertex:>3} " + " ".join(f"{cell:>2}" for cell in row) for vertex, row in enumerate(board)
     ]
     return "\n".join([head, *rows])
-
-
-def _ended(result: float, moves: int) -> str:
-    if result == 0:
-        return f"A draw after {moves} moves."
-    return f"Player {'1' if result > 0 else '2'} wins after {moves} moves."
 
 
 def describe(config: SelfPlayConfig, folder: RunFolder) -> list[str]:
