@@ -41,8 +41,11 @@ def encoding_in(module: M, dtype: Any) -> tuple[M, bool]:
     def copied(module: Any) -> Any:
         copy = object.__new__(type(module))
         for name, value in vars(module).items():
-            object.__setattr__(copy, name, jax.tree.map(replaced, value, is_leaf=_is_node))
+            object.__setattr__(copy, name, jax.tree.map(replaced, value, is_leaf=is_node))
         return copy
+
+    def is_node(value: Any) -> bool:
+        return isinstance(value, Encoder | EnvSpec | eqx.Module)
 
     def replaced(node: Any) -> Any:
         nonlocal found
@@ -80,10 +83,6 @@ def in_compute_dtype(call: Callable[..., Any]) -> Callable[..., Any]:
         return _cast(call(network, observation, carry), dtype, jnp.float32)
 
     return called
-
-
-def _is_node(value: Any) -> bool:
-    return isinstance(value, Encoder | EnvSpec | eqx.Module)
 
 
 def _cast(tree: PyTree, old: Any, new: Any) -> PyTree:

@@ -43,13 +43,7 @@ class MLPActorCritic(DenseInputActorCritic):
     def __init__(
         self, spec: EnvSpec, *, width: int = 256, depth: int = 2, key: Key[Array, ""]
     ) -> None:
-        """Draws the weights.
-
-        Args:
-            spec: the spec of the environment.
-            width: units of each hidden layer.
-            depth: number of hidden layers.
-            key: source of randomness for the weights.
+        """Draws the weights: `depth` hidden layers of `width` units.
 
         Raises:
             ValueError: `width` or `depth` is less than 1.
@@ -133,15 +127,9 @@ class ResidualActorCritic(BlockActorCritic):
         expansion: int = 4,
         key: Key[Array, ""],
     ) -> None:
-        """Draws the weights.
+        """Draws the weights: `depth` blocks of `width` units, and `expansion * width` inside.
 
-        Args:
-            spec: of the environment.
-            width: units between the blocks.
-            depth: number of blocks.
-            channels: numbers for each cell of a board.
-            expansion: units inside of a block, as a multiple of `width`.
-            key: randomness of the weights.
+        A cell of a board becomes `channels` numbers.
 
         Raises:
             ValueError: a size is less than 1.

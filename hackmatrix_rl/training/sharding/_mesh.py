@@ -77,15 +77,12 @@ def parse_mesh(text: str) -> dict[str, int] | None:
 
 
 def mesh(text: str = AUTO, devices: Sequence[jax.Device] | None = None) -> Mesh:
-    """The mesh of a text.
+    """A mesh with the axes `data` and `fsdp`.
 
     Args:
         text: `auto` for all devices along `data`, or axes with their lengths.
         devices: the available devices, used in this order; by default all of the kind that JAX
             computes on.
-
-    Returns:
-        A mesh with the axes `data` and `fsdp`.
 
     Raises:
         ValueError: there are too few devices, or the text is not a mesh.
