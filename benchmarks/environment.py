@@ -59,14 +59,15 @@ def main() -> None:
         repeats=options.repeats,
         late_stage=options.stage,
     )
-    for point in itertools.chain.from_iterable(map(curve.points, options.sizes)):
-        rows.append(point.as_dict() | {"peak_memory_bytes": peak_memory()})
-        speed = point.speed
+    for part in itertools.chain.from_iterable(map(curve.parts, options.sizes)):
+        rows.append(part.as_dict() | {"peak_memory_bytes": peak_memory()})
+        speed, found = part.speed, part.figures
+        restarted = found["episodes"] / (part.num_envs * options.repeats)
         print(
-            f"{point.num_envs:7,d}  {point.stage:5d}  {speed.median:9,.0f} {speed.smallest:9,.0f} "
-            f"{speed.largest:9,.0f}  {1e9 / speed.median:9,.0f}  {speed.compile_seconds:9.1f}  "
-            f"{(point.memory or 0) / 2**20:12.1f}  {100 * point.restarted:8.0f}%"
-            f"  {point.dropped_spawns:7,d} in {point.episodes:,d}",
+            f"{part.num_envs:7,d}  {found['stage']:5d}  {speed.median:9,.0f} "
+            f"{speed.smallest:9,.0f} {speed.largest:9,.0f}  {1e9 / speed.median:9,.0f}  "
+            f"{speed.compile_seconds:9.1f}  {(part.memory or 0) / 2**20:12.1f}  "
+            f"{100 * restarted:8.0f}%  {found['dropped_spawns']:7,d} in {found['episodes']:,d}",
             flush=True,
         )
         if options.json:

@@ -3,7 +3,7 @@
 import math
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ import jax
 from jax.sharding import Mesh
 
 from hackmatrix_rl.adapters import from_pgx
-from hackmatrix_rl.bench._environment_speed import RandomPlay, Speed, Timed, speed_of
+from hackmatrix_rl.bench._environment_speed import RandomPlay, Speed, in_turns
 from hackmatrix_rl.config import RolloutConfig, TrainConfig
 from hackmatrix_rl.env import Environment, env_keys
 from hackmatrix_rl.runs import check_played, compose, make_mesh, run_keys, versions
@@ -61,28 +61,24 @@ class Benchmark:
         }
         return parts | {
             "peak_memory_bytes": self.peak_memory_bytes,
-            "device": dict(self.device),
-            "versions": dict(self.versions),
-            "sizes": dict(self.sizes),
+            "device": self.device,
+            "versions": self.versions,
+            "sizes": self.sizes,
         }
 
 
-def benchmark(
-    config: TrainConfig, *, repeats: int, clock: Callable[[], float] = time.perf_counter
-) -> Benchmark:
+def benchmark(config: TrainConfig, *, repeats: int) -> Benchmark:
     """Measures speed with the sizes of a run: capacities, number of games, network."""
     network_key, training_key = run_keys(config.seed)
     trainer = compose(config, key=network_key)
     trainer.start(training_key)
     environment = trainer.environment
     games, timestep = jax.jit(environment.reset)(env_keys(training_key, config.num_envs))
-    play = RandomPlay(
-        environment, games, timestep.mask, mesh=trainer.mesh, seed=config.seed, clock=clock
-    )
+    play = RandomPlay(environment, games, timestep.mask, mesh=trainer.mesh, seed=config.seed)
     steps = config.steps_of_each * config.updates_per_dispatch
-    speeds = {"env": speed_of(play, steps=steps, repeats=repeats)}
+    speeds = in_turns({"env": play}, steps=steps, repeats=repeats)
     tally = play.tally
-    if (update := _learning_speed(trainer, config, repeats, clock)) is not None:
+    if (update := _learning_speed(trainer, config, repeats)) is not None:
         speeds["update"] = update
     speeds["train"] = train_speed(trainer, config, repeats)
     return Benchmark(
@@ -104,9 +100,7 @@ def chosen_sizes(config: TrainConfig, names: Sequence[str]) -> dict[str, Any]:
     return {name: every[name] for name in names if every.get(name) is not None}
 
 
-def _learning_speed(
-    trainer: Trainer[Any], config: TrainConfig, repeats: int, clock: Callable[[], float]
-) -> Speed | None:
+def _learning_speed(trainer: Trainer[Any], config: TrainConfig, repeats: int) -> Speed | None:
     """Measures an update without collecting; `None` for an algorithm that cannot do so."""
     state = trainer.state
     learn = trainer.algorithm.learning_only(state)
@@ -118,14 +112,14 @@ def _learning_speed(
         learn, state = eqx.combine(arrays, rest)
         return eqx.filter(learn(state), eqx.is_array)
 
-    began = clock()
+    began = time.perf_counter()
     compiled = jax.jit(program).lower(arrays).compile(compiler_options(trainer.mesh))
-    compile_seconds = clock() - began
+    compile_seconds = time.perf_counter() - began
     speeds = []
     for _ in range(repeats):
-        began = clock()
+        began = time.perf_counter()
         jax.block_until_ready(compiled(arrays))
-        speeds.append(config.batch / (clock() - began))
+        speeds.append(config.batch / (time.perf_counter() - began))
     return Speed(tuple(speeds), compile_seconds)
 
 
@@ -176,21 +170,18 @@ class SpeedComparison:
             | {"checksum": self.checksums[name], "episodes": self.episodes[name]}
             for name, speed in self.speeds.items()
         }
-        pairs = list(self.ratios)
-        ours = next(iter(environments.values()))
-        ours["dropped_spawns"] = self.dropped_spawns
+        environments["env"]["dropped_spawns"] = self.dropped_spawns
+        span = {"min": min(self.ratios), "max": max(self.ratios)}
         return environments | {
             "ratio": self.ratio,
-            "ratios": {"min": min(pairs), "max": max(pairs), "pairs": pairs},
+            "ratios": span | {"pairs": list(self.ratios)},
             "device": self.device,
             "versions": self.versions,
             "sizes": self.sizes,
         }
 
 
-def compare_with_pgx(
-    config: TrainConfig, *, repeats: int, clock: Callable[[], float] = time.perf_counter
-) -> SpeedComparison:
+def compare_with_pgx(config: TrainConfig, *, repeats: int) -> SpeedComparison:
     """Measures random play of HackMatrix and of a pgx game in turns.
 
     Both have the same number of games on the same devices, and a checksum over the results of
@@ -215,7 +206,6 @@ def compare_with_pgx(
             seed=config.seed,
             # Our options suit our programs; JAX's own suit pgx better.
             options=None if each == "env" else {},
-            clock=clock,
         )
     speeds = in_turns(plays, steps=STEPS, repeats=repeats)
     tallies = {each: play.tally for each, play in plays.items()}
@@ -229,15 +219,3 @@ def compare_with_pgx(
         versions=versions(),
         sizes=chosen_sizes(config, GAME_SIZES) | {"num_steps": STEPS},
     )
-
-
-def in_turns(plays: Mapping[str, Timed], *, steps: int, repeats: int) -> dict[str, Speed]:
-    """Measures several objects in turns, run by run, after one run of each that is not measured."""
-    for play in plays.values():
-        play.run(steps)
-    rounds = [tuple(play.run(steps) for play in plays.values()) for _ in range(repeats)]
-    runs = zip(*rounds, strict=True)
-    return {
-        name: Speed(of_one, play.compile_seconds)
-        for (name, play), of_one in zip(plays.items(), runs, strict=True)
-    }

@@ -5,7 +5,7 @@ import statistics
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -79,11 +79,9 @@ class RandomPlayState(eqx.Module):
 def random_legal(
     mask: Bool[Array, "num_envs num_actions"], keys: Key[Array, " num_envs"]
 ) -> Int32[Array, " num_envs"]:
-    """A uniformly random legal action for each game, among 32 at most.
-
-    This must cost little, because the environment is measured. So the mask is one word, and the
-    action is found by its bits (a running sum over the mask took eight times as long).
-    """
+    """A uniformly random legal action for each game, among 32 at most."""
+    # It must cost little, because the environment is measured. So the mask is one word, and the
+    # action is found by its bits: a running sum over the mask took eight times as long.
     num_actions = mask.shape[1]
     if num_actions > 32:
         raise ValueError(f"random_legal knows 32 actions at most, not {num_actions}")
@@ -96,21 +94,11 @@ def random_legal(
     return jax.vmap(one)(mask, keys)
 
 
-@runtime_checkable
-class Timed(Protocol):
-    """An object with runs that can be timed."""
-
-    compile_seconds: float
-
-    def run(self, steps: int) -> float:
-        """Takes `steps` steps in each environment and returns environment steps per second."""
-
-
 class RandomPlay:
     """Random legal play with resets, compiled for some games and timed run by run.
 
-    Every result of a step is used. The devices of a mesh share the games evenly, and send nothing
-    to each other during play. By default it is compiled with the options of training.
+    The devices of a mesh share the games evenly, and send nothing to each other during play. By
+    default it is compiled with the options of training.
     """
 
     def __init__(
@@ -121,7 +109,7 @@ class RandomPlay:
         *,
         mesh: Mesh,
         seed: int = 0,
-        options: Mapping[str, str | bool] | None = None,
+        options: dict[str, str | bool] | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._num_envs = mask.shape[0]
@@ -135,8 +123,7 @@ class RandomPlay:
         self.begin(state, mask)
         began = clock()
         lowered = play_program(environment, mesh).lower(*self._arguments(1))
-        given = compiler_options(mesh) if options is None else dict(options)
-        self.program = lowered.compile(given)
+        self.program = lowered.compile(compiler_options(mesh) if options is None else options)
         self.compile_seconds = clock() - began
         self.memory = program_bytes(self.program)
 
@@ -160,9 +147,8 @@ class RandomPlay:
         """Plays steps of each game from the end of the last run; returns steps per second."""
         arguments = self._arguments(steps)
         began = self._clock()
-        *games, self._tally = jax.block_until_ready(self.program(*arguments))
+        *self._games, self._tally = jax.block_until_ready(self.program(*arguments))
         seconds = self._clock() - began
-        self._games = tuple(games)
         self._played += steps
         return steps * self._num_envs / seconds
 
@@ -173,7 +159,7 @@ class RandomPlay:
 
 def play_program(environment: Environment, mesh: Mesh) -> Any:
     """A jitted function that plays random steps of all games; it donates their state."""
-    split = (BY_ENVIRONMENT,) * 3
+    split = (BY_ENVIRONMENT,) * 3  # state, mask, tally
     return jax.jit(
         jax.shard_map(
             functools.partial(_play, environment),
@@ -210,7 +196,13 @@ def _play(
     return state, mask, jax.tree.map(lambda leaf: leaf[None], tally)
 
 
-def speed_of(play: RandomPlay, *, steps: int, repeats: int) -> Speed:
-    """Measures the speed of random play, after a run that starts with new games."""
-    play.run(steps)
-    return Speed(tuple(play.run(steps) for _ in range(repeats)), play.compile_seconds)
+def in_turns(plays: Mapping[str, RandomPlay], *, steps: int, repeats: int) -> dict[str, Speed]:
+    """Measures play in turns, run by run, after one run of each that is not measured."""
+    for play in plays.values():
+        play.run(steps)
+    rounds = [tuple(play.run(steps) for play in plays.values()) for _ in range(repeats)]
+    runs = zip(*rounds, strict=True)
+    return {
+        name: Speed(of_one, play.compile_seconds)
+        for (name, play), of_one in zip(plays.items(), runs, strict=True)
+    }

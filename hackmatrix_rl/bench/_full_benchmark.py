@@ -1,8 +1,7 @@
 """The full benchmark of a machine, part by part: `bench --full`."""
 
 import operator
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -38,27 +37,40 @@ OUT_OF_MEMORY = "RESOURCE_EXHAUSTED"
 
 
 @dataclass(frozen=True)
-class Point:
-    """One point of a curve: games from a stage on, their runs, and the checksum of all results."""
+class Part:
+    """One measurement.
 
+    Attributes:
+        name: `env`, `late` (games that start at a late stage) or `train`.
+        num_envs: number of games.
+        precision: precision of the training.
+        speed: the runs; `None` after a failure.
+        failure: why there is no speed.
+        figures: further figures by name; memory in bytes on each device.
+    """
+
+    name: str
     num_envs: int
-    stage: int
-    steps: int
-    speed: Speed
-    memory: int | None
-    checksum: int
-    dropped_spawns: int
-    episodes: int
+    precision: str | None = None
+    speed: Speed | None = None
+    failure: str | None = None
+    figures: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def restarted(self) -> float:
-        """Share of the games of all runs that ended and continued in stage 1."""
-        return self.episodes / (self.num_envs * len(self.speed.steps_per_second))
+    def label(self) -> str:
+        """The name for people: `train bf16 1,024`."""
+        return " ".join(filter(None, (self.name, self.precision, f"{self.num_envs:,}")))
+
+    @property
+    def memory(self) -> int | None:
+        """Bytes of the program on each device; `None` if unknown."""
+        return self.figures.get("memory")
 
     def as_dict(self) -> dict[str, Any]:
-        """The form of the benchmarks' JSON."""
-        plain = {name: value for name, value in vars(self).items() if name != "speed"}
-        return plain | self.speed.as_dict()
+        """The form of `bench --full --json`."""
+        named = {"part": self.name, "num_envs": self.num_envs, "precision": self.precision}
+        found = {} if self.speed is None else self.speed.as_dict()
+        return named | {"failure": self.failure} | dict(self.figures) | found
 
 
 def games_at_stage(
@@ -91,9 +103,8 @@ class SpeedCurve:
         repeats: int,
         seed: int = 0,
         late_stage: int = LATE_STAGE,
-        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        self._environment, self._mesh, self._clock = environment, mesh, clock
+        self._environment, self._mesh = environment, mesh
         self._repeats, self._seed, self._late_stage = repeats, seed, late_stage
         begin = jax.jit(lambda keys, stage: games_at_stage(environment, keys, stage))
         # Compiled once, for the largest number: a game depends only on its own key.
@@ -103,89 +114,41 @@ class SpeedCurve:
             state, timestep = begin(keys, jnp.int32(stage))
             self._starts.append((state, timestep.mask))
 
-    def points(self, num_envs: int) -> tuple[Point, Point]:
-        """Two points, from stage 1 on and at the late stage, measured by the same compiled program.
+    def parts(self, num_envs: int) -> tuple[Part, ...]:
+        """Two parts, from stage 1 on and at the late stage, measured by the same compiled program.
 
         Games from stage 1 continue from run to run, after one run that is not measured. Late
         games start again for each run. A late run is timed after their enemies have arrived,
-        and is short: `Point.restarted` is the share of games that ended in it.
+        and is short; `episodes` counts the games that ended in all runs.
         """
         first_games = operator.itemgetter(slice(num_envs))
         young, late = (jax.tree.map(first_games, start) for start in self._starts)
-        play = RandomPlay(
-            self._environment, *young, mesh=self._mesh, seed=self._seed, clock=self._clock
-        )
+        play = RandomPlay(self._environment, *young, mesh=self._mesh, seed=self._seed)
+
+        def part(name: str, stage: int, steps: int, runs: Sequence[float]) -> Part:
+            figures = {
+                "stage": stage,
+                "steps": steps,
+                "memory": play.memory,
+                "checksum": int(play.tally.checksum),
+                "dropped_spawns": int(play.tally.dropped),
+                "episodes": int(play.tally.episodes),
+            }
+            speed = Speed(tuple(runs), play.compile_seconds)
+            return Part(name, num_envs, speed=speed, figures=figures)
+
         steps = min(max(ALL_STEPS // num_envs, STEPS[0]), STEPS[1])
         play.run(steps)
         play.clear()
         runs = [play.run(steps) for _ in range(self._repeats)]
-        first = _point(play, runs, num_envs, stage=1, steps=steps)
+        first = part("env", 1, steps, runs)
         play.clear()
         runs = []
         for _ in range(self._repeats):
             play.begin(*late)
             play.run(ARRIVAL_STEPS)
             runs.append(play.run(LATE_STEPS))
-        return first, _point(play, runs, num_envs, stage=self._late_stage, steps=LATE_STEPS)
-
-
-def bytes_a_game(environment: HackMatrix) -> int:
-    """Bytes of the state of one game with its history."""
-    state, _ = jax.eval_shape(
-        environment.reset, jax.eval_shape(lambda: env_keys(jax.random.key(0), 1))
-    )
-    return bytes_of(state)
-
-
-def _point(
-    play: RandomPlay, runs: Sequence[float], num_envs: int, *, stage: int, steps: int
-) -> Point:
-    tally = play.tally
-    return Point(
-        num_envs=num_envs,
-        stage=stage,
-        steps=steps,
-        speed=Speed(tuple(runs), play.compile_seconds),
-        memory=play.memory,
-        checksum=int(tally.checksum),
-        dropped_spawns=int(tally.dropped),
-        episodes=int(tally.episodes),
-    )
-
-
-@dataclass(frozen=True)
-class Part:
-    """One measurement.
-
-    Attributes:
-        name: `env`, `late` (games that start at a late stage) or `train`.
-        precision: precision of the training.
-        speed: the runs; `None` after a failure.
-        figures: further figures by name; memory in bytes on each device.
-    """
-
-    name: str
-    num_envs: int
-    precision: str | None = None
-    speed: Speed | None = None
-    failure: str | None = None
-    figures: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def label(self) -> str:
-        """The name for people: `train bf16 1,024`."""
-        return " ".join(filter(None, (self.name, self.precision, f"{self.num_envs:,}")))
-
-    @property
-    def memory(self) -> int | None:
-        """Bytes of the program on each device; `None` if unknown."""
-        return self.figures.get("memory")
-
-    def as_dict(self) -> dict[str, Any]:
-        """The form of `bench --full --json`."""
-        named = {"part": self.name, "num_envs": self.num_envs, "precision": self.precision}
-        found = {} if self.speed is None else self.speed.as_dict()
-        return named | {"failure": self.failure} | dict(self.figures) | found
+        return first, part("late", self._late_stage, LATE_STEPS, runs)
 
 
 def default_sizes() -> tuple[int, ...]:
@@ -218,56 +181,41 @@ def trained_sizes(sizes: Sequence[int]) -> list[int]:
     return [size for size in sizes if size >= TRAINED_FROM] or [max(sizes)]
 
 
-def full_benchmark(
-    config: TrainConfig,
-    sizes: Sequence[int],
-    *,
-    repeats: int,
-    clock: Callable[[], float] = time.perf_counter,
-) -> Iterator[Part]:
+def full_benchmark(config: TrainConfig, sizes: Sequence[int], *, repeats: int) -> Iterator[Part]:
     """Measures the environment by number of games, also at a late stage, then training.
 
     Training is measured in each of `PRECISIONS` with each of `trained_sizes`. A part without
     enough memory reports its failure, and the others continue.
     """
-    yield from _environment_parts(config, sizes, repeats, clock)
+    yield from _environment_parts(config, sizes, repeats)
     for size in trained_sizes(sizes):
         for precision in PRECISIONS:
             yield _train_part(replace(config, num_envs=size, precision=precision), repeats)
 
 
-def _environment_parts(
-    config: TrainConfig, sizes: Sequence[int], repeats: int, clock: Callable[[], float]
-) -> Iterator[Part]:
+def _environment_parts(config: TrainConfig, sizes: Sequence[int], repeats: int) -> Iterator[Part]:
     environment = config.environment()
     if not isinstance(environment, HackMatrix):
         raise ConfigError(f"--full measures HackMatrix, not --env {config.env}. Leave one out.")
     devices = make_mesh(replace(config, num_envs=max(sizes)))
-    each = COPIES * bytes_a_game(environment)
+    keys = jax.eval_shape(lambda: env_keys(jax.random.key(0), 1))
+    state, _ = jax.eval_shape(environment.reset, keys)
+    each = COPIES * bytes_of(state)
     room = available_memory()
     fitting = [size for size in sizes if room is None or each * size <= room[0]]
     if fitting:
         curve = SpeedCurve(
-            environment, max(fitting), mesh=devices, repeats=repeats, seed=config.seed, clock=clock
+            environment, max(fitting), mesh=devices, repeats=repeats, seed=config.seed
         )
     for size in sizes:
         if size not in fitting:
             yield Part("env", size, failure=f"needs {each * size:,} bytes of memory")
             continue
         try:
-            first, late = curve.points(size)
+            parts = curve.parts(size)
         except jax.errors.JaxRuntimeError as error:
-            yield Part("env", size, failure=_out_of_memory(error))
-            continue
-        yield _part("env", first)
-        yield _part("late", late)
-
-
-def _part(name: str, point: Point) -> Part:
-    figures = {
-        each: value for each, value in vars(point).items() if each not in ("num_envs", "speed")
-    }
-    return Part(name, point.num_envs, speed=point.speed, figures=figures)
+            parts = (Part("env", size, failure=_out_of_memory(error)),)
+        yield from parts
 
 
 def _train_part(config: TrainConfig, repeats: int) -> Part:

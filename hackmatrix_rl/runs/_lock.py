@@ -22,9 +22,7 @@ _SHOWN = 200  # bytes of a lock file that a message repeats
 
 
 class RunLock:
-    """Folders that only this process writes.
-
-    A folder is free again when its lock is closed, or when the process dies in any way.
+    """Folders that only this process writes, until `close` or the end of the process.
 
     Attributes:
         notes: messages for people.
@@ -32,7 +30,7 @@ class RunLock:
 
     def __init__(self) -> None:
         self.notes: list[str] = []
-        self._held: dict[Path, tuple[int, bool]] = {}
+        self._held: dict[Path, int] = {}
         self._made: list[Path] = []
 
     def __enter__(self) -> "RunLock":
@@ -53,32 +51,31 @@ class RunLock:
             ConfigError: a live process holds the folder, or it cannot be written.
             FileExistsError: the folder exists, but must be new.
         """
-        if is_remote(folder):
-            self._note_no_locks(option, folder)
-            return
-        place = Path(folder)
-        if not new and any(_same(place / LOCK, file) for file, _ in self._held.values()):
+        path = Path(folder)
+        if not new and any(_is_open(path / LOCK, file) for file in self._held.values()):
             return
         try:
-            self._held[place] = _lock(place, self._made, new=new)
+            locked = not is_remote(folder) and self._lock(path, new=new)
         except BlockingIOError as error:
             otherwise = "" if option == "--resume-run" else ", or choose another folder"
             raise ConfigError(
-                f"{option} {place}: is still being written by {error.strerror}. Wait until it "
+                f"{option} {path}: is still being written by {error.strerror}. Wait until it "
                 f"ends, or stop it (kill -TERM saves and ends){otherwise}."
             ) from error
         except OSError as error:
             if new and isinstance(error, FileExistsError):
                 raise
-            raise unwritable(option, place, error) from error
-        if not self._held[place][1]:
-            self._note_no_locks(option, place)
+            raise unwritable(option, path, error) from error
+        if not locked:
+            self.notes.append(
+                f"{option} {folder}: this file system has no locks, so a second run could write "
+                "there at the same time."
+            )
 
     def close(self) -> None:
         """Frees all folders."""
-        for folder, (file, locked) in self._held.items():
-            # Without locks, the file may also belong to another process.
-            if locked and _same(folder / LOCK, file):
+        for folder, file in self._held.items():
+            if _is_open(folder / LOCK, file):
                 # On a read-only disk the file stays, but it locks nothing.
                 with contextlib.suppress(OSError):
                     (folder / LOCK).unlink()
@@ -93,27 +90,47 @@ class RunLock:
                 folder.rmdir()
         self._made.clear()
 
-    def _note_no_locks(self, option: str, folder: epath.PathLike) -> None:
-        self.notes.append(
-            f"{option} {folder}: this file system has no locks, so a second run could write there "
-            "at the same time."
-        )
+    def _lock(self, folder: Path, *, new: bool) -> bool:
+        """Makes and locks a folder; false on a file system without locks.
+
+        The `strerror` of its BlockingIOError names the process that holds the folder.
+        """
+        for _ in range(_ATTEMPTS):
+            missing = [each for each in (folder, *folder.parents) if not each.exists()]
+            try:
+                folder.mkdir(parents=True, exist_ok=not new or folder in self._made)
+                self._made += reversed(missing)
+                file = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+            except FileNotFoundError:  # removed meanwhile by another process
+                continue
+            with contextlib.ExitStack() as unless_held:
+                unless_held.callback(os.close, file)
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError as error:
+                    said = os.pread(file, _SHOWN, 0).decode(errors="replace").split("\n")[0].strip()
+                    raise BlockingIOError(error.errno, said or "another process") from error
+                except OSError as error:
+                    if error.errno in _NO_LOCKS:
+                        return False
+                    raise
+                # Another process may have removed the file before this lock.
+                if _is_open(folder / LOCK, file):
+                    os.ftruncate(file, 0)
+                    os.pwrite(file, f"process {os.getpid()} on {socket.gethostname()}".encode(), 0)
+                    unless_held.pop_all()
+                    self._held[folder] = file
+                    return True
+        raise OSError(errno.EBUSY, "other processes remove it again and again")
 
 
 def is_locked(folder: Path) -> bool:
     """Whether a process writes a folder now, as far as this machine can tell."""
     try:
-        file = os.open(folder / LOCK, os.O_RDONLY)
-    except OSError:  # no lock: nobody writes
-        return False
-    try:
-        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:  # a file system without locks
-        return False
-    finally:
-        os.close(file)
+        with open(folder / LOCK, "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError as error:  # others: there is no lock file, or the file system has no locks
+        return isinstance(error, BlockingIOError)
     return False
 
 
@@ -125,52 +142,9 @@ def unwritable(option: str, folder: epath.PathLike, error: OSError) -> ConfigErr
     )
 
 
-def _lock(folder: Path, made: list[Path], *, new: bool = False) -> tuple[int, bool]:
-    """The descriptor of a folder's lock file, and whether it is locked; makes what is missing.
-
-    Raises a BlockingIOError, whose `strerror` names the other process, if that holds the folder.
-    """
-    for _ in range(_ATTEMPTS):
-        missing = [each for each in (folder, *folder.parents) if not each.exists()]
-        try:
-            folder.mkdir(parents=True, exist_ok=not new or folder in made)
-            made += reversed(missing)
-            file = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        except FileNotFoundError:  # removed meanwhile by another process
-            continue
-        try:
-            locked = _flock(file)
-            # Another process may have removed the file before this lock.
-            if _same(folder / LOCK, file):
-                os.ftruncate(file, 0)
-                os.pwrite(file, f"process {os.getpid()} on {socket.gethostname()}".encode(), 0)
-                return file, locked
-        except OSError:
-            os.close(file)
-            raise
-        os.close(file)
-    raise OSError(errno.EBUSY, "other processes remove it again and again")
-
-
-def _flock(file: int) -> bool:
-    """Locks an open file; false on a file system without locks."""
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        said = os.pread(file, _SHOWN, 0).decode(errors="replace").split("\n")[0].strip()
-        raise BlockingIOError(error.errno, said or "another process") from error
-    except OSError as error:
-        if error.errno in _NO_LOCKS:
-            return False
-        raise
-    return True
-
-
-def _same(path: Path, file: int) -> bool:
+def _is_open(path: Path, file: int) -> bool:
     """Whether a path is that of an open file."""
     try:
         return os.path.samestat(path.stat(), os.fstat(file))
-    except OSError as error:
-        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ESTALE):
-            return False
-        raise
+    except OSError:  # the path is gone
+        return False

@@ -8,8 +8,12 @@ import pytest
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.bench import compare_with_pgx
-from hackmatrix_rl.bench._benchmark import in_turns
-from hackmatrix_rl.bench._environment_speed import RandomPlay, RandomPlayState, random_legal
+from hackmatrix_rl.bench._environment_speed import (
+    RandomPlay,
+    RandomPlayState,
+    in_turns,
+    random_legal,
+)
 from hackmatrix_rl.config import make_config
 from hackmatrix_rl.env import CartPole, env_keys
 
@@ -80,7 +84,7 @@ def test_the_checksum_depends_on_all_that_a_step_returns(part):
     assert int(none.take(timestep).checksum) != int(none.take(other).checksum)
 
 
-class Recorded:
+class Recorded(RandomPlay):
     """Notes when it is run."""
 
     def __init__(self, name, speed, runs):

@@ -7,7 +7,7 @@ import pytest
 from hackmatrix_rl.agent.networks import MLPActorCritic
 from hackmatrix_rl.algorithms.self_play import SelfPlayConfig
 from hackmatrix_rl.algorithms.self_play._command import play_league, play_perfect
-from hackmatrix_rl.algorithms.self_play._league_folder import LeagueFolder
+from hackmatrix_rl.algorithms.self_play._league import LeagueFolder
 from hackmatrix_rl.env import Batched, CliqueGame
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.runs import make_run_folder

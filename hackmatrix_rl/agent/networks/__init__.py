@@ -6,17 +6,16 @@ from hackmatrix_rl.agent.networks._actor_critic import (
     DenseInputActorCritic,
     RecurrentActorCritic,
     TrunkActorCritic,
+    compute_dtype,
     reset_carry,
 )
-from hackmatrix_rl.agent.networks._auxiliary_head import (
+from hackmatrix_rl.agent.networks._added_heads import (
+    VALUE_HEADS,
     VICTORY,
     AuxiliaryHead,
+    CategoricalValue,
     WithAuxiliaryHead,
     add_auxiliary_head,
-)
-from hackmatrix_rl.agent.networks._categorical_value import (
-    VALUE_HEADS,
-    CategoricalValue,
     with_value_head,
 )
 from hackmatrix_rl.agent.networks._choice import (
@@ -26,7 +25,6 @@ from hackmatrix_rl.agent.networks._choice import (
     rematerialized,
     without_custom_gradients,
 )
-from hackmatrix_rl.agent.networks._compute_dtype import compute_dtype
 from hackmatrix_rl.agent.networks._conv import ConvActorCritic, ResNetActorCritic
 from hackmatrix_rl.agent.networks._evaluator import Evaluator, TrunkEvaluator, unroll_steps
 from hackmatrix_rl.agent.networks._layers import Dense

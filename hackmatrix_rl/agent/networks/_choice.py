@@ -12,9 +12,9 @@ from hackmatrix_rl.agent.networks._actor_critic import (
     DenseInputActorCritic,
     RecurrentActorCritic,
     TrunkActorCritic,
+    following_parameters,
 )
-from hackmatrix_rl.agent.networks._auxiliary_head import WithAuxiliaryHead
-from hackmatrix_rl.agent.networks._compute_dtype import following_parameters
+from hackmatrix_rl.agent.networks._added_heads import WithAuxiliaryHead
 from hackmatrix_rl.agent.networks._evaluator import (
     Evaluator,
     PlainEvaluator,

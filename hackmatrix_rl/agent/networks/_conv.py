@@ -143,15 +143,7 @@ class ConvActorCritic(TrunkActorCritic):
         depth: int = 2,
         key: Key[Array, ""],
     ) -> None:
-        """Draws the weights.
-
-        Args:
-            spec: the spec of an environment whose features have a grid.
-            channels: numbers for each cell.
-            layers: number of convolutions.
-            width: units of each dense layer.
-            depth: number of dense layers.
-            key: randomness of the weights.
+        """Draws the weights: `layers` convolutions of `channels`, `depth` dense layers of `width`.
 
         Raises:
             ValueError: the environment has no grid, or a size is too small.

@@ -19,7 +19,7 @@ from hackmatrix_rl.agent.networks._actor_critic import (
     TrunkActorCritic,
     reset_carry,
 )
-from hackmatrix_rl.agent.networks._auxiliary_head import AuxiliaryHead
+from hackmatrix_rl.agent.networks._added_heads import AuxiliaryHead
 from hackmatrix_rl.agent.precision import accumulate_in_float32
 
 Step = tuple[
@@ -31,11 +31,7 @@ Done = Bool[Array, "num_steps batch"]
 
 
 class Evaluator(eqx.Module):
-    """Applies a network to batches of environments.
-
-    Attributes:
-        policy: the network.
-    """
+    """Applies a network, `policy`, to batches of environments."""
 
     policy: eqx.AbstractVar[ActorCritic]
 
@@ -79,7 +75,6 @@ class TrunkEvaluator(Evaluator):
     """Applies a network with a trunk, and shows the trunk's output.
 
     Attributes:
-        policy: the network.
         auxiliary: the head of an auxiliary loss, if the network has one.
     """
 
@@ -112,7 +107,6 @@ class PlainEvaluator(Evaluator):
     """Calls the network: on one flat batch without memory, else step after step.
 
     Attributes:
-        policy: the network.
         recompute: whether `unroll` goes step by step and keeps only each step's input for the
             gradient, which computes the rest again.
     """
@@ -122,9 +116,8 @@ class PlainEvaluator(Evaluator):
 
     def unroll(self, observations: PyTree[Array], carry: PyTree[Array], done: Done) -> Outputs:
         initial = self.policy.initial_carry()
-        return unroll_steps(
-            self._apply, initial, observations, carry, done, recompute=self.recompute
-        )
+        call = self._apply
+        return unroll_steps(call, initial, observations, carry, done, recompute=self.recompute)
 
     def _apply(self, observation: PyTree[Array], carry: PyTree[Array]) -> Any:
         logits, value, carry = self.policy(observation, carry)

@@ -32,10 +32,7 @@ class MLPActorCritic(DenseInputActorCritic):
     the features there that are 0 or equal to those of the step before.
 
     Attributes:
-        encode: turns an observation into features.
-        split: the split of these features; `None` if the spec has none.
-        layers: the hidden layers.
-        heads: the layers for logits and value.
+        split: the split of the features of `encode`; `None` if the spec has none.
     """
 
     encode: Callable[[PyTree], Features] = eqx.field(static=True)
@@ -46,13 +43,7 @@ class MLPActorCritic(DenseInputActorCritic):
     def __init__(
         self, spec: EnvSpec, *, width: int = 256, depth: int = 2, key: Key[Array, ""]
     ) -> None:
-        """Draws the weights.
-
-        Args:
-            spec: the spec of the environment.
-            width: units of each hidden layer.
-            depth: number of hidden layers.
-            key: source of randomness for the weights.
+        """Draws the weights: `depth` hidden layers of `width` units.
 
         Raises:
             ValueError: `width` or `depth` is less than 1.
@@ -112,13 +103,11 @@ class ResidualActorCritic(BlockActorCritic):
     block, and the normalisation before the heads).
 
     Attributes:
-        encode: turns an observation into features.
         cell: the layer of each cell; `None` without a board.
         embed: from the features to the width of the blocks.
         blocks: all blocks as one module, each array with a leading axis of blocks. A loop
             applies them, so depth costs no time to compile.
         norm: before the heads.
-        heads: logits and value.
     """
 
     encode: Callable[[PyTree], Features] = eqx.field(static=True)
@@ -138,15 +127,9 @@ class ResidualActorCritic(BlockActorCritic):
         expansion: int = 4,
         key: Key[Array, ""],
     ) -> None:
-        """Draws the weights.
+        """Draws the weights: `depth` blocks of `width` units, and `expansion * width` inside.
 
-        Args:
-            spec: of the environment.
-            width: units between the blocks.
-            depth: number of blocks.
-            channels: numbers for each cell of a board.
-            expansion: units inside of a block, as a multiple of `width`.
-            key: randomness of the weights.
+        A cell of a board becomes `channels` numbers.
 
         Raises:
             ValueError: a size is less than 1.

@@ -110,14 +110,7 @@ class _CellActorCritic(RecurrentActorCritic):
 
 @final
 class GRUActorCritic(_CellActorCritic):
-    """A dense layer, a gated recurrent unit, and the heads.
-
-    Attributes:
-        encode: turns an observation into features.
-        embed: the dense layer before the memory.
-        cell: the memory.
-        heads: logits and value.
-    """
+    """A dense layer (`embed`), a gated recurrent unit (`cell`), and the heads."""
 
     CELL = GRUCell
 
@@ -136,14 +129,7 @@ class GRUActorCritic(_CellActorCritic):
 
 @final
 class LSTMActorCritic(_CellActorCritic):
-    """A dense layer, a long short-term memory, and the heads.
-
-    Attributes:
-        encode: turns an observation into features.
-        embed: the dense layer before the memory.
-        cell: the memory.
-        heads: logits and value.
-    """
+    """A dense layer (`embed`), a long short-term memory (`cell`), and the heads."""
 
     CELL = LSTMCell
 

@@ -1,8 +1,8 @@
-"""A dense first layer that takes less work on a CPU: it skips what repeats and what is 0.
+"""A dense first layer that skips on a CPU what repeats and what is 0.
 
 The static features of an observation are multiplied once for each run of steps in which they stay
 the same, and of the sparse features only those that are not 0 (`FeatureSplit`). An accelerator is
-faster with one large product, and multiplies everything.
+faster with one large product.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Float32, PyTree
 
 from hackmatrix_rl.agent.networks._actor_critic import DenseInputActorCritic
-from hackmatrix_rl.agent.networks._auxiliary_head import AuxiliaryHead
+from hackmatrix_rl.agent.networks._added_heads import AuxiliaryHead
 from hackmatrix_rl.agent.networks._evaluator import Done, Hidden, Step, TrunkEvaluator, flat_rows
 from hackmatrix_rl.agent.networks._layers import plus_bias
 from hackmatrix_rl.batching import Chunk, for_each_chunk
@@ -89,7 +89,7 @@ def product_of_next(
             return product.at[there].set(inputs @ static, mode="drop")
 
         changed = _differ(seen, cache.seen)
-        product = for_each_chunk(changed, _chunk_of(size), renew, cache.product)
+        product = for_each_chunk(changed, _chunks(size)[0], renew, cache.product)
         return _with_the_rest(split, batch, weight, product), FirstLayerCache(seen, product)
 
     def every(batch: PyTree[Array], weight: Array, cache: FirstLayerCache) -> Any:
@@ -166,9 +166,6 @@ def _with_the_rest(split: FeatureSplit, rows: PyTree[Array], weight: Array, stat
     return sums.astype(weight.dtype)
 
 
-# Runs: rows that repeat.
-
-
 def starts_of_runs(rows: PyTree[Array]) -> Bool[Array, " rows"]:
     """Where a row differs from the one before it; the first one does."""
     later = jax.tree.map(lambda leaf: leaf[1:], rows)
@@ -185,9 +182,9 @@ def product_of_runs(
         product = _encoded(encode, rows, run.places).astype(weight.dtype) @ weight
         return jax.lax.dynamic_update_slice(products, product, (run.first, 0))
 
-    size = starts.shape[0]
-    empty = jnp.zeros((_padded(size), weight.shape[1]), weight.dtype)
-    products = for_each_chunk(starts, _chunk_of(size), multiply, empty)
+    width, padded = _chunks(starts.shape[0])
+    empty = jnp.zeros((padded, weight.shape[1]), weight.dtype)
+    products = for_each_chunk(starts, width, multiply, empty)
     return products.at[_run_of(starts)].get(mode="promise_in_bounds", indices_are_sorted=True)
 
 
@@ -195,9 +192,9 @@ def gradient_of_runs(
     encode: Encode, rows: PyTree[Array], starts: Array, change: Array
 ) -> Float32[Array, "inputs outputs"]:
     """The gradient with respect to the weight of `product_of_runs`: of the sum over each run."""
-    size = starts.shape[0]
+    width, padded = _chunks(starts.shape[0])
     sums = jax.ops.segment_sum(
-        change, _run_of(starts), _padded(size), indices_are_sorted=True, mode="promise_in_bounds"
+        change, _run_of(starts), padded, indices_are_sorted=True, mode="promise_in_bounds"
     )
 
     # Beyond the last run, where the first row stands in, the sums are 0.
@@ -207,7 +204,7 @@ def gradient_of_runs(
 
     inputs = jax.eval_shape(encode, jax.tree.map(lambda leaf: leaf[0], rows)).size
     nothing = jnp.zeros((inputs, change.shape[1]), jnp.float32)
-    return for_each_chunk(starts, _chunk_of(size), add, nothing)
+    return for_each_chunk(starts, width, add, nothing)
 
 
 def _differ(rows: PyTree[Array], others: PyTree[Array]) -> Bool[Array, " rows"]:
@@ -218,16 +215,15 @@ def _differ(rows: PyTree[Array], others: PyTree[Array]) -> Bool[Array, " rows"]:
 
 
 def _encoded(encode: Encode, rows: PyTree[Array], places: Array) -> Array:
-    return jax.vmap(encode)(jax.tree.map(lambda leaf: _rows_at(leaf, places), rows))
+    return jax.vmap(encode)(
+        jax.tree.map(lambda leaf: leaf.at[places].get(mode="promise_in_bounds"), rows)
+    )
 
 
-def _rows_at(array: Array, index: Array) -> Array:
-    return array.at[index].get(mode="promise_in_bounds")
-
-
-def _chunk_of(size: int) -> int:
-    """How many of so many rows are multiplied at a time."""
-    return max(-(-size // _RUN_SHARE), min(size, _LEAST_ROWS))
+def _chunks(size: int) -> tuple[int, int]:
+    """How many of so many rows are multiplied at a time, and the rows of whole such chunks."""
+    width = max(-(-size // _RUN_SHARE), min(size, _LEAST_ROWS))
+    return width, -(-size // width) * width
 
 
 def _run_of(starts: Array) -> Array:
@@ -235,20 +231,12 @@ def _run_of(starts: Array) -> Array:
     return jnp.cumsum(starts, dtype=jnp.int32) - 1
 
 
-def _padded(rows: int) -> int:
-    """Rows in whole chunks."""
-    chunk = _chunk_of(rows)
-    return -(-rows // chunk) * chunk
-
-
-# Rows that are nearly all zeros.
-
-
 def add_nonzeros(show: Encode, words: Array, weight: Array, sums: Array) -> Array:
     """`sums + show(words of a row).ravel() @ weight`, in time that grows with the nonzeros."""
 
     def add(row: Array, column: Array, feature: Array, sums: Array) -> Array:
-        product = feature[:, None] * _rows_at(weight, column).astype(jnp.float32)
+        rows = weight.at[column].get(mode="promise_in_bounds")
+        product = feature[:, None] * rows.astype(jnp.float32)
         return sums.at[row].add(product, mode="promise_in_bounds")
 
     return _for_each_nonzero(show, words, add, sums)
@@ -258,7 +246,7 @@ def gradient_of_nonzeros(show: Encode, words: Array, change: Array) -> Array:
     """The gradient with respect to the weight of `add_nonzeros`, in float32."""
 
     def add(row: Array, column: Array, feature: Array, gradient: Array) -> Array:
-        share = feature[:, None] * _rows_at(change, row)
+        share = feature[:, None] * change.at[row].get(mode="promise_in_bounds")
         return gradient.at[column].add(share, mode="promise_in_bounds")
 
     columns = words.shape[1] * jax.eval_shape(show, words[0, :1]).shape[1]

@@ -72,7 +72,6 @@ class Uniform(Sampling):
         *,
         key: Key[Array, ""],
     ) -> tuple[Int32[Array, " count"], Float32[Array, " count"]]:
-        """Sequences at random, all with the same probability."""
         flat = there.ravel()
         number = jnp.maximum(jnp.sum(flat, dtype=jnp.int32), 1)
         which = jax.random.randint(key, (count,), 0, number)
@@ -111,7 +110,6 @@ class Prioritized(Sampling):
 
     @property
     def uses_priorities(self) -> bool:
-        """True: it samples by priority."""
         return True
 
     def draw(
@@ -122,7 +120,6 @@ class Prioritized(Sampling):
         *,
         key: Key[Array, ""],
     ) -> tuple[Int32[Array, " count"], Float32[Array, " count"]]:
-        """Sequences at random, in proportion to a power of their priorities."""
         assert priority is not None
         mass = jnp.where(there, priority**self.exponent, 0.0).ravel()
         sums = jnp.cumsum(mass)

@@ -209,6 +209,7 @@ class LearnFromSequences(eqx.Module):
         self, state: LearnerState, buffer: Buffer, rate: Float32[Array, ""], key: Key[Array, ""]
     ) -> tuple[LearnerState, StepReport]:
         """The state after the gradient steps of an update, and what happened in them."""
+        mesh = self.step.mesh
         enough = buffer.filled * self.sizes.num_envs >= self.sizes.learning_starts
 
         def descend(state: LearnerState, number: Int32[Array, ""]) -> tuple[LearnerState, Any]:
@@ -216,18 +217,24 @@ class LearnFromSequences(eqx.Module):
             sample = self._sample(replace(buffer, priority=state.priority), here)
             # Cast first: then less is gathered if parameters are cut along `fsdp`.
             target = self.step.precision.cast_to_compute(state.target)
-            gradient, losses, (priority,) = self.step.gradient(
+            gradient, losses, (new,) = self.step.gradient(
                 state.learner, self.loss, sample, target, state.learner.value_scale
             )
             active = enough & jnp.any(sample.valid > 0)
             learner, report = self.step.apply(state.learner, gradient, losses, rate, active=active)
             applied, steps = report.steps > 0, state.gradient_steps + report.steps
+            priority = state.priority
+            if priority is not None:
+                written = on_each_device(
+                    mesh, lambda given: with_priorities(*given), (), (priority, sample, new)
+                )
+                priority = jnp.where(applied, written, priority)
             after = LearnerState(
                 learner=learner,
                 target=sync_target(
                     state.target, learner.policy, applied & (steps % self.sizes.target_update == 0)
                 ),
-                priority=self._priorities(state.priority, sample, priority, applied),
+                priority=priority,
                 gradient_steps=steps,
             )
             return after, report
@@ -237,30 +244,14 @@ class LearnFromSequences(eqx.Module):
 
     def _sample(self, buffer: Buffer, key: Key[Array, ""]) -> Sample:
         """Sequences of all devices, each from its own environments."""
-        sizes = self.sizes
+        sizes, count = self.sizes, self.sizes.in_blocks.of_each
 
         def on_one(sampling: Sampling, given: tuple[Buffer, Any]) -> Sample:
             buffer, keys = given
-            where = {"starts": sizes.starts, "window": sizes.window}
-            return buffer.draw(sampling, sizes.in_blocks.of_each, keys=keys, **where)
+            return buffer.draw(sampling, count, starts=sizes.starts, window=sizes.window, keys=keys)
 
         keys = jax.random.split(key, sizes.in_blocks.number)
         return on_each_device(self.step.mesh, on_one, (self.loss.sampling,), (buffer, keys))
-
-    def _priorities(
-        self,
-        priority: Float32[Array, "num_envs starts"] | None,
-        sample: Sample,
-        new: Float32[Array, " sequences"] | None,
-        applied: Bool[Array, ""],
-    ) -> Float32[Array, "num_envs starts"] | None:
-        """The priorities after a gradient step; as they were where none was applied."""
-        if priority is None:
-            return None
-        written: Float32[Array, "num_envs starts"] = on_each_device(
-            self.step.mesh, lambda given: with_priorities(*given), (), (priority, sample, new)
-        )
-        return jnp.where(applied, written, priority)
 
 
 def sync_target(target: ActorCritic, policy: ActorCritic, due: Bool[Array, ""]) -> ActorCritic:

@@ -19,9 +19,6 @@ from hackmatrix_rl.algorithms.r2d2._r2d2 import R2D2, R2D2State
 from hackmatrix_rl.errors import instance, whole
 from hackmatrix_rl.training import Dispatch, Metrics
 
-_LOOK_SECONDS = 0.2
-"""How often a thread that waits looks whether it is to end."""
-
 T = TypeVar("T")
 
 
@@ -106,7 +103,7 @@ class _Player:
         self._play = eqx.filter_jit(partial(algorithm.play, mesh=mesh))
         self._collector = _put(state.actors.collector, self._plays_on)
         self._updates = updates
-        self._policies: queue.Queue[ActorCritic] = queue.Queue()
+        self._policies: queue.Queue[ActorCritic | None] = queue.Queue()
         self._played: queue.Queue[NewSteps | BaseException] = queue.Queue()
         for _ in range(ahead + 1):
             self.give(state.learner.policy)
@@ -120,7 +117,7 @@ class _Player:
 
     def take(self) -> NewSteps:
         """The steps of the next update; what the thread raised, is raised here."""
-        found = self._next(self._played)
+        found = self._played.get()
         if isinstance(found, BaseException):
             raise found
         return _put(found, self._learns_on)
@@ -128,26 +125,20 @@ class _Player:
     def end(self) -> None:
         """Ends the thread, after the update that it plays."""
         self._ends.set()
+        self._policies.put(None)  # wakes it
         self._thread.join()
 
     def _run(self) -> None:
         try:
             for _ in range(self._updates):
-                new = self._play(self._next(self._policies), self._collector)
+                policy = self._policies.get()
+                if policy is None or self._ends.is_set():
+                    return
+                new = self._play(policy, self._collector)
                 self._collector = new.collector
                 self._played.put(jax.block_until_ready(new))
-        except _EndedError:
-            return
         except BaseException as error:  # `take` raises it
             self._played.put(error)
-
-    def _next(self, given: "queue.Queue[T]") -> T:
-        while not self._ends.is_set():
-            try:
-                return given.get(timeout=_LOOK_SECONDS)
-            except queue.Empty:
-                continue
-        raise _EndedError
 
 
 def _copied(tree: T) -> T:
@@ -159,7 +150,3 @@ def _put(tree: T, device: jax.Device) -> T:
     """The same arrays on a device, without a copy if they are there."""
     arrays, rest = eqx.partition(tree, eqx.is_array)
     return eqx.combine(jax.device_put(arrays, device), rest)
-
-
-class _EndedError(Exception):
-    """The iterator was closed."""

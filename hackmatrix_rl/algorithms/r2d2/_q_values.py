@@ -40,12 +40,10 @@ class SquareRootScale(ValueScale):
             raise ValueError(f"epsilon must be 0 or more, not {self.epsilon}")
 
     def normalize(self, value: Float32[Array, "*shape"]) -> Float32[Array, "*shape"]:
-        """From units of reward to units of the network."""
         root = jnp.sign(value) * (jnp.sqrt(jnp.abs(value) + 1.0) - 1.0)
         return root + self.epsilon * value
 
     def denormalize(self, value: Float32[Array, "*shape"]) -> Float32[Array, "*shape"]:
-        """From units of the network to units of reward."""
         shifted = jnp.abs(value) + 1.0 + self.epsilon
         # The usual form, (sqrt(1 + 4 epsilon shifted) - 1) / (2 epsilon), loses most digits in
         # float32: its difference is of two numbers that are nearly 1.
@@ -53,8 +51,7 @@ class SquareRootScale(ValueScale):
         return jnp.sign(value) * (root - 1.0) * (root + 1.0)
 
     def update(self, targets: Float32[Array, "*shape"]) -> "SquareRootScale":
-        """The same scale: it has no statistics."""
-        return self
+        return self  # it has no statistics
 
 
 def double_q(
@@ -141,12 +138,13 @@ def unroll_q(
     if isinstance(policy, RecurrentActorCritic) and not recompute:
         drive = jax.vmap(jax.vmap(policy.drive))
         driven = (drive(observation), None if last is None else drive(last))
-        hidden = unroll_steps(AdvanceTwice(policy), initial, driven, carry, done)
+        hidden = unroll_steps(Twice(policy, driven=True), initial, driven, carry, done)
         heads = jax.vmap(jax.vmap(policy.heads))
         found = tuple(None if each is None else heads(each) for each in hidden)
     else:
         seen = observation, last
-        found = unroll_steps(CallTwice(policy), initial, seen, carry, done, recompute=recompute)
+        twice = Twice(policy, driven=False)
+        found = unroll_steps(twice, initial, seen, carry, done, recompute=recompute)
     here, after = (
         None if each is None else q_values(each[0], each[1], dueling=dueling) for each in found
     )
@@ -169,30 +167,28 @@ def memory_after(
     return jax.lax.stop_gradient(reset_carry(last, initial, done[-1]))
 
 
-class AdvanceTwice(eqx.Module):
-    """The hidden layer of a step and of the position after it; the memory goes on from the step."""
+class Twice(eqx.Module):
+    """The outputs of a step and of the position after it; the memory goes on from the step.
 
-    policy: RecurrentActorCritic
-
-    def __call__(self, driven: Any, carry: PyTree[Array]) -> tuple[Any, PyTree[Array]]:
-        """Both hidden layers, and the memory after the step."""
-        here, last = driven
-        hidden, after = self.policy.advance(here, carry)
-        beyond = None if last is None else self.policy.advance(last, after)[0]
-        return (hidden, beyond), after
-
-
-class CallTwice(eqx.Module):
-    """`AdvanceTwice` for a network that has only a call."""
+    With `driven`, the inputs are results of `drive`, and the outputs are hidden layers; else they
+    are observations, and logits with values.
+    """
 
     policy: ActorCritic
+    driven: bool = eqx.field(static=True)
 
     def __call__(self, seen: Any, carry: PyTree[Array]) -> tuple[Any, PyTree[Array]]:
-        """Logits and value of both, and the memory after the step."""
+        """Both outputs, and the memory after the step."""
         here, last = seen
-        *found, after = self.policy(here, carry)
-        beyond = None if last is None else self.policy(last, after)[:2]
-        return (tuple(found), beyond), after
+        found, after = self._one(here, carry)
+        beyond = None if last is None else self._one(last, after)[0]
+        return (found, beyond), after
+
+    def _one(self, seen: Any, carry: PyTree[Array]) -> tuple[Any, PyTree[Array]]:
+        if self.driven and isinstance(self.policy, RecurrentActorCritic):
+            return self.policy.advance(seen, carry)
+        logits, value, after = self.policy(seen, carry)
+        return (logits, value), after
 
 
 class Remember(eqx.Module):

@@ -77,16 +77,8 @@ class R2D2(LearnerAlgorithm[R2D2State]):
     learning".
 
     Attributes:
-        environment: to act in.
-        explore: chooses the actions.
         learn: takes the gradient steps.
-        learning_rate: factor on their changes.
-        value_scale: the units of Q-values.
         sizes: of an update.
-        mesh: the devices that share the environments.
-        keep_buffer: whether checkpoints hold the buffer. A run that is resumed without it fills it
-            again before it learns on, and does not end in the same bits.
-        initial_policy: the network to start from.
     """
 
     environment: Environment
@@ -135,14 +127,15 @@ class R2D2(LearnerAlgorithm[R2D2State]):
             trainer = hm.Trainer(hm.R2D2(environment, policy))
 
         Args:
-            environment: see the class.
+            environment: to act in.
             policy: the network to start from; one with memory.
             gamma: discount of a step, from 0 to 1.
             n_step: rewards in a target, before the target network's value.
             dueling: whether value and advantages are learned apart.
             sampling: which sequences are learned from; by default `Uniform()`, all alike.
-            explore: see the class; by default `EpsilonGreedy()`.
-            value_scale: see the class; by default `SquareRootScale()`, or `IdentityScale()`.
+            explore: chooses the actions; by default `EpsilonGreedy()`.
+            value_scale: the units of Q-values: `SquareRootScale()`, the default, or
+                `IdentityScale()`.
             num_envs: number of environments.
             train_freq: steps of each environment in an update.
             buffer_size: steps to keep, over all environments; rounded down to whole updates.
@@ -162,7 +155,8 @@ class R2D2(LearnerAlgorithm[R2D2State]):
             learning_rate: see `PPO`.
             precision: the dtype in which the network computes: a policy, or its name (`bf16`).
             mesh: the devices to train on, as for `PPO`.
-            keep_buffer: see the class.
+            keep_buffer: whether checkpoints hold the buffer. A run that is resumed without it
+                fills it again before it learns on, and does not end in the same bits.
 
         Raises:
             TypeError: an argument has the wrong type.
@@ -186,7 +180,14 @@ class R2D2(LearnerAlgorithm[R2D2State]):
         if not 0 <= gamma <= 1:
             raise ValueError(f"gamma must be from 0 to 1, not {gamma}")
         precision = precision_of(precision)
-        _check_policy(policy, environment, precision)
+        check_policy_shapes(policy, environment.spec, precision=precision)
+        if not jax.tree.leaves(policy.initial_carry()):
+            raise ArgumentError(
+                f"{{policy:only}} is a {type(policy).__name__} without memory, and replayed "
+                "sequences are for networks with memory, such as hm.GRUActorCritic or "
+                "hm.LSTMActorCritic",
+                policy=policy,
+            )
         rematerialized(policy, remat)  # raises if the policy has no such remat
         optimizer, self.learning_rate = optimizer_of(optimizer, learning_rate)
         sizes = Sizes(
@@ -231,8 +232,7 @@ class R2D2(LearnerAlgorithm[R2D2State]):
 
     @property
     def greedy(self) -> bool:
-        """True: the logits are Q-values, and the policy plays the largest."""
-        return True
+        return True  # the logits are Q-values
 
     def to_store(self, state: R2D2State) -> PyTree:
         """The state, without the buffer unless `keep_buffer`."""
@@ -246,7 +246,6 @@ class R2D2(LearnerAlgorithm[R2D2State]):
         return step * self.sizes.window * self.sizes.sequence_batch_size // self.mesh.size
 
     def init(self, key: Key[Array, ""], policy: ActorCritic) -> R2D2State:
-        """The state before the first update."""
         actors_key, learner_key = jax.random.split(key)
         keys = env_keys(actors_key, self.sizes.num_envs)
         return R2D2State(
@@ -272,7 +271,6 @@ class R2D2(LearnerAlgorithm[R2D2State]):
         return state_shardings(self.mesh, state, networks=("target",), offload=offload)
 
     def __call__(self, state: R2D2State) -> tuple[R2D2State, UpdateReport]:
-        """The state after one update, and its report."""
         return self.learn_from(state, self.play(state.learner.policy, state.actors.collector))
 
     def learn_from(self, state: R2D2State, new: NewSteps) -> tuple[R2D2State, UpdateReport]:
@@ -330,7 +328,6 @@ class R2D2(LearnerAlgorithm[R2D2State]):
         return NewSteps(collector.carry, CollectorState(**after), steps, episodes)
 
     def _empty(self, policy: ActorCritic) -> Buffer:
-        """The buffer before the first step."""
         return Buffer.empty(
             self.environment,
             policy,
@@ -351,17 +348,4 @@ class R2D2(LearnerAlgorithm[R2D2State]):
             f"{{buffer_size}} takes {format_bytes(needed)} on each device, which has "
             f"{format_bytes(room[0])} of {room[1]}; use {{buffer_size:={fits}}} or less",
             buffer_size=self.sizes.buffer_size,
-        )
-
-
-def _check_policy(
-    policy: ActorCritic, environment: Environment, precision: PrecisionPolicy
-) -> None:
-    """Raises unless the network fits the environment, and has memory."""
-    check_policy_shapes(policy, environment.spec, precision=precision)
-    if not jax.tree.leaves(policy.initial_carry()):
-        raise ArgumentError(
-            f"{{policy:only}} is a {type(policy).__name__} without memory, and replayed sequences "
-            "are for networks with memory, such as hm.GRUActorCritic or hm.LSTMActorCritic",
-            policy=policy,
         )

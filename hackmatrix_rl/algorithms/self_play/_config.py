@@ -11,6 +11,7 @@ from jaxtyping import Array, Key
 from hackmatrix_rl.agent import ValueScale
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.agent.precision import PrecisionPolicy
+from hackmatrix_rl.algorithms.self_play._league import KeepForLeague, LeagueFolder
 from hackmatrix_rl.algorithms.self_play._learning import SearchLoss, Sizes
 from hackmatrix_rl.algorithms.self_play._search import Search
 from hackmatrix_rl.algorithms.self_play._self_play import SelfPlay
@@ -216,10 +217,11 @@ class SelfPlayConfig(RunConfig):
         lengths = check_mesh_text(self.mesh) or {}
         try:
             self.game()
-            # The advice is to fit the mesh, too.
-            self._blocks.check(
-                environments="games", samples="positions", devices=math.prod(lengths.values())
-            )
+            # Before the sizes, whose advice is not for a mesh.
+            Blocks(
+                *("game_batch_size", self.game_batch_size),
+                *("training_batch_size", self.training_batch_size),
+            ).check(environments="games", samples="positions", devices=math.prod(lengths.values()))
             self.sizes()
         except ArgumentError as error:
             raise ConfigError(error.as_flags(SETTINGS)) from error
@@ -254,13 +256,6 @@ class SelfPlayConfig(RunConfig):
     def search(self) -> Search:
         """The search of the training."""
         return Search(self.num_simulations, max_considered_actions=self.max_considered_actions)
-
-    @property
-    def _blocks(self) -> Blocks:
-        return Blocks(
-            *("game_batch_size", self.game_batch_size),
-            *("training_batch_size", self.training_batch_size),
-        )
 
     def sizes(self) -> Sizes:
         """The sizes of an update."""
@@ -318,9 +313,6 @@ class SelfPlayConfig(RunConfig):
 
     def hooks(self, folder: Any, sink: Any) -> list[Hook]:
         """Keeps earlier networks for the league."""
-        # A notebook that learns by self-play needs nothing of runs.
-        from hackmatrix_rl.algorithms.self_play._league_folder import KeepForLeague, LeagueFolder
-
         league = LeagueFolder.of(folder.path, size=self.league_size, goal=self.num_games)
         return [KeepForLeague(league, writes=folder.process == 0, note=sink.note)]
 

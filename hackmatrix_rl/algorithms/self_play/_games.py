@@ -106,12 +106,20 @@ def play_moves(
         the games that ended.
     """
 
+    def draw(key: Key[Array, ""], number: Int32[Array, ""]) -> Key[Array, " three"]:
+        return jax.random.split(jax.random.fold_in(jax.random.fold_in(key, update), number), 3)
+
+    def one(state: Any, action: Array, weights: Array, key: Array) -> tuple[Moves, Any]:
+        played: Played = game.play(state, action, key=key)
+        ended = played.terminated | played.truncated
+        moves = Moves(game.observe(state), game.legal(state), weights, played.reward, ended)
+        return moves, played.state
+
     def move(games: Games, number: Int32[Array, ""]) -> tuple[Games, tuple[Moves, Array]]:
-        search_keys, play_keys, start_keys = _draws(games.keys, update, number)
+        drawn = jax.vmap(lambda key: draw(key, number))(games.keys)
+        search_keys, play_keys, start_keys = drawn[:, 0], drawn[:, 1], drawn[:, 2]
         found = search(game, policy, games.states, search_keys)
-        moves, after = jax.vmap(lambda *given: _one(game, *given))(
-            games.states, found.action, found.weights, play_keys
-        )
+        moves, after = jax.vmap(one)(games.states, found.action, found.weights, play_keys)
         length = games.length + 1
         fresh = Games.start(game, start_keys, opening=opening)
         return Games(
@@ -123,20 +131,6 @@ def play_moves(
     games, (moves, length) = jax.lax.scan(move, games, jnp.arange(count, dtype=jnp.int32))
     results = Results.of(length, moves.reward, moves.ended)
     return games, jax.tree.map(lambda leaf: jnp.swapaxes(leaf, 0, 1), moves), results
-
-
-def _one(
-    game: SingleGame[Any],
-    state: PyTree[Array],
-    action: Int32[Array, ""],
-    weights: Float32[Array, " num_actions"],
-    key: Key[Array, ""],
-) -> tuple[Moves, PyTree[Array]]:
-    """One move of one game, and the position after it."""
-    played: Played = game.play(state, action, key=key)
-    ended = played.terminated | played.truncated
-    moves = Moves(game.observe(state), game.legal(state), weights, played.reward, ended)
-    return moves, played.state
 
 
 def begin(
@@ -166,15 +160,3 @@ def begin(
 
     state, ended = jax.lax.fori_loop(0, opening, move, (fresh, jnp.bool_(False)))
     return select(ended, fresh, state), jnp.where(ended, 0, count)
-
-
-def _draws(
-    keys: Key[Array, " games"], update: Int32[Array, ""], number: Int32[Array, ""]
-) -> tuple[Key[Array, " games"], Key[Array, " games"], Key[Array, " games"]]:
-    """The keys of a move of each game: of the search, of the move, and of a game that begins."""
-
-    def of_one(key: Key[Array, ""]) -> Key[Array, " three"]:
-        return jax.random.split(jax.random.fold_in(jax.random.fold_in(key, update), number), 3)
-
-    each = jax.vmap(of_one)(keys)
-    return each[:, 0], each[:, 1], each[:, 2]

@@ -105,7 +105,8 @@ class SearchLoss(eqx.Module):
         carry, done = evaluator.policy.initial_carry(), jnp.zeros((1, sample.value.size), bool)
         logits, value = (leaf[0] for leaf in evaluator.unroll(one_step, carry, done))
         pi = MaskedCategorical(logits, sample.mask)
-        found = MaskedCategorical(_logarithm(sample.weights), sample.mask)
+        weights = jnp.maximum(sample.weights, _SMALLEST)
+        found = MaskedCategorical(jnp.log(weights), sample.mask)
         finite = jnp.where(pi.support, pi.log_probs, 0.0)
         losses = Losses(
             policy_loss=-jnp.sum(sample.weights * finite, axis=-1),
@@ -115,10 +116,6 @@ class SearchLoss(eqx.Module):
         )
         means = jax.tree.map(lambda leaf: jnp.mean(sample.valid * leaf), losses)
         return means.policy_loss + self.vf_coef * means.value_loss, means
-
-
-def _logarithm(weights: Float32[Array, "*shape"]) -> Float32[Array, "*shape"]:
-    return jnp.log(jnp.maximum(weights, _SMALLEST))
 
 
 class LearnFromBuffer(eqx.Module):

@@ -40,7 +40,6 @@ class RandomPlayer(BoardPlayer):
     def choose(
         self, game: SingleGame[Any], states: PyTree[Array], keys: Key[Array, " games"]
     ) -> Int32[Array, " games"]:
-        """A uniformly random legal move in each position."""
         return _any_of(jax.vmap(game.legal)(states), keys)
 
 
@@ -59,7 +58,6 @@ class SearchPlayer(BoardPlayer):
     def choose(
         self, game: SingleGame[Any], states: PyTree[Array], keys: Key[Array, " games"]
     ) -> Int32[Array, " games"]:
-        """The search's move."""
         return self.search(game, self.policy, states, keys).action
 
 
@@ -76,7 +74,6 @@ class PerfectPlayer(BoardPlayer):
     def choose(
         self, game: SingleGame[Any], states: PyTree[Array], keys: Key[Array, " games"]
     ) -> Int32[Array, " games"]:
-        """One of the moves that keep the value of the position."""
         return _any_of(jax.vmap(self.solution.best_actions)(states), keys)
 
 

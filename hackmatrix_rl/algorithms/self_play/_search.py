@@ -80,8 +80,7 @@ class Search(eqx.Module):
         keys: Key[Array, " games"],
     ) -> Found:
         """Searches each position of a batch. In a game that is over, the move is 0."""
-        found, _ = self.with_tree(game, policy, states, keys)
-        return found
+        return self.with_tree(game, policy, states, keys)[0]
 
     def with_tree(
         self,
@@ -121,13 +120,10 @@ class _Results(ValueScale):
     """Values are results of games, and what is beyond -1 to 1 is cut."""
 
     def normalize(self, value: Float32[Array, "*shape"]) -> Float32[Array, "*shape"]:
-        """The value itself: what is averaged in a tree is within the bounds."""
-        return value
+        return value  # what is averaged in a tree is within the bounds
 
     def denormalize(self, value: Float32[Array, "*shape"]) -> Float32[Array, "*shape"]:
-        """The value within the bounds."""
         return jnp.clip(value, -1.0, 1.0)
 
     def update(self, targets: Float32[Array, "*shape"]) -> "_Results":
-        """The same scale."""
         return self

@@ -61,14 +61,8 @@ class SelfPlay(LearnerAlgorithm[SelfPlayState]):
     Gumbel".
 
     Attributes:
-        game: the rules, of two players who move in turn, without chance.
-        search: says what to play, and what to learn.
         learn: takes the gradient steps.
-        learning_rate: factor on their changes; a schedule goes by the games that ended.
         sizes: of an update.
-        opening: the most random moves at the start of a game (see `begin`).
-        mesh: the devices that share the games.
-        initial_policy: the network to start from.
     """
 
     game: SingleGame[Any]
@@ -110,9 +104,9 @@ class SelfPlay(LearnerAlgorithm[SelfPlayState]):
             trainer = hm.Trainer(play)
 
         Args:
-            game: see the class.
+            game: the rules, of two players who move in turn, without chance.
             policy: the network to start from; one without memory.
-            search: see the class; by default 64 simulations.
+            search: says what to play, and what to learn; by default 64 simulations.
             symmetry: changes the positions that are learned from; `None`: they stay as they are.
             loss: what to descend.
             game_batch_size: number of games at once.
@@ -126,9 +120,9 @@ class SelfPlay(LearnerAlgorithm[SelfPlayState]):
                 positions of each device.
             remat: see `PPO`.
             offload_optimizer: see `PPO`.
-            opening: see the class.
+            opening: the most random moves at the start of a game.
             optimizer: see `PPO`.
-            learning_rate: see `PPO`.
+            learning_rate: see `PPO`; a schedule goes by the games that ended.
             precision: the dtype in which the network computes: a policy, or its name (`bf16`).
             mesh: the devices to train on, as for `PPO`.
 
@@ -144,7 +138,13 @@ class SelfPlay(LearnerAlgorithm[SelfPlayState]):
         if symmetry is not None:
             instance("symmetry", symmetry, Symmetry, "VertexPermutations(6)")
         precision = precision_of(precision)
-        _check_policy(policy, game, precision)
+        check_policy_shapes(policy, Batched(game).spec, precision=precision)
+        if jax.tree.leaves(policy.initial_carry()):
+            raise ArgumentError(
+                f"{{policy:only}} is a {type(policy).__name__} with memory, but a search looks at "
+                "positions out of order; use a network without memory, such as hm.MLPActorCritic",
+                policy=policy,
+            )
         rematerialized(policy, remat)  # raises if the policy has no such remat
         optimizer, self.learning_rate = optimizer_of(optimizer, learning_rate)
         sizes = Sizes(
@@ -188,7 +188,6 @@ class SelfPlay(LearnerAlgorithm[SelfPlayState]):
         return int(state.games)
 
     def init(self, key: Key[Array, ""], policy: ActorCritic) -> SelfPlayState:
-        """The state before the first update."""
         actors_key, learner_key = jax.random.split(key)
         games = self.sizes.game_batch_size
         return SelfPlayState(
@@ -213,7 +212,6 @@ class SelfPlay(LearnerAlgorithm[SelfPlayState]):
         return replace(super().metrics(report, dispatch), extra=extra)
 
     def __call__(self, state: SelfPlayState) -> tuple[SelfPlayState, UpdateReport]:
-        """The state after one update, and its report."""
         games, moves, results = self.play(state)
         buffer = state.actors.buffer.write(moves)
         rate = self.learning_rate(state.games.as_float())
@@ -242,14 +240,3 @@ class SelfPlay(LearnerAlgorithm[SelfPlayState]):
             self.mesh, on_one, (self.search, self.game, policy, state.update), state.actors.games
         )
         return games, moves, jax.tree.map(lambda leaf: jnp.sum(leaf, dtype=jnp.int32), results)
-
-
-def _check_policy(policy: ActorCritic, game: SingleGame[Any], precision: PrecisionPolicy) -> None:
-    """Raises unless the network fits the game, and has no memory."""
-    check_policy_shapes(policy, Batched(game).spec, precision=precision)
-    if jax.tree.leaves(policy.initial_carry()):
-        raise ArgumentError(
-            f"{{policy:only}} is a {type(policy).__name__} with memory, but a search looks at "
-            "positions out of order; use a network without memory, such as hm.MLPActorCritic",
-            policy=policy,
-        )

@@ -1,6 +1,5 @@
 """Meshes of devices: what each device holds, and how arrays get there."""
 
-from hackmatrix_rl.training.sharding._blocks import Blocks
 from hackmatrix_rl.training.sharding._collector import ShardedCollector
 from hackmatrix_rl.training.sharding._mesh import (
     AUTO,
@@ -8,6 +7,7 @@ from hackmatrix_rl.training.sharding._mesh import (
     BY_STEP_AND_ENVIRONMENT,
     FSDP,
     REPLICATED,
+    Blocks,
     check_axes,
     check_split,
     describe_mesh,
