@@ -127,10 +127,15 @@ class RunLock:
 def is_locked(folder: Path) -> bool:
     """Whether a process writes a folder now, as far as this machine can tell."""
     try:
-        with open(folder / LOCK, "rb") as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError as error:  # others: there is no lock file, or the file system has no locks
+        file = os.open(folder / LOCK, os.O_RDONLY)
+    except OSError:  # no lock: nobody writes
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError as error:  # other errors: a file system without locks
         return isinstance(error, BlockingIOError)
+    finally:
+        os.close(file)
     return False
 
 
