@@ -22,6 +22,7 @@ from hackmatrix_rl.config import (
     TrainConfig,
     algorithms,
     algorithms_of,
+    baseline_algorithm,
     check_one_name,
     default_algorithm,
     field_types,
@@ -115,7 +116,9 @@ def config_options(
     """
     names = preset_names()
     summaries = "; ".join(f"{name}: {kind.summary}" for name, kind in kinds.items())
-    usual = default_algorithm(AUTO)[0] if preset == AUTO else "that of the preset"
+    usual = "that of the preset"
+    if preset == AUTO:
+        usual = f"{default_algorithm(AUTO)[0]}; in another --env: {baseline_algorithm()}"
     presets = click.option(
         "--preset",
         metavar="|".join(names),

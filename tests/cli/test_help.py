@@ -63,7 +63,7 @@ def test_the_first_help_is_short_and_the_learning_rate_comes_early():
 def test_help_tells_what_presets_change():
     words = " ".join(invoke("train", "--help").output.split())
     assert "[default: f32; gpu, tpu: bf16]" in words
-    assert "[default: imitation]" in words
+    assert "[default: imitation; in another --env: ppo]" in words
     assert "[default: 3_000_000; gpu" not in words
     assert "cpu: 3_000_000" in words
     continued = " ".join(invoke("train", "--algorithm", "ppo", "--help").output.split())
