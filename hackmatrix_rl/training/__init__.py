@@ -4,18 +4,17 @@ from hackmatrix_rl.agent import Constant, Cosine, Linear, Schedule
 from hackmatrix_rl.training._algorithm import Algorithm, AlgorithmState, Counter
 from hackmatrix_rl.training._debug import CHECKS, NANS, NOJIT, Reports, checked, reports_of
 from hackmatrix_rl.training._evaluate_every import EVALUATION, EvaluateEvery, evaluation_metrics
-from hackmatrix_rl.training._gradient_step import (
+from hackmatrix_rl.training._gradient_step import GradientStep, Loss, mean_weights
+from hackmatrix_rl.training._hooks import Callback, Hook, StopTraining
+from hackmatrix_rl.training._learner_algorithm import (
     VALUE_HEAD,
-    GradientStep,
     Learner,
-    Loss,
+    LearnerAlgorithm,
+    TrainState,
     is_value_head,
-    mean_weights,
     scan_and_sum,
     state_shardings,
 )
-from hackmatrix_rl.training._hooks import Callback, Hook, StopTraining
-from hackmatrix_rl.training._learner_algorithm import LearnerAlgorithm, TrainState
 from hackmatrix_rl.training._minibatches import Minibatches, RolloutSizes
 from hackmatrix_rl.training._optimizer import adam, optimizer_of
 from hackmatrix_rl.training._program import CompiledEnvironment, compiler_options

@@ -1,15 +1,113 @@
-"""What algorithms with one learner share: their state, and what is read from it."""
+"""What algorithms with one learner share: the learner, its place on a mesh, and their state."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from jaxtyping import Array, Int32, Key
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax.sharding import Mesh, NamedSharding
+from jaxtyping import Array, Int32, Key, PyTree
 
 from hackmatrix_rl.agent import ValueScale
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.training._algorithm import Algorithm, AlgorithmState, Counter
-from hackmatrix_rl.training._gradient_step import Learner
 from hackmatrix_rl.training._report import Dispatch, Metrics
+from hackmatrix_rl.training.sharding import (
+    BY_ENVIRONMENT,
+    REPLICATED,
+    each_array,
+    fsdp_shardings,
+    on_host,
+    replicated_shardings,
+)
+
+VALUE_HEAD = ".heads.value"
+"""Where the names of the value head's parameters begin."""
+
+C = TypeVar("C")
+X = TypeVar("X")
+Y = TypeVar("Y")
+
+
+class Learner(eqx.Module):
+    """The policy, and the state that changes with it.
+
+    Attributes:
+        policy: the network, its parameters in float32.
+        optimizer_state: of the optimizer, for the policy's parameters.
+        value_scale: units of the network's value.
+        scaling: state of the loss scaling; `()` without one.
+        skipped: gradient steps that were not taken because a gradient was not finite.
+    """
+
+    policy: ActorCritic
+    optimizer_state: PyTree[Array]
+    value_scale: ValueScale
+    scaling: PyTree[Array]
+    skipped: Int32[Array, ""]
+
+
+def learner_shardings(
+    mesh: Mesh, learner: Learner, *, offload: bool = False
+) -> PyTree[NamedSharding]:
+    """The shardings of a learner between two gradient steps; `None` for what is no array.
+
+    `offload` puts the optimizer's state into the hosts' memory.
+    """
+    shardings = fsdp_shardings(mesh, learner)
+    if not offload:
+        return shardings
+    return eqx.tree_at(
+        lambda learner: learner.optimizer_state,
+        shardings,
+        on_host(shardings.optimizer_state, learner.optimizer_state),
+    )
+
+
+def is_value_head(name: str) -> bool:
+    """Whether the parameter with this name (see `path_name`) belongs only to the value head."""
+    return name.startswith(VALUE_HEAD)
+
+
+def state_shardings(
+    mesh: Mesh, state: PyTree, *, networks: tuple[str, ...] = (), offload: bool = False
+) -> PyTree[NamedSharding]:
+    """Where the arrays of an algorithm's state (or their shapes) lie between two updates.
+
+    The learner is cut along `fsdp`, and so are the fields named by `networks`; the arrays of
+    `actors` along their environments. Everything else lies whole on each device. `offload` puts the
+    optimizer's state into the hosts' memory.
+    """
+    by_environment, whole = (NamedSharding(mesh, spec) for spec in (BY_ENVIRONMENT, REPLICATED))
+    cut = {
+        "learner": learner_shardings(mesh, state.learner, offload=offload),
+        "actors": each_array(lambda leaf: by_environment if leaf.ndim else whole, state.actors),
+        **{name: fsdp_shardings(mesh, getattr(state, name)) for name in networks},
+    }
+    return eqx.tree_at(
+        lambda state: [getattr(state, name) for name in cut],
+        replicated_shardings(mesh, state),
+        list(cut.values()),
+        is_leaf=lambda node: node is None,
+    )
+
+
+def scan_and_sum(body: Callable[[C, X], tuple[C, Y]], initial: C, inputs: X) -> tuple[C, Y]:
+    """`jax.lax.scan` with a carry that may hold more than arrays, and the sum of the outputs.
+
+    Only the arrays of the carry change.
+    """
+    arrays, rest = eqx.partition(initial, eqx.is_array)
+
+    def array_body(arrays: Any, inputs: X) -> tuple[Any, Y]:
+        carry, output = body(eqx.combine(arrays, rest), inputs)
+        return eqx.filter(carry, eqx.is_array), output
+
+    arrays, outputs = jax.lax.scan(array_body, arrays, inputs)
+    carry: C = eqx.combine(arrays, rest)
+    return carry, jax.tree.map(lambda leaf: jnp.sum(leaf, axis=0, dtype=leaf.dtype), outputs)
 
 
 class TrainState(AlgorithmState):
