@@ -3,7 +3,8 @@
     python benchmarks/observations.py [--games 1024] [--repeats 9] [--devices 1] [--json FILE]
 
 Random legal play with resets, compiled as in training; all numbers of an observation enter a
-checksum. The features of `tactical` are not part of it: the network computes them, in the learner.
+checksum. The features of `tactical` are not part of it: PPO computes them once per step, when it
+acts. `hackmatrix-rl bench` includes them.
 """
 
 import argparse

@@ -184,11 +184,13 @@ class RolloutCollector(Collector):
         num_steps: steps of each environment in a rollout.
         terms: as in `Collector`; none by default.
         keep_log_probs: as in `Collector`; false by default.
+        precompute: whether the rollout keeps the results of `EnvSpec.precompute`; true by default.
     """
 
     num_steps: int = eqx.field(static=True)
     terms: tuple[str, ...] = eqx.field(static=True, default=(), kw_only=True)
     keep_log_probs: bool = eqx.field(static=True, default=False, kw_only=True)
+    precompute: bool = eqx.field(static=True, default=True, kw_only=True)
 
     def __check_init__(self) -> None:
         if self.num_steps < 1:
@@ -235,9 +237,14 @@ class RolloutCollector(Collector):
         """
         evaluator = evaluator_of(precision.cast_to_compute(policy))
         initial = actors.carry
+        precompute = environment.spec.precompute if self.precompute else None
 
         def step(state: Any, _: None) -> tuple[Any, Any]:
-            return self._step(choice, evaluator, environment, *state)
+            actors, *others = state
+            observation = actors.observation
+            if precompute is not None:
+                observation = jax.vmap(precompute)(observation)
+            return self._step(choice, evaluator, environment, observation, actors, *others)
 
         start = actors, memory, evaluator.init_cache(actors.observation)
         (actors, memory, _), (steps, sums, notes) = jax.lax.scan(
@@ -257,6 +264,7 @@ class RolloutCollector(Collector):
         choice: ActionChoice,
         evaluator: Evaluator,
         environment: Environment,
+        observation: PyTree[Array],
         actors: CollectorState,
         memory: PyTree[Array],
         cache: PyTree[Array],
@@ -264,14 +272,14 @@ class RolloutCollector(Collector):
         """Takes one action in each environment."""
         action_keys, environment_keys = actors.draw_keys()
 
-        logits, value, carry, cache = evaluator.act_step(actors.observation, actors.carry, cache)
+        logits, value, carry, cache = evaluator.act_step(observation, actors.carry, cache)
         chances = MaskedCategorical(logits, actors.mask)
         action, memory, note = choice.choose(actors, chances, memory, action_keys)
         state, timestep = environment.step(actors.environment, action, environment_keys)
 
         # The fields of a rollout that have an axis of steps.
         happened = dict(
-            observation=actors.observation,
+            observation=observation,
             mask=actors.mask,
             action=action,
             log_prob=chances.log_prob(action),

@@ -78,6 +78,9 @@ class EnvSpec:
             `None` if the environment has no such split.
         actions: features of single actions, for networks that embed actions; `None` if the
             environment has none.
+        precompute: from one observation to the same one with intermediate results of `encode`,
+            which reads both. PPO computes it once per step and stores its result in the rollout,
+            instead of computing it again in each pass of learning. `None`: the same observation.
 
     Raises:
         ValueError: `split` belongs to another `encode`.
@@ -89,6 +92,7 @@ class EnvSpec:
     terms: tuple[str, ...] = ()
     split: FeatureSplit | None = None
     actions: ActionFeatures | None = None
+    precompute: Callable[[PyTree], PyTree] | None = None
 
     def __post_init__(self) -> None:
         if callable(self.encode) and not isinstance(self.encode, Encoder):
@@ -104,6 +108,11 @@ class EnvSpec:
     def num_features(self) -> int:
         """Number of features of one observation: the length of `Features.ravel()`."""
         return jax.eval_shape(lambda seen: self.encode(seen).ravel(), self.observation).size
+
+    @property
+    def stored(self) -> PyTree:
+        """A `jax.ShapeDtypeStruct` for each leaf of the result of `precompute`."""
+        return jax.eval_shape(self.precompute or (lambda seen: seen), self.observation)
 
 
 LEARNED_RETURN = "learned_return"

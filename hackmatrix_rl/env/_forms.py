@@ -16,7 +16,11 @@ from hackmatrix_rl.env._encoding import (
 )
 from hackmatrix_rl.env._environment import EnvSpec
 from hackmatrix_rl.env._observation import CompactObservation, compact_observation
-from hackmatrix_rl.env._tactical_encoding import TACTICAL_ACTIONS, features_from_tactical
+from hackmatrix_rl.env._tactical_encoding import (
+    TACTICAL_ACTIONS,
+    features_from_tactical,
+    with_knowledge,
+)
 from hackmatrix_rl.env._tactical_observation import (
     TacticalObservation,
     recollection,
@@ -61,7 +65,7 @@ def spec_of(config: GameConfig, kind: Kind) -> EnvSpec:
     if kind == "classic":
         return spec(features_from_classic)
     if kind == "tactical":
-        return spec(features_from_tactical, actions=TACTICAL_ACTIONS)
+        return spec(features_from_tactical, actions=TACTICAL_ACTIONS, precompute=with_knowledge)
     return spec(features_from_compact, split=COMPACT_SPLIT, actions=COMPACT_ACTIONS)
 
 

@@ -101,8 +101,10 @@ TACTICAL_PLANES = MappingProxyType(
 _FAR = 20
 """Distances are no larger; a cell without a path has this one."""
 
-_CONTACTS = ((1, 1), (2, 2), (3, 4))
-"""Enemies are counted by their turns to contact, within these bounds and beyond the last."""
+_CONTACTS = (1, 2, 4)
+"""Enemies are counted by their turns to contact: up to each of these, and beyond the last. Each
+count is a byte of one word, so that one sum over the cells makes all four."""
+_BY_CONTACT = 8 * np.arange(len(_CONTACTS) + 1, dtype=np.uint32)
 
 _MEMORY_SCALES = MappingProxyType(
     {
@@ -134,7 +136,7 @@ def features_from_tactical(observation: TacticalObservation) -> Features:
     """
     plain = features_from_compact(observation)
     assert plain.grid is not None  # the compact features have a board
-    known = computed_once(_Known.of, observation)
+    known = _knowledge(observation)
     flags = [affordable(observation), *known.programs()]
     scale = np.array([_MEMORY_SCALES.get(each, 1.0) for each in Memory], np.float32)
     flat = [
@@ -142,7 +144,7 @@ def features_from_tactical(observation: TacticalObservation) -> Features:
         jnp.concatenate(flags).astype(jnp.float32),
         _planes(known.around).ravel(),
         _targets(known.targets, observation.numbers[Number.ATTACK_DAMAGE]).ravel(),
-        known.contacts.astype(jnp.float32) / 4,
+        ((known.contacts >> _BY_CONTACT) & 0xFF).astype(jnp.float32) / 4,
         observation.memory.astype(jnp.float32) / scale,
     ]
     return Features(
@@ -151,19 +153,32 @@ def features_from_tactical(observation: TacticalObservation) -> Features:
     )
 
 
-class _Known(eqx.Module):
+def with_knowledge(observation: TacticalObservation) -> TacticalObservation:
+    """The observation with its `Knowledge`."""
+    return eqx.tree_at(
+        lambda seen: seen.known, observation, _knowledge(observation), is_leaf=lambda x: x is None
+    )
+
+
+def _knowledge(observation: TacticalObservation) -> "Knowledge":
+    """What the observation holds already, or what is computed from it."""
+    known: Knowledge = observation.known or computed_once(Knowledge.of, observation)
+    return known
+
+
+class Knowledge(eqx.Module):
     """Everything that is computed from an observation, in few words."""
 
     cells: tuple[UInt32[Array, "36"], UInt32[Array, "36"]]
     around: tuple[UInt32[Array, "5"], UInt32[Array, "5"]]
     targets: UInt32[Array, "4"]
-    contacts: Int32[Array, "4"]
+    contacts: UInt32[Array, ""]  # see `_CONTACTS`
     ready: Bool[Array, " num_programs"]  # would be usable if owned
     owned: UInt32[Array, ""]
     to_take: UInt32[Array, ""]  # by a siphon from here
 
     @staticmethod
-    def of(observation: TacticalObservation) -> "_Known":
+    def of(observation: TacticalObservation) -> "Knowledge":
         """All of it."""
         position = seen_position(observation)
         steps = _steps_to(CellSet.of(position.player.cell), position)
@@ -171,7 +186,7 @@ class _Known(eqx.Module):
         taken = siphon_yields(yields_of(position.board))
         new = taken.programs & ~position.programs
         cells = _ways(position, steps, turns), _siphons(position, taken, new)
-        return _Known(
+        return Knowledge(
             cells=cells,
             around=_around(observation, cells),
             targets=_lines(position),
@@ -259,16 +274,17 @@ def _turns_to_contact(position: Position, steps: Int32[Array, "36"]) -> Int32[Ar
     # An enemy that was pushed onto a block steps off it; no path around blocks leads there.
     direct = (enemies.type == EnemyType.GLITCH) | position.board.blocks.to_array()
     away = jnp.where(direct, straight, steps)
-    speed = jnp.where(enemies.type == EnemyType.VIRUS, ENEMY_SPEED[EnemyType.VIRUS], 1)
-    return jnp.maximum(-(-away // speed), 1) + enemies.stunned.astype(jnp.int32)
+    speed = ENEMY_SPEED[EnemyType.VIRUS]
+    faster = lax.div(away + (speed - 1), np.int32(speed))
+    turns = jnp.where(enemies.type == EnemyType.VIRUS, faster, away)
+    return jnp.maximum(turns, 1) + enemies.stunned.astype(jnp.int32)
 
 
-def _contacts(position: Position, turns: Int32[Array, "36"]) -> Int32[Array, "4"]:
+def _contacts(position: Position, turns: Int32[Array, "36"]) -> UInt32[Array, ""]:
     """The numbers of enemies by their turns to contact, soonest first."""
-    within = [(turns >= low) & (turns <= high) for low, high in _CONTACTS]
-    later = turns > _CONTACTS[-1][1]
-    counted = jnp.stack([*within, later]) & position.enemies.present[None]
-    return jnp.sum(counted, axis=1, dtype=jnp.int32)
+    bounds = np.array(_CONTACTS, np.int32)
+    later = jnp.sum(turns[:, None] > bounds[None], axis=1, dtype=jnp.uint32)
+    return jnp.sum(position.enemies.present.astype(jnp.uint32) << (8 * later), dtype=jnp.uint32)
 
 
 def _siphons(position: Position, taken: Yields, new: UInt32[Array, "36"]) -> UInt32[Array, "36"]:
@@ -316,9 +332,15 @@ def _lines(position: Position) -> UInt32[Array, "4"]:
         distance=_straight(position.player.cell),
     )
     targets = enemies.cells | position.transmissions.cells
-    lines = rays(position.player.cell, position.board.blocks | targets)
-    hit = jnp.stack([(line & targets).to_array() for line in lines])
-    return jnp.sum(jnp.where(hit, words[None], jnp.uint32(0)), axis=1, dtype=jnp.uint32)
+    up, down, left, right = rays(position.player.cell, position.board.blocks | targets)
+    # Each sum makes two directions: a word takes half of 32 bits, and no cell is in both.
+    pairs = [
+        jnp.where((line & targets).to_array(), words, 0)
+        | jnp.where((back & targets).to_array(), words << 16, 0)
+        for line, back in ((up, down), (left, right))
+    ]
+    sums = jnp.stack([jnp.sum(pair, dtype=jnp.uint32) for pair in pairs])
+    return ((sums[:, None] >> np.array([[0, 16]], np.uint32)) & 0xFFFF).ravel()
 
 
 def _targets(
@@ -353,9 +375,8 @@ def _ready(observation: TacticalObservation, position: Position) -> Bool[Array, 
 
 def _program_numbers(observation: TacticalObservation) -> Float32[Array, "num_programs numbers"]:
     """Of each program: owned, affordable, ready, usable, and its costs."""
-    position = seen_position(observation)
-    ready = _ready(observation, position)
-    return program_numbers(observation, ready, ready & position.owned)
+    ready = _knowledge(observation).ready
+    return program_numbers(observation, ready, ready & bits_of(observation.programs, NUM_PROGRAMS))
 
 
 TACTICAL_ACTIONS = ActionFeatures(cells=action_cells, numbers=_program_numbers)

@@ -8,7 +8,7 @@ from enum import IntEnum
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int32
+from jaxtyping import Array, Int32, PyTree
 
 from hackmatrix_rl.env._observation import (
     CELL,
@@ -61,6 +61,8 @@ class TacticalObservation(CompactObservation):
     """The compact observation, and what a player remembers."""
 
     memory: Int32[Array, "*batch memories"]  #: One unscaled number for each `Memory`.
+    #: The `Knowledge` that follows from the rest, or `None` where it is not computed yet.
+    known: PyTree[Array] = None
 
 
 def recollection(history: History) -> Int32[Array, "7"]:

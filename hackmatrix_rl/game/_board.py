@@ -4,8 +4,6 @@ A set of cells is two words of 18 bits, three rows each. One wave of a search ov
 board takes a few shifts, for any number of games at once.
 """
 
-import functools
-import operator
 from enum import IntEnum
 
 import equinox as eqx
@@ -334,8 +332,11 @@ def _grows(reached: CellSet, before: CellSet, until: CellSet) -> Bool[Array, ""]
     return (reached - before).any() & ~(reached & until).any()
 
 
-_DIGITS = 6
-UNREACHED = (1 << _DIGITS) - 1
+_LONGEST = 23
+"""Steps of the longest shortest path: the longest path without a shortcut has 24 cells."""
+_DIGITS = _LONGEST.bit_length()
+_STEPS = ((np.arange(1, _LONGEST + 1)[:, None] >> np.arange(_DIGITS)) & 1) != 0
+UNREACHED = 63
 """The distance of a cell to which no path leads; longer than any path."""
 
 
@@ -344,36 +345,29 @@ def distances(
 ) -> Int32[Array, "36"]:
     """Steps of a shortest orthogonal path from `start` to each cell; `UNREACHED` without a path.
 
-    The cells that are reached by the same step are added to the binary digits of their distance,
-    which are sets of cells: a step costs a few words, not 36 numbers. A path uses `free` cells, of
-    which `start` need not be one, and must end at a cell of `barrier`.
+    A path uses `free` cells, of which `start` need not be one, and must end at a cell of `barrier`.
     """
-    Digits = tuple[CellSet, ...]
-    Carry = tuple[CellSet, CellSet, Int32[Array, ""], Digits]
 
-    def spread(carry: Carry) -> Carry:
-        reached, wave, steps, digits = carry
-        for _ in range(_WAVES):
-            source = wave if barrier is None else wave - barrier
-            wave = (source.neighbours() & free) - reached
-            reached = reached | wave
-            steps = steps + 1
-            digits = tuple(
-                digit | wave.where(((steps >> place) & 1) != 0)
-                for place, digit in enumerate(digits)
-            )
-        return reached, wave, steps, digits
+    def wave(reached: CellSet, _: None) -> tuple[CellSet, CellSet]:
+        source = reached if barrier is None else reached - barrier
+        reached = reached | (source.neighbours() & free)
+        return reached, reached
 
     # The first wave starts on its barrier too.
-    first = (start.neighbours() & free) - start
-    digits = (first, *(CellSet.empty(),) * (_DIGITS - 1))
-    reached, _, _, digits = lax.while_loop(
-        lambda carry: carry[1].any(), spread, (start | first, first, jnp.int32(1), digits)
+    first = start | (start.neighbours() & free)
+    last, others = lax.scan(wave, first, None, length=_LONGEST - 1)
+
+    def digits(start: Array, first: Array, others: Array) -> UInt32[Array, " digits"]:
+        """The cells of each wave, added to the binary digits of their distance."""
+        reached = jnp.concatenate([jnp.stack([start, first]), others])
+        new = reached[1:] & ~reached[:-1]
+        placed = jnp.where(_STEPS, new[:, None], np.uint32(0))
+        return lax.reduce(placed, np.uint32(0), lax.bitwise_or, (0,))
+
+    low, high = (
+        digits(*words)[:, None]
+        for words in ((start.low, first.low, others.low), (start.high, first.high, others.high))
     )
-    return functools.reduce(
-        operator.or_,
-        (
-            (digit | ~reached).to_array().astype(jnp.int32) << place
-            for place, digit in enumerate(digits)
-        ),
-    )
+    bits = ((jnp.where(_IN_LOW[None], low, high) >> _BIT[None]) & 1).astype(jnp.int32)
+    steps = jnp.sum(bits << np.arange(_DIGITS)[:, None], axis=0, dtype=jnp.int32)
+    return jnp.where(last.to_array(), steps, UNREACHED)

@@ -2,12 +2,15 @@
 
 from dataclasses import replace
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from game.positions import block_of, daemon, data, glitch, position, transmission, virus
 from game.recordings import CONFIG, load, rows
 
+from hackmatrix_rl.agent import RolloutCollector
+from hackmatrix_rl.agent.networks import build_network
 from hackmatrix_rl.env import (
     TACTICAL_PLANES,
     CompactObservation,
@@ -30,6 +33,7 @@ from hackmatrix_rl.game import (
 from hackmatrix_rl.game._history import empty_history, remember
 
 TACTICAL = HackMatrix(CONFIG, observation="tactical")
+KEY = jax.random.key(0)
 
 
 @jax.jit
@@ -206,6 +210,23 @@ def test_programs_are_usable_as_the_rules_say():
     assert usable.any(axis=0).sum() > 15  # the positions use most programs
 
 
+def test_precomputed_features_are_the_same_bits():
+    recorded = load("deterministic").before
+    some = np.random.default_rng(1).permutation(len(recorded["player"]))[:200]
+    games = from_arrays(CONFIG, rows(recorded, some))
+    seen, features, numbers, _ = look(games)
+    kept = jax.jit(jax.vmap(TACTICAL.spec.precompute))(seen)
+    assert jax.tree.map(lambda leaf: (leaf.shape[1:], leaf.dtype), kept) == jax.tree.map(
+        lambda leaf: (leaf.shape, leaf.dtype), TACTICAL.spec.stored
+    )
+    # The features of other positions would follow from their `known` alone.
+    moved = replace(kept, known=jax.tree.map(lambda leaf: leaf[::-1], kept.known))
+    again, others = jax.jit(jax.vmap(TACTICAL.spec.encode)), TACTICAL_ACTIONS.numbers
+    jax.tree.map(np.testing.assert_array_equal, again(kept), features)
+    np.testing.assert_array_equal(jax.jit(jax.vmap(others))(kept), numbers)
+    assert (again(moved).grid != features.grid).any()
+
+
 def test_the_clock_is_remembered():
     given = position(turn=4, programs=[Program.UNDO], scheduled_task_interval=9,
                      next_scheduled_task_turn=7, pending_siphon_transmissions=3,
@@ -268,3 +289,17 @@ def test_other_observations_keep_their_identity():
     assert kinds["classic"] == "classic-2a441143"
     assert kinds["tactical"].startswith("tactical-")
     assert game_identity("tactical").actions == game_identity().actions
+
+
+def test_a_rollout_keeps_what_is_precomputed():
+    policy = build_network("cells", TACTICAL.spec, key=jax.random.key(0))
+
+    def rollout(precompute):
+        collect = RolloutCollector(2, precompute=precompute)
+        actors = eqx.filter_eval_shape(collect.start, policy, TACTICAL, env_keys(KEY, 3))
+        return eqx.filter_eval_shape(collect, policy, TACTICAL, actors)[0].observation
+
+    kept, plain = rollout(True), rollout(False)
+    assert plain.known is None
+    stored = jax.tree.map(lambda leaf: (2, 3, *leaf.shape), TACTICAL.spec.stored)
+    assert jax.tree.map(lambda leaf: leaf.shape, kept) == stored

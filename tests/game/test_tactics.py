@@ -74,15 +74,16 @@ def test_distances_are_the_steps_of_shortest_paths(boards):
     assert UNREACHED in np.asarray(plain)
 
 
-def test_the_longest_path_is_shorter_than_unreached():
-    # A snake: rows 1, 3 and 5 are walls with a gap at alternating ends.
-    free = np.ones((6, 6), bool)
-    free[1, :5] = free[3, 1:] = free[5, :] = False
-    found = jax.jit(distances)(
-        CellSet.of(jnp.int32(0)), CellSet.from_array(jnp.array(free.ravel()))
-    )
-    assert found.reshape(6, 6)[4, 5] == 5 + 2 + 5 + 2 + 5
-    assert found.reshape(6, 6)[5, 0] == UNREACHED
+SNAKE = (0, 6, 12, 18, 24, 30, 31, 32, 26, 27, 21, 15, 14, 8, 2, 3, 4, 10, 11, 17, 23, 29, 35, 34)
+"""The longest path without a shortcut: no cell touches another one but the next."""
+
+
+def test_the_longest_path_is_measured_to_its_end():
+    free = np.zeros(NUM_CELLS, bool)
+    free[list(SNAKE)] = True
+    found = jax.jit(distances)(CellSet.of(jnp.int32(0)), CellSet.from_array(jnp.array(free)))
+    assert found[jnp.array(SNAKE)].tolist() == list(range(24))
+    assert (found[~free] == UNREACHED).all()
 
 
 @pytest.fixture(scope="module")

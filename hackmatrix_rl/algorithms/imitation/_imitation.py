@@ -1,5 +1,7 @@
 """Imitation: a student learns what a teacher does in the positions of both (DAgger)."""
 
+from dataclasses import replace
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -139,7 +141,10 @@ class Imitation(LearnerAlgorithm[ImitationState]):
                 "a Searcher as the teacher",
                 soft_labels=soft_labels,
             )
-        self.ppo = ppo
+        # The buffer holds positions as the environment shows them: they may be turned afterwards.
+        collect = replace(ppo.collect.collect, precompute=False)
+        sharded = ShardedCollector(collect, ppo.collect.mesh)
+        self.ppo = eqx.tree_at(lambda ppo: ppo.collect, ppo, sharded)
         self.teacher = teacher
         self.beta = Constant(1.0) if beta is None else beta
         self.random_share = random_share

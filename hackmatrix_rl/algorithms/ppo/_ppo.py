@@ -322,7 +322,7 @@ class PPO(LearnerAlgorithm[PPOState]):
         """Bytes of observations and masks of a rollout on one device."""
         spec = self.environment.spec
         games = math.ceil(self.sizes.num_envs / self.mesh.size)
-        return games * self.collect.num_steps * (bytes_of(spec.observation) + spec.num_actions)
+        return games * self.collect.num_steps * (bytes_of(spec.stored) + spec.num_actions)
 
     def learn(
         self,
