@@ -105,19 +105,13 @@ def epsilon_greedy(
 
 
 class QLosses(eqx.Module):
-    """Metrics of a loss of Q-values; means over a batch.
+    """Metrics of a loss of Q-values; means over a batch."""
 
-    Attributes:
-        q_loss: half of the squared error, in squared units of the network.
-        td_error: the absolute error, in units of the network.
-        q_value: Q-value of the actions that were taken, in units of reward.
-        q_target: what it should be, in units of reward.
-    """
-
-    q_loss: Float32[Array, "*axes"]
-    td_error: Float32[Array, "*axes"]
+    q_loss: Float32[Array, "*axes"]  #: Half of the squared error, in squared units of the network.
+    td_error: Float32[Array, "*axes"]  #: The absolute error, in units of the network.
+    #: Q-value of the actions that were taken, in units of reward.
     q_value: Float32[Array, "*axes"]
-    q_target: Float32[Array, "*axes"]
+    q_target: Float32[Array, "*axes"]  #: What it should be, in units of reward.
 
 
 @final

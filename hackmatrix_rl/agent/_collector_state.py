@@ -28,22 +28,16 @@ class CollectorState(eqx.Module):
 
     Every field but `step` has a leading axis of environments, along which the batch can be cut
     over devices.
-
-    Attributes:
-        environment: state of the environments.
-        observation: the observation for the next action.
-        mask: the legal actions of `observation`.
-        carry: memory of the policy before the next action.
-        keys: one random key for each environment. They never change: every random draw depends on
-            the environment's key and on `step`.
-        step: number of steps that each environment has taken.
     """
 
-    environment: PyTree[Array]
-    observation: PyTree[Array]
-    mask: Bool[Array, "num_envs num_actions"]
-    carry: PyTree[Array]
+    environment: PyTree[Array]  #: State of the environments.
+    observation: PyTree[Array]  #: The observation for the next action.
+    mask: Bool[Array, "num_envs num_actions"]  #: The legal actions of `observation`.
+    carry: PyTree[Array]  #: Memory of the policy before the next action.
+    #: One random key for each environment. They never change: every random draw depends on the
+    #: environment's key and on `step`.
     keys: Key[Array, " num_envs"]
+    #: Number of steps that each environment has taken.
     step: UInt32[Array, ""] = eqx.field(metadata=SHARED)
 
     @staticmethod

@@ -85,15 +85,10 @@ class Cosine(_Ramp):
 
 
 class After(Schedule):
-    """A schedule that begins late, and keeps its first number until then.
+    """A schedule that begins late, and keeps its first number until then."""
 
-    Attributes:
-        schedule: the schedule.
-        steps: environment steps before it.
-    """
-
-    schedule: Schedule
-    steps: int = eqx.field(static=True)
+    schedule: Schedule  #: The schedule.
+    steps: int = eqx.field(static=True)  #: Environment steps before it.
 
     def __call__(self, env_steps: Float32[Array, ""]) -> Float32[Array, ""]:
         return self.schedule(jnp.maximum(env_steps - float(self.steps), 0.0))

@@ -29,16 +29,11 @@ Value = TypeVar("Value", bound=PyTree)
 
 
 class Chunk(NamedTuple):
-    """Some of the members, in order.
+    """Some of the members, in order."""
 
-    Attributes:
-        first: number of members before this chunk.
-        places: the places of this chunk's members; 0 after the last one.
-        valid: whether each of these is a member, and not a filler after the last one.
-    """
-
-    first: Int32[Array, ""]
-    places: Int32[Array, " chunk"]
+    first: Int32[Array, ""]  #: Number of members before this chunk.
+    places: Int32[Array, " chunk"]  #: The places of this chunk's members; 0 after the last one.
+    #: Whether each of these is a member, and not a filler after the last one.
     valid: Bool[Array, " chunk"]
 
 

@@ -17,14 +17,10 @@ from hackmatrix_rl.errors import shortened, whole
 
 
 class Features(eqx.Module):
-    """One observation as float arrays, ready for a network.
+    """One observation as float arrays, ready for a network."""
 
-    Attributes:
-        flat: values that belong to no cell of a board.
-        grid: values of each cell of the board, channels last; `None` without a board.
-    """
-
-    flat: Float[Array, " features"]
+    flat: Float[Array, " features"]  #: Values that belong to no cell of a board.
+    #: Values of each cell of the board, channels last; `None` without a board.
     grid: Float[Array, "rows cols channels"] | None = None
 
     def ravel(self) -> Float[Array, " all_features"]:
@@ -46,14 +42,10 @@ class Encoder:
 
     The function computes in float32. A network under a precision policy gets the features in the
     dtype of its parameters (see `ActorCritic`).
-
-    Attributes:
-        function: the function.
-        dtype: of the features.
     """
 
-    function: Callable[[PyTree], Features]
-    dtype: DTypeLike = jnp.float32
+    function: Callable[[PyTree], Features]  #: The function.
+    dtype: DTypeLike = jnp.float32  #: Of the features.
 
     def __call__(self, observation: PyTree) -> Features:
         """The features of one observation."""

@@ -70,15 +70,12 @@ class Frontier(Environment):
     Source: Ecoffet et al. 2021, "First return, then explore"; Salimans and Chen 2018, "Learning
     Montezuma's Revenge from a single demonstration".
 
-    Attributes:
-        inner: the game.
-        share: part of the episodes that begins from the bank, once it holds something.
-
     Raises:
         ValueError: `share` is not between 0 and 1.
     """
 
-    inner: HackMatrix
+    inner: HackMatrix  #: The game.
+    #: Part of the episodes that begins from the bank, once it holds something.
     share: float = eqx.field(static=True, default=0.25)
 
     def __check_init__(self) -> None:

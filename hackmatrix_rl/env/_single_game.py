@@ -34,10 +34,10 @@ class Played(NamedTuple):
         truncated: a limit that is not one of the rules cut it.
     """
 
-    state: PyTree[Array]  #: After it; at the end of an episode the last position.
-    reward: Float32[Array, ""]  #: Of the action.
-    terminated: Bool[Array, ""]  #: The rules ended the episode.
-    truncated: Bool[Array, ""] | bool = False  #: A limit that is not one of the rules cut it.
+    state: PyTree[Array]
+    reward: Float32[Array, ""]
+    terminated: Bool[Array, ""]
+    truncated: Bool[Array, ""] | bool = False
 
 
 class SingleGame(eqx.Module, Generic[GameState]):

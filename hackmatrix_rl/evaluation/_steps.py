@@ -14,19 +14,12 @@ from hackmatrix_rl.evaluation._player import Agent, read_by
 
 @dataclass(frozen=True)
 class Step:
-    """A position, and what a player did there.
+    """A position, and what a player did there."""
 
-    Attributes:
-        state: the state of the environment, a batch of one game.
-        action: the action that the player took.
-        reward: its reward.
-        end: `terminated` or `truncated` if it ended the episode; else empty.
-    """
-
-    state: PyTree[Array]
-    action: int
-    reward: float
-    end: str
+    state: PyTree[Array]  #: The state of the environment, a batch of one game.
+    action: int  #: The action that the player took.
+    reward: float  #: Its reward.
+    end: str  #: `terminated` or `truncated` if it ended the episode; else empty.
 
 
 def play_steps(

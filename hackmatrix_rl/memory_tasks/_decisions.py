@@ -85,7 +85,6 @@ class PerceptualDecision(_PeriodsTask):
 
     PERIODS = ("fixation", "stimulus", "delay", "decision")
 
-    #: Periods, coherences, noise.
     config: PerceptualConfig = eqx.field(static=True, default=PerceptualConfig())
 
     @property
@@ -175,7 +174,6 @@ class ContextDecision(_PeriodsTask):
 
     PERIODS = ("fixation", "stimulus", "delay", "decision")
 
-    #: Periods, coherences, noise.
     config: ContextConfig = eqx.field(static=True, default=ContextConfig())
 
     @property
@@ -264,7 +262,6 @@ class DelayedMatch(_PeriodsTask):
 
     PERIODS = ("fixation", "sample", "delay", "test", "decision")
 
-    #: Periods, noise.
     config: DelayedMatchConfig = eqx.field(static=True, default=DelayedMatchConfig())
 
     @property

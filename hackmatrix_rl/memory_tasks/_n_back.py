@@ -53,7 +53,6 @@ class NBack(MemoryTask[NBackState]):
         config: the sizes.
     """
 
-    #: The sizes.
     config: NBackConfig = eqx.field(static=True, default=NBackConfig())
 
     @property

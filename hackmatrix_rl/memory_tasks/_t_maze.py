@@ -19,14 +19,12 @@ FORWARD, LEFT, RIGHT = 0, 1, 2
 class TMazeConfig:
     """The size of a T-maze.
 
-    Attributes:
-        corridor: number of cells before the junction, 1 or more. The sign is in the first.
-
     Raises:
         TypeError: a field is no whole number.
         ValueError: a field is too small.
     """
 
+    #: Number of cells before the junction, 1 or more. The sign is in the first.
     corridor: int = 20
 
     def __post_init__(self) -> None:
@@ -58,7 +56,6 @@ class TMaze(MemoryTask[TMazeState]):
         config: the size.
     """
 
-    #: The sizes.
     config: TMazeConfig = eqx.field(static=True, default=TMazeConfig())
 
     @property

@@ -76,22 +76,16 @@ class Guide(eqx.Module):
 
 @final
 class ExpertGuide(Guide):
-    """The expert's two-move evaluation as prior, its play, and a table as leaf value.
+    """The expert's two-move evaluation as prior, its play, and a table as leaf value."""
 
-    Attributes:
-        config: sizes and league of the game.
-        expert: it plays the imagined games.
-        leaf: weights of the win probability at the start of a stage.
-        most_moves: moves after which an imagined game ends.
-        discount: by which a victory loses worth with each move, so that no search dawdles.
-        opinion: what a point of the evaluation is worth in win probability.
-    """
-
-    config: GameConfig = eqx.field(static=True)
-    expert: Expert
-    leaf: WinWeights
+    config: GameConfig = eqx.field(static=True)  #: Sizes and league of the game.
+    expert: Expert  #: It plays the imagined games.
+    leaf: WinWeights  #: Weights of the win probability at the start of a stage.
+    #: Moves after which an imagined game ends.
     most_moves: int = eqx.field(static=True, default=40)
+    #: By which a victory loses worth with each move, so that no search dawdles.
     discount: float = eqx.field(static=True, default=0.997)
+    #: What a point of the evaluation is worth in win probability.
     opinion: float = eqx.field(static=True, default=0.02)
 
     @staticmethod
@@ -154,20 +148,15 @@ class NetworkGuide(Guide):
     """A memoryless network as the policy and the leaf value of imagined games.
 
     A stage that is completed is set up before the network's head for the victory judges it.
-
-    Attributes:
-        environment: the one that the network reads.
-        policy: the network.
-        most_moves: moves after which an imagined game ends.
-        discount: by which a victory loses worth with each move, so that no search dawdles.
-        opinion: what a unit of log-probability is worth in win probability.
     """
 
     config: GameConfig = eqx.field(static=True)
-    environment: HackMatrix
-    policy: WithAuxiliaryHead
-    most_moves: int = eqx.field(static=True)
+    environment: HackMatrix  #: The one that the network reads.
+    policy: WithAuxiliaryHead  #: The network.
+    most_moves: int = eqx.field(static=True)  #: Moves after which an imagined game ends.
+    #: By which a victory loses worth with each move, so that no search dawdles.
     discount: float = eqx.field(static=True)
+    #: What a unit of log-probability is worth in win probability.
     opinion: float = eqx.field(static=True)
 
     def __init__(

@@ -19,18 +19,12 @@ Table = TypeVar("Table", bound="Weights")
 
 
 class Weights(eqx.Module):
-    """Named weights.
+    """Named weights."""
 
-    Attributes:
-        numbers: one for each row, in the order of `MEANING`.
-        MEANING: what each row means, by name.
-        SECTION: where a file of weights holds this table.
-    """
+    MEANING: ClassVar[Mapping[str, str]]  #: What each row means, by name.
+    SECTION: ClassVar[str]  #: Where a file of weights holds this table.
 
-    MEANING: ClassVar[Mapping[str, str]]
-    SECTION: ClassVar[str]
-
-    numbers: Float32[Array, " rows"]
+    numbers: Float32[Array, " rows"]  #: One for each row, in the order of `MEANING`.
 
     @classmethod
     def of(cls: type[Table], numbers: Mapping[str, Any]) -> Table:

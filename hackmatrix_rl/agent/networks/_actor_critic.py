@@ -227,12 +227,10 @@ class DenseInputActorCritic(TrunkActorCritic):
 
     If the environment's spec has a split of its features, this layer needs less work (see
     `_sparse_first_layer.py`).
-
-    Attributes:
-        split: the split of these features; `None` if the spec has none.
     """
 
     encode: eqx.AbstractVar[Callable[[PyTree], Features]]
+    #: The split of these features; `None` if the spec has none.
     split: eqx.AbstractVar[FeatureSplit | None]
 
     @property
@@ -250,14 +248,11 @@ class DenseInputActorCritic(TrunkActorCritic):
 
 
 class BlockActorCritic(TrunkActorCritic):
-    """A network of equal blocks.
+    """A network of equal blocks."""
 
-    Attributes:
-        blocks: all blocks as one module, each array with a leading axis of blocks. The trunk
-            scans over them, and calls each as `block(hidden)`. `remat="blocks"` puts another
-            module with the same call in their place.
-    """
-
+    #: All blocks as one module, each array with a leading axis of blocks. The trunk scans over
+    #: them, and calls each as `block(hidden)`. `remat="blocks"` puts another module with the same
+    #: call in their place.
     blocks: eqx.AbstractVar[Callable[[Array], Array]]
 
     @final

@@ -18,23 +18,16 @@ MOST = 1000
 
 @dataclass(frozen=True)
 class Score:
-    """A finished game.
-
-    Attributes:
-        total_reward: the game's own return.
-        date: the day, as 2026-11-22.
-        seed: the two words of the game's random key, as text.
-        help: what help the player had: `""`, `"hints"`, or a replay that was taken over.
-    """
+    """A finished game."""
 
     score: int
     stage: int
     end: str
     moves: int
-    total_reward: float
-    date: str
-    seed: str
-    help: str
+    total_reward: float  #: The game's own return.
+    date: str  #: The day, as 2026-11-22.
+    seed: str  #: The two words of the game's random key, as text.
+    help: str  #: What help the player had: `""`, `"hints"`, or a replay that was taken over.
 
 
 class ScoreTable:
