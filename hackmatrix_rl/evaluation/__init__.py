@@ -35,6 +35,7 @@ from hackmatrix_rl.evaluation._player import (
     Thought,
     consult,
     read_by,
+    thinking,
 )
 from hackmatrix_rl.evaluation._steps import Step, play_steps
 
@@ -79,4 +80,5 @@ __all__ = [
     "read_by",
     "start_key",
     "step_keys",
+    "thinking",
 ]

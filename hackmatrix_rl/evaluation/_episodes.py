@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Int, Int32, Key, PyTree
 
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.env import Environment, EpisodeStatistics, Timestep
-from hackmatrix_rl.evaluation._player import Agent, read_by
+from hackmatrix_rl.evaluation._player import Agent, acting, read_by
 
 
 def start_key(key: Key[Array, ""]) -> Key[Array, ""]:
@@ -141,7 +141,7 @@ def _advance(
             own = slice(place * num_envs, (place + 1) * num_envs)
             read = read_by(player, play.timestep.observation, lambda: play.state.games)
             observation = jax.tree.map(lambda leaf, own=own: leaf[own], read)
-            chosen.append(jax.vmap(_act(player))(observation, masks[own], carry, keys[own]))
+            chosen.append(jax.vmap(acting(player))(observation, masks[own], carry, keys[own]))
         actions, carries = zip(*chosen, strict=True)
         return jnp.concatenate(actions), carries
 
@@ -178,11 +178,6 @@ def _without(
     """The masks without some actions, but for those that would be empty."""
     others = masks & ~np.isin(np.arange(masks.shape[1]), avoid)[None, :]
     return jnp.where(jnp.any(others, axis=1, keepdims=True), others, masks)
-
-
-def _act(player: Agent) -> Callable[..., tuple[Array, PyTree[Array]]]:
-    """`player.act` with its key by position, for `jax.vmap`."""
-    return lambda observation, mask, carry, key: player.act(observation, mask, carry, key=key)
 
 
 def start_carries(player: Agent | ActorCritic, num_envs: int) -> PyTree[Array]:

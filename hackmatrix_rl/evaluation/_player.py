@@ -15,6 +15,10 @@ from hackmatrix_rl.agent.networks import ActorCritic, WithAuxiliaryHead
 from hackmatrix_rl.env import CompactObservation, Environment, HackMatrix, Number, Sight
 from hackmatrix_rl.game import NUM_DIRECTIONS, SIZE, STEPS, CellSet, GameConfig, flood
 
+Mask = Bool[Array, " num_actions"]
+Chosen = tuple[Int32[Array, ""], PyTree[Array]]
+"""An action, and the next carry."""
+
 
 class Agent(eqx.Module):
     """Chooses actions in one environment; callers use `jax.vmap`."""
@@ -25,13 +29,8 @@ class Agent(eqx.Module):
 
     @abstractmethod
     def act(
-        self,
-        observation: PyTree[Array],
-        mask: Bool[Array, " num_actions"],
-        carry: PyTree[Array],
-        *,
-        key: Key[Array, ""],
-    ) -> tuple[Int32[Array, ""], PyTree[Array]]:
+        self, observation: PyTree[Array], mask: Mask, carry: PyTree[Array], *, key: Key[Array, ""]
+    ) -> Chosen:
         """The action for one observation, and the next carry.
 
         Args:
@@ -56,6 +55,10 @@ class Thought(eqx.Module):
     search_visits: Int32[Array, " num_actions"] | None = None
 
 
+Considered = tuple[Int32[Array, ""], PyTree[Array], Thought]
+"""An action, the next carry, and the thought that led to the action."""
+
+
 class ThinkingAgent(Agent):
     """An agent that also returns its assessment of a position."""
 
@@ -66,23 +69,13 @@ class ThinkingAgent(Agent):
 
     @abstractmethod
     def think(
-        self,
-        observation: PyTree[Array],
-        mask: Bool[Array, " num_actions"],
-        carry: PyTree[Array],
-        *,
-        key: Key[Array, ""],
-    ) -> tuple[Int32[Array, ""], PyTree[Array], Thought]:
+        self, observation: PyTree[Array], mask: Mask, carry: PyTree[Array], *, key: Key[Array, ""]
+    ) -> Considered:
         """What `act` returns, and the thought that led to it."""
 
     def act(
-        self,
-        observation: PyTree[Array],
-        mask: Bool[Array, " num_actions"],
-        carry: PyTree[Array],
-        *,
-        key: Key[Array, ""],
-    ) -> tuple[Int32[Array, ""], PyTree[Array]]:
+        self, observation: PyTree[Array], mask: Mask, carry: PyTree[Array], *, key: Key[Array, ""]
+    ) -> Chosen:
         """The action and the next carry of `think`."""
         action, carry, _ = self.think(observation, mask, carry, key=key)
         return action, carry
@@ -128,6 +121,19 @@ def read_by(
     return games() if isinstance(player, StateAgent) else observation
 
 
+def acting(player: Agent) -> Callable[..., Chosen]:
+    """`player.act` with its key by position, for `jax.vmap`."""
+    return lambda observation, mask, carry, key: player.act(observation, mask, carry, key=key)
+
+
+def thinking(player: Agent) -> Callable[..., Considered]:
+    """`player.think` with its key by position; the thought of a player that tells none is empty."""
+    if isinstance(player, ThinkingAgent):
+        return lambda observation, mask, carry, key: player.think(observation, mask, carry, key=key)
+    act = acting(player)
+    return lambda *given: (*act(*given), Thought())
+
+
 class PolicyAgent(ThinkingAgent):
     """Plays with a network."""
 
@@ -149,13 +155,8 @@ class PolicyAgent(ThinkingAgent):
         return self.policy.initial_carry()
 
     def think(
-        self,
-        observation: PyTree[Array],
-        mask: Bool[Array, " num_actions"],
-        carry: PyTree[Array],
-        *,
-        key: Key[Array, ""],
-    ) -> tuple[Int32[Array, ""], PyTree[Array], Thought]:
+        self, observation: PyTree[Array], mask: Mask, carry: PyTree[Array], *, key: Key[Array, ""]
+    ) -> Considered:
         """Draws from the network's probabilities over the legal actions, or takes the likeliest.
 
         The thought has no value if the units of the network's value are unknown, and a
@@ -199,13 +200,8 @@ class RandomAgent(Agent):
     """Takes a uniformly random legal action; works in any environment."""
 
     def act(
-        self,
-        observation: PyTree[Array],
-        mask: Bool[Array, " num_actions"],
-        carry: PyTree[Array],
-        *,
-        key: Key[Array, ""],
-    ) -> tuple[Int32[Array, ""], PyTree[Array]]:
+        self, observation: PyTree[Array], mask: Mask, carry: PyTree[Array], *, key: Key[Array, ""]
+    ) -> Chosen:
         """A uniformly random legal action; action 0 if none is legal."""
         return any_of(mask, key=key), carry
 
@@ -222,13 +218,8 @@ class Runner(Agent):
     """
 
     def act(
-        self,
-        observation: PyTree[Array],
-        mask: Bool[Array, " num_actions"],
-        carry: PyTree[Array],
-        *,
-        key: Key[Array, ""],
-    ) -> tuple[Int32[Array, ""], PyTree[Array]]:
+        self, observation: PyTree[Array], mask: Mask, carry: PyTree[Array], *, key: Key[Array, ""]
+    ) -> Chosen:
         """The next action.
 
         Raises:

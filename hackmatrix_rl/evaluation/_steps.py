@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 import equinox as eqx
 import jax
-from jaxtyping import Array, Bool, Int32, Key, PyTree
+from jaxtyping import Array, Int32, Key, PyTree
 
 from hackmatrix_rl.env import Environment, Timestep, env_keys
 from hackmatrix_rl.evaluation._episodes import start_key, step_keys
-from hackmatrix_rl.evaluation._player import Agent, read_by
+from hackmatrix_rl.evaluation._player import Agent, acting, read_by
 
 
 @dataclass(frozen=True)
@@ -69,16 +69,7 @@ def _step(
     keys: tuple[Key[Array, " one"], Key[Array, " one"]],
 ) -> tuple[PyTree[Array], Timestep, PyTree[Array], Int32[Array, " one"]]:
     """One step of a batch of one game."""
-
-    def act(
-        seen: PyTree[Array],
-        mask: Bool[Array, " actions"],
-        carry: PyTree[Array],
-        key: Key[Array, ""],
-    ) -> tuple[Array, PyTree[Array]]:
-        return player.act(seen, mask, carry, key=key)
-
     read = read_by(player, timestep.observation, lambda: state.games)
-    action, carry = jax.vmap(act)(read, timestep.mask, carry, keys[0])
+    action, carry = jax.vmap(acting(player))(read, timestep.mask, carry, keys[0])
     state, timestep = environment.step(state, action, keys[1])
     return state, timestep, carry, action

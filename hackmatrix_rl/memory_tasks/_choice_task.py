@@ -109,6 +109,9 @@ class ChoiceTask(MemoryTask[TrialState]):
     neuroscience tasks".
     """
 
+    memoryless_return = 0.5  #: No stimulus is visible at the decision, so the choice is a guess.
+    num_actions = 3  #: Fixate, and two choices.
+
     @property
     @abstractmethod
     def seen(self) -> int:
@@ -143,31 +146,17 @@ class ChoiceTask(MemoryTask[TrialState]):
 
     @final
     @property
-    def memoryless_return(self) -> float:
-        """One half: no stimulus is visible at the decision, so the choice is a guess."""
-        return 0.5
-
-    @final
-    @property
-    def num_actions(self) -> int:
-        """Three actions: fixate, and two choices."""
-        return 3
-
-    @final
-    @property
     def length(self) -> int:
         """Most steps of a trial."""
         return sum(self.periods)
 
     @final
     def start(self, *, key: Key[Array, ""]) -> TrialState:
-        """A new trial."""
         trial_key, noise_key = jax.random.split(key)
         return TrialState(self.draw(key=trial_key), jnp.int32(0), self._noise(noise_key))
 
     @final
     def observe(self, state: TrialState) -> Float32[Array, " seen"]:
-        """The observation, with noise."""
         ends = jnp.asarray([sum(self.periods[: n + 1]) for n in range(len(self.periods))])
         period = jnp.sum(state.step >= ends, dtype=jnp.int32)
         shown, noisy = self.show(state.trial, period)

@@ -18,11 +18,11 @@ from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.evaluation import (
     Agent,
     PolicyAgent,
-    ThinkingAgent,
     Thought,
     read_by,
     start_key,
     step_keys,
+    thinking,
 )
 from hackmatrix_rl.game import (
     NUM_ACTIONS,
@@ -291,6 +291,4 @@ def _think(
     key: Key[Array, ""],
 ) -> tuple[Int32[Array, ""], PyTree[Array], Thought]:
     observation = read_by(player, environment.observe(state), lambda: state)
-    if isinstance(player, ThinkingAgent):
-        return player.think(observation, mask, carry, key=key)
-    return (*player.act(observation, mask, carry, key=key), Thought())
+    return thinking(player)(observation, mask, carry, key)
