@@ -163,11 +163,7 @@ def symlog(x: Float32[Array, "*shape"]) -> Float32[Array, "*shape"]:
 def stacked_terms(
     terms: dict[str, Float32[Array, " num_envs"]], names: tuple[str, ...]
 ) -> Float16[Array, "num_envs terms"]:
-    """The parts of the reward of one step by name, in the form of `AuxiliaryTargets.terms`.
-
-    Raises:
-        ValueError: `names` differ from the names of `terms`.
-    """
+    """The parts of the reward of one step by name, in the form of `AuxiliaryTargets.terms`."""
     if set(names) != set(terms):
         raise ValueError(
             f"the environment's spec names the parts of the reward {sorted(names)}, but a step "

@@ -106,11 +106,7 @@ def ends_of(number: Any) -> tuple[float, ...]:
 
 
 def number_of(number: Scheduled) -> float | Float32[Array, ""]:
-    """The number that a `Scheduled` is.
-
-    Raises:
-        TypeError: it is a schedule, whose number depends on the step.
-    """
+    """The number that a `Scheduled` is; a TypeError for a schedule, which depends on the step."""
     if isinstance(number, Schedule):
         raise TypeError(
             f"{type(number).__name__} is a schedule, not yet a number: call at(module, env_steps) "

@@ -166,12 +166,7 @@ MOST_STEPS = 2**31 - 1
 
 
 def check_max_steps(max_steps: Any) -> None:
-    """Raises unless a limit of steps is a whole number that 32 bits can count.
-
-    Raises:
-        TypeError: it is no whole number.
-        ValueError: it is out of range.
-    """
+    """Raises unless a limit of steps is a whole number that 32 bits can count."""
     if whole("max_steps", max_steps) > MOST_STEPS:
         raise ValueError(
             f"max_steps must be at most {MOST_STEPS}, not {shortened(max_steps)}: steps are "

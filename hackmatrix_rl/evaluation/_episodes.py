@@ -34,10 +34,7 @@ _QUICK, _SLOW = 0.25, 1.0  # seconds: a call below does more next time, a call b
 
 
 class Play(eqx.Module):
-    """A batch of environments, each until its first episode ends.
-
-    The players stand one after another in the batch.
-    """
+    """Environments, each until its first episode ends; first those of one player, then the next."""
 
     state: PyTree[Array]
     timestep: Timestep

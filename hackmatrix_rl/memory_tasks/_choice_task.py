@@ -16,23 +16,13 @@ from hackmatrix_rl.errors import described, number, whole
 
 
 def check_steps(config: Any, least: Mapping[str, int]) -> None:
-    """Raises unless these fields are whole numbers, and sets them to plain integers.
-
-    Raises:
-        TypeError: a field is no whole number.
-        ValueError: a field is too small.
-    """
+    """Raises unless these fields are whole numbers of some size; sets them to plain integers."""
     for name, minimum in least.items():
         object.__setattr__(config, name, whole(name, getattr(config, name), minimum))
 
 
 def check_number(name: str, value: Any, *, most: float = math.inf) -> float:
-    """The argument as a float.
-
-    Raises:
-        TypeError: it is no number.
-        ValueError: it is negative, too large or not finite.
-    """
+    """The argument as a float; raises if it is no number, negative, too large or not finite."""
     found = number(name, value)
     if not (0 <= found <= most and math.isfinite(found)):
         bounds = "0 or more" if math.isinf(most) else f"a number from 0 to {most:g}"
@@ -41,12 +31,7 @@ def check_number(name: str, value: Any, *, most: float = math.inf) -> float:
 
 
 def check_coherences(values: Any) -> tuple[float, ...]:
-    """The coherences as a tuple of floats.
-
-    Raises:
-        TypeError: they are no tuple of numbers.
-        ValueError: there is none, or one is not in 0 to 100.
-    """
+    """The coherences as a tuple of floats; raises unless they are numbers from 0 to 100."""
     if not isinstance(values, tuple | list):
         raise TypeError(f"coherences is {described(values)}; expected a tuple of numbers")
     if not values:

@@ -75,10 +75,7 @@ def evaluate_next_stage(
 def evaluate_result(
     config: GameConfig, position: Position, event: Event, weights: EvaluationWeights
 ) -> Value:
-    """The heuristic value of the result of an action.
-
-    `position` is that after the action, without the set-up of a next stage.
-    """
+    """The heuristic value of a position after an action, without the set-up of a next stage."""
     pending = _real(position.pending_siphon_transmissions)
     worth = evaluate(config, position, weights) - weights["spawn"] * pending
     worth = jnp.where(event.completed, evaluate_next_stage(config, position, weights), worth)

@@ -28,11 +28,7 @@ class Weights(eqx.Module):
 
     @classmethod
     def of(cls: type[Table], numbers: Mapping[str, Any]) -> Table:
-        """A table with these numbers by name.
-
-        Raises:
-            ConfigError: a row is missing, unknown, or not a finite number.
-        """
+        """A table with these numbers; a ConfigError if one is missing, unknown or not finite."""
         missing, unknown = cls.MEANING.keys() - numbers.keys(), numbers.keys() - cls.MEANING.keys()
         if missing or unknown:
             what = f"no row {min(missing)!r}" if missing else f"an unknown row {min(unknown)!r}"
@@ -50,11 +46,7 @@ class Weights(eqx.Module):
 
     @classmethod
     def read(cls: type[Table], file: Path) -> Table:
-        """The table in a file of weights, such as the tuner writes.
-
-        Raises:
-            ConfigError: the file cannot be read, or holds no such table.
-        """
+        """The table in a file of weights, such as the tuner writes; a ConfigError without one."""
         return cls.of(section_of(file, cls.SECTION))
 
     def as_dict(self) -> dict[str, float]:
@@ -67,11 +59,7 @@ class Weights(eqx.Module):
 
 
 def section_of(file: Path, section: str) -> dict[str, Any]:
-    """One table of a file of weights.
-
-    Raises:
-        ConfigError: the file cannot be read, or holds no such table.
-    """
+    """One table of a file of weights; a ConfigError if the file holds none."""
     try:
         found = read_json(file)
     except DamagedFileError as error:

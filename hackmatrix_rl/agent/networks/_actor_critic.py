@@ -31,11 +31,7 @@ def compute_dtype(module: PyTree) -> np.dtype[Any]:
 
 
 def encoding_in(module: M, dtype: Any) -> tuple[M, bool]:
-    """A module whose encoders give features in a dtype, and whether it holds an encoder.
-
-    An encoder, or a spec with one, may stand in any field of the module or of a module within,
-    static or not.
-    """
+    """A module whose encoders, in any field of any depth, give features in a dtype; and if any."""
     found = False
 
     def copied(module: Any) -> Any:
@@ -117,10 +113,7 @@ class ActorCritic(eqx.Module):
     """
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Applies jmp's rule to `__call__`.
-
-        Refuses a subclass of a final class, and a method that overrides a final one.
-        """
+        """Applies jmp's rule to `__call__`; refuses to override what is final."""
         super().__init_subclass__(**options)
         for base in cls.__mro__[1:]:
             if vars(base).get("__final__", False):

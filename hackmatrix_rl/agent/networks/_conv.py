@@ -182,10 +182,7 @@ READ = 16
 
 
 class ConvBlock(eqx.Module):
-    """A board, plus two convolutions applied to its normalised cells.
-
-    The sum over all blocks is float32, as in a `ResidualBlock`.
-    """
+    """A board, plus two convolutions of its normalised cells; the sum is float32."""
 
     norm: LayerNorm
     first: Conv

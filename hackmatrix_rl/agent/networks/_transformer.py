@@ -16,10 +16,7 @@ from hackmatrix_rl.env import EnvSpec, Features
 
 
 class AttentionBlock(eqx.Module):
-    """Self-attention over tokens, then two dense layers on each token.
-
-    Both parts are added to the tokens. The sum is float32, as in a `ResidualBlock`.
-    """
+    """Tokens, plus their self-attention, plus two dense layers on each; the sum is float32."""
 
     look_norm: LayerNorm
     ask: Dense  #: Queries, keys and values of all heads, side by side.
