@@ -74,13 +74,7 @@ class AuxiliaryLoss(eqx.Module):
     ) -> tuple[Float32[Array, ""], AuxiliaryMetrics]:
         """The weighted loss and its metrics.
 
-        Args:
-            head: predicts the targets.
-            hidden: the hidden layer, the input of the head.
-            action: the action of each step.
-            auxiliary: the targets.
-            number: number of the minibatch, counted from the start of training.
-            done: whether the episode ended with a step; needed with `victory`.
+        `number` counts minibatches from the start of training; `victory` needs `done`.
 
         Raises:
             ValueError: `victory` is set, and the head does not predict it, or `done` is missing.
@@ -129,13 +123,10 @@ def win_targets(
     """Targets of the win prediction, from the later outcomes in the rollout.
 
     It is the TD(lambda) return of a reward of 1 for a victory, without discount. Where an episode
-    ends by the rules, the target is known. Elsewhere it is a mean of the later predictions.
+    ends by the rules, the target is known. Elsewhere it is a mean of the later predictions. Also
+    returns whether each counts: the last step and a truncated one have nothing after them.
 
     Source: Sutton 1988, "Learning to predict by the methods of temporal differences".
-
-    Returns:
-        The targets, and whether each counts: the last step and a truncated one have nothing after
-        them in the rollout.
     """
     last = jnp.zeros_like(done).at[-1].set(True)
     unknown = (done & ~terminated) | (last & ~done)

@@ -56,14 +56,7 @@ class CollectorState(eqx.Module):
 def start_collector(
     environment: Environment, policy: ActorCritic, keys: Key[Array, " num_envs"]
 ) -> CollectorState:
-    """Starts one environment for each key.
-
-    Args:
-        environment: the environment to reset.
-        policy: the policy that will act; the state holds its initial memory.
-        keys: one key for each environment, for instance from `env_keys`. All later random draws
-            depend on them.
-    """
+    """Starts one environment for each key (see `env_keys`), on which all later draws depend."""
     num_envs = keys.shape[0]
     first = jax.vmap(jax.random.fold_in, in_axes=(0, None))(keys, 0)
     state, timestep = environment.reset(first)

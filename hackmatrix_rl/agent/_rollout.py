@@ -38,12 +38,7 @@ class EpisodeSums(eqx.Module):
 
     @classmethod
     def of(cls, timestep: Timestep, own: Bool[Array, " num_envs"] | None = None) -> "EpisodeSums":
-        """The sums of one step of a batch.
-
-        Args:
-            timestep: after the step.
-            own: whether the policy itself plays the episode of each environment; `None`: all.
-        """
+        """The sums of one step of a batch; `own`: whose episodes the policy plays, `None`: all."""
         episode, counts = timestep.episode, timestep.episode.counts
         if own is not None:
             counts = own if counts is None else counts & own
@@ -146,17 +141,7 @@ class Collector(eqx.Module):
         *,
         precision: PrecisionPolicy = FLOAT32,
     ) -> tuple[Rollout, CollectorState]:
-        """Collects one rollout.
-
-        Args:
-            policy: the policy; it samples its actions.
-            environment: the environment.
-            actors: the state of the environments.
-            precision: the dtypes in which the policy computes.
-
-        Returns:
-            The rollout, and the state of the environments after it.
-        """
+        """Collects one rollout, from actions that the policy samples; and the state after it."""
 
 
 class RolloutCollector(Collector):

@@ -212,10 +212,8 @@ def first_success(
     In a batch, the attempts lie one after another along the axis of games. `jax.vmap` inside a
     game would make them the innermost axis. That axis is too short for a processor's vectors
     and takes ten times as long. `attempt` is a function of its number, counted from `first`, and of
-    the operands.
-
-    Returns:
-        Whether an attempt succeeded, and the result of the first one that did, else of the last.
+    the operands. Returns whether one succeeded, and the result of the first that did, else of the
+    last.
     """
 
     @custom_vmap

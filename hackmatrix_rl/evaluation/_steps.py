@@ -30,15 +30,7 @@ def play_steps(
     game: int = 0,
     max_steps: int = 20_000,
 ) -> Iterator[Step]:
-    """Plays the game that `evaluate` plays with this key, and yields each step.
-
-    Args:
-        player: who plays.
-        environment: where.
-        key: of an evaluation.
-        game: the number of its game.
-        max_steps: where the game is cut off.
-    """
+    """Plays the game with this number that `evaluate` plays with this key; yields each step."""
     keys = env_keys(key, 1, first=game)
     state, timestep = environment.reset(jax.vmap(start_key)(keys))
     carry = jax.tree.map(lambda leaf: leaf[None], player.initial_carry())

@@ -43,30 +43,17 @@ class Guide(eqx.Module):
     def prefer(self, position: Position, legal: Legal, *, chance: Chance) -> PerAction:
         """The prior score of each action; the search considers the best few.
 
-        Args:
-            position: the present one.
-            legal: the actions that a score is wanted of; UNDO is not among them.
-            chance: source of random words.
-
-        Returns:
-            The scores in win probability, up to a constant of the position; those of other
-            actions mean nothing.
+        Scores are in win probability, up to a constant of the position. Those of actions that are
+        not in `legal` mean nothing; UNDO never is.
         """
 
     @abstractmethod
     def roll_out(
         self, position: Position, action: Action, wanted: Flag, *, chance: Chance
     ) -> Float32[Array, ""]:
-        """Plays one imagined game that begins with an action.
+        """The discounted win probability after an imagined game that begins with an action.
 
-        Args:
-            position: before it.
-            action: not UNDO.
-            wanted: whether anybody asks; otherwise nothing needs to be played.
-            chance: source of random words.
-
-        Returns:
-            The discounted win probability after it.
+        The action is not UNDO. Nothing needs to be played unless the result is `wanted`.
         """
 
     @abstractmethod

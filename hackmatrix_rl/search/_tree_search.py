@@ -43,13 +43,9 @@ class Improvement(eqx.Module):
     def __call__(
         self, values: PerAction, visits: Visits, logits: PerAction, raw: Float32[Array, ""]
     ) -> PerAction:
-        """The term to add to the logits of the prior.
+        """The term to add to the logits of the prior; `raw` is the network's value of the state.
 
-        Args:
-            values: of the actions that were visited, in units of reward.
-            visits: of each action.
-            logits: of the prior.
-            raw: the network's value of the state, in units of reward.
+        All values are in units of reward.
         """
         # An action without a visit gets the mixture of the others' values and the network's.
         visited = visits > 0
@@ -254,14 +250,10 @@ class TreeSearch(eqx.Module):
     def __call__(
         self, game: PyTree[Array], legal: Legal, prior: Prior, *, key: Key[Array, ""]
     ) -> SearchResult:
-        """Searches the best action of one real state.
+        """Searches the best action of one real state, from the network's output for it.
 
-        Args:
-            game: the real state.
-            legal: the actions to choose from.
-            prior: the network's output for the real state.
-            key: of the noise, of the unseen, and of the imagined chance. The key of the real
-                game must not be derived from it.
+        The key of the real game must not be derived from `key`, which draws the noise, the unseen
+        and the imagined chance.
         """
         noise_key, unseen_key, tree_key = jax.random.split(key, 3)
         count = self.determinisations

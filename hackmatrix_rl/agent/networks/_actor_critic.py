@@ -204,11 +204,7 @@ class RecurrentActorCritic(TrunkActorCritic):
 
     @abstractmethod
     def advance(self, driven: PyTree[Array], carry: PyTree[Array]) -> TrunkOutput:
-        """One step of the memory, from the result of `drive` and the memory before the step.
-
-        Returns:
-            The input of the heads, and the memory after the step.
-        """
+        """One step of the memory: the input of the heads, and the memory after the step."""
 
     @final
     def trunk(self, observation: PyTree[Array], carry: PyTree[Array]) -> TrunkOutput:

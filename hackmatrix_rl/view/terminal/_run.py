@@ -94,12 +94,7 @@ def show_in_terminal(
 ) -> None:
     """Shows texts one after another in the same place; Ctrl-C ends it.
 
-    Where there is no terminal, only the last text is printed.
-
-    Args:
-        texts: the frames.
-        seconds_per_text: for which each of them stays.
-        console: by default that of standard output.
+    Where the console (by default standard output) is no terminal, only the last text is printed.
     """
     console = Console(highlight=False) if console is None else console
     last = ""
