@@ -2,7 +2,6 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 
 import equinox as eqx
 import jax
@@ -262,5 +261,5 @@ def any_of(choices: Bool[Array, " n"], *, key: Key[Array, ""]) -> Int32[Array, "
     return jnp.argmax(jnp.where(choices, lots, np.int32(-1))).astype(jnp.int32)
 
 
-SCRIPTS: Mapping[str, type[Agent]] = MappingProxyType({"random": RandomAgent, "runner": Runner})
+SCRIPTS: Mapping[str, type[Agent]] = {"random": RandomAgent, "runner": Runner}
 """The scripted players by name."""

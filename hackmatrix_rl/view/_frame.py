@@ -238,7 +238,9 @@ class Frame:
         if step is not None and step not in taken:
             return step
         free = [each for each in neighbours(cell) if each not in walls | taken]
-        return min(free, key=lambda each: _distance(each, self.player_cell), default=cell)
+        row, col = divmod(self.player_cell, SIZE)
+        distances = {each: abs(each // SIZE - row) + abs(each % SIZE - col) for each in free}
+        return min(free, key=distances.__getitem__, default=cell)
 
 
 def neighbours(cell: int) -> list[int]:
@@ -269,11 +271,6 @@ def _first_step(start: int, goal: int, blocked: set[int]) -> int | None:
         return None
     nearer = (each for each in neighbours(start) if away.get(each, NUM_CELLS) < away[start])
     return next(nearer, None)
-
-
-def _distance(one: int, other: int) -> int:
-    (row, col), (other_row, other_col) = divmod(one, SIZE), divmod(other, SIZE)
-    return abs(row - other_row) + abs(col - other_col)
 
 
 def _covered(cell: Cell) -> Cell:
