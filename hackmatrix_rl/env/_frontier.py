@@ -84,12 +84,10 @@ class Frontier(Environment):
 
     @property
     def spec(self) -> EnvSpec:
-        """The spec of the wrapped game."""
         return self.inner.spec
 
     @property
     def truncates(self) -> bool:
-        """Whether the wrapped game truncates."""
         return self.inner.truncates
 
     def reset(self, keys: Key[Array, " num_envs"]) -> tuple[FrontierState, Timestep]:

@@ -75,7 +75,6 @@ class ThinkingAgent(Agent):
     def act(
         self, observation: PyTree[Array], mask: Mask, carry: PyTree[Array], *, key: Key[Array, ""]
     ) -> Chosen:
-        """The action and the next carry of `think`."""
         action, carry, _ = self.think(observation, mask, carry, key=key)
         return action, carry
 
@@ -150,7 +149,6 @@ class PolicyAgent(ThinkingAgent):
         return True
 
     def initial_carry(self) -> PyTree[Array]:
-        """The network's initial carry."""
         return self.policy.initial_carry()
 
     def think(

@@ -176,12 +176,10 @@ class Frame:
         """The cells of the enemies that hit next."""
         return sorted({self.enemies[number].cell for number in self.attackers})
 
-    def siphon_yield(self, cell: int | None = None) -> SiphonYield:
-        """The yield of a siphon at a cell; by default where the player stands."""
-        center = self.player_cell if cell is None else cell
-        cells = tuple(
-            each for each in (center, *neighbours(center)) if not self.cells[each].siphoned
-        )
+    def siphon_yield(self) -> SiphonYield:
+        """The yield of a siphon where the player stands."""
+        cross = (self.player_cell, *neighbours(self.player_cell))
+        cells = tuple(each for each in cross if not self.cells[each].siphoned)
         found = [self.cells[each] for each in cells]
         known = [each for each in found if each.is_block and each.known]
         loose = [each for each in found if not each.is_block]
