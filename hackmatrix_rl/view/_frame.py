@@ -176,6 +176,11 @@ class Frame:
         """The cells of the enemies that hit next."""
         return sorted({self.enemies[number].cell for number in self.attackers})
 
+    def entities_on(self, cell: int) -> list[Enemy | Transmission]:
+        """Those on a cell in order of arrival; what the player sees comes first."""
+        everyone: list[Enemy | Transmission] = [*self.enemies, *self.transmissions]
+        return sorted((each for each in everyone if each.cell == cell), key=lambda e: not e.visible)
+
     def siphon_yield(self) -> SiphonYield:
         """The yield of a siphon where the player stands."""
         cross = (self.player_cell, *neighbours(self.player_cell))

@@ -74,7 +74,7 @@ class _Board:
     # Who is there.
 
     def _upper(self, cell: int) -> Text:
-        entities = self._entities(cell)
+        entities = self.frame.entities_on(cell)
         if entities:
             return self._crowd(cell, entities)
         if cell == self.frame.player_cell:
@@ -93,12 +93,6 @@ class _Board:
         if cell in self.frame.last_known_cells:
             return styled("  C?   ", STYLES["hidden"])
         return styled(" " * CELL_WIDTH)
-
-    def _entities(self, cell: int) -> list[Enemy | Transmission]:
-        """Those on a cell; what the player sees comes first."""
-        everyone: list[Enemy | Transmission] = [*self.frame.enemies, *self.frame.transmissions]
-        found = [each for each in everyone if each.cell == cell]
-        return sorted(found, key=lambda each: not each.visible)
 
     def _crowd(self, cell: int, entities: list[Enemy | Transmission]) -> Text:
         """The player or an arrow, the first one there, and how many more there are."""
@@ -191,7 +185,7 @@ class _Board:
         return "exit" if cell == self.frame.exit_cell else None
 
     def _is_taken(self, cell: int) -> bool:
-        return cell == self.frame.player_cell or bool(self._entities(cell))
+        return cell == self.frame.player_cell or bool(self.frame.entities_on(cell))
 
     def _would_gain(self, cell: int) -> bool:
         here = self.frame.cells[cell]
