@@ -1,6 +1,7 @@
 """The state of a batch of environments between two rollouts."""
 
 import dataclasses
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -18,17 +19,25 @@ SHARED = {_AXIS: None}
 """Metadata of a field without an axis of environments."""
 
 
-def environment_axes(kind: type[eqx.Module], *, default: int) -> dict[str, int | None]:
-    """The axis of environments of each field, by default `default`; `None` for one without."""
-    return {each.name: each.metadata.get(_AXIS, default) for each in dataclasses.fields(kind)}
+class OfEnvironments(eqx.Module):
+    """Arrays with an axis of environments: `AXIS`, where the metadata of a field says no other."""
+
+    AXIS: ClassVar[int] = 1
+
+    @classmethod
+    def environment_axes(cls) -> dict[str, int | None]:
+        """The axis of environments of each field; `None` for a field without this axis."""
+        return {each.name: each.metadata.get(_AXIS, cls.AXIS) for each in dataclasses.fields(cls)}
 
 
-class CollectorState(eqx.Module):
+class CollectorState(OfEnvironments):
     """The state of a batch of environments between two rollouts.
 
     Every field but `step` has a leading axis of environments, along which the batch can be cut
     over devices.
     """
+
+    AXIS = 0
 
     environment: PyTree[Array]  #: State of the environments.
     observation: PyTree[Array]  #: The observation for the next action.
@@ -39,11 +48,6 @@ class CollectorState(eqx.Module):
     keys: Key[Array, " num_envs"]
     #: Number of steps that each environment has taken.
     step: UInt32[Array, ""] = eqx.field(metadata=SHARED)
-
-    @staticmethod
-    def environment_axes() -> dict[str, int | None]:
-        """The axis of environments of each field; `None` for a field without this axis."""
-        return environment_axes(CollectorState, default=0)
 
     def draw_keys(self) -> tuple[Key[Array, " num_envs"], Key[Array, " num_envs"]]:
         """The keys of this step: those that choose the actions, and those of the environment."""

@@ -14,7 +14,7 @@ from hackmatrix_rl.agent._collector_state import (
     PER_ENVIRONMENT,
     SHARED,
     CollectorState,
-    environment_axes,
+    OfEnvironments,
     start_collector,
 )
 from hackmatrix_rl.agent._distribution import MaskedCategorical
@@ -74,7 +74,7 @@ class EpisodeSums(eqx.Module):
         )
 
 
-class Rollout(eqx.Module):
+class Rollout(OfEnvironments):
     """The transitions of `num_steps` steps in `num_envs` environments.
 
     Values are the outputs of the network, in the units of its `ValueScale`.
@@ -105,11 +105,6 @@ class Rollout(eqx.Module):
     #: Log-probabilities of all actions, minus infinity for illegal ones; `None` unless the
     #: collector keeps them.
     log_probs: Float32[Array, "num_steps num_envs num_actions"] | None = None
-
-    @staticmethod
-    def environment_axes() -> dict[str, int | None]:
-        """The axis of environments of each field; `None` for a field without this axis."""
-        return environment_axes(Rollout, default=1)
 
     @property
     def done(self) -> Bool[Array, "num_steps num_envs"]:

@@ -100,8 +100,8 @@ def blank_position(config: GameConfig, *, chance: Chance) -> Position:
 
 def set_up_stage(position: Position, *, chance: Chance) -> Position:
     """Sets up stage number `position.stage` (section 3)."""
-    other_corners = corners() - CellSet.of(position.player.cell)
-    exit_cell = other_corners.choose(chance.fold_in(0).bits())
+    exit_chance = chance.fold_in(0)
+    exit_cell = (corners() - CellSet.of(position.player.cell)).choose(exit_chance.bits())
     occupied = position.enemies.cells | position.transmissions.cells
     blocks = draw_layout(position.player.cell, exit_cell, occupied, chance=chance.fold_in(1))
     board = draw_contents(position.player.cell, exit_cell, blocks, chance=chance.fold_in(2))
