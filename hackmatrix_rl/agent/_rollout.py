@@ -136,7 +136,7 @@ class Collector(eqx.Module):
         *,
         precision: PrecisionPolicy = FLOAT32,
     ) -> tuple[Rollout, CollectorState]:
-        """Collects one rollout, from actions that the policy samples; and the state after it."""
+        """One rollout of actions that the policy samples, and the environments after it."""
 
 
 class RolloutCollector(Collector):

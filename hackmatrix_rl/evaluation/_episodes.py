@@ -35,7 +35,7 @@ _QUICK, _SLOW = 0.25, 1.0  # seconds: a call below does more next time, a call b
 
 
 class Play(eqx.Module):
-    """Environments, each until its first episode ends; first those of one player, then the next."""
+    """The environments of one player after another, each until its first episode ends."""
 
     state: PyTree[Array]
     timestep: Timestep

@@ -16,7 +16,7 @@ from hackmatrix_rl.errors import described, number, whole
 
 
 def check_steps(config: Any, least: Mapping[str, int]) -> None:
-    """Raises unless these fields are whole numbers of some size; sets them to plain integers."""
+    """Sets fields to plain integers; raises unless they are whole numbers of at least so much."""
     for name, minimum in least.items():
         object.__setattr__(config, name, whole(name, getattr(config, name), minimum))
 

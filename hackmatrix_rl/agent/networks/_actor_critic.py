@@ -31,7 +31,7 @@ def compute_dtype(module: PyTree) -> np.dtype[Any]:
 
 
 def encoding_in(module: M, dtype: Any) -> tuple[M, bool]:
-    """A module whose encoders, in any field of any depth, give features in a dtype; and if any."""
+    """The module with features in a dtype from all encoders within, and whether there is one."""
     found = False
 
     def copied(module: Any) -> Any:
