@@ -106,7 +106,8 @@ class Frontier(Environment):
 
         none = jnp.zeros((num_envs // BLOCK, len(KINDS)), bool)
         bank = Bank(jax.tree.map(room, here), none, none.astype(jnp.int32))
-        return self._with(state, timestep, jnp.ones(num_envs, bool), bank)
+        new = jnp.ones(num_envs, bool)
+        return FrontierState(state, new, bank), _counting(timestep, new)
 
     def step(
         self,
@@ -133,22 +134,16 @@ class Frontier(Environment):
         timestep = eqx.tree_at(
             lambda x: (x.observation, x.mask), timestep, (here.observation, here.mask)
         )
-        shown = self._with(after, timestep, state.is_new_game, bank)[1]
         is_new_game = jnp.where(timestep.done, ~from_bank, state.is_new_game)
-        return FrontierState(after, is_new_game, bank), shown
+        return FrontierState(after, is_new_game, bank), _counting(timestep, state.is_new_game)
 
-    def _with(
-        self,
-        state: HackMatrixState,
-        timestep: Timestep,
-        is_new_game: Bool[Array, " num_envs"],
-        bank: Bank,
-    ) -> tuple[FrontierState, Timestep]:
-        """The state, and the timestep in which only episodes from new games count."""
-        shown: Timestep = eqx.tree_at(
-            lambda x: x.episode.counts, timestep, is_new_game, is_leaf=lambda leaf: leaf is None
-        )
-        return FrontierState(state, is_new_game, bank), shown
+
+def _counting(timestep: Timestep, is_new_game: Bool[Array, " num_envs"]) -> Timestep:
+    """The timestep in which only episodes from new games count."""
+    counted: Timestep = eqx.tree_at(
+        lambda x: x.episode.counts, timestep, is_new_game, is_leaf=lambda leaf: leaf is None
+    )
+    return counted
 
 
 def whole_games(environment: Environment) -> Environment:
