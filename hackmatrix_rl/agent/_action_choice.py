@@ -25,16 +25,10 @@ class ActionChoice(eqx.Module):
     def choose(
         self, actors: CollectorState, chances: MaskedCategorical, memory: PyTree[Array], keys: Keys
     ) -> Chosen:
-        """Chooses an action in each environment.
+        """The actions, the choice's memory after them, and notes to keep for each step.
 
-        Args:
-            actors: the environments before the action.
-            chances: the policy's distribution over the actions.
-            memory: of this choice; each leaf has a leading axis of environments.
-            keys: one for each environment.
-
-        Returns:
-            The actions, the memory after them, and notes to keep for each step.
+        `chances` are the policy's distributions. Each leaf of `memory` has a leading axis of
+        environments.
         """
 
     def begin_anew(
@@ -42,10 +36,7 @@ class ActionChoice(eqx.Module):
     ) -> PyTree[Array]:
         """The memory after an action, where episodes may have begun; by default the same memory.
 
-        Args:
-            memory: of this choice.
-            done: whether the episode of each environment ended.
-            keys: those of the action.
+        `keys` are those of the action.
         """
         return memory
 
@@ -105,19 +96,13 @@ def epsilon_greedy(
 
 
 class QLosses(eqx.Module):
-    """Metrics of a loss of Q-values; means over a batch.
+    """Metrics of a loss of Q-values; means over a batch."""
 
-    Attributes:
-        q_loss: half of the squared error, in squared units of the network.
-        td_error: the absolute error, in units of the network.
-        q_value: Q-value of the actions that were taken, in units of reward.
-        q_target: what it should be, in units of reward.
-    """
-
-    q_loss: Float32[Array, "*axes"]
-    td_error: Float32[Array, "*axes"]
+    q_loss: Float32[Array, "*axes"]  #: Half of the squared error, in squared units of the network.
+    td_error: Float32[Array, "*axes"]  #: The absolute error, in units of the network.
+    #: Q-value of the actions that were taken, in units of reward.
     q_value: Float32[Array, "*axes"]
-    q_target: Float32[Array, "*axes"]
+    q_target: Float32[Array, "*axes"]  #: What it should be, in units of reward.
 
 
 @final

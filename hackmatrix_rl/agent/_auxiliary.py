@@ -16,31 +16,23 @@ WIN_TRACE = 0.95
 
 
 class AuxiliaryTargets(eqx.Module):
-    """The immediate results of a rollout's actions.
+    """The immediate results of a rollout's actions."""
 
-    Attributes:
-        terms: `symlog` of the parts of the reward, in the order of `EnvSpec.terms`. They take 16
-            bits each, because a rollout keeps them for every step.
-        terminated: whether the rules ended the episode with this action, by death or victory.
-    """
-
+    #: `symlog` of the parts of the reward, in the order of `EnvSpec.terms`. They take 16 bits each,
+    #: because a rollout keeps them for every step.
     terms: Float16[Array, "num_steps batch terms"]
+    #: Whether the rules ended the episode with this action, by death or victory.
     terminated: Flags
 
 
 class AuxiliaryMetrics(eqx.Module):
-    """Metrics of the auxiliary loss: means over the batch; 0 for a minibatch that skips it.
+    """Metrics of the auxiliary loss: means over the batch; 0 for a minibatch that skips it."""
 
-    Attributes:
-        due: 1 if the minibatch computed it, else 0.
-        terms: half the squared error of the parts of the reward, summed over the parts.
-        terminated: cross entropy of the end of the episode, in nats.
-        won: cross entropy of the probability of winning, in nats; `None` if it is not predicted.
-    """
-
-    due: Float32[Array, ""]
+    due: Float32[Array, ""]  #: 1 if the minibatch computed it, else 0.
+    #: Half the squared error of the parts of the reward, summed over the parts.
     terms: Float32[Array, ""]
-    terminated: Float32[Array, ""]
+    terminated: Float32[Array, ""]  #: Cross entropy of the end of the episode, in nats.
+    #: Cross entropy of the probability of winning, in nats; `None` if it is not predicted.
     won: Float32[Array, ""] | None = None
 
 
@@ -54,17 +46,14 @@ class AuxiliaryLoss(eqx.Module):
     Source: Jaderberg et al. 2017, "Reinforcement learning with unsupervised auxiliary tasks"
     (reward prediction); Hafner et al. 2023, "Mastering diverse domains through world models"
     (squared errors after `symlog`).
-
-    Attributes:
-        coefficient: weight of the auxiliary loss in the whole loss.
-        every: only every N-th minibatch computes the auxiliary loss.
-        victory: index in `EnvSpec.terms` of the part of the reward that is above 0 where an
-            episode is won. The head then also learns the probability of winning the episode
-            (`win_targets`). `None`: it does not.
     """
 
-    coefficient: float = eqx.field(static=True)
+    coefficient: float = eqx.field(static=True)  #: Weight of the auxiliary loss in the whole loss.
+    #: Only every N-th minibatch computes the auxiliary loss.
     every: int = eqx.field(static=True, default=1)
+    #: Index in `EnvSpec.terms` of the part of the reward that is above 0 where an episode is won.
+    #: The head then also learns the probability of winning the episode (`win_targets`). `None`: it
+    #: does not.
     victory: int | None = eqx.field(static=True, default=None)
 
     def __check_init__(self) -> None:
@@ -85,13 +74,7 @@ class AuxiliaryLoss(eqx.Module):
     ) -> tuple[Float32[Array, ""], AuxiliaryMetrics]:
         """The weighted loss and its metrics.
 
-        Args:
-            head: predicts the targets.
-            hidden: the hidden layer, the input of the head.
-            action: the action of each step.
-            auxiliary: the targets.
-            number: number of the minibatch, counted from the start of training.
-            done: whether the episode ended with a step; needed with `victory`.
+        `number` counts minibatches from the start of training; `victory` needs `done`.
 
         Raises:
             ValueError: `victory` is set, and the head does not predict it, or `done` is missing.
@@ -140,13 +123,10 @@ def win_targets(
     """Targets of the win prediction, from the later outcomes in the rollout.
 
     It is the TD(lambda) return of a reward of 1 for a victory, without discount. Where an episode
-    ends by the rules, the target is known. Elsewhere it is a mean of the later predictions.
+    ends by the rules, the target is known. Elsewhere it is a mean of the later predictions. Also
+    returns whether each counts: the last step and a truncated one have nothing after them.
 
     Source: Sutton 1988, "Learning to predict by the methods of temporal differences".
-
-    Returns:
-        The targets, and whether each counts: the last step and a truncated one have nothing after
-        them in the rollout.
     """
     last = jnp.zeros_like(done).at[-1].set(True)
     unknown = (done & ~terminated) | (last & ~done)
@@ -174,11 +154,7 @@ def symlog(x: Float32[Array, "*shape"]) -> Float32[Array, "*shape"]:
 def stacked_terms(
     terms: dict[str, Float32[Array, " num_envs"]], names: tuple[str, ...]
 ) -> Float16[Array, "num_envs terms"]:
-    """The parts of the reward of one step by name, in the form of `AuxiliaryTargets.terms`.
-
-    Raises:
-        ValueError: `names` differ from the names of `terms`.
-    """
+    """The parts of the reward of one step by name, in the form of `AuxiliaryTargets.terms`."""
     if set(names) != set(terms):
         raise ValueError(
             f"the environment's spec names the parts of the reward {sorted(names)}, but a step "

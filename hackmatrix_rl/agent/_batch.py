@@ -10,13 +10,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, Int32, PyTree, UInt32
 
 from hackmatrix_rl.agent._auxiliary import AuxiliaryTargets
-from hackmatrix_rl.agent._collector_state import PER_ENVIRONMENT, SHARED, environment_axes
+from hackmatrix_rl.agent._collector_state import PER_ENVIRONMENT, SHARED, OfEnvironments
 from hackmatrix_rl.agent._gae import Targets
 from hackmatrix_rl.agent._rollout import Rollout
 from hackmatrix_rl.agent._value_scale import IDENTITY_SCALE, ValueScale
 
 
-class Batch(eqx.Module):
+class Batch(OfEnvironments):
     """The argument of a loss: whole sequences of some environments.
 
     Values are in the units of the network (see `ValueScale`). `observation`, `mask`, `action`,
@@ -48,11 +48,6 @@ class Batch(eqx.Module):
     number: UInt32[Array, ""] = eqx.field(
         default_factory=lambda: jnp.zeros((), jnp.uint32), metadata=SHARED
     )
-
-    @staticmethod
-    def environment_axes() -> dict[str, int | None]:
-        """The axis of environments of each field; `None` for a field without this axis."""
-        return environment_axes(Batch, default=1)
 
     @classmethod
     def of(

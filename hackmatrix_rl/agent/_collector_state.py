@@ -1,6 +1,7 @@
 """The state of a batch of environments between two rollouts."""
 
 import dataclasses
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -18,38 +19,35 @@ SHARED = {_AXIS: None}
 """Metadata of a field without an axis of environments."""
 
 
-def environment_axes(kind: type[eqx.Module], *, default: int) -> dict[str, int | None]:
-    """The axis of environments of each field, by default `default`; `None` for one without."""
-    return {each.name: each.metadata.get(_AXIS, default) for each in dataclasses.fields(kind)}
+class OfEnvironments(eqx.Module):
+    """Arrays with an axis of environments: `AXIS`, where the metadata of a field says no other."""
+
+    AXIS: ClassVar[int] = 1
+
+    @classmethod
+    def environment_axes(cls) -> dict[str, int | None]:
+        """The axis of environments of each field; `None` for a field without this axis."""
+        return {each.name: each.metadata.get(_AXIS, cls.AXIS) for each in dataclasses.fields(cls)}
 
 
-class CollectorState(eqx.Module):
+class CollectorState(OfEnvironments):
     """The state of a batch of environments between two rollouts.
 
     Every field but `step` has a leading axis of environments, along which the batch can be cut
     over devices.
-
-    Attributes:
-        environment: state of the environments.
-        observation: the observation for the next action.
-        mask: the legal actions of `observation`.
-        carry: memory of the policy before the next action.
-        keys: one random key for each environment. They never change: every random draw depends on
-            the environment's key and on `step`.
-        step: number of steps that each environment has taken.
     """
 
-    environment: PyTree[Array]
-    observation: PyTree[Array]
-    mask: Bool[Array, "num_envs num_actions"]
-    carry: PyTree[Array]
-    keys: Key[Array, " num_envs"]
-    step: UInt32[Array, ""] = eqx.field(metadata=SHARED)
+    AXIS = 0
 
-    @staticmethod
-    def environment_axes() -> dict[str, int | None]:
-        """The axis of environments of each field; `None` for a field without this axis."""
-        return environment_axes(CollectorState, default=0)
+    environment: PyTree[Array]  #: State of the environments.
+    observation: PyTree[Array]  #: The observation for the next action.
+    mask: Bool[Array, "num_envs num_actions"]  #: The legal actions of `observation`.
+    carry: PyTree[Array]  #: Memory of the policy before the next action.
+    #: One random key for each environment. They never change: every random draw depends on the
+    #: environment's key and on `step`.
+    keys: Key[Array, " num_envs"]
+    #: Number of steps that each environment has taken.
+    step: UInt32[Array, ""] = eqx.field(metadata=SHARED)
 
     def draw_keys(self) -> tuple[Key[Array, " num_envs"], Key[Array, " num_envs"]]:
         """The keys of this step: those that choose the actions, and those of the environment."""
@@ -62,14 +60,7 @@ class CollectorState(eqx.Module):
 def start_collector(
     environment: Environment, policy: ActorCritic, keys: Key[Array, " num_envs"]
 ) -> CollectorState:
-    """Starts one environment for each key.
-
-    Args:
-        environment: the environment to reset.
-        policy: the policy that will act; the state holds its initial memory.
-        keys: one key for each environment, for instance from `env_keys`. All later random draws
-            depend on them.
-    """
+    """Starts one environment for each key (see `env_keys`), on which all later draws depend."""
     num_envs = keys.shape[0]
     first = jax.vmap(jax.random.fold_in, in_axes=(0, None))(keys, 0)
     state, timestep = environment.reset(first)

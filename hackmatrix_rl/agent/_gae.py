@@ -13,16 +13,11 @@ from hackmatrix_rl.agent._value_scale import IDENTITY_SCALE, ValueScale
 
 
 class Targets(eqx.Module):
-    """Targets of the loss, all in units of reward.
+    """Targets of the loss, all in units of reward."""
 
-    Attributes:
-        advantage: advantage of the action.
-        value: the network's value, in units of reward.
-        value_target: the value to learn: `advantage + value` in `GAE`.
-    """
-
-    advantage: Float32[Array, "num_steps num_envs"]
-    value: Float32[Array, "num_steps num_envs"]
+    advantage: Float32[Array, "num_steps num_envs"]  #: Advantage of the action.
+    value: Float32[Array, "num_steps num_envs"]  #: The network's value, in units of reward.
+    #: The value to learn: `advantage + value` in `GAE`.
     value_target: Float32[Array, "num_steps num_envs"]
 
     def explained_variance(self) -> Float32[Array, ""]:

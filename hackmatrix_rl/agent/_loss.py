@@ -14,28 +14,22 @@ from hackmatrix_rl.agent.networks import ActorCritic, Evaluator, TrunkEvaluator,
 
 
 class LossMetrics(eqx.Module):
-    """Metrics of a loss; every field is a mean over the batch.
+    """Metrics of a loss; every field is a mean over the batch."""
 
-    Attributes:
-        policy_loss: the clipped objective, negated.
-        value_loss: half the squared error of the value, in units of the network, or what the
-            network's `ValueHead` minimises.
-        entropy: entropy of the policy, in nats.
-        approx_kl: estimate of KL(old || new) from the actions taken, in nats.
-        clip_fraction: share of the actions with a ratio outside of the clip range.
-        extra: further numbers of a custom loss, by name.
-        auxiliary: metrics of the auxiliary loss; `None` without one.
-        kl: KL(old || new) over all legal actions, in nats; `None` if the loss does not compute
-            it. `old` is the policy that acted, `new` the policy that learns.
-    """
-
-    policy_loss: Float32[Array, ""]
+    policy_loss: Float32[Array, ""]  #: The clipped objective, negated.
+    #: Half the squared error of the value, in units of the network, or what the network's
+    #: `ValueHead` minimises.
     value_loss: Float32[Array, ""]
-    entropy: Float32[Array, ""]
-    approx_kl: Float32[Array, ""]
+    entropy: Float32[Array, ""]  #: Entropy of the policy, in nats.
+    approx_kl: Float32[Array, ""]  #: Estimate of KL(old || new) from the actions taken, in nats.
+    #: Share of the actions with a ratio outside of the clip range.
     clip_fraction: Float32[Array, ""]
+    #: Further numbers of a custom loss, by name.
     extra: dict[str, Float32[Array, ""]] = eqx.field(default_factory=dict)
+    #: Metrics of the auxiliary loss; `None` without one.
     auxiliary: AuxiliaryMetrics | None = None
+    #: KL(old || new) over all legal actions, in nats; `None` if the loss does not compute it. `old`
+    #: is the policy that acted, `new` the policy that learns.
     kl: Float32[Array, ""] | None = None
 
     @property
@@ -45,19 +39,14 @@ class LossMetrics(eqx.Module):
 
 
 class Unrolled(eqx.Module):
-    """The outputs of a network on a batch.
+    """The outputs of a network on a batch."""
 
-    Attributes:
-        logits: of all actions.
-        value: in units of the network.
-        hidden: the trunk's output; `None` for a network that does not show it.
-        own_value_loss: what the network's `ValueHead` minimises; `None` for a plain value, which
-            learns by squared errors.
-    """
-
-    logits: Float32[Array, "num_steps batch num_actions"]
-    value: Float32[Array, "num_steps batch"]
+    logits: Float32[Array, "num_steps batch num_actions"]  #: Of all actions.
+    value: Float32[Array, "num_steps batch"]  #: In units of the network.
+    #: The trunk's output; `None` for a network that does not show it.
     hidden: Float[Array, "num_steps batch width"] | None
+    #: What the network's `ValueHead` minimises; `None` for a plain value, which learns by squared
+    #: errors.
     own_value_loss: Float32[Array, "num_steps batch"] | None
 
     @staticmethod

@@ -14,7 +14,7 @@ from hackmatrix_rl.agent._collector_state import (
     PER_ENVIRONMENT,
     SHARED,
     CollectorState,
-    environment_axes,
+    OfEnvironments,
     start_collector,
 )
 from hackmatrix_rl.agent._distribution import MaskedCategorical
@@ -26,30 +26,19 @@ Fields = dict[str, PyTree[Array]]
 
 
 class EpisodeSums(eqx.Module):
-    """Sums over the episodes that ended within some steps and count. Such sums can be added.
+    """Sums over the episodes that ended within some steps and count. Such sums can be added."""
 
-    Attributes:
-        count: number of episodes that ended.
-        total_reward: sum of their undiscounted returns.
-        length: sum of their lengths in steps.
-        extra: sums of the environment's own numbers (`EpisodeStatistics.extra`).
-        terms: sums of the parts of the reward over ALL these steps, also of unfinished episodes.
-    """
-
-    count: Float32[Array, ""]
-    total_reward: Float32[Array, ""]
-    length: Float32[Array, ""]
+    count: Float32[Array, ""]  #: Number of episodes that ended.
+    total_reward: Float32[Array, ""]  #: Sum of their undiscounted returns.
+    length: Float32[Array, ""]  #: Sum of their lengths in steps.
+    #: Sums of the environment's own numbers (`EpisodeStatistics.extra`).
     extra: dict[str, Float32[Array, ""]]
+    #: Sums of the parts of the reward over ALL these steps, also of unfinished episodes.
     terms: dict[str, Float32[Array, ""]]
 
     @classmethod
     def of(cls, timestep: Timestep, own: Bool[Array, " num_envs"] | None = None) -> "EpisodeSums":
-        """The sums of one step of a batch.
-
-        Args:
-            timestep: after the step.
-            own: whether the policy itself plays the episode of each environment; `None`: all.
-        """
+        """The sums of one step of a batch; `own`: whose episodes the policy plays, `None`: all."""
         episode, counts = timestep.episode, timestep.episode.counts
         if own is not None:
             counts = own if counts is None else counts & own
@@ -85,50 +74,37 @@ class EpisodeSums(eqx.Module):
         )
 
 
-class Rollout(eqx.Module):
+class Rollout(OfEnvironments):
     """The transitions of `num_steps` steps in `num_envs` environments.
 
     Values are the outputs of the network, in the units of its `ValueScale`.
-
-    Attributes:
-        observation: the observation of each step, in the environment's compact form; each leaf
-            `[num_steps, num_envs, ...]`.
-        mask: the legal actions of the observation.
-        action: the action that the policy took.
-        log_prob: log-probability of the action under the policy that took it.
-        value: value of the observation.
-        reward: reward of the action.
-        terminated: the environment's rules ended the episode with this action.
-        truncated: a limit cut the episode after this action.
-        bootstrap_value: value of the position that the action led to, if the episode was
-            truncated there; 0 elsewhere.
-        initial_carry: the policy's memory before the first step.
-        last_value: value of the observation after the last step, perhaps the first of an episode.
-        episodes: sums over the episodes that ended.
-        terms: the parts of the reward in the form of `AuxiliaryTargets.terms`; `None` if not kept.
-        log_probs: log-probabilities of all actions, minus infinity for illegal ones; `None`
-            unless the collector keeps them.
     """
 
+    #: The observation of each step, in the environment's compact form; each leaf
+    #: `[num_steps, num_envs, ...]`.
     observation: PyTree[Array]
-    mask: Bool[Array, "num_steps num_envs num_actions"]
-    action: Int32[Array, "num_steps num_envs"]
+    mask: Bool[Array, "num_steps num_envs num_actions"]  #: The legal actions of the observation.
+    action: Int32[Array, "num_steps num_envs"]  #: The action that the policy took.
+    #: Log-probability of the action under the policy that took it.
     log_prob: Float32[Array, "num_steps num_envs"]
-    value: Float32[Array, "num_steps num_envs"]
-    reward: Float32[Array, "num_steps num_envs"]
+    value: Float32[Array, "num_steps num_envs"]  #: Value of the observation.
+    reward: Float32[Array, "num_steps num_envs"]  #: Reward of the action.
+    #: The environment's rules ended the episode with this action.
     terminated: Bool[Array, "num_steps num_envs"]
-    truncated: Bool[Array, "num_steps num_envs"]
+    truncated: Bool[Array, "num_steps num_envs"]  #: A limit cut the episode after this action.
+    #: Value of the position that the action led to, if the episode was truncated there; 0
+    #: elsewhere.
     bootstrap_value: Float32[Array, "num_steps num_envs"]
+    #: The policy's memory before the first step.
     initial_carry: PyTree[Array] = eqx.field(metadata=PER_ENVIRONMENT)
+    #: Value of the observation after the last step, perhaps the first of an episode.
     last_value: Float32[Array, " num_envs"] = eqx.field(metadata=PER_ENVIRONMENT)
-    episodes: EpisodeSums = eqx.field(metadata=SHARED)
+    episodes: EpisodeSums = eqx.field(metadata=SHARED)  #: Sums over the episodes that ended.
+    #: The parts of the reward in the form of `AuxiliaryTargets.terms`; `None` if not kept.
     terms: Float16[Array, "num_steps num_envs terms"] | None = None
+    #: Log-probabilities of all actions, minus infinity for illegal ones; `None` unless the
+    #: collector keeps them.
     log_probs: Float32[Array, "num_steps num_envs num_actions"] | None = None
-
-    @staticmethod
-    def environment_axes() -> dict[str, int | None]:
-        """The axis of environments of each field; `None` for a field without this axis."""
-        return environment_axes(Rollout, default=1)
 
     @property
     def done(self) -> Bool[Array, "num_steps num_envs"]:
@@ -137,16 +113,12 @@ class Rollout(eqx.Module):
 
 
 class Collector(eqx.Module):
-    """Lets a policy act in an environment and records the steps.
+    """Lets a policy act in an environment and records the steps."""
 
-    Attributes:
-        num_steps: steps of each environment in a rollout.
-        terms: names of the parts of the reward to keep for every step, for an auxiliary loss.
-        keep_log_probs: whether to keep the log-probabilities of all actions for every step.
-    """
-
-    num_steps: eqx.AbstractVar[int]
+    num_steps: eqx.AbstractVar[int]  #: Steps of each environment in a rollout.
+    #: Names of the parts of the reward to keep for every step, for an auxiliary loss.
     terms: eqx.AbstractVar[tuple[str, ...]]
+    #: Whether to keep the log-probabilities of all actions for every step.
     keep_log_probs: eqx.AbstractVar[bool]
 
     @abstractmethod
@@ -164,17 +136,7 @@ class Collector(eqx.Module):
         *,
         precision: PrecisionPolicy = FLOAT32,
     ) -> tuple[Rollout, CollectorState]:
-        """Collects one rollout.
-
-        Args:
-            policy: the policy; it samples its actions.
-            environment: the environment.
-            actors: the state of the environments.
-            precision: the dtypes in which the policy computes.
-
-        Returns:
-            The rollout, and the state of the environments after it.
-        """
+        """One rollout of actions that the policy samples, and the environments after it."""
 
 
 class RolloutCollector(Collector):

@@ -85,15 +85,10 @@ class Cosine(_Ramp):
 
 
 class After(Schedule):
-    """A schedule that begins late, and keeps its first number until then.
+    """A schedule that begins late, and keeps its first number until then."""
 
-    Attributes:
-        schedule: the schedule.
-        steps: environment steps before it.
-    """
-
-    schedule: Schedule
-    steps: int = eqx.field(static=True)
+    schedule: Schedule  #: The schedule.
+    steps: int = eqx.field(static=True)  #: Environment steps before it.
 
     def __call__(self, env_steps: Float32[Array, ""]) -> Float32[Array, ""]:
         return self.schedule(jnp.maximum(env_steps - float(self.steps), 0.0))
@@ -111,11 +106,7 @@ def ends_of(number: Any) -> tuple[float, ...]:
 
 
 def number_of(number: Scheduled) -> float | Float32[Array, ""]:
-    """The number that a `Scheduled` is.
-
-    Raises:
-        TypeError: it is a schedule, whose number depends on the step.
-    """
+    """The number that a `Scheduled` is; a TypeError for a schedule, which depends on the step."""
     if isinstance(number, Schedule):
         raise TypeError(
             f"{type(number).__name__} is a schedule, not yet a number: call at(module, env_steps) "

@@ -64,22 +64,15 @@ class RunningScale(ValueScale):
     Source: van Hasselt et al. 2016, "Learning values across many orders of magnitude";
     Pohlen et al. 2018, "Observe and look further" (the compression, without its linear part,
     which the inverse in float32 does not need).
-
-    Attributes:
-        mean: mean of the (compressed) targets.
-        variance: variance of the (compressed) targets.
-        weight: sum of the weights of all updates so far: 0 before the first, then towards 1.
-        decay: weight of the old average in an update.
-        compress: whether targets are compressed.
-        min_std: smallest standard deviation to divide by.
     """
 
-    mean: Float32[Array, ""]
-    variance: Float32[Array, ""]
+    mean: Float32[Array, ""]  #: Mean of the (compressed) targets.
+    variance: Float32[Array, ""]  #: Variance of the (compressed) targets.
+    #: Sum of the weights of all updates so far: 0 before the first, then towards 1.
     weight: Float32[Array, ""]
-    decay: float = eqx.field(static=True)
-    compress: bool = eqx.field(static=True)
-    min_std: float = eqx.field(static=True)
+    decay: float = eqx.field(static=True)  #: Weight of the old average in an update.
+    compress: bool = eqx.field(static=True)  #: Whether targets are compressed.
+    min_std: float = eqx.field(static=True)  #: Smallest standard deviation to divide by.
 
     def __init__(
         self, *, decay: float = 0.99, compress: bool = False, min_std: float = 0.01

@@ -18,7 +18,7 @@ from hackmatrix_rl.batching._bits import (
     union,
 )
 from hackmatrix_rl.batching._hashed_random import Chance, below, random_bit
-from hackmatrix_rl.batching._packed import BitField, Packed, fields
+from hackmatrix_rl.batching._packed import BitField, Flag, Number, Packed, fields
 from hackmatrix_rl.batching._sparse import (
     Chunk,
     first_indices,
@@ -34,6 +34,8 @@ __all__ = [
     "BitField",
     "Chance",
     "Chunk",
+    "Flag",
+    "Number",
     "Packed",
     "at_place",
     "below",

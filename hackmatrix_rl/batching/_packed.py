@@ -90,8 +90,23 @@ class Packed(eqx.Module):
         words = (self.words & ~jnp.uint32(mask)) | self.word(**values)
         return type(self)(words if where is True else jnp.where(where, words, self.words))
 
-    def _read(self, name: str) -> Int32[Array, "*n"]:
-        return self.FIELDS[name].read(self.words)
 
-    def _is(self, name: str) -> Bool[Array, "*n"]:
-        return self.FIELDS[name].is_set(self.words)
+class _Named:
+    """An attribute that knows its own name."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+
+class Number(_Named):
+    """The numbers of records in the field of this name."""
+
+    def __get__(self, records: Packed, owner: type) -> Int32[Array, "*n"]:
+        return records.FIELDS[self.name].read(records.words)
+
+
+class Flag(_Named):
+    """Whether the numbers of records in the field of this name are not 0."""
+
+    def __get__(self, records: Packed, owner: type) -> Bool[Array, "*n"]:
+        return records.FIELDS[self.name].is_set(records.words)

@@ -29,16 +29,11 @@ Value = TypeVar("Value", bound=PyTree)
 
 
 class Chunk(NamedTuple):
-    """Some of the members, in order.
+    """Some of the members, in order."""
 
-    Attributes:
-        first: number of members before this chunk.
-        places: the places of this chunk's members; 0 after the last one.
-        valid: whether each of these is a member, and not a filler after the last one.
-    """
-
-    first: Int32[Array, ""]
-    places: Int32[Array, " chunk"]
+    first: Int32[Array, ""]  #: Number of members before this chunk.
+    places: Int32[Array, " chunk"]  #: The places of this chunk's members; 0 after the last one.
+    #: Whether each of these is a member, and not a filler after the last one.
     valid: Bool[Array, " chunk"]
 
 
@@ -217,10 +212,8 @@ def first_success(
     In a batch, the attempts lie one after another along the axis of games. `jax.vmap` inside a
     game would make them the innermost axis. That axis is too short for a processor's vectors
     and takes ten times as long. `attempt` is a function of its number, counted from `first`, and of
-    the operands.
-
-    Returns:
-        Whether an attempt succeeded, and the result of the first one that did, else of the last.
+    the operands. Returns whether one succeeded, and the result of the first that did, else of the
+    last.
     """
 
     @custom_vmap

@@ -7,14 +7,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int8, Int32
 
-from hackmatrix_rl.clique._play import legal_actions
-from hackmatrix_rl.clique._state import (
+from hackmatrix_rl.clique._game import (
     FIRST,
     SECOND,
     CliqueConfig,
     State,
     colours,
     edge_numbers,
+    legal_actions,
     mover,
 )
 

@@ -49,6 +49,7 @@ class CartPole(Environment):
     """
 
     max_steps: int = eqx.field(static=True, default=500)
+    truncates = True  #: A good policy never lets the pole fall.
 
     def __check_init__(self) -> None:
         check_max_steps(self.max_steps)
@@ -57,11 +58,6 @@ class CartPole(Environment):
     def spec(self) -> EnvSpec:
         """Four float32 numbers and two actions."""
         return EnvSpec(num_actions=2, observation=jax.ShapeDtypeStruct((4,), jnp.float32))
-
-    @property
-    def truncates(self) -> bool:
-        """Always true: a good policy never lets the pole fall."""
-        return True
 
     def reset(self, keys: Key[Array, " num_envs"]) -> tuple[CartPoleState, Timestep]:
         """Starts each cart with the pole nearly upright."""

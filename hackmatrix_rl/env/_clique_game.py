@@ -34,7 +34,7 @@ class CliqueGame(SingleGame[clique.State]):
         config: sizes and variant of the game.
     """
 
-    config: clique.CliqueConfig = eqx.field(static=True)  #: Sizes and variant of the game.
+    config: clique.CliqueConfig = eqx.field(static=True)
 
     @property
     def num_actions(self) -> int:

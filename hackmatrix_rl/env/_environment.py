@@ -17,14 +17,10 @@ from hackmatrix_rl.errors import shortened, whole
 
 
 class Features(eqx.Module):
-    """One observation as float arrays, ready for a network.
+    """One observation as float arrays, ready for a network."""
 
-    Attributes:
-        flat: values that belong to no cell of a board.
-        grid: values of each cell of the board, channels last; `None` without a board.
-    """
-
-    flat: Float[Array, " features"]
+    flat: Float[Array, " features"]  #: Values that belong to no cell of a board.
+    #: Values of each cell of the board, channels last; `None` without a board.
     grid: Float[Array, "rows cols channels"] | None = None
 
     def ravel(self) -> Float[Array, " all_features"]:
@@ -46,14 +42,10 @@ class Encoder:
 
     The function computes in float32. A network under a precision policy gets the features in the
     dtype of its parameters (see `ActorCritic`).
-
-    Attributes:
-        function: the function.
-        dtype: of the features.
     """
 
-    function: Callable[[PyTree], Features]
-    dtype: DTypeLike = jnp.float32
+    function: Callable[[PyTree], Features]  #: The function.
+    dtype: DTypeLike = jnp.float32  #: Of the features.
 
     def __call__(self, observation: PyTree) -> Features:
         """The features of one observation."""
@@ -183,12 +175,7 @@ MOST_STEPS = 2**31 - 1
 
 
 def check_max_steps(max_steps: Any) -> None:
-    """Raises unless a limit of steps is a whole number that 32 bits can count.
-
-    Raises:
-        TypeError: it is no whole number.
-        ValueError: it is out of range.
-    """
+    """Raises unless a limit of steps is a whole number that 32 bits can count."""
     if whole("max_steps", max_steps) > MOST_STEPS:
         raise ValueError(
             f"max_steps must be at most {MOST_STEPS}, not {shortened(max_steps)}: steps are "

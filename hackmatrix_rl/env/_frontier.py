@@ -70,15 +70,12 @@ class Frontier(Environment):
     Source: Ecoffet et al. 2021, "First return, then explore"; Salimans and Chen 2018, "Learning
     Montezuma's Revenge from a single demonstration".
 
-    Attributes:
-        inner: the game.
-        share: part of the episodes that begins from the bank, once it holds something.
-
     Raises:
         ValueError: `share` is not between 0 and 1.
     """
 
-    inner: HackMatrix
+    inner: HackMatrix  #: The game.
+    #: Part of the episodes that begins from the bank, once it holds something.
     share: float = eqx.field(static=True, default=0.25)
 
     def __check_init__(self) -> None:
@@ -87,12 +84,10 @@ class Frontier(Environment):
 
     @property
     def spec(self) -> EnvSpec:
-        """The spec of the wrapped game."""
         return self.inner.spec
 
     @property
     def truncates(self) -> bool:
-        """Whether the wrapped game truncates."""
         return self.inner.truncates
 
     def reset(self, keys: Key[Array, " num_envs"]) -> tuple[FrontierState, Timestep]:
@@ -111,7 +106,8 @@ class Frontier(Environment):
 
         none = jnp.zeros((num_envs // BLOCK, len(KINDS)), bool)
         bank = Bank(jax.tree.map(room, here), none, none.astype(jnp.int32))
-        return self._with(state, timestep, jnp.ones(num_envs, bool), bank)
+        new = jnp.ones(num_envs, bool)
+        return FrontierState(state, new, bank), _counting(timestep, new)
 
     def step(
         self,
@@ -138,22 +134,16 @@ class Frontier(Environment):
         timestep = eqx.tree_at(
             lambda x: (x.observation, x.mask), timestep, (here.observation, here.mask)
         )
-        shown = self._with(after, timestep, state.is_new_game, bank)[1]
         is_new_game = jnp.where(timestep.done, ~from_bank, state.is_new_game)
-        return FrontierState(after, is_new_game, bank), shown
+        return FrontierState(after, is_new_game, bank), _counting(timestep, state.is_new_game)
 
-    def _with(
-        self,
-        state: HackMatrixState,
-        timestep: Timestep,
-        is_new_game: Bool[Array, " num_envs"],
-        bank: Bank,
-    ) -> tuple[FrontierState, Timestep]:
-        """The state, and the timestep in which only episodes from new games count."""
-        shown: Timestep = eqx.tree_at(
-            lambda x: x.episode.counts, timestep, is_new_game, is_leaf=lambda leaf: leaf is None
-        )
-        return FrontierState(state, is_new_game, bank), shown
+
+def _counting(timestep: Timestep, is_new_game: Bool[Array, " num_envs"]) -> Timestep:
+    """The timestep in which only episodes from new games count."""
+    counted: Timestep = eqx.tree_at(
+        lambda x: x.episode.counts, timestep, is_new_game, is_leaf=lambda leaf: leaf is None
+    )
+    return counted
 
 
 def whole_games(environment: Environment) -> Environment:

@@ -34,10 +34,10 @@ class Played(NamedTuple):
         truncated: a limit that is not one of the rules cut it.
     """
 
-    state: PyTree[Array]  #: After it; at the end of an episode the last position.
-    reward: Float32[Array, ""]  #: Of the action.
-    terminated: Bool[Array, ""]  #: The rules ended the episode.
-    truncated: Bool[Array, ""] | bool = False  #: A limit that is not one of the rules cut it.
+    state: PyTree[Array]
+    reward: Float32[Array, ""]
+    terminated: Bool[Array, ""]
+    truncated: Bool[Array, ""] | bool = False
 
 
 class SingleGame(eqx.Module, Generic[GameState]):
@@ -137,7 +137,6 @@ class Batched(Environment, Generic[GameState]):
 
     @property
     def spec(self) -> EnvSpec:
-        """The spec of the game."""
         seen = jax.eval_shape(self.game._first_look)
         return EnvSpec(self.game.num_actions, seen, encode=self.game.encode)
 
@@ -147,7 +146,6 @@ class Batched(Environment, Generic[GameState]):
         return self.game.truncates or self.max_steps is not None
 
     def reset(self, keys: Key[Array, " num_envs"]) -> tuple[BatchedState[GameState], Timestep]:
-        """Starts one game for each key."""
         return jax.vmap(self._begin)(keys)
 
     def step(
@@ -161,7 +159,6 @@ class Batched(Environment, Generic[GameState]):
         return jax.vmap(self._step)(state, actions, keys)
 
     def render(self, state: BatchedState[GameState], game: int = 0) -> str | None:
-        """The drawing of one of the games."""
         return self.game.render(jax.tree.map(lambda leaf: leaf[game], state.games))
 
     def _begin(self, key: Key[Array, ""]) -> tuple[BatchedState[GameState], Timestep]:

@@ -1,7 +1,7 @@
 """How well a policy plays, and scripted players to compare it with."""
 
 from hackmatrix_rl.evaluation._contract import check_player
-from hackmatrix_rl.evaluation._episodes import start_key, step_keys
+from hackmatrix_rl.evaluation._episodes import Step, play_steps, start_key, step_keys
 from hackmatrix_rl.evaluation._estimate import Estimate, Judgement, Verdict, judge, mean_of, rate_of
 from hackmatrix_rl.evaluation._evaluate import (
     Evaluation,
@@ -35,8 +35,8 @@ from hackmatrix_rl.evaluation._player import (
     Thought,
     consult,
     read_by,
+    thinking,
 )
-from hackmatrix_rl.evaluation._steps import Step, play_steps
 
 __all__ = [
     "AFTERMATH",
@@ -79,4 +79,5 @@ __all__ = [
     "read_by",
     "start_key",
     "step_keys",
+    "thinking",
 ]

@@ -32,12 +32,7 @@ from hackmatrix_rl.evaluation._player import Agent, PolicyAgent, StateAgent
 
 
 def check_environment_and_players(environment: Any, players: Any) -> None:
-    """Raises unless each player's shapes fit the environment.
-
-    Raises:
-        TypeError: an argument has the wrong type.
-        ValueError: an array has the wrong shape or dtype, or a player holds a NaN.
-    """
+    """Raises unless each player's shapes fit the environment, and none holds a NaN."""
     check_is_environment(environment)
     if not is_ours(environment):
         check_shapes(environment)

@@ -1,7 +1,8 @@
-"""Plays the first episode of each environment of a batch, some steps at a time."""
+"""Plays the first episode of each environment of a batch, or one game step by step."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import equinox as eqx
 import jax
@@ -10,8 +11,8 @@ import numpy as np
 from jaxtyping import Array, Bool, Int, Int32, Key, PyTree
 
 from hackmatrix_rl.agent.networks import ActorCritic
-from hackmatrix_rl.env import Environment, EpisodeStatistics, Timestep
-from hackmatrix_rl.evaluation._player import Agent, read_by
+from hackmatrix_rl.env import Environment, EpisodeStatistics, Timestep, env_keys
+from hackmatrix_rl.evaluation._player import Agent, acting, read_by
 
 
 def start_key(key: Key[Array, ""]) -> Key[Array, ""]:
@@ -34,10 +35,7 @@ _QUICK, _SLOW = 0.25, 1.0  # seconds: a call below does more next time, a call b
 
 
 class Play(eqx.Module):
-    """A batch of environments, each until its first episode ends.
-
-    The players stand one after another in the batch.
-    """
+    """The environments of one player after another, each until its first episode ends."""
 
     state: PyTree[Array]
     timestep: Timestep
@@ -141,7 +139,7 @@ def _advance(
             own = slice(place * num_envs, (place + 1) * num_envs)
             read = read_by(player, play.timestep.observation, lambda: play.state.games)
             observation = jax.tree.map(lambda leaf, own=own: leaf[own], read)
-            chosen.append(jax.vmap(_act(player))(observation, masks[own], carry, keys[own]))
+            chosen.append(jax.vmap(acting(player))(observation, masks[own], carry, keys[own]))
         actions, carries = zip(*chosen, strict=True)
         return jnp.concatenate(actions), carries
 
@@ -180,13 +178,63 @@ def _without(
     return jnp.where(jnp.any(others, axis=1, keepdims=True), others, masks)
 
 
-def _act(player: Agent) -> Callable[..., tuple[Array, PyTree[Array]]]:
-    """`player.act` with its key by position, for `jax.vmap`."""
-    return lambda observation, mask, carry, key: player.act(observation, mask, carry, key=key)
-
-
 def start_carries(player: Agent | ActorCritic, num_envs: int) -> PyTree[Array]:
     """The memory of a player at the start of each game."""
     return jax.tree.map(
         lambda leaf: jnp.broadcast_to(leaf, (num_envs, *leaf.shape)), player.initial_carry()
     )
+
+
+@dataclass(frozen=True)
+class Step:
+    """A position, and what a player did there."""
+
+    state: PyTree[Array]  #: The state of the environment, a batch of one game.
+    action: int  #: The action that the player took.
+    reward: float  #: Its reward.
+    end: str  #: `terminated` or `truncated` if it ended the episode; else empty.
+
+
+def play_steps(
+    player: Agent,
+    environment: Environment,
+    key: Key[Array, ""],
+    *,
+    game: int = 0,
+    max_steps: int = 20_000,
+) -> Iterator[Step]:
+    """Plays the game with this number that `evaluate` plays with this key; yields each step."""
+    keys = env_keys(key, 1, first=game)
+    state, timestep = environment.reset(jax.vmap(start_key)(keys))
+    carry = jax.tree.map(lambda leaf: leaf[None], player.initial_carry())
+    for number in range(max_steps):
+        before = state
+        state, timestep, carry, action = _step(
+            player,
+            environment,
+            state,
+            timestep,
+            carry,
+            jax.vmap(step_keys, (0, None))(keys, number),
+        )
+        ends = {"terminated": timestep.terminated, "truncated": timestep.truncated}
+        end = next((name for name, flag in ends.items() if bool(flag[0])), "")
+        yield Step(before, int(action[0]), float(timestep.reward[0]), end)
+        if end:
+            return
+
+
+@eqx.filter_jit
+def _step(
+    player: Agent,
+    environment: Environment,
+    state: PyTree[Array],
+    timestep: Timestep,
+    carry: PyTree[Array],
+    keys: tuple[Key[Array, " one"], Key[Array, " one"]],
+) -> tuple[PyTree[Array], Timestep, PyTree[Array], Int32[Array, " one"]]:
+    """One step of a batch of one game."""
+    read = read_by(player, timestep.observation, lambda: state.games)
+    action, carry = jax.vmap(acting(player))(read, timestep.mask, carry, keys[0])
+    state, timestep = environment.step(state, action, keys[1])
+    return state, timestep, carry, action

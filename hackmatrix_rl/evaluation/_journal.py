@@ -15,7 +15,7 @@ from hackmatrix_rl.env import HackMatrix, env_keys
 from hackmatrix_rl.errors import check_key, whole
 from hackmatrix_rl.evaluation._contract import check_environment_and_players
 from hackmatrix_rl.evaluation._episodes import start_carries, start_key, step_keys
-from hackmatrix_rl.evaluation._player import Agent, ThinkingAgent, Thought, read_by
+from hackmatrix_rl.evaluation._player import Agent, Thought, read_by, thinking
 from hackmatrix_rl.game import (
     KILL_REWARD,
     NUM_ENEMY_TYPES,
@@ -206,18 +206,13 @@ def _advance(
 ) -> tuple[_Table, dict[str, Array]]:
     """Plays some moves in each game; what follows the end of a game means nothing."""
 
-    def think(
-        observation: PyTree, mask: Array, carry: PyTree, key: Array
-    ) -> tuple[Array, PyTree, Thought]:
-        if isinstance(player, ThinkingAgent):
-            return player.think(observation, mask, carry, key=key)
-        return (*player.act(observation, mask, carry, key=key), Thought())
-
     def move(table: _Table, step: Array) -> tuple[_Table, dict[str, Array]]:
         act_keys, play_keys = jax.vmap(step_keys, in_axes=(0, None))(keys, first + step)
         seen = jax.vmap(environment.observe)(table.games)
         seen = read_by(player, seen, lambda: table.games)
-        actions, carry, thought = jax.vmap(think)(seen, table.mask, table.carry, act_keys)
+        actions, carry, thought = jax.vmap(thinking(player))(
+            seen, table.mask, table.carry, act_keys
+        )
         games, outcome = jax.vmap(
             lambda game, action, key: play(environment.config, game, action, key=key)
         )(table.games, actions, play_keys)

@@ -2,7 +2,6 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 
 import equinox as eqx
 import jax
@@ -15,6 +14,10 @@ from hackmatrix_rl.agent.networks import ActorCritic, WithAuxiliaryHead
 from hackmatrix_rl.env import CompactObservation, Environment, HackMatrix, Number, Sight
 from hackmatrix_rl.game import NUM_DIRECTIONS, SIZE, STEPS, CellSet, GameConfig, flood
 
+Mask = Bool[Array, " num_actions"]
+Chosen = tuple[Int32[Array, ""], PyTree[Array]]
+"""An action, and the next carry."""
+
 
 class Agent(eqx.Module):
     """Chooses actions in one environment; callers use `jax.vmap`."""
@@ -25,13 +28,8 @@ class Agent(eqx.Module):
 
     @abstractmethod
     def act(
-        self,
-        observation: PyTree[Array],
-        mask: Bool[Array, " num_actions"],
-        carry: PyTree[Array],
-        *,
-        key: Key[Array, ""],
-    ) -> tuple[Int32[Array, ""], PyTree[Array]]:
+        self, observation: PyTree[Array], mask: Mask, carry: PyTree[Array], *, key: Key[Array, ""]
+    ) -> Chosen:
         """The action for one observation, and the next carry.
 
         Args:
@@ -56,6 +54,10 @@ class Thought(eqx.Module):
     search_visits: Int32[Array, " num_actions"] | None = None
 
 
+Considered = tuple[Int32[Array, ""], PyTree[Array], Thought]
+"""An action, the next carry, and the thought that led to the action."""
+
+
 class ThinkingAgent(Agent):
     """An agent that also returns its assessment of a position."""
 
@@ -66,24 +68,13 @@ class ThinkingAgent(Agent):
 
     @abstractmethod
     def think(
-        self,
-        observation: PyTree[Array],
-        mask: Bool[Array, " num_actions"],
-        carry: PyTree[Array],
-        *,
-        key: Key[Array, ""],
-    ) -> tuple[Int32[Array, ""], PyTree[Array], Thought]:
+        self, observation: PyTree[Array], mask: Mask, carry: PyTree[Array], *, key: Key[Array, ""]
+    ) -> Considered:
         """What `act` returns, and the thought that led to it."""
 
     def act(
-        self,
-        observation: PyTree[Array],
-        mask: Bool[Array, " num_actions"],
-        carry: PyTree[Array],
-        *,
-        key: Key[Array, ""],
-    ) -> tuple[Int32[Array, ""], PyTree[Array]]:
-        """The action and the next carry of `think`."""
+        self, observation: PyTree[Array], mask: Mask, carry: PyTree[Array], *, key: Key[Array, ""]
+    ) -> Chosen:
         action, carry, _ = self.think(observation, mask, carry, key=key)
         return action, carry
 
@@ -128,6 +119,19 @@ def read_by(
     return games() if isinstance(player, StateAgent) else observation
 
 
+def acting(player: Agent) -> Callable[..., Chosen]:
+    """`player.act` with its key by position, for `jax.vmap`."""
+    return lambda observation, mask, carry, key: player.act(observation, mask, carry, key=key)
+
+
+def thinking(player: Agent) -> Callable[..., Considered]:
+    """`player.think` with its key by position; the thought of a player that tells none is empty."""
+    if isinstance(player, ThinkingAgent):
+        return lambda observation, mask, carry, key: player.think(observation, mask, carry, key=key)
+    act = acting(player)
+    return lambda *given: (*act(*given), Thought())
+
+
 class PolicyAgent(ThinkingAgent):
     """Plays with a network."""
 
@@ -145,17 +149,11 @@ class PolicyAgent(ThinkingAgent):
         return True
 
     def initial_carry(self) -> PyTree[Array]:
-        """The network's initial carry."""
         return self.policy.initial_carry()
 
     def think(
-        self,
-        observation: PyTree[Array],
-        mask: Bool[Array, " num_actions"],
-        carry: PyTree[Array],
-        *,
-        key: Key[Array, ""],
-    ) -> tuple[Int32[Array, ""], PyTree[Array], Thought]:
+        self, observation: PyTree[Array], mask: Mask, carry: PyTree[Array], *, key: Key[Array, ""]
+    ) -> Considered:
         """Draws from the network's probabilities over the legal actions, or takes the likeliest.
 
         The thought has no value if the units of the network's value are unknown, and a
@@ -199,13 +197,8 @@ class RandomAgent(Agent):
     """Takes a uniformly random legal action; works in any environment."""
 
     def act(
-        self,
-        observation: PyTree[Array],
-        mask: Bool[Array, " num_actions"],
-        carry: PyTree[Array],
-        *,
-        key: Key[Array, ""],
-    ) -> tuple[Int32[Array, ""], PyTree[Array]]:
+        self, observation: PyTree[Array], mask: Mask, carry: PyTree[Array], *, key: Key[Array, ""]
+    ) -> Chosen:
         """A uniformly random legal action; action 0 if none is legal."""
         return any_of(mask, key=key), carry
 
@@ -222,13 +215,8 @@ class Runner(Agent):
     """
 
     def act(
-        self,
-        observation: PyTree[Array],
-        mask: Bool[Array, " num_actions"],
-        carry: PyTree[Array],
-        *,
-        key: Key[Array, ""],
-    ) -> tuple[Int32[Array, ""], PyTree[Array]]:
+        self, observation: PyTree[Array], mask: Mask, carry: PyTree[Array], *, key: Key[Array, ""]
+    ) -> Chosen:
         """The next action.
 
         Raises:
@@ -271,5 +259,5 @@ def any_of(choices: Bool[Array, " n"], *, key: Key[Array, ""]) -> Int32[Array, "
     return jnp.argmax(jnp.where(choices, lots, np.int32(-1))).astype(jnp.int32)
 
 
-SCRIPTS: Mapping[str, type[Agent]] = MappingProxyType({"random": RandomAgent, "runner": Runner})
+SCRIPTS: Mapping[str, type[Agent]] = {"random": RandomAgent, "runner": Runner}
 """The scripted players by name."""

@@ -132,9 +132,6 @@ def random_lots(size: int, *, chance: Chance) -> UInt32[Array, " size"]:
 
     17 random bits stand above the slot's number plus 1. The number breaks ties, which have
     probability 1 in 131,072.
-
-    Raises:
-        ValueError: `size` does not fit in the bits for the number.
     """
     if size >= 1 << _SLOT_BITS:
         raise ValueError(f"size must be at most 127 for an order in one word, not {size}")

@@ -33,11 +33,7 @@ Destruction = Callable[[View, Given], tuple[CellSet, CellSet]]
 
 @dataclass(frozen=True)
 class Spec:
-    """One program.
-
-    Raises:
-        ValueError: `spawn_cost` does not fit in a block's spawn_count.
-    """
+    """One program."""
 
     credits: int
     energy: int

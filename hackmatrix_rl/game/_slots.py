@@ -144,15 +144,10 @@ def destroy(slots: SomeSlots, cells: CellSet) -> tuple[SomeSlots, Int32[Array, "
     There is at most one for each cell, decided by the first one there.
     """
     gone = slots.present & cells.has(slots.cell)
-    kills = _kills_by_cell(gone, slots.cell, slots.from_scheduled_task)
-    return slots.replace(present=slots.present & ~gone), kills
-
-
-def _kills_by_cell(
-    gone: Bool[Array, " n"], cell: Int32[Array, " n"], scheduled: Bool[Array, " n"]
-) -> Int32[Array, ""]:
-    slots = jnp.arange(gone.size)
-    earlier = slots[None, :] < slots[:, None]
+    cell, scheduled = slots.cell, slots.from_scheduled_task
+    numbers = jnp.arange(gone.size)
+    earlier = numbers[None, :] < numbers[:, None]
     together = (cell[None, :] == cell[:, None]) & gone[None, :] & earlier
     leads = gone & ~together.any(axis=1)
-    return jnp.sum(leads & ~scheduled, dtype=jnp.int32)
+    kills = jnp.sum(leads & ~scheduled, dtype=jnp.int32)
+    return slots.replace(present=slots.present & ~gone), kills

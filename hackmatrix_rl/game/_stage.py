@@ -100,7 +100,8 @@ def blank_position(config: GameConfig, *, chance: Chance) -> Position:
 
 def set_up_stage(position: Position, *, chance: Chance) -> Position:
     """Sets up stage number `position.stage` (section 3)."""
-    exit_cell = draw_exit(position.player.cell, chance=chance.fold_in(0))
+    exit_chance = chance.fold_in(0)
+    exit_cell = (corners() - CellSet.of(position.player.cell)).choose(exit_chance.bits())
     occupied = position.enemies.cells | position.transmissions.cells
     blocks = draw_layout(position.player.cell, exit_cell, occupied, chance=chance.fold_in(1))
     board = draw_contents(position.player.cell, exit_cell, blocks, chance=chance.fold_in(2))
@@ -138,12 +139,6 @@ def set_up_if(condition: Bool[Array, ""], position: Position, *, chance: Chance)
         chance,
         share=8,
     )
-
-
-def draw_exit(player_cell: Int32[Array, ""], *, chance: Chance) -> Int32[Array, ""]:
-    """A uniformly random corner other than the player's."""
-    others = corners() - CellSet.of(player_cell)
-    return others.choose(chance.bits())
 
 
 def draw_layout(

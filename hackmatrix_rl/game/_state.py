@@ -6,7 +6,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int32, UInt32
 
-from hackmatrix_rl.batching import Packed, bits_of, fields
+from hackmatrix_rl.batching import Flag, Number, Packed, bits_of, fields
 from hackmatrix_rl.game._board import CellSet
 
 LAST_STAGE = 8
@@ -100,40 +100,14 @@ class Board(Packed):
         siphon_center=1,
     )
 
-    @property
-    def content(self) -> Int32[Array, "36"]:
-        """A `Content`."""
-        return self._read("content")
-
-    @property
-    def value(self) -> Int32[Array, "36"]:
-        """Points of a data block, `Program` of a program block, else 0."""
-        return self._read("value")
-
-    @property
-    def spawn_count(self) -> Int32[Array, "36"]:
-        """Number of transmissions that siphoning the block calls; 0 without a block."""
-        return self._read("spawn_count")
-
-    @property
-    def credits(self) -> Int32[Array, "36"]:
-        """0..3; a cell with credits has no energy."""
-        return self._read("credits")
-
-    @property
-    def energy(self) -> Int32[Array, "36"]:
-        """0..3."""
-        return self._read("energy")
-
-    @property
-    def siphoned(self) -> Bool[Array, "36"]:
-        """Whether a siphon has reached the cell."""
-        return self._is("siphoned")
-
-    @property
-    def siphon_center(self) -> Bool[Array, "36"]:
-        """Whether the player has siphoned from here."""
-        return self._is("siphon_center")
+    content = Number()  #: A `Content`.
+    value = Number()  #: Points of a data block, `Program` of a program block, else 0.
+    #: Number of transmissions that siphoning the block calls; 0 without a block.
+    spawn_count = Number()
+    credits = Number()  #: 0..3; a cell with credits has no energy.
+    energy = Number()  #: 0..3.
+    siphoned = Flag()  #: Whether a siphon has reached the cell.
+    siphon_center = Flag()  #: Whether the player has siphoned from here.
 
     @property
     def blocks(self) -> CellSet:
@@ -147,35 +121,17 @@ class Slots(Packed):
     In an empty slot only `present` means something.
     """
 
+    present = Flag()  #: Whether the slot is taken.
+    type = Number()  #: An `EnemyType`.
+    cell = Number()  #: The cell it is on.
+    #: Whether a scheduled task brought it; then its kill does not count.
+    from_scheduled_task = Flag()
+    spawned_from_siphon = Flag()  #: Whether a siphon brought it.
+
     @property
     def size(self) -> int:
         """Number of slots, empty or not."""
         return int(self.words.shape[-1])
-
-    @property
-    def present(self) -> Bool[Array, "*n"]:
-        """Whether the slot is taken."""
-        return self._is("present")
-
-    @property
-    def type(self) -> Int32[Array, "*n"]:
-        """An `EnemyType`."""
-        return self._read("type")
-
-    @property
-    def cell(self) -> Int32[Array, "*n"]:
-        """The cell it is on."""
-        return self._read("cell")
-
-    @property
-    def from_scheduled_task(self) -> Bool[Array, "*n"]:
-        """Whether a scheduled task brought it; then its kill does not count."""
-        return self._is("from_scheduled_task")
-
-    @property
-    def spawned_from_siphon(self) -> Bool[Array, "*n"]:
-        """Whether a siphon brought it."""
-        return self._is("spawned_from_siphon")
 
     @property
     def cells(self) -> CellSet:
@@ -203,25 +159,11 @@ class Enemies(Slots):
         from_scheduled_task=1, spawned_from_siphon=1, present=1,
     )  # fmt: skip
 
-    @property
-    def hp(self) -> Int32[Array, "*n"]:
-        """1..3."""
-        return self._read("hp")
-
-    @property
-    def disabled_turns(self) -> Int32[Array, "*n"]:
-        """Turns until it may move; 0..7."""
-        return self._read("disabled_turns")
-
-    @property
-    def stunned(self) -> Bool[Array, "*n"]:
-        """Whether it skips the next turn."""
-        return self._is("stunned")
-
-    @property
-    def last_known(self) -> Int32[Array, "*n"]:
-        """Cell where a cryptog was last seen; `NOWHERE` if the enemy never was a cryptog."""
-        return self._read("last_known")
+    hp = Number()  #: 1..3.
+    disabled_turns = Number()  #: Turns until it may move; 0..7.
+    stunned = Flag()  #: Whether it skips the next turn.
+    #: Cell where a cryptog was last seen; `NOWHERE` if the enemy never was a cryptog.
+    last_known = Number()
 
 
 class Transmissions(Slots):
@@ -231,10 +173,8 @@ class Transmissions(Slots):
         type=2, cell=6, from_scheduled_task=1, spawned_from_siphon=1, present=1, turns_remaining=21
     )
 
-    @property
-    def turns_remaining(self) -> Int32[Array, "*n"]:
-        """Turns until the enemy appears; 1 is the last turn before. At most `LONGEST_WAIT`."""
-        return self._read("turns_remaining")
+    #: Turns until the enemy appears; 1 is the last turn before. At most `LONGEST_WAIT`.
+    turns_remaining = Number()
 
 
 LONGEST_WAIT = Transmissions.FIELDS["turns_remaining"].largest

@@ -95,11 +95,7 @@ def check_sizes(config: GameConfig, state: State) -> None:
 
 
 def as_action(action: Int[Array, ""] | int) -> Int[Array, ""]:
-    """An action as an array.
-
-    Raises:
-        TypeError: it is not one whole number.
-    """
+    """An action as an array; a TypeError unless it is one whole number."""
     number = jnp.asarray(action)
     if number.shape != () or not jnp.issubdtype(number.dtype, jnp.integer):
         raise TypeError(
@@ -112,11 +108,7 @@ def as_action(action: Int[Array, ""] | int) -> Int[Array, ""]:
 def read(
     arrays: Mapping[str, Any], prefix: str, *, batched: bool, records: int | None = None
 ) -> dict[str, np.ndarray]:
-    """The arrays of one position with a batch axis, checked to be integers of the right shapes.
-
-    Raises:
-        ValueError: an array is missing or has the wrong shape or dtype; the message names it.
-    """
+    """The arrays of one position with a batch axis, checked to be integers of the right shapes."""
     shapes = {
         "player": (len(PLAYER),), "game": (len(TOP_GAME if prefix else GAME),),
         "owned": (NUM_PROGRAMS,), "enemies": ("rows", len(ENEMY)), "num_enemies": (),
@@ -142,11 +134,7 @@ def read(
 
 
 def as_array(arrays: Mapping[str, Any], name: str) -> np.ndarray:
-    """The array with this name.
-
-    Raises:
-        ValueError: there is none, or NumPy cannot convert it to an array.
-    """
+    """The array with this name; a ValueError if there is none."""
     if name not in arrays:
         raise ValueError(f"{name} is missing")
     try:
@@ -160,12 +148,7 @@ def as_array(arrays: Mapping[str, Any], name: str) -> np.ndarray:
 def checked(
     arrays: Mapping[str, np.ndarray], prefix: str, config: GameConfig
 ) -> dict[str, np.ndarray]:
-    """One position as int32, checked to be possible and within the capacities.
-
-    Raises:
-        ValueError: a value is not allowed. The message names the record, the field, its value
-            and what is allowed.
-    """
+    """One position as int32, checked to be possible and within the capacities."""
     capacities = {"enemies": config.max_enemies, "transmissions": config.max_transmissions}
     used = {
         name: _used_rows(prefix + name, arrays[name], arrays[f"num_{name}"], capacity)

@@ -16,23 +16,13 @@ from hackmatrix_rl.errors import described, number, whole
 
 
 def check_steps(config: Any, least: Mapping[str, int]) -> None:
-    """Raises unless these fields are whole numbers, and sets them to plain integers.
-
-    Raises:
-        TypeError: a field is no whole number.
-        ValueError: a field is too small.
-    """
+    """Sets fields to plain integers; raises unless they are whole numbers of at least so much."""
     for name, minimum in least.items():
         object.__setattr__(config, name, whole(name, getattr(config, name), minimum))
 
 
 def check_number(name: str, value: Any, *, most: float = math.inf) -> float:
-    """The argument as a float.
-
-    Raises:
-        TypeError: it is no number.
-        ValueError: it is negative, too large or not finite.
-    """
+    """The argument as a float; raises if it is no number, negative, too large or not finite."""
     found = number(name, value)
     if not (0 <= found <= most and math.isfinite(found)):
         bounds = "0 or more" if math.isinf(most) else f"a number from 0 to {most:g}"
@@ -41,12 +31,7 @@ def check_number(name: str, value: Any, *, most: float = math.inf) -> float:
 
 
 def check_coherences(values: Any) -> tuple[float, ...]:
-    """The coherences as a tuple of floats.
-
-    Raises:
-        TypeError: they are no tuple of numbers.
-        ValueError: there is none, or one is not in 0 to 100.
-    """
+    """The coherences as a tuple of floats; raises unless they are numbers from 0 to 100."""
     if not isinstance(values, tuple | list):
         raise TypeError(f"coherences is {described(values)}; expected a tuple of numbers")
     if not values:
@@ -109,6 +94,9 @@ class ChoiceTask(MemoryTask[TrialState]):
     neuroscience tasks".
     """
 
+    memoryless_return = 0.5  #: No stimulus is visible at the decision, so the choice is a guess.
+    num_actions = 3  #: Fixate, and two choices.
+
     @property
     @abstractmethod
     def seen(self) -> int:
@@ -143,31 +131,17 @@ class ChoiceTask(MemoryTask[TrialState]):
 
     @final
     @property
-    def memoryless_return(self) -> float:
-        """One half: no stimulus is visible at the decision, so the choice is a guess."""
-        return 0.5
-
-    @final
-    @property
-    def num_actions(self) -> int:
-        """Three actions: fixate, and two choices."""
-        return 3
-
-    @final
-    @property
     def length(self) -> int:
         """Most steps of a trial."""
         return sum(self.periods)
 
     @final
     def start(self, *, key: Key[Array, ""]) -> TrialState:
-        """A new trial."""
         trial_key, noise_key = jax.random.split(key)
         return TrialState(self.draw(key=trial_key), jnp.int32(0), self._noise(noise_key))
 
     @final
     def observe(self, state: TrialState) -> Float32[Array, " seen"]:
-        """The observation, with noise."""
         ends = jnp.asarray([sum(self.periods[: n + 1]) for n in range(len(self.periods))])
         period = jnp.sum(state.step >= ends, dtype=jnp.int32)
         shown, noisy = self.show(state.trial, period)

@@ -20,21 +20,26 @@ from hackmatrix_rl.memory_tasks._choice_task import (
 class _PeriodsTask(ChoiceTask):
     """A task whose periods and noise are fields of its config."""
 
-    PERIODS: ClassVar[tuple[str, ...]]
+    PERIODS: ClassVar[tuple[str, ...]] = ("fixation", "stimulus", "delay", "decision")
 
     config: eqx.AbstractVar[Any]
 
     @final
     @property
     def periods(self) -> tuple[int, ...]:
-        """The steps of each period of `PERIODS`."""
         return tuple(getattr(self.config, name) for name in self.PERIODS)
 
     @final
     @property
     def noise(self) -> float:
-        """The noise of the config."""
         return float(self.config.noise)
+
+    @property
+    def best_return(self) -> float:
+        """The probability of seeing the stronger stimulus, a mean over the coherences."""
+        coherences, steps = self.config.coherences, self.config.stimulus
+        chances = [chance_to_see(each / 100, steps, self.noise) for each in coherences]
+        return sum(chances) / len(chances)
 
 
 @dataclass(frozen=True)
@@ -83,20 +88,8 @@ class PerceptualDecision(_PeriodsTask):
         config: periods, coherences and noise.
     """
 
-    PERIODS = ("fixation", "stimulus", "delay", "decision")
-
-    #: Periods, coherences, noise.
     config: PerceptualConfig = eqx.field(static=True, default=PerceptualConfig())
-
-    @property
-    def seen(self) -> int:
-        """The length of the observation: fixation, and two stimuli."""
-        return 3
-
-    @property
-    def best_return(self) -> float:
-        """The probability of seeing the stronger stimulus, a mean over the coherences."""
-        return mean_chance_to_see(self.config.coherences, self.config.stimulus, self.noise)
+    seen = 3  #: Fixation, and two stimuli.
 
     def draw(self, *, key: Key[Array, ""]) -> PerceptualTrial:
         """A trial with a uniform stronger stimulus and a uniform coherence."""
@@ -125,12 +118,6 @@ def two_stimuli(
 ) -> Float32[Array, " two"]:
     """Two stimuli without noise."""
     return 0.5 + jnp.where(jnp.arange(2) == stronger, coherence, -coherence) / 200.0
-
-
-def mean_chance_to_see(coherences: tuple[float, ...], steps: int, noise: float) -> float:
-    """The probability of seeing which of two stimuli is stronger, a mean over coherences."""
-    chances = [chance_to_see(each / 100, steps, noise) for each in coherences]
-    return sum(chances) / len(chances)
 
 
 @dataclass(frozen=True)
@@ -173,20 +160,8 @@ class ContextDecision(_PeriodsTask):
         config: periods, coherences and noise.
     """
 
-    PERIODS = ("fixation", "stimulus", "delay", "decision")
-
-    #: Periods, coherences, noise.
     config: ContextConfig = eqx.field(static=True, default=ContextConfig())
-
-    @property
-    def seen(self) -> int:
-        """The length of the observation: fixation, two pairs, and the cue."""
-        return 7
-
-    @property
-    def best_return(self) -> float:
-        """The probability of seeing the stronger stimulus, a mean over the coherences."""
-        return mean_chance_to_see(self.config.coherences, self.config.stimulus, self.noise)
+    seen = 7  #: Fixation, two pairs, and the cue.
 
     def draw(self, *, key: Key[Array, ""]) -> ContextTrial:
         """A trial with independent, uniform variables."""
@@ -264,13 +239,8 @@ class DelayedMatch(_PeriodsTask):
 
     PERIODS = ("fixation", "sample", "delay", "test", "decision")
 
-    #: Periods, noise.
     config: DelayedMatchConfig = eqx.field(static=True, default=DelayedMatchConfig())
-
-    @property
-    def seen(self) -> int:
-        """The length of the observation: fixation, and two stimuli."""
-        return 3
+    seen = 3  #: Fixation, and two stimuli.
 
     @property
     def best_return(self) -> float:

@@ -53,8 +53,8 @@ class NBack(MemoryTask[NBackState]):
         config: the sizes.
     """
 
-    #: The sizes.
     config: NBackConfig = eqx.field(static=True, default=NBackConfig())
+    num_actions = 2  #: No match, match.
 
     @property
     def best_return(self) -> float:
@@ -65,11 +65,6 @@ class NBack(MemoryTask[NBackState]):
     def memoryless_return(self) -> float:
         """Half of the answers that count: each symbol is a match with probability 1/2."""
         return self.config.scored / 2
-
-    @property
-    def num_actions(self) -> int:
-        """Two actions: no match, match."""
-        return 2
 
     def start(self, *, key: Key[Array, ""]) -> NBackState:
         """The first symbol."""

@@ -19,14 +19,12 @@ FORWARD, LEFT, RIGHT = 0, 1, 2
 class TMazeConfig:
     """The size of a T-maze.
 
-    Attributes:
-        corridor: number of cells before the junction, 1 or more. The sign is in the first.
-
     Raises:
         TypeError: a field is no whole number.
         ValueError: a field is too small.
     """
 
+    #: Number of cells before the junction, 1 or more. The sign is in the first.
     corridor: int = 20
 
     def __post_init__(self) -> None:
@@ -58,30 +56,16 @@ class TMaze(MemoryTask[TMazeState]):
         config: the size.
     """
 
-    #: The sizes.
     config: TMazeConfig = eqx.field(static=True, default=TMazeConfig())
-
-    @property
-    def best_return(self) -> float:
-        """1: the goal, without bumping into a wall."""
-        return 1.0
-
-    @property
-    def memoryless_return(self) -> float:
-        """One half: both sides look the same at the junction."""
-        return 0.5
-
-    @property
-    def num_actions(self) -> int:
-        """Three actions: forward, left, right."""
-        return 3
+    best_return = 1.0  #: The goal, without bumping into a wall.
+    memoryless_return = 0.5  #: Both sides look the same at the junction.
+    num_actions = 3  #: Forward, left, right.
 
     def start(self, *, key: Key[Array, ""]) -> TMazeState:
         """The start at the sign, which shows either side with equal probability."""
         return TMazeState(jnp.int32(0), jax.random.bernoulli(key, 0.5))
 
     def observe(self, state: TMazeState) -> Float32[Array, " four"]:
-        """The observation of the current cell."""
         first, junction = state.cell == 0, state.cell >= self.config.corridor
         seen = [first & ~state.right, first & state.right, ~first & ~junction, junction]
         return jnp.stack(seen).astype(jnp.float32)

@@ -75,10 +75,7 @@ def evaluate_next_stage(
 def evaluate_result(
     config: GameConfig, position: Position, event: Event, weights: EvaluationWeights
 ) -> Value:
-    """The heuristic value of the result of an action.
-
-    `position` is that after the action, without the set-up of a next stage.
-    """
+    """The heuristic value of a position after an action, without the set-up of a next stage."""
     pending = _real(position.pending_siphon_transmissions)
     worth = evaluate(config, position, weights) - weights["spawn"] * pending
     worth = jnp.where(event.completed, evaluate_next_stage(config, position, weights), worth)
@@ -97,17 +94,12 @@ def walks_by_undo(config: GameConfig, position: Position) -> Bool[Array, ""]:
 
 
 class Where(eqx.Module):
-    """The distances that terms depend on.
+    """The distances that terms depend on."""
 
-    Attributes:
-        steps: from the player to each cell around blocks; on a block, to where it is entered.
-        to_exit: steps to the exit; `NO_EXIT` if none leads there.
-        fire: the cells in the line of fire.
-    """
-
+    #: From the player to each cell around blocks; on a block, to where it is entered.
     steps: Int32[Array, "36"]
-    to_exit: Int32[Array, ""]
-    fire: CellSet
+    to_exit: Int32[Array, ""]  #: Steps to the exit; `NO_EXIT` if none leads there.
+    fire: CellSet  #: The cells in the line of fire.
 
     @staticmethod
     def of(position: Position) -> "Where":

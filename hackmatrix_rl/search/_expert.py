@@ -22,14 +22,10 @@ class Expert(GameAgent):
 
     It is fair: it tries actions on a position in which everything unseen is drawn anew. UNDO is
     not tried; two rules decide about it (`undoes`).
-
-    Attributes:
-        config: sizes and league of the game.
-        weights: what a position is worth.
     """
 
-    config: GameConfig = eqx.field(static=True)
-    weights: EvaluationWeights
+    config: GameConfig = eqx.field(static=True)  #: Sizes and league of the game.
+    weights: EvaluationWeights  #: What a position is worth.
 
     def __init__(self, config: GameConfig, weights: EvaluationWeights | None = None) -> None:
         """A player of a game; by default with the package's weights for its league."""

@@ -29,18 +29,12 @@ Action = Int32[Array, ""]
 
 
 class ImaginedStep(NamedTuple):
-    """The result of an action in an imagined game.
+    """The result of an action in an imagined game."""
 
-    Attributes:
-        state: after it; after the end of the game anything of the right shape.
-        reward: of the action, for the player who took it.
-        terminated: the rules ended the game.
-        opponents_turn: the other player of two moves next, whose gain is the first one's loss.
-    """
-
-    state: PyTree[Array]
-    reward: Float32[Array, ""]
-    terminated: Bool[Array, ""]
+    state: PyTree[Array]  #: After it; after the end of the game anything of the right shape.
+    reward: Float32[Array, ""]  #: Of the action, for the player who took it.
+    terminated: Bool[Array, ""]  #: The rules ended the game.
+    #: The other player of two moves next, whose gain is the first one's loss.
     opponents_turn: Bool[Array, ""] | bool = False
 
 
@@ -90,21 +84,17 @@ class GameModel(eqx.Module, Generic[Game, Imagined]):
 
 @final
 class SingleGameModel(GameModel[PyTree[Array], PyTree[Array]]):
-    """Any `SingleGame`: its own rules are the model.
+    """Any `SingleGame`: its own rules are the model."""
 
-    Attributes:
-        game: the game.
-        redraw: draws anew what the player does not see, from a state and a key; by default the
-            player sees everything. A state that keeps the key of its own chance needs a `redraw`
-            that replaces this key: otherwise the search sees the future.
-        in_turn: whether two players move in turn, and a reward is that of who moves; else one
-            player plays alone.
-    """
-
-    game: SingleGame[PyTree[Array]]
+    game: SingleGame[PyTree[Array]]  #: The game.
+    #: Draws anew what the player does not see, from a state and a key; by default the player sees
+    #: everything. A state that keeps the key of its own chance needs a `redraw` that replaces this
+    #: key: otherwise the search sees the future.
     redraw: Callable[[PyTree[Array], Key[Array, ""]], PyTree[Array]] = eqx.field(
         static=True, default=lambda state, key: state
     )
+    #: Whether two players move in turn, and a reward is that of who moves; else one player plays
+    #: alone.
     in_turn: bool = eqx.field(static=True, default=False)
 
     def mismatch(self, environment: Environment) -> str | None:
@@ -138,12 +128,9 @@ class HackMatrixModel(GameModel[State, Position]):
     Imagined games have no UNDO: its snapshots show what the player has not seen. In the real game,
     the expert's rules decide about it (`undoes`). The reward is that of the environment, which the
     network's value predicts.
-
-    Attributes:
-        environment: the one that the network was trained in.
     """
 
-    environment: HackMatrix
+    environment: HackMatrix  #: The one that the network was trained in.
 
     def mismatch(self, environment: Environment) -> str | None:
         if not isinstance(environment, HackMatrix):

@@ -43,30 +43,17 @@ class Guide(eqx.Module):
     def prefer(self, position: Position, legal: Legal, *, chance: Chance) -> PerAction:
         """The prior score of each action; the search considers the best few.
 
-        Args:
-            position: the present one.
-            legal: the actions that a score is wanted of; UNDO is not among them.
-            chance: source of random words.
-
-        Returns:
-            The scores in win probability, up to a constant of the position; those of other
-            actions mean nothing.
+        Scores are in win probability, up to a constant of the position. Those of actions that are
+        not in `legal` mean nothing; UNDO never is.
         """
 
     @abstractmethod
     def roll_out(
         self, position: Position, action: Action, wanted: Flag, *, chance: Chance
     ) -> Float32[Array, ""]:
-        """Plays one imagined game that begins with an action.
+        """The discounted win probability after an imagined game that begins with an action.
 
-        Args:
-            position: before it.
-            action: not UNDO.
-            wanted: whether anybody asks; otherwise nothing needs to be played.
-            chance: source of random words.
-
-        Returns:
-            The discounted win probability after it.
+        The action is not UNDO. Nothing needs to be played unless the result is `wanted`.
         """
 
     @abstractmethod
@@ -76,22 +63,16 @@ class Guide(eqx.Module):
 
 @final
 class ExpertGuide(Guide):
-    """The expert's two-move evaluation as prior, its play, and a table as leaf value.
+    """The expert's two-move evaluation as prior, its play, and a table as leaf value."""
 
-    Attributes:
-        config: sizes and league of the game.
-        expert: it plays the imagined games.
-        leaf: weights of the win probability at the start of a stage.
-        most_moves: moves after which an imagined game ends.
-        discount: by which a victory loses worth with each move, so that no search dawdles.
-        opinion: what a point of the evaluation is worth in win probability.
-    """
-
-    config: GameConfig = eqx.field(static=True)
-    expert: Expert
-    leaf: WinWeights
+    config: GameConfig = eqx.field(static=True)  #: Sizes and league of the game.
+    expert: Expert  #: It plays the imagined games.
+    leaf: WinWeights  #: Weights of the win probability at the start of a stage.
+    #: Moves after which an imagined game ends.
     most_moves: int = eqx.field(static=True, default=40)
+    #: By which a victory loses worth with each move, so that no search dawdles.
     discount: float = eqx.field(static=True, default=0.997)
+    #: What a point of the evaluation is worth in win probability.
     opinion: float = eqx.field(static=True, default=0.02)
 
     @staticmethod
@@ -154,20 +135,15 @@ class NetworkGuide(Guide):
     """A memoryless network as the policy and the leaf value of imagined games.
 
     A stage that is completed is set up before the network's head for the victory judges it.
-
-    Attributes:
-        environment: the one that the network reads.
-        policy: the network.
-        most_moves: moves after which an imagined game ends.
-        discount: by which a victory loses worth with each move, so that no search dawdles.
-        opinion: what a unit of log-probability is worth in win probability.
     """
 
     config: GameConfig = eqx.field(static=True)
-    environment: HackMatrix
-    policy: WithAuxiliaryHead
-    most_moves: int = eqx.field(static=True)
+    environment: HackMatrix  #: The one that the network reads.
+    policy: WithAuxiliaryHead  #: The network.
+    most_moves: int = eqx.field(static=True)  #: Moves after which an imagined game ends.
+    #: By which a victory loses worth with each move, so that no search dawdles.
     discount: float = eqx.field(static=True)
+    #: What a unit of log-probability is worth in win probability.
     opinion: float = eqx.field(static=True)
 
     def __init__(

@@ -26,33 +26,21 @@ NOTHING = np.float32(-1e9)
 
 
 class Imagined(eqx.Module):
-    """An imagined game.
+    """An imagined game."""
 
-    Attributes:
-        position: the present one.
-        untried: the actions to try before the next move, one bit each.
-        choice: the next move, once `untried` is empty.
-        best: what `choice` is worth; `NOTHING` before the first action is tried.
-        values: what each action is worth, by the latest decision; `None` if nobody asks.
-        moves_left: how many moves it plays at most.
-        moves: how many it has played.
-        worth: what the result of the latest move was worth.
-        completed: whether the latest move completed the stage. Then the game ends.
-        won: whether that was the last stage.
-        attempts: number of rounds so far.
-    """
-
-    position: Position
-    untried: UInt32[Array, ""]
-    choice: Int32[Array, ""]
+    position: Position  #: The present one.
+    untried: UInt32[Array, ""]  #: The actions to try before the next move, one bit each.
+    choice: Int32[Array, ""]  #: The next move, once `untried` is empty.
+    #: What `choice` is worth; `NOTHING` before the first action is tried.
     best: Float32[Array, ""]
+    #: What each action is worth, by the latest decision; `None` if nobody asks.
     values: PerAction | None
-    moves_left: Int32[Array, ""]
-    moves: Int32[Array, ""]
-    worth: Float32[Array, ""]
-    completed: Bool[Array, ""]
-    won: Bool[Array, ""]
-    attempts: Int32[Array, ""]
+    moves_left: Int32[Array, ""]  #: How many moves it plays at most.
+    moves: Int32[Array, ""]  #: How many it has played.
+    worth: Float32[Array, ""]  #: What the result of the latest move was worth.
+    completed: Bool[Array, ""]  #: Whether the latest move completed the stage. Then the game ends.
+    won: Bool[Array, ""]  #: Whether that was the last stage.
+    attempts: Int32[Array, ""]  #: Number of rounds so far.
 
     @property
     def died(self) -> Bool[Array, ""]:

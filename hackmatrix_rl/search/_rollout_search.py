@@ -66,16 +66,11 @@ class RolloutSearch(GameAgent):
     search is fair. UNDO follows the expert's rules.
 
     Source: Karnin, Koren and Somekh 2013, "Almost optimal exploration in multi-armed bandits".
-
-    Attributes:
-        config: sizes and league of the game.
-        guide: prior, policy and leaf.
-        rollouts: imagined games for one move, at least 15.
     """
 
-    config: GameConfig = eqx.field(static=True)
-    guide: Guide
-    rollouts: int = eqx.field(static=True)
+    config: GameConfig = eqx.field(static=True)  #: Sizes and league of the game.
+    guide: Guide  #: Prior, policy and leaf.
+    rollouts: int = eqx.field(static=True)  #: Imagined games for one move, at least 15.
 
     def __init__(self, player: Expert | Guide, rollouts: int = 30) -> None:
         """A search guided by `player`; an `Expert` has the package's win probabilities.

@@ -33,27 +33,19 @@ class Improvement(eqx.Module):
 
     Source: Danihelka et al. 2022, "Policy improvement by planning with Gumbel", equation 8 and
     appendix D.
-
-    Attributes:
-        scale: the units.
-        visits: added to the most visits of an action.
-        weight: what a unit of value is worth in logits, for each visit.
     """
 
-    scale: ValueScale
-    visits: float = eqx.field(static=True, default=50.0)
+    scale: ValueScale  #: The units.
+    visits: float = eqx.field(static=True, default=50.0)  #: Added to the most visits of an action.
+    #: What a unit of value is worth in logits, for each visit.
     weight: float = eqx.field(static=True, default=1.0)
 
     def __call__(
         self, values: PerAction, visits: Visits, logits: PerAction, raw: Float32[Array, ""]
     ) -> PerAction:
-        """The term to add to the logits of the prior.
+        """The term to add to the logits of the prior; `raw` is the network's value of the state.
 
-        Args:
-            values: of the actions that were visited, in units of reward.
-            visits: of each action.
-            logits: of the prior.
-            raw: the network's value of the state, in units of reward.
+        All values are in units of reward.
         """
         # An action without a visit gets the mixture of the others' values and the network's.
         visited = visits > 0
@@ -83,20 +75,14 @@ class Prior(eqx.Module):
 
 
 class Roots(eqx.Module):
-    """Where trees begin; each leaf has a leading axis of trees, but for a single root.
+    """Where trees begin; each leaf has a leading axis of trees, but for a single root."""
 
-    Attributes:
-        state: imagined states.
-        legal: the actions to choose from.
-        prior: the network's output, with illegal actions masked.
-        noise: added to the logits where an action is chosen (see `gumbel_noise`).
-        key: of the chance in a tree. What one tree finds depends on no other tree.
-    """
-
-    state: PyTree[Array]
-    legal: Bool[Array, "*trees num_actions"]
-    prior: Prior
+    state: PyTree[Array]  #: Imagined states.
+    legal: Bool[Array, "*trees num_actions"]  #: The actions to choose from.
+    prior: Prior  #: The network's output, with illegal actions masked.
+    #: Added to the logits where an action is chosen (see `gumbel_noise`).
     noise: Float32[Array, "*trees num_actions"]
+    #: Of the chance in a tree. What one tree finds depends on no other tree.
     key: Key[Array, "*trees"]
 
 
@@ -111,21 +97,15 @@ Expanded = tuple[mctx.RecurrentFnOutput, Node]
 
 
 class Grown(eqx.Module):
-    """The statistics of trees at their roots.
+    """The statistics of trees at their roots."""
 
-    Attributes:
-        action: the best of the most visited actions, with its noise.
-        values: mean value of each action, in units of reward; 0 without a visit.
-        visits: how often each action was tried.
-        value: mean value of all visits and of the network's output, in units of reward.
-        trees: those of mctx, to look into; their states are `Node`.
-    """
-
-    action: Int32[Array, " trees"]
+    action: Int32[Array, " trees"]  #: The best of the most visited actions, with its noise.
+    #: Mean value of each action, in units of reward; 0 without a visit.
     values: Float32[Array, "trees num_actions"]
-    visits: Int32[Array, "trees num_actions"]
+    visits: Int32[Array, "trees num_actions"]  #: How often each action was tried.
+    #: Mean value of all visits and of the network's output, in units of reward.
     value: Float32[Array, " trees"]
-    trees: Any
+    trees: Any  #: Those of mctx, to look into; their states are `Node`.
 
 
 @final
@@ -140,21 +120,16 @@ class Trees(eqx.Module):
     them in the units of the network (`Improvement`).
 
     Source: Danihelka et al. 2022, "Policy improvement by planning with Gumbel".
-
-    Attributes:
-        model: the game.
-        policy: the network, without a memory.
-        improvement: weighs values against the prior; it has the units of the network's value.
-        gamma: discount of the return that the network's value predicts.
-        simulations: actions tried out in each tree.
-        considered: how many actions a tree tries at the root, at most.
     """
 
-    model: GameModel[Any, Any]
-    policy: ActorCritic
+    model: GameModel[Any, Any]  #: The game.
+    policy: ActorCritic  #: The network, without a memory.
+    #: Weighs values against the prior; it has the units of the network's value.
     improvement: Improvement
+    #: Discount of the return that the network's value predicts.
     gamma: float = eqx.field(static=True)
-    simulations: int = eqx.field(static=True)
+    simulations: int = eqx.field(static=True)  #: Actions tried out in each tree.
+    #: How many actions a tree tries at the root, at most.
     considered: int = eqx.field(static=True)
 
     def judge(self, state: PyTree[Array]) -> Prior:
@@ -241,20 +216,14 @@ def gumbel_noise(scale: float, legal: Legal, *, key: Key[Array, ""]) -> PerActio
 
 
 class SearchResult(eqx.Module):
-    """The result of a search.
+    """The result of a search."""
 
-    Attributes:
-        action: the one to take.
-        policy: probabilities of the actions after the search, a target to learn from.
-        values: mean value of each action over the determinisations, in units of reward; NaN for
-            actions that no tree tried.
-        visits: how often the trees tried each action.
-    """
-
-    action: Int32[Array, ""]
-    policy: PerAction
+    action: Int32[Array, ""]  #: The one to take.
+    policy: PerAction  #: Probabilities of the actions after the search, a target to learn from.
+    #: Mean value of each action over the determinisations, in units of reward; NaN for actions that
+    #: no tree tried.
     values: PerAction
-    visits: Visits
+    visits: Visits  #: How often the trees tried each action.
 
 
 @final
@@ -271,28 +240,20 @@ class TreeSearch(eqx.Module):
 
     Source: Cowling, Powley and Whitehouse 2012, "Information set Monte Carlo tree search"
     (determinisations).
-
-    Attributes:
-        trees: how a tree grows.
-        determinisations: number of trees.
-        gumbel_scale: 1 draws the actions to try, as for learning; 0 takes the likeliest.
     """
 
-    trees: Trees
-    determinisations: int = eqx.field(static=True)
+    trees: Trees  #: How a tree grows.
+    determinisations: int = eqx.field(static=True)  #: Number of trees.
+    #: 1 draws the actions to try, as for learning; 0 takes the likeliest.
     gumbel_scale: float = eqx.field(static=True)
 
     def __call__(
         self, game: PyTree[Array], legal: Legal, prior: Prior, *, key: Key[Array, ""]
     ) -> SearchResult:
-        """Searches the best action of one real state.
+        """Searches the best action of one real state, from the network's output for it.
 
-        Args:
-            game: the real state.
-            legal: the actions to choose from.
-            prior: the network's output for the real state.
-            key: of the noise, of the unseen, and of the imagined chance. The key of the real
-                game must not be derived from it.
+        The key of the real game must not be derived from `key`, which draws the noise, the unseen
+        and the imagined chance.
         """
         noise_key, unseen_key, tree_key = jax.random.split(key, 3)
         count = self.determinisations

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar
 
 import equinox as eqx
@@ -19,26 +18,16 @@ Table = TypeVar("Table", bound="Weights")
 
 
 class Weights(eqx.Module):
-    """Named weights.
+    """Named weights."""
 
-    Attributes:
-        numbers: one for each row, in the order of `MEANING`.
-        MEANING: what each row means, by name.
-        SECTION: where a file of weights holds this table.
-    """
+    MEANING: ClassVar[Mapping[str, str]]  #: What each row means, by name.
+    SECTION: ClassVar[str]  #: Where a file of weights holds this table.
 
-    MEANING: ClassVar[Mapping[str, str]]
-    SECTION: ClassVar[str]
-
-    numbers: Float32[Array, " rows"]
+    numbers: Float32[Array, " rows"]  #: One for each row, in the order of `MEANING`.
 
     @classmethod
     def of(cls: type[Table], numbers: Mapping[str, Any]) -> Table:
-        """A table with these numbers by name.
-
-        Raises:
-            ConfigError: a row is missing, unknown, or not a finite number.
-        """
+        """A table with these numbers; a ConfigError if one is missing, unknown or not finite."""
         missing, unknown = cls.MEANING.keys() - numbers.keys(), numbers.keys() - cls.MEANING.keys()
         if missing or unknown:
             what = f"no row {min(missing)!r}" if missing else f"an unknown row {min(unknown)!r}"
@@ -56,12 +45,17 @@ class Weights(eqx.Module):
 
     @classmethod
     def read(cls: type[Table], file: Path) -> Table:
-        """The table in a file of weights, such as the tuner writes.
-
-        Raises:
-            ConfigError: the file cannot be read, or holds no such table.
-        """
-        return cls.of(section_of(file, cls.SECTION))
+        """The table in a file of weights, such as the tuner writes; a ConfigError without one."""
+        try:
+            found = read_json(file)
+        except DamagedFileError as error:
+            raise ConfigError(f"{file} is no file of weights: it {error}") from error
+        if found is None:
+            raise ConfigError(f"{file} is no file of weights: it does not exist")
+        table = found.get(cls.SECTION)
+        if not isinstance(table, dict):
+            raise ConfigError(f"{file} is no file of weights: it has no table {cls.SECTION!r}")
+        return cls.of(table)
 
     def as_dict(self) -> dict[str, float]:
         """The numbers by name."""
@@ -72,24 +66,6 @@ class Weights(eqx.Module):
         return jnp.asarray(self.numbers)[list(self.MEANING).index(name)]
 
 
-def section_of(file: Path, section: str) -> dict[str, Any]:
-    """One table of a file of weights.
-
-    Raises:
-        ConfigError: the file cannot be read, or holds no such table.
-    """
-    try:
-        found = read_json(file)
-    except DamagedFileError as error:
-        raise ConfigError(f"{file} is no file of weights: it {error}") from error
-    if found is None:
-        raise ConfigError(f"{file} is no file of weights: it does not exist")
-    table = found.get(section)
-    if not isinstance(table, dict):
-        raise ConfigError(f"{file} is no file of weights: it has no table {section!r}")
-    return table
-
-
 _PROGRAMS = {program.name: f"the program {program.name} is owned" for program in Program}
 
 
@@ -97,55 +73,53 @@ class EvaluationWeights(Weights):
     """The weights of `evaluate`: what a position gains by each of these."""
 
     SECTION = "evaluation"
-    MEANING = MappingProxyType(
-        {
-            "hp_1": "one hp is left",
-            "hp_2": "two hp are left",
-            "hp_3": "all three hp are left",
-            "stage": "each stage reached",
-            "exit_distance": "each step to the exit; 0.15 of it while there is something to take",
-            "siphon": "each data siphon in hand",
-            "pickup": "each pickup on the board",
-            "pickup_distance": "each step to the nearest pickup",
-            "credit": "each credit, up to 20",
-            "energy": "each energy, up to 20",
-            "credits_root": "the square root of the credits",
-            "energy_root": "the square root of the energy",
-            "score": "each point of the score",
-            "attack": "each point of attack damage above 1, up to 3",
-            "threat": "each enemy that can attack in the next turn",
-            "more_threats": "each of them but one",
-            "threat_out_of_line": "each of them that is not in the line of fire",
-            "two_turns_away": "each enemy that needs two turns to attack",
-            "two_turns_in_line": "each of them in the line of fire",
-            "three_turns_away": "each enemy that needs three turns",
-            "far": "each enemy that needs more",
-            "hits": "each hit that the enemies within three turns still take",
-            "transmission": "each transmission",
-            "transmission_in_line": "each of them in the line of fire",
-            "virus": "each virus",
-            "daemon": "each daemon",
-            "glitch": "each glitch",
-            "cryptog": "each cryptog",
-            "plan": "each point of the best siphon, with a data siphon in hand",
-            "plan_distance": "minus this for each step to the cell of a siphon",
-            "spawn": "minus this for each transmission that a siphon calls",
-            "plan_resource": "in a siphon: each credit or energy",
-            "plan_point": "in a siphon: each point of a data block",
-            "plan_question": "in a siphon: each question block",
-            "undo_ready": "UNDO is owned, with a credit for it",
-            "calm": "CALM is active",
-            "step": "STEP is active: each enemy that can attack in the next turn",
-            "late": "each turn of a stage after 20",
-            "threat_at_hp_1": "at one hp: each enemy that can attack within two turns",
-            "line_of_fire": "each cell in the line of fire",
-            "crowd": "each enemy or transmission that comes along to the next stage",
-            "plan_without_siphon": "each point of the best siphon, with only a pickup to be had",
-            "walk": "each step to the exit while UNDO walks to victory",
-            "plan_first_credit": "in a siphon: the credit that UNDO lacks",
-            **_PROGRAMS,
-        }
-    )
+    MEANING: ClassVar[Mapping[str, str]] = {
+        "hp_1": "one hp is left",
+        "hp_2": "two hp are left",
+        "hp_3": "all three hp are left",
+        "stage": "each stage reached",
+        "exit_distance": "each step to the exit; 0.15 of it while there is something to take",
+        "siphon": "each data siphon in hand",
+        "pickup": "each pickup on the board",
+        "pickup_distance": "each step to the nearest pickup",
+        "credit": "each credit, up to 20",
+        "energy": "each energy, up to 20",
+        "credits_root": "the square root of the credits",
+        "energy_root": "the square root of the energy",
+        "score": "each point of the score",
+        "attack": "each point of attack damage above 1, up to 3",
+        "threat": "each enemy that can attack in the next turn",
+        "more_threats": "each of them but one",
+        "threat_out_of_line": "each of them that is not in the line of fire",
+        "two_turns_away": "each enemy that needs two turns to attack",
+        "two_turns_in_line": "each of them in the line of fire",
+        "three_turns_away": "each enemy that needs three turns",
+        "far": "each enemy that needs more",
+        "hits": "each hit that the enemies within three turns still take",
+        "transmission": "each transmission",
+        "transmission_in_line": "each of them in the line of fire",
+        "virus": "each virus",
+        "daemon": "each daemon",
+        "glitch": "each glitch",
+        "cryptog": "each cryptog",
+        "plan": "each point of the best siphon, with a data siphon in hand",
+        "plan_distance": "minus this for each step to the cell of a siphon",
+        "spawn": "minus this for each transmission that a siphon calls",
+        "plan_resource": "in a siphon: each credit or energy",
+        "plan_point": "in a siphon: each point of a data block",
+        "plan_question": "in a siphon: each question block",
+        "undo_ready": "UNDO is owned, with a credit for it",
+        "calm": "CALM is active",
+        "step": "STEP is active: each enemy that can attack in the next turn",
+        "late": "each turn of a stage after 20",
+        "threat_at_hp_1": "at one hp: each enemy that can attack within two turns",
+        "line_of_fire": "each cell in the line of fire",
+        "crowd": "each enemy or transmission that comes along to the next stage",
+        "plan_without_siphon": "each point of the best siphon, with only a pickup to be had",
+        "walk": "each step to the exit while UNDO walks to victory",
+        "plan_first_credit": "in a siphon: the credit that UNDO lacks",
+        **_PROGRAMS,
+    }
 
     @property
     def programs(self) -> Float32[Array, " num_programs"]:
@@ -157,18 +131,16 @@ class WinWeights(Weights):
     """The weights of `win_probability`: log-odds of a victory at the start of a stage."""
 
     SECTION = "win_probability"
-    MEANING = MappingProxyType(
-        {
-            **{f"stage_{stage}": f"stage {stage}" for stage in range(1, LAST_STAGE + 1)},
-            "hp": "each hp above 2.5",
-            "credits": "each five credits, up to 15",
-            "energy": "each five energy, up to 15",
-            "siphons": "each data siphon, up to 3",
-            "attack": "each point of attack damage above 1, up to 3",
-            "crowd": "each enemy or transmission that comes along",
-            "RESET": "RESET is owned",
-            "CRASH": "CRASH is owned",
-            "ROW_or_COL": "each of ROW and COL that is owned",
-            "UNDO": "UNDO is owned",
-        }
-    )
+    MEANING: ClassVar[Mapping[str, str]] = {
+        **{f"stage_{stage}": f"stage {stage}" for stage in range(1, LAST_STAGE + 1)},
+        "hp": "each hp above 2.5",
+        "credits": "each five credits, up to 15",
+        "energy": "each five energy, up to 15",
+        "siphons": "each data siphon, up to 3",
+        "attack": "each point of attack damage above 1, up to 3",
+        "crowd": "each enemy or transmission that comes along",
+        "RESET": "RESET is owned",
+        "CRASH": "CRASH is owned",
+        "ROW_or_COL": "each of ROW and COL that is owned",
+        "UNDO": "UNDO is owned",
+    }

@@ -25,12 +25,6 @@ from hackmatrix_rl.view._marks import (
 TILE = 68.0
 """Side of a cell."""
 
-ENEMY_INK: dict[EnemyType, Ink] = {
-    EnemyType.VIRUS: "virus",
-    EnemyType.DAEMON: "daemon",
-    EnemyType.GLITCH: "glitch",
-    EnemyType.CRYPTOG: "cryptog",
-}
 _RADIUS = 18.0
 # Corner, square, diamond, hexagon: an enemy is known by its outline and its letter.
 _OUTLINES: dict[EnemyType, tuple[Point, ...]] = {
@@ -137,15 +131,11 @@ def _resources(cell: Cell, x: float, y: float, occupied: bool) -> list[Shape]:
 
 def actors_on(frame: Frame, cell: int) -> list[Actor]:
     """What stands on a cell, what the player sees first."""
-    found: list[tuple[bool, Actor]] = [(True, _player)] if frame.player_cell == cell else []
-    found += [(each.visible, partial(_enemy, each)) for each in frame.enemies if each.cell == cell]
-    found += [
-        (each.visible, partial(_transmission, each))
-        for each in frame.transmissions
-        if each.cell == cell
+    others: list[Actor] = [
+        partial(_enemy, each) if isinstance(each, Enemy) else partial(_transmission, each)
+        for each in frame.entities_on(cell)
     ]
-    # Sorting keeps the order of arrival.
-    return [actor for _, actor in sorted(found, key=lambda each: not each[0])]
+    return [_player, *others] if frame.player_cell == cell else others
 
 
 def _player(x: float, y: float, scale: float) -> list[Shape]:
@@ -159,7 +149,7 @@ def _player(x: float, y: float, scale: float) -> list[Shape]:
 
 def _enemy(enemy: Enemy, x: float, y: float, scale: float) -> list[Shape]:
     radius = _RADIUS * scale
-    ink = ENEMY_INK[enemy.type]
+    ink = enemy.type.name.lower()
     ghost = not enemy.visible
     letter_y = y + (3.5 if enemy.type == EnemyType.VIRUS else 6.2) * scale
     return [
@@ -174,7 +164,7 @@ def _enemy(enemy: Enemy, x: float, y: float, scale: float) -> list[Shape]:
 def _hit_points(enemy: Enemy, x: float, y: float, scale: float) -> list[Shape]:
     """A pip for each hp, hollow if lost."""
     most = max(int(ENEMY_HP[enemy.type]), enemy.hp)
-    ink = ENEMY_INK[enemy.type]
+    ink = enemy.type.name.lower()
     width = (most * 9 + 3) * scale
     shapes: list[Shape] = [
         Rect(x - width / 2, y - 5 * scale, width, 10 * scale, 5 * scale, fill="cell")
@@ -235,7 +225,7 @@ def _transmission(transmission: Transmission, x: float, y: float, scale: float) 
 
 def _coming(kind: EnemyType, x: float, y: float, scale: float, known: bool) -> list[Shape]:
     """The type of a transmission: a ghost if the player does not know it."""
-    ink = ENEMY_INK[kind]
+    ink = kind.name.lower()
     baseline = y + (2.0 if kind == EnemyType.VIRUS else 3.6) * scale
     return [
         Circle(x, y, 11.5 * scale, fill="cell"),

@@ -23,26 +23,17 @@ PROGRAMS = (Content.PROGRAM, Content.HIDDEN_PROGRAM)
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell.
-
-    Attributes:
-        points: points of a data block, else 0.
-        program: the program of a program block, else `None`.
-        spawn_count: transmissions that siphoning the block calls.
-        credits: 0..3, also under a block, like `energy`.
-        siphoned: whether a siphon has reached the cell.
-        siphon_center: whether the player has siphoned from here.
-        known: whether the numbers above are known: false for a question block in `Frame.seen`.
-    """
+    """One cell."""
 
     content: Content
-    points: int
-    program: Program | None
-    spawn_count: int
-    credits: int
+    points: int  #: Points of a data block, else 0.
+    program: Program | None  #: The program of a program block, else `None`.
+    spawn_count: int  #: Transmissions that siphoning the block calls.
+    credits: int  #: 0..3, also under a block, like `energy`.
     energy: int
-    siphoned: bool
-    siphon_center: bool
+    siphoned: bool  #: Whether a siphon has reached the cell.
+    siphon_center: bool  #: Whether the player has siphoned from here.
+    #: Whether the numbers above are known: false for a question block in `Frame.seen`.
     known: bool = True
 
     @property
@@ -58,59 +49,40 @@ class Cell:
 
 @dataclass(frozen=True)
 class Enemy:
-    """One enemy.
-
-    Attributes:
-        disabled_turns: turns until it may move.
-        stunned: whether it skips the next turn.
-        last_known: the cell where the player last saw a cryptog, else `None`.
-        from_scheduled_task: whether a scheduled task brought it.
-        spawned_from_siphon: whether a siphon brought it.
-        visible: whether the player sees it.
-    """
+    """One enemy."""
 
     type: EnemyType
     cell: int
     hp: int
-    disabled_turns: int
-    stunned: bool
-    last_known: int | None
-    from_scheduled_task: bool
-    spawned_from_siphon: bool
-    visible: bool
+    disabled_turns: int  #: Turns until it may move.
+    stunned: bool  #: Whether it skips the next turn.
+    last_known: int | None  #: The cell where the player last saw a cryptog, else `None`.
+    from_scheduled_task: bool  #: Whether a scheduled task brought it.
+    spawned_from_siphon: bool  #: Whether a siphon brought it.
+    visible: bool  #: Whether the player sees it.
 
 
 @dataclass(frozen=True)
 class Transmission:
-    """An enemy on its way; its `type` is `None` if unknown.
-
-    Attributes:
-        turns_remaining: turns until it appears; 1 is the next enemy turn.
-        type_visible: whether the player sees its type.
-        visible: whether the player sees it: not if it is behind another one.
-    """
+    """An enemy on its way; its `type` is `None` if unknown."""
 
     type: EnemyType | None
     cell: int
-    turns_remaining: int
+    turns_remaining: int  #: Turns until it appears; 1 is the next enemy turn.
     from_scheduled_task: bool
     spawned_from_siphon: bool
-    type_visible: bool
-    visible: bool
+    type_visible: bool  #: Whether the player sees its type.
+    visible: bool  #: Whether the player sees it: not if it is behind another one.
 
 
 @dataclass(frozen=True)
 class Shot:
-    """The effect of a move in one direction.
-
-    Attributes:
-        cells: the cells that it looks along, the nearest first; the last one is the target, if any.
-        hits: `"enemy"` or `"transmission"`, or `None` for no target.
-    """
+    """The effect of a move in one direction."""
 
     direction: Direction
+    #: The cells that it looks along, the nearest first; the last one is the target, if any.
     cells: tuple[int, ...]
-    hits: str | None
+    hits: str | None  #: `"enemy"` or `"transmission"`, or `None` for no target.
 
     @property
     def target(self) -> int | None:
@@ -120,23 +92,16 @@ class Shot:
 
 @dataclass(frozen=True)
 class SiphonYield:
-    """The yield of a siphon at one cell.
+    """The yield of a siphon at one cell."""
 
-    Attributes:
-        cells: the cells of the cross that are not siphoned yet.
-        points: score from the data blocks.
-        programs: programs that the player does not own yet, in the order of the cells.
-        credits: from cells without a block, like `energy`.
-        spawns: transmissions that it calls.
-        unknown: number of blocks whose contents the player does not know; they add nothing above.
-    """
-
-    cells: tuple[int, ...]
-    points: int
+    cells: tuple[int, ...]  #: The cells of the cross that are not siphoned yet.
+    points: int  #: Score from the data blocks.
+    #: Programs that the player does not own yet, in the order of the cells.
     programs: tuple[Program, ...]
-    credits: int
+    credits: int  #: From cells without a block, like `energy`.
     energy: int
-    spawns: int
+    spawns: int  #: Transmissions that it calls.
+    #: Number of blocks whose contents the player does not know; they add nothing above.
     unknown: int
 
 
@@ -145,22 +110,10 @@ class Frame:
     """One position, ready to be drawn. Cell = row * 6 + col; row 0 is at the bottom.
 
     `frame_of` makes it with everything that the game knows; `seen` leaves what the player sees.
-
-    Attributes:
-        enemies: in order of arrival, as are the transmissions.
-        attack_damage: hp that an attack takes.
-        owned: the programs, in the order of their actions.
-        turn: turns played in this stage.
-        show_activated: whether SHOW is active.
-        scheduled_tasks_disabled: whether CALM is active.
-        step_active: whether STEP skips the next enemy turn.
-        snapshots: number of turns that UNDO can go back.
-        last_known_cells: where the player last saw the cryptogs that are hidden now.
-        complete: whether hidden things are in the frame: false after `seen`.
     """
 
     cells: tuple[Cell, ...]
-    enemies: tuple[Enemy, ...]
+    enemies: tuple[Enemy, ...]  #: In order of arrival, as are the transmissions.
     transmissions: tuple[Transmission, ...]
     player_cell: int
     hp: int
@@ -168,18 +121,19 @@ class Frame:
     energy: int
     data_siphons: int
     score: int
-    attack_damage: int
-    owned: tuple[Program, ...]
+    attack_damage: int  #: Hp that an attack takes.
+    owned: tuple[Program, ...]  #: The programs, in the order of their actions.
     stage: int
-    turn: int
+    turn: int  #: Turns played in this stage.
     exit_cell: int
-    show_activated: bool
-    scheduled_tasks_disabled: bool
-    step_active: bool
+    show_activated: bool  #: Whether SHOW is active.
+    scheduled_tasks_disabled: bool  #: Whether CALM is active.
+    step_active: bool  #: Whether STEP skips the next enemy turn.
     next_scheduled_task_turn: int
-    snapshots: int
+    snapshots: int  #: Number of turns that UNDO can go back.
+    #: Where the player last saw the cryptogs that are hidden now.
     last_known_cells: frozenset[int]
-    complete: bool = True
+    complete: bool = True  #: Whether hidden things are in the frame: false after `seen`.
 
     def seen(self) -> "Frame":
         """The frame without what the player does not see (rules, section 10)."""
@@ -222,12 +176,15 @@ class Frame:
         """The cells of the enemies that hit next."""
         return sorted({self.enemies[number].cell for number in self.attackers})
 
-    def siphon_yield(self, cell: int | None = None) -> SiphonYield:
-        """The yield of a siphon at a cell; by default where the player stands."""
-        center = self.player_cell if cell is None else cell
-        cells = tuple(
-            each for each in (center, *neighbours(center)) if not self.cells[each].siphoned
-        )
+    def entities_on(self, cell: int) -> list[Enemy | Transmission]:
+        """Those on a cell in order of arrival; what the player sees comes first."""
+        everyone: list[Enemy | Transmission] = [*self.enemies, *self.transmissions]
+        return sorted((each for each in everyone if each.cell == cell), key=lambda e: not e.visible)
+
+    def siphon_yield(self) -> SiphonYield:
+        """The yield of a siphon where the player stands."""
+        cross = (self.player_cell, *neighbours(self.player_cell))
+        cells = tuple(each for each in cross if not self.cells[each].siphoned)
         found = [self.cells[each] for each in cells]
         known = [each for each in found if each.is_block and each.known]
         loose = [each for each in found if not each.is_block]
@@ -284,7 +241,9 @@ class Frame:
         if step is not None and step not in taken:
             return step
         free = [each for each in neighbours(cell) if each not in walls | taken]
-        return min(free, key=lambda each: _distance(each, self.player_cell), default=cell)
+        row, col = divmod(self.player_cell, SIZE)
+        distances = {each: abs(each // SIZE - row) + abs(each % SIZE - col) for each in free}
+        return min(free, key=distances.__getitem__, default=cell)
 
 
 def neighbours(cell: int) -> list[int]:
@@ -315,11 +274,6 @@ def _first_step(start: int, goal: int, blocked: set[int]) -> int | None:
         return None
     nearer = (each for each in neighbours(start) if away.get(each, NUM_CELLS) < away[start])
     return next(nearer, None)
-
-
-def _distance(one: int, other: int) -> int:
-    (row, col), (other_row, other_col) = divmod(one, SIZE), divmod(other, SIZE)
-    return abs(row - other_row) + abs(col - other_col)
 
 
 def _covered(cell: Cell) -> Cell:

@@ -1,6 +1,6 @@
 """Frames of the game's positions."""
 
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import Any, TypeVar
 
 import numpy as np
@@ -41,7 +41,7 @@ def _frame(arrays: dict[str, np.ndarray]) -> Frame:
     hints = {
         enemy.last_known
         for number, enemy in enumerate(enemies)
-        if _hidden(enemy, player_cell, show)
+        if not enemy.visible
         and enemy.last_known is not None
         and all(other.cell != enemy.cell for other in enemies[:number])
     }
@@ -68,13 +68,6 @@ def _filled(kind: type[Made], record: dict[str, int], **known: Any) -> Made:
     return kind(**plain, **known)
 
 
-def _hidden(enemy: Enemy, player_cell: int, show: bool) -> bool:
-    """Whether it is a cryptog out of the player's sight."""
-    (row, col), (own_row, own_col) = divmod(enemy.cell, SIZE), divmod(player_cell, SIZE)
-    in_sight = show or row == own_row or col == own_col
-    return enemy.type == EnemyType.CRYPTOG and not in_sight
-
-
 def _columns(arrays: dict[str, np.ndarray]) -> dict[str, Any]:
     """The rows of the arrays as dictionaries by column."""
 
@@ -99,18 +92,20 @@ def _cell(record: dict[str, int]) -> Cell:
 def _enemies(records: list[dict[str, int]], player_cell: int, show: bool) -> tuple[Enemy, ...]:
     found: list[Enemy] = []
     for record in records:
+        row, col, kind = record["row"], record["col"], EnemyType(record["type"])
+        in_line = row == player_cell // SIZE or col == player_cell % SIZE
         last = record["last_known row"] * SIZE + record["last_known col"]
+        cell = row * SIZE + col
+        is_first = all(other.cell != cell for other in found)
         enemy = _filled(
             Enemy,
             record,
-            type=EnemyType(record["type"]),
-            cell=record["row"] * SIZE + record["col"],
+            type=kind,
+            cell=cell,
             last_known=last if record["last_known row"] >= 0 else None,
-            visible=False,
+            visible=is_first and (show or in_line or kind != EnemyType.CRYPTOG),
         )
-        is_first = all(other.cell != enemy.cell for other in found)
-        visible = is_first and not _hidden(enemy, player_cell, show)
-        found.append(replace(enemy, visible=visible))
+        found.append(enemy)
     return tuple(found)
 
 

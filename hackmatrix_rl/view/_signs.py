@@ -11,28 +11,19 @@ from hackmatrix_rl.view._frame import Cell, Enemy, Transmission
 
 @dataclass(frozen=True)
 class Signs:
-    """The characters of a board; each is one column wide.
+    """The characters of a board; each is one column wide."""
 
-    Attributes:
-        arrows: up, down, left, right.
-        taken: fills a block that is siphoned.
-        center: a cell that the player has siphoned from.
-        times: before the number of transmissions that a block calls.
-        hp: a hit point, and a lost one.
-        cut: the end of a text that was too long.
-        lines: horizontal and vertical line, then the nine crossings from the upper left corner.
-    """
-
-    arrows: str
+    arrows: str  #: Up, down, left, right.
     block: str
-    taken: str
+    taken: str  #: Fills a block that is siphoned.
     siphoned: str
-    center: str
+    center: str  #: A cell that the player has siphoned from.
     transmission: str
-    times: str
-    hp: str
-    cut: str
+    times: str  #: Before the number of transmissions that a block calls.
+    hp: str  #: A hit point, and a lost one.
+    cut: str  #: The end of a text that was too long.
     minus: str
+    #: Horizontal and vertical line, then the nine crossings from the upper left corner.
     lines: str
 
 

@@ -29,7 +29,7 @@ _INDENT = 4
 _MORE = 9  # the most further enemies of a cell that are counted
 
 
-def text_of(frame: Frame, *, aids: bool = True, signs: Signs = UNICODE) -> Text:
+def text_of(frame: Frame, *, signs: Signs = UNICODE) -> Text:
     """The board: 19 lines of 49 characters.
 
     A cell has two lines. The upper one shows who is there: `@` the player, `V2` a virus with 2 hp
@@ -39,23 +39,19 @@ def text_of(frame: Frame, *, aids: bool = True, signs: Signs = UNICODE) -> Text:
     that a block calls after a times sign, `✓` that the cell is siphoned. What a complete frame
     shows and the player does not see is in lower case.
 
-    Args:
-        frame: the position.
-        aids: whether to mark who will hit, where shots go (arrows), and what a siphon would take
-            (`+`).
-        signs: `ASCII` for outputs that cannot show Unicode.
+    Arrows show where shots go, and `+` what a siphon would take. Outputs that cannot show Unicode
+    need the signs `ASCII`.
     """
-    return _Board(frame, aids, signs).text()
+    return _Board(frame, signs).text()
 
 
 class _Board:
-    def __init__(self, frame: Frame, aids: bool, signs: Signs) -> None:
+    def __init__(self, frame: Frame, signs: Signs) -> None:
         self.frame, self.signs = frame, signs
-        shots = [shot for shot in frame.shots if shot.hits] if aids else []
+        shots = [shot for shot in frame.shots if shot.hits]
         self.targets = {shot.cells[-1]: shot.direction for shot in shots}
         self.rays = {cell: shot.direction for shot in shots for cell in shot.cells[:-1]}
-        self.attackers = frame.attacking_cells if aids else []
-        self.gains = frame.siphon_yield().cells if aids else ()
+        self.gains = frame.siphon_yield().cells
 
     def text(self) -> Text:
         lines = self.signs.lines
@@ -78,7 +74,7 @@ class _Board:
     # Who is there.
 
     def _upper(self, cell: int) -> Text:
-        entities = self._entities(cell)
+        entities = self.frame.entities_on(cell)
         if entities:
             return self._crowd(cell, entities)
         if cell == self.frame.player_cell:
@@ -97,12 +93,6 @@ class _Board:
         if cell in self.frame.last_known_cells:
             return styled("  C?   ", STYLES["hidden"])
         return styled(" " * CELL_WIDTH)
-
-    def _entities(self, cell: int) -> list[Enemy | Transmission]:
-        """Those on a cell; what the player sees comes first."""
-        everyone: list[Enemy | Transmission] = [*self.frame.enemies, *self.frame.transmissions]
-        found = [each for each in everyone if each.cell == cell]
-        return sorted(found, key=lambda each: not each.visible)
 
     def _crowd(self, cell: int, entities: list[Enemy | Transmission]) -> Text:
         """The player or an arrow, the first one there, and how many more there are."""
@@ -123,7 +113,7 @@ class _Board:
         if not entity.visible:
             return styled(f"({letter}{entity.hp})", STYLES["hidden"])
         idle = entity.stunned or entity.disabled_turns > 0
-        attacks = cell in self.attackers
+        attacks = cell in self.frame.attacking_cells
         style = "attacker" if attacks else "idle" if idle else "enemy"
         state = "!" if attacks else "z" if idle else " "
         origin = "s" if entity.spawned_from_siphon else "t" if entity.from_scheduled_task else " "
@@ -195,7 +185,7 @@ class _Board:
         return "exit" if cell == self.frame.exit_cell else None
 
     def _is_taken(self, cell: int) -> bool:
-        return cell == self.frame.player_cell or bool(self._entities(cell))
+        return cell == self.frame.player_cell or bool(self.frame.entities_on(cell))
 
     def _would_gain(self, cell: int) -> bool:
         here = self.frame.cells[cell]

@@ -31,11 +31,7 @@ def compute_dtype(module: PyTree) -> np.dtype[Any]:
 
 
 def encoding_in(module: M, dtype: Any) -> tuple[M, bool]:
-    """A module whose encoders give features in a dtype, and whether it holds an encoder.
-
-    An encoder, or a spec with one, may stand in any field of the module or of a module within,
-    static or not.
-    """
+    """The module with features in a dtype from all encoders within, and whether there is one."""
     found = False
 
     def copied(module: Any) -> Any:
@@ -117,10 +113,7 @@ class ActorCritic(eqx.Module):
     """
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Applies jmp's rule to `__call__`.
-
-        Refuses a subclass of a final class, and a method that overrides a final one.
-        """
+        """Applies jmp's rule to `__call__`; refuses to override what is final."""
         super().__init_subclass__(**options)
         for base in cls.__mro__[1:]:
             if vars(base).get("__final__", False):
@@ -211,11 +204,7 @@ class RecurrentActorCritic(TrunkActorCritic):
 
     @abstractmethod
     def advance(self, driven: PyTree[Array], carry: PyTree[Array]) -> TrunkOutput:
-        """One step of the memory, from the result of `drive` and the memory before the step.
-
-        Returns:
-            The input of the heads, and the memory after the step.
-        """
+        """One step of the memory: the input of the heads, and the memory after the step."""
 
     @final
     def trunk(self, observation: PyTree[Array], carry: PyTree[Array]) -> TrunkOutput:
@@ -227,12 +216,10 @@ class DenseInputActorCritic(TrunkActorCritic):
 
     If the environment's spec has a split of its features, this layer needs less work (see
     `_sparse_first_layer.py`).
-
-    Attributes:
-        split: the split of these features; `None` if the spec has none.
     """
 
     encode: eqx.AbstractVar[Callable[[PyTree], Features]]
+    #: The split of these features; `None` if the spec has none.
     split: eqx.AbstractVar[FeatureSplit | None]
 
     @property
@@ -250,14 +237,11 @@ class DenseInputActorCritic(TrunkActorCritic):
 
 
 class BlockActorCritic(TrunkActorCritic):
-    """A network of equal blocks.
+    """A network of equal blocks."""
 
-    Attributes:
-        blocks: all blocks as one module, each array with a leading axis of blocks. The trunk
-            scans over them, and calls each as `block(hidden)`. `remat="blocks"` puts another
-            module with the same call in their place.
-    """
-
+    #: All blocks as one module, each array with a leading axis of blocks. The trunk scans over
+    #: them, and calls each as `block(hidden)`. `remat="blocks"` puts another module with the same
+    #: call in their place.
     blocks: eqx.AbstractVar[Callable[[Array], Array]]
 
     @final

@@ -38,14 +38,11 @@ class CategoricalValue(ValueHead):
     Source: Farebrother et al. 2024, "Stop regressing: training value functions via classification
     for scalable deep RL" (HL-Gauss, and 0.75); Bellemare et al. 2017, "A distributional
     perspective on reinforcement learning" (two-hot).
-
-    Attributes:
-        layer: from the hidden layer to the logits of the bins.
-        smoothing: width of the Gauss curve that a target becomes, in bins; `None`: a target
-            becomes its two nearest bins (two-hot).
     """
 
-    layer: Dense
+    layer: Dense  #: From the hidden layer to the logits of the bins.
+    #: Width of the Gauss curve that a target becomes, in bins; `None`: a target becomes its two
+    #: nearest bins (two-hot).
     smoothing: float | None = eqx.field(static=True)
 
     def __init__(
@@ -116,19 +113,12 @@ def with_value_head(policy: ActorCritic, head: str, *, key: Key[Array, ""]) -> A
 
 
 class AuxiliaryHead(eqx.Module):
-    """Predicts the immediate result of an action from a hidden layer and the action.
+    """Predicts the immediate result of an action from a hidden layer and the action."""
 
-    Attributes:
-        hidden: a layer over both.
-        terms: predicts the parts of the reward, on the scale of `symlog`.
-        terminated: logit of the episode's end.
-        won: logit of the episode's victory, from the hidden layer alone; `None` if it is not
-            predicted.
-    """
-
-    hidden: Dense
-    terms: Dense
-    terminated: Dense
+    hidden: Dense  #: A layer over both.
+    terms: Dense  #: Predicts the parts of the reward, on the scale of `symlog`.
+    terminated: Dense  #: Logit of the episode's end.
+    #: Logit of the episode's victory, from the hidden layer alone; `None` if it is not predicted.
     won: Dense | None
     num_actions: int = eqx.field(static=True)
 

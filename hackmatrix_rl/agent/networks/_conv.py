@@ -182,10 +182,7 @@ READ = 16
 
 
 class ConvBlock(eqx.Module):
-    """A board, plus two convolutions applied to its normalised cells.
-
-    The sum over all blocks is float32, as in a `ResidualBlock`.
-    """
+    """A board, plus two convolutions of its normalised cells; the sum is float32."""
 
     norm: LayerNorm
     first: Conv
@@ -216,27 +213,18 @@ class ResNetActorCritic(BlockActorCritic):
 
     Source: He et al. 2016, "Identity mappings in deep residual networks"; Silver et al. 2017,
     "Mastering the game of Go without human knowledge" (a tower of residual convolutions).
-
-    Attributes:
-        cell: the layer of each cell.
-        flat: the layer of the flat features.
-        blocks: all blocks as one module, each array with a leading axis of blocks.
-        norm: of each cell, after the blocks.
-        read: a few numbers of each cell, for the next layer.
-        dense: over these and the flat features.
-        tokens: of the actions that are about no cell.
-        embeddings: of all actions.
     """
 
     encode: Callable[[PyTree], Features] = eqx.field(static=True)
-    cell: Dense
-    flat: Dense
+    cell: Dense  #: The layer of each cell.
+    flat: Dense  #: The layer of the flat features.
+    #: All blocks as one module, each array with a leading axis of blocks.
     blocks: Callable[[Array], Array]
-    norm: LayerNorm
-    read: Dense
-    dense: Dense
-    tokens: ActionTokens
-    embeddings: ActionEmbeddings
+    norm: LayerNorm  #: Of each cell, after the blocks.
+    read: Dense  #: A few numbers of each cell, for the next layer.
+    dense: Dense  #: Over these and the flat features.
+    tokens: ActionTokens  #: Of the actions that are about no cell.
+    embeddings: ActionEmbeddings  #: Of all actions.
     heads: Heads
 
     def __init__(

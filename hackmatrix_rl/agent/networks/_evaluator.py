@@ -72,13 +72,10 @@ class Evaluator(eqx.Module):
 
 
 class TrunkEvaluator(Evaluator):
-    """Applies a network with a trunk, and shows the trunk's output.
-
-    Attributes:
-        auxiliary: the head of an auxiliary loss, if the network has one.
-    """
+    """Applies a network with a trunk, and shows the trunk's output."""
 
     policy: eqx.AbstractVar[TrunkActorCritic]
+    #: The head of an auxiliary loss, if the network has one.
     auxiliary: eqx.AbstractVar[AuxiliaryHead | None]
 
     @abstractmethod
@@ -104,14 +101,11 @@ class TrunkEvaluator(Evaluator):
 
 @final
 class PlainEvaluator(Evaluator):
-    """Calls the network: on one flat batch without memory, else step after step.
-
-    Attributes:
-        recompute: whether `unroll` goes step by step and keeps only each step's input for the
-            gradient, which computes the rest again.
-    """
+    """Calls the network: on one flat batch without memory, else step after step."""
 
     policy: ActorCritic
+    #: Whether `unroll` goes step by step and keeps only each step's input for the gradient, which
+    #: computes the rest again.
     recompute: bool = eqx.field(static=True, default=False)
 
     def unroll(self, observations: PyTree[Array], carry: PyTree[Array], done: Done) -> Outputs:

@@ -137,13 +137,9 @@ class ValueHead(eqx.Module):
 
 
 class Heads(eqx.Module):
-    """Logits and value from the output of a trunk, both in float32.
+    """Logits and value from the output of a trunk, both in float32."""
 
-    Attributes:
-        value: a dense layer, which learns by squared errors, or a `ValueHead`, which has a loss of
-            its own.
-    """
-
+    #: A dense layer, which learns by squared errors, or a `ValueHead`, which has a loss of its own.
     value: eqx.AbstractVar[Dense | ValueHead]
 
     @abstractmethod

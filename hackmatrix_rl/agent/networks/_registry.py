@@ -89,12 +89,7 @@ def module_of(name: str) -> str | None:
 def import_factory(name: str, what: str) -> Callable[..., object]:
     """The function or class that `module:factory` names. The import runs the module's code.
 
-    Args:
-        name: for which `module_of` finds a module.
-        what: what it makes, for the messages: `network`.
-
-    Raises:
-        ValueError: there is no such module, or no such factory in it.
+    `what` it makes is for the messages: a ValueError, if there is no such module or factory.
     """
     module_name, _, factory_name = name.partition(":")
     # The working directory comes first for the user's module, and last afterwards: a folder from

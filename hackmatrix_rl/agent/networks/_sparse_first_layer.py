@@ -100,10 +100,7 @@ def product_of_next(
 
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
 def product_of_steps(split: FeatureSplit, rows: PyTree[Array], weight: Array) -> Array:
-    """The features of each row times a weight; neighbouring rows should be successive steps.
-
-    The gradient is with respect to the weight alone, and is computed in the same way.
-    """
+    """The features of each row times a weight; neighbouring rows should be successive steps."""
     return _forward(split, rows, weight)[0]
 
 

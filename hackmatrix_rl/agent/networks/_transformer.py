@@ -16,18 +16,11 @@ from hackmatrix_rl.env import EnvSpec, Features
 
 
 class AttentionBlock(eqx.Module):
-    """Self-attention over tokens, then two dense layers on each token.
-
-    Both parts are added to the tokens. The sum is float32, as in a `ResidualBlock`.
-
-    Attributes:
-        ask: queries, keys and values of all heads, side by side.
-        answer: from the heads' results to a token.
-    """
+    """Tokens, plus their self-attention, plus two dense layers on each; the sum is float32."""
 
     look_norm: LayerNorm
-    ask: Dense
-    answer: Dense
+    ask: Dense  #: Queries, keys and values of all heads, side by side.
+    answer: Dense  #: From the heads' results to a token.
     think_norm: LayerNorm
     widen: Dense
     narrow: Dense
@@ -71,25 +64,17 @@ class TransformerActorCritic(BlockActorCritic):
 
     Source: Vaswani et al. 2017, "Attention is all you need"; Xiong et al. 2020, "On layer
     normalization in the transformer architecture" (normalisation before each part).
-
-    Attributes:
-        cell: from the features of a cell to its token.
-        places: the learned position of each cell.
-        flat: from the flat features to their token.
-        tokens: of the actions that are about no cell.
-        blocks: all blocks as one module, each array with a leading axis of blocks.
-        norm: of each token, after the blocks.
-        embeddings: of all actions.
     """
 
     encode: Callable[[PyTree], Features] = eqx.field(static=True)
-    cell: Dense
-    places: Float[Array, "cells width"]
-    flat: Dense
-    tokens: ActionTokens
+    cell: Dense  #: From the features of a cell to its token.
+    places: Float[Array, "cells width"]  #: The learned position of each cell.
+    flat: Dense  #: From the flat features to their token.
+    tokens: ActionTokens  #: Of the actions that are about no cell.
+    #: All blocks as one module, each array with a leading axis of blocks.
     blocks: Callable[[Array], Array]
-    norm: LayerNorm
-    embeddings: ActionEmbeddings
+    norm: LayerNorm  #: Of each token, after the blocks.
+    embeddings: ActionEmbeddings  #: Of all actions.
     heads: Heads
 
     def __init__(

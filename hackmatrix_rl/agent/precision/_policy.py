@@ -26,22 +26,16 @@ class LossScale(eqx.Module):
 
     Source: Micikevicius et al. 2018, "Mixed precision training", with the constants of NVIDIA
     Apex.
-
-    Attributes:
-        scale: the factor, a power of `factor`.
-        streak: number of finite steps in a row since the scale last changed.
-        interval: number of finite steps in a row after which the scale grows.
-        factor: the factor by which the scale grows and shrinks. A power of 2 avoids rounding.
-        floor: the scale does not shrink below it.
-        ceiling: the scale does not grow above it.
     """
 
-    scale: Float32[Array, ""]
-    streak: Int32[Array, ""]
+    scale: Float32[Array, ""]  #: The factor, a power of `factor`.
+    streak: Int32[Array, ""]  #: Number of finite steps in a row since the scale last changed.
+    #: Number of finite steps in a row after which the scale grows.
     interval: int = eqx.field(static=True)
+    #: The factor by which the scale grows and shrinks. A power of 2 avoids rounding.
     factor: float = eqx.field(static=True)
-    floor: float = eqx.field(static=True)
-    ceiling: float = eqx.field(static=True)
+    floor: float = eqx.field(static=True)  #: The scale does not shrink below it.
+    ceiling: float = eqx.field(static=True)  #: The scale does not grow above it.
 
     def __init__(
         self,
@@ -172,16 +166,14 @@ class MixedPrecision(PrecisionPolicy):
 
     Source: Micikevicius et al. 2018, "Mixed precision training"; Kalamkar et al. 2019, "A
     study of bfloat16 for deep learning training".
-
-    Attributes:
-        dtypes: the dtypes of parameters, computation and output.
-        parts: pairs of a pattern (`.heads.value*`) and the policy for the parameters whose path
-            it matches. The last match counts. See `path_matches`.
-        growth_interval: number of finite steps in a row after which the loss scale grows.
     """
 
+    #: The dtypes of parameters, computation and output.
     dtypes: jmp.Policy = eqx.field(static=True)
+    #: Pairs of a pattern (`.heads.value*`) and the policy for the parameters whose path it matches.
+    #: The last match counts. See `path_matches`.
     parts: tuple[tuple[str, jmp.Policy], ...] = eqx.field(static=True, default=())
+    #: Number of finite steps in a row after which the loss scale grows.
     growth_interval: int = eqx.field(static=True, default=2000)
 
     @property

@@ -19,12 +19,9 @@ class NonTrainable(eqx.Module):
     Wrap each floating-point array of this kind in it, NumPy arrays included. The arrays get no
     gradient and no optimizer state, and no precision policy casts them. A checkpoint stores them
     like all other arrays. Integers, booleans and random keys need no wrapper.
-
-    Attributes:
-        value: the arrays.
     """
 
-    value: PyTree
+    value: PyTree  #: The arrays.
 
 
 def split_trainable(module: M) -> tuple[M, M]:

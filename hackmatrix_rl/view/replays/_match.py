@@ -18,11 +18,11 @@ from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.evaluation import (
     Agent,
     PolicyAgent,
-    ThinkingAgent,
     Thought,
     read_by,
     start_key,
     step_keys,
+    thinking,
 )
 from hackmatrix_rl.game import (
     NUM_ACTIONS,
@@ -51,22 +51,15 @@ MOST_SNAPSHOTS = 1_000_000
 
 @dataclass(frozen=True)
 class Moment:
-    """A position of a game, and the move that led to it.
-
-    Attributes:
-        mask: the legal actions.
-        number: moves before it.
-        action: the move that led here; `None` at the start.
-        terms: the terms of its reward, by name.
-        end: how the game ended here (`"won"`, `"died"`, `"no legal action"`, `"cut off"`), or
-            `None` while it goes on.
-    """
+    """A position of a game, and the move that led to it."""
 
     state: State
-    mask: np.ndarray
-    number: int
-    action: Action | None
-    terms: dict[str, float]
+    mask: np.ndarray  #: The legal actions.
+    number: int  #: Moves before it.
+    action: Action | None  #: The move that led here; `None` at the start.
+    terms: dict[str, float]  #: The terms of its reward, by name.
+    #: How the game ended here (`"won"`, `"died"`, `"no legal action"`, `"cut off"`), or `None`
+    #: while it goes on.
     end: str | None
 
     @cached_property
@@ -226,22 +219,14 @@ def _advance(
 
 @dataclass(frozen=True)
 class Opinion:
-    """An agent's action in a position, and its reasons; what it does not report is empty or `None`.
-
-    Attributes:
-        probabilities: of the legal actions, the likeliest first.
-        value: the discounted return that it expects.
-        win_probability: how likely it thinks a victory is.
-        search_values: what its search found, by action.
-        search_visits: how often its search tried each action.
-    """
+    """An agent's action in a position, and why; what it does not report is empty or `None`."""
 
     action: Action
-    probabilities: dict[Action, float]
-    value: float | None
-    win_probability: float | None
-    search_values: dict[Action, float]
-    search_visits: dict[Action, int]
+    probabilities: dict[Action, float]  #: Of the legal actions, the likeliest first.
+    value: float | None  #: The discounted return that it expects.
+    win_probability: float | None  #: How likely it thinks a victory is.
+    search_values: dict[Action, float]  #: What its search found, by action.
+    search_visits: dict[Action, int]  #: How often its search tried each action.
 
 
 class Mind:
@@ -306,6 +291,4 @@ def _think(
     key: Key[Array, ""],
 ) -> tuple[Int32[Array, ""], PyTree[Array], Thought]:
     observation = read_by(player, environment.observe(state), lambda: state)
-    if isinstance(player, ThinkingAgent):
-        return player.think(observation, mask, carry, key=key)
-    return (*player.act(observation, mask, carry, key=key), Thought())
+    return thinking(player)(observation, mask, carry, key)

@@ -24,30 +24,19 @@ _LARGEST_RETURN = 10**9
 
 @dataclass(frozen=True)
 class Replay:
-    """A recorded game that can be reproduced exactly.
+    """A recorded game that can be reproduced exactly."""
 
-    Attributes:
-        seed: the two words of the game's random key.
-        config: the sizes of the game.
-        max_steps: moves after which it was cut off, or `None`.
-        player: who played, in words.
-        end: how it ended, or `None` if it goes on.
-        total_reward: its return, by the game's own reward.
-        check: a hash of the last position: a replay that ends elsewhere is noticed.
-        rules: the version of the rules.
-    """
-
-    seed: Seed
+    seed: Seed  #: The two words of the game's random key.
     actions: tuple[Action, ...]
-    config: GameConfig = field(default_factory=GameConfig)
-    max_steps: int | None = None
-    player: str = ""
-    end: str | None = None
-    total_reward: float = 0.0
+    config: GameConfig = field(default_factory=GameConfig)  #: The sizes of the game.
+    max_steps: int | None = None  #: Moves after which it was cut off, or `None`.
+    player: str = ""  #: Who played, in words.
+    end: str | None = None  #: How it ended, or `None` if it goes on.
+    total_reward: float = 0.0  #: Its return, by the game's own reward.
     stage: int = 1
     score: int = 0
-    check: str = ""
-    rules: int = RULES_VERSION
+    check: str = ""  #: A hash of the last position: a replay that ends elsewhere is noticed.
+    rules: int = RULES_VERSION  #: The version of the rules.
 
     @classmethod
     def of(cls, match: Match, *, player: str = "") -> "Replay":

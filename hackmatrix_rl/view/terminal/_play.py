@@ -37,24 +37,17 @@ PLAYER = "a person"
 
 @dataclass(frozen=True)
 class Seat:
-    """What a person plays with.
+    """What a person plays with."""
 
-    Attributes:
-        begin: makes the first game; it is told a function that takes its progress in words.
-        again: makes each later game.
-        advise: makes the agent that is asked for hints in a game.
-        agent: the agent's name.
-        scores: the table of scores.
-        save: file of the replay that is written when a game ends or is left; `None` for none.
-        help: for the table of scores: the help that the player had from the start, or `""`.
-    """
-
+    #: Makes the first game; it is told a function that takes its progress in words.
     begin: Callable[[Callable[[str], None]], Match]
-    again: Callable[[], Match]
-    advise: Callable[[Match], Mind]
-    agent: str
-    scores: ScoreTable
+    again: Callable[[], Match]  #: Makes each later game.
+    advise: Callable[[Match], Mind]  #: Makes the agent that is asked for hints in a game.
+    agent: str  #: The agent's name.
+    scores: ScoreTable  #: The table of scores.
+    #: File of the replay that is written when a game ends or is left; `None` for none.
     save: Path | None = None
+    #: For the table of scores: the help that the player had from the start, or `""`.
     help: str = ""
 
 

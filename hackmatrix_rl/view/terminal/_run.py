@@ -89,19 +89,12 @@ def watch_in_terminal(
     app.background.close(Console(stderr=True, highlight=False))
 
 
-def show_in_terminal(
-    texts: Iterable[str], *, seconds_per_text: float, console: Console | None = None
-) -> None:
+def show_in_terminal(texts: Iterable[str], *, seconds_per_text: float) -> None:
     """Shows texts one after another in the same place; Ctrl-C ends it.
 
-    Where there is no terminal, only the last text is printed.
-
-    Args:
-        texts: the frames.
-        seconds_per_text: for which each of them stays.
-        console: by default that of standard output.
+    Where standard output is no terminal, only the last text is printed.
     """
-    console = Console(highlight=False) if console is None else console
+    console = Console(highlight=False)
     last = ""
     try:
         with Live(console=console, auto_refresh=False, transient=True) as live:

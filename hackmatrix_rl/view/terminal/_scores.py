@@ -2,8 +2,7 @@
 
 import fcntl
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -18,23 +17,16 @@ MOST = 1000
 
 @dataclass(frozen=True)
 class Score:
-    """A finished game.
-
-    Attributes:
-        total_reward: the game's own return.
-        date: the day, as 2026-11-22.
-        seed: the two words of the game's random key, as text.
-        help: what help the player had: `""`, `"hints"`, or a replay that was taken over.
-    """
+    """A finished game."""
 
     score: int
     stage: int
     end: str
     moves: int
-    total_reward: float
-    date: str
-    seed: str
-    help: str
+    total_reward: float  #: The game's own return.
+    date: str  #: The day, as 2026-11-22.
+    seed: str  #: The two words of the game's random key, as text.
+    help: str  #: What help the player had: `""`, `"hints"`, or a replay that was taken over.
 
 
 class ScoreTable:
@@ -57,7 +49,8 @@ class ScoreTable:
         """Adds a game. Returns all games, the best first, and what went wrong in words, or `""`."""
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True)
-            with _locked(self._file.with_name(f"{self._file.name}.lock")):
+            with self._file.with_name(f"{self._file.name}.lock").open("a") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)  # a process that dies gives it back
                 known, said = self._read()
                 # The better game has the larger key: score, then stage, then fewer moves.
                 known.append(score)
@@ -76,14 +69,6 @@ class ScoreTable:
         except DamagedFileError as error:
             aside = set_aside(self._file)
             return [], f"The table of scores was damaged ({error}); it is now {aside}."
-
-
-@contextmanager
-def _locked(file: Path) -> Iterator[None]:
-    """Waits until no other process has the lock; a process that dies gives it back."""
-    with file.open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def _games(content: Mapping[str, Any]) -> list[Score]:

@@ -100,11 +100,6 @@ def test_a_complete_frame_shows_hidden_things_in_lower_case_a_seen_one_not_at_al
     assert text_of(frame_of(busy()).seen(), signs=ASCII).plain == SEEN
 
 
-def test_without_aids_there_is_only_what_is_there():
-    plain = text_of(frame_of(busy()), aids=False).plain
-    assert not set("!+↑←→↓") & set(plain.replace("+v", ""))
-
-
 def test_the_prospects_name_who_hits_and_what_a_siphon_takes():
     threat, gain = prospects(frame_of(busy()).seen())
     assert threat.plain == "! 2 may hit you next turn (V2, D1): hp 2 to 0, that is death."
