@@ -13,9 +13,16 @@ from hackmatrix_rl.errors import ConfigError, NoCheckpointError
 from hackmatrix_rl.evaluation import SCRIPTS, Agent, PolicyAgent
 from hackmatrix_rl.game import LEAGUES, GameConfig
 from hackmatrix_rl.runs._folder import run_folders
-from hackmatrix_rl.search import LEAST_ROLLOUTS, Expert, NetworkGuide, RolloutSearch, Searcher
+from hackmatrix_rl.search import (
+    LEAST_ROLLOUTS,
+    Expert,
+    Harvester,
+    NetworkGuide,
+    RolloutSearch,
+    Searcher,
+)
 
-EXPERT, SEARCH = "expert", "search"
+EXPERT, SEARCH, HARVEST = "expert", "search", "harvest"
 ROLLOUTS, MOST_ROLLOUTS = 30, 10_000
 """Imagined games for a move: by default, and at most."""
 MOST_SIMULATIONS = 10_000
@@ -61,13 +68,14 @@ def find_player(
     A trained policy plays under the limits of its training, a script under those of the default
     config. A policy's thoughts have a value if its run stored the units of the value.
 
-    `name` is a script (`random`, `runner`), `expert`, `pretrained`, a run, a checkpoint, or a
-    search with a number of imagined games for a move: `search(expert, 30)`, `search(pretrained,
-    30)`. `network`, `trust_code` and `best` are as for `load`. `league` is that to play in; `None`:
-    the one that a policy was trained in, and the original one for a player without training, whose
-    sizes are those of `game`. `simulations` are the actions that a trained policy tries out for
-    each move, in a tree search (`Searcher`); a message calls them `simulations_flag`. `report`
-    takes messages about what is skipped or damaged.
+    `name` is a script (`random`, `runner`), `expert`, `pretrained`, a run, a checkpoint, a search
+    with a number of imagined games for a move (`search(expert, 30)`, `search(pretrained, 30)`), or
+    a policy that collects the points of the last stage (`harvest(pretrained)`). `network`,
+    `trust_code` and `best` are as for `load`. `league` is that to play in; `None`: the one that a
+    policy was trained in, and the original one for a player without training, whose sizes are those
+    of `game`. `simulations` are the actions that a trained policy tries out for each move, in a
+    tree search (`Searcher`); a message calls them `simulations_flag`. `report` takes messages about
+    what is skipped or damaged.
 
     Raises:
         ConfigError: there is no such player, its code is not trusted, it was trained in the
@@ -82,7 +90,8 @@ def find_player(
     if name == EXPERT:
         return Expert(config), environment
     search = _search(name)
-    base = name if search is None else search[0]
+    harvested = _harvested(name)
+    base = harvested or (name if search is None else search[0])
     if base == EXPERT and search is not None:
         return RolloutSearch(Expert(config), search[1]), environment
     try:
@@ -100,7 +109,7 @@ def find_player(
         ) from error
     its_own = loaded.environment
     if not isinstance(its_own, HackMatrix):
-        if search is not None or simulations is not None or league is not None:
+        if base != name or simulations is not None or league is not None:
             raise ConfigError(
                 f"{base} was trained in --env {loaded.config.env}, which has no leagues, and in "
                 f"which nothing searches. Name {base} alone."
@@ -114,12 +123,16 @@ def find_player(
             f"hackmatrix-rl train --league {league}"
         )
     asked = "" if simulations is None else f" {simulations_flag} {simulations}"
-    if loaded.greedy and (search is not None or simulations is not None):
+    if loaded.greedy and (base != name or simulations is not None):
         raise ConfigError(
             f"{name}{asked}: {base} learned Q-values (--algorithm {loaded.config.algorithm}), and "
-            "a search needs a policy to draw from. Leave the search out, or use an agent that "
-            "learned one."
+            f"this needs a policy to draw from. Name {base} alone, or an agent that learned one."
         )
+    if harvested is not None:
+        try:
+            return Harvester(its_own, loaded.policy), its_own
+        except ValueError as error:
+            raise ConfigError(f"{name}: {error}.") from error
     if search is None:
         agent = _policy_of(loaded, report)
         if simulations is None:
@@ -155,9 +168,9 @@ def _check_simulations(name: str, simulations: int, flag: str) -> None:
             f"{said}: {name} has no network to search with. Name a run, a checkpoint or "
             f"{PRETRAINED}: {PRETRAINED} {said}"
         )
-    if _search(name) is not None:
+    if _search(name) is not None or _harvested(name) is not None:
         raise ConfigError(
-            f"{said}: {name} is another search. Use one of them: {PRETRAINED} {said}, or {name} "
+            f"{said}: {name} is another player. Use one of them: {PRETRAINED} {said}, or {name} "
             f"without {flag}"
         )
     if not 1 <= simulations <= MOST_SIMULATIONS:
@@ -201,6 +214,20 @@ def _search(name: str) -> tuple[str, int] | None:
             f"{LEAST_ROLLOUTS}..{MOST_ROLLOUTS}, not {number}."
         )
     return base, rollouts
+
+
+def _harvested(name: str) -> str | None:
+    """The policy in `harvest(policy)`; `None` for another kind of name."""
+    if not re.match(rf"{HARVEST}\s*(\(|$)", name):
+        return None
+    parts = re.fullmatch(rf"{HARVEST}\s*\(([^()]*)\)", name)
+    base = parts[1].strip() if parts else ""
+    if not base or base in (*SCRIPTS, EXPERT):
+        raise ConfigError(
+            f'{name}: write "{HARVEST}({PRETRAINED})", or a run or a checkpoint in the brackets: a '
+            "network that plays where there are no points to collect."
+        )
+    return base
 
 
 def _scale(loaded: Loaded, report: Report) -> ValueScale | None:

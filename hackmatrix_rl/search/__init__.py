@@ -9,6 +9,7 @@ from hackmatrix_rl.search._game_model import (
     SingleGameModel,
 )
 from hackmatrix_rl.search._guide import ExpertGuide, Guide, NetworkGuide
+from hackmatrix_rl.search._harvester import Harvester
 from hackmatrix_rl.search._rollout_search import LEAST_ROLLOUTS, RolloutSearch
 from hackmatrix_rl.search._searcher import Searcher
 from hackmatrix_rl.search._tree_search import (
@@ -33,6 +34,7 @@ __all__ = [
     "Grown",
     "Guide",
     "HackMatrixModel",
+    "Harvester",
     "ImaginedStep",
     "Improvement",
     "NetworkGuide",

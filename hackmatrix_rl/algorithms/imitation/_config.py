@@ -76,8 +76,8 @@ class ImitationConfig(ActorCriticConfig):
     teacher: str | None = option(
         None,
         "Imitation",
-        'Player to learn from: a script, expert, pretrained, "search(expert, 30)", a run, or '
-        "my_module:factory.",
+        'Player to learn from: a script, expert, pretrained, "search(expert, 30)", '
+        '"harvest(pretrained)", a run, or my_module:factory.',
     )
     teacher_search: int | None = option(
         None,

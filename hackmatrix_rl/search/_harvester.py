@@ -1,0 +1,154 @@
+"""A player that collects points in the last stage."""
+
+from typing import NamedTuple, final
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
+
+from hackmatrix_rl.agent import MaskedCategorical
+from hackmatrix_rl.agent.networks import ActorCritic
+from hackmatrix_rl.env import CompactObservation, HackMatrix
+from hackmatrix_rl.evaluation import GameAgent, Thought, consult
+from hackmatrix_rl.game import (
+    FIRST_PROGRAM,
+    LAST_STAGE,
+    NUM_ACTIONS,
+    SIPHON,
+    UNREACHED,
+    CellSet,
+    Content,
+    Direction,
+    GameConfig,
+    Position,
+    Program,
+    State,
+    distances,
+    first_steps,
+    recall,
+    siphon_yields,
+    yields_of,
+)
+from hackmatrix_rl.search._expert import UNDO
+from hackmatrix_rl.search._imagined import Legal
+
+_SIPH_PLUS = FIRST_PROGRAM + Program.SIPH_PLUS
+
+_QUESTION = 2.5
+"""Points that a question block is taken to hold."""
+_STEP, _EXIT_STEP, _MOST_EXIT_STEPS = 0.3, 0.5, 10
+"""Points that a step to a cross costs, and each of the first steps from there to the exit."""
+_LEAST = 2.0
+"""The least points of a cross to walk to."""
+_LEAST_HP = 2
+
+
+class _Harvest(NamedTuple):
+    """What collecting asks for: an action, or -1, and the actions that would end it too early."""
+
+    action: Int32[Array, ""]
+    barred: Legal
+
+
+@final
+class Harvester(GameAgent):
+    """Plays with a network, and collects the points of the last stage by a script.
+
+    A victory pays 500 + 100 x score, but an agent that learned to survive leaves the points where
+    they are. In the last stage, with at least 2 hp, and while no enemy or transmission is in
+    sight, this player walks to the cross with the most points for its way and siphons it, and
+    fetches data siphons where it needs one. It does not step onto the exit while points are left.
+    It does not take back points by UNDO, unless it has 1 hp. Otherwise the network plays.
+
+    It is meant as a teacher: a network that has imitated it knows what points are, and PPO can
+    improve on it.
+
+    Attributes:
+        environment: the one that the network reads.
+        policy: the network.
+    """
+
+    config: GameConfig = eqx.field(static=True)
+    environment: HackMatrix
+    policy: ActorCritic
+
+    def __init__(self, environment: HackMatrix, policy: ActorCritic) -> None:
+        """Takes a trained network, and the environment that it was trained in.
+
+        Raises:
+            ValueError: the environment has the classic observation.
+        """
+        if environment.observation == "classic":
+            raise ValueError(
+                "the network reads the classic observation, in which this player does not see "
+                "enemies; use one that was trained with --observation tactical or compact"
+            )
+        self.config = environment.config
+        self.environment = environment
+        self.policy = policy
+
+    def initial_carry(self) -> PyTree[Array]:
+        """The network's initial carry."""
+        return self.policy.initial_carry()
+
+    def think(
+        self, observation: PyTree[Array], mask: Legal, carry: PyTree[Array], *, key: Key[Array, ""]
+    ) -> tuple[Int32[Array, ""], PyTree[Array], Thought]:
+        """Plays in a `State`; the thought has the network's probability of a victory."""
+        state: State = observation
+        seen = self.environment.observe(state)
+        assert isinstance(seen, CompactObservation)
+        logits, _, carry, win = consult(self.policy, seen, carry)
+        harvest = _harvest(state.position, seen, mask)
+        allowed = mask & ~harvest.barred & ~_loses_points(state)
+        chances = MaskedCategorical(logits, jnp.where(allowed.any(), allowed, mask))
+        action = jnp.where(harvest.action >= 0, harvest.action, chances.sample(key))
+        return action, carry, Thought(win_probability=None if win is None else win)
+
+
+def _harvest(position: Position, seen: CompactObservation, mask: Legal) -> _Harvest:
+    player, board = position.player, position.board
+    here, at_exit = CellSet.of(player.cell), CellSet.of(position.exit_cell)
+    walkable = ~board.blocks - at_exit
+    steps = distances(here, walkable)
+    from_exit = distances(at_exit, ~board.blocks)
+
+    taken = siphon_yields(yields_of(board))
+    points = taken.points.astype(jnp.float32) + _QUESTION * taken.questions.astype(jnp.float32)
+    near = jnp.minimum(from_exit, _MOST_EXIT_STEPS).astype(jnp.float32)
+    worthy = (walkable | here).to_array() & (steps < UNREACHED) & (points >= _LEAST)
+    worth = points - _STEP * steps.astype(jnp.float32) - _EXIT_STEP * near
+
+    pickups = (board.content == Content.PICKUP) & (steps < UNREACHED)
+    can_siphon = mask[SIPHON] | mask[_SIPH_PLUS]
+    fetches = ~can_siphon & pickups.any()
+    away = -steps.astype(jnp.float32)
+    value = jnp.where(fetches, _only(pickups, away), _only(worthy, worth))
+    target = jnp.argmax(value).astype(jnp.int32)
+
+    last = (position.stage == LAST_STAGE) & (player.hp >= _LEAST_HP)
+    stays = last & worthy.any() & (can_siphon | fetches)
+    calm = ~((seen.plane("enemy") > 0) | (seen.plane("transmission") > 0)).any()
+    ways = first_steps(player.cell, CellSet.of(target), walkable | here)
+    step = jnp.argmax(_towards(here, ways))
+    siphon = jnp.where(mask[SIPHON], SIPHON, _SIPH_PLUS)
+    action = jnp.where(target == player.cell, siphon, step).astype(jnp.int32)
+    barred = jnp.zeros(NUM_ACTIONS, bool).at[: len(Direction)].set(_towards(here, at_exit))
+    return _Harvest(jnp.where(stays & calm & mask[action], action, -1), stays & barred)
+
+
+def _only(cells: Bool[Array, "36"], values: Float32[Array, "36"]) -> Float32[Array, "36"]:
+    return jnp.where(cells, values, -jnp.inf)
+
+
+def _towards(start: CellSet, cells: CellSet) -> Bool[Array, "4"]:
+    """Whether each direction leads from `start` onto one of some cells."""
+    return jnp.stack([(start.shifted(direction) & cells).any() for direction in Direction])
+
+
+def _loses_points(state: State) -> Legal:
+    """UNDO, where it takes back points and more than 1 hp is left."""
+    past, player = recall(state.history), state.position.player
+    loses = past.held & (past.player.score < player.score) & (player.hp > 1)
+    return loses & (np.arange(NUM_ACTIONS) == UNDO)
