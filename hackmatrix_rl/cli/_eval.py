@@ -69,7 +69,7 @@ def evaluate_command(
     as_json: bool,
     **chosen: Any,
 ) -> None:
-    """Measure how well a policy plays: return, stage reached, win rate, score, length.
+    """Measure how well a policy plays: return, score, win rate, stage reached, length.
 
     The policy is a run (its folder, or its name under runs/; its newest checkpoint plays), one
     checkpoint, pretrained (the package's agent), or a script: random draws among the legal
@@ -162,10 +162,10 @@ def write_replays(
 # Names in the evaluation and in the table.
 ROWS = (
     ("return", "return"),
-    ("learned_return", "learned return"),
-    ("stage", "stage reached"),
-    ("won", "win rate"),
     ("score", "score"),
+    ("won", "win rate"),
+    ("stage", "stage reached"),
+    ("learned_return", "learned return"),
     ("length", "length"),
     ("siphons", "siphons"),
     ("programs", "programs used"),

@@ -19,9 +19,9 @@ MOST_LINES = 200
 # Name in the summary, and label.
 _RESULTS = (
     ("return", "return"),
-    ("stage", "stage reached"),
-    ("win_rate", "win rate"),
     ("score", "score"),
+    ("win_rate", "win rate"),
+    ("stage", "stage reached"),
     ("length", "length"),
     ("elo", "Elo"),
 )

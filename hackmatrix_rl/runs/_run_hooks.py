@@ -95,7 +95,7 @@ def _evaluation_line(update: int, found: Mapping[str, float]) -> str:
     parts = [
         f"{name} {found[f'eval/{name}']:.3f} "
         f"[{found[f'eval/{name}_low']:.3f}, {found[f'eval/{name}_high']:.3f}]"
-        for name in ("return", "stage", "score")
+        for name in ("return", "score", "won")
         if f"eval/{name}" in found
     ]
     games = int(found["eval/episodes"])
