@@ -70,7 +70,7 @@ def find_player(
 
     `name` is a script (`random`, `runner`), `expert`, `pretrained`, a run, a checkpoint, a search
     with a number of imagined games for a move (`search(expert, 30)`, `search(pretrained, 30)`), or
-    a policy that collects the points of the last stage (`harvest(pretrained)`). `network`,
+    any of them with a script that collects points (`harvest(pretrained)`). `network`,
     `trust_code` and `best` are as for `load`. `league` is that to play in; `None`: the one that a
     policy was trained in, and the original one for a player without training, whose sizes are those
     of `game`. `simulations` are the actions that a trained policy tries out for each move, in a
@@ -81,6 +81,12 @@ def find_player(
         ConfigError: there is no such player, its code is not trusted, it was trained in the
             other league or environment, or it cannot search.
     """
+    if (inner := _harvested(name)) is not None:
+        player, there = find_hackmatrix_player(
+            inner, network=network, trust_code=trust_code, best=best, league=league, game=game,
+            simulations=simulations, simulations_flag=simulations_flag, report=report,
+        )  # fmt: skip
+        return Harvester(there, player), there
     if simulations is not None:
         _check_simulations(name, simulations, simulations_flag)
     environment = default_environment(league or LEAGUES[0])
@@ -90,8 +96,7 @@ def find_player(
     if name == EXPERT:
         return Expert(config), environment
     search = _search(name)
-    harvested = _harvested(name)
-    base = harvested or (name if search is None else search[0])
+    base = name if search is None else search[0]
     if base == EXPERT and search is not None:
         return RolloutSearch(Expert(config), search[1]), environment
     try:
@@ -126,13 +131,9 @@ def find_player(
     if loaded.greedy and (base != name or simulations is not None):
         raise ConfigError(
             f"{name}{asked}: {base} learned Q-values (--algorithm {loaded.config.algorithm}), and "
-            f"this needs a policy to draw from. Name {base} alone, or an agent that learned one."
+            "a search needs a policy to draw from. Leave the search out, or use an agent that "
+            "learned one."
         )
-    if harvested is not None:
-        try:
-            return Harvester(its_own, loaded.policy), its_own
-        except ValueError as error:
-            raise ConfigError(f"{name}: {error}.") from error
     if search is None:
         agent = _policy_of(loaded, report)
         if simulations is None:
@@ -168,9 +169,9 @@ def _check_simulations(name: str, simulations: int, flag: str) -> None:
             f"{said}: {name} has no network to search with. Name a run, a checkpoint or "
             f"{PRETRAINED}: {PRETRAINED} {said}"
         )
-    if _search(name) is not None or _harvested(name) is not None:
+    if _search(name) is not None:
         raise ConfigError(
-            f"{said}: {name} is another player. Use one of them: {PRETRAINED} {said}, or {name} "
+            f"{said}: {name} is another search. Use one of them: {PRETRAINED} {said}, or {name} "
             f"without {flag}"
         )
     if not 1 <= simulations <= MOST_SIMULATIONS:
@@ -217,17 +218,16 @@ def _search(name: str) -> tuple[str, int] | None:
 
 
 def _harvested(name: str) -> str | None:
-    """The policy in `harvest(policy)`; `None` for another kind of name."""
+    """The player in `harvest(player)`; `None` for another kind of name."""
     if not re.match(rf"{HARVEST}\s*(\(|$)", name):
         return None
-    parts = re.fullmatch(rf"{HARVEST}\s*\(([^()]*)\)", name)
-    base = parts[1].strip() if parts else ""
-    if not base or base in (*SCRIPTS, EXPERT):
+    parts = re.fullmatch(rf"{HARVEST}\s*\((.+)\)", name)
+    if parts is None:
         raise ConfigError(
-            f'{name}: write "{HARVEST}({PRETRAINED})", or a run or a checkpoint in the brackets: a '
-            "network that plays where there are no points to collect."
+            f'{name}: write "{HARVEST}({PRETRAINED})", or another player in the brackets: the one '
+            "that decides where there are no points to collect."
         )
-    return base
+    return parts[1].strip()
 
 
 def _scale(loaded: Loaded, report: Report) -> ValueScale | None:

@@ -7,10 +7,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
 
-from hackmatrix_rl.agent import MaskedCategorical
-from hackmatrix_rl.agent.networks import ActorCritic
-from hackmatrix_rl.env import CompactObservation, HackMatrix
-from hackmatrix_rl.evaluation import GameAgent, Thought, consult
+from hackmatrix_rl.env import HackMatrix, compact_observation
+from hackmatrix_rl.evaluation import (
+    Agent,
+    GameAgent,
+    StateAgent,
+    ThinkingAgent,
+    Thought,
+    check_player,
+)
 from hackmatrix_rl.game import (
     FIRST_PROGRAM,
     LAST_STAGE,
@@ -53,61 +58,61 @@ class _Harvest(NamedTuple):
 
 @final
 class Harvester(GameAgent):
-    """Plays with a network, and collects the points of the last stage by a script.
+    """Another player, and a script that collects the points of the last stage.
 
-    A victory pays 500 + 100 x score, but an agent that learned to survive leaves the points where
+    A victory pays 500 + 100 x score, but a player that was made to survive leaves the points where
     they are. In the last stage, with at least 2 hp, and while no enemy or transmission is in
     sight, this player walks to the cross with the most points for its way and siphons it, and
     fetches data siphons where it needs one. It does not step onto the exit while points are left.
-    It does not take back points by UNDO, unless it has 1 hp. Otherwise the network plays.
+    It does not take back points by UNDO, unless it has 1 hp. Otherwise the other player decides.
 
     It is meant as a teacher: a network that has imitated it knows what points are, and PPO can
     improve on it.
 
     Attributes:
-        environment: the one that the network reads.
-        policy: the network.
+        config: sizes and league of the game.
+        environment: the one that the player reads.
+        player: the other player.
     """
 
     config: GameConfig = eqx.field(static=True)
     environment: HackMatrix
-    policy: ActorCritic
+    player: Agent
 
-    def __init__(self, environment: HackMatrix, policy: ActorCritic) -> None:
-        """Takes a trained network, and the environment that it was trained in.
+    def __init__(self, environment: HackMatrix, player: Agent) -> None:
+        """Takes a player, and the environment that it plays in.
 
         Raises:
-            ValueError: the environment has the classic observation.
+            TypeError: `player` is no `Agent`.
+            ValueError: it cannot play in the environment.
         """
-        if environment.observation == "classic":
-            raise ValueError(
-                "the network reads the classic observation, in which this player does not see "
-                "enemies; use one that was trained with --observation tactical or compact"
-            )
+        check_player(player, environment)
         self.config = environment.config
         self.environment = environment
-        self.policy = policy
+        self.player = player
 
     def initial_carry(self) -> PyTree[Array]:
-        """The network's initial carry."""
-        return self.policy.initial_carry()
+        """The player's initial carry."""
+        return self.player.initial_carry()
 
     def think(
         self, observation: PyTree[Array], mask: Legal, carry: PyTree[Array], *, key: Key[Array, ""]
     ) -> tuple[Int32[Array, ""], PyTree[Array], Thought]:
-        """Plays in a `State`; the thought has the network's probability of a victory."""
+        """Plays in a `State`; the thought is the other player's, if it has one."""
         state: State = observation
-        seen = self.environment.observe(state)
-        assert isinstance(seen, CompactObservation)
-        logits, _, carry, win = consult(self.policy, seen, carry)
-        harvest = _harvest(state.position, seen, mask)
+        harvest = _harvest(state.position, mask)
         allowed = mask & ~harvest.barred & ~_loses_points(state)
-        chances = MaskedCategorical(logits, jnp.where(allowed.any(), allowed, mask))
-        action = jnp.where(harvest.action >= 0, harvest.action, chances.sample(key))
-        return action, carry, Thought(win_probability=None if win is None else win)
+        allowed = jnp.where(allowed.any(), allowed, mask)
+        read = state if isinstance(self.player, StateAgent) else self.environment.observe(state)
+        if isinstance(self.player, ThinkingAgent):
+            action, carry, thought = self.player.think(read, allowed, carry, key=key)
+        else:
+            action, carry = self.player.act(read, allowed, carry, key=key)
+            thought = Thought()
+        return jnp.where(harvest.action >= 0, harvest.action, action), carry, thought
 
 
-def _harvest(position: Position, seen: CompactObservation, mask: Legal) -> _Harvest:
+def _harvest(position: Position, mask: Legal) -> _Harvest:
     player, board = position.player, position.board
     here, at_exit = CellSet.of(player.cell), CellSet.of(position.exit_cell)
     walkable = ~board.blocks - at_exit
@@ -129,6 +134,7 @@ def _harvest(position: Position, seen: CompactObservation, mask: Legal) -> _Harv
 
     last = (position.stage == LAST_STAGE) & (player.hp >= _LEAST_HP)
     stays = last & worthy.any() & (can_siphon | fetches)
+    seen = compact_observation(position)
     calm = ~((seen.plane("enemy") > 0) | (seen.plane("transmission") > 0)).any()
     ways = first_steps(player.cell, CellSet.of(target), walkable | here)
     step = jnp.argmax(_towards(here, ways))

@@ -93,7 +93,7 @@ from .commands import assert_refused, invoke
         (["eval", "pretrained", "--search", "-4"], ["--search -4", "within 1..10000"]),
         (["eval", "pretrained", "--search", "9999999"], ["--search 9999999", "within 1..10000"]),
         (["eval", "pretrained", "--search", "many"], ["--search", "many"]),
-        (["eval", "search(pretrained, 30)", "--search", "8"], ["is another player"]),
+        (["eval", "search(pretrained, 30)", "--search", "8"], ["is another search"]),
         (["bench", "--repeats", "10000000000"], ["--repeats"]),
         (["bench", "--full", "--sizes", "9" * 5000], ["--sizes", "not understood"]),
         (["bench", "--json", "a" * 300], ["--json aaa", "255 characters"]),

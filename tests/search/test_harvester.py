@@ -3,7 +3,6 @@
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pytest
 from game.positions import daemon, data, position, transmission
 from game.recordings import CONFIG
@@ -11,7 +10,7 @@ from game.recordings import CONFIG
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.env import HackMatrix
 from hackmatrix_rl.errors import ConfigError
-from hackmatrix_rl.evaluation import check_player
+from hackmatrix_rl.evaluation import PolicyAgent
 from hackmatrix_rl.game import NUM_ACTIONS, Action, Content, Program, from_arrays, legal_actions
 from hackmatrix_rl.game._history import remember
 from hackmatrix_rl.runs import find_player
@@ -33,15 +32,19 @@ class Favours(ActorCritic):
 
 
 @eqx.filter_jit
-def _act(logits, game):
-    player = Harvester(ENVIRONMENT, Favours(logits))
+def _play(player, game):
     return player.act(game, legal_actions(CONFIG, game), (), key=jax.random.key(0))[0]
+
+
+def _act(network, game):
+    logits = jnp.zeros(NUM_ACTIONS).at[int(network)].set(50.0)
+    return int(_play(Harvester(ENVIRONMENT, PolicyAgent(Favours(logits))), game))
 
 
 def acts(*, network=Action.LEFT, **given):
     """The action in a position by hand, if the network wants `network`."""
     game = jax.tree.map(lambda leaf: leaf[0], from_arrays(CONFIG, position(**given)))
-    return int(_act(jnp.zeros(NUM_ACTIONS).at[int(network)].set(50.0), game))
+    return _act(network, game)
 
 
 def test_it_walks_to_the_best_cross_and_siphons_it():
@@ -88,17 +91,23 @@ def test_undo_takes_back_no_points_unless_life_is_short(hp, score, undoes):
     earlier = eqx.tree_at(lambda p: p.player.score, game.position, jnp.int32(2))
     history = remember(game.history, earlier, push=jnp.bool_(True), pop=jnp.bool_(False))
     game = eqx.tree_at(lambda game: game.history, game, history)
-    action = _act(jnp.zeros(NUM_ACTIONS).at[int(Action.UNDO)].set(50.0), game)
-    assert (action == Action.UNDO) == undoes
+    assert (_act(Action.UNDO, game) == Action.UNDO) == undoes
 
 
-def test_it_is_a_player_by_name(tmp_path):
-    player, environment = find_player("harvest(pretrained)", league="no-rewind")
+@pytest.mark.parametrize("inner", ["pretrained", "expert", "runner", "search(expert, 30)"])
+def test_it_goes_with_any_player(inner):
+    player, environment = find_player(f"harvest({inner})", league="no-rewind")
     assert isinstance(player, Harvester)
-    check_player(player, environment)
     assert not environment.config.rewind_across_stages
-    for name in ("harvest", "harvest()", "harvest(expert)"):
+    game = from_arrays(environment.config, position(player=(5, 0), cells=FULL_CROSS, **LAST))
+    one = jax.tree.map(lambda leaf: leaf[0], game)
+    mask = legal_actions(environment.config, one)
+    assert player.act(one, mask, player.initial_carry(), key=jax.random.key(0))[0] == Action.RIGHT
+
+
+def test_bad_names_say_what_to_write():
+    for name in ("harvest", "harvest()", "harvest(pretrained"):
         with pytest.raises(ConfigError, match=r"harvest\(pretrained\)"):
             find_player(name)
-    with pytest.raises(ValueError, match="tactical or compact"):
-        Harvester(HackMatrix(observation="classic"), Favours(np.zeros(NUM_ACTIONS)))
+    with pytest.raises(ConfigError, match="no checkpoint"):
+        find_player("harvest(nothing)")
