@@ -18,6 +18,7 @@ from ._options import field_types as field_types
 from ._options import is_scheduled as is_scheduled
 from ._options import most as most
 from ._options import option as option
+from ._options import options_in as options_in
 from ._options import options_of as options_of
 from ._options import parse_field as parse_field
 from ._options import settings_of as settings_of
@@ -52,6 +53,7 @@ from ._renamed import renamed_line as renamed_line
 from ._renamed import stored_line as stored_line
 from ._rollout_config import ActorCriticConfig as ActorCriticConfig
 from ._rollout_config import RolloutConfig as RolloutConfig
+from ._run_config import Given as Given
 from ._run_config import RunConfig as RunConfig
 from ._texts import always_schedule as always_schedule
 from ._texts import schedule_of as schedule_of

@@ -56,19 +56,19 @@ def option(
     return field(default=default, metadata={**texts, **range_, **kept})
 
 
-def _options_in(group: str) -> Callable[..., Any]:
+def options_in(group: str) -> Callable[..., Any]:
     """`option` for the fields of one group."""
     return lambda default, explanation, **limits: option(default, group, explanation, **limits)
 
 
-in_run = _options_in("Run")
-in_game = _options_in("Game")
-in_devices = _options_in("Devices")
-in_collecting = _options_in("Collecting")
-in_network = _options_in("Network")
-in_learning = _options_in("Learning")
-in_memory = _options_in("Memory")
-in_watching = _options_in("Watching")
+in_run = options_in("Run")
+in_game = options_in("Game")
+in_devices = options_in("Devices")
+in_collecting = options_in("Collecting")
+in_network = options_in("Network")
+in_learning = options_in("Learning")
+in_memory = options_in("Memory")
+in_watching = options_in("Watching")
 
 
 def most(maximum: int, because: str) -> dict[str, Any]:

@@ -59,6 +59,12 @@ class RolloutConfig(TrainConfig, ABC):
         """The epochs and minibatches of an update, in words."""
         return f"{self.update_epochs} epochs of {self.minibatches} minibatches"
 
+    def shared_arguments(self) -> dict[str, Any]:
+        """Also the sizes of an update."""
+        names = ("num_envs", "num_steps", "update_epochs", "grad_accum")
+        sizes = {name: getattr(self, name) for name in names}
+        return {**super().shared_arguments(), **sizes, "num_minibatches": self.minibatches}
+
     def plan(self, devices: int) -> dict[str, str]:
         """The plan of a run, with the sizes of minibatches."""
         parts, games = self.minibatches, self.num_envs // self.minibatches

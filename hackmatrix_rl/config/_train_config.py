@@ -40,7 +40,7 @@ from hackmatrix_rl.env import (
 from hackmatrix_rl.errors import ConfigError, flag, shortened
 from hackmatrix_rl.game import LEAGUES, GameConfig, RewardConfig
 from hackmatrix_rl.system import check_path
-from hackmatrix_rl.training import Constant
+from hackmatrix_rl.training import Constant, adam
 
 MAX_STEPS = 1000
 MOST_EPISODES = 10_000_000
@@ -344,6 +344,15 @@ class TrainConfig(RunConfig, ABC):
         if isinstance(rate, Constant) and self.learning_rate_schedule == "linear":
             return self.over_time(f"linear:{rate.value!r}:0")
         return rate
+
+    def shared_arguments(self) -> dict[str, Any]:
+        """The arguments that algorithms have in common, by name."""
+        return {
+            "optimizer": adam(self.max_grad_norm),
+            "learning_rate": self.rate(),
+            "remat": self.remat,
+            "offload_optimizer": self.offload_optimizer,
+        }
 
     def plan(self, devices: int) -> dict[str, str]:
         """Games, steps and schedule; subclasses add what they learn from."""

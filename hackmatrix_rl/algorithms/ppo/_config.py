@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, ClassVar, final, no_type_check
+from typing import Any, ClassVar, Unpack, final, no_type_check
 
 from jax.sharding import Mesh
 
-from hackmatrix_rl.agent import GAE, AdvantageEstimator, AuxiliaryLoss, PPOLoss, ValueScale
+from hackmatrix_rl.agent import GAE, AdvantageEstimator, AuxiliaryLoss, PPOLoss
 from hackmatrix_rl.agent.networks import VICTORY, ActorCritic
-from hackmatrix_rl.agent.precision import MixedPrecision, PrecisionPolicy, precision
+from hackmatrix_rl.agent.precision import MixedPrecision, precision
 from hackmatrix_rl.algorithms.ppo._arguments import critic_warmup_of
 from hackmatrix_rl.algorithms.ppo._ppo import PPO
 from hackmatrix_rl.algorithms.ppo._teacher import check_teacher
@@ -20,14 +20,19 @@ from hackmatrix_rl.config import (
     HACKMATRIX,
     SMALL,
     ActorCriticConfig,
+    Given,
     Heads,
     most,
-    option,
+    options_in,
 )
 from hackmatrix_rl.env import BLOCK, Environment, Frontier, HackMatrix
 from hackmatrix_rl.errors import ConfigError, as_given, flag
 from hackmatrix_rl.game import TERM_NAMES
-from hackmatrix_rl.training import CHECKS, NANS, NOJIT, Loss, adam, checked
+from hackmatrix_rl.training import CHECKS, NANS, NOJIT, Loss, checked
+
+in_game = options_in("Game")
+in_learning = options_in("Learning")
+in_watching = options_in("Watching")
 
 _WIDE: Mapping[str, Any] = {
     **ACCELERATOR,
@@ -88,9 +93,8 @@ class PPOConfig(ActorCriticConfig):
     )
 
     # The game
-    frontier_share: float = option(
+    frontier_share: float = in_game(
         0.0,
-        "Game",
         "Share of games that start at rarely reached positions of the agent's own play; 0: none.",
         minimum=0,
         maximum=0.9,
@@ -98,69 +102,56 @@ class PPOConfig(ActorCriticConfig):
     )
 
     # Learning
-    clip_coef: float = option(
-        0.2, "Learning", "Clip the probability ratio to 1 plus or minus this.", above=0
+    clip_coef: float = in_learning(
+        0.2, "Clip the probability ratio to 1 plus or minus this.", above=0
     )
-    value_clip: float | None = option(
-        None, "Learning", "Clip value changes to plus or minus this; none: no clipping.", above=0
+    value_clip: float | None = in_learning(
+        None, "Clip value changes to plus or minus this; none: no clipping.", above=0
     )
-    ent_coef: float | str = option(
+    ent_coef: float | str = in_learning(
         0.05,
-        "Learning",
         "Weight of the entropy bonus, which keeps the policy exploring; a number or a schedule.",
         minimum=0,
     )
-    teacher_kl: float | str = option(
+    teacher_kl: float | str = in_learning(
         0.0,
-        "Learning",
         "Weight of the KL to the policy of --init: linear:0.5:0@0.3 fades in 0.3 of the run.",
         minimum=0,
     )
-    critic_warmup_timesteps: int = option(
+    critic_warmup_timesteps: int = in_learning(
         0,
-        "Learning",
         "Environment steps at the start in which only the value head learns.",
         minimum=0,
         **most(2**63 - 1, "steps are counted in 64 bits"),
     )
-    normalize_advantage: bool = option(
-        True,
-        "Learning",
-        "Scale the advantages of each minibatch to mean 0 and standard deviation 1.",
+    normalize_advantage: bool = in_learning(
+        True, "Scale the advantages of each minibatch to mean 0 and standard deviation 1."
     )
-    aux_coefficient: float = option(
+    aux_coefficient: float = in_learning(
         0.0,
-        "Learning",
         "Weight of the auxiliary loss: predict the parts of the next reward, and death; 0: off.",
         minimum=0,
         arrays=True,
         env=HACKMATRIX,
     )
-    aux_every: int = option(
-        1,
-        "Learning",
-        "Compute the auxiliary loss only on every N-th minibatch.",
-        minimum=1,
-        env=HACKMATRIX,
+    aux_every: int = in_learning(
+        1, "Compute the auxiliary loss only on every N-th minibatch.", minimum=1, env=HACKMATRIX
     )
-    aux_victory: bool = option(
+    aux_victory: bool = in_learning(
         False,
-        "Learning",
         "Also predict the win probability by the auxiliary loss; a rollout search needs it.",
         arrays=True,
         env=HACKMATRIX,
     )
-    target_kl: float | None = option(
+    target_kl: float | None = in_learning(
         None,
-        "Learning",
         "End an update early once its KL from the old policy exceeds this; none: never.",
         above=0,
     )
 
     # Watching
-    debug: str | None = option(
+    debug: str | None = in_watching(
         None,
-        "Watching",
         "Find NaN (nans), also invalid indices and divisions (checks), or run uncompiled (nojit).",
         choices=("nans", "checks", "nojit"),
     )
@@ -251,17 +242,11 @@ class PPOConfig(ActorCriticConfig):
         return Heads(self.value_head, self.aux_coefficient != 0, self.aux_victory)
 
     def build(
-        self,
-        policy: ActorCritic,
-        *,
-        mesh: Mesh,
-        precision: PrecisionPolicy,
-        value_scale: ValueScale | None = None,
-        trust_code: bool = False,
+        self, policy: ActorCritic, *, trust_code: bool = False, **given: Unpack[Given]
     ) -> PPO:
         """PPO with these settings; see `RunConfig.build`."""
         self._check_start(policy)
-        warmup = self.critic_warmup_timesteps
+        mesh, warmup = given["mesh"], self.critic_warmup_timesteps
         loss: Loss = PPOLoss(
             clip_coef=self.clip_coef,
             vf_coef=self.vf_coef,
@@ -284,20 +269,10 @@ class PPOConfig(ActorCriticConfig):
             policy,
             loss=loss,
             gae=gae,
-            optimizer=adam(self.max_grad_norm),
-            learning_rate=self.rate(),
-            precision=precision,
-            value_scale=value_scale,
-            num_envs=self.num_envs,
-            num_steps=self.num_steps,
-            num_minibatches=self.minibatches,
-            update_epochs=self.update_epochs,
             target_kl=self.target_kl,
             critic_warmup=warmup and self.begun_at + warmup,
-            grad_accum=self.grad_accum,
-            remat=self.remat,
-            offload_optimizer=self.offload_optimizer,
-            mesh=mesh,
+            **self.shared_arguments(),
+            **given,
         )
 
     def _train_environment(self, mesh: Mesh) -> Environment:

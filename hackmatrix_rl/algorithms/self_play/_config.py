@@ -3,14 +3,11 @@
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, ClassVar, cast, final, no_type_check
+from typing import Any, ClassVar, Unpack, cast, final, no_type_check
 
-from jax.sharding import Mesh
 from jaxtyping import Array, Key
 
-from hackmatrix_rl.agent import ValueScale
 from hackmatrix_rl.agent.networks import ActorCritic
-from hackmatrix_rl.agent.precision import PrecisionPolicy
 from hackmatrix_rl.algorithms.self_play._league import KeepForLeague, LeagueFolder
 from hackmatrix_rl.algorithms.self_play._learning import SearchLoss, Sizes
 from hackmatrix_rl.algorithms.self_play._search import Search
@@ -18,6 +15,7 @@ from hackmatrix_rl.algorithms.self_play._self_play import SelfPlay
 from hackmatrix_rl.clique import FULL_BOARDS, CliqueConfig, FullBoard
 from hackmatrix_rl.config import (
     COUNTED,
+    Given,
     RunConfig,
     always_schedule,
     build_named,
@@ -26,7 +24,7 @@ from hackmatrix_rl.config import (
     check_precision,
     check_rate,
     most,
-    option,
+    options_in,
 )
 from hackmatrix_rl.env import (
     Batched,
@@ -39,6 +37,14 @@ from hackmatrix_rl.env import (
 from hackmatrix_rl.errors import ArgumentError, ConfigError
 from hackmatrix_rl.training import Algorithm, Hook, adam
 from hackmatrix_rl.training.sharding import Blocks
+
+in_run = options_in("Run")
+in_game = options_in("Game")
+in_devices = options_in("Devices")
+in_collecting = options_in("Collecting")
+in_search = options_in("Search")
+in_network = options_in("Network")
+in_learning = options_in("Learning")
 
 SETTINGS: Mapping[str, str] = {"clique_size": "k"}
 """Settings that have other names than the arguments in Python, by argument."""
@@ -88,88 +94,71 @@ class SelfPlayConfig(RunConfig):
     memory: ClassVar[tuple[str, ...]] = ("game_batch_size", "num_simulations", "buffer_size")
 
     # The run
-    num_games: int = option(
+    num_games: int = in_run(
         100_000,
-        "Run",
         "Number of games to play; the run ends with the update that reaches it.",
         minimum=1,
         **most(2**63 - 1, "games are counted in 64 bits"),
     )
-    league_size: int = option(
+    league_size: int = in_run(
         5,
-        "Run",
         "Snapshots of the network to keep, evenly over the run, for the league at its end.",
         minimum=0,
         maximum=100,
     )
-    league_games: int = option(
+    league_games: int = in_run(
         100,
-        "Run",
         "Games of each match of the league, an even number; 0: no league.",
         minimum=0,
         **most(1_000_000, "more say nothing new"),
     )
 
     # The game
-    vertices: int = option(
+    vertices: int = in_game(
         6,
-        "Game",
         "Vertices of the complete graph whose edges the players colour.",
         minimum=CliqueConfig.SMALLEST,
         maximum=CliqueConfig.MAX_VERTICES,
         resume=_BOARD,
     )
-    k: int = option(
+    k: int = in_game(
         3,
-        "Game",
         "Vertices of the clique that wins.",
         minimum=CliqueConfig.SMALLEST,
         maximum=CliqueConfig.MAX_CLIQUE,
         resume=_BOARD,
     )
-    full_board: str = option(
-        "draw",
-        "Game",
-        "Result of a full board without a clique.",
-        choices=FULL_BOARDS,
-        resume=_BOARD,
+    full_board: str = in_game(
+        "draw", "Result of a full board without a clique.", choices=FULL_BOARDS, resume=_BOARD
     )
-    opening: int = option(
-        4, "Game", "Maximum number of random opening moves in training games.", minimum=0
+    opening: int = in_game(
+        4, "Maximum number of random opening moves in training games.", minimum=0
     )
 
     # Devices. Two programs of one thread each wait less for each other than one of two threads.
-    cpu_devices: int | None = option(
+    cpu_devices: int | None = in_devices(
         2,
-        "Devices",
         "Number of devices to split the CPU into; --mesh auto uses as many as divide the games.",
         minimum=1,
         **most(512, "they share the cores"),
     )
 
     # Collecting
-    game_batch_size: int = option(64, "Collecting", "Games played at once.", minimum=1)
-    moves_per_update: int = option(16, "Collecting", "Moves in each game per update.", minimum=1)
+    game_batch_size: int = in_collecting(64, "Games played at once.", minimum=1)
+    moves_per_update: int = in_collecting(16, "Moves in each game per update.", minimum=1)
 
     # Search
-    num_simulations: int = option(
-        64, "Search", "Simulations of the search before each move.", minimum=1
-    )
-    max_considered_actions: int = option(
-        16, "Search", "Maximum number of moves that the search considers at the root.", minimum=1
+    num_simulations: int = in_search(64, "Simulations of the search before each move.", minimum=1)
+    max_considered_actions: int = in_search(
+        16, "Maximum number of moves that the search considers at the root.", minimum=1
     )
 
     # The network
-    network: str = option(
-        "mlp",
-        "Network",
-        "mlp, residual, or my_module:factory; without memory.",
-        alike=True,
-        arrays=True,
+    network: str = in_network(
+        "mlp", "mlp, residual, or my_module:factory; without memory.", alike=True, arrays=True
     )
-    width: int | None = option(
+    width: int | None = in_network(
         64,
-        "Network",
         "Width of the hidden layers; none: the network's default.",
         minimum=1,
         **most(65_536, "a layer would take more than 16 GiB"),
@@ -178,26 +167,24 @@ class SelfPlayConfig(RunConfig):
     )
 
     # Learning
-    learning_rate: float | str = option(
+    learning_rate: float | str = in_learning(
         "linear:0.003:0.00015",
-        "Learning",
         "Step size of Adam; a number, or a schedule over the games.",
         minimum=0,
     )
-    training_batch_size: int = option(
-        512, "Learning", "Positions in the batch of a gradient step.", minimum=1
+    training_batch_size: int = in_learning(
+        512, "Positions in the batch of a gradient step.", minimum=1
     )
-    train_steps: int = option(16, "Learning", "Gradient steps per update.", minimum=1)
-    buffer_size: int = option(
+    train_steps: int = in_learning(16, "Gradient steps per update.", minimum=1)
+    buffer_size: int = in_learning(
         65_536,
-        "Learning",
         "Capacity of the buffer in positions, over all games; rounded down to whole updates.",
         minimum=1,
     )
-    symmetries: bool = option(
-        True, "Learning", "Augment positions by random permutations of the vertices."
+    symmetries: bool = in_learning(
+        True, "Augment positions by random permutations of the vertices."
     )
-    vf_coef: float = option(1.0, "Learning", "Weight of the value loss.", minimum=0)
+    vf_coef: float = in_learning(1.0, "Weight of the value loss.", minimum=0)
 
     def check(self) -> None:
         """Raises a ConfigError if settings cannot go together."""
@@ -280,13 +267,7 @@ class SelfPlayConfig(RunConfig):
         return build_named(self, self.spec(), key=key, copies=copies)
 
     def build(
-        self,
-        policy: ActorCritic,
-        *,
-        mesh: Mesh,
-        precision: PrecisionPolicy,
-        value_scale: ValueScale | None = None,
-        trust_code: bool = False,
+        self, policy: ActorCritic, *, trust_code: bool = False, **given: Unpack[Given]
     ) -> SelfPlay:
         """Self-play with these settings; see `RunConfig.build`."""
         return SelfPlay(
@@ -300,8 +281,8 @@ class SelfPlayConfig(RunConfig):
             opening=self.opening,
             optimizer=adam(self.max_grad_norm),
             learning_rate=always_schedule(self.learning_rate, steps=self.num_games),
-            precision=precision,
-            mesh=mesh,
+            precision=given["precision"],
+            mesh=given["mesh"],
             **asdict(self.sizes()),
         )
 
