@@ -10,6 +10,7 @@ import optax
 from jax.sharding import Mesh, NamedSharding
 from jaxtyping import Array, Key, PyTree
 
+from hackmatrix_rl import training
 from hackmatrix_rl.agent import IDENTITY_SCALE, Schedule, check_policy_shapes, precision_of
 from hackmatrix_rl.agent.networks import ActorCritic, rematerialized
 from hackmatrix_rl.agent.precision import FLOAT32, PrecisionPolicy
@@ -20,17 +21,6 @@ from hackmatrix_rl.algorithms.self_play._search import Search
 from hackmatrix_rl.env import Batched, Environment, SingleGame, Symmetry, env_keys
 from hackmatrix_rl.errors import ArgumentError, instance, whole
 from hackmatrix_rl.system import bytes_of
-from hackmatrix_rl.training import (
-    Counter,
-    Dispatch,
-    GradientStep,
-    LearnerAlgorithm,
-    Metrics,
-    TrainState,
-    UpdateReport,
-    optimizer_of,
-    state_shardings,
-)
 from hackmatrix_rl.training.sharding import on_each_device
 
 
@@ -41,14 +31,14 @@ class GamesAndMoves(eqx.Module):
     buffer: Buffer
 
 
-class SelfPlayState(TrainState):
+class SelfPlayState(training.TrainState):
     """The training state of self-play; `env_steps` counts moves, `games` those that ended."""
 
     actors: GamesAndMoves
-    games: Counter
+    games: training.Counter
 
 
-class SelfPlay(LearnerAlgorithm[SelfPlayState]):
+class SelfPlay(training.LearnerAlgorithm[SelfPlayState]):
     """Self-play as in AlphaZero: a network learns its search's policy, and the winner.
 
     An update plays some moves in many games at once. For each move it searches. The positions go
@@ -146,7 +136,7 @@ class SelfPlay(LearnerAlgorithm[SelfPlayState]):
                 policy=policy,
             )
         rematerialized(policy, remat)  # raises if the policy has no such remat
-        optimizer, self.learning_rate = optimizer_of(optimizer, learning_rate)
+        optimizer, self.learning_rate = training.optimizer_of(optimizer, learning_rate)
         sizes = Sizes(
             game_batch_size,
             moves_per_update,
@@ -161,7 +151,7 @@ class SelfPlay(LearnerAlgorithm[SelfPlayState]):
         self.opening = whole("opening", opening, 0)
         self.mesh = sizes.in_blocks.mesh_for(mesh, grad_accum=sizes.grad_accum, samples="positions")
         self.initial_policy = policy
-        step = GradientStep(
+        step = training.GradientStep(
             optimizer, precision, self.mesh, sizes.grad_accum, remat, offload_optimizer
         )
         self.learn = LearnFromBuffer(loss, symmetry, step, sizes)
@@ -198,20 +188,22 @@ class SelfPlay(LearnerAlgorithm[SelfPlayState]):
             ),
             key=learner_key,
             update=jnp.zeros((), jnp.int32),
-            env_steps=Counter.of(0),
-            games=Counter.of(0),
+            env_steps=training.Counter.of(0),
+            games=training.Counter.of(0),
         )
 
     def shardings(self, state: SelfPlayState) -> PyTree[NamedSharding]:
         """Shards the learner along `fsdp`, the games and the buffer along `data`."""
-        return state_shardings(self.mesh, state, offload=self.learn.step.offload)
+        return training.state_shardings(self.mesh, state, offload=self.learn.step.offload)
 
-    def metrics(self, report: UpdateReport, dispatch: Dispatch) -> Metrics:
+    def metrics(
+        self, report: training.UpdateReport, dispatch: training.Dispatch
+    ) -> training.Metrics:
         """Results of the games that ended, and means of the losses."""
         extra = {"games": float(dispatch.progress)}
         return replace(super().metrics(report, dispatch), extra=extra)
 
-    def __call__(self, state: SelfPlayState) -> tuple[SelfPlayState, UpdateReport]:
+    def __call__(self, state: SelfPlayState) -> tuple[SelfPlayState, training.UpdateReport]:
         games, moves, results = self.play(state)
         buffer = state.actors.buffer.write(moves)
         rate = self.learning_rate(state.games.as_float())
@@ -220,7 +212,7 @@ class SelfPlay(LearnerAlgorithm[SelfPlayState]):
         ended = state.games.add(results.games)
         means = {"learning_rate": rate, **self.learn.step.precision.report(learner.scaling)}
         after = self.advance(state, learner, GamesAndMoves(games, buffer), games=ended)
-        return after, UpdateReport(results, steps, means)
+        return after, training.UpdateReport(results, steps, means)
 
     def play(self, state: SelfPlayState) -> tuple[Games, Moves, Results]:
         """Plays the moves of an update, each device in its own games. See `play_moves`."""
