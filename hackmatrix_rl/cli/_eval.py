@@ -26,7 +26,7 @@ from hackmatrix_rl.cli._settings import AGENT
 from hackmatrix_rl.cli._working import Working, evaluating
 from hackmatrix_rl.config import MOST_EPISODES
 from hackmatrix_rl.env import HackMatrix
-from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.errors import ConfigError, refusing
 from hackmatrix_rl.evaluation import Estimate, Evaluation, evaluate
 from hackmatrix_rl.game import FIRST_PROGRAM, Program
 from hackmatrix_rl.runs import check_played, find_player
@@ -130,16 +130,11 @@ def replay_folder(choice: str | None, folder: Path | None) -> Path:
                 f"--replay-dir {folder} needs --save-replays, such as --save-replays best:5"
             )
         return place
-    try:
+    with refusing(f"--save-replays {choice}: ", of=ConfigError):
         parse_choice(choice)
-    except ConfigError as error:
-        raise ConfigError(f"--save-replays {choice}: {error}.") from error
-    try:
+    unmade = f"--replay-dir {place}: cannot be made: "
+    with refusing(unmade, ". Name another folder.", of=OSError):
         place.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError(
-            f"--replay-dir {place}: cannot be made: {error.strerror or error}. Name another folder."
-        ) from error
     return place
 
 

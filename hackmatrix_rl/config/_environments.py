@@ -13,7 +13,7 @@ from hackmatrix_rl.adapters import from_gymnasium, from_gymnax, from_neurogym, f
 from hackmatrix_rl.agent.networks import import_factory, module_of
 from hackmatrix_rl.config._renamed import closest
 from hackmatrix_rl.env import Batched, CartPole, Environment, SingleGame, check_is_environment
-from hackmatrix_rl.errors import ConfigError, shortened
+from hackmatrix_rl.errors import ConfigError, refusing, shortened
 
 HACKMATRIX = "hackmatrix"
 """The default environment, whose settings are flags of their own."""
@@ -100,10 +100,8 @@ def make_environment(env: str, arguments: str | None) -> Environment:
         given = _arguments(env, _parameters(make), arguments)
         if given:
             said += f" --env-args {arguments}"
-        try:
+        with refusing(f"{said}: ", ". Give it as --env-args name=value.", of=TypeError):
             inspect.signature(make).bind(**given)
-        except TypeError as error:
-            raise ConfigError(f"{said}: {error}. Give it as --env-args name=value.") from error
         made = make(**given)
     except ConfigError:
         raise
@@ -111,10 +109,8 @@ def make_environment(env: str, arguments: str | None) -> Environment:
         raise ConfigError(f"{said}: {error}.") from error
     if isinstance(made, SingleGame):
         made = Batched(made, max_steps=_MOST_STEPS)
-    try:
+    with refusing(f"{said}: ", of=TypeError):
         check_is_environment(made)
-    except TypeError as error:
-        raise ConfigError(f"{said}: {error}.") from error
     assert isinstance(made, Environment)
     return made
 

@@ -8,7 +8,7 @@ from types import MappingProxyType, UnionType
 from typing import Any, get_args
 
 from hackmatrix_rl.config._texts import ScheduleText, parse_schedule
-from hackmatrix_rl.errors import ConfigError, as_given, flag, shortened
+from hackmatrix_rl.errors import ConfigError, as_given, flag, refusing, shortened
 
 COUNTED = 2**31 - 1
 """The largest number that a counter of 32 bits holds."""
@@ -117,10 +117,8 @@ def is_scheduled(each: "dataclasses.Field[Any]") -> bool:
 
 def parse_field(name: str, text: str) -> float | ScheduleText:
     """The number or schedule of a field; raises a ConfigError if the text is neither."""
-    try:
+    with refusing(f"{flag(name)} "):
         return parse_schedule(text)
-    except ValueError as error:
-        raise ConfigError(f"{flag(name)} {error}.") from error
 
 
 def typed(each: "dataclasses.Field[Any]", value: Any) -> Any:

@@ -7,7 +7,9 @@ from ._errors import DamagedFileError as DamagedFileError
 from ._errors import NoCheckpointError as NoCheckpointError
 from ._errors import as_given as as_given
 from ._errors import flag as flag
+from ._errors import in_flags as in_flags
 from ._errors import printable as printable
+from ._errors import refusing as refusing
 from ._errors import shortened as shortened
 from ._values import check_actions as check_actions
 from ._values import check_array as check_array

@@ -13,7 +13,7 @@ from etils import epath
 
 from hackmatrix_rl.checkpoints import valid_names
 from hackmatrix_rl.config import RunConfig
-from hackmatrix_rl.errors import ConfigError, DamagedFileError
+from hackmatrix_rl.errors import ConfigError, DamagedFileError, refusing
 from hackmatrix_rl.runs._lock import LOCK, RunLock, unwritable
 from hackmatrix_rl.system import check_path, is_remote, read_json, storage_path, write_json
 
@@ -190,11 +190,9 @@ def find_run_folder(run: str) -> Path | None:
     """The folder of a run, by its path, its name under `runs/`, or its wandb id."""
     check_path(run, "the run")
     for place in (Path(run), RUNS / run):
-        try:
+        with refusing(f"{place}: cannot be read: ", of=OSError):
             if any((place / name).exists() for name in _MARKS):
                 return place
-        except OSError as error:
-            raise ConfigError(f"{place}: cannot be read: {error.strerror or error}.") from error
     for folder in run_folders():
         if stored_identity(folder).get("wandb_id") == run:
             return folder

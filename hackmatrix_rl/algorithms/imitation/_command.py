@@ -22,7 +22,7 @@ from hackmatrix_rl.cli import (
 )
 from hackmatrix_rl.config import TrainConfig
 from hackmatrix_rl.env import HackMatrix
-from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.errors import ConfigError, refusing
 
 _DEFAULTS = {"algorithm": ImitationConfig.algorithm}
 _SHOWN = ("total_timesteps", "seed", "device", "run_dir", "league", "num_envs", "network")
@@ -83,23 +83,19 @@ def _save(context: click.Context, folder: Path, games: int, given: Mapping[str, 
     environment = config.environment()
     if not isinstance(environment, HackMatrix):
         raise ConfigError(f"--save-demonstrations {folder}: of HackMatrix, not --env {config.env}.")
-    try:
-        with Working("playing") as work:
-            header = record_demonstrations(
-                config.find_teacher(trust_code=given["trust_code"]),
-                environment,
-                folder,
-                name=config.teacher,
-                games=games,
-                seed=config.seed,
-                random_share=config.random_actions,
-                num_envs=config.num_envs,
-                on_progress=lambda done, all_: work.doing(f"playing: {done:,} of {all_:,} games"),
-            )
-    except OSError as error:
-        raise ConfigError(
-            f"--save-demonstrations {folder}: cannot be written ({error.strerror or error})."
-        ) from error
+    said = f"--save-demonstrations {folder}: cannot be written: "
+    with refusing(said, of=OSError), Working("playing") as work:
+        header = record_demonstrations(
+            config.find_teacher(trust_code=given["trust_code"]),
+            environment,
+            folder,
+            name=config.teacher,
+            games=games,
+            seed=config.seed,
+            random_share=config.random_actions,
+            num_envs=config.num_envs,
+            on_progress=lambda done, all_: work.doing(f"playing: {done:,} of {all_:,} games"),
+        )
     click.echo(
         f"{header.games:,} games of {header.teacher}, {header.positions:,} positions in "
         f"{len(header.shards)} files: {folder}"

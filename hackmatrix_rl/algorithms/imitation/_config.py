@@ -21,7 +21,7 @@ from hackmatrix_rl.config import (
     without_width,
 )
 from hackmatrix_rl.env import BoardSymmetries, Environment, HackMatrix
-from hackmatrix_rl.errors import ArgumentError, ConfigError
+from hackmatrix_rl.errors import ArgumentError, ConfigError, refusing
 from hackmatrix_rl.evaluation import Agent, PolicyAgent, check_player
 from hackmatrix_rl.game import SIPHON
 
@@ -208,11 +208,9 @@ class ImitationConfig(ActorCriticConfig):
 
     def _own_teacher(self, name: str, environment: Environment) -> Agent:
         """The player that the factory of `module:factory` makes for an environment."""
-        try:
+        with refusing(f"--teacher {name}: ", of=(TypeError, ValueError)):
             teacher = import_factory(name, "teacher")(environment)
             check_player(teacher, environment)
-        except (TypeError, ValueError) as error:
-            raise ConfigError(f"--teacher {name}: {error}.") from error
         return PolicyAgent(teacher) if isinstance(teacher, ActorCritic) else cast(Agent, teacher)
 
     def details(self) -> list[str]:

@@ -14,7 +14,14 @@ import numpy as np
 from jaxtyping import Bool, Float32, Int32, PyTree
 
 from hackmatrix_rl.env import KINDS, GameIdentity, HackMatrix, game_identity
-from hackmatrix_rl.errors import ConfigError, DamagedFileError, printable, shortened, whole
+from hackmatrix_rl.errors import (
+    ConfigError,
+    DamagedFileError,
+    printable,
+    refusing,
+    shortened,
+    whole,
+)
 from hackmatrix_rl.game import LEAGUES
 from hackmatrix_rl.system import open_regular, read_json, write_json, write_whole
 
@@ -88,10 +95,8 @@ class DemonstrationsHeader:
             ConfigError: there is none, or this version does not read it.
         """
         file = folder / HEADER
-        try:
+        with refusing(f"{file}: ", f". {_USE_ANOTHER}", of=DamagedFileError):
             content = read_json(file)
-        except DamagedFileError as error:
-            raise ConfigError(f"{file}: {error}. {_USE_ANOTHER}") from error
         if content is None:
             raise ConfigError(
                 f"{folder}: no demonstrations there: {HEADER} is missing. It is written last: "

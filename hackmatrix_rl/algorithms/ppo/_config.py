@@ -26,7 +26,7 @@ from hackmatrix_rl.config import (
     options_in,
 )
 from hackmatrix_rl.env import BLOCK, Environment, Frontier, HackMatrix
-from hackmatrix_rl.errors import ConfigError, as_given, flag
+from hackmatrix_rl.errors import ConfigError, as_given, flag, refusing
 from hackmatrix_rl.game import TERM_NAMES
 from hackmatrix_rl.training import CHECKS, NANS, NOJIT, Loss, checked
 
@@ -291,19 +291,11 @@ class PPOConfig(ActorCriticConfig):
 
     def _check_start(self, policy: ActorCritic) -> None:
         """Raises a ConfigError if the network cannot start as the settings say."""
-        try:
-            if self.teacher_kl != 0:
+        if self.teacher_kl != 0:
+            with refusing(f"--teacher-kl {self.teacher_kl}: ", ". Use another --network."):
                 check_teacher(policy)
-        except ValueError as error:
-            raise ConfigError(
-                f"--teacher-kl {self.teacher_kl}: {error}. Use another --network."
-            ) from error
-        try:
+        with refusing(f"--critic-warmup-timesteps {self.critic_warmup_timesteps}: "):
             critic_warmup_of(self.critic_warmup_timesteps, policy)
-        except ValueError as error:
-            raise ConfigError(
-                f"--critic-warmup-timesteps {self.critic_warmup_timesteps}: {error}."
-            ) from error
 
     def _auxiliary(self) -> AuxiliaryLoss | None:
         if self.aux_coefficient == 0:

@@ -20,7 +20,7 @@ from hackmatrix_rl.config import (
     options_in,
     without_width,
 )
-from hackmatrix_rl.errors import ArgumentError, ConfigError
+from hackmatrix_rl.errors import ConfigError, in_flags
 
 in_q = options_in("Q-learning")
 
@@ -152,10 +152,8 @@ class R2D2Config(TrainConfig):
                 f"--gamma {self.gamma}: --algorithm r2d2 learns with one discount. Use a number, "
                 "such as --gamma 0.997."
             )
-        try:
+        with in_flags():
             self.sizes()
-        except ArgumentError as error:
-            raise ConfigError(error.as_flags()) from error
         if self.learning_starts >= self.total_timesteps:
             raise ConfigError(
                 f"--learning-starts {self.learning_starts} leaves nothing of --total-timesteps "

@@ -34,7 +34,7 @@ from hackmatrix_rl.env import (
     VertexPermutations,
     clique_identity,
 )
-from hackmatrix_rl.errors import ArgumentError, ConfigError
+from hackmatrix_rl.errors import ConfigError, in_flags
 from hackmatrix_rl.training import Algorithm, Hook, adam
 from hackmatrix_rl.training.sharding import Blocks
 
@@ -202,7 +202,7 @@ class SelfPlayConfig(RunConfig):
                 "32 bits. Use a smaller --game-batch-size."
             )
         lengths = check_mesh_text(self.mesh) or {}
-        try:
+        with in_flags(SETTINGS):
             self.game()
             # Before the sizes, whose advice is not for a mesh.
             Blocks(
@@ -210,8 +210,6 @@ class SelfPlayConfig(RunConfig):
                 *("training_batch_size", self.training_batch_size),
             ).check(environments="games", samples="positions", devices=math.prod(lengths.values()))
             self.sizes()
-        except ArgumentError as error:
-            raise ConfigError(error.as_flags(SETTINGS)) from error
         if self.opening >= self.game().num_edges:
             raise ConfigError(
                 f"--opening {self.opening}: leaves nothing of a board of "
