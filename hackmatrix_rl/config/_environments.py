@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from inspect import Parameter
-from types import MappingProxyType
 from typing import Any, get_args
 
 from hackmatrix_rl import memory_tasks as tasks
@@ -31,19 +30,20 @@ class _Task:
         return Batched(self.task(self.config(**sizes)), max_steps=max_steps)
 
 
-_MADE: Mapping[str, Callable[..., Any]] = MappingProxyType(
-    {
-        "cartpole": CartPole,
-        "t_maze": _Task(tasks.TMaze, tasks.TMazeConfig),
-        "n_back": _Task(tasks.NBack, tasks.NBackConfig),
-        "delayed_match": _Task(tasks.DelayedMatch, tasks.DelayedMatchConfig),
-        "context_decision": _Task(tasks.ContextDecision, tasks.ContextConfig),
-        "perceptual_decision": _Task(tasks.PerceptualDecision, tasks.PerceptualConfig),
-    }
-)
-_ADAPTERS: Mapping[str, Callable[..., Any]] = MappingProxyType(
-    {"gymnax": from_gymnax, "pgx": from_pgx, "gymnasium": from_gymnasium, "neurogym": from_neurogym}
-)
+_MADE: Mapping[str, Callable[..., Any]] = {
+    "cartpole": CartPole,
+    "t_maze": _Task(tasks.TMaze, tasks.TMazeConfig),
+    "n_back": _Task(tasks.NBack, tasks.NBackConfig),
+    "delayed_match": _Task(tasks.DelayedMatch, tasks.DelayedMatchConfig),
+    "context_decision": _Task(tasks.ContextDecision, tasks.ContextConfig),
+    "perceptual_decision": _Task(tasks.PerceptualDecision, tasks.PerceptualConfig),
+}
+_ADAPTERS: Mapping[str, Callable[..., Any]] = {
+    "gymnax": from_gymnax,
+    "pgx": from_pgx,
+    "gymnasium": from_gymnasium,
+    "neurogym": from_neurogym,
+}
 ENVIRONMENTS = (HACKMATRIX, *_MADE, *(f"{prefix}:NAME" for prefix in _ADAPTERS), "module:factory")
 """The values of `--env`."""
 

@@ -4,7 +4,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import field
-from types import MappingProxyType, UnionType
+from types import UnionType
 from typing import Any, get_args
 
 from hackmatrix_rl.config._texts import ScheduleText, parse_schedule
@@ -83,9 +83,7 @@ def options_of(kind: type[Any]) -> "list[dataclasses.Field[Any]]":
     return sorted(settings_of(kind), key=lambda each: each.name not in own)
 
 
-HIDDEN: Mapping[str, Any] = MappingProxyType(
-    {"group": "", "resume": "", "arrays": False, "env": ""}
-)
+HIDDEN: Mapping[str, Any] = {"group": "", "resume": "", "arrays": False, "env": ""}
 """The metadata of a field that is no setting: a run sets it itself."""
 
 

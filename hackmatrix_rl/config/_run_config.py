@@ -3,7 +3,6 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import Any, ClassVar, TypedDict, Unpack, no_type_check
 
 from jax.sharding import Mesh
@@ -78,14 +77,14 @@ class RunConfig(ABC):
     command: ClassVar[str] = "train"
     summary: ClassVar[str]
     counts: ClassVar[str]
-    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = MappingProxyType({})
-    continued: ClassVar[Mapping[str, Any]] = MappingProxyType({})
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    continued: ClassVar[Mapping[str, Any]] = {}
     greedy: ClassVar[bool] = False
     continues: ClassVar[bool] = False
     loader: ClassVar[str] = "hm.load"
     copies: ClassVar[int] = 3  # the optimizer holds two numbers for each parameter
     panels: ClassVar[tuple[tuple[str, str], ...]]
-    synonyms: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    synonyms: ClassVar[Mapping[str, str]] = {}
     memory: ClassVar[tuple[str, ...]] = ()
 
     # Of a training in stages (`[[stage]]`): what a run sets itself.

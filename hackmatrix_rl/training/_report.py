@@ -46,12 +46,9 @@ class Metrics:
 
     def as_dict(self) -> dict[str, int | float]:
         """All numbers by name; reward terms as `reward/<name>`."""
+        names = ("env_steps", "updates", "seconds", "steps_per_second", "episodes")
         return {
-            "env_steps": self.env_steps,
-            "updates": self.updates,
-            "seconds": self.seconds,
-            "steps_per_second": self.steps_per_second,
-            "episodes": self.episodes,
+            **{name: getattr(self, name) for name in names},
             **self.episode,
             **{f"reward/{name}": value for name, value in self.reward.items()},
             **self.learning,

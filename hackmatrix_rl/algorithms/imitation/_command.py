@@ -8,18 +8,9 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from hackmatrix_rl import cli
 from hackmatrix_rl.algorithms.imitation._config import ImitationConfig
 from hackmatrix_rl.algorithms.imitation._recording import record_demonstrations
-from hackmatrix_rl.cli import (
-    GROUPS,
-    GroupedOptions,
-    Working,
-    chosen_config,
-    config_options,
-    run_options,
-    settings_epilog,
-    train_a_run,
-)
 from hackmatrix_rl.config import TrainConfig
 from hackmatrix_rl.env import HackMatrix
 from hackmatrix_rl.errors import ConfigError, refusing
@@ -33,9 +24,11 @@ _OWN = [
 ]
 
 
-@click.command(cls=GroupedOptions, epilog=settings_epilog(GROUPS))
-@config_options({ImitationConfig.algorithm: ImitationConfig}, also=(*_SHOWN, *_OWN), in_help=False)
-@run_options
+@click.command(cls=cli.GroupedOptions, epilog=cli.settings_epilog(cli.GROUPS))
+@cli.config_options(
+    {ImitationConfig.algorithm: ImitationConfig}, also=(*_SHOWN, *_OWN), in_help=False
+)
+@cli.run_options
 @click.option(
     "--save-demonstrations",
     "demonstrations",
@@ -70,13 +63,13 @@ def imitate(
             f"--games {games}: counts the games that --save-demonstrations writes. Give a "
             "folder by --save-demonstrations FOLDER; --total-timesteps says how long a training is."
         )
-    return train_a_run(context, **given, defaults=_DEFAULTS, check=_check)
+    return cli.train_a_run(context, **given, defaults=_DEFAULTS, check=_check)
 
 
 def _save(context: click.Context, folder: Path, games: int, given: Mapping[str, Any]) -> None:
     if given["resume_run"] is not None or given["dry_run"]:
         raise ConfigError("--save-demonstrations: goes neither with --resume-run nor --dry-run.")
-    config = chosen_config(context, given["preset"], given["config"], _DEFAULTS)
+    config = cli.chosen_config(context, given["preset"], given["config"], _DEFAULTS)
     _check(config)
     assert isinstance(config, ImitationConfig)
     assert config.teacher is not None
@@ -84,7 +77,7 @@ def _save(context: click.Context, folder: Path, games: int, given: Mapping[str, 
     if not isinstance(environment, HackMatrix):
         raise ConfigError(f"--save-demonstrations {folder}: of HackMatrix, not --env {config.env}.")
     said = f"--save-demonstrations {folder}: cannot be written: "
-    with refusing(said, of=OSError), Working("playing") as work:
+    with refusing(said, of=OSError), cli.Working("playing") as work:
         header = record_demonstrations(
             config.find_teacher(trust_code=given["trust_code"]),
             environment,

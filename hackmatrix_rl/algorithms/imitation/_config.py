@@ -52,11 +52,7 @@ _WIDE: Mapping[str, Any] = {
 @no_type_check  # of beartype at run time: the class checks its own types, with clear messages
 @dataclass(frozen=True, kw_only=True)
 class ImitationConfig(ActorCriticConfig):
-    """The settings of a training that imitates a teacher on HackMatrix; see `PPOConfig`.
-
-    Raises:
-        ConfigError: if a value cannot work, before anything is compiled.
-    """
+    """The settings of a training that imitates a teacher on HackMatrix; see `PPOConfig`."""
 
     algorithm: ClassVar[str] = "imitation"
     summary: ClassVar[str] = "from a teacher"
@@ -64,8 +60,7 @@ class ImitationConfig(ActorCriticConfig):
     elsewhere: ClassVar[Mapping[str, Any]] = {**SMALL, "teacher": None, "buffer_size": 65_536}
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "cpu": {**CPU, **_TAUGHT},  # some minutes on two cores
-        "gpu": {**_WIDE, "device": "gpu"},
-        "tpu": {**_WIDE, "device": "tpu"},
+        **{kind: {**_WIDE, "device": kind} for kind in ("gpu", "tpu")},
         "debug": {**DEBUG, "num_steps": 16, "num_minibatches": 2, "update_epochs": 2},
     }
 

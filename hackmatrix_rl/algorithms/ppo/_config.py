@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, ClassVar, Unpack, final, no_type_check
 
 from jax.sharding import Mesh
@@ -41,21 +40,19 @@ _WIDE: Mapping[str, Any] = {
     "updates_per_dispatch": 8,
 }
 
-CONTINUED: Mapping[str, Any] = MappingProxyType(
-    {
-        "total_timesteps": 12_000_000,
-        # Without what UNDO repeats, and without what pays for blocks that cost the game.
-        "reward": "victory=0,score_gain=0,data_siphon=0,kills=0,distance_shaping=0",
-        "gamma": "linear:0.997:0.9996",
-        "ent_coef": "linear:0.003:0.0005",
-        "learning_rate": 0.0007,
-        "target_kl": 0.03,
-        "critic_warmup_timesteps": 200_000,
-        "aux_coefficient": 0.05,
-        "aux_every": 2,
-        "aux_victory": True,
-    }
-)
+CONTINUED: Mapping[str, Any] = {
+    "total_timesteps": 12_000_000,
+    # Without what UNDO repeats, and without what pays for blocks that cost the game.
+    "reward": "victory=0,score_gain=0,data_siphon=0,kills=0,distance_shaping=0",
+    "gamma": "linear:0.997:0.9996",
+    "ent_coef": "linear:0.003:0.0005",
+    "learning_rate": 0.0007,
+    "target_kl": 0.03,
+    "critic_warmup_timesteps": 200_000,
+    "aux_coefficient": 0.05,
+    "aux_every": 2,
+    "aux_victory": True,
+}
 """What a device's preset sets for a training that starts from another one's weights (`--init`)."""
 
 _WARMUP_SHARE = 0.05
@@ -83,14 +80,11 @@ class PPOConfig(ActorCriticConfig):
     continued: ClassVar[Mapping[str, Any]] = CONTINUED
     elsewhere: ClassVar[Mapping[str, Any]] = SMALL
     continues: ClassVar[bool] = True
-    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
-        {
-            "cpu": {**CPU, "total_timesteps": 24_000_000},  # about ten minutes on two cores
-            "gpu": {**_WIDE, "device": "gpu"},
-            "tpu": {**_WIDE, "device": "tpu"},
-            "debug": {**DEBUG, "num_steps": 16, "num_minibatches": 2, "update_epochs": 2},
-        }
-    )
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "cpu": {**CPU, "total_timesteps": 24_000_000},  # about ten minutes on two cores
+        **{kind: {**_WIDE, "device": kind} for kind in ("gpu", "tpu")},
+        "debug": {**DEBUG, "num_steps": 16, "num_minibatches": 2, "update_epochs": 2},
+    }
 
     # The game
     frontier_share: float = in_game(

@@ -17,7 +17,7 @@ _PQN: Mapping[str, Any] = {"network": "residual", "gamma": 0.997, "num_minibatch
 @no_type_check  # of beartype at run time: the class checks its own types, with clear messages
 @dataclass(frozen=True, kw_only=True)
 class PQNConfig(RolloutConfig):
-    """The settings of a training by PQN on HackMatrix, checked; see `TrainConfig`."""
+    """The settings of a training by PQN on HackMatrix, see `PPOConfig`."""
 
     algorithm: ClassVar[str] = "pqn"
     summary: ClassVar[str] = "Q-learning on rollouts, without a buffer"

@@ -42,11 +42,7 @@ _UNITS = "its Q-values would mean something else"
 @no_type_check  # of beartype at run time: the class checks its own types, with clear messages
 @dataclass(frozen=True, kw_only=True)
 class R2D2Config(TrainConfig):
-    """The settings of a training by R2D2 on HackMatrix; see `PPOConfig`.
-
-    Raises:
-        ConfigError: if a value cannot work, before anything is compiled.
-    """
+    """The settings of a training by R2D2 on HackMatrix; see `PPOConfig`."""
 
     algorithm: ClassVar[str] = "r2d2"
     summary: ClassVar[str] = "Q-learning that replays sequences"
@@ -72,8 +68,7 @@ class R2D2Config(TrainConfig):
     )
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "cpu": {**CPU, **_REPLAYED},
-        "gpu": {**ACCELERATOR, **_REPLAYED, "device": "gpu"},
-        "tpu": {**ACCELERATOR, **_REPLAYED, "device": "tpu"},
+        **{kind: {**ACCELERATOR, **_REPLAYED, "device": kind} for kind in ("gpu", "tpu")},
         "debug": {
             **DEBUG,
             "network": "gru",

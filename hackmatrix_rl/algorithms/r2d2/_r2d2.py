@@ -172,19 +172,9 @@ class R2D2(training.LearnerAlgorithm[R2D2State]):
             )
         rematerialized(policy, remat)  # raises if the policy has no such remat
         optimizer, self.learning_rate = training.optimizer_of(optimizer, learning_rate)
-        sizes = Sizes(
-            num_envs,
-            train_freq,
-            buffer_size,
-            sequence_length,
-            burn_in,
-            n_step,
-            sequence_batch_size,
-            train_steps,
-            grad_accum,
-            learning_starts,
-            target_update,
-        )
+        sequences = sequence_length, burn_in, n_step, sequence_batch_size
+        steps = train_steps, grad_accum, learning_starts, target_update
+        sizes = Sizes(num_envs, train_freq, buffer_size, *sequences, *steps)
         self.environment = environment
         self.explore = explore
         self.value_scale = scale
@@ -193,9 +183,8 @@ class R2D2(training.LearnerAlgorithm[R2D2State]):
         self.keep_buffer = truth("keep_buffer", keep_buffer)
         self.initial_policy = policy
         loss = SequenceLoss(sampling, gamma, sizes.n_step, sizes.burn_in, dueling)
-        step = training.GradientStep(
-            optimizer, precision, self.mesh, sizes.grad_accum, remat, offload_optimizer
-        )
+        memory = sizes.grad_accum, remat, offload_optimizer
+        step = training.GradientStep(optimizer, precision, self.mesh, *memory)
         self.learn = LearnFromSequences(loss, step, sizes)
         self._check_memory(policy)
 

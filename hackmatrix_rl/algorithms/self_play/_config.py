@@ -55,11 +55,7 @@ _BOARD = "what it learned is of that board"
 @no_type_check  # of beartype at run time: the class checks its own types, with clear messages
 @dataclass(frozen=True, kw_only=True)
 class SelfPlayConfig(RunConfig):
-    """Everything that decides a run of self-play on the clique game; see `PPOConfig`.
-
-    Raises:
-        ConfigError: if a value cannot work, before anything is compiled.
-    """
+    """Everything that decides a run of self-play on the clique game; see `PPOConfig`."""
 
     algorithm: ClassVar[str] = "self-play"
     command: ClassVar[str] = "selfplay"

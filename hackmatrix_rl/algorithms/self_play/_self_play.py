@@ -137,23 +137,16 @@ class SelfPlay(training.LearnerAlgorithm[SelfPlayState]):
             )
         rematerialized(policy, remat)  # raises if the policy has no such remat
         optimizer, self.learning_rate = training.optimizer_of(optimizer, learning_rate)
-        sizes = Sizes(
-            game_batch_size,
-            moves_per_update,
-            buffer_size,
-            training_batch_size,
-            train_steps,
-            grad_accum,
-        )
+        steps = training_batch_size, train_steps, grad_accum
+        sizes = Sizes(game_batch_size, moves_per_update, buffer_size, *steps)
         self.game = game
         self.search = search
         self.sizes = sizes
         self.opening = whole("opening", opening, 0)
         self.mesh = sizes.in_blocks.mesh_for(mesh, grad_accum=sizes.grad_accum, samples="positions")
         self.initial_policy = policy
-        step = training.GradientStep(
-            optimizer, precision, self.mesh, sizes.grad_accum, remat, offload_optimizer
-        )
+        memory = sizes.grad_accum, remat, offload_optimizer
+        step = training.GradientStep(optimizer, precision, self.mesh, *memory)
         self.learn = LearnFromBuffer(loss, symmetry, step, sizes)
 
     # An `AbstractVar` may be a property, which type checkers do not know.

@@ -126,9 +126,6 @@ class PlainTerminal(Sink):
             self._next = seconds + PLAIN_SECONDS
             self.note(f"{text} ... ({seconds:.0f} s)")
 
-    def close(self) -> None:
-        """Does nothing."""
-
 
 class LiveTerminal(Sink):
     """A progress bar with the time left, and the newest row below it.
