@@ -60,11 +60,7 @@ def run_task(
     heartbeat_timeout: int,
     **_: Any,
 ) -> int:
-    """Trains a new run or resumes one, as the options of `config_options` and `run_options` say.
-
-    Returns:
-        The exit status.
-    """
+    """Trains a run, as the options of `config_options` and `run_options` say; the exit status."""
     if not dry_run:
         spare_output()
     system.connect(

@@ -121,9 +121,7 @@ def _parameters(make: Callable[..., Any]) -> dict[str, Parameter]:
     if isinstance(make, _Task):
         del found["sizes"]
         found |= inspect.signature(make.config).parameters
-    return {
-        name: each for name, each in found.items() if _kinds(each) or each.kind is each.VAR_KEYWORD
-    }
+    return {n: each for n, each in found.items() if _kinds(each) or each.kind is each.VAR_KEYWORD}
 
 
 def _kinds(parameter: Parameter) -> tuple[type, ...]:

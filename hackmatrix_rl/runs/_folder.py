@@ -153,9 +153,7 @@ def make_run_folder(
         lock.take("--run-dir", path)
     else:
         path = _take_dated(lock, now())
-    folder = RunFolder(
-        path=path, checkpoints=_checkpoints(config, path), wandb_id=new_wandb_id(path)
-    )
+    folder = RunFolder(path, _checkpoints(config, path), new_wandb_id(path))
     _take_checkpoints(lock, config, folder)
     _check_free(path, folder.checkpoints)
     _write_down(config, folder)
@@ -176,9 +174,7 @@ def reopen_run_folder(
     if lock is None:
         with RunLock() as own:
             return reopen_run_folder(config, path, identity, lock=own)
-    folder = RunFolder(
-        path=path, checkpoints=_checkpoints(config, path), wandb_id=identity["wandb_id"]
-    )
+    folder = RunFolder(path, _checkpoints(config, path), identity["wandb_id"])
     lock.take("--resume-run", path)
     _take_checkpoints(lock, config, folder)
     _check_files(folder)

@@ -247,9 +247,8 @@ class GradientStep(eqx.Module):
         if not self.offload:
             return learner
         where = learner_shardings(self.mesh, learner, offload=offload).optimizer_state
-        return eqx.tree_at(
-            lambda x: x.optimizer_state, learner, move(learner.optimizer_state, where)
-        )
+        moved = move(learner.optimizer_state, where)
+        return eqx.tree_at(lambda x: x.optimizer_state, learner, moved)
 
 
 def mean_weights(valid: Float32[Array, " samples"]) -> Float32[Array, " samples"]:

@@ -1,7 +1,7 @@
 """`hackmatrix-rl imitate`."""
 
-import dataclasses
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +17,7 @@ from hackmatrix_rl.errors import ConfigError, refusing
 
 _DEFAULTS = {"algorithm": ImitationConfig.algorithm}
 _SHOWN = ("total_timesteps", "seed", "device", "run_dir", "league", "num_envs", "network")
-_OWN = [
-    each.name
-    for each in dataclasses.fields(ImitationConfig)
-    if each.metadata["group"] == "Imitation"
-]
+_OWN = [each.name for each in fields(ImitationConfig) if each.metadata["group"] == "Imitation"]
 
 
 @click.command(cls=cli.GroupedOptions, epilog=cli.settings_epilog(cli.GROUPS))
@@ -29,20 +25,14 @@ _OWN = [
     {ImitationConfig.algorithm: ImitationConfig}, also=(*_SHOWN, *_OWN), in_help=False
 )
 @cli.run_options
-@click.option(
+@cli.file_option(
     "--save-demonstrations",
     "demonstrations",
-    type=click.Path(path_type=Path),
     metavar="FOLDER",
     help="Train nothing: write games of the teacher into a new folder (docs/demonstrations.md).",
 )
-@click.option(
-    "--games",
-    type=click.IntRange(1, 10_000_000),
-    default=1_000,
-    show_default=True,
-    metavar="NUMBER",
-    help="Games to write with --save-demonstrations.",
+@cli.whole_number(
+    "--games", 1, 10_000_000, "Games to write with --save-demonstrations.", default=1_000
 )
 @click.pass_context
 def imitate(

@@ -307,10 +307,8 @@ def _read_arrays(archive: zipfile.ZipFile, like: Demonstrations) -> Demonstratio
     """The arrays of an archive of NumPy."""
     wanted = {f"{name}.npy": leaf for name, leaf in _named(like).items()}
     found = archive.namelist()
-    if others := set(found) - wanted.keys():
-        raise _Wrong(
-            f"holds {printable(min(others), 60)}, which no version of hackmatrix-rl writes"
-        )
+    if odd := set(found) - wanted.keys():
+        raise _Wrong(f"holds {printable(min(odd), 60)}, which no version of hackmatrix-rl writes")
     if len(found) < len(wanted) or len(found) > len(set(found)):
         missing = wanted.keys() - set(found)
         raise _Wrong(f"{min(missing)} is missing" if missing else "holds an array twice")

@@ -145,9 +145,7 @@ def check_axes(mesh: Mesh) -> None:
 
 def describe_mesh(lengths: Mapping[str, int]) -> str:
     """The axes as text: `data=4,fsdp=2`; an `fsdp` of 1 is left out."""
-    return ",".join(
-        f"{name}={length}" for name, length in lengths.items() if length > 1 or name == DATA
-    )
+    return ",".join(f"{name}={n}" for name, n in lengths.items() if n > 1 or name == DATA)
 
 
 def check_split(
