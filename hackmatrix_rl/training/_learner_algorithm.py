@@ -117,8 +117,6 @@ class TrainState(AlgorithmState):
         learner: the policy and everything that changes with it.
         actors: the environments between two updates, and what is learned from later.
         key: constant; every draw of the learner is a function of it and of `update`.
-        update: number of updates done.
-        env_steps: number of environment steps taken, over all environments.
     """
 
     learner: Learner

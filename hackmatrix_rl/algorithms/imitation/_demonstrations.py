@@ -167,6 +167,8 @@ class DemonstrationsWriter:
         with DemonstrationsWriter(folder, header) as writer:
             writer.add(demonstrations)
 
+    `header` counts the files written so far.
+
     Raises:
         ConfigError: the folder holds something already.
         ValueError: `shard_positions` is not within 1..`MOST_SHARD_POSITIONS`.
@@ -180,13 +182,8 @@ class DemonstrationsWriter:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise ConfigError(f"{folder}: exists already. Give a new or an empty folder.")
         folder.mkdir(parents=True, exist_ok=True)
-        self._folder, self._header = folder, header
+        self._folder, self.header = folder, header
         self._waiting: list[Demonstrations] = []
-
-    @property
-    def header(self) -> DemonstrationsHeader:
-        """The header, with the files written so far."""
-        return self._header
 
     def add(self, demonstrations: Demonstrations) -> None:
         """Writes positions, as soon as there are enough for a file."""
@@ -205,14 +202,14 @@ class DemonstrationsWriter:
         rest = sum(map(len, self._waiting))
         if rest:
             self._write(Demonstrations.join(self._waiting))
-        self._header.write(self._folder)
+        self.header.write(self._folder)
 
     def _write(self, some: Demonstrations) -> None:
         content = io.BytesIO()
         np.savez_compressed(content, allow_pickle=False, **_named(some))
-        shards = self._header.shards
+        shards = self.header.shards
         write_whole(self._folder / _shard_name(len(shards)), [content.getvalue()])
-        self._header = replace(self._header, shards=(*shards, len(some)))
+        self.header = replace(self.header, shards=(*shards, len(some)))
 
 
 @dataclass(frozen=True)

@@ -6,35 +6,24 @@ from typing import Any, ClassVar, Unpack, final, no_type_check
 
 from jax.sharding import Mesh
 
+from hackmatrix_rl import config
 from hackmatrix_rl.agent import GAE, AdvantageEstimator, AuxiliaryLoss, PPOLoss
 from hackmatrix_rl.agent.networks import VICTORY, ActorCritic
 from hackmatrix_rl.agent.precision import MixedPrecision, precision
 from hackmatrix_rl.algorithms.ppo._arguments import critic_warmup_of
 from hackmatrix_rl.algorithms.ppo._ppo import PPO
 from hackmatrix_rl.algorithms.ppo._teacher import check_teacher
-from hackmatrix_rl.config import (
-    ACCELERATOR,
-    CPU,
-    DEBUG,
-    HACKMATRIX,
-    SMALL,
-    ActorCriticConfig,
-    Given,
-    Heads,
-    most,
-    options_in,
-)
 from hackmatrix_rl.env import BLOCK, Environment, Frontier, HackMatrix
 from hackmatrix_rl.errors import ConfigError, as_given, flag, refusing
 from hackmatrix_rl.game import TERM_NAMES
 from hackmatrix_rl.training import CHECKS, NANS, NOJIT, Loss, checked
 
-in_game = options_in("Game")
-in_learning = options_in("Learning")
-in_watching = options_in("Watching")
+in_game = config.options_in("Game")
+in_learning = config.options_in("Learning")
+in_watching = config.options_in("Watching")
 
 _WIDE: Mapping[str, Any] = {
-    **ACCELERATOR,
+    **config.ACCELERATOR,
     "total_timesteps": 200_000_000,
     "num_envs": 4096,
     "updates_per_dispatch": 8,
@@ -65,7 +54,7 @@ _OF_POSITIONS = ("history", "max_enemies", "max_transmissions")
 @final
 @no_type_check  # of beartype at run time: the class checks its own types, with clear messages
 @dataclass(frozen=True, kw_only=True)
-class PPOConfig(ActorCriticConfig):
+class PPOConfig(config.ActorCriticConfig):
     """The settings of a training by PPO on HackMatrix.
 
     Each field is a flag and a key of a TOML file, and explains itself in its help text. `None`
@@ -78,12 +67,12 @@ class PPOConfig(ActorCriticConfig):
     algorithm: ClassVar[str] = "ppo"
     summary: ClassVar[str] = "from rewards"
     continued: ClassVar[Mapping[str, Any]] = CONTINUED
-    elsewhere: ClassVar[Mapping[str, Any]] = SMALL
+    elsewhere: ClassVar[Mapping[str, Any]] = config.SMALL
     continues: ClassVar[bool] = True
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
-        "cpu": {**CPU, "total_timesteps": 24_000_000},  # about ten minutes on two cores
+        "cpu": {**config.CPU, "total_timesteps": 24_000_000},  # about ten minutes on two cores
         **{kind: {**_WIDE, "device": kind} for kind in ("gpu", "tpu")},
-        "debug": {**DEBUG, "num_steps": 16, "num_minibatches": 2, "update_epochs": 2},
+        "debug": {**config.DEBUG, "num_steps": 16, "num_minibatches": 2, "update_epochs": 2},
     }
 
     # The game
@@ -92,7 +81,7 @@ class PPOConfig(ActorCriticConfig):
         "Share of games that start at rarely reached positions of the agent's own play; 0: none.",
         minimum=0,
         maximum=0.9,
-        env=HACKMATRIX,
+        env=config.HACKMATRIX,
     )
 
     # Learning
@@ -116,7 +105,7 @@ class PPOConfig(ActorCriticConfig):
         0,
         "Environment steps at the start in which only the value head learns.",
         minimum=0,
-        **most(2**63 - 1, "steps are counted in 64 bits"),
+        **config.most(2**63 - 1, "steps are counted in 64 bits"),
     )
     normalize_advantage: bool = in_learning(
         True, "Scale the advantages of each minibatch to mean 0 and standard deviation 1."
@@ -126,16 +115,19 @@ class PPOConfig(ActorCriticConfig):
         "Weight of the auxiliary loss: predict the parts of the next reward, and death; 0: off.",
         minimum=0,
         arrays=True,
-        env=HACKMATRIX,
+        env=config.HACKMATRIX,
     )
     aux_every: int = in_learning(
-        1, "Compute the auxiliary loss only on every N-th minibatch.", minimum=1, env=HACKMATRIX
+        1,
+        "Compute the auxiliary loss only on every N-th minibatch.",
+        minimum=1,
+        env=config.HACKMATRIX,
     )
     aux_victory: bool = in_learning(
         False,
         "Also predict the win probability by the auxiliary loss; a rollout search needs it.",
         arrays=True,
-        env=HACKMATRIX,
+        env=config.HACKMATRIX,
     )
     target_kl: float | None = in_learning(
         None,
@@ -159,7 +151,7 @@ class PPOConfig(ActorCriticConfig):
             settings: that differ from it.
         """
         chosen = super().preset_settings(preset, settings)
-        elsewhere = settings.get("env", HACKMATRIX) != HACKMATRIX
+        elsewhere = settings.get("env", config.HACKMATRIX) != config.HACKMATRIX
         if "device" not in chosen or settings.get("init") is None or elsewhere:
             return chosen
         continued = dict(CONTINUED)
@@ -231,12 +223,12 @@ class PPOConfig(ActorCriticConfig):
         return self.debug == NOJIT
 
     @property
-    def heads(self) -> Heads:
+    def heads(self) -> config.Heads:
         """The heads of the network."""
-        return Heads(self.value_head, self.aux_coefficient != 0, self.aux_victory)
+        return config.Heads(self.value_head, self.aux_coefficient != 0, self.aux_victory)
 
     def build(
-        self, policy: ActorCritic, *, trust_code: bool = False, **given: Unpack[Given]
+        self, policy: ActorCritic, *, trust_code: bool = False, **given: Unpack[config.Given]
     ) -> PPO:
         """PPO with these settings; see `RunConfig.build`."""
         self._check_start(policy)

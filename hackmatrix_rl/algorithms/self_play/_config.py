@@ -7,44 +7,24 @@ from typing import Any, ClassVar, Unpack, cast, final, no_type_check
 
 from jaxtyping import Array, Key
 
+from hackmatrix_rl import config, env
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.algorithms.self_play._league import KeepForLeague, LeagueFolder
 from hackmatrix_rl.algorithms.self_play._learning import SearchLoss, Sizes
 from hackmatrix_rl.algorithms.self_play._search import Search
 from hackmatrix_rl.algorithms.self_play._self_play import SelfPlay
 from hackmatrix_rl.clique import FULL_BOARDS, CliqueConfig, FullBoard
-from hackmatrix_rl.config import (
-    COUNTED,
-    Given,
-    RunConfig,
-    always_schedule,
-    build_named,
-    check_folders,
-    check_mesh_text,
-    check_precision,
-    check_rate,
-    most,
-    options_in,
-)
-from hackmatrix_rl.env import (
-    Batched,
-    CliqueGame,
-    EnvSpec,
-    GameIdentity,
-    VertexPermutations,
-    clique_identity,
-)
 from hackmatrix_rl.errors import ConfigError, in_flags
 from hackmatrix_rl.training import Algorithm, Hook, adam
 from hackmatrix_rl.training.sharding import Blocks
 
-in_run = options_in("Run")
-in_game = options_in("Game")
-in_devices = options_in("Devices")
-in_collecting = options_in("Collecting")
-in_search = options_in("Search")
-in_network = options_in("Network")
-in_learning = options_in("Learning")
+in_run = config.options_in("Run")
+in_game = config.options_in("Game")
+in_devices = config.options_in("Devices")
+in_collecting = config.options_in("Collecting")
+in_search = config.options_in("Search")
+in_network = config.options_in("Network")
+in_learning = config.options_in("Learning")
 
 SETTINGS: Mapping[str, str] = {"clique_size": "k"}
 """Settings that have other names than the arguments in Python, by argument."""
@@ -54,7 +34,7 @@ _BOARD = "what it learned is of that board"
 @final
 @no_type_check  # of beartype at run time: the class checks its own types, with clear messages
 @dataclass(frozen=True, kw_only=True)
-class SelfPlayConfig(RunConfig):
+class SelfPlayConfig(config.RunConfig):
     """Everything that decides a run of self-play on the clique game; see `PPOConfig`."""
 
     algorithm: ClassVar[str] = "self-play"
@@ -94,7 +74,7 @@ class SelfPlayConfig(RunConfig):
         100_000,
         "Number of games to play; the run ends with the update that reaches it.",
         minimum=1,
-        **most(2**63 - 1, "games are counted in 64 bits"),
+        **config.most(2**63 - 1, "games are counted in 64 bits"),
     )
     league_size: int = in_run(
         5,
@@ -106,7 +86,7 @@ class SelfPlayConfig(RunConfig):
         100,
         "Games of each match of the league, an even number; 0: no league.",
         minimum=0,
-        **most(1_000_000, "more say nothing new"),
+        **config.most(1_000_000, "more say nothing new"),
     )
 
     # The game
@@ -136,7 +116,7 @@ class SelfPlayConfig(RunConfig):
         2,
         "Number of devices to split the CPU into; --mesh auto uses as many as divide the games.",
         minimum=1,
-        **most(512, "they share the cores"),
+        **config.most(512, "they share the cores"),
     )
 
     # Collecting
@@ -157,7 +137,7 @@ class SelfPlayConfig(RunConfig):
         64,
         "Width of the hidden layers; none: the network's default.",
         minimum=1,
-        **most(65_536, "a layer would take more than 16 GiB"),
+        **config.most(65_536, "a layer would take more than 16 GiB"),
         alike=True,
         arrays=True,
     )
@@ -184,20 +164,20 @@ class SelfPlayConfig(RunConfig):
 
     def check(self) -> None:
         """Raises a ConfigError if settings cannot go together."""
-        check_folders(self)
-        check_rate(self)
+        config.check_folders(self)
+        config.check_rate(self)
         if self.league_games % 2:
             raise ConfigError(
                 f"--league-games {self.league_games}: must be even, since each player begins half "
                 f"of them. Use --league-games {self.league_games + 1}."
             )
-        if self.batch * self.train_steps > COUNTED or self.batch > COUNTED:
+        if self.batch * self.train_steps > config.COUNTED or self.batch > config.COUNTED:
             raise ConfigError(
                 f"--game-batch-size {self.game_batch_size} x --moves-per-update "
                 f"{self.moves_per_update} are too many moves in an update, which numbers them in "
                 "32 bits. Use a smaller --game-batch-size."
             )
-        lengths = check_mesh_text(self.mesh) or {}
+        lengths = config.check_mesh_text(self.mesh) or {}
         with in_flags(SETTINGS):
             self.game()
             # Before the sizes, whose advice is not for a mesh.
@@ -211,7 +191,7 @@ class SelfPlayConfig(RunConfig):
                 f"--opening {self.opening}: leaves nothing of a board of "
                 f"{self.game().num_edges} edges to play. Use fewer."
             )
-        check_precision(self)
+        config.check_precision(self)
 
     @property
     def goal(self) -> int:
@@ -227,8 +207,8 @@ class SelfPlayConfig(RunConfig):
         """These settings for a run of so many updates or some more, without a league."""
         clique = self.k * (self.k - 1) - 1  # moves until the first player may have one
         shortest = max(1, clique - self.opening)
-        most = updates * math.ceil(self.batch / shortest)
-        return replace(self, num_games=most, league_games=0)
+        games = updates * math.ceil(self.batch / shortest)
+        return replace(self, num_games=games, league_games=0)
 
     def game(self) -> CliqueConfig:
         """The board and its variant."""
@@ -248,33 +228,33 @@ class SelfPlayConfig(RunConfig):
         return self.sizes().in_blocks.number
 
     @classmethod
-    def game_identity(cls, settings: Mapping[str, Any]) -> GameIdentity:
+    def game_identity(cls, settings: Mapping[str, Any]) -> env.GameIdentity:
         """The identity of the clique game."""
-        return clique_identity()
+        return env.clique_identity()
 
-    def spec(self) -> EnvSpec:
+    def spec(self) -> env.EnvSpec:
         """The spec of the board."""
-        return Batched(CliqueGame(self.game())).spec
+        return env.Batched(env.CliqueGame(self.game())).spec
 
     def policy(self, *, key: Key[Array, ""], copies: int = 1) -> ActorCritic:
         """The network before training."""
-        return build_named(self, self.spec(), key=key, copies=copies)
+        return config.build_named(self, self.spec(), key=key, copies=copies)
 
     def build(
-        self, policy: ActorCritic, *, trust_code: bool = False, **given: Unpack[Given]
+        self, policy: ActorCritic, *, trust_code: bool = False, **given: Unpack[config.Given]
     ) -> SelfPlay:
         """Self-play with these settings; see `RunConfig.build`."""
         return SelfPlay(
-            CliqueGame(self.game()),
+            env.CliqueGame(self.game()),
             policy,
             search=self.search(),
-            symmetry=VertexPermutations(self.vertices) if self.symmetries else None,
+            symmetry=env.VertexPermutations(self.vertices) if self.symmetries else None,
             loss=SearchLoss(self.vf_coef),
             remat=self.remat,
             offload_optimizer=self.offload_optimizer,
             opening=self.opening,
             optimizer=adam(self.max_grad_norm),
-            learning_rate=always_schedule(self.learning_rate, steps=self.num_games),
+            learning_rate=config.always_schedule(self.learning_rate, steps=self.num_games),
             precision=given["precision"],
             mesh=given["mesh"],
             **asdict(self.sizes()),
@@ -282,7 +262,7 @@ class SelfPlayConfig(RunConfig):
 
     def check_algorithm(self, algorithm: Algorithm[Any], run: object) -> None:
         """Refuses to continue with another board."""
-        if isinstance(algorithm, SelfPlay) and isinstance(algorithm.game, CliqueGame):
+        if isinstance(algorithm, SelfPlay) and isinstance(algorithm.game, env.CliqueGame):
             board = asdict(algorithm.game.config)
             self.check_changes(run, {SETTINGS.get(name, name): board[name] for name in board})
 

@@ -233,11 +233,7 @@ def on_each_device(
 class Blocks:
     """Blocks of environments, each of which gives as many samples to a batch.
 
-    Attributes:
-        owners: name of the number of environments, for messages: `num_envs`.
-        envs: number of environments.
-        batch_name: name of the number of samples.
-        batch: number of samples.
+    `owners` and `batch_name` are the names of both numbers, for messages: `num_envs`.
     """
 
     owners: str
