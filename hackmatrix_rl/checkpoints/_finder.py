@@ -125,10 +125,7 @@ def run_of(folder: epath.Path) -> dict[str, str]:
 
 def _metadata(folder: epath.Path) -> dict[str, Any]:
     """The metadata, unchecked; empty if they cannot be read, which their use reports."""
-    try:
-        return read_json(metadata_file(folder)) or {}
-    except DamagedFileError:
-        return {}
+    return _informed(metadata_file(folder), lambda message: None)
 
 
 def _wandb_id(folder: epath.Path) -> str:

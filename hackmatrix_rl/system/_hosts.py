@@ -176,8 +176,7 @@ def connect(
     except (ValueError, RuntimeError) as error:
         raise ConfigError(
             f"--coordinator {coordinator}: the processes of the run did not come together: "
-            f"{str(error).splitlines()[0]} Start all of them at about the same time, with the "
-            "same --coordinator and --num-processes; --num-processes 1 trains in one process."
+            f"{str(error).splitlines()[0]} {_ADVICE}"
         ) from error
     return True
 

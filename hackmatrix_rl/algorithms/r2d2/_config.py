@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar, Unpack, final, no_type_check
 
+from hackmatrix_rl import config
 from hackmatrix_rl.agent import IdentityScale, ValueScale
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.algorithms.r2d2._acting import EpsilonGreedy
@@ -11,18 +12,9 @@ from hackmatrix_rl.algorithms.r2d2._buffer import Prioritized, Uniform
 from hackmatrix_rl.algorithms.r2d2._learning import Sizes
 from hackmatrix_rl.algorithms.r2d2._q_values import SquareRootScale
 from hackmatrix_rl.algorithms.r2d2._r2d2 import R2D2
-from hackmatrix_rl.config import (
-    ACCELERATOR,
-    CPU,
-    DEBUG,
-    Given,
-    TrainConfig,
-    options_in,
-    without_width,
-)
 from hackmatrix_rl.errors import ConfigError, in_flags
 
-in_q = options_in("Q-learning")
+in_q = config.options_in("Q-learning")
 
 # Its batches are small: what pays on an accelerator for PPO's games does not for them.
 _REPLAYED: Mapping[str, Any] = {
@@ -41,7 +33,7 @@ _UNITS = "its Q-values would mean something else"
 @final
 @no_type_check  # of beartype at run time: the class checks its own types, with clear messages
 @dataclass(frozen=True, kw_only=True)
-class R2D2Config(TrainConfig):
+class R2D2Config(config.TrainConfig):
     """The settings of a training by R2D2 on HackMatrix; see `PPOConfig`."""
 
     algorithm: ClassVar[str] = "r2d2"
@@ -62,15 +54,15 @@ class R2D2Config(TrainConfig):
         "eval_episodes": 100,
     }
     panels: ClassVar[tuple[tuple[str, str], ...]] = (
-        *TrainConfig.panels[:2],
+        *config.TrainConfig.panels[:2],
         ("q_value", "mean Q-value (reward)"),
         ("q_loss", "loss of the Q-values"),
     )
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
-        "cpu": {**CPU, **_REPLAYED},
-        **{kind: {**ACCELERATOR, **_REPLAYED, "device": kind} for kind in ("gpu", "tpu")},
+        "cpu": {**config.CPU, **_REPLAYED},
+        **{kind: {**config.ACCELERATOR, **_REPLAYED, "device": kind} for kind in ("gpu", "tpu")},
         "debug": {
-            **DEBUG,
+            **config.DEBUG,
             "network": "gru",
             "buffer_size": 1024,
             "sequence_batch_size": 16,
@@ -137,7 +129,7 @@ class R2D2Config(TrainConfig):
     def preset_settings(cls, preset: str, settings: Mapping[str, Any]) -> dict[str, Any]:
         """The settings of a preset; its width is that of its network."""
         chosen = super().preset_settings(preset, settings)
-        return without_width(chosen, settings if preset != "debug" else {})
+        return config.without_width(chosen, settings if preset != "debug" else {})
 
     def check(self) -> None:
         """Also checks the settings of R2D2."""
@@ -183,7 +175,7 @@ class R2D2Config(TrainConfig):
         return self.dueling
 
     def build(
-        self, policy: ActorCritic, *, trust_code: bool = False, **given: Unpack[Given]
+        self, policy: ActorCritic, *, trust_code: bool = False, **given: Unpack[config.Given]
     ) -> R2D2:
         """R2D2 with these settings; see `RunConfig.build`."""
         assert isinstance(self.gamma, float), "the config is checked"
