@@ -29,6 +29,7 @@ VALUE_HEAD = ".heads.value"
 C = TypeVar("C")
 X = TypeVar("X")
 Y = TypeVar("Y")
+S = TypeVar("S", bound="TrainState")
 
 
 class Learner(eqx.Module):
@@ -125,8 +126,11 @@ class TrainState(AlgorithmState):
     update: Int32[Array, ""]
     env_steps: Counter
 
-
-S = TypeVar("S", bound=TrainState)
+    @classmethod
+    def first(cls: type[S], key: Key[Array, ""], learner: Learner, actors: Any, **own: Any) -> S:
+        """The state before the first update, with a subclass's own fields."""
+        zero, none = jnp.zeros((), jnp.int32), Counter.of(0)
+        return cls(learner=learner, actors=actors, key=key, update=zero, env_steps=none, **own)
 
 
 class LearnerAlgorithm(Algorithm[S]):

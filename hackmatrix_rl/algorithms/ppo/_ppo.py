@@ -222,14 +222,10 @@ class PPO(training.LearnerAlgorithm[PPOState]):
         """The state before the first update."""
         actors_key, learner_key = jax.random.split(key)
         keys = env_keys(actors_key, self.sizes.num_envs)
-        return PPOState(
-            learner=self.step.init(policy, self.value_scale),
-            actors=self.collect.start(policy, self.environment, keys),
-            key=learner_key,
-            update=jnp.zeros((), jnp.int32),
-            env_steps=training.Counter.of(0),
-            teacher=policy if self.teaches else None,
-        )
+        learner = self.step.init(policy, self.value_scale)
+        actors = self.collect.start(policy, self.environment, keys)
+        teacher = policy if self.teaches else None
+        return PPOState.first(learner_key, learner, actors, teacher=teacher)
 
     def shardings(self, state: PPOState) -> PyTree[NamedSharding]:
         """Shards the learner along `fsdp`, the environments along `data`."""

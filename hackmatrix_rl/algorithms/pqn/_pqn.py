@@ -187,13 +187,9 @@ class PQN(training.LearnerAlgorithm[training.TrainState]):
         """The state before the first update."""
         actors_key, learner_key = jax.random.split(key)
         keys = env_keys(actors_key, self.sizes.num_envs)
-        return training.TrainState(
-            learner=self.step.init(policy, self.value_scale),
-            actors=self.collect.start(policy, self.environment, keys),
-            key=learner_key,
-            update=jnp.zeros((), jnp.int32),
-            env_steps=training.Counter.of(0),
-        )
+        learner = self.step.init(policy, self.value_scale)
+        actors = self.collect.start(policy, self.environment, keys)
+        return training.TrainState.first(learner_key, learner, actors)
 
     def value_scale_of(self, state: training.TrainState) -> None:
         """`None`: the network's value is not trained."""

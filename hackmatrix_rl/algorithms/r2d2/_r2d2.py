@@ -219,18 +219,11 @@ class R2D2(training.LearnerAlgorithm[R2D2State]):
     def init(self, key: Key[Array, ""], policy: ActorCritic) -> R2D2State:
         actors_key, learner_key = jax.random.split(key)
         keys = env_keys(actors_key, self.sizes.num_envs)
-        return R2D2State(
-            learner=self.learn.step.init(policy, self.value_scale),
-            target=policy,
-            actors=ActorsAndSteps(
-                collector=agent.start_collector(self.environment, policy, keys),
-                buffer=self._empty(policy),
-            ),
-            gradient_steps=jnp.zeros((), jnp.int32),
-            key=learner_key,
-            update=jnp.zeros((), jnp.int32),
-            env_steps=training.Counter.of(0),
-        )
+        learner = self.learn.step.init(policy, self.value_scale)
+        collector = agent.start_collector(self.environment, policy, keys)
+        actors = ActorsAndSteps(collector, self._empty(policy))
+        own = {"target": policy, "gradient_steps": jnp.zeros((), jnp.int32)}
+        return R2D2State.first(learner_key, learner, actors, **own)
 
     def value_scale_of(self, state: R2D2State) -> agent.ValueScale | None:
         """The units of Q-values with `dueling`; `None` without it: the value is unused."""

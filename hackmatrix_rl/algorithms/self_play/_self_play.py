@@ -173,17 +173,11 @@ class SelfPlay(training.LearnerAlgorithm[SelfPlayState]):
     def init(self, key: Key[Array, ""], policy: ActorCritic) -> SelfPlayState:
         actors_key, learner_key = jax.random.split(key)
         games = self.sizes.game_batch_size
-        return SelfPlayState(
-            learner=self.learn.step.init(policy, IDENTITY_SCALE),
-            actors=GamesAndMoves(
-                games=Games.start(self.game, env_keys(actors_key, games), opening=self.opening),
-                buffer=Buffer.empty(self.environment.spec, games=games, length=self.sizes.length),
-            ),
-            key=learner_key,
-            update=jnp.zeros((), jnp.int32),
-            env_steps=training.Counter.of(0),
-            games=training.Counter.of(0),
-        )
+        learner = self.learn.step.init(policy, IDENTITY_SCALE)
+        begun = Games.start(self.game, env_keys(actors_key, games), opening=self.opening)
+        buffer = Buffer.empty(self.environment.spec, games=games, length=self.sizes.length)
+        actors, none = GamesAndMoves(begun, buffer), training.Counter.of(0)
+        return SelfPlayState.first(learner_key, learner, actors, games=none)
 
     def shardings(self, state: SelfPlayState) -> PyTree[NamedSharding]:
         """Shards the learner along `fsdp`, the games and the buffer along `data`."""
