@@ -84,9 +84,7 @@ def check_env(env: str, arguments: str | None) -> None:
 def make_environment(env: str, arguments: str | None) -> Environment:
     """The environment that `--env` and `--env-args` name, whose code is imported; always the same.
 
-    Raises:
-        ConfigError: there is no such environment, its package is missing, or it does not take
-            these arguments.
+    Raises a ConfigError if it is unknown, lacks its package, or does not take these arguments.
     """
     prefix, _, name = env.partition(":")
     said = f"--env {env}"

@@ -263,10 +263,7 @@ def part_of(batch: B, part: Int32[Array, ""] | int, parts: int) -> B:
     """One of several equal parts of a batch, from 0: only every `parts`-th sample.
 
     If the samples are cut over devices in blocks, each device has its share of every part, and
-    nothing moves.
-
-    Raises:
-        ValueError: the samples do not divide into equal parts.
+    nothing moves. Raises a ValueError if the samples do not divide into equal parts.
     """
 
     def pick(leaf: Array, axis: int) -> Array:
